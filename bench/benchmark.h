@@ -12,7 +12,7 @@
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"
 #include "client/cli/table.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

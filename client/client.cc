@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/client.h"
+#include "quire/client.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "client/call.h"
-#include "client/lease_keeper.h"
+#include "client/caller.h"
 #include "common/wire/convert.h"
-#include "transport/frames/message_limit.h"
 
 namespace quire {
+
+using namespace internal;
+
 namespace {
 
 Status Validate(const Client::Options& options) {
@@ -37,43 +37,19 @@ StatusOr<std::unique_ptr<Client>> Client::Create(Options options) {
   QUIRE_RETURN_IF_ERROR(Validate(options));
   if (options.clock == nullptr) options.clock = &SystemClock();
   if (options.data_transport == nullptr) options.data_transport = options.transport;
-  return std::unique_ptr<Client>(new Client(std::move(options)));
+  return std::unique_ptr<Client>(
+      new Client(std::make_unique<internal::Caller>(std::move(options))));
 }
 
-Client::Client(Options options)
-    : options_(std::move(options)),
-      next_jitter_seed_(SystemRandom().Next()),
-      server_(options_.health),
-      leases_(std::make_unique<LeaseKeeper>(options_.transport, options_.tenant)) {}
+Client::Client(std::unique_ptr<internal::Caller> caller) : caller_(std::move(caller)) {}
 Client::~Client() = default;
 
-TimePoint Client::NewDeadline(Duration timeout) const {
-  return std::min(options_.clock->Now() + timeout, options_.limit);
+std::string_view Client::data_transport_name() const {
+  return caller_->data_transport().capabilities().name;
 }
 
-Status Client::CallWithRetries(const CallSpec& spec, const CallMessage& request, TimePoint deadline,
-                               CallMessage* reply) {
-  const uint64_t limit = options_.transport->capabilities().max_message_bytes;
-  QUIRE_RETURN_IF_ERROR(Annotate(CheckMessageBytes(request, limit, "request"), spec.method));
-  SeededRandom random(next_jitter_seed_.fetch_add(1, std::memory_order_relaxed));
-  Clock& clock = *options_.clock;
-  Attempts attempts(options_.retry, random, server_, deadline);
-  const auto no_more = [&spec](const Status& why) {
-    return absl::IsDeadlineExceeded(why) ? Annotate(why, spec.method) : why;
-  };
-  for (;;) {
-    const Duration left = deadline - clock.Now();
-    if (left <= Duration::zero()) return no_more(attempts.OutOfTime());
-    const Status status = options_.transport->Call(spec.method, request, reply,
-                                                   {.tenant = options_.tenant, .timeout = left});
-    if (status.ok() || !IsRetriable(status, spec.repeat)) {
-      server_.Note(status, clock.Now());
-      return attempts.End(status);
-    }
-    const auto next = attempts.Next(status, clock.Now());
-    if (!next.ok()) return no_more(next.status());
-    clock.Sleep(*next - clock.Now());
-  }
+bool Client::LandsDirectly() const {
+  return caller_->data_transport().capabilities().direct_landing;
 }
 
 }  // namespace quire

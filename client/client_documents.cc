@@ -3,16 +3,19 @@
 // Client's methods of the Registry and Admin services.
 #include <utility>
 
-#include "client/call.h"
-#include "client/client.h"
+#include "client/caller.h"
 #include "client/validate.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/limits.h"
+#include "quire/client.h"
 #include "quire/v1/admin.pb.h"
 #include "quire/v1/registry.pb.h"
 
 namespace quire {
+
+using namespace internal;
+
 namespace {
 
 constexpr CallSpec kRegister = {"quire.v1.Registry/Register", Repeat::kOnlyIfRefused};
@@ -27,7 +30,7 @@ constexpr CallSpec kListCollections = {"quire.v1.Registry/ListCollections", Repe
 constexpr CallSpec kStats = {"quire.v1.Admin/Stats", Repeat::kSafe};
 
 StatusOr<Document> DocumentFromReply(std::string_view method, const v1::Document& proto) {
-  auto document = wire::DocumentFromProto<Document>(proto);
+  auto document = wire::DocumentFromProto(proto);
   if (!document.ok()) return BadReply(method, Message(document.status()));
   if (document->name.version == 0) return BadReply(method, "a document without a version");
   return document;
@@ -77,7 +80,8 @@ StatusOr<Document> Client::RegisterDocument(const DocumentName& name, const Segm
   request.set_content_hash(std::string(content_hash));
   request.set_ttl_seconds(ttl_seconds.value_or(0));
   v1::RegisterReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kRegister, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kRegister, request, {}, caller_->NewDeadline(), &reply, nullptr));
   QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kRegister.method, reply.document()));
   QUIRE_RETURN_IF_ERROR(CheckSame(kRegister.method, name, document.name));
   if (document.chain_tip != chain_tip) return BadReply(kRegister.method, "it names another chain");
@@ -89,8 +93,8 @@ StatusOr<Document> Client::GetDocument(const DocumentName& name, TimePoint limit
   v1::GetDocumentRequest request;
   wire::DocumentNameToProto(name, request.mutable_name());
   v1::GetDocumentReply reply;
-  const TimePoint deadline = std::min(NewDeadline(), limit);
-  QUIRE_RETURN_IF_ERROR(Call(kGet, request, {}, deadline, &reply, nullptr));
+  const TimePoint deadline = std::min(caller_->NewDeadline(), limit);
+  QUIRE_RETURN_IF_ERROR(caller_->Call(kGet, request, {}, deadline, &reply, nullptr));
   QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kGet.method, reply.document()));
   QUIRE_RETURN_IF_ERROR(CheckSame(kGet.method, name, document.name));
   return document;
@@ -98,14 +102,14 @@ StatusOr<Document> Client::GetDocument(const DocumentName& name, TimePoint limit
 
 StatusOr<std::vector<Document>> Client::ListDocuments(std::string_view collection) {
   if (!collection.empty()) QUIRE_RETURN_IF_ERROR(wire::CheckCollection(collection));
-  const TimePoint deadline = NewDeadline();
+  const TimePoint deadline = caller_->NewDeadline();
   v1::ListDocumentsRequest request;
   request.set_collection(std::string(collection));
   request.set_page_size(wire::kMaxListPageSize);
   std::vector<Document> documents;
   while (true) {
     v1::ListDocumentsReply reply;
-    QUIRE_RETURN_IF_ERROR(Call(kList, request, {}, deadline, &reply, nullptr));
+    QUIRE_RETURN_IF_ERROR(caller_->Call(kList, request, {}, deadline, &reply, nullptr));
     for (const v1::Document& proto : reply.documents()) {
       QUIRE_ASSIGN_OR_RETURN(documents.emplace_back(), DocumentFromReply(kList.method, proto));
     }
@@ -124,7 +128,8 @@ StatusOr<Client::DeletedDocuments> Client::DeleteDocument(const DocumentName& na
   wire::DocumentNameToProto(name, request.mutable_name());
   request.set_keep_segments(keep_segments);
   v1::DeleteDocumentReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kDeleteDocument, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kDeleteDocument, request, {}, caller_->NewDeadline(), &reply, nullptr));
   return DeletedDocuments{.documents = reply.num_documents(), .segments = reply.num_segments()};
 }
 
@@ -133,7 +138,7 @@ StatusOr<Client::PinnedDocument> Client::PinDocument(const DocumentName& name) {
   v1::PinDocumentRequest request;
   wire::DocumentNameToProto(name, request.mutable_name());
   v1::PinDocumentReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kPin, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(caller_->Call(kPin, request, {}, caller_->NewDeadline(), &reply, nullptr));
   QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kPin.method, reply.document()));
   QUIRE_RETURN_IF_ERROR(CheckSame(kPin.method, name, document.name));
   return PinnedDocument{.document = std::move(document), .was_pinned = reply.was_pinned()};
@@ -144,7 +149,8 @@ StatusOr<Client::PinnedDocument> Client::UnpinDocument(const DocumentName& name)
   v1::UnpinDocumentRequest request;
   wire::DocumentNameToProto(name, request.mutable_name());
   v1::UnpinDocumentReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kUnpin, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kUnpin, request, {}, caller_->NewDeadline(), &reply, nullptr));
   QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kUnpin.method, reply.document()));
   QUIRE_RETURN_IF_ERROR(CheckSame(kUnpin.method, name, document.name));
   return PinnedDocument{.document = std::move(document), .was_pinned = reply.was_pinned()};
@@ -158,7 +164,8 @@ StatusOr<Collection> Client::SetCollection(std::string_view name, const Collecti
   if (change.codec) request.set_codec(*change.codec);
   if (change.ttl_seconds) request.set_ttl_seconds(*change.ttl_seconds);
   v1::SetCollectionReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kSetCollection, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kSetCollection, request, {}, caller_->NewDeadline(), &reply, nullptr));
   return CollectionFromReply(kSetCollection.method, name, reply.collection());
 }
 
@@ -167,18 +174,19 @@ StatusOr<Collection> Client::GetCollection(std::string_view name) {
   v1::GetCollectionRequest request;
   request.set_collection(std::string(name));
   v1::GetCollectionReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kGetCollection, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kGetCollection, request, {}, caller_->NewDeadline(), &reply, nullptr));
   return CollectionFromReply(kGetCollection.method, name, reply.collection());
 }
 
 StatusOr<std::vector<Collection>> Client::ListCollections() {
-  const TimePoint deadline = NewDeadline();
+  const TimePoint deadline = caller_->NewDeadline();
   v1::ListCollectionsRequest request;
   request.set_page_size(wire::kMaxListPageSize);
   std::vector<Collection> collections;
   while (true) {
     v1::ListCollectionsReply reply;
-    QUIRE_RETURN_IF_ERROR(Call(kListCollections, request, {}, deadline, &reply, nullptr));
+    QUIRE_RETURN_IF_ERROR(caller_->Call(kListCollections, request, {}, deadline, &reply, nullptr));
     for (const v1::Collection& proto : reply.collections()) {
       QUIRE_ASSIGN_OR_RETURN(collections.emplace_back(),
                              CollectionFromReply(kListCollections.method, proto));
@@ -193,7 +201,8 @@ StatusOr<std::vector<Collection>> Client::ListCollections() {
 
 StatusOr<ServerStats> Client::Stats() {
   v1::StatsReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kStats, v1::StatsRequest(), {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kStats, v1::StatsRequest(), {}, caller_->NewDeadline(), &reply, nullptr));
   ServerStats stats{.version = reply.version(),
                     .uptime_seconds = reply.uptime_seconds(),
                     .counters = {},

@@ -4,16 +4,18 @@
 #include <algorithm>
 #include <functional>
 
-#include "client/call.h"
-#include "client/client.h"
-#include "client/lease_keeper.h"
+#include "client/caller.h"
 #include "client/validate.h"
-#include "common/page/layout.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
+#include "quire/client.h"
+#include "quire/layout.h"
 #include "quire/v1/store.pb.h"
 
 namespace quire {
+
+using namespace internal;
+
 namespace {
 
 constexpr CallSpec kPutSegment = {"quire.v1.Store/PutSegment", Repeat::kSafe};
@@ -137,7 +139,8 @@ StatusOr<PutSegmentReply> Client::PutSegment(const KvSpec& spec, const SegmentKe
   request.set_strict(options.strict);
   request.set_payload_crc32c(PayloadCrc32c(payload));
   v1::PutSegmentReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kPutSegment, request, payload, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kPutSegment, request, payload, caller_->NewDeadline(), &reply, nullptr));
   const auto key = wire::KeyFromBytes(reply.key(), "key");
   if (!key.ok()) return BadReply(kPutSegment.method, Message(key.status()));
   return PutSegmentReply{.key = *key, .existed = reply.existed(), .differs = reply.differs()};
@@ -155,18 +158,20 @@ StatusOr<OpenedContext> Client::OpenContext(const KvSpec& spec,
   wire::KvSpecToProto(spec, request.mutable_spec());
   if (continues) {
     QUIRE_RETURN_IF_ERROR(CheckRef(*continues));
-    wire::ContextRefToProto<DocumentName>(*continues, request.mutable_continues());
+    wire::ContextRefToProto(*continues, request.mutable_continues());
   }
   v1::OpenContextReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kOpenContext, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kOpenContext, request, {}, caller_->NewDeadline(), &reply, nullptr));
   if (reply.num_tokens() % spec.page_tokens != 0 || (!continues && reply.num_tokens() != 0)) {
     return BadReply(kOpenContext.method, "the context starts with ", reply.num_tokens(), " tokens");
   }
-  return OpenedContext{.id = reply.context_id(),
-                       .num_tokens = reply.num_tokens(),
-                       .incarnation = reply.incarnation(),
-                       .lease = leases_->Keep(LeaseKeeper::Kind::kContext, reply.context_id(),
-                                              std::chrono::seconds(reply.lease_seconds()))};
+  return OpenedContext{
+      .id = reply.context_id(),
+      .num_tokens = reply.num_tokens(),
+      .incarnation = reply.incarnation(),
+      .lease = caller_->leases().Keep(LeaseKeeper::Kind::kContext, reply.context_id(),
+                                      std::chrono::seconds(reply.lease_seconds()))};
 }
 
 StatusOr<uint64_t> Client::AppendPages(uint64_t context_id, uint32_t first_page,
@@ -178,7 +183,8 @@ StatusOr<uint64_t> Client::AppendPages(uint64_t context_id, uint32_t first_page,
   SetTokens(tokens, request.mutable_tokens());
   request.set_payload_crc32c(PayloadCrc32c(payload));
   v1::AppendPagesReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kAppendPages, request, payload, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kAppendPages, request, payload, caller_->NewDeadline(), &reply, nullptr));
   if (reply.num_tokens() < tokens.size()) {
     return BadReply(kAppendPages.method, "the context has ", reply.num_tokens(), " tokens after ",
                     tokens.size(), " were appended");
@@ -201,7 +207,8 @@ StatusOr<uint64_t> Client::AppendLayers(uint64_t context_id, uint32_t first_page
   request.mutable_layers()->Add(layers.begin(), layers.end());
   request.set_payload_crc32c(PayloadCrc32c(payload));
   v1::AppendLayersReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kAppendLayers, request, payload, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kAppendLayers, request, payload, caller_->NewDeadline(), &reply, nullptr));
   return reply.num_tokens();
 }
 
@@ -216,7 +223,8 @@ StatusOr<SealedContext> Client::Seal(uint64_t context_id, std::span<const TokenI
   request.set_durability(ToProto(durability));
   if (!tail_payload.empty()) request.set_payload_crc32c(PayloadCrc32c(tail_payload));
   v1::SealReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kSeal, request, tail_payload, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kSeal, request, tail_payload, caller_->NewDeadline(), &reply, nullptr));
   QUIRE_ASSIGN_OR_RETURN(ContextInfo info, ContextFromReply(kSeal.method, reply.context()));
   if (info.chain_tip == kRootKey || info.num_tokens % info.spec.page_tokens != tail_tokens.size()) {
     return BadReply(kSeal.method, "it does not name a sealed chain with this tail");
@@ -228,7 +236,7 @@ Status Client::DropContext(uint64_t context_id) {
   v1::DropContextRequest request;
   request.set_context_id(context_id);
   v1::DropContextReply reply;
-  return Call(kDropContext, request, {}, NewDeadline(), &reply, nullptr);
+  return caller_->Call(kDropContext, request, {}, caller_->NewDeadline(), &reply, nullptr);
 }
 
 StatusOr<LookupResult> Client::Lookup(const KvSpec& spec, std::span<const TokenId> tokens) {
@@ -237,7 +245,8 @@ StatusOr<LookupResult> Client::Lookup(const KvSpec& spec, std::span<const TokenI
   wire::KvSpecToProto(spec, request.mutable_spec());
   SetTokens(tokens, request.mutable_tokens());
   v1::LookupReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kLookup, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kLookup, request, {}, caller_->NewDeadline(), &reply, nullptr));
   LookupResult result{.segment_keys = {}, .num_tokens = reply.num_tokens()};
   auto keys =
       wire::KeysFromProto(reply.segment_keys(), SegmentCount(spec, tokens.size()), "segment_keys");
@@ -255,13 +264,13 @@ StatusOr<LookupResult> Client::Lookup(const KvSpec& spec, std::span<const TokenI
 StatusOr<Payload> Client::Fetch(const ContextRef& context, std::span<const UnitRange> ranges) {
   QUIRE_RETURN_IF_ERROR(CheckRef(context));
   v1::FetchRequest request;
-  wire::ContextRefToProto<DocumentName>(context, request.mutable_context());
+  wire::ContextRefToProto(context, request.mutable_context());
   for (const UnitRange& range : ranges) wire::UnitRangeToProto(range, request.add_ranges());
-  const TimePoint deadline = NewDeadline();
+  const TimePoint deadline = caller_->NewDeadline();
   for (uint32_t rechecks = 0;; ++rechecks) {
     v1::FetchReply reply;
     Payload payload;
-    QUIRE_RETURN_IF_ERROR(Call(kFetch, request, {}, deadline, &reply, &payload));
+    QUIRE_RETURN_IF_ERROR(caller_->Call(kFetch, request, {}, deadline, &reply, &payload));
     std::vector<UnitMismatch> mismatches;
     const Status checked = CheckFetched(reply, ranges, payload, &mismatches);
     if (checked.ok()) return payload;
@@ -279,17 +288,17 @@ StatusOr<bool> Client::PutRepresentatives(const SegmentKey& segment, const Paylo
   request.set_key(wire::KeyToBytes(segment));
   request.set_payload_crc32c(PayloadCrc32c(digests));
   v1::PutRepresentativesReply reply;
-  QUIRE_RETURN_IF_ERROR(
-      Call(kPutRepresentatives, request, digests, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(caller_->Call(kPutRepresentatives, request, digests, caller_->NewDeadline(),
+                                      &reply, nullptr));
   return !reply.existed();
 }
 
 StatusOr<ContextStat> Client::Stat(const ContextRef& context) {
   QUIRE_RETURN_IF_ERROR(CheckRef(context));
   v1::StatRequest request;
-  wire::ContextRefToProto<DocumentName>(context, request.mutable_context());
+  wire::ContextRefToProto(context, request.mutable_context());
   v1::StatReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kStat, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(caller_->Call(kStat, request, {}, caller_->NewDeadline(), &reply, nullptr));
   ContextStat stat;
   QUIRE_ASSIGN_OR_RETURN(stat.context, ContextFromReply(kStat.method, reply.context()));
   stat.bytes = reply.bytes();
@@ -304,7 +313,8 @@ StatusOr<uint32_t> Client::DeleteSegments(std::span<const SegmentKey> keys) {
   v1::DeleteRequest request;
   wire::KeysToProto(keys, request.mutable_segment_keys());
   v1::DeleteReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kDeleteSegments, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kDeleteSegments, request, {}, caller_->NewDeadline(), &reply, nullptr));
   if (reply.num_deleted() > keys.size()) {
     return BadReply(kDeleteSegments.method, reply.num_deleted(), " segments deleted of ",
                     keys.size());

@@ -6,13 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "client/client.h"
 #include "client/client_test_kit.h"
+#include "quire/client.h"
 #include "quire/v1/registry.pb.h"
 #include "quire/v1/store.pb.h"
 
 namespace quire {
 namespace {
+
+using namespace internal;
 
 using testing::KeyOf;
 using testing::RandomPayload;
@@ -69,37 +71,32 @@ TEST_F(ClientStoreTest, ArgumentsThatCannotBeRightAreNotSent) {
   bad.head_dim = 0;
   const Payload payload = RandomPayload(SegmentBytes(spec_, 2), 1);
   const std::vector<TokenId> too_many(9, 1);
-  EXPECT_TRUE(
-      absl::IsInvalidArgument(client_->PutSegment(bad, kRootKey, tokens_, payload).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(client_->PutSegment(spec_, kRootKey, {}, payload).status()));
-  EXPECT_TRUE(
-      absl::IsInvalidArgument(client_->PutSegment(spec_, kRootKey, too_many, payload).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(
+  EXPECT_TRUE(IsInvalidArgument(client_->PutSegment(bad, kRootKey, tokens_, payload).status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->PutSegment(spec_, kRootKey, {}, payload).status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->PutSegment(spec_, kRootKey, too_many, payload).status()));
+  EXPECT_TRUE(IsInvalidArgument(
       client_->PutSegment(spec_, kRootKey, tokens_, RandomPayload(8, 1)).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(client_->OpenContext(bad, {}).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(client_->AppendPages(1, 0, {}, payload).status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->OpenContext(bad, {}).status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->AppendPages(1, 0, {}, payload).status()));
   const std::vector<uint32_t> layer = {0}, descending = {1, 0};
-  EXPECT_TRUE(absl::IsInvalidArgument(client_->AppendLayers(1, 0, {}, layer, payload).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(client_->AppendLayers(1, 0, tokens_, {}, payload).status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->AppendLayers(1, 0, {}, layer, payload).status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->AppendLayers(1, 0, tokens_, {}, payload).status()));
   EXPECT_TRUE(
-      absl::IsInvalidArgument(client_->AppendLayers(1, 0, tokens_, descending, payload).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(client_->Seal(1, tokens_, {}).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(client_->Stat(DocumentName{.name = "a/b"}).status()));
+      IsInvalidArgument(client_->AppendLayers(1, 0, tokens_, descending, payload).status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->Seal(1, tokens_, {}).status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->Stat(DocumentName{.name = "a/b"}).status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->GetDocument({.collection = "", .name = "a"}).status()));
   EXPECT_TRUE(
-      absl::IsInvalidArgument(client_->GetDocument({.collection = "", .name = "a"}).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      client_->RegisterDocument({.name = "a"}, KeyOf(1), "short").status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(client_->ListDocuments("a/b").status()));
+      IsInvalidArgument(client_->RegisterDocument({.name = "a"}, KeyOf(1), "short").status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->ListDocuments("a/b").status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->OpenContext(spec_, {}, {.collection = "a/b"}).status()));
   EXPECT_TRUE(
-      absl::IsInvalidArgument(client_->OpenContext(spec_, {}, {.collection = "a/b"}).status()));
-  EXPECT_TRUE(
-      absl::IsInvalidArgument(client_->RegisterDocument({.name = "a"}, KeyOf(1), {}, 0).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(
+      IsInvalidArgument(client_->RegisterDocument({.name = "a"}, KeyOf(1), {}, 0).status()));
+  EXPECT_TRUE(IsInvalidArgument(
       client_->RegisterDocument({.name = "a"}, KeyOf(1), {}, UINT64_MAX).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(client_->SetCollection("", {.codec = "raw"}).status()));
-  EXPECT_TRUE(
-      absl::IsInvalidArgument(client_->SetCollection("c", {.ttl_seconds = UINT64_MAX}).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(client_->GetCollection("a/b").status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->SetCollection("", {.codec = "raw"}).status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->SetCollection("c", {.ttl_seconds = UINT64_MAX}).status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->GetCollection("a/b").status()));
   EXPECT_TRUE(server_.calls().empty());
 }
 
@@ -146,7 +143,7 @@ TEST_F(ClientStoreTest, ASealedContextMustNameItsWholeChain) {
   };
   for (size_t i = 0; i < lies.size(); ++i) {
     ReplySeal(lies[i]);
-    EXPECT_TRUE(absl::IsDataLoss(client_->Seal(1, tail, payload).status())) << "lie " << i;
+    EXPECT_TRUE(IsDataLoss(client_->Seal(1, tail, payload).status())) << "lie " << i;
   }
 }
 
@@ -186,7 +183,7 @@ TEST_F(ClientStoreTest, FetchedBytesThatAreWrongInAnyWayAreNotReturned) {
   ReplyFetch(2, {}, checksums);
   ReplyFetch(0, good, {});
   for (int i = 0; i < 6; ++i) {
-    EXPECT_TRUE(absl::IsDataLoss(client_->Fetch(KeyOf(1), ranges).status())) << "reply " << i;
+    EXPECT_TRUE(IsDataLoss(client_->Fetch(KeyOf(1), ranges).status())) << "reply " << i;
   }
   // Promise 2: the server hears which unit did not match, and is asked again.
   ReplyFetch(2, flipped, checksums);
@@ -213,8 +210,8 @@ TEST_F(ClientStoreTest, LookupMustCoverWhatItsSegmentsCover) {
   EXPECT_EQ(reply_with(2, 16)->num_tokens, 16u);
   EXPECT_EQ(reply_with(3, 18)->segment_keys.size(), 3u);
   EXPECT_EQ(reply_with(0, 0)->num_tokens, 0u);
-  EXPECT_TRUE(absl::IsDataLoss(reply_with(2, 18).status()));
-  EXPECT_TRUE(absl::IsDataLoss(reply_with(4, 18).status()));
+  EXPECT_TRUE(IsDataLoss(reply_with(2, 18).status()));
+  EXPECT_TRUE(IsDataLoss(reply_with(4, 18).status()));
 }
 
 TEST_F(ClientStoreTest, ListGathersAllPagesAndStopsAtOneThatRepeats) {
@@ -233,7 +230,7 @@ TEST_F(ClientStoreTest, ListGathersAllPagesAndStopsAtOneThatRepeats) {
 
   server_.Reply("quire.v1.Registry/List", first);
   server_.Reply("quire.v1.Registry/List", first);
-  EXPECT_TRUE(absl::IsDataLoss(client_->ListDocuments("").status()));
+  EXPECT_TRUE(IsDataLoss(client_->ListDocuments("").status()));
 }
 
 TEST_F(ClientStoreTest, ADocumentReplyMustBeAboutTheDocumentAskedFor) {
@@ -244,10 +241,10 @@ TEST_F(ClientStoreTest, ADocumentReplyMustBeAboutTheDocumentAskedFor) {
     return client_->GetDocument({.name = "a", .version = 2}).status();
   };
   EXPECT_TRUE(reply_with(ProtoDocument("a", 2)).ok());
-  EXPECT_TRUE(absl::IsDataLoss(reply_with(ProtoDocument("b", 2))));
-  EXPECT_TRUE(absl::IsDataLoss(reply_with(ProtoDocument("a", 3))));
-  EXPECT_TRUE(absl::IsDataLoss(reply_with(ProtoDocument("a", 0))));
-  EXPECT_TRUE(absl::IsDataLoss(reply_with(v1::Document())));
+  EXPECT_TRUE(IsDataLoss(reply_with(ProtoDocument("b", 2))));
+  EXPECT_TRUE(IsDataLoss(reply_with(ProtoDocument("a", 3))));
+  EXPECT_TRUE(IsDataLoss(reply_with(ProtoDocument("a", 0))));
+  EXPECT_TRUE(IsDataLoss(reply_with(v1::Document())));
 }
 
 TEST_F(ClientStoreTest, ADocumentBringsItsTimes) {
@@ -262,7 +259,7 @@ TEST_F(ClientStoreTest, ADocumentBringsItsTimes) {
   EXPECT_EQ(document->expires_unix_micros, 1'700'000'060'000'000);
   reply.mutable_document()->set_ttl_seconds(UINT64_MAX);
   server_.Reply("quire.v1.Registry/Get", reply);
-  EXPECT_TRUE(absl::IsDataLoss(client_->GetDocument({.name = "a"}).status()));
+  EXPECT_TRUE(IsDataLoss(client_->GetDocument({.name = "a"}).status()));
 }
 
 TEST_F(ClientStoreTest, OnlyWhatChangesOfACollectionIsSent) {
@@ -279,7 +276,7 @@ TEST_F(ClientStoreTest, OnlyWhatChangesOfACollectionIsSent) {
   EXPECT_FALSE(server_.RequestOf<v1::SetCollectionRequest>(0).has_ttl_seconds());
   EXPECT_FALSE(server_.RequestOf<v1::SetCollectionRequest>(1).has_codec());
   EXPECT_TRUE(server_.RequestOf<v1::SetCollectionRequest>(1).has_ttl_seconds());
-  EXPECT_TRUE(absl::IsDataLoss(client_->SetCollection("d", {.codec = "int8"}).status()))
+  EXPECT_TRUE(IsDataLoss(client_->SetCollection("d", {.codec = "int8"}).status()))
       << "a reply about another collection";
 }
 
@@ -299,10 +296,10 @@ TEST_F(ClientStoreTest, ListsOfCollectionsAreGatheredAndChecked) {
   EXPECT_EQ((*collections)[1].ttl_seconds, 7u);
   server_.Reply("quire.v1.Registry/ListCollections", first);
   server_.Reply("quire.v1.Registry/ListCollections", first);
-  EXPECT_TRUE(absl::IsDataLoss(client_->ListCollections().status())) << "it would never end";
+  EXPECT_TRUE(IsDataLoss(client_->ListCollections().status())) << "it would never end";
   last.mutable_collections(0)->clear_codec();
   server_.Reply("quire.v1.Registry/ListCollections", last);
-  EXPECT_TRUE(absl::IsDataLoss(client_->ListCollections().status()));
+  EXPECT_TRUE(IsDataLoss(client_->ListCollections().status()));
 }
 
 }  // namespace

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What holds for every method: retries, deadlines, tenants, limits.
-#include "client/client.h"
+#include "quire/client.h"
 
 #include <gmock/gmock.h>
 
 #include "client/client_test_kit.h"
-#include "client/session.h"
 #include "common/base/retry_hint.h"
+#include "quire/session.h"
 #include "quire/v1/admin.pb.h"
 #include "quire/v1/registry.pb.h"
 #include "quire/v1/store.pb.h"
 
 namespace quire {
 namespace {
+
+using namespace internal;
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -43,7 +45,7 @@ TEST_F(RetryingClientTest, UnavailableTwiceThenOkSucceedsAfterTwoBackoffs) {
 TEST_F(RetryingClientTest, AttemptsEndAtTheMaximum) {
   for (int i = 0; i < 10; ++i) server_.Fail(kStats, Unavailable("down"));
   const auto stats = MakeClient({.retry = {.max_attempts = 4}})->Stats();
-  EXPECT_TRUE(absl::IsUnavailable(stats.status())) << stats.status();
+  EXPECT_TRUE(IsUnavailable(stats.status())) << stats.status();
   EXPECT_EQ(server_.calls().size(), 4u);
 }
 
@@ -52,7 +54,7 @@ TEST_F(RetryingClientTest, OneDeadlineCoversAllAttempts) {
   const auto client = MakeClient({.deadline = seconds(3), .retry = {.max_attempts = 100}});
   const TimePoint start = clock_.Now();
   const auto stats = client->Stats();
-  EXPECT_TRUE(absl::IsDeadlineExceeded(stats.status())) << stats.status();
+  EXPECT_TRUE(IsDeadlineExceeded(stats.status())) << stats.status();
   EXPECT_NE(Message(stats.status()).find("still down"), std::string_view::npos) << stats.status();
   EXPECT_LE(clock_.Now() - start, seconds(3));
   EXPECT_GT(server_.calls().size(), 2u);
@@ -71,14 +73,14 @@ TEST_F(RetryingClientTest, NothingGoesOnAfterTheLimitOfAll) {
   const auto client = MakeClient({.deadline = seconds(60), .limit = limit});
   for (int i = 0; i < 100; ++i) server_.Fail(kStats, Unavailable("down"));
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(absl::IsDeadlineExceeded(client->Stats().status()));
+    EXPECT_TRUE(IsDeadlineExceeded(client->Stats().status()));
     EXPECT_LE(clock_.Now(), limit);
   }
 }
 
 TEST_F(RetryingClientTest, ErrorsThatARepetitionCannotCureAreReturnedAtOnce) {
   server_.Fail(kStats, PermissionDenied("no"));
-  EXPECT_TRUE(absl::IsPermissionDenied(MakeClient()->Stats().status()));
+  EXPECT_TRUE(IsPermissionDenied(MakeClient()->Stats().status()));
   EXPECT_EQ(server_.calls().size(), 1u);
 }
 
@@ -126,7 +128,7 @@ TEST_F(OnceOnlyTest, AreNotRepeatedWhenTheReplyMayHaveBeenLost) {
   for (const auto& [method, run] : Methods()) {
     const size_t before = server_.calls().size();
     server_.Fail(method, Unavailable("connection reset"));
-    EXPECT_TRUE(absl::IsUnavailable(run(*client))) << method;
+    EXPECT_TRUE(IsUnavailable(run(*client))) << method;
     EXPECT_EQ(server_.calls().size(), before + 1) << method;
   }
 }
@@ -137,7 +139,7 @@ TEST_F(OnceOnlyTest, AreRepeatedWhenTheServerRefused) {
     const size_t before = server_.calls().size();
     server_.Fail(method, WithRetryAfter(ResourceExhausted("too many"), milliseconds(1)));
     server_.Fail(method, NotFound("reached again"));
-    EXPECT_TRUE(absl::IsNotFound(run(*client))) << method;
+    EXPECT_TRUE(IsNotFound(run(*client))) << method;
     EXPECT_EQ(server_.calls().size(), before + 2) << method;
   }
 }
@@ -152,7 +154,7 @@ TEST_F(RetryingClientTest, ARequestOverTheTransportsLimitIsRefusedBeforeItIsSent
   const auto client = MakeClient({}, /*max_message_bytes=*/4096);
   const std::vector<TokenId> tokens = {1, 2, 3, 4};
   const auto count = client->AppendPages(1, 0, tokens, RandomPayload(5000, 1));
-  EXPECT_TRUE(absl::IsResourceExhausted(count.status())) << count.status();
+  EXPECT_TRUE(IsResourceExhausted(count.status())) << count.status();
   EXPECT_TRUE(server_.calls().empty());
 }
 
@@ -164,7 +166,7 @@ TEST_F(RetryingClientTest, AReplyThatCannotBeParsedIsInternalAtOnce) {
     const size_t calls = server_.calls().size();
     server_.Push(kStats, [reply](const CallMessage&) { return CallMessage{reply, {}}; });
     const Status status = client->Stats().status();
-    EXPECT_TRUE(absl::IsInternal(status)) << status;
+    EXPECT_TRUE(IsInternal(status)) << status;
     EXPECT_THAT(std::string(Message(status)), ::testing::HasSubstr("the server's reply to "));
     EXPECT_EQ(server_.calls().size(), calls + 1) << "it was asked for again";
   }
@@ -173,14 +175,14 @@ TEST_F(RetryingClientTest, AReplyThatCannotBeParsedIsInternalAtOnce) {
 TEST_F(RetryingClientTest, RepliesThatBringUnexpectedBytesAreDataLoss) {
   const auto client = MakeClient();
   server_.Reply(kStats, v1::StatsReply(), RandomPayload(3, 1));
-  EXPECT_TRUE(absl::IsDataLoss(client->Stats().status()));
+  EXPECT_TRUE(IsDataLoss(client->Stats().status()));
 }
 
 TEST(ClientOptionsTest, ImpossibleOptionsAreNamed) {
   testing::ScriptedHandler server;
   const auto transport = std::make_shared<LoopbackTransport>(&server, LoopbackTransport::Options{});
   const auto refused = [&](Client::Options options) {
-    return absl::IsInvalidArgument(Client::Create(std::move(options)).status());
+    return IsInvalidArgument(Client::Create(std::move(options)).status());
   };
   EXPECT_TRUE(refused({.transport = nullptr}));
   EXPECT_TRUE(refused({.transport = transport, .tenant = ""}));

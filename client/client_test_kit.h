@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "client/client.h"
 #include "common/base/checksum.h"
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "google/protobuf/message.h"
+#include "quire/client.h"
+#include "quire/layout.h"
 #include "tests/kit/fake_clock.h"
 #include "transport/local/loopback_transport.h"
 

@@ -6,13 +6,13 @@
 #include <optional>
 #include <utility>
 
-#include "client/call.h"
+#include "client/reply.h"
 #include "common/base/retry_hint.h"
 #include "common/wire/message.h"
 #include "quire/v1/data_plane.pb.h"
 #include "transport/frames/frame_client.h"
 
-namespace quire {
+namespace quire::internal {
 namespace {
 
 constexpr char kOffer[] = "quire.v1.DataPlane/Offer";
@@ -85,20 +85,21 @@ FrameClient::Options ClientOptions(const ControlChannel& control, const std::str
 }
 
 /// Whether `options` ask for the offer. "ucx" means shm on the server's host.
-bool IsAskedFor(const v1::TransportOffer& offer, const DataOptions& options) {
+bool IsAskedFor(const v1::TransportOffer& offer, const DataOptions& options,
+                const DataSeams& seams) {
   if (options.transport == "auto" || offer.kind() == options.transport) return true;
   return options.transport == "ucx" && !options.ucx_within_host && offer.kind() == "shm" &&
-         offer.host() == options.host_id;
+         offer.host() == seams.host_id;
 }
 
 /// Why `offer` is not even tried; empty when it may be.
-std::string WhyNot(const v1::TransportOffer& offer, const DataOptions& options) {
-  if (!IsAskedFor(offer, options)) return "not asked for";
-  if (std::ranges::find(options.dialers, offer.kind(), &PipeDialer::kind) ==
-      options.dialers.end()) {
+std::string WhyNot(const v1::TransportOffer& offer, const DataOptions& options,
+                   const DataSeams& seams) {
+  if (!IsAskedFor(offer, options, seams)) return "not asked for";
+  if (std::ranges::find(seams.dialers, offer.kind(), &PipeDialer::kind) == seams.dialers.end()) {
     return "this program was built without it";
   }
-  if (!offer.host().empty() && offer.host() != options.host_id) return "another host";
+  if (!offer.host().empty() && offer.host() != seams.host_id) return "another host";
   return "";
 }
 
@@ -118,10 +119,10 @@ StatusOr<v1::TransportOffer> OfferAgain(const v1::TransportOffer& offer,
 /// `*shown` is set when the server may have seen the ticket, which uses up those of all the offers.
 StatusOr<std::unique_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
                                                const ControlChannel& control,
-                                               const DataOptions& options, TimePoint deadline,
-                                               bool* shown) {
+                                               const DataOptions& options, const DataSeams& seams,
+                                               TimePoint deadline, bool* shown) {
   QUIRE_ASSIGN_OR_RETURN(const Duration to_dial, StepTime(options.timeout, deadline));
-  const auto dialer = std::ranges::find(options.dialers, offer.kind(), &PipeDialer::kind);
+  const auto dialer = std::ranges::find(seams.dialers, offer.kind(), &PipeDialer::kind);
   QUIRE_ASSIGN_OR_RETURN(
       auto pipe,
       dialer->dial({.address = ReachableAddress(offer.address(), options.control_address),
@@ -139,20 +140,22 @@ StatusOr<std::unique_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
 /// Tries offers one after the other. Thread-safety: none.
 class OfferTrier {
  public:
-  OfferTrier(const ControlChannel* control, const DataOptions* options, TimePoint deadline)
-      : control_(control), options_(options), deadline_(deadline) {}
+  OfferTrier(const ControlChannel* control, const DataOptions* options, const DataSeams* seams,
+             TimePoint deadline)
+      : control_(control), options_(options), seams_(seams), deadline_(deadline) {}
 
   StatusOr<std::unique_ptr<FrameClient>> Try(const v1::TransportOffer& offer) {
     v1::TransportOffer usable = offer;
     if (shown_) {
       QUIRE_ASSIGN_OR_RETURN(usable, OfferAgain(offer, *control_, deadline_));
     }
-    return Connect(usable, *control_, *options_, deadline_, &shown_);
+    return Connect(usable, *control_, *options_, *seams_, deadline_, &shown_);
   }
 
  private:
   const ControlChannel* const control_;
   const DataOptions* const options_;
+  const DataSeams* const seams_;
   const TimePoint deadline_;
   bool shown_ = false;  ///< A ticket was.
 };
@@ -199,17 +202,9 @@ std::string Reasons(const DataReport& report) {
 
 }  // namespace
 
-std::string DataReport::Summary() const {
-  std::string text = taken;
-  std::string others;
-  for (const auto& [kind, why] : passed_over) {
-    others.append(others.empty() ? "" : "; ").append("not ").append(kind).append(": ").append(why);
-  }
-  return others.empty() ? text : text.append(" (").append(others).append(")");
-}
-
-StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
-                                     const DataOptions& options, TimePoint deadline) {
+StatusOr<DataConnection> ConnectDataOnce(const std::shared_ptr<Transport>& control,
+                                         const DataOptions& options, TimePoint deadline,
+                                         const DataSeams& seams) {
   deadline = std::min(deadline, options.limit);
   if (options.transport != "auto" && std::ranges::find(kKinds, options.transport) == kKinds.end()) {
     return InvalidArgument("there is no transport '", options.transport,
@@ -222,10 +217,10 @@ StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
     return BadReply(kOffer, offers.offers_size(), " offers, more than ", kMostOffers);
   }
   DataReport report{.taken = {}, .detail = {}, .passed_over = NotOffered(offers)};
-  OfferTrier trier(&channel, &options, deadline);
+  OfferTrier trier(&channel, &options, &seams, deadline);
   std::optional<Duration> retry_after;  // The shortest that a refusal names.
   for (const v1::TransportOffer& offer : offers.offers()) {
-    std::string why_not = WhyNot(offer, options);
+    std::string why_not = WhyNot(offer, options, seams);
     if (why_not.empty()) {
       auto client = trier.Try(offer);
       if (client.ok()) {
@@ -247,4 +242,4 @@ StatusOr<DataConnection> ConnectData(const std::shared_ptr<Transport>& control,
   return retry_after ? WithRetryAfter(std::move(none), *retry_after) : none;
 }
 
-}  // namespace quire
+}  // namespace quire::internal

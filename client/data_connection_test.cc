@@ -7,14 +7,16 @@
 #include <map>
 #include <set>
 
-#include "client/connect.h"
 #include "common/base/mutex.h"
+#include "quire/connect.h"
 #include "quire/v1/data_plane.pb.h"
 #include "transport/frames/frame_server.h"
 #include "transport/grpc/grpc_server.h"
 #include "transport/local/inproc_pipe.h"
 
 namespace quire::testing {
+
+using namespace internal;
 namespace {
 
 using ::testing::HasSubstr;
@@ -110,16 +112,16 @@ class DataConnectionTest : public ::testing::Test {
     server_->Shutdown(Duration::zero());
   }
 
-  StatusOr<DataConnection> Connect(DataOptions options) {
+  StatusOr<DataConnection> Connect(DataOptions options, std::span<const PipeDialer> dialers) {
     auto control = ConnectGrpc(server_->address());
     EXPECT_TRUE(control.ok()) << control.status();
     options.control_address = server_->address();
-    options.host_id = "this host";
-    return ConnectData(*control, options);
+    return ConnectDataOnce(*control, options, TimePoint::max(),
+                           {.host_id = "this host", .dialers = dialers});
   }
   StatusOr<DataConnection> Connect(const std::string& transport = "auto",
                                    std::span<const PipeDialer> dialers = PipeDialers()) {
-    return Connect({.transport = transport, .dialers = dialers});
+    return Connect(DataOptions{.transport = transport}, dialers);
   }
   static StatusOr<std::unique_ptr<FramePipe>> DialInproc(const DialTarget&) {
     InprocPair pipes = MakeInprocPair({.direct_landing = true});
@@ -178,10 +180,10 @@ TEST_F(DataConnectionTest, UcxMeansSharedMemoryOnTheServersHostUnlessItIsInsiste
   handler_.Offer("shm", "this host");
   handler_.Offer("ucx");
   const PipeDialer dialers[] = {{"shm", &DialMessages}, {"ucx", &DialMessages}};
-  const auto within_host = Connect({.transport = "ucx", .dialers = dialers});
+  const auto within_host = Connect(DataOptions{.transport = "ucx"}, dialers);
   ASSERT_TRUE(within_host.ok()) << within_host.status();
   EXPECT_EQ(within_host->report.taken, "shm");
-  const auto insisted = Connect({.transport = "ucx", .ucx_within_host = true, .dialers = dialers});
+  const auto insisted = Connect(DataOptions{.transport = "ucx", .ucx_within_host = true}, dialers);
   ASSERT_TRUE(insisted.ok()) << insisted.status();
   EXPECT_EQ(insisted->report.taken, "ucx");
 }
@@ -190,12 +192,12 @@ TEST_F(DataConnectionTest, UcxIsUcxBetweenHostsAndWhereSharedMemoryDoesNotWork) 
   handler_.Offer("shm", "another host");
   handler_.Offer("ucx");
   const PipeDialer dialers[] = {{"shm", &DialMessages}, {"ucx", &DialMessages}};
-  const auto elsewhere = Connect({.transport = "ucx", .dialers = dialers});
+  const auto elsewhere = Connect(DataOptions{.transport = "ucx"}, dialers);
   ASSERT_TRUE(elsewhere.ok()) << elsewhere.status();
   EXPECT_EQ(elsewhere->report.taken, "ucx");
   handler_.Offer("shm", "this host");
   const PipeDialer without[] = {{"shm", &DialNobody}, {"ucx", &DialMessages}};
-  const auto broken = Connect({.transport = "ucx", .dialers = without});
+  const auto broken = Connect(DataOptions{.transport = "ucx"}, without);
   ASSERT_TRUE(broken.ok()) << broken.status();
   EXPECT_EQ(broken->report.taken, "ucx");
 }
@@ -203,15 +205,15 @@ TEST_F(DataConnectionTest, UcxIsUcxBetweenHostsAndWhereSharedMemoryDoesNotWork) 
 TEST_F(DataConnectionTest, WhetherTheServerWritesIntoLandingsIsSaid) {
   handler_.Offer("ucx");
   const PipeDialer native[] = {{"ucx", &DialNative}}, messages[] = {{"ucx", &DialMessages}};
-  const auto direct = Connect({.direct_landings = true, .dialers = native});
+  const auto direct = Connect(DataOptions{.direct_landings = true}, native);
   ASSERT_TRUE(direct.ok()) << direct.status();
   EXPECT_EQ(direct->report.taken, "ucx-direct");
   EXPECT_TRUE(direct->transport->capabilities().direct_landing);
-  const auto not_granted = Connect({.dialers = native});
+  const auto not_granted = Connect(DataOptions{}, native);
   ASSERT_TRUE(not_granted.ok()) << not_granted.status();
   EXPECT_EQ(not_granted->report.taken, "ucx");
   EXPECT_FALSE(not_granted->transport->capabilities().direct_landing);
-  const auto no_lane = Connect({.direct_landings = true, .dialers = messages});
+  const auto no_lane = Connect(DataOptions{.direct_landings = true}, messages);
   ASSERT_TRUE(no_lane.ok()) << no_lane.status();
   EXPECT_EQ(no_lane->report.taken, "ucx");
   EXPECT_THAT(no_lane->report.Summary(), HasSubstr("not ucx-direct: the server does not write"));

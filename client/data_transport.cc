@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-namespace quire {
+namespace quire::internal {
 namespace {
 
 /// Memory as one connection knows it, which it keeps: the landing goes first.
@@ -78,11 +78,12 @@ StatusOr<std::shared_ptr<DataTransport>> DataTransport::Open(Options options) {
 
 StatusOr<std::shared_ptr<DataTransport>> DataTransport::Open(
     std::shared_ptr<Transport> control, const DataOptions& options,
-    std::function<void(const DataReport&)> on_other_way) {
-  return Open(
-      {.connect = [control = std::move(control),
-                   options](TimePoint deadline) { return ConnectData(control, options, deadline); },
-       .on_other_way = std::move(on_other_way)});
+    std::function<void(const DataReport&)> on_other_way, const DataSeams& seams) {
+  return Open({.connect =
+                   [control = std::move(control), options, seams](TimePoint deadline) {
+                     return ConnectDataOnce(control, options, deadline, seams);
+                   },
+               .on_other_way = std::move(on_other_way)});
 }
 
 DataReport DataTransport::report() const {
@@ -100,7 +101,7 @@ StatusOr<std::unique_ptr<Landing>> DataTransport::AddLanding(LandingMemory memor
   QUIRE_ASSIGN_OR_RETURN(const Connection connection, Current(Duration::max()));
   // Where the connection has died, the memory is announced on the next one.
   const auto registered = landing->On(connection);
-  if (!registered.ok() && !absl::IsUnavailable(registered.status())) return registered.status();
+  if (!registered.ok() && !IsUnavailable(registered.status())) return registered.status();
   return landing;
 }
 
@@ -135,7 +136,7 @@ StatusOr<std::unique_ptr<PendingCall>> DataTransport::Start(std::string_view met
       if (call.ok()) return std::make_unique<HeldCall>(*std::move(bound), *std::move(call));
       lost = call.status();
     }
-    if (!absl::IsUnavailable(lost)) return lost;
+    if (!IsUnavailable(lost)) return lost;
     Lost(connection, lost);
   }
   return lost;
@@ -146,7 +147,7 @@ Status DataTransport::Call(std::string_view method, const CallMessage& request, 
   QUIRE_ASSIGN_OR_RETURN(const Connection connection, Current(options.timeout));
   QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bind(connection, options));
   const Status status = connection->Call(method, request, reply, bound.options);
-  if (absl::IsUnavailable(status)) Lost(connection, status);
+  if (IsUnavailable(status)) Lost(connection, status);
   return status;
 }
 
@@ -212,4 +213,4 @@ void DataTransport::BackOff(const Status& why) {
   not_before_ = options_.clock->Now() + WaitAfter(why, options_.retry, failures_, *options_.random);
 }
 
-}  // namespace quire
+}  // namespace quire::internal

@@ -27,13 +27,13 @@
 
 #include "client/data_connection.h"
 #include "client/retry.h"
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
-namespace quire {
+namespace quire::internal {
 
 class DataTransport final : public Transport {
  public:
@@ -53,7 +53,7 @@ class DataTransport final : public Transport {
   /// Of connections that ConnectData makes.
   static StatusOr<std::shared_ptr<DataTransport>> Open(
       std::shared_ptr<Transport> control, const DataOptions& options,
-      std::function<void(const DataReport&)> on_other_way = {});
+      std::function<void(const DataReport&)> on_other_way = {}, const DataSeams& seams = {});
 
   /// Of the latest connection.
   DataReport report() const;
@@ -102,6 +102,6 @@ class DataTransport final : public Transport {
   Status last_failure_ QUIRE_GUARDED_BY(mutex_);
 };
 
-}  // namespace quire
+}  // namespace quire::internal
 
 #endif  // QUIRE_CLIENT_DATA_TRANSPORT_H_

@@ -14,6 +14,8 @@
 #include "transport/plain_landing.h"
 
 namespace quire::testing {
+
+using namespace internal;
 namespace {
 
 using ::testing::ElementsAre;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace quire {
+namespace quire::internal {
 
 void DirectLanding::End() {
   left_.clear();
@@ -21,4 +21,4 @@ bool DirectLanding::MayStillLand(const Lanes& lanes) {
   });
 }
 
-}  // namespace quire
+}  // namespace quire::internal

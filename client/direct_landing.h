@@ -17,7 +17,7 @@
 
 #include "transport/transport.h"
 
-namespace quire {
+namespace quire::internal {
 
 class DirectLanding {
  public:
@@ -45,6 +45,6 @@ class DirectLanding {
   std::vector<Left> left_;  ///< Goes before landing_.
 };
 
-}  // namespace quire
+}  // namespace quire::internal
 
 #endif  // QUIRE_CLIENT_DIRECT_LANDING_H_

@@ -6,10 +6,10 @@
 #include <numeric>
 #include <vector>
 
-#include "client/client.h"
-#include "client/connect.h"
-#include "client/session.h"
-#include "common/page/layout.h"
+#include "quire/client.h"
+#include "quire/connect.h"
+#include "quire/layout.h"
+#include "quire/session.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "common/wire/message.h"
 #include "quire/v1/lease.pb.h"
 
-namespace quire {
+namespace quire::internal {
 namespace {
 
 constexpr std::string_view kRenew = "quire.v1.Leases/Renew";
@@ -135,4 +135,4 @@ Status LeaseKeeper::RenewSome(std::vector<uint64_t> contexts, std::vector<uint64
   return OkStatus();
 }
 
-}  // namespace quire
+}  // namespace quire::internal

@@ -19,12 +19,12 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
-namespace quire {
+namespace quire::internal {
 
 class LeaseKeeper {
  public:
@@ -80,6 +80,6 @@ class LeaseKeeper {
   std::thread thread_ QUIRE_GUARDED_BY(mutex_);
 };
 
-}  // namespace quire
+}  // namespace quire::internal
 
 #endif  // QUIRE_CLIENT_LEASE_KEEPER_H_

@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 
 #include "client/client_test_kit.h"
-#include "client/session.h"
+#include "quire/session.h"
 #include "quire/v1/lease.pb.h"
 #include "quire/v1/store.pb.h"
 
-namespace quire {
+namespace quire::internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -57,7 +57,7 @@ TEST_F(LeaseKeeperTest, AFailureIsLeftToTheNextRenewal) {
   const auto context = keeper_.Keep(Kind::kContext, 3, kLong);
   server_.Fail(kRenew, Unavailable("starting"));
   server_.Reply(kRenew, v1::RenewReply());
-  EXPECT_TRUE(absl::IsUnavailable(keeper_.Renew(kTimeout)));
+  EXPECT_TRUE(IsUnavailable(keeper_.Renew(kTimeout)));
   EXPECT_EQ(keeper_.Renew(kTimeout), OkStatus());
   EXPECT_THAT(server_.RequestOf<v1::RenewRequest>(1).context_ids(), ElementsAre(3u));
 }
@@ -170,4 +170,4 @@ TEST(LeaseKeeperThreadTest, ItsEndDoesNotWaitForASilentServer) {
 }
 
 }  // namespace
-}  // namespace quire
+}  // namespace quire::internal

@@ -11,10 +11,12 @@
 #include "client/recall_test_kit.h"
 #include "common/base/payload_cutter.h"
 #include "common/base/retry_hint.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire {
 namespace {
+
+using namespace internal;
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -95,7 +97,7 @@ TEST_F(PendingRecallTest, PiecesFollowTheirPartAndTheLaneIsUnderWayUntilTheLast)
   EXPECT_EQ((*part)->placements.size(), 2u);
   EXPECT_EQ(testing::Bytes((*part)->payload), testing::UnitOfPage(spec_, 3));
   EXPECT_EQ((*part)->bytes_to_come, UnitBytes(spec_));
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->Start({Want(0, 4)}).status()));
+  EXPECT_TRUE(IsInvalidArgument(session_->Start({Want(0, 4)}).status()));
   const auto piece = recall->Next();
   ASSERT_TRUE(piece.ok() && piece->has_value()) << piece.status();
   EXPECT_TRUE((*piece)->lanes.empty());
@@ -141,7 +143,7 @@ TEST_F(PendingRecallTest, PiecesThatDoNotFitBreakTheProtocol) {
 }
 
 TEST_F(PendingRecallTest, WhoLetsTheSessionVerifyGetsWholeParts) {
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->Start({kTwoPages}, {.piece_bytes = 1}).status()));
+  EXPECT_TRUE(IsInvalidArgument(session_->Start({kTwoPages}, {.piece_bytes = 1}).status()));
   const auto call = ExpectPart(kTwoUnits);
   EXPECT_TRUE(session_->Recall({&kTwoPages, 1}, {.piece_bytes = 1}).ok());
   EXPECT_EQ(call->request.piece_bytes(), 0u);
@@ -159,7 +161,7 @@ TEST_F(PendingRecallTest, AServerThatIsOverloadedMidwayIsAskedAgainForTheRest) {
 TEST_F(PendingRecallTest, WhatDoesNotFitAtAllIsNotAskedForAgain) {
   Expect({Fail(ResourceExhausted("more than a message"))});
   const auto recall = Start({Want(1, 3)});
-  EXPECT_TRUE(absl::IsResourceExhausted(recall->Next().status()));
+  EXPECT_TRUE(IsResourceExhausted(recall->Next().status()));
 }
 
 TEST_F(PendingRecallTest, ALaneMayBeAskedForAgainAsSoonAsItsPartHasCome) {
@@ -188,7 +190,7 @@ TEST_F(PendingRecallTest, ALaneThatIsUnderWayIsRefusedUntilItIsCancelled) {
   const auto first_call = Expect({});
   const auto first = Start({Want(0, 3)});
   const auto refused = session_->Start({Want(0, 4)});
-  EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << refused.status();
+  EXPECT_TRUE(IsInvalidArgument(refused.status())) << refused.status();
   EXPECT_FALSE(first_call->cancelled);
   const LayerWant other_sequence = Want(0, 4, 1);
   ExpectPart({{1, 0, {{0, 0, 1, 4}}}});
@@ -218,7 +220,7 @@ TEST_F(PendingRecallTest, ADeadlineOfNextLeavesTheRecallUnderWay) {
   const auto call = Expect({});
   const auto recall = Start({Want(0, 3)});
   const TimePoint soon = clock_.Now() + milliseconds(5);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(recall->Next(soon).status()));
+  EXPECT_TRUE(IsDeadlineExceeded(recall->Next(soon).status()));
   EXPECT_EQ(clock_.Now(), soon);
   EXPECT_FALSE(call->cancelled);
   call->steps = {Part({{0, 0, {{0, 0, 1, 3}}}}), End()};
@@ -230,9 +232,9 @@ TEST_F(PendingRecallTest, ARecallEndsWhenItsOwnTimeIsUp) {
   const auto call = Expect({});
   const auto recall = Start({Want(0, 3)}, {.timeout = seconds(2)});
   EXPECT_EQ(call->options.timeout, Duration(seconds(2)));
-  EXPECT_TRUE(absl::IsDeadlineExceeded(recall->Next().status()));
+  EXPECT_TRUE(IsDeadlineExceeded(recall->Next().status()));
   EXPECT_EQ(clock_.Now(), recall->deadline());
-  EXPECT_TRUE(absl::IsDeadlineExceeded(recall->Next(TimePoint::max()).status()));
+  EXPECT_TRUE(IsDeadlineExceeded(recall->Next(TimePoint::max()).status()));
   ExpectPart({{0, 0, {{0, 0, 1, 3}}}});
   EXPECT_NE(Start({Want(0, 3)}), nullptr);  // The lane is free again.
 }
@@ -269,7 +271,7 @@ TEST_F(PendingRecallTest, ARefusalIsWaitedOutAsLongAsItsHintSays) {
   ExpectPart({{0, 0, {{0, 0, 1, 3}}}});
   const TimePoint start = clock_.Now();
   const auto recall = Start({Want(0, 3)});
-  EXPECT_TRUE(absl::IsDeadlineExceeded(recall->Next(start + milliseconds(10)).status()));
+  EXPECT_TRUE(IsDeadlineExceeded(recall->Next(start + milliseconds(10)).status()));
   EXPECT_EQ(data_->started(), 1u);
   EXPECT_EQ(NextLayers(*recall), (std::vector<uint32_t>{0}));
   EXPECT_GE(clock_.Now() - start, milliseconds(700));
@@ -280,7 +282,7 @@ TEST_F(PendingRecallTest, APeerThatCannotBeReachedIsTriedUntilTheDeadline) {
   const TimePoint start = clock_.Now();
   const auto recall = Start({Want(0, 3)});
   const Status end = recall->Next().status();
-  EXPECT_TRUE(absl::IsDeadlineExceeded(end)) << end;
+  EXPECT_TRUE(IsDeadlineExceeded(end)) << end;
   EXPECT_NE(Message(end).find("no route"), std::string_view::npos) << end;
   EXPECT_GT(clock_.Now() - start, seconds(59));
   EXPECT_LE(clock_.Now() - start, seconds(60));
@@ -288,11 +290,11 @@ TEST_F(PendingRecallTest, APeerThatCannotBeReachedIsTriedUntilTheDeadline) {
 
 TEST_F(PendingRecallTest, AnErrorThatDoesNotPassEndsTheRecallAtOnce) {
   data_->Expect()->start = ResourceExhausted("the request is too large");
-  EXPECT_TRUE(absl::IsResourceExhausted(session_->Start({Want(0, 3)}).status()));
+  EXPECT_TRUE(IsResourceExhausted(session_->Start({Want(0, 3)}).status()));
   Expect({Fail(NotFound("no session 77"))});
   const auto recall = Start({Want(0, 3)});
-  EXPECT_TRUE(absl::IsNotFound(recall->Next().status()));
-  EXPECT_TRUE(absl::IsNotFound(recall->Next().status()));
+  EXPECT_TRUE(IsNotFound(recall->Next().status()));
+  EXPECT_TRUE(IsNotFound(recall->Next().status()));
   EXPECT_EQ(data_->started(), 2u);
 }
 
@@ -311,7 +313,7 @@ TEST_F(PendingRecallTest, WhatHasComeWhenTheTimeIsUpMayBeApplied) {
   ASSERT_TRUE(recall.ok()) << recall.status();
   const auto part = (*recall)->Next();
   ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
-  EXPECT_TRUE(absl::IsDeadlineExceeded((*recall)->Next().status()));
+  EXPECT_TRUE(IsDeadlineExceeded((*recall)->Next().status()));
   EXPECT_TRUE(call->cancelled);
   session_->Applied(**part);
   recall->reset();
@@ -366,7 +368,7 @@ TEST_F(PendingRecallTest, ADuplicatedPartIsRefused) {
   Expect({Part({{0, 0, {{0, 0, 1, 3}}}}), Part({{0, 0, {{0, 0, 1, 3}}}}), End()});
   const auto recall = Start({Want(0, 3)});
   EXPECT_EQ(NextLayers(*recall), (std::vector<uint32_t>{0}));
-  EXPECT_TRUE(absl::IsDataLoss(recall->Next().status()));
+  EXPECT_TRUE(IsDataLoss(recall->Next().status()));
 }
 
 TEST_F(PendingRecallTest, AStaleRecallIsAskedForAgainUnderTheNewEpochInTheSameCall) {
@@ -387,7 +389,7 @@ TEST_F(PendingRecallTest, AServerThatStaysStaleIsReportedAndTheNextRecallResynch
   server_.Reply(kResync, v1::ResyncReply());
   Expect({Fail(FailedPrecondition("stale still"))});
   const LayerWant want = Want(0, 4);
-  EXPECT_TRUE(absl::IsFailedPrecondition(session_->Recall({&want, 1}).status()));
+  EXPECT_TRUE(IsFailedPrecondition(session_->Recall({&want, 1}).status()));
   EXPECT_EQ(resyncs(), 1u);
   server_.Reply(kResync, v1::ResyncReply());
   ExpectPart({{0, 0, {{0, 0, 1, 4}}}});
@@ -399,7 +401,7 @@ TEST_F(PendingRecallTest, AResyncThatFailsEndsTheRecall) {
   Expect({Fail(FailedPrecondition("stale"))});
   server_.Fail(kResync, NotFound("no session 77"));
   const LayerWant want = Want(0, 4);
-  EXPECT_TRUE(absl::IsNotFound(session_->Recall({&want, 1}).status()));
+  EXPECT_TRUE(IsNotFound(session_->Recall({&want, 1}).status()));
 }
 
 TEST_F(PendingRecallTest, AResyncStartsTheOtherRecallsAgainUnderTheNewEpoch) {
@@ -422,7 +424,7 @@ TEST_F(PendingRecallTest, WhoOnlyLooksDoesNotWaitForAResync) {
   const auto recall = Start({Want(0, 3)});
   const size_t before = server_.calls().size();
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(absl::IsDeadlineExceeded(recall->Next(clock_.Now()).status()));
+    EXPECT_TRUE(IsDeadlineExceeded(recall->Next(clock_.Now()).status()));
   }
   EXPECT_EQ(server_.calls().size(), before);
   server_.Reply(kResync, v1::ResyncReply());

@@ -8,7 +8,7 @@
 #include "transport/shm/shm_pipe.h"
 #include "transport/ucx/ucx.h"
 
-namespace quire {
+namespace quire::internal {
 namespace {
 
 StatusOr<std::unique_ptr<FramePipe>> DialGrpc(const DialTarget& target) {
@@ -47,4 +47,4 @@ std::string ReachableAddress(const std::string& offered, const std::string& cont
   return here->WithPort(there->port()).Text();
 }
 
-}  // namespace quire
+}  // namespace quire::internal

@@ -10,12 +10,12 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/clock.h"
-#include "common/base/status.h"
-#include "transport/auth/bearer_token.h"
+#include "quire/bearer_token.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 
-namespace quire {
+namespace quire::internal {
 
 struct DialTarget {
   std::string address;  ///< As ReachableAddress gave it.
@@ -36,6 +36,6 @@ std::span<const PipeDialer> PipeDialers();
 /// nothing is offered, and at its host when the server listens on all of its addresses.
 std::string ReachableAddress(const std::string& offered, const std::string& control);
 
-}  // namespace quire
+}  // namespace quire::internal
 
 #endif  // QUIRE_CLIENT_PIPE_DIALERS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/recall.h"
+#include "quire/recall.h"
 
 #include <utility>
 

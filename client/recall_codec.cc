@@ -10,13 +10,13 @@
 #include "client/unit_copier.h"
 #include "client/validate.h"
 #include "common/base/checksum.h"
-#include "common/page/layout.h"
 #include "common/wire/convert.h"
 #include "common/wire/lane_records.h"
 #include "common/wire/unit_list.h"
 #include "kernels/api/page_digest.h"
+#include "quire/layout.h"
 
-namespace quire {
+namespace quire::internal {
 namespace {
 
 static_assert(static_cast<int>(RecallPooling::kMaxQ) + 1 == v1::POOLING_MAX_Q);
@@ -90,7 +90,7 @@ Status CheckQuery(const LayerWant& want, const KvSpec& spec, uint32_t slots_per_
 }
 
 /// The lanes of `want` exist, and none of them is in `asked`, [sequences][layers], yet.
-Status CheckLanes(const LayerWant& want, const KvSpec& spec, const ResidentMap& map,
+Status CheckLanes(const LayerWant& want, const KvSpec& spec, const WorkerSlots& map,
                   std::vector<bool>* asked) {
   if (!map.Has(want.sequence)) {
     return InvalidArgument("the session has no such sequence; add it first");
@@ -111,7 +111,7 @@ Status CheckLanes(const LayerWant& want, const KvSpec& spec, const ResidentMap& 
   return OkStatus();
 }
 
-Status CheckWant(const LayerWant& want, const KvSpec& spec, const ResidentMap& map,
+Status CheckWant(const LayerWant& want, const KvSpec& spec, const WorkerSlots& map,
                  std::vector<bool>* asked) {
   QUIRE_RETURN_IF_ERROR(CheckLanes(want, spec, map, asked));
   if ((want.pages.num_heads() == 0) == want.query.empty()) {
@@ -293,9 +293,9 @@ class PartReader {
       auto range = want.candidates.begin();
       for (const uint32_t page : selected->Head(head)) {
         while (range != want.candidates.end() &&
-               page >= MemberPage(range->member, 0) + range->end_page)
+               page >= PageName(range->member, 0) + range->end_page)
           ++range;
-        if (range == want.candidates.end() || page < MemberPage(range->member, range->first_page))
+        if (range == want.candidates.end() || page < PageName(range->member, range->first_page))
           return DataLoss("page ", page, " was selected, which is no candidate");
       }
     }
@@ -487,7 +487,7 @@ class PartReader {
     mismatched_->push_back({at.sequence, at.layer, at.head, at.page, crc32c});
   }
 
-  const ResidentMap& map_;
+  const WorkerSlots& map_;
   const uint64_t unit_bytes_;
   const uint64_t exchange_;
   std::vector<MismatchedUnit>* const mismatched_;  ///< May be null.
@@ -500,7 +500,7 @@ class PartReader {
 
 }  // namespace
 
-Status CheckWants(std::span<const LayerWant> wants, const KvSpec& spec, const ResidentMap& map) {
+Status CheckWants(std::span<const LayerWant> wants, const KvSpec& spec, const WorkerSlots& map) {
   std::vector<bool> asked(size_t{map.end_sequence()} * spec.num_layers);
   for (const LayerWant& want : wants) {
     QUIRE_RETURN_IF_ERROR(
@@ -533,7 +533,7 @@ void MismatchedToProto(std::span<const MismatchedUnit> units, v1::RecallRequest*
   }
 }
 
-void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map,
+void LanesToProto(std::span<const WantedLane> lanes, const WorkerSlots& map,
                   v1::RecallRequest* request) {
   for (size_t begin = 0; begin < lanes.size();) {
     const LayerWant& want = *lanes[begin].want;
@@ -584,11 +584,11 @@ StatusOr<RecallPart> PieceFromProto(const v1::RecallReply& reply, CallMessage bo
   return part;
 }
 
-void MapToProto(const ResidentMap& map, v1::ResyncRequest* request) {
+void MapToProto(const WorkerSlots& map, v1::ResyncRequest* request) {
   for (uint32_t sequence = 0; sequence < map.end_sequence(); ++sequence) {
     if (!map.Has(sequence)) continue;
     for (const uint32_t layer : map.layers().layers()) {
-      const ResidentMap::Lane& state = map.lane(sequence, layer);
+      const WorkerSlots::Lane& state = map.lane(sequence, layer);
       if (state.applied == 0) continue;  // Untouched: empty, as the server takes it to be.
       v1::LaneMap& lane = *request->add_lanes();
       lane.set_sequence(sequence);
@@ -600,4 +600,4 @@ void MapToProto(const ResidentMap& map, v1::ResyncRequest* request) {
   }
 }
 
-}  // namespace quire
+}  // namespace quire::internal

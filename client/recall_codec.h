@@ -11,26 +11,33 @@
 #include <span>
 #include <vector>
 
-#include "client/recall.h"
-#include "client/resident_map.h"
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
+#include "client/worker_slots.h"
+#include "quire/kv_spec.h"
+#include "quire/recall.h"
+#include "quire/status.h"
+#include "quire/units.h"
 #include "quire/v1/session.pb.h"
 #include "transport/transport.h"
 
-namespace quire {
+namespace quire::internal {
+
+/// One lane of a want.
+struct WantedLane {
+  const LayerWant* want = nullptr;
+  uint32_t layer = 0;
+};
 
 /// INVALID_ARGUMENT naming the lane when `wants` cannot be asked of a session with this spec and
 /// map. What is under way does not matter.
 [[nodiscard]] Status CheckWants(std::span<const LayerWant> wants, const KvSpec& spec,
-                                const ResidentMap& map);
+                                const WorkerSlots& map);
 
 /// Every lane of `wants`, in the order asked; points into `wants`.
 std::vector<WantedLane> LanesOf(std::span<const LayerWant> wants);
 
 /// Adds `lanes`, which are of wants that passed CheckWants and in their order, to `request`, with
 /// what `map` says that they have applied.
-void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map,
+void LanesToProto(std::span<const WantedLane> lanes, const WorkerSlots& map,
                   v1::RecallRequest* request);
 
 /// The slots of a landing that a part may have changed.
@@ -46,7 +53,7 @@ struct ExpectedPart {
   uint64_t exchange = 0;
   std::span<const WantedLane> lanes;  ///< That have not come; the part brings the first of them.
   uint64_t unit_bytes = 0;            ///< Of what the session brings of a unit.
-  const ResidentMap* map = nullptr;
+  const WorkerSlots* map = nullptr;
   const SessionLanding* landing = nullptr;            ///< Null when no unit can have landed.
   SlotsTouched* touched = nullptr;                    ///< With a landing of slots: kept up to date.
   std::vector<MismatchedUnit>* mismatched = nullptr;  ///< Takes the units that do not match.
@@ -68,8 +75,8 @@ struct ExpectedPart {
 void MismatchedToProto(std::span<const MismatchedUnit> units, v1::RecallRequest* request);
 
 /// Adds every lane that has ever been recalled to `request`.
-void MapToProto(const ResidentMap& map, v1::ResyncRequest* request);
+void MapToProto(const WorkerSlots& map, v1::ResyncRequest* request);
 
-}  // namespace quire
+}  // namespace quire::internal
 
 #endif  // QUIRE_CLIENT_RECALL_CODEC_H_

@@ -13,6 +13,8 @@
 #include "tests/kit/allocation_count.h"
 
 namespace quire::testing {
+
+using namespace internal;
 namespace {
 
 constexpr uint32_t kFew = 1000, kMany = 10000;
@@ -46,7 +48,7 @@ class RecallCodecAllocationTest : public ::testing::Test {
   }
 
   const KvSpec spec_ = TinySpec();
-  ResidentMap map_{ManagedLayers({0, 1}), spec_.num_kv_heads, kSlots};
+  WorkerSlots map_{ManagedLayers({0, 1}), spec_.num_kv_heads, kSlots};
 };
 
 TEST_F(RecallCodecAllocationTest, EncodingManyUnitsAllocatesAsOftenAsFew) {

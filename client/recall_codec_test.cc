@@ -13,7 +13,7 @@
 #include "client/validate.h"
 #include "common/wire/unit_list.h"
 
-namespace quire {
+namespace quire::internal {
 namespace {
 
 using testing::LaneRows;
@@ -53,7 +53,7 @@ class RecallCodecTest : public ::testing::Test {
   }
 
   const KvSpec spec_ = testing::TinySpec();
-  ResidentMap map_;
+  WorkerSlots map_;
   std::vector<LayerWant> wants_;
   v1::RecallReply reply_;
   Payload payload_;
@@ -87,10 +87,10 @@ TEST_F(RecallCodecTest, UnitsThatTheCallerHoldsHaveNoBytes) {
   EXPECT_EQ(part->payload.size_bytes(), 3 * UnitBytes(spec_));
   // The others are still compared with their checksums.
   Edit([](auto* units) { units->crc32c[2] ^= 1; });
-  EXPECT_TRUE(absl::IsDataLoss(Read().status()));
+  EXPECT_TRUE(IsDataLoss(Read().status()));
   Edit([](auto* units) { units->crc32c[2] ^= 1; });
   payload_.Append(testing::UnitOfPage(spec_, 8));
-  EXPECT_TRUE(absl::IsDataLoss(Read().status()));
+  EXPECT_TRUE(IsDataLoss(Read().status()));
 }
 
 TEST_F(RecallCodecTest, APartMayBringFewerLanesThanAreMissing) {
@@ -169,7 +169,7 @@ TEST_F(RecallCodecTest, PartsThatLieInAnyWayAreRefused) {
     payload_ = good_payload;
     wants_ = good_wants;
     lie();
-    EXPECT_TRUE(absl::IsDataLoss(Read().status())) << name << ": " << Read().status();
+    EXPECT_TRUE(IsDataLoss(Read().status())) << name << ": " << Read().status();
   }
 }
 
@@ -178,7 +178,7 @@ TEST_F(RecallCodecTest, BytesThatLandedWhereNothingWasToLandAreRefused) {
   const auto part = PartFromProto(
       reply_, {.control = {}, .payload = {}, .landed_bytes = payload_.size_bytes()},
       {.epoch = 2, .exchange = 3, .lanes = lanes, .unit_bytes = UnitBytes(spec_), .map = &map_});
-  EXPECT_TRUE(absl::IsDataLoss(part.status())) << part.status();
+  EXPECT_TRUE(IsDataLoss(part.status())) << part.status();
 }
 
 TEST_F(RecallCodecTest, ASelectionByTheServerMustKeepToItsCandidates) {
@@ -190,27 +190,27 @@ TEST_F(RecallCodecTest, ASelectionByTheServerMustKeepToItsCandidates) {
   const auto select = [&](const PageLists& selected) {
     reply_.clear_lanes();
     payload_ = {};
-    AddLane({0, 0, {{0, 1, 5, 7, 6}, {0, 2, 1, 8}, {1, 0, 1, MemberPage(2, 1)}}});
+    AddLane({0, 0, {{0, 1, 5, 7, 6}, {0, 2, 1, 8}, {1, 0, 1, PageName(2, 1)}}});
     wire::EncodeUnitList(selected, reply_.mutable_lanes(0)->mutable_selected());
     return Read();
   };
-  const uint32_t other = MemberPage(2, 1);
+  const uint32_t other = PageName(2, 1);
   const auto part = select({{5, 7, 8}, {other}});
   ASSERT_TRUE(part.ok()) << part.status();
   EXPECT_EQ(part->lanes[0].selected, (PageLists{{5, 7, 8}, {other}}));
-  EXPECT_TRUE(absl::IsDataLoss(select({{5, 7, 9}, {other}}).status()));
-  EXPECT_TRUE(absl::IsDataLoss(select({{4, 7, 8}, {other}}).status()));
-  EXPECT_TRUE(absl::IsDataLoss(select({{7, 8, MemberPage(1, 0)}, {other}}).status()));
-  EXPECT_TRUE(absl::IsDataLoss(select({{5, 7, 8}, {other + 1}}).status()));
-  EXPECT_TRUE(absl::IsDataLoss(select({{5, 7, 8}, {5, 6, 7, other}}).status()));
-  EXPECT_TRUE(absl::IsDataLoss(select({{5, 6, 7}, {other}}).status()));
+  EXPECT_TRUE(IsDataLoss(select({{5, 7, 9}, {other}}).status()));
+  EXPECT_TRUE(IsDataLoss(select({{4, 7, 8}, {other}}).status()));
+  EXPECT_TRUE(IsDataLoss(select({{7, 8, PageName(1, 0)}, {other}}).status()));
+  EXPECT_TRUE(IsDataLoss(select({{5, 7, 8}, {other + 1}}).status()));
+  EXPECT_TRUE(IsDataLoss(select({{5, 7, 8}, {5, 6, 7, other}}).status()));
+  EXPECT_TRUE(IsDataLoss(select({{5, 6, 7}, {other}}).status()));
   reply_.mutable_lanes(0)->clear_selected();
-  EXPECT_TRUE(absl::IsDataLoss(Read().status()));
+  EXPECT_TRUE(IsDataLoss(Read().status()));
 }
 
 TEST_F(RecallCodecTest, WantsThatCannotBeRightAreNamedBeforeTheyAreSent) {
   const auto refused = [&](const std::vector<LayerWant>& wants) {
-    return absl::IsInvalidArgument(CheckWants(wants, spec_, map_));
+    return IsInvalidArgument(CheckWants(wants, spec_, map_));
   };
   const LayerWant query{
       .layer = 0, .query = std::vector<float>(32), .candidates = {{.end_page = 4}}, .num_pages = 2};
@@ -328,4 +328,4 @@ TEST(CheckUnitsTest, UnitsMayLieAcrossSlicesInAnyWay) {
 }
 
 }  // namespace
-}  // namespace quire
+}  // namespace quire::internal

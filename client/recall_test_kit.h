@@ -17,11 +17,13 @@
 #include <vector>
 
 #include "client/client_test_kit.h"
-#include "client/session.h"
 #include "common/wire/lane_records.h"
+#include "quire/session.h"
 #include "quire/v1/session.pb.h"
 
 namespace quire::testing {
+
+using namespace internal;
 
 /// One unit put into a slot; its bytes follow from the page.
 struct Row {
@@ -242,7 +244,7 @@ class SessionFixture : public ClientTest {
     return places;
   }
   int32_t PageIn(uint32_t layer, uint32_t slot, uint32_t sequence = 0) const {
-    return session_->resident_map().Pages(sequence, layer)[slot];
+    return session_->ResidentPages(sequence, layer)[slot];
   }
 
   std::shared_ptr<ScriptedTransport> data_;

@@ -5,7 +5,7 @@
 
 #include "common/base/retry_hint.h"
 
-namespace quire {
+namespace quire::internal {
 
 namespace {
 
@@ -23,7 +23,7 @@ Duration Backoff(const RetryOptions& options, uint32_t attempt, Random& random) 
 
 bool IsRetriable(const Status& status, Repeat repeat) {
   if (RetryAfter(status)) return true;
-  return repeat == Repeat::kSafe && absl::IsUnavailable(status);
+  return repeat == Repeat::kSafe && IsUnavailable(status);
 }
 
 Duration WaitAfter(const Status& status, const RetryOptions& options, uint32_t attempt,
@@ -42,17 +42,17 @@ StatusOr<TimePoint> Attempts::Next(const Status& status, TimePoint now) {
 }
 
 Status Attempts::End(const Status& status) const {
-  if (!absl::IsDeadlineExceeded(status) || last_.ok()) return status;
+  if (!IsDeadlineExceeded(status) || last_.ok()) return status;
   return DeadlineExceeded(Message(status), "; the attempt before said: ", Message(last_));
 }
 
 bool Attempts::IsBounded() const {
-  return absl::IsUnavailable(last_) && options_.unreachable_for != Duration::max();
+  return IsUnavailable(last_) && options_.unreachable_for != Duration::max();
 }
 
 Status Attempts::OutOfTime() const {
   if (last_.ok()) return DeadlineExceeded("the deadline passed before the call began");
-  if (IsBounded() || absl::IsDeadlineExceeded(last_)) return last_;
+  if (IsBounded() || IsDeadlineExceeded(last_)) return last_;
   return DeadlineExceeded("the deadline leaves no time for another attempt; the last said: ",
                           Message(last_));
 }
@@ -67,4 +67,4 @@ std::optional<Duration> Attempts::WaitWithin(const Status& status, Duration left
   return shorter >= least ? std::optional(shorter) : std::nullopt;
 }
 
-}  // namespace quire
+}  // namespace quire::internal

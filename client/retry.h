@@ -11,23 +11,13 @@
 #include <optional>
 
 #include "common/base/answered.h"
-#include "common/base/clock.h"
 #include "common/base/health.h"
 #include "common/base/random.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/retry_options.h"
+#include "quire/status.h"
 
-namespace quire {
-
-struct RetryOptions {
-  Duration first_backoff = std::chrono::milliseconds(20);
-  Duration max_backoff = std::chrono::seconds(2);
-  double multiplier = 2.0;
-  double jitter = 0.2;  ///< Each wait is scaled by a factor uniform in [1 - jitter, 1 + jitter].
-  uint32_t max_attempts = UINT32_MAX;  ///< At least 1; 1 = never retry.
-  /// For how long a peer that cannot be reached (UNAVAILABLE) is tried again, from the first time
-  /// that it could not. The method's deadline ends it in any case.
-  Duration unreachable_for = Duration::max();
-};
+namespace quire::internal {
 
 /// Whether a call may be sent again although it may have been carried out.
 enum class Repeat : uint8_t {
@@ -56,13 +46,13 @@ class Reachability {
   /// nobody now.
   void Note(const Status& status, TimePoint now) {
     int64_t reached = kReached;
-    if (absl::IsUnavailable(status)) {
+    if (IsUnavailable(status)) {
       missed_since_.compare_exchange_strong(reached, now.time_since_epoch().count());
     } else {
       missed_since_ = kReached;
     }
     if (health_ == nullptr) return;
-    if (absl::IsUnavailable(status) && !IsAnswered(status)) {
+    if (IsUnavailable(status) && !IsAnswered(status)) {
       health_->Raise(Trouble::kStoreUnreached, Message(status));
     } else {
       health_->Clear(Trouble::kStoreUnreached);
@@ -111,6 +101,6 @@ class Attempts {
   Status last_;  ///< How the last attempt ended; OK before there was one.
 };
 
-}  // namespace quire
+}  // namespace quire::internal
 
 #endif  // QUIRE_CLIENT_RETRY_H_

@@ -5,7 +5,7 @@
 
 #include "common/base/retry_hint.h"
 
-namespace quire {
+namespace quire::internal {
 namespace {
 
 using std::chrono::milliseconds;
@@ -84,7 +84,7 @@ class AttemptsTest : public ::testing::Test {
 
 TEST_F(AttemptsTest, GoOnUntilTheDeadlineByThemselves) {
   const Status end = Exhaust(Unavailable("down"), start_ + std::chrono::seconds(20));
-  EXPECT_TRUE(absl::IsDeadlineExceeded(end)) << end;
+  EXPECT_TRUE(IsDeadlineExceeded(end)) << end;
   EXPECT_GT(now_ - start_, milliseconds(19'900));
   EXPECT_LT(now_ - start_, std::chrono::seconds(20));
   EXPECT_LT(count_, 40);
@@ -96,10 +96,10 @@ TEST_F(AttemptsTest, WaitForAPeerAsLongAsIsGivenAndNotAsLongAgain) {
   EXPECT_GT(now_ - start_, milliseconds(4'900));
   EXPECT_LE(now_ - start_, std::chrono::seconds(5));
   const TimePoint second = now_;
-  EXPECT_TRUE(absl::IsUnavailable(Exhaust(Unavailable("down"), now_ + std::chrono::seconds(60))));
+  EXPECT_TRUE(IsUnavailable(Exhaust(Unavailable("down"), now_ + std::chrono::seconds(60))));
   EXPECT_LT(now_ - second, milliseconds(100));
   peer_.Note(OkStatus(), now_);
-  EXPECT_TRUE(absl::IsUnavailable(Exhaust(Unavailable("down"), now_ + std::chrono::seconds(60))));
+  EXPECT_TRUE(IsUnavailable(Exhaust(Unavailable("down"), now_ + std::chrono::seconds(60))));
   EXPECT_GT(now_ - second, milliseconds(4'900));
 }
 
@@ -116,10 +116,10 @@ TEST_F(AttemptsTest, SayTheSameWhereAWaitTookTheRestOfTheTime) {
     SeededRandom random(3);
     Reachability peer;
     Attempts attempts(options_, random, peer, start_ + std::chrono::seconds(3));
-    EXPECT_TRUE(absl::IsDeadlineExceeded(attempts.OutOfTime())) << "before the first";
+    EXPECT_TRUE(IsDeadlineExceeded(attempts.OutOfTime())) << "before the first";
     ASSERT_TRUE(attempts.Next(Unavailable("down"), start_).ok());
     const Status end = attempts.OutOfTime();
-    EXPECT_EQ(absl::IsUnavailable(end), patience != Duration::max()) << end;
+    EXPECT_EQ(IsUnavailable(end), patience != Duration::max()) << end;
     EXPECT_NE(Message(end).find("down"), std::string_view::npos) << end;
     const Status late = attempts.End(DeadlineExceeded("late"));
     EXPECT_EQ(late, DeadlineExceeded("late; the attempt before said: down"));
@@ -139,16 +139,16 @@ TEST(ReachabilityTest, APeerThatAnswersIsReachedWhateverItSays) {
 
 TEST_F(AttemptsTest, HeedTheTimeThatARefusalNames) {
   const Status busy = WithRetryAfter(ResourceExhausted("busy"), milliseconds(700));
-  EXPECT_TRUE(absl::IsDeadlineExceeded(Exhaust(busy, start_ + std::chrono::seconds(10))));
+  EXPECT_TRUE(IsDeadlineExceeded(Exhaust(busy, start_ + std::chrono::seconds(10))));
   EXPECT_GT(now_ - start_, std::chrono::seconds(8));
   EXPECT_LE(count_, 11);
 }
 
 TEST_F(AttemptsTest, EndAtTheMaximum) {
   options_.max_attempts = 3;
-  EXPECT_TRUE(absl::IsUnavailable(Exhaust(Unavailable("x"), start_ + std::chrono::hours(1))));
+  EXPECT_TRUE(IsUnavailable(Exhaust(Unavailable("x"), start_ + std::chrono::hours(1))));
   EXPECT_EQ(count_, 3);
 }
 
 }  // namespace
-}  // namespace quire
+}  // namespace quire::internal

@@ -7,9 +7,11 @@
 
 namespace quire {
 
-SessionLanding::SessionLanding(const ClientSession* session, std::shared_ptr<Transport> transport,
-                               const ResidentMap& shape, uint64_t unit_bytes,
-                               uint32_t num_sequences, LandingUse use)
+using namespace internal;
+
+SessionLanding::SessionLanding(const internal::SessionState* session,
+                               std::shared_ptr<Transport> transport, const WorkerSlots& shape,
+                               uint64_t unit_bytes, uint32_t num_sequences, LandingUse use)
     : session_(session),
       transport_(std::move(transport)),
       layers_(shape.layers()),
@@ -20,8 +22,9 @@ SessionLanding::SessionLanding(const ClientSession* session, std::shared_ptr<Tra
       use_(use) {}
 
 StatusOr<std::unique_ptr<SessionLanding>> SessionLanding::Create(
-    const ClientSession* session, std::shared_ptr<Transport> transport, const ResidentMap& shape,
-    uint64_t unit_bytes, uint32_t num_sequences, LandingMemory memory, LandingUse use) {
+    const internal::SessionState* session, std::shared_ptr<Transport> transport,
+    const WorkerSlots& shape, uint64_t unit_bytes, uint32_t num_sequences, LandingMemory memory,
+    LandingUse use) {
   if (num_sequences == 0 || num_sequences > wire::kMaxSequences) {
     return InvalidArgument("a landing for ", num_sequences, " sequences; it must be 1 to ",
                            wire::kMaxSequences);
@@ -67,7 +70,7 @@ Status SessionLanding::Register() {
   const bool stays_here = memory_.is_host() && use_ == LandingUse::kSlots;
   if (!can.direct_landing && !(can.lands_on_arrival && stays_here)) return OkStatus();
   auto landing = transport_->AddLanding(memory_);
-  if (!memory_.is_host() && absl::IsUnimplemented(landing.status())) {
+  if (!memory_.is_host() && IsUnimplemented(landing.status())) {
     why_not_direct_ = landing.status();
     return OkStatus();
   }

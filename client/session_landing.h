@@ -29,13 +29,17 @@
 #include <span>
 
 #include "client/direct_landing.h"
-#include "client/resident_map.h"
-#include "common/base/status.h"
+#include "client/worker_slots.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
 namespace quire {
 
 class ClientSession;
+namespace internal {
+class SessionRecall;
+class SessionState;
+}  // namespace internal
 
 enum class LandingUse : uint8_t {
   kSlots,    ///< Units stay: a part that has come is applied.
@@ -67,14 +71,22 @@ class SessionLanding {
 
  private:
   friend class ClientSession;
-  friend class PendingRecall;
+  namespace internal {
+  class SessionRecall;
+  class SessionState;
+  }  // namespace internal
+  friend class internal::SessionState;
+  friend class internal::SessionRecall;
 
   /// Over `memory`, of its own when that is empty. INVALID_ARGUMENT when it is too small.
-  static StatusOr<std::unique_ptr<SessionLanding>> Create(
-      const ClientSession* session, std::shared_ptr<Transport> transport, const ResidentMap& shape,
-      uint64_t unit_bytes, uint32_t num_sequences, LandingMemory memory, LandingUse use);
-  SessionLanding(const ClientSession* session, std::shared_ptr<Transport> transport,
-                 const ResidentMap& shape, uint64_t unit_bytes, uint32_t num_sequences,
+  static StatusOr<std::unique_ptr<SessionLanding>> Create(const internal::SessionState* session,
+                                                          std::shared_ptr<Transport> transport,
+                                                          const internal::WorkerSlots& shape,
+                                                          uint64_t unit_bytes,
+                                                          uint32_t num_sequences,
+                                                          LandingMemory memory, LandingUse use);
+  SessionLanding(const internal::SessionState* session, std::shared_ptr<Transport> transport,
+                 const internal::WorkerSlots& shape, uint64_t unit_bytes, uint32_t num_sequences,
                  LandingUse use);
   uint64_t LaneIndex(uint32_t sequence, uint32_t layer) const {
     return uint64_t{sequence} * layers_.size() + layers_.IndexOf(layer);
@@ -82,9 +94,9 @@ class SessionLanding {
   /// Has the transport put units there, if that is of use.
   Status Register();
 
-  const ClientSession* const session_;  ///< Compared, not used.
+  const internal::SessionState* const session_;  ///< Compared, not used.
   const std::shared_ptr<Transport> transport_;
-  const ManagedLayers layers_;
+  const internal::ManagedLayers layers_;
   const uint32_t num_heads_;
   const uint32_t slots_per_head_;
   const uint64_t unit_bytes_;
@@ -94,7 +106,8 @@ class SessionLanding {
   LandingMemory memory_;
   Status why_not_direct_;
   /// The session ends it when it is closed. Last: nothing arrives once it is gone.
-  const std::shared_ptr<DirectLanding> direct_ = std::make_shared<DirectLanding>();
+  const std::shared_ptr<internal::DirectLanding> direct_ =
+      std::make_shared<internal::DirectLanding>();
 };
 
 }  // namespace quire

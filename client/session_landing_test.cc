@@ -14,6 +14,8 @@
 namespace quire {
 namespace {
 
+using namespace internal;
+
 /// The same bytes in slices that are no units, as received buffers may cut them.
 Payload CutUp(const Payload& payload) {
   const Slice whole = payload.Flatten();
@@ -105,25 +107,24 @@ TEST_F(SessionLandingTest, MemoryOfTheCallerIsUsedWhenItIsLargeEnough) {
   const auto landing = session_->MakeLanding(1, memory);
   ASSERT_TRUE(landing.ok()) << landing.status();
   EXPECT_EQ((*landing)->bytes().data(), memory.data());
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->MakeLanding(2, memory).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->MakeLanding(0).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->MakeLanding(257).status()));
+  EXPECT_TRUE(IsInvalidArgument(session_->MakeLanding(2, memory).status()));
+  EXPECT_TRUE(IsInvalidArgument(session_->MakeLanding(0).status()));
+  EXPECT_TRUE(IsInvalidArgument(session_->MakeLanding(257).status()));
 }
 
 TEST_F(SessionLandingTest, AnAccessWithoutMemoryIsRefused) {
   testing::GuardedMemory guarded(1);
   const Status refused = session_->MakeLanding(1, {std::span<std::byte>(), &guarded}).status();
-  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_TRUE(IsInvalidArgument(refused)) << refused;
   EXPECT_NE(Message(refused).find("allocate"), std::string_view::npos) << refused;
-  EXPECT_TRUE(absl::IsInvalidArgument(
+  EXPECT_TRUE(IsInvalidArgument(
       session_->MakeLanding(1, {guarded.bytes(), &guarded}).status()));  // Too small.
 }
 
 TEST_F(SessionLandingTest, ASequenceOutsideTheLandingIsRefused) {
   const auto one = session_->MakeLanding(1);
   const LayerWant want = Want(0, 3, 1);
-  EXPECT_TRUE(
-      absl::IsInvalidArgument(session_->Recall({&want, 1}, {.landing = one->get()}).status()));
+  EXPECT_TRUE(IsInvalidArgument(session_->Recall({&want, 1}, {.landing = one->get()}).status()));
   EXPECT_EQ(data_->started(), 0u);
 }
 
@@ -167,7 +168,7 @@ TEST_F(SessionLandingTest, ARecallWhoseTimeIsUpWaitsUntilNothingCanLandAnyMore) 
   const Status status =
       session_->Recall({&want, 1}, {.timeout = milliseconds(5), .landing = landing_.get()})
           .status();
-  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_TRUE(IsDeadlineExceeded(status)) << status;
   EXPECT_TRUE(call->late.empty());
   EXPECT_TRUE(call->gone);
 }
@@ -202,7 +203,7 @@ TEST_F(SessionLandingTest, UnitsThatLandedElsewhereMakeTheLaneUnknown) {
   Expect({elsewhere});
   const LayerWant want = Want(0, 4);
   const Status status = session_->Recall({&want, 1}, {.landing = landing_.get()}).status();
-  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_TRUE(IsDataLoss(status)) << status;
   EXPECT_EQ(PageIn(0, 0), -1);
 }
 
@@ -216,7 +217,7 @@ TEST_F(SessionLandingTest, AReplyToAnEarlierRecallThatLandedMakesTheWholeLanding
   Expect({stale});
   const LayerWant want = Want(1, 4, 1);
   const Status status = session_->Recall({&want, 1}, {.landing = landing_.get()}).status();
-  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_TRUE(IsDataLoss(status)) << status;
   EXPECT_TRUE(IsUnit(0, 0, 0, 0, 9)) << "it has gone over page 3";
   EXPECT_EQ(PageIn(0, 0), -1);
   EXPECT_EQ(NextResync().lanes_size(), 1);
@@ -231,7 +232,7 @@ TEST_F(SessionLandingTest, APartThatLandsOnceMoreOverWhatCameSinceMakesItUnknown
   Land(6, 2, 4);  // The lane has come, and goes on.
   EXPECT_EQ(PageIn(0, 0), 6);
   const Status status = (*recall)->Next().status();
-  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_TRUE(IsDataLoss(status)) << status;
   EXPECT_TRUE(IsUnit(0, 0, 0, 0, 4)) << "it has gone over page 6";
   EXPECT_EQ(PageIn(0, 0), -1);
 }
@@ -272,7 +273,7 @@ TEST_F(SessionLandingTest, APartThatLandedHalfIsRefused) {
   };
   Expect({half});
   const LayerWant want = Want(0, 4);
-  EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}, {.landing = landing_.get()}).status()));
+  EXPECT_TRUE(IsDataLoss(session_->Recall({&want, 1}, {.landing = landing_.get()}).status()));
 }
 
 /// A transport whose server cannot write to the client's memory.
@@ -324,7 +325,7 @@ TEST_F(CopiedLandingTest, ADamagedUnitMakesItsLaneUnknown) {
   server_.Reply(kResyncMethod, v1::ResyncReply());
   Expect({Fail(DataLoss("it is nowhere else"))});
   const LayerWant want = Want(0, 4);
-  EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}, {.landing = landing_.get()}).status()));
+  EXPECT_TRUE(IsDataLoss(session_->Recall({&want, 1}, {.landing = landing_.get()}).status()));
   EXPECT_EQ(PageIn(0, 0), -1);
 }
 
@@ -460,7 +461,7 @@ TEST_F(StagingTest, UnitsAreVerifiedWhereTheCallerDoesNot) {
   ASSERT_TRUE(unseen.ok()) << unseen.status();
   EXPECT_EQ(unseen->checksums[0], Crc32c(testing::UnitOfPage(spec_, 4)));
   const Status seen = session_->Recall({&want, 1}, {.landing = landing_.get()}).status();
-  EXPECT_TRUE(absl::IsDataLoss(seen)) << seen;
+  EXPECT_TRUE(IsDataLoss(seen)) << seen;
 }
 
 TEST_F(StagingTest, UnitsThatLandedElsewhereAreRefused) {
@@ -472,7 +473,7 @@ TEST_F(StagingTest, UnitsThatLandedElsewhereAreRefused) {
   Expect({elsewhere});
   const LayerWant want = Want(0, 4);
   const Status status = session_->Recall({&want, 1}, {.landing = landing_.get()}).status();
-  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_TRUE(IsDataLoss(status)) << status;
 }
 
 TEST_F(StagingTest, UnitsThatTheCallerHoldsDoNotLand) {
@@ -510,7 +511,7 @@ TEST_F(StagingTest, ADevicesMemoryIsRefused) {
   testing::GuardedMemory guarded(uint64_t{1} << 20);
   const Status refused =
       session_->MakeLanding(1, {guarded.bytes(), &guarded}, LandingUse::kStaging).status();
-  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_TRUE(IsInvalidArgument(refused)) << refused;
 }
 
 /// A landing in memory that only its access reaches: whoever else touches it ends the test.
@@ -574,7 +575,7 @@ TEST_F(GuardedLandingTest, ADamagedUnitThatADeviceWroteMakesItsLaneUnknown) {
   server_.Reply(kResyncMethod, v1::ResyncReply());
   Expect({Fail(DataLoss("it is nowhere else"))});
   const Status status = session_->Recall({&want_, 1}, {.landing = landing_.get()}).status();
-  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_TRUE(IsDataLoss(status)) << status;
   EXPECT_EQ(PageIn(0, 2), -1);
 }
 
@@ -629,8 +630,7 @@ TEST_F(GuardedLandingTest, DamagedPayloadReachesNoSlot) {
   Expect({damaged});
   server_.Reply(kResyncMethod, v1::ResyncReply());
   Expect({Fail(DataLoss("it is nowhere else"))});
-  EXPECT_TRUE(
-      absl::IsDataLoss(session_->Recall({&want_, 1}, {.landing = landing_.get()}).status()));
+  EXPECT_TRUE(IsDataLoss(session_->Recall({&want_, 1}, {.landing = landing_.get()}).status()));
   EXPECT_EQ(memory_.Read(), before);
   EXPECT_EQ(PageIn(0, 2), -1);
 }
@@ -656,7 +656,7 @@ TEST_F(GuardedLandingTest, AnAccessThatFailsIsItsErrorAndTheLaneIsUnknown) {
     if (!direct) server_.Reply(kResyncMethod, v1::ResyncReply());
     Expect({step});
     const Status status = session_->Recall({&want_, 1}, {.landing = landing->get()}).status();
-    EXPECT_TRUE(absl::IsInternal(status)) << status;
+    EXPECT_TRUE(IsInternal(status)) << status;
     EXPECT_NE(Message(status).find("guarded memory is broken"), std::string_view::npos) << status;
     EXPECT_EQ(PageIn(0, 2), -1);
   }
@@ -672,9 +672,9 @@ TEST_F(GuardedLandingTest, WhereNoDeviceWritesThatTypeUnitsComeAsPayload) {
   EXPECT_FALSE(call->request.place());
   EXPECT_EQ(call->options.landing, nullptr);
   EXPECT_TRUE(Holds(0, 0, 2, 6));
-  EXPECT_TRUE(absl::IsUnimplemented(session_->MakeLanding(1).status())) << "of the host's memory";
+  EXPECT_TRUE(IsUnimplemented(session_->MakeLanding(1).status())) << "of the host's memory";
   data_->add_landing = Unavailable("the connection is over");
-  EXPECT_TRUE(absl::IsUnavailable(session_->MakeLanding(1, {memory_.bytes(), &memory_}).status()));
+  EXPECT_TRUE(IsUnavailable(session_->MakeLanding(1, {memory_.bytes(), &memory_}).status()));
 }
 
 TEST_F(SessionLandingTest, ARefusalBeforeAnythingWasDoneLeavesTheLaneKnown) {

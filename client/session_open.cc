@@ -5,25 +5,28 @@
 #include <numeric>
 #include <utility>
 
-#include "client/call.h"
-#include "client/lease_keeper.h"
-#include "client/session.h"
+#include "client/caller.h"
+#include "client/session_state.h"
 #include "client/validate.h"
-#include "common/page/layout.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/limits.h"
 #include "kernels/api/page_digest.h"
+#include "quire/layout.h"
+#include "quire/session.h"
 #include "quire/v1/session.pb.h"
 
 namespace quire {
+
+using namespace internal;
+
 namespace {
 
 constexpr CallSpec kOpen = {"quire.v1.Session/Open", Repeat::kOnlyIfRefused};
 constexpr CallSpec kAddSequence = {"quire.v1.Session/AddSequence", Repeat::kOnlyIfRefused};
 
 /// The managed layers that `options` mean, or what is wrong with the options.
-StatusOr<std::vector<uint32_t>> LayersOf(const Client::SessionOptions& options) {
+StatusOr<std::vector<uint32_t>> LayersOf(const SessionOptions& options) {
   QUIRE_RETURN_IF_ERROR(CheckSpec(options.spec));
   if (options.slots_per_head == 0 || options.slots_per_head > wire::kMaxSlotsPerHead) {
     return InvalidArgument("slots_per_head is ", options.slots_per_head, "; it must be 1 to ",
@@ -47,8 +50,8 @@ StatusOr<std::vector<uint32_t>> LayersOf(const Client::SessionOptions& options) 
 }
 
 /// `managed`: the session's layers.
-Status HeldDigestsToProto(const Client::SessionOptions& options,
-                          const std::vector<uint32_t>& managed, v1::HeldDigests* proto) {
+Status HeldDigestsToProto(const SessionOptions& options, const std::vector<uint32_t>& managed,
+                          v1::HeldDigests* proto) {
   const HeldDigests& held = *options.hold_digests;
   if (!kernels::HasDigest(options.spec, held.kind)) {
     return InvalidArgument("hold_digests: digest kind ", static_cast<int>(held.kind),
@@ -90,7 +93,7 @@ Status SequenceToProto(const SequenceSpec& sequence, uint32_t session_slots,
   for (const SequenceMember& member : sequence.members) {
     QUIRE_RETURN_IF_ERROR(CheckRef(member.context));
     v1::SequenceMember& out = *proto->add_members();
-    wire::ContextRefToProto<DocumentName>(member.context, out.mutable_context());
+    wire::ContextRefToProto(member.context, out.mutable_context());
     out.set_position_offset(member.position_offset);
   }
   return OkStatus();
@@ -155,45 +158,46 @@ StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(
     QUIRE_RETURN_IF_ERROR(HeldDigestsToProto(options, layers, request.mutable_hold_digests()));
   }
   v1::OpenSessionReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(kOpen, request, {}, NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(caller_->Call(kOpen, request, {}, caller_->NewDeadline(), &reply, nullptr));
   if (static_cast<size_t>(reply.sequences_size()) != sequences.size()) {
     return BadReply(kOpen.method, reply.sequences_size(), " sequences instead of ",
                     sequences.size());
   }
   std::vector<std::vector<SessionMember>> members;
-  ResidentMap map(ManagedLayers(std::move(layers)), options.spec.num_kv_heads,
-                  options.slots_per_head);
+  WorkerSlots slots(ManagedLayers(std::move(layers)), options.spec.num_kv_heads,
+                    options.slots_per_head);
   for (uint32_t i = 0; i < sequences.size(); ++i) {
     QUIRE_ASSIGN_OR_RETURN(members.emplace_back(),
                            MembersFromReply(kOpen.method, reply.sequences(static_cast<int>(i)),
                                             sequences[i], options.spec));
-    map.AddSequence(i, SlotsOf(sequences[i], options.slots_per_head));
+    slots.AddSequence(i, SlotsOf(sequences[i], options.slots_per_head));
   }
-  std::unique_ptr<ClientSession> session(new ClientSession(this, reply.session_id(), reply.epoch(),
-                                                           options.spec, options.part,
-                                                           std::move(map), std::move(members)));
-  session->lease_ = leases_->Keep(LeaseKeeper::Kind::kSession, reply.session_id(),
-                                  std::chrono::seconds(reply.lease_seconds()));
-  return session;
+  auto state =
+      std::make_unique<SessionState>(caller_.get(), reply.session_id(), reply.epoch(), options.spec,
+                                     options.part, std::move(slots), std::move(members));
+  state->lease = caller_->leases().Keep(LeaseKeeper::Kind::kSession, reply.session_id(),
+                                        std::chrono::seconds(reply.lease_seconds()));
+  return std::unique_ptr<ClientSession>(new ClientSession(std::move(state)));
 }
 
 StatusOr<uint32_t> ClientSession::AddSequence(const SequenceSpec& sequence) {
-  QUIRE_RETURN_IF_ERROR(CheckOpen());
+  QUIRE_RETURN_IF_ERROR(state_->CheckOpen());
   v1::AddSequenceRequest request;
-  request.set_session_id(id_);
+  request.set_session_id(state_->id);
   QUIRE_RETURN_IF_ERROR(SequenceToProto(sequence, slots_per_head(), request.mutable_sequence()));
   v1::AddSequenceReply reply;
-  QUIRE_RETURN_IF_ERROR(
-      client_->Call(kAddSequence, request, {}, client_->NewDeadline(), &reply, nullptr));
+  QUIRE_RETURN_IF_ERROR(state_->caller->Call(kAddSequence, request, {},
+                                             state_->caller->NewDeadline(), &reply, nullptr));
   const uint32_t number = reply.sequence();
-  if (number >= wire::kMaxSequences || map_.Has(number)) {
+  if (number >= wire::kMaxSequences || state_->slots.Has(number)) {
     return BadReply(kAddSequence.method, "sequence ", number, " is taken or out of range");
   }
-  QUIRE_ASSIGN_OR_RETURN(std::vector<SessionMember> members,
-                         MembersFromReply(kAddSequence.method, reply.opened(), sequence, spec_));
-  map_.AddSequence(number, SlotsOf(sequence, slots_per_head()));
-  if (number >= members_.size()) members_.resize(number + 1);
-  members_[number] = std::move(members);
+  QUIRE_ASSIGN_OR_RETURN(
+      std::vector<SessionMember> members,
+      MembersFromReply(kAddSequence.method, reply.opened(), sequence, state_->spec));
+  state_->slots.AddSequence(number, SlotsOf(sequence, slots_per_head()));
+  if (number >= state_->members.size()) state_->members.resize(number + 1);
+  state_->members[number] = std::move(members);
   return number;
 }
 

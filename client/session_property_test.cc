@@ -17,6 +17,8 @@
 namespace quire {
 namespace {
 
+using namespace internal;
+
 using testing::FakeClock;
 
 constexpr uint32_t kKvHeads = 2;
@@ -294,7 +296,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
   /// none of the lane's.
   void CheckSlots() {
     for (uint32_t layer = 0; layer < 2; ++layer) {
-      const ResidentMap& map = session_->resident_map();
+      const WorkerSlots& map = session_->resident_map();
       if (fills_slots() && map.lane(0, layer).under_way) continue;
       const std::span<const int32_t> pages = map.Pages(0, layer);
       ASSERT_EQ(pages.size(), kKvHeads * kSlots);
@@ -336,8 +338,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
       if (fills_slots() || random.Below(5) != 0) Apply(**part);
       return;
     }
-    const bool not_yet =
-        absl::IsDeadlineExceeded(part.status()) && clock_.Now() < recall->deadline();
+    const bool not_yet = IsDeadlineExceeded(part.status()) && clock_.Now() < recall->deadline();
     if (!not_yet) recall.reset();
   }
 

@@ -2,7 +2,7 @@
 //
 // Sessions: what is opened, sequences, acknowledgement, resynchronisation. Recalls under way are in
 // pending_recall_test.cc; what a reply may look like in recall_codec_test.cc.
-#include "client/session.h"
+#include "quire/session.h"
 
 #include <algorithm>
 #include <string>
@@ -14,6 +14,8 @@
 
 namespace quire {
 namespace {
+
+using namespace internal;
 
 using testing::KeyOf;
 using testing::RandomPayload;
@@ -109,8 +111,8 @@ TEST_F(SessionTest, SequencesAreAddedAndRemovedByNumber) {
   server_.Reply(kRemoveSequence, v1::RemoveSequenceReply());
   EXPECT_TRUE(session_->RemoveSequence(2).ok());
   EXPECT_EQ(LastRequest<v1::RemoveSequenceRequest>().sequence(), 2u);
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->Recall({&want, 1}).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->RemoveSequence(2)));
+  EXPECT_TRUE(IsInvalidArgument(session_->Recall({&want, 1}).status()));
+  EXPECT_TRUE(IsInvalidArgument(session_->RemoveSequence(2)));
   session_->Applied(*result);  // Too late, and harmless.
   server_.Fail(kRemoveSequence, NotFound("no sequence 1"));
   EXPECT_TRUE(session_->RemoveSequence(1).ok());
@@ -120,7 +122,7 @@ TEST_F(SessionTest, ASequenceIsNotRemovedWhileARecallOfItIsUnderWay) {
   Expect({});
   auto recall = session_->Start({Want(1, 3, 1)});
   ASSERT_TRUE(recall.ok()) << recall.status();
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->RemoveSequence(1)));
+  EXPECT_TRUE(IsInvalidArgument(session_->RemoveSequence(1)));
   (*recall)->Cancel();
   server_.Reply(kRemoveSequence, v1::RemoveSequenceReply());
   EXPECT_TRUE(session_->RemoveSequence(1).ok());
@@ -131,13 +133,11 @@ TEST_F(SessionTest, ASequenceUnderANumberThatIsTakenIsRefused) {
   reply.set_sequence(1);
   Open(16, reply.mutable_opened());
   server_.Reply(kAddSequence, reply);
-  EXPECT_TRUE(
-      absl::IsDataLoss(session_->AddSequence({.members = {{.context = KeyOf(2)}}}).status()));
+  EXPECT_TRUE(IsDataLoss(session_->AddSequence({.members = {{.context = KeyOf(2)}}}).status()));
   reply.set_sequence(256);
   server_.Reply(kAddSequence, reply);
-  EXPECT_TRUE(
-      absl::IsDataLoss(session_->AddSequence({.members = {{.context = KeyOf(2)}}}).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->AddSequence({}).status()));
+  EXPECT_TRUE(IsDataLoss(session_->AddSequence({.members = {{.context = KeyOf(2)}}}).status()));
+  EXPECT_TRUE(IsInvalidArgument(session_->AddSequence({}).status()));
 }
 
 /// Sequence 2 has two of the session's three slots.
@@ -160,8 +160,8 @@ class FewerSlotsTest : public SessionTest {
 
 TEST_F(FewerSlotsTest, TheyAreAskedForAndOtherwiseTheSessions) {
   EXPECT_EQ(asked_.sequence().slots_per_head(), 2u);
-  EXPECT_EQ(session_->resident_map().slots_per_head(2), 2u);
-  EXPECT_EQ(session_->resident_map().slots_per_head(0), kSlots);
+  EXPECT_EQ(session_->slots_per_head(2), 2u);
+  EXPECT_EQ(session_->slots_per_head(0), kSlots);
   EXPECT_EQ(session_->slots_per_head(), kSlots);
   server_.Reply(kOpen, OpenReply(18, 2));
   const std::vector<SequenceSpec> sequences = {
@@ -173,14 +173,14 @@ TEST_F(FewerSlotsTest, TheyAreAskedForAndOtherwiseTheSessions) {
   EXPECT_EQ(request.slots_per_head(), 4u);
   EXPECT_EQ(request.sequences(0).slots_per_head(), 1u);
   EXPECT_EQ(request.sequences(1).slots_per_head(), 0u);
-  EXPECT_EQ((*session)->resident_map().slots_per_head(0), 1u);
-  EXPECT_EQ((*session)->resident_map().slots_per_head(1), 4u);
+  EXPECT_EQ((*session)->slots_per_head(0), 1u);
+  EXPECT_EQ((*session)->slots_per_head(1), 4u);
 }
 
 TEST_F(FewerSlotsTest, MorePagesAreRefusedBeforeTheyAreAskedFor) {
   const auto refusal = [&](const LayerWant& want) {
     const Status status = session_->Recall({&want, 1}).status();
-    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_TRUE(IsInvalidArgument(status)) << status;
     return std::string(status.message());
   };
   LayerWant want = {.sequence = 2, .layer = 1, .pages = {{1, 2, 3}, {}}};
@@ -199,8 +199,8 @@ TEST_F(FewerSlotsTest, MorePagesAreRefusedBeforeTheyAreAskedFor) {
   const size_t before = server_.calls().size();
   for (const uint32_t slots : {kSlots + 1, ~0u}) {
     const SequenceSpec spec = {.members = {{.context = KeyOf(2)}}, .slots_per_head = slots};
-    EXPECT_TRUE(absl::IsInvalidArgument(session_->AddSequence(spec).status()));
-    EXPECT_TRUE(absl::IsInvalidArgument(
+    EXPECT_TRUE(IsInvalidArgument(session_->AddSequence(spec).status()));
+    EXPECT_TRUE(IsInvalidArgument(
         client_->OpenSession({&spec, 1}, {.spec = spec_, .slots_per_head = kSlots}).status()));
   }
   EXPECT_EQ(server_.calls().size(), before);
@@ -211,7 +211,7 @@ TEST_F(FewerSlotsTest, AUnitForAnotherSlotIsRefused) {
   const LayerWant want = Want(1, 6, 2);
   ExpectPart({{2, 1, {{0, 2, 1, 6}}}});
   const Status refused = session_->Recall({&want, 1}).status();
-  EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+  EXPECT_TRUE(IsDataLoss(refused)) << refused;
   EXPECT_NE(refused.message().find("slot 2 of 2"), std::string_view::npos) << refused;
 }
 
@@ -420,7 +420,7 @@ TEST_F(SessionTest, Promise2DigestsMustMatchTheirChecksum) {
   for (uint32_t times = 0; times <= kMaxRechecks; ++times) {
     server_.Reply(kDigests, DigestsReplyOf(digests), others);
   }
-  EXPECT_TRUE(absl::IsDataLoss(session_->Digests(layers, 1, 4).status()));
+  EXPECT_TRUE(IsDataLoss(session_->Digests(layers, 1, 4).status()));
 }
 
 TEST_F(SessionTest, DigestsMustHaveTheSizeAskedFor) {
@@ -431,11 +431,11 @@ TEST_F(SessionTest, DigestsMustHaveTheSizeAskedFor) {
   EXPECT_EQ(session_->Digests(layers, 1, 4, 1)->size_bytes(), bytes);
   EXPECT_EQ(LastRequest<v1::DigestsRequest>().sequence(), 1u);
   server_.Reply(kDigests, v1::DigestsReply(), RandomPayload(bytes - 4, 1));
-  EXPECT_TRUE(absl::IsDataLoss(session_->Digests(layers, 1, 4).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->Digests(layers, 4, 4).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->Digests({}, 0, 4).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->Digests(layers, 0, 4, 2).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->Digests(layers, 0, 4, 0, 1).status()));
+  EXPECT_TRUE(IsDataLoss(session_->Digests(layers, 1, 4).status()));
+  EXPECT_TRUE(IsInvalidArgument(session_->Digests(layers, 4, 4).status()));
+  EXPECT_TRUE(IsInvalidArgument(session_->Digests({}, 0, 4).status()));
+  EXPECT_TRUE(IsInvalidArgument(session_->Digests(layers, 0, 4, 2).status()));
+  EXPECT_TRUE(IsInvalidArgument(session_->Digests(layers, 0, 4, 0, 1).status()));
 }
 
 TEST_F(SessionTest, DigestsOfEveryKindHaveTheSizeOfTheKind) {
@@ -448,14 +448,14 @@ TEST_F(SessionTest, DigestsOfEveryKindHaveTheSizeOfTheKind) {
     EXPECT_TRUE(digests.ok()) << digests.status();
     EXPECT_EQ(LastRequest<v1::DigestsRequest>().kind(), static_cast<int>(kind));
   }
-  EXPECT_TRUE(absl::IsInvalidArgument(
+  EXPECT_TRUE(IsInvalidArgument(
       session_->Digests(layers, 1, 4, 0, 0, static_cast<DigestKind>(7)).status()));
 }
 
 TEST_F(SessionTest, OpeningAsksForDigestsToBeHeld) {
   const auto asked = [&](const std::optional<HeldDigests>& held) {
     server_.Reply(kOpen, OpenReply(18, 1));
-    Client::SessionOptions options = {.spec = spec_, .slots_per_head = 2};
+    SessionOptions options = {.spec = spec_, .slots_per_head = 2};
     options.hold_digests = held;
     const size_t at = server_.calls().size();
     EXPECT_TRUE(client_->OpenSession(KeyOf(3), options).ok());
@@ -522,7 +522,7 @@ TEST_F(ValuesSessionTest, AUnitWithoutValuesIsRefusedBeforeItIsAskedFor) {
   const size_t before = server_.calls().size();
   const auto refused = client_->OpenSession(
       KeyOf(3), {.spec = mla, .slots_per_head = kSlots, .part = UnitPart::kValues});
-  EXPECT_TRUE(absl::IsInvalidArgument(refused.status()));
+  EXPECT_TRUE(IsInvalidArgument(refused.status()));
   EXPECT_NE(refused.status().message().find("have no values"), std::string_view::npos)
       << refused.status();
   EXPECT_EQ(server_.calls().size(), before);
@@ -535,7 +535,7 @@ TEST_F(ValuesSessionTest, APartIsOfHalvesAndVerifiedAsSuch) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(testing::Bytes(result->payload), testing::UnitOfPage(half_, 6));
   Expect({Brings(spec_, UnitBytes(spec_))});
-  EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}).status())) << "whole units";
+  EXPECT_TRUE(IsDataLoss(session_->Recall({&want, 1}).status())) << "whole units";
 }
 
 TEST_F(ValuesSessionTest, BytesThatAreNotThoseOfTheChecksumAreRefused) {
@@ -543,7 +543,7 @@ TEST_F(ValuesSessionTest, BytesThatAreNotThoseOfTheChecksumAreRefused) {
   Expect({Brings(spec_, UnitBytes(half_))});  // With the checksum of the whole unit.
   server_.Reply("quire.v1.Session/Resync", v1::ResyncReply());
   Expect({Fail(DataLoss("it is nowhere else"))});
-  EXPECT_TRUE(absl::IsDataLoss(session_->Recall({&want, 1}).status()));
+  EXPECT_TRUE(IsDataLoss(session_->Recall({&want, 1}).status()));
 }
 
 TEST_F(ValuesSessionTest, ALandingHasSlotsOfHalves) {
@@ -562,9 +562,9 @@ TEST_F(ValuesSessionTest, ALandingHasSlotsOfHalves) {
 TEST_F(SessionTest, ClosingASessionThatIsGoneIsFineAndUseAfterIsNot) {
   server_.Fail(kClose, NotFound("no session 77"));
   EXPECT_TRUE(session_->Close().ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition(session_->Close()));
+  EXPECT_TRUE(IsFailedPrecondition(session_->Close()));
   const LayerWant want = Want(0, 1);
-  EXPECT_TRUE(absl::IsFailedPrecondition(session_->Recall({&want, 1}).status()));
+  EXPECT_TRUE(IsFailedPrecondition(session_->Recall({&want, 1}).status()));
   const size_t before = server_.calls().size();
   session_.reset();
   EXPECT_EQ(server_.calls().size(), before);
@@ -592,17 +592,17 @@ TEST_F(SessionTest, TheDestructorClosesAndGivesUpWithinASecond) {
 
 TEST_F(SessionTest, OpenRefusesImpossibleOptionsAndLyingReplies) {
   const size_t before = server_.calls().size();
-  const auto refused = [&](Client::SessionOptions options) {
-    return absl::IsInvalidArgument(client_->OpenSession(KeyOf(3), options).status());
+  const auto refused = [&](SessionOptions options) {
+    return IsInvalidArgument(client_->OpenSession(KeyOf(3), options).status());
   };
-  const Client::SessionOptions good = {.spec = spec_, .slots_per_head = 2};
+  const SessionOptions good = {.spec = spec_, .slots_per_head = 2};
   EXPECT_TRUE(refused({.spec = {}, .slots_per_head = 2}));
   EXPECT_TRUE(refused({.spec = spec_, .slots_per_head = 0}));
   EXPECT_TRUE(refused({.spec = spec_, .slots_per_head = 70000}));
   EXPECT_TRUE(refused({.spec = spec_, .slots_per_head = 2, .managed_layers = {2}}));
   EXPECT_TRUE(refused({.spec = spec_, .slots_per_head = 2, .managed_layers = {1, 1}}));
   const auto refused_hold = [&](const HeldDigests& held) {
-    Client::SessionOptions options = good;
+    SessionOptions options = good;
     options.managed_layers = {1};
     options.hold_digests = held;
     return refused(options);
@@ -611,7 +611,7 @@ TEST_F(SessionTest, OpenRefusesImpossibleOptionsAndLyingReplies) {
   EXPECT_TRUE(refused_hold({DigestKind::kMean, {1, 1}}));
   EXPECT_TRUE(refused_hold({static_cast<DigestKind>(0), {}}));
   const auto refused_sequences = [&](const std::vector<SequenceSpec>& sequences) {
-    return absl::IsInvalidArgument(client_->OpenSession(sequences, good).status());
+    return IsInvalidArgument(client_->OpenSession(sequences, good).status());
   };
   const SequenceMember member = {.context = KeyOf(3)};
   EXPECT_TRUE(refused_sequences({}));
@@ -622,7 +622,7 @@ TEST_F(SessionTest, OpenRefusesImpossibleOptionsAndLyingReplies) {
 
   const auto lied = [&](const v1::OpenSessionReply& reply) {
     server_.Reply(kOpen, reply);
-    return absl::IsDataLoss(client_->OpenSession(KeyOf(3), good).status());
+    return IsDataLoss(client_->OpenSession(KeyOf(3), good).status());
   };
   v1::OpenSessionReply other_spec = OpenReply(18, 1);
   v1::OpenedMember& opened = *other_spec.mutable_sequences(0)->mutable_members(0);

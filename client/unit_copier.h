@@ -16,10 +16,10 @@
 
 #include "common/base/checksum.h"
 #include "common/base/memory_access.h"
-#include "common/base/payload.h"
 #include "common/base/unit_copy.h"
+#include "quire/payload.h"
 
-namespace quire {
+namespace quire::internal {
 
 class UnitCopier {
  public:
@@ -85,6 +85,6 @@ class UnitCopier {
   uint64_t offset_ = 0;
 };
 
-}  // namespace quire
+}  // namespace quire::internal
 
 #endif  // QUIRE_CLIENT_UNIT_COPIER_H_

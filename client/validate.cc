@@ -7,11 +7,11 @@
 
 #include "client/call.h"
 #include "common/base/checksum.h"
-#include "common/page/layout.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
+#include "quire/layout.h"
 
-namespace quire {
+namespace quire::internal {
 
 Status CheckSpec(const KvSpec& spec) {
   const std::string problem = Problem(spec);
@@ -29,7 +29,7 @@ Status CheckRef(const ContextRef& context) {
 }
 
 StatusOr<ContextInfo> ContextFromReply(std::string_view method, const v1::ContextInfo& info) {
-  auto context = wire::ContextInfoFromProto<ContextInfo>(info);
+  auto context = wire::ContextInfoFromProto(info);
   if (!context.ok()) return BadReply(method, Message(context.status()));
   if (context->chain_tip == kRootKey) return context;  // Open: its last segment has no key yet.
   const uint32_t segments = SegmentCount(context->spec, context->num_tokens);
@@ -87,4 +87,4 @@ Status CheckUnits(const Payload& payload, uint64_t num_units, uint64_t unit_byte
   return status;
 }
 
-}  // namespace quire
+}  // namespace quire::internal

@@ -9,13 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "client/client.h"
-#include "common/base/payload.h"
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
+#include "quire/client.h"
+#include "quire/kv_spec.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 #include "quire/v1/types.pb.h"
 
-namespace quire {
+namespace quire::internal {
 
 /// INVALID_ARGUMENT naming the field when the caller's spec is not valid.
 [[nodiscard]] Status CheckSpec(const KvSpec& spec);
@@ -53,6 +53,6 @@ struct UnitMismatch {
                                 std::span<const uint32_t> unit_crc32c,
                                 std::vector<UnitMismatch>* mismatches = nullptr);
 
-}  // namespace quire
+}  // namespace quire::internal
 
 #endif  // QUIRE_CLIENT_VALIDATE_H_

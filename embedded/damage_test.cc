@@ -9,11 +9,11 @@
 #include <cstring>
 #include <vector>
 
-#include "client/client.h"
-#include "client/session.h"
 #include "embedded/embedded_store.h"
 #include "kvserver/store/testing/memory_damage.h"
 #include "kvserver/store/testing/store_kit.h"
+#include "quire/client.h"
+#include "quire/session.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire {

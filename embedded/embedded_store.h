@@ -18,9 +18,9 @@
 #include <string>
 #include <utility>
 
-#include "common/base/status.h"
 #include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
+#include "quire/status.h"
 #include "transport/local/loopback_transport.h"
 
 namespace quire {

@@ -3,9 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "client/client.h"
-#include "client/connect.h"
-#include "client/data_transport.h"
+#include "quire/client.h"
+#include "quire/connect.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire {
@@ -33,9 +32,9 @@ TEST(EmbeddedStoreTest, IsReachedOverARealTransportWhenItListens) {
   EXPECT_EQ((*store)->Listen({.transports = {"grpc"}}).code(), StatusCode::kFailedPrecondition);
   const auto control = ConnectGrpc((*store)->address());
   ASSERT_TRUE(control.ok()) << control.status();
-  const auto data = DataTransport::Open(*control, {.control_address = (*store)->address()});
+  const auto data = ConnectData(*control, {.control_address = (*store)->address()});
   ASSERT_TRUE(data.ok()) << data.status();
-  EXPECT_EQ((*data)->report().taken, "grpc");
+  EXPECT_EQ(data->report.taken, "grpc");
   CallMessage reply;
   EXPECT_EQ((*data)->Call("quire.v1.Admin/Stats", {}, &reply, {}), OkStatus());
   store->reset();

@@ -27,9 +27,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/payload.h"
-#include "common/base/priority.h"
-#include "common/base/status.h"
+#include "quire/payload.h"
+#include "quire/priority.h"
+#include "quire/status.h"
 #include "transport/landing_memory.h"
 #include "transport/owned_memory.h"
 

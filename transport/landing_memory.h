@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "common/base/memory_access.h"
-#include "common/base/payload.h"
-#include "common/base/status.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 
 namespace quire {
 

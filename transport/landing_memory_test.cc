@@ -82,9 +82,9 @@ TEST(LandingMemoryTest, WhatTheAccessSaysIsPassedOn) {
   guarded.Break();
   const std::vector<uint64_t> places = {0};
   const std::span<const std::byte> piece = guarded.bytes();
-  EXPECT_TRUE(absl::IsInternal(
+  EXPECT_TRUE(IsInternal(
       CopyToLanding(PayloadOf({Random(10, 1)}), places, {guarded.bytes(), &guarded}).status()));
-  EXPECT_TRUE(absl::IsInternal(ChecksumsBehind(guarded, {&piece, 1}).status()));
+  EXPECT_TRUE(IsInternal(ChecksumsBehind(guarded, {&piece, 1}).status()));
 }
 
 TEST(LandingMemoryDeathTest, GuardedMemoryIsOutOfReachButThroughItsCopies) {

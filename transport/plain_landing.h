@@ -6,8 +6,8 @@
 #ifndef QUIRE_TRANSPORT_PLAIN_LANDING_H_
 #define QUIRE_TRANSPORT_PLAIN_LANDING_H_
 
-#include "common/base/payload.h"
-#include "common/base/status.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
 namespace quire {

@@ -4,7 +4,7 @@
 #ifndef QUIRE_TRANSPORT_SINGLE_REPLY_H_
 #define QUIRE_TRANSPORT_SINGLE_REPLY_H_
 
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
 namespace quire {

@@ -23,10 +23,10 @@
 #include <vector>
 
 #include "common/base/call_landing.h"
-#include "common/base/clock.h"
-#include "common/base/payload.h"
-#include "common/base/priority.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/payload.h"
+#include "quire/priority.h"
+#include "quire/status.h"
 #include "transport/landing_memory.h"
 #include "transport/owned_memory.h"
 

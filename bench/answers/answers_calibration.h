@@ -9,8 +9,8 @@
 
 #include "bench/answers/question_sets.h"
 #include "client/cli/local_worker.h"
-#include "client/client.h"
-#include "common/base/status.h"
+#include "quire/client.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

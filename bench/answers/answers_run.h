@@ -17,10 +17,10 @@
 #include "bench/answers/question_sets.h"
 #include "client/cli/local_worker.h"
 #include "client/cli/progress.h"
-#include "client/client.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "gpuworker/engine/sequence.h"
+#include "quire/client.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -8,7 +8,7 @@
 
 #include <functional>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "bench/answers/dossier.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -15,8 +15,8 @@
 #include "client/cli/find_model.h"
 #include "client/cli/local_worker.h"
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "embedded/embedded_store.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

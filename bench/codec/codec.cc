@@ -20,8 +20,8 @@
 #include "client/cli/local_worker.h"
 #include "client/cli/progress.h"
 #include "client/cli/retrieval_flags.h"
-#include "common/page/layout.h"
 #include "embedded/embedded_store.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

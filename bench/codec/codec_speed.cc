@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "bench/kit/median.h"
-#include "common/base/clock.h"
-#include "common/page/layout.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "quire/clock.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

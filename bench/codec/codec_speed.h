@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <span>
 
-#include "common/base/status.h"
 #include "kvserver/store/codec/codec.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -27,9 +27,9 @@
 #include "client/cli/data_dir.h"
 #include "client/cli/local_worker.h"
 #include "client/cli/progress.h"
-#include "common/page/layout.h"
 #include "gpuworker/device/cuda_device.h"
 #include "kernels/cpu/gemm.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

@@ -18,9 +18,9 @@
 #include <string>
 
 #include "bench/decode/row_sessions.h"
-#include "client/client.h"
-#include "common/base/status.h"
 #include "gpuworker/engine/engine.h"
+#include "quire/client.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "bench/decode/decode_lane.h"
-#include "client/client.h"
-#include "common/base/clock.h"
-#include "common/base/status.h"
 #include "gpuworker/engine/engine.h"
+#include "quire/client.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

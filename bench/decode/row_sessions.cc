@@ -10,8 +10,8 @@
 #include "bench/kit/random_model.h"
 #include "client/cli/progress.h"
 #include "common/base/checksum.h"
-#include "common/base/payload.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
+#include "quire/payload.h"
 
 namespace quire::bench {
 namespace {

@@ -21,12 +21,12 @@
 #include <memory>
 #include <vector>
 
-#include "client/client.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/engine/batch/shared_sessions.h"
 #include "gpuworker/engine/session_source.h"
+#include "quire/client.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -28,10 +28,9 @@
 #include "client/cli/data_dir.h"
 #include "client/cli/find_model.h"
 #include "client/cli/progress.h"
-#include "client/connect.h"
-#include "client/data_transport.h"
-#include "common/page/layout.h"
 #include "embedded/embedded_store.h"
+#include "quire/connect.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {
@@ -345,9 +344,11 @@ class ElasticBench {
   /// A data connection to the store, which listens: `kind` and nothing else.
   StatusOr<std::shared_ptr<Transport>> Connect(const std::string& kind) {
     QUIRE_ASSIGN_OR_RETURN(const auto control, ConnectGrpc(store_->address()));
-    return DataTransport::Open(
-        control,
-        {.transport = kind, .ucx_within_host = true, .control_address = store_->address()});
+    QUIRE_ASSIGN_OR_RETURN(DataConnection data,
+                           ConnectData(control, {.transport = kind,
+                                                 .ucx_within_host = true,
+                                                 .control_address = store_->address()}));
+    return std::move(data.transport);
   }
   /// Whatever cannot be had here is no reason to have no report.
   void CheckOtherPaths(const Source& source, std::span<const StepSelection> steps) {

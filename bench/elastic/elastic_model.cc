@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "bench/policy/policy_model.h"
 #include "bench/stream/paged_context.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "client/cli/progress.h"
-#include "common/base/clock.h"
 #include "common/base/random.h"
+#include "quire/clock.h"
 
 namespace quire::bench {
 namespace {
@@ -17,8 +17,7 @@ constexpr Duration kServerPatience = std::chrono::milliseconds(100);
 
 /// The reply did not come, or is not to be believed: asking again helps.
 bool CanAskAgain(const Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsDataLoss(status);
+  return IsUnavailable(status) || IsDeadlineExceeded(status) || IsDataLoss(status);
 }
 
 }  // namespace

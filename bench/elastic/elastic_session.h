@@ -12,11 +12,11 @@
 
 #include "bench/stream/paged_context.h"
 #include "bench/stream/slot_cache.h"
-#include "client/client.h"
-#include "client/session.h"
 #include "client/session_landing.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
+#include "quire/client.h"
+#include "quire/key.h"
+#include "quire/session.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -11,10 +11,10 @@
 
 #include "bench/stream/lossy_transport.h"
 #include "bench/stream/stream_context.h"
-#include "client/connect.h"
 #include "client/data_transport.h"
-#include "common/base/clock.h"
 #include "embedded/embedded_store.h"
+#include "quire/clock.h"
+#include "quire/connect.h"
 #include "tests/integration/direct_ucx.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"
@@ -121,9 +121,9 @@ TEST_F(ElasticSessionTest, SlotsThatTheServerWritesIntoAreRightToo) {
             OkStatus());
   const auto control = ConnectGrpc(store_->address());
   ASSERT_TRUE(control.ok()) << control.status();
-  const auto ucx = DataTransport::Open(*control, {.transport = "ucx",
-                                                  .control_address = store_->address(),
-                                                  .dialers = testing::DirectUcxDialers()});
+  const auto ucx = internal::DataTransport::Open(
+      *control, {.transport = "ucx", .control_address = store_->address()}, {},
+      {.dialers = testing::DirectUcxDialers()});
   ASSERT_TRUE(ucx.ok()) << ucx.status();
   ASSERT_TRUE((*ucx)->capabilities().direct_landing) << (*ucx)->capabilities().detail;
   FollowLossy(*ucx, &SystemClock(), 200, Units::kLand);
@@ -139,14 +139,13 @@ TEST_F(ElasticSessionTest, TheCheckNoticesUnitsOfAnEarlierStep) {
   SlotCache slots(context_->spec(), 2);
   ASSERT_TRUE(session->Step(first, &slots).ok());
   EXPECT_EQ(slots.Check(first, *context_), OkStatus());
-  EXPECT_TRUE(absl::IsDataLoss(slots.Check(second, *context_)));
+  EXPECT_TRUE(IsDataLoss(slots.Check(second, *context_)));
   const SlotCache before = slots;
   const auto moved = session->Step(second, &slots);
   ASSERT_TRUE(moved.ok()) << moved.status();
   EXPECT_EQ(moved->units, 1u);
   EXPECT_EQ(slots.Check(second, *context_), OkStatus());
-  EXPECT_TRUE(absl::IsDataLoss(before.Check(second, *context_)))
-      << "what a stale reply would leave";
+  EXPECT_TRUE(IsDataLoss(before.Check(second, *context_))) << "what a stale reply would leave";
   EXPECT_EQ(session->failed_recalls(), 0u);
 }
 

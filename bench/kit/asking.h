@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "bench/answers/question_sets.h"
-#include "common/base/status.h"
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/model/tokenizer.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

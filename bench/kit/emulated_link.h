@@ -11,9 +11,9 @@
 #include <memory>
 #include <string_view>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
 namespace quire::bench {

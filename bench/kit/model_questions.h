@@ -11,7 +11,7 @@
 #include <string>
 
 #include "client/cli/demo_corpus.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <string>
 
-#include "common/base/status.h"
 #include "gpuworker/retrieval/options.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

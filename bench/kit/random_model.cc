@@ -6,9 +6,9 @@
 
 #include "client/cli/progress.h"
 #include "common/base/random.h"
-#include "common/page/dtype.h"
-#include "common/page/layout.h"
 #include "gpuworker/model/random_checkpoint.h"
+#include "quire/dtype.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

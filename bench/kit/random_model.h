@@ -12,10 +12,10 @@
 #include <span>
 #include <string>
 
-#include "client/client.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
+#include "quire/client.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

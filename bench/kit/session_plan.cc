@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "bench/kit/median.h"
-#include "common/base/clock.h"
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/select/digest_residency.h"
 #include "kvserver/session/session.h"
 #include "kvserver/store/testing/memory_metadata_store.h"
+#include "quire/clock.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

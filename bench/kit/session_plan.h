@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "bench/kit/median.h"
-#include "common/base/clock.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bench/policy/paged_rows.h"
-#include "common/base/status.h"
 #include "gpuworker/cache/cache_layout.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

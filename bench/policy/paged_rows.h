@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "kernels/api/digest.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -15,7 +15,7 @@
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bench/policy/policy_trial.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

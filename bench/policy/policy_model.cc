@@ -8,12 +8,12 @@
 #include "bench/kit/model_questions.h"
 #include "client/cli/local_worker.h"
 #include "client/cli/progress.h"
-#include "common/page/layout.h"
 #include "gpuworker/model/companions.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/model/sampler.h"
 #include "gpuworker/model/tokenizer.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -15,9 +15,9 @@
 
 #include "bench/policy/exact_attention.h"
 #include "bench/policy/paged_rows.h"
-#include "common/base/status.h"
 #include "gpuworker/cache/page_table.h"
 #include "gpuworker/retrieval/policy.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -11,7 +11,7 @@
 
 #include "bench/policy/oracle_policy.h"
 #include "common/base/random.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

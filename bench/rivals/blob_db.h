@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace rocksdb {
 class DB;

@@ -12,8 +12,8 @@
 #include <memory>
 #include <span>
 
-#include "common/base/clock.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/ucx/ucx.h"
 
 namespace quire::bench {

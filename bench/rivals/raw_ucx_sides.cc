@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "common/base/clock.h"
+#include "quire/clock.h"
 #include "transport/ucx/socket_address.h"
 #include "transport/ucx/ucx_endpoint.h"
 #include "transport/ucx/ucx_sockets.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/ucx/ucx.h"
 #include "transport/ucx/ucx_context.h"
 #include "transport/ucx/ucx_operation.h"

@@ -11,7 +11,7 @@
 #include <memory>
 #include <span>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 struct io_uring;
 

@@ -24,9 +24,9 @@
 #include "bench/kit/stream_readers.h"
 #include "bench/kit/working_set.h"
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/select/selector.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "kvserver/store/payload/engine_choice.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

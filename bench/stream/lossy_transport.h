@@ -26,10 +26,10 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
 namespace quire::bench {

@@ -84,10 +84,10 @@ TEST_F(LossyTransportTest, WithoutFaultsItIsTheTransportBehindIt) {
 TEST_F(LossyTransportTest, ADroppedReplyNeverComesThoughTheServerHasAnswered) {
   LossyTransport transport = Make({.drop_rate = 1});
   const auto call = Start(transport);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(call->Next(clock_.Now() + milliseconds(30)).status()));
+  EXPECT_TRUE(IsDeadlineExceeded(call->Next(clock_.Now() + milliseconds(30)).status()));
   EXPECT_EQ(clock_.Now(), TimePoint(milliseconds(30)));
   const Heard heard = Hear(*call);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(heard.end)) << heard.end;
+  EXPECT_TRUE(IsDeadlineExceeded(heard.end)) << heard.end;
   EXPECT_TRUE(heard.parts.empty());
   EXPECT_EQ(clock_.Now(), TimePoint(kTimeout)) << "the call's own time is up";
   EXPECT_EQ(handler_.calls, 1);
@@ -97,7 +97,7 @@ TEST_F(LossyTransportTest, ADroppedReplyNeverComesThoughTheServerHasAnswered) {
 TEST_F(LossyTransportTest, ALateReplyComesToWhoWaitsLongEnough) {
   LossyTransport transport = Make({.late_rate = 1, .late_by = milliseconds(5)});
   const auto call = Start(transport);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(call->Next(clock_.Now() + milliseconds(2)).status()));
+  EXPECT_TRUE(IsDeadlineExceeded(call->Next(clock_.Now() + milliseconds(2)).status()));
   EXPECT_EQ(transport.faults().late, 0u) << "it has not come";
   const Heard heard = Hear(*call);
   EXPECT_TRUE(heard.end.ok()) << heard.end;
@@ -109,7 +109,7 @@ TEST_F(LossyTransportTest, ALateReplyComesToWhoWaitsLongEnough) {
 TEST_F(LossyTransportTest, AStaleReplyComesInACallThatIsMadeAfterItsOwnWasGivenUp) {
   LossyTransport stale = Make({.stale_rate = 1});
   auto given_up = Start(stale);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(Hear(*given_up).end));
+  EXPECT_TRUE(IsDeadlineExceeded(Hear(*given_up).end));
   EXPECT_EQ(stale.faults().stale, 0u) << "nobody has been given it";
   given_up.reset();
   // Of the calls that follow some are stale themselves, and bring nothing.

@@ -5,8 +5,8 @@
 #include <iterator>
 #include <utility>
 
-#include "common/page/layout.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

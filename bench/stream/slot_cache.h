@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "bench/stream/paged_context.h"
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/random.h"
-#include "common/page/dtype.h"
-#include "common/page/layout.h"
+#include "quire/dtype.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {

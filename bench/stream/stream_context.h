@@ -13,8 +13,8 @@
 #include "bench/stream/paged_context.h"
 #include "bench/stream/query_stream.h"
 #include "bench/stream/topic_pages.h"
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "bench/stream/slot_cache.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {
@@ -102,7 +102,7 @@ TEST(SlotCacheTest, ChecksPagesAndBytesOfEverySlot) {
   std::vector<std::byte> memory(8 * unit_bytes);
   SlotCache slots(context->spec(), 2);
   slots.LieIn(memory);
-  EXPECT_TRUE(absl::IsDataLoss(slots.Check(wanted, *context))) << "nothing is there";
+  EXPECT_TRUE(IsDataLoss(slots.Check(wanted, *context))) << "nothing is there";
   for (uint32_t layer = 0; layer < 2; ++layer) {
     for (uint32_t head = 0; head < 2; ++head) {
       for (uint32_t slot = 0; slot < 2; ++slot) {
@@ -113,9 +113,9 @@ TEST(SlotCacheTest, ChecksPagesAndBytesOfEverySlot) {
   }
   EXPECT_TRUE(slots.Check(wanted, *context).ok());
   memory[5 * unit_bytes + 77] ^= std::byte{1};  // Layer 1, head 0, slot 1.
-  EXPECT_TRUE(absl::IsDataLoss(slots.Check(wanted, *context)));
+  EXPECT_TRUE(IsDataLoss(slots.Check(wanted, *context)));
   slots.Place(1, 0, 1, 2, context->unit(1, 2, 0));
-  EXPECT_TRUE(absl::IsDataLoss(slots.Check(wanted, *context))) << "page 2 twice, page 1 gone";
+  EXPECT_TRUE(IsDataLoss(slots.Check(wanted, *context))) << "page 2 twice, page 1 gone";
 }
 
 TEST(SlotCacheTest, NoticesAWrongUnitInASlot) {
@@ -131,9 +131,9 @@ TEST(SlotCacheTest, NoticesAWrongUnitInASlot) {
     return slots.Check(wanted, *context);
   };
   EXPECT_EQ(holding(9, 9, 0), OkStatus());
-  EXPECT_TRUE(absl::IsDataLoss(holding(9, 3, 0))) << "the unit of another page";
-  EXPECT_TRUE(absl::IsDataLoss(holding(9, 9, 1))) << "the unit of another head";
-  EXPECT_TRUE(absl::IsDataLoss(holding(8, 8, 0))) << "a page that is not selected";
+  EXPECT_TRUE(IsDataLoss(holding(9, 3, 0))) << "the unit of another page";
+  EXPECT_TRUE(IsDataLoss(holding(9, 9, 1))) << "the unit of another head";
+  EXPECT_TRUE(IsDataLoss(holding(8, 8, 0))) << "a page that is not selected";
 }
 
 }  // namespace

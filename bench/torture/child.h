@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "bench/torture/event.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::torture {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "common/base/random.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::torture {
 namespace {

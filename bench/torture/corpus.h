@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
 
 namespace quire::torture {
 

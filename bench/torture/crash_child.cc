@@ -13,7 +13,7 @@
 #include "bench/torture/load.h"
 #include "bench/torture/server_load.h"
 #include "bench/torture/store_look.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::torture {
 namespace {

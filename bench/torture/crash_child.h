@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "bench/torture/corpus.h"
-#include "common/base/status.h"
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/payload/fault_points.h"
+#include "quire/status.h"
 
 namespace quire::torture {
 

@@ -20,8 +20,8 @@
 
 #include "bench/torture/history.h"
 #include "bench/torture/server_history.h"
-#include "common/base/clock.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::torture {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "bench/torture/crash_run.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::torture {
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "common/base/clock.h"
+#include "quire/clock.h"
 
 namespace quire::torture {
 

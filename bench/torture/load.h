@@ -15,8 +15,8 @@
 #include "bench/torture/corpus.h"
 #include "bench/torture/event.h"
 #include "common/base/random.h"
-#include "common/base/status.h"
 #include "kvserver/store/page_store.h"
+#include "quire/status.h"
 
 namespace quire::torture {
 

@@ -6,9 +6,9 @@
 #include <ostream>
 #include <utility>
 
-#include "client/client.h"
-#include "client/connect.h"
-#include "common/base/clock.h"
+#include "quire/client.h"
+#include "quire/clock.h"
+#include "quire/connect.h"
 
 namespace quire::torture {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/torture/load_client.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::torture {
 

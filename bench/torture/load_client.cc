@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "bench/torture/corpus.h"
-#include "client/session.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
+#include "quire/session.h"
 
 namespace quire::torture {
 namespace {
@@ -81,10 +81,9 @@ void LoadClient::Count(const std::string& operation, const Outcome& outcome) {
     return;
   }
   const std::string what =
-      outcome.step + " " +
-      (outcome.wrong_bytes ? "wrong bytes" : absl::StatusCodeToString(outcome.status.code()));
+      outcome.step + " " + (outcome.wrong_bytes ? "wrong bytes" : Name(outcome.status.code()));
   ++counts.failures[what];
-  if (absl::IsNotFound(outcome.status)) ++totals_.not_found;
+  if (IsNotFound(outcome.status)) ++totals_.not_found;
   if (totals_.first_failure.empty()) {
     totals_.first_failure = operation + ": " + what + ": " + std::string(Message(outcome.status));
   }
@@ -95,7 +94,7 @@ LoadClient::Outcome LoadClient::Put() {
   for (int attempt = 1;; ++attempt) {
     bool others = false;
     Outcome outcome = TryPut(text, &others);
-    if (!others || !absl::IsNotFound(outcome.status) || attempt == kMostAttempts) return outcome;
+    if (!others || !IsNotFound(outcome.status) || attempt == kMostAttempts) return outcome;
     ++totals_.begun_anew;
   }
 }

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "bench/torture/load_text.h"
-#include "client/client.h"
 #include "common/base/random.h"
-#include "common/base/status.h"
+#include "quire/client.h"
+#include "quire/status.h"
 
 namespace quire::torture {
 

@@ -9,10 +9,10 @@
 
 #include "bench/torture/child.h"
 #include "bench/torture/load_child.h"
-#include "client/client.h"
-#include "client/connect.h"
-#include "common/base/clock.h"
 #include "kvserver/store/repair/fsck.h"
+#include "quire/client.h"
+#include "quire/clock.h"
+#include "quire/connect.h"
 
 namespace quire::torture {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "bench/torture/crash_run.h"
 #include "bench/torture/load_client.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::torture {
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
 
 namespace quire::torture {
 

@@ -13,8 +13,8 @@
 
 #include "bench/torture/crash_run.h"
 #include "bench/torture/server_history.h"
-#include "common/base/status.h"
 #include "kvserver/store/payload/power_disk.h"
+#include "quire/status.h"
 
 namespace quire::torture {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "bench/torture/store_look.h"
-#include "common/page/layout.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "quire/layout.h"
 
 namespace quire::torture {
 namespace {

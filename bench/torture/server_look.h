@@ -12,8 +12,8 @@
 #include "bench/torture/corpus.h"
 #include "bench/torture/server_history.h"
 #include "bench/torture/server_load.h"
-#include "common/base/status.h"
 #include "kvserver/store/repair/fsck.h"
+#include "quire/status.h"
 
 namespace quire::torture {
 

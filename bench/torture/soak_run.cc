@@ -13,7 +13,7 @@
 #include "bench/torture/load.h"
 #include "bench/torture/store_look.h"
 #include "common/base/metrics.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::torture {
 namespace {

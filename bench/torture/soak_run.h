@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "bench/torture/crash_run.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::torture {
 

@@ -5,8 +5,8 @@
 #include <set>
 #include <span>
 
-#include "common/page/layout.h"
 #include "kvserver/store/metadata/tenant_directory.h"
+#include "quire/layout.h"
 
 namespace quire::torture {
 namespace {

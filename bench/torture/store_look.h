@@ -9,9 +9,9 @@
 
 #include "bench/torture/corpus.h"
 #include "bench/torture/history.h"
-#include "common/base/status.h"
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/page_store_impl.h"
+#include "quire/status.h"
 
 namespace quire::torture {
 

@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "bench/trace/trace.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -8,7 +8,7 @@
 #define QUIRE_BENCH_TRACE_ZIPF_TRACE_H_
 
 #include "bench/trace/trace.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

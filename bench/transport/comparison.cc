@@ -23,7 +23,7 @@
 #include "bench/transport/serve_process.h"
 #include "client/cli/progress.h"
 #include "common/base/random.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 #include "transport/ucx/ucx.h"
 
 namespace quire::bench {

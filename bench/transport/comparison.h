@@ -15,8 +15,8 @@
 #include "bench/kit/working_set.h"
 #include "bench/rivals/raw_ucx.h"
 #include "bench/transport/rivals.h"
-#include "common/base/clock.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

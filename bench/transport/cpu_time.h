@@ -9,8 +9,8 @@
 
 #include <span>
 
-#include "common/base/clock.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

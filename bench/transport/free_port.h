@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

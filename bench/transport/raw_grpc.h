@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace grpc {
 class Channel;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "client/cli/progress.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::bench {
 namespace {
@@ -169,7 +169,7 @@ Status RecallRounds::RunVerified() {
 Status CheckSlots(const ClientSession& session, const SessionLanding& landing,
                   const RecallShape& shape) {
   for (uint32_t layer = 0; layer < shape.spec.num_layers; ++layer) {
-    const auto pages = session.resident_map().Pages(0, layer);
+    const auto pages = session.ResidentPages(0, layer);
     for (uint32_t slot = 0; slot < pages.size(); ++slot) {
       if (pages[slot] < 0) continue;  // It has held nothing yet.
       uint64_t stamp = 0;

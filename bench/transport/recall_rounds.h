@@ -14,12 +14,12 @@
 #include <span>
 #include <vector>
 
-#include "client/client.h"
-#include "client/session.h"
 #include "common/base/random.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
+#include "quire/client.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/session.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

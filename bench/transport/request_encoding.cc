@@ -8,11 +8,14 @@
 
 #include "bench/kit/median.h"
 #include "client/recall_codec.h"
-#include "client/resident_map.h"
-#include "common/base/clock.h"
+#include "client/worker_slots.h"
 #include "common/base/random.h"
+#include "quire/clock.h"
 
 namespace quire::bench {
+
+using namespace internal;
+
 namespace {
 
 constexpr uint32_t kStepLayers = 32;
@@ -42,7 +45,7 @@ std::vector<LayerWant> Wants() {
 RequestEncoding MeasureRequestEncoding(uint32_t rounds) {
   std::vector<uint32_t> layers(kStepLayers);
   std::iota(layers.begin(), layers.end(), 0u);
-  ResidentMap map(ManagedLayers(layers), kKvHeads, kPages);
+  WorkerSlots map(ManagedLayers(layers), kKvHeads, kPages);
   map.AddSequence(0, kPages);
   const std::vector<LayerWant> wants = Wants();
   const std::vector<WantedLane> lanes = LanesOf(wants);

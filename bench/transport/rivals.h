@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "bench/transport/process.h"
-#include "common/base/clock.h"
-#include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 struct redisContext;
 

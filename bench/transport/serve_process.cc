@@ -4,7 +4,7 @@
 #include <fstream>
 #include <utility>
 
-#include "client/connect.h"
+#include "quire/connect.h"
 
 namespace quire::bench {
 namespace {

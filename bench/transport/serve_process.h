@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "bench/transport/process.h"
-#include "client/client.h"
 #include "client/data_connection.h"
-#include "common/base/status.h"
+#include "quire/client.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
 namespace quire::bench {

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "bench/transport/recall_rounds.h"
-#include "client/client.h"
-#include "client/session.h"
 #include "common/base/random.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
+#include "quire/client.h"
+#include "quire/key.h"
+#include "quire/session.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 

@@ -121,7 +121,7 @@ TEST(TargetTest, DocumentsAreNamedWithOrWithoutCollectionAndVersion) {
   EXPECT_EQ(parse("me@home"), "default/me@home");
   EXPECT_EQ(parse("a@3@0"), "default/a@3@0");
   for (const char* bad : {"", "/a", "c/", "a/b/c", "a\n@3"}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(ParseDocumentName(bad, "default").status())) << bad;
+    EXPECT_TRUE(IsInvalidArgument(ParseDocumentName(bad, "default").status())) << bad;
   }
 }
 
@@ -186,7 +186,7 @@ TEST(TargetTest, TheStoreDecidesBetweenTwoReadings) {
   EXPECT_EQ(*FirstFound(readings, has({version, whole})), version);
   EXPECT_THAT(std::string(Message(FirstFound(readings, has({})).status())), HasSubstr(version));
   const auto fails = [](const DocumentName&) { return Unavailable("down"); };
-  EXPECT_TRUE(absl::IsUnavailable(FirstFound(readings, fails)));
+  EXPECT_TRUE(IsUnavailable(FirstFound(readings, fails)));
 }
 
 TEST(TargetTest, SixtyFourHexDigitsAreAKey) {
@@ -204,7 +204,7 @@ TEST(TokenIdsTest, NumbersAreSeparatedByCommasSpacesAndLines) {
             (std::vector<TokenId>{3, 5, 8, 13, 2147483647}));
   EXPECT_EQ(FormatTokenIds(*ParseTokenIds("3,5")), "3 5");
   for (const char* bad : {"", " ,", "3;5", "-1", "2147483648", "0x10", "1.5", "five"}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(ParseTokenIds(bad).status())) << bad;
+    EXPECT_TRUE(IsInvalidArgument(ParseTokenIds(bad).status())) << bad;
   }
 }
 

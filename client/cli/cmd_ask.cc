@@ -87,8 +87,8 @@ StatusOr<Asked> FindDocument(const Readings<DocumentName>& names, Client& client
   });
   worker::EngineOptions options;
   if (!stat.ok()) {
-    const bool lost = absl::IsNotFound(stat.status()) || absl::IsUnavailable(stat.status()) ||
-                      absl::IsDataLoss(stat.status());
+    const bool lost =
+        IsNotFound(stat.status()) || IsUnavailable(stat.status()) || IsDataLoss(stat.status());
     if (lost && may_be_lost) return Asked{document, options};
     return stat.status();
   }

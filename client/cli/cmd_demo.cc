@@ -16,8 +16,8 @@
 #include "client/cli/json_output.h"
 #include "client/cli/local_worker.h"
 #include "client/cli/retrieval_flags.h"
-#include "client/connect.h"
 #include "embedded/embedded_store.h"
+#include "quire/connect.h"
 
 namespace quire::cli {
 namespace {

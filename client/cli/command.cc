@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "client/cli/json_output.h"
-#include "client/connect.h"
 #include "common/base/answered.h"
 #include "common/base/retry_hint.h"
+#include "quire/connect.h"
 
 namespace quire::cli {
 namespace {
@@ -35,7 +35,7 @@ constexpr const char* kReported = "quire/reported";
 
 /// Says what a person can do about a server that cannot be reached.
 Status Advise(const Status& status, const std::string& server) {
-  if (!absl::IsUnavailable(status) || IsAnswered(status)) return status;
+  if (!IsUnavailable(status) || IsAnswered(status)) return status;
   Status advised =
       Unavailable(Message(status), "\nIs quired running? Start it with: quire serve --listen ",
                   server, " --data-dir DIR\nor name another server with --server ADDRESS.");
@@ -202,7 +202,7 @@ Status SayNoDocuments(const std::string& collection, const CommandContext& conte
 
 Status Reported(const Status& failure) {
   Status marked = failure;
-  marked.SetPayload(kReported, absl::Cord());
+  marked.SetMark(kReported, "");
   return marked;
 }
 
@@ -296,8 +296,8 @@ int Commands::Refuse(const CLI::ParseError& error) {
 int Commands::Report(const Status& status) {
   if (status.ok()) return 0;
   err_ << "quire: " << Message(status) << '\n';
-  if (absl::IsDeadlineExceeded(status)) err_ << "Allow more time with --timeout SECONDS.\n";
-  if (options_.json && !status.GetPayload(kReported)) PrintJsonLine(out_, ToJson(status));
+  if (IsDeadlineExceeded(status)) err_ << "Allow more time with --timeout SECONDS.\n";
+  if (options_.json && !status.Mark(kReported).has_value()) PrintJsonLine(out_, ToJson(status));
   return kExitFailure;
 }
 

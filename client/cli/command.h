@@ -23,12 +23,12 @@
 #include <string_view>
 
 #include "client/cli/data_path.h"
-#include "client/client.h"
-#include "common/base/clock.h"
-#include "common/base/status.h"
 #include "common/flags/given.h"
 #include "common/wire/limits.h"
-#include "transport/auth/bearer_token.h"
+#include "quire/bearer_token.h"
+#include "quire/client.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace CLI {
 class App;

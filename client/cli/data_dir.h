@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace CLI {
 class App;

@@ -39,12 +39,13 @@ StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,
     options.ucx_within_host = true;
     options.direct_landings = true;
   }
-  const auto data = DataTransport::Open(control, options, [&notes](const DataReport& report) {
+  const auto data = ConnectData(control, options, [&notes](const DataReport& report) {
     notes << "pages now come over " + report.Summary() + "\n" << std::flush;
   });
   if (data.ok()) {
-    const DataReport report = (*data)->report();
-    return DataPath{.transport = *data, .name = report.taken, .summary = report.Summary()};
+    const DataReport& report = data->report;
+    return DataPath{
+        .transport = data->transport, .name = report.taken, .summary = report.Summary()};
   }
   if (options.transport != "auto") return data.status();
   return DataPath{.transport = nullptr,

@@ -8,9 +8,9 @@
 #include <ostream>
 #include <string>
 
-#include "client/data_transport.h"
-#include "common/base/status.h"
+#include "quire/connect.h"
 #include "kvserver/service/listeners.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
 namespace CLI {

@@ -7,7 +7,7 @@
 
 #include "client/cli/progress.h"
 #include "common/base/checksum.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::cli {
 namespace {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "client/cli/demo_corpus.h"
-#include "client/client.h"
-#include "common/base/status.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/model/tokenizer.h"
+#include "quire/client.h"
+#include "quire/status.h"
 
 namespace quire::cli {
 

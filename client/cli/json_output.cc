@@ -14,7 +14,7 @@ void PrintJsonLine(std::ostream& out, const Json& value) {
 
 Json ToJson(const Status& error) {
   Json json;
-  json["error"]["code"] = absl::StatusCodeToString(error.code());
+  json["error"]["code"] = Name(error.code());
   json["error"]["message"] = std::string(Message(error));
   return json;
 }

@@ -8,9 +8,9 @@
 #include <iosfwd>
 #include <span>
 
-#include "client/client.h"
-#include "common/base/status.h"
 #include "nlohmann/json.hpp"
+#include "quire/client.h"
+#include "quire/status.h"
 
 namespace quire::cli {
 

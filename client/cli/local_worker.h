@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "client/cli/json_output.h"
-#include "client/client.h"
-#include "common/base/status.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/tokenizer.h"
+#include "quire/client.h"
+#include "quire/status.h"
 
 namespace CLI {
 class App;

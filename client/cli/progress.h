@@ -15,7 +15,7 @@
 #include <ostream>
 #include <string>
 
-#include "common/base/clock.h"
+#include "quire/clock.h"
 
 namespace quire::cli {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::cli {
 

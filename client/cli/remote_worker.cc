@@ -26,7 +26,7 @@ constexpr char kGenerate[] = "/quire.v1.Worker/Generate";
 /// Names the worker and, when it cannot be reached, says how to start one.
 Status Advise(const Status& status, const std::string& address, bool answered) {
   const Status named = Annotate(status, "the worker at ", address);
-  if (answered || !absl::IsUnavailable(named)) return named;
+  if (answered || !IsUnavailable(named)) return named;
   return Unavailable(Message(named), "\nStart one with: quire worker --listen ", address);
 }
 

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "common/base/clock.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/engine/sequence.h"
+#include "quire/bearer_token.h"
+#include "quire/clock.h"
+#include "quire/key.h"
+#include "quire/status.h"
 #include "quire/v1/worker.pb.h"
-#include "transport/auth/bearer_token.h"
 
 namespace quire::cli {
 

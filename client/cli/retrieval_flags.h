@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/base/memory_limit.h"
-#include "common/base/status.h"
 #include "gpuworker/retrieval/options.h"
+#include "quire/status.h"
 
 namespace CLI {
 class App;

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/clock.h"
+#include "quire/clock.h"
 
 namespace quire::cli {
 

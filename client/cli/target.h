@@ -18,8 +18,8 @@
 #include <string_view>
 #include <utility>
 
-#include "client/client.h"
-#include "common/base/status.h"
+#include "quire/client.h"
+#include "quire/status.h"
 
 namespace quire::cli {
 
@@ -48,9 +48,9 @@ auto FirstFound(const Readings<Ref>& readings, const Use& use) -> decltype(use(r
   auto result = use(readings.first);
   const auto is_missing = [](const auto& answer) {
     if constexpr (std::is_same_v<std::decay_t<decltype(answer)>, Status>) {
-      return absl::IsNotFound(answer);
+      return IsNotFound(answer);
     } else {
-      return absl::IsNotFound(answer.status());
+      return IsNotFound(answer.status());
     }
   };
   if (!readings.second || !is_missing(result)) return result;

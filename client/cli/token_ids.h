@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/key.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::cli {
 

@@ -3,20 +3,18 @@
 
 #include <utility>
 
-#include "absl/strings/cord.h"
-
 namespace quire {
 namespace {
 
-constexpr char kPayloadUrl[] = "quire/answered";
+constexpr char kMark[] = "quire/answered";
 
 }  // namespace
 
 Status Answered(Status status) {
-  if (absl::IsUnavailable(status)) status.SetPayload(kPayloadUrl, absl::Cord());
+  if (IsUnavailable(status)) status.SetMark(kMark, "");
   return status;
 }
 
-bool IsAnswered(const Status& status) { return status.GetPayload(kPayloadUrl).has_value(); }
+bool IsAnswered(const Status& status) { return status.Mark(kMark).has_value(); }
 
 }  // namespace quire

@@ -5,7 +5,7 @@
 #ifndef QUIRE_COMMON_BASE_ANSWERED_H_
 #define QUIRE_COMMON_BASE_ANSWERED_H_
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire {
 

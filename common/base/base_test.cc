@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "common/base/checksum.h"
-#include "common/base/clock.h"
 #include "common/base/executor.h"
 #include "common/base/random.h"
 #include "common/base/retry_hint.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire {
 namespace {

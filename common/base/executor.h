@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire {
 

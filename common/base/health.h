@@ -22,10 +22,10 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/counters.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
+#include "quire/clock.h"
 
 namespace quire {
 

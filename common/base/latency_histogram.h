@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/base/clock.h"
+#include "quire/clock.h"
 
 namespace quire {
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "common/base/clock.h"
+#include "quire/clock.h"
 
 namespace quire {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire {
 

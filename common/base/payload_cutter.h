@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/base/payload.h"
+#include "quire/payload.h"
 
 namespace quire {
 

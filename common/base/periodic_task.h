@@ -10,8 +10,8 @@
 #include <functional>
 #include <thread>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "quire/clock.h"
 
 namespace quire {
 

@@ -18,8 +18,8 @@
 #include <memory>
 #include <span>
 
-#include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "quire/status.h"
 
 namespace quire {
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <string>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire {
 

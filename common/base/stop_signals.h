@@ -11,7 +11,7 @@
 
 #include <memory>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire {
 

@@ -38,7 +38,7 @@ TEST(StopSignalsTest, ASignalDeliveredToAThreadOfALibraryIsKeptToo) {
 TEST(StopSignalsTest, ThereIsOneAtATime) {
   auto first = StopSignals::Install();
   ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(StopSignals::Install().status()));
+  EXPECT_TRUE(IsFailedPrecondition(StopSignals::Install().status()));
   first->reset();
   EXPECT_TRUE(StopSignals::Install().ok());
 }

@@ -15,8 +15,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/payload.h"
-#include "common/base/status.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 
 namespace quire {
 

@@ -16,7 +16,7 @@
 #include <span>
 #include <utility>
 
-#include "common/base/priority.h"
+#include "quire/priority.h"
 
 namespace quire {
 

@@ -22,12 +22,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/net_address.h"
 #include "common/base/unique_fd.h"
 #include "common/metrics/http_request.h"
 #include "common/metrics/prometheus_text.h"
+#include "quire/clock.h"
 
 namespace quire {
 namespace {

@@ -22,7 +22,7 @@
 
 #include "common/base/health.h"
 #include "common/base/metrics.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire {
 

@@ -9,9 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/metrics/testing/http_get.h"
 #include "common/metrics/testing/prometheus_parser.h"
+#include "quire/clock.h"
 
 namespace quire::testing {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/page/key.h"
+#include "quire/key.h"
 
 #include <openssl/evp.h>
 
 #include <cstdlib>
 #include <memory>
 
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/page/kv_spec.h"
+#include "quire/kv_spec.h"
 
 #include <openssl/sha.h>
 

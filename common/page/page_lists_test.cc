@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/page/page_lists.h"
+#include "quire/page_lists.h"
 
 #include <gtest/gtest.h>
 

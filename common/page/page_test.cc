@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
-#include "common/page/layout.h"
-#include "common/page/page_name.h"
 #include "common/page/rope_rotation.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/layout.h"
+#include "quire/page_name.h"
 
 namespace quire {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/page/kv_spec.h"
+#include "quire/kv_spec.h"
 
 namespace quire {
 

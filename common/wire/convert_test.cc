@@ -164,61 +164,43 @@ TEST(FloatsConvertTest, ChecksLengthAndFiniteness) {
   EXPECT_THAT(ErrorOf(FloatsFromBytes(FloatsToBytes(nan), 1, "query")), HasSubstr("query[0]"));
 }
 
-struct Name {
-  std::string collection, name;
-  uint64_t version = 0;
-  friend bool operator==(const Name&, const Name&) = default;
-};
-struct Context {
-  KvSpec spec;
-  uint64_t num_tokens = 0;
-  uint32_t num_pages = 0;
-  std::vector<SegmentKey> segment_keys;
-  SegmentKey chain_tip;
-};
-struct Range {
-  uint32_t layer = 0;
-  std::vector<uint32_t> pages, heads;
-};
-
 TEST(ContextConvertTest, EveryKindOfReferenceSurvivesTheRoundTrip) {
   SegmentKey key;
   key.bytes.fill(9);
-  for (const ContextRefOf<Name>& ref : {ContextRefOf<Name>(key), ContextRefOf<Name>(uint64_t{42}),
-                                        ContextRefOf<Name>(Name{"c", "n", 3})}) {
+  for (const ContextRef& ref :
+       {ContextRef(key), ContextRef(uint64_t{42}), ContextRef(DocumentName{"c", "n", 3})}) {
     v1::ContextRef proto;
     ContextRefToProto(ref, &proto);
-    EXPECT_EQ(*ContextRefFromProto<Name>(proto), ref);
+    EXPECT_EQ(*ContextRefFromProto(proto), ref);
   }
-  EXPECT_THAT(ErrorOf(ContextRefFromProto<Name>(v1::ContextRef())), HasSubstr("context"));
+  EXPECT_THAT(ErrorOf(ContextRefFromProto(v1::ContextRef())), HasSubstr("context"));
 }
 
 TEST(ContextConvertTest, ContextInfoMustAgreeWithItself) {
-  Context context{SmallSpec(), 300, 10, std::vector<SegmentKey>(2), SegmentKey{}};
+  ContextInfo context{SmallSpec(), 300, 10, std::vector<SegmentKey>(2), SegmentKey{}};
   context.chain_tip.bytes.fill(1);
   v1::ContextInfo proto;
   ContextInfoToProto(context, &proto);
-  const auto back = ContextInfoFromProto<Context>(proto);
+  const auto back = ContextInfoFromProto(proto);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->chain_tip, context.chain_tip);
   EXPECT_EQ(back->num_pages, 10u);
   proto.set_num_pages(9);
-  EXPECT_THAT(ErrorOf(ContextInfoFromProto<Context>(proto)), HasSubstr("300 tokens take 10"));
+  EXPECT_THAT(ErrorOf(ContextInfoFromProto(proto)), HasSubstr("300 tokens take 10"));
   proto.set_num_tokens(std::numeric_limits<uint64_t>::max());
-  EXPECT_FALSE(ContextInfoFromProto<Context>(proto).ok());
+  EXPECT_FALSE(ContextInfoFromProto(proto).ok());
 }
 
 TEST(ContextConvertTest, UnitRangesStayInsideTheContext) {
   v1::UnitRange proto;
-  UnitRangeToProto(Range{3, {9, 0}, {1}}, &proto);
-  EXPECT_EQ(UnitRangeFromProto<Range>(proto, SmallSpec(), 10)->pages,
-            (std::vector<uint32_t>{9, 0}));
-  EXPECT_THAT(ErrorOf(UnitRangeFromProto<Range>(proto, SmallSpec(), 9)), HasSubstr("page 9"));
+  UnitRangeToProto(UnitRange{3, {9, 0}, {1}}, &proto);
+  EXPECT_EQ(UnitRangeFromProto(proto, SmallSpec(), 10)->pages, (std::vector<uint32_t>{9, 0}));
+  EXPECT_THAT(ErrorOf(UnitRangeFromProto(proto, SmallSpec(), 9)), HasSubstr("page 9"));
   proto.set_layer(4);
-  EXPECT_THAT(ErrorOf(UnitRangeFromProto<Range>(proto, SmallSpec(), 10)), HasSubstr("layer 4"));
+  EXPECT_THAT(ErrorOf(UnitRangeFromProto(proto, SmallSpec(), 10)), HasSubstr("layer 4"));
   proto.set_layer(0);
   proto.set_heads(0, 2);
-  EXPECT_THAT(ErrorOf(UnitRangeFromProto<Range>(proto, SmallSpec(), 10)), HasSubstr("head 2"));
+  EXPECT_THAT(ErrorOf(UnitRangeFromProto(proto, SmallSpec(), 10)), HasSubstr("head 2"));
 }
 
 TEST(AscendingConvertTest, RefusesDisorderRepetitionAndOverrun) {

@@ -34,10 +34,10 @@ TEST(LaneRecordsTest, UnitsOfAnotherLengthAreRefusedAndChangeNothing) {
   EncodeLaneUnits(units, &bytes);
   LaneUnits back = {.slots = {9}, .generations = {9}, .pages = {9}, .replaced = {9}, .crc32c = {9}};
   const LaneUnits before = back;
-  EXPECT_TRUE(absl::IsInvalidArgument(DecodeLaneUnits(bytes, 2, &back)));
-  EXPECT_TRUE(absl::IsInvalidArgument(DecodeLaneUnits(bytes, 4, &back)));
-  EXPECT_TRUE(absl::IsInvalidArgument(DecodeLaneUnits(bytes + '\0', 3, &back)));
-  EXPECT_TRUE(absl::IsInvalidArgument(DecodeLaneUnits("", SIZE_MAX, &back)));
+  EXPECT_TRUE(IsInvalidArgument(DecodeLaneUnits(bytes, 2, &back)));
+  EXPECT_TRUE(IsInvalidArgument(DecodeLaneUnits(bytes, 4, &back)));
+  EXPECT_TRUE(IsInvalidArgument(DecodeLaneUnits(bytes + '\0', 3, &back)));
+  EXPECT_TRUE(IsInvalidArgument(DecodeLaneUnits("", SIZE_MAX, &back)));
   EXPECT_EQ(back, before);
   EXPECT_EQ(DecodeLaneUnits("", 0, &back), OkStatus());
   EXPECT_EQ(back, LaneUnits());
@@ -51,8 +51,8 @@ TEST(LaneRecordsTest, SlotsSurviveTheWayAndOtherLengthsAreRefused) {
   LaneSlots back;
   EXPECT_EQ(DecodeLaneSlots(bytes, 2, &back), OkStatus());
   EXPECT_EQ(back, slots);
-  EXPECT_TRUE(absl::IsInvalidArgument(DecodeLaneSlots(bytes, 1, &back)));
-  EXPECT_TRUE(absl::IsInvalidArgument(DecodeLaneSlots(bytes.substr(1), 2, &back)));
+  EXPECT_TRUE(IsInvalidArgument(DecodeLaneSlots(bytes, 1, &back)));
+  EXPECT_TRUE(IsInvalidArgument(DecodeLaneSlots(bytes.substr(1), 2, &back)));
   EXPECT_EQ(back, slots);
 }
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/page/page_name.h"
+#include "quire/page_name.h"
 
 namespace quire::wire {
 

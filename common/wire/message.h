@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace google::protobuf {
 class Message;

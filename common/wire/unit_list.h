@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/status.h"
-#include "common/page/page_lists.h"
+#include "quire/page_lists.h"
+#include "quire/status.h"
 
 namespace quire::wire {
 

@@ -94,11 +94,11 @@ TEST(UnitListTest, EveryTruncationAndEveryExtraByteIsRefused) {
   const PageLists lists = {{1, 5, 400}, {}, {9, 10, 11, 12, 13, 14, 22}, {}, {kLastPage}};
   const std::string bytes = Encode(lists);
   for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_TRUE(absl::IsInvalidArgument(Refused(bytes.substr(0, size), 5))) << size;
+    EXPECT_TRUE(IsInvalidArgument(Refused(bytes.substr(0, size), 5))) << size;
   }
-  EXPECT_TRUE(absl::IsInvalidArgument(Refused(bytes + '\0', 5)));
-  EXPECT_TRUE(absl::IsInvalidArgument(Refused(bytes, 4)));
-  EXPECT_TRUE(absl::IsInvalidArgument(Refused(bytes, 6)));
+  EXPECT_TRUE(IsInvalidArgument(Refused(bytes + '\0', 5)));
+  EXPECT_TRUE(IsInvalidArgument(Refused(bytes, 4)));
+  EXPECT_TRUE(IsInvalidArgument(Refused(bytes, 6)));
 }
 
 TEST(UnitListTest, WhatIsNotAListIsRefusedByName) {
@@ -122,17 +122,17 @@ TEST(UnitListTest, WhatIsNotAListIsRefusedByName) {
   };
   for (const auto& [name, bytes] : lies) {
     const Status status = Refused(bytes);
-    EXPECT_TRUE(absl::IsInvalidArgument(status)) << name;
+    EXPECT_TRUE(IsInvalidArgument(status)) << name;
     EXPECT_NE(Message(status).find("head 0"), std::string_view::npos) << name << ": " << status;
   }
 }
 
 TEST(UnitListTest, MorePagesThanAHeadMayHaveAreRefusedBeforeRoomIsMade) {
   const std::string bytes = Encode({{1, 2, 3}});
-  EXPECT_TRUE(absl::IsInvalidArgument(Refused(bytes, 1, 2)));
+  EXPECT_TRUE(IsInvalidArgument(Refused(bytes, 1, 2)));
   EXPECT_EQ(Decode(bytes, 1, 3), (PageLists{{1, 2, 3}}));
   // A count of 2^30 - 1 pages with a handful of bytes behind it.
-  EXPECT_TRUE(absl::IsInvalidArgument(Refused("\xfc\xff\xff\xff\x0f\x01\x01"s, 1, UINT32_MAX)));
+  EXPECT_TRUE(IsInvalidArgument(Refused("\xfc\xff\xff\xff\x0f\x01\x01"s, 1, UINT32_MAX)));
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <string>
 
-#include "common/base/payload.h"
-#include "common/base/status.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 
 namespace quire::wire {
 

@@ -21,15 +21,15 @@
 #include <span>
 #include <vector>
 
-#include "common/base/payload.h"
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/cache/page_table.h"
 #include "gpuworker/cache/staged_units.h"
 #include "gpuworker/cache/staging_buffers.h"
 #include "gpuworker/cache/step_lists.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/device/device_list.h"
+#include "quire/kv_spec.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

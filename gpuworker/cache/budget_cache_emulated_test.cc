@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/device/cuda_device.h"
 #include "gpuworker/device/recorded_work.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

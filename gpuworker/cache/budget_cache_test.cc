@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "common/base/random.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

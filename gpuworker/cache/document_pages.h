@@ -9,7 +9,7 @@
 #include <compare>
 #include <cstdint>
 
-#include "common/page/key.h"
+#include "quire/key.h"
 
 namespace quire::worker {
 

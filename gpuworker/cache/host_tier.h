@@ -24,10 +24,10 @@
 #include <unordered_map>
 
 #include "common/base/mutex.h"
-#include "common/base/payload.h"
-#include "common/page/key.h"
-#include "common/page/layout.h"
 #include "gpuworker/cache/document_pages.h"
+#include "quire/key.h"
+#include "quire/layout.h"
+#include "quire/payload.h"
 
 namespace quire::worker {
 

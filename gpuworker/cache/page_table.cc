@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 

@@ -19,8 +19,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
 #include "gpuworker/cache/cache_layout.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/base/payload.h"
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/device/device_list.h"
+#include "quire/kv_spec.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

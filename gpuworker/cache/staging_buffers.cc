@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "common/base/payload_cutter.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

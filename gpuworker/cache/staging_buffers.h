@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/payload.h"
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/device/device.h"
 #include "kernels/api/transpose.h"
+#include "quire/kv_spec.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/testing/fake_cuda_device.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

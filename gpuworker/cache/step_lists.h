@@ -14,10 +14,10 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/cache/page_table.h"
 #include "gpuworker/device/device.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/device/recorded_work.h"
 #include "gpuworker/testing/fake_cuda_device.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
 #include "gpuworker/device/device.h"
 #include "kernels/cuda/library.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -8,14 +8,14 @@ namespace quire::worker {
 namespace {
 
 /// Marks a status whose cause is the device's memory.
-constexpr char kOutOfMemoryUrl[] = "quire.worker/out-of-device-memory";
+constexpr char kOutOfMemory[] = "quire.worker/out-of-device-memory";
 
 constexpr std::align_val_t kPinnedAlignment{64};
 
 Status OutOfMemory(std::string_view device, size_t bytes, std::string_view what) {
   Status status = ResourceExhausted("device ", device, " has no ", bytes, what,
                                     "; use a smaller model, context or budget");
-  status.SetPayload(kOutOfMemoryUrl, absl::Cord());
+  status.SetMark(kOutOfMemory, "");
   return status;
 }
 
@@ -95,9 +95,7 @@ StatusOr<std::unique_ptr<DeviceEvent>> Device::MakeEvent() {
 
 std::unique_ptr<HoldTimer> Device::MakeHoldTimer() { return std::make_unique<IdleHoldTimer>(); }
 
-bool IsOutOfDeviceMemory(const Status& status) {
-  return status.GetPayload(kOutOfMemoryUrl).has_value();
-}
+bool IsOutOfDeviceMemory(const Status& status) { return status.Mark(kOutOfMemory).has_value(); }
 
 StatusOr<std::unique_ptr<DeviceGraph>> Device::Record(const std::function<Status()>&) {
   return std::unique_ptr<DeviceGraph>();

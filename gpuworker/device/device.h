@@ -12,10 +12,10 @@
 #include <memory>
 #include <string_view>
 
-#include "common/base/clock.h"
 #include "common/base/memory_access.h"
-#include "common/base/status.h"
 #include "kernels/api/table.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

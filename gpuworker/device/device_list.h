@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <span>
 
-#include "common/base/status.h"
 #include "gpuworker/device/device.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "common/base/memory_access.h"
-#include "common/base/status.h"
 #include "gpuworker/device/device.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -17,8 +17,8 @@
 #include <memory>
 #include <utility>
 
-#include "common/base/status.h"
 #include "gpuworker/device/device.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

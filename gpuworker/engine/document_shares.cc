@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 

@@ -24,11 +24,11 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/status.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/cache/document_pages.h"
 #include "gpuworker/retrieval/stored_digests.h"
 #include "kernels/api/digest.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "common/page/layout.h"
 #include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/testing/engine_fixture.h"
 #include "gpuworker/testing/limited_device.h"
 #include "kernels/api/page_digest.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

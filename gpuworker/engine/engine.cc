@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/page/layout.h"
 #include "gpuworker/engine/ingest/ingestion.h"
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/engine/sequence_impl.h"
 #include "gpuworker/model/dense_cache.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {
@@ -91,7 +91,7 @@ StatusOr<IngestResult> Engine::Ingest(std::span<const TokenId> tokens, const Doc
     StatusOr<Document> document =
         client_->RegisterDocument(name, tip, /*content_hash=*/{}, ttl_seconds);
     // A delete of another document can take what was found before this one names it.
-    if (absl::IsNotFound(document.status()) && tries < kMostIngestions) continue;
+    if (IsNotFound(document.status()) && tries < kMostIngestions) continue;
     QUIRE_RETURN_IF_ERROR(document.status());
     return IngestResult{.document = *std::move(document),
                         .reused_tokens = ingestion.reused_tokens(),

@@ -25,12 +25,7 @@
 #include <span>
 #include <vector>
 
-#include "client/client.h"
-#include "common/base/clock.h"
 #include "common/base/executor.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/cache/host_tier.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/engine/ingest/retrieval_heads.h"
@@ -39,6 +34,11 @@
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/retrieval/options.h"
+#include "quire/client.h"
+#include "quire/clock.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -4,8 +4,8 @@
 #ifndef QUIRE_GPUWORKER_ENGINE_LOSS_H_
 #define QUIRE_GPUWORKER_ENGINE_LOSS_H_
 
-#include "common/base/status.h"
 #include "gpuworker/device/device.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

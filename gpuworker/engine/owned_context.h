@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "client/client.h"
+#include "quire/client.h"
 
 namespace quire::worker {
 

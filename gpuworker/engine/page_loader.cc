@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "common/page/layout.h"
 #include "kernels/api/page_digest.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {
@@ -109,8 +109,7 @@ StatusOr<uint64_t> LoadUnits(const EngineParts& parts, const ContextRef& context
 }
 
 StatusOr<std::vector<TokenId>> ReadTailTokens(const EngineParts& parts, const SegmentKey& tip) {
-  const Client::SessionOptions options{
-      .spec = *parts.spec, .slots_per_head = 1, .managed_layers = {0}};
+  const SessionOptions options{.spec = *parts.spec, .slots_per_head = 1, .managed_layers = {0}};
   QUIRE_ASSIGN_OR_RETURN(const auto session, parts.client->OpenSession(ContextRef(tip), options));
   const std::span<const TokenId> tail = session->tail_tokens();
   return std::vector<TokenId>(tail.begin(), tail.end());

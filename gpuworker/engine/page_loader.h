@@ -7,14 +7,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "client/client.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/engine/document_shares.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/session_source.h"
 #include "gpuworker/retrieval/policy.h"
+#include "quire/client.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

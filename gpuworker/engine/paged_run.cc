@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/page/layout.h"
 #include "gpuworker/engine/page_loader.h"
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/retrieval/full.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 

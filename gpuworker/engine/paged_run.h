@@ -22,10 +22,6 @@
 #include <span>
 #include <vector>
 
-#include "client/client.h"
-#include "common/base/clock.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/engine/cache_backend.h"
 #include "gpuworker/engine/document_shares.h"
@@ -36,6 +32,10 @@
 #include "gpuworker/engine/session_source.h"
 #include "gpuworker/recall/recall_pipeline.h"
 #include "gpuworker/retrieval/policy.h"
+#include "quire/client.h"
+#include "quire/clock.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

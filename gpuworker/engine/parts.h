@@ -7,13 +7,13 @@
 
 #include <cstdint>
 
-#include "client/client.h"
-#include "common/base/clock.h"
 #include "common/base/executor.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/cache/host_tier.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/decoder.h"
+#include "quire/client.h"
+#include "quire/clock.h"
+#include "quire/kv_spec.h"
 
 namespace quire::worker {
 

@@ -11,14 +11,14 @@
 #include <span>
 #include <vector>
 
-#include "client/client.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/model/config.h"
 #include "gpuworker/retrieval/options.h"
 #include "gpuworker/retrieval/policy.h"
+#include "quire/client.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -26,9 +26,9 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/retrieval/options.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

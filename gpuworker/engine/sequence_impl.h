@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "client/client.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/engine/paged_run.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/engine/session_source.h"
 #include "gpuworker/model/dense_cache.h"
+#include "quire/client.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/page/layout.h"
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/testing/engine_fixture.h"
 #include "gpuworker/testing/reference_attention.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

@@ -26,8 +26,8 @@ class OwnSeat final : public SessionSeat {
 
 }  // namespace
 
-Client::SessionOptions SessionOptionsOf(const KvSpec& spec, const SessionShape& shape) {
-  Client::SessionOptions options{
+SessionOptions SessionOptionsOf(const KvSpec& spec, const SessionShape& shape) {
+  SessionOptions options{
       .spec = spec, .slots_per_head = shape.slots_per_head, .managed_layers = shape.layers};
   options.part = shape.part;
   if (shape.held_digests) options.hold_digests.emplace().kind = *shape.held_digests;

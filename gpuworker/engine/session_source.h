@@ -13,13 +13,13 @@
 #include <optional>
 #include <vector>
 
-#include "client/client.h"
-#include "client/session.h"
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
-#include "common/page/layout.h"
 #include "gpuworker/recall/recall_channel.h"
 #include "kernels/api/digest.h"
+#include "quire/client.h"
+#include "quire/kv_spec.h"
+#include "quire/layout.h"
+#include "quire/session.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 
@@ -64,7 +64,7 @@ class BatchSessions : public SessionSource {
 };
 
 /// The options that a session of `shape` is opened with.
-Client::SessionOptions SessionOptionsOf(const KvSpec& spec, const SessionShape& shape);
+SessionOptions SessionOptionsOf(const KvSpec& spec, const SessionShape& shape);
 
 /// A session for each sequence.
 class OwnSessions final : public SessionSource {

@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

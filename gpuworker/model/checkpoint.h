@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/status.h"
 #include "gpuworker/model/mapped_file.h"
 #include "gpuworker/model/safetensors.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -35,7 +35,7 @@ constexpr const char* kMustBeFalseOfText[] = {
 /// The text of `path`; nullopt when there is no such file.
 StatusOr<std::optional<std::string>> ReadIfThere(const std::string& path) {
   auto text = ReadTextFile(path, kMaxFileBytes);
-  if (absl::IsNotFound(text.status())) return std::optional<std::string>();
+  if (IsNotFound(text.status())) return std::optional<std::string>();
   QUIRE_RETURN_IF_ERROR(text.status());
   return std::optional<std::string>(*std::move(text));
 }

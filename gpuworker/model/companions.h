@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
 #include "gpuworker/model/config.h"
 #include "gpuworker/model/tokenizer.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -14,11 +14,11 @@
 #include <span>
 #include <string>
 
-#include "common/base/status.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/config.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -12,10 +12,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/base/status.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/config.h"
 #include "gpuworker/model/decoder.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -14,7 +14,6 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/device/recorded_work.h"
 #include "gpuworker/model/config.h"
@@ -22,6 +21,7 @@
 #include "gpuworker/model/recordable_attention.h"
 #include "gpuworker/model/rope_table.h"
 #include "gpuworker/model/weights.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

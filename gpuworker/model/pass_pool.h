@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "gpuworker/model/forward_pass.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

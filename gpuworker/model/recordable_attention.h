@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
 #include "gpuworker/model/decoder.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

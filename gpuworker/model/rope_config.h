@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/model/json.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/page/kv_spec.h"
 #include "common/page/rope_rotation.h"
+#include "quire/kv_spec.h"
 
 namespace quire::worker {
 

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include "common/page/dtype.h"
 #include "gpuworker/model/json.h"
+#include "quire/dtype.h"
 
 namespace quire::worker {
 namespace {

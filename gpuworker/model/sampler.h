@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

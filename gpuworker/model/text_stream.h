@@ -8,10 +8,10 @@
 
 #include <string>
 
-#include "common/base/status.h"
 #include "common/base/utf8.h"
-#include "common/page/key.h"
 #include "gpuworker/model/tokenizer.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -20,8 +20,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/key.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

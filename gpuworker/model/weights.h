@@ -8,10 +8,10 @@
 
 #include <vector>
 
-#include "common/base/status.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/checkpoint.h"
 #include "gpuworker/model/config.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -11,11 +11,11 @@
 #include <memory>
 #include <optional>
 
-#include "client/recall.h"
-#include "client/session.h"
-#include "common/base/clock.h"
-#include "common/base/status.h"
 #include "gpuworker/recall/staging_area.h"
+#include "quire/clock.h"
+#include "quire/recall.h"
+#include "quire/session.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

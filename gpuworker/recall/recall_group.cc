@@ -205,8 +205,7 @@ Status RecallGroup::Receive(std::shared_ptr<Message> message, TimePoint deadline
     if (message->missing().empty()) message->End();
     return OkStatus();
   }
-  const bool goes_on =
-      absl::IsDeadlineExceeded(part.status()) && deadline < message->recall->deadline();
+  const bool goes_on = IsDeadlineExceeded(part.status()) && deadline < message->recall->deadline();
   if (goes_on) return part.status();
   OnFailure(message,
             part.ok() ? Internal("a shared recall ended without all of its lanes") : part.status());

@@ -21,9 +21,9 @@
 #include <memory>
 #include <vector>
 
-#include "client/session.h"
-#include "common/base/status.h"
 #include "gpuworker/recall/recall_channel.h"
+#include "quire/session.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -7,10 +7,10 @@
 #include <map>
 #include <tuple>
 
-#include "common/page/layout.h"
 #include "gpuworker/testing/fake_store.h"
 #include "gpuworker/testing/held_transport.h"
 #include "gpuworker/testing/tiny_spec.h"
+#include "quire/layout.h"
 #include "tests/kit/fake_clock.h"
 #include "transport/local/loopback_transport.h"
 

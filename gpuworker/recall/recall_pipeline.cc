@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/payload_cutter.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {
@@ -241,7 +241,7 @@ Status RecallPipeline::Await(uint32_t layer) {
   const uint64_t position = lane.position;
   std::optional<Wish> again = std::exchange(lane.again, std::nullopt);
   StatusOr<bool> arrived = Wait(layer, *patience);
-  if (absl::IsDataLoss(arrived.status()) && again) {
+  if (IsDataLoss(arrived.status()) && again) {
     lane.deferred.reset();
     arrived = AskAgain(*again);
   }
@@ -270,7 +270,7 @@ StatusOr<bool> RecallPipeline::AskAgain(const Wish& wish) {
     QUIRE_RETURN_IF_ERROR(Start(wish, Purpose::kCorrection));
     if (lanes_[layer].under_way == nullptr) return true;
     came = Wait(layer, {});
-    if (!absl::IsDataLoss(came.status())) break;
+    if (!IsDataLoss(came.status())) break;
   }
   return came;
 }
@@ -309,7 +309,7 @@ Status RecallPipeline::Restore(std::span<const LaneState> lanes) {
   for (uint32_t layer = 0; layer < lanes.size(); ++layer) {
     if (lanes_[layer].under_way != nullptr) {
       StatusOr<bool> came = Wait(layer, {});
-      if (absl::IsDataLoss(came.status())) came = AskAgain(WishOf(layer, lanes[layer]));
+      if (IsDataLoss(came.status())) came = AskAgain(WishOf(layer, lanes[layer]));
       QUIRE_RETURN_IF_ERROR(came.status());
     }
     if (lanes[layer].active.num_heads() > 0) lanes_[layer].held = lanes[layer].held;
@@ -449,7 +449,7 @@ StatusOr<bool> RecallPipeline::Receive(uint32_t layer, Patience deadline) {
     auto part = deadline ? lane.under_way->Next(*deadline) : lane.under_way->Next();
     const TimePoint now = with_.clock->Now();
     const bool goes_on = deadline && now >= *deadline && now < lane.under_way->deadline();
-    if (goes_on && absl::IsDeadlineExceeded(part.status())) return false;
+    if (goes_on && IsDeadlineExceeded(part.status())) return false;
     lane.failed = !part.ok();
     Status status = part.status();
     if (status.ok() && !part->has_value()) {
@@ -620,7 +620,7 @@ Status RecallPipeline::Settle(uint32_t layer, Patience patience) {
   const std::unique_ptr<StreamedPlacement> placing = std::move(lane.placing);
   const Status placed = placing->Finish();
   if (!placed.ok()) {
-    lane.failed = absl::IsDataLoss(placed);
+    lane.failed = IsDataLoss(placed);
     for (const StreamedPlacement::Mismatch& mismatch : placing->mismatches()) {
       TellDamage(layer, part, mismatch);
     }
@@ -642,7 +642,7 @@ Status RecallPipeline::Settle(uint32_t layer, Patience patience) {
   if (lane.keeps_heads()) lane.told = selected;
   // All is there: of the end that follows only a failure matters, and it is not waited for longer.
   const Status end = recall->Next(patience.value_or(recall->deadline())).status();
-  return patience && absl::IsDeadlineExceeded(end) ? OkStatus() : end;
+  return patience && IsDeadlineExceeded(end) ? OkStatus() : end;
 }
 
 void RecallPipeline::TellDamage(uint32_t layer, const RecallPart& part,

@@ -48,15 +48,15 @@
 #include <span>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/executor.h"
-#include "common/base/status.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/cache/host_tier.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/recall/recall_channel.h"
 #include "gpuworker/recall/streamed_placement.h"
 #include "gpuworker/retrieval/policy.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

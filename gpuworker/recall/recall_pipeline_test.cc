@@ -7,10 +7,10 @@
 #include <chrono>
 #include <utility>
 
-#include "common/page/layout.h"
 #include "gpuworker/testing/fake_store.h"
 #include "gpuworker/testing/held_transport.h"
 #include "gpuworker/testing/tiny_spec.h"
+#include "quire/layout.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/manual_executor.h"
 #include "transport/local/loopback_transport.h"

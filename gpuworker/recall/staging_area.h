@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "client/session.h"
-#include "common/base/status.h"
+#include "quire/session.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

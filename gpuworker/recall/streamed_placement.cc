@@ -8,7 +8,7 @@
 #include "common/base/checksum.h"
 #include "common/base/mutex.h"
 #include "common/base/payload_cutter.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

@@ -34,11 +34,11 @@
 #include <vector>
 
 #include "common/base/executor.h"
-#include "common/base/payload.h"
-#include "common/base/status.h"
-#include "common/page/layout.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/retrieval/options.h"
+#include "quire/layout.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

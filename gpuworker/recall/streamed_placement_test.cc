@@ -14,8 +14,8 @@
 #include "common/base/mutex.h"
 #include "common/base/payload_cutter.h"
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "gpuworker/testing/fake_cuda_device.h"
+#include "quire/layout.h"
 #include "tests/kit/fake_lease.h"
 #include "tests/kit/manual_executor.h"
 

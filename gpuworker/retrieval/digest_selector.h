@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "common/base/executor.h"
-#include "common/base/status.h"
 #include "gpuworker/retrieval/digest_store.h"
 #include "gpuworker/retrieval/policy.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

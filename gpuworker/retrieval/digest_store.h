@@ -12,11 +12,11 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/retrieval/stored_digests.h"
 #include "kernels/api/digest.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -14,9 +14,9 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/device/device.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

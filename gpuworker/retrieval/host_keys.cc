@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <numeric>
 
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

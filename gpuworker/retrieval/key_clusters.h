@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "common/page/layout.h"
 #include "kernels/api/page_digest.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

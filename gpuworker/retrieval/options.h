@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "common/base/clock.h"
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "kernels/api/digest.h"
 #include "kernels/api/pool.h"
+#include "quire/clock.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

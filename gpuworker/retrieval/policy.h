@@ -23,13 +23,13 @@
 #include <vector>
 
 #include "common/base/executor.h"
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
-#include "common/page/layout.h"
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/retrieval/options.h"
 #include "gpuworker/retrieval/stored_digests.h"
+#include "quire/kv_spec.h"
+#include "quire/layout.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "gpuworker/retrieval/policy.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "gpuworker/testing/one_layer_policy.h"
 #include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 

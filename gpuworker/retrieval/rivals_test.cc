@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/page/dtype.h"
 #include "gpuworker/retrieval/key_clusters.h"
 #include "gpuworker/retrieval/low_rank_keys.h"
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/testing/one_layer_policy.h"
+#include "quire/dtype.h"
 
 namespace quire::worker {
 namespace {

@@ -8,11 +8,11 @@
 #include <numeric>
 #include <utility>
 
-#include "common/page/dtype.h"
-#include "common/page/layout.h"
 #include "gpuworker/retrieval/digest_selector.h"
 #include "gpuworker/retrieval/host_keys.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "quire/dtype.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

@@ -13,10 +13,10 @@
 #include <span>
 #include <utility>
 
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/device/device.h"
 #include "kernels/api/digest.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -146,8 +146,7 @@ StatusOr<GenerateCall> ParseGenerate(const v1::GenerateRequest& request,
                                      const GenerateDefaults& defaults, const Tokenizer* tokenizer) {
   GenerateCall call;
   if (request.has_document()) {
-    QUIRE_ASSIGN_OR_RETURN(call.document,
-                           wire::DocumentNameFromProto<DocumentName>(request.document()));
+    QUIRE_ASSIGN_OR_RETURN(call.document, wire::DocumentNameFromProto(request.document()));
   }
   QUIRE_ASSIGN_OR_RETURN(call.prompt, ParsePrompt(request, tokenizer));
   QUIRE_ASSIGN_OR_RETURN(call.params, ParseParams(request));

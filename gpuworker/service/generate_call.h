@@ -8,12 +8,12 @@
 #include <optional>
 #include <vector>
 
-#include "client/client.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/model/tokenizer.h"
 #include "gpuworker/retrieval/options.h"
+#include "quire/client.h"
+#include "quire/key.h"
+#include "quire/status.h"
 #include "quire/v1/worker.pb.h"
 
 namespace quire::worker {

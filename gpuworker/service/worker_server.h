@@ -13,13 +13,13 @@
 #include <string>
 #include <thread>
 
-#include "common/base/clock.h"
 #include "common/base/health.h"
-#include "common/base/status.h"
 #include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/model/tokenizer.h"
 #include "gpuworker/service/worker_service.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/auth/tenant_tokens.h"
 #include "transport/grpc/grpc_auth.h"
 #include "transport/grpc/grpc_calls.h"

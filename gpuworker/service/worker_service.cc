@@ -102,8 +102,8 @@ Status WorkerService::Serve(grpc::ServerContext* context, const v1::GenerateRequ
   calls_running_.Add();
   Status status = Run(context, request, writer);
   if (!status.ok()) calls_failed_.Add();
-  if (absl::IsPermissionDenied(status)) NoteTo(health_, Trouble::kCallerUnproven, Message(status));
-  if (absl::IsResourceExhausted(status)) NoteTo(health_, Trouble::kCallRefused, Message(status));
+  if (IsPermissionDenied(status)) NoteTo(health_, Trouble::kCallerUnproven, Message(status));
+  if (IsResourceExhausted(status)) NoteTo(health_, Trouble::kCallRefused, Message(status));
   calls_running_.Sub(1);
   return status;
 }

@@ -7,8 +7,6 @@
 #include <set>
 #include <utility>
 
-#include "common/page/layout.h"
-#include "common/page/page_lists.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/lane_records.h"
@@ -16,6 +14,8 @@
 #include "gpuworker/testing/fake_store.h"
 #include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "quire/layout.h"
+#include "quire/page_lists.h"
 
 namespace quire::worker::testing {
 

@@ -5,9 +5,9 @@
 #include <chrono>
 #include <utility>
 
-#include "common/page/layout.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
+#include "quire/layout.h"
 
 namespace quire::worker::testing {
 namespace {

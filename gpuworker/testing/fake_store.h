@@ -15,13 +15,13 @@
 #include <string_view>
 #include <vector>
 
-#include "client/client.h"
 #include "common/base/checksum.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
-#include "common/page/layout.h"
+#include "quire/client.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/layout.h"
+#include "quire/status.h"
 #include "quire/v1/registry.pb.h"
 #include "quire/v1/session.pb.h"
 #include "quire/v1/store.pb.h"

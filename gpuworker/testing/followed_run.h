@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
-#include "client/client.h"
 #include "common/base/executor.h"
-#include "common/page/layout.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/offload/unit_buffers.h"
 #include "gpuworker/engine/paged_run.h"
+#include "quire/client.h"
+#include "quire/layout.h"
 
 namespace quire::worker::testing {
 

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/clock.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "quire/v1/session.pb.h"
 #include "transport/transport.h"
 

@@ -13,9 +13,9 @@
 #include <set>
 #include <vector>
 
-#include "common/page/kv_spec.h"
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/model/decoder.h"
+#include "quire/kv_spec.h"
 
 namespace quire::worker::testing {
 

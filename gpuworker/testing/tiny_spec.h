@@ -4,7 +4,7 @@
 #ifndef QUIRE_GPUWORKER_TESTING_TINY_SPEC_H_
 #define QUIRE_GPUWORKER_TESTING_TINY_SPEC_H_
 
-#include "common/page/kv_spec.h"
+#include "quire/kv_spec.h"
 
 namespace quire::worker::testing {
 

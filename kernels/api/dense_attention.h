@@ -19,10 +19,10 @@
 
 #include <cstdint>
 
-#include "common/page/dtype.h"
 #include "kernels/api/paged_attention.h"
 #include "kernels/api/status.h"
 #include "kernels/api/tolerance.h"
+#include "quire/dtype.h"
 
 namespace quire::kernels {
 

@@ -35,28 +35,15 @@
 
 #include <cstdint>
 
-#include "common/page/dtype.h"
 #include "kernels/api/status.h"
+#include "quire/digest.h"
+#include "quire/dtype.h"
 
 namespace quire::kernels {
 
-/// Values are stable (stored).
-enum class DigestKind : uint8_t {
-  kMinMax = 1,
-  kMean = 2,
-  kCentreDeviation = 3,
-  kCentreRadius = 4,
-  kDisc = 5,
-  kRepresentatives = 6,
-};
-
-inline constexpr DigestKind kDigestKinds[] = {
-    DigestKind::kMinMax,       DigestKind::kMean, DigestKind::kCentreDeviation,
-    DigestKind::kCentreRadius, DigestKind::kDisc, DigestKind::kRepresentatives};
-
-constexpr bool IsKnown(DigestKind kind) {
-  return kind >= DigestKind::kMinMax && kind <= DigestKind::kRepresentatives;
-}
+using quire::DigestKind;
+using quire::IsKnown;
+using quire::kDigestKinds;
 
 /// Of the keys alone: the mean, over all of them or over the tokens that represent them.
 QUIRE_HOST_DEVICE constexpr bool IsMean(DigestKind kind) {

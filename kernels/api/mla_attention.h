@@ -15,9 +15,9 @@
 
 #include <cstdint>
 
-#include "common/page/dtype.h"
 #include "kernels/api/status.h"
 #include "kernels/api/tolerance.h"
+#include "quire/dtype.h"
 
 namespace quire::kernels {
 

@@ -8,9 +8,9 @@
 
 #include <cstdint>
 
-#include "common/page/kv_spec.h"
 #include "kernels/api/digest.h"
 #include "kernels/api/score.h"
+#include "quire/kv_spec.h"
 
 namespace quire::kernels {
 

@@ -28,9 +28,9 @@
 
 #include <cstdint>
 
-#include "common/page/dtype.h"
 #include "kernels/api/digest.h"
 #include "kernels/api/status.h"
+#include "quire/dtype.h"
 
 namespace quire::kernels {
 

@@ -6,7 +6,7 @@
 #ifndef QUIRE_KERNELS_API_TOLERANCE_H_
 #define QUIRE_KERNELS_API_TOLERANCE_H_
 
-#include "common/page/dtype.h"
+#include "quire/dtype.h"
 
 namespace quire::kernels {
 

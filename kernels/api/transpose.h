@@ -13,8 +13,8 @@
 
 #include <cstdint>
 
-#include "common/page/dtype.h"
 #include "kernels/api/status.h"
+#include "quire/dtype.h"
 
 namespace quire::kernels {
 

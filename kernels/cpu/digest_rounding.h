@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "common/page/dtype.h"
+#include "quire/dtype.h"
 
 namespace quire::kernels {
 

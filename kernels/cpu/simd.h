@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "common/page/dtype.h"
+#include "quire/dtype.h"
 
 namespace quire::kernels::simd {
 

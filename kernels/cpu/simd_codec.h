@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "common/page/dtype.h"
 #include "kernels/cpu/codec_scalar.h"
+#include "quire/dtype.h"
 
 namespace quire::kernels::simd {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <limits>
 
-#include "common/page/dtype.h"
+#include "quire/dtype.h"
 
 namespace quire::kernels {
 namespace {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The element types of KV pages on the device: conversions equal to those of common/page/dtype.h
+// The element types of KV pages on the device: conversions equal to those of quire/dtype.h
 // and of the codecs, and moves of 8 elements at a time.
 #ifndef QUIRE_KERNELS_CUDA_ELEMENTS_CUH_
 #define QUIRE_KERNELS_CUDA_ELEMENTS_CUH_
 
 #include <cstdint>
 
-#include "common/page/dtype.h"
 #include "kernels/cuda/runtime.cuh"
+#include "quire/dtype.h"
 
 namespace quire::kernels::cuda {
 

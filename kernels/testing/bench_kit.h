@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "common/page/dtype.h"
 #include "kernels/api/table.h"
+#include "quire/dtype.h"
 
 namespace quire::kernels::bench {
 

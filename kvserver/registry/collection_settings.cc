@@ -20,7 +20,7 @@ constexpr uint8_t kAllFlags = kHasCodec | kCodecHasEntropy | kHasTtl;
 
 }  // namespace
 
-CollectionSettings Apply(const CollectionChange& change, CollectionSettings settings) {
+CollectionSettings Apply(const SettingsChange& change, CollectionSettings settings) {
   if (change.codec) settings.codec = *change.codec;
   if (change.ttl_seconds) settings.ttl_seconds = *change.ttl_seconds;
   return settings;

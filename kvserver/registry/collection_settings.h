@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/status.h"
 #include "kvserver/store/codec/codec.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 
@@ -29,11 +29,11 @@ struct CollectionSettings {
 
 /// Changes of settings. The outer optional says whether a setting is changed, the inner one is what
 /// it becomes, nullopt being the default.
-struct CollectionChange {
+struct SettingsChange {
   std::optional<std::optional<CodecParams>> codec = {};
   std::optional<std::optional<uint64_t>> ttl_seconds = {};
 };
-CollectionSettings Apply(const CollectionChange& change, CollectionSettings settings);
+CollectionSettings Apply(const SettingsChange& change, CollectionSettings settings);
 
 /// OK, or INVALID_ARGUMENT when `seconds` is out of range.
 [[nodiscard]] Status CheckTtl(uint64_t seconds);

@@ -62,7 +62,7 @@ TEST(CollectionSettingsTest, AChangeLeavesTheOthers) {
   EXPECT_EQ(Apply({}, before), before);
   EXPECT_EQ(Apply({.codec = {}, .ttl_seconds = std::optional<uint64_t>(9)}, before),
             (CollectionSettings{.codec = before.codec, .ttl_seconds = 9}));
-  CollectionChange forget;
+  SettingsChange forget;
   forget.codec.emplace();
   EXPECT_EQ(Apply(forget, before), (CollectionSettings{.codec = {}, .ttl_seconds = 5}));
   forget.ttl_seconds.emplace();

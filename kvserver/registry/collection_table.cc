@@ -21,23 +21,23 @@ Status CollectionTable::Load(const Visitor& visit) {
 StatusOr<CollectionSettings> CollectionTable::Get(std::string_view tenant,
                                                   std::string_view collection) {
   const StatusOr<std::string> value = metadata_->Get(CollectionKey(tenant, collection));
-  if (absl::IsNotFound(value.status())) return CollectionSettings();
+  if (IsNotFound(value.status())) return CollectionSettings();
   QUIRE_RETURN_IF_ERROR(value.status());
   return DecodeCollection(collection, *value);
 }
 
 StatusOr<CollectionSettings> CollectionTable::Set(std::string_view tenant,
                                                   std::string_view collection,
-                                                  const CollectionChange& change) {
+                                                  const SettingsChange& change) {
   const std::string key = CollectionKey(tenant, collection);
   const StatusOr<std::string> stored = metadata_->Get(key);
   const bool existed = stored.ok();
-  if (!existed && !absl::IsNotFound(stored.status())) return stored.status();
+  if (!existed && !IsNotFound(stored.status())) return stored.status();
   CollectionSettings settings;
   if (existed) {
     const auto decoded = DecodeCollection(collection, *stored);
     if (decoded.ok()) settings = *decoded;
-    if (absl::IsFailedPrecondition(decoded.status())) return decoded.status();
+    if (IsFailedPrecondition(decoded.status())) return decoded.status();
   }
   settings = Apply(change, settings);
   const bool remains = !settings.all_default();

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "common/base/counters.h"
-#include "common/base/status.h"
 #include "kvserver/registry/collection_settings.h"
 #include "kvserver/store/metadata/metadata_store.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 
@@ -39,7 +39,7 @@ class CollectionTable {
   /// that are damaged count as defaults.
   [[nodiscard]] StatusOr<CollectionSettings> Set(std::string_view tenant,
                                                  std::string_view collection,
-                                                 const CollectionChange& change);
+                                                 const SettingsChange& change);
 
   struct Entry {
     std::string collection;

@@ -13,18 +13,18 @@
 namespace quire::kvserver {
 namespace {
 
-CollectionChange Codec(const std::string& name) {
-  CollectionChange change;
+SettingsChange Codec(const std::string& name) {
+  SettingsChange change;
   change.codec = *CodecByName(name);
   return change;
 }
-CollectionChange Ttl(std::optional<uint64_t> seconds) {
-  CollectionChange change;
+SettingsChange Ttl(std::optional<uint64_t> seconds) {
+  SettingsChange change;
   change.ttl_seconds = seconds;
   return change;
 }
-CollectionChange Defaults() {
-  CollectionChange change = Ttl({});
+SettingsChange Defaults() {
+  SettingsChange change = Ttl({});
   change.codec.emplace();
   return change;
 }

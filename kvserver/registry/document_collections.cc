@@ -8,25 +8,25 @@
 
 namespace quire::kvserver {
 
-Collection DocumentRegistryImpl::MakeCollection(std::string_view name,
-                                                const CollectionSettings& settings) const {
+CollectionState DocumentRegistryImpl::MakeCollection(std::string_view name,
+                                                     const CollectionSettings& settings) const {
   return {.name = std::string(name),
           .codec = settings.codec.value_or(default_codec_),
           .codec_is_default = !settings.codec,
           .ttl_seconds = settings.ttl_seconds};
 }
 
-StatusOr<Collection> DocumentRegistryImpl::GetCollection(std::string_view tenant,
-                                                         std::string_view collection) {
+StatusOr<CollectionState> DocumentRegistryImpl::GetCollection(std::string_view tenant,
+                                                              std::string_view collection) {
   QUIRE_RETURN_IF_ERROR(store_->CheckTenant(tenant));
   QUIRE_RETURN_IF_ERROR(CheckCollection(collection));
   QUIRE_ASSIGN_OR_RETURN(const CollectionSettings settings, collections_.Get(tenant, collection));
   return MakeCollection(collection, settings);
 }
 
-StatusOr<Collection> DocumentRegistryImpl::SetCollection(std::string_view tenant,
-                                                         std::string_view collection,
-                                                         const CollectionChange& change) {
+StatusOr<CollectionState> DocumentRegistryImpl::SetCollection(std::string_view tenant,
+                                                              std::string_view collection,
+                                                              const SettingsChange& change) {
   QUIRE_RETURN_IF_ERROR(store_->CheckTenant(tenant));
   QUIRE_RETURN_IF_ERROR(CheckCollection(collection));
   if (change.ttl_seconds && *change.ttl_seconds) {
@@ -55,7 +55,7 @@ StatusOr<DocumentRegistry::ListCollectionsResult> DocumentRegistryImpl::ListColl
 StatusOr<CodecParams> DocumentRegistryImpl::CodecOf(std::string_view tenant,
                                                     std::string_view collection) {
   if (collection.empty()) return default_codec_;
-  QUIRE_ASSIGN_OR_RETURN(const Collection settings, GetCollection(tenant, collection));
+  QUIRE_ASSIGN_OR_RETURN(const CollectionState settings, GetCollection(tenant, collection));
   return settings.codec;
 }
 

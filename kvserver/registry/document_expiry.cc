@@ -95,7 +95,7 @@ StatusOr<bool> DocumentRegistryImpl::ExpireSlice(ExpiryResult* result) {
 
 Status DocumentRegistryImpl::AddExpired(const TenantDocument& due, Deletion* deletion) {
   const StatusOr<Document> document = ReadDocument(due.tenant, due.name);
-  if (absl::IsNotFound(document.status()) || absl::IsDataLoss(document.status())) return OkStatus();
+  if (IsNotFound(document.status()) || IsDataLoss(document.status())) return OkStatus();
   QUIRE_RETURN_IF_ERROR(document.status());
   if (!HasExpired(*document)) {
     expiries_.Add(due.tenant, *document);

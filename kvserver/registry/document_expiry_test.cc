@@ -21,7 +21,7 @@ using std::chrono::seconds;
 class DocumentExpiryTest : public RegistryFixture {
  protected:
   void SetTtl(const std::string& collection, std::optional<uint64_t> ttl_seconds) {
-    CollectionChange change;
+    SettingsChange change;
     change.ttl_seconds = ttl_seconds;
     const auto set = registry_->SetCollection("default", collection, change);
     ASSERT_TRUE(set.ok()) << set.status();
@@ -419,7 +419,7 @@ TEST_F(DocumentExpiryTest, TimesOutOfRangeAreRefused) {
   for (const uint64_t bad : {uint64_t{0}, kMaxTtlSeconds + 1, UINT64_MAX}) {
     EXPECT_EQ(Register("a", Chain({1}), 0, "books", bad).status().code(),
               StatusCode::kInvalidArgument);
-    CollectionChange change;
+    SettingsChange change;
     change.ttl_seconds = std::optional<uint64_t>(bad);
     EXPECT_EQ(registry_->SetCollection("default", "books", change).status().code(),
               StatusCode::kInvalidArgument);
@@ -429,7 +429,7 @@ TEST_F(DocumentExpiryTest, TimesOutOfRangeAreRefused) {
 
 // Promise 7: tenants never share names, so neither the settings of collections.
 TEST_F(DocumentExpiryTest, Promise7TenantsHaveCollectionsOfTheirOwn) {
-  CollectionChange change;
+  SettingsChange change;
   change.ttl_seconds = std::optional<uint64_t>(5);
   change.codec = CodecParams{.id = CodecId::kInt8};
   ASSERT_TRUE(registry_->SetCollection("other", "books", change).ok());
@@ -454,7 +454,7 @@ TEST_F(DocumentExpiryTest, TheServersCodecHoldsWhereNoneIsSet) {
   ASSERT_TRUE(unset.ok()) << unset.status();
   EXPECT_EQ(unset->codec, fp8);
   EXPECT_TRUE(unset->codec_is_default);
-  CollectionChange change;
+  SettingsChange change;
   change.codec = CodecParams{};
   ASSERT_TRUE(registry->SetCollection("default", "books", change).ok());
   EXPECT_EQ(*registry->CodecOf("default", "books"), CodecParams{});

@@ -21,9 +21,9 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/status.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/store/metadata/metadata_store.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
 #include "kvserver/registry/document_registry.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

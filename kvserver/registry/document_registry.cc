@@ -83,7 +83,7 @@ StatusOr<std::optional<Document>> DocumentRegistryImpl::ClaimVersion(std::string
     return std::optional<Document>();
   }
   StatusOr<Document> stored = ReadDocument(tenant, *name);
-  if (absl::IsNotFound(stored.status())) return std::optional<Document>();
+  if (IsNotFound(stored.status())) return std::optional<Document>();
   QUIRE_RETURN_IF_ERROR(stored.status());
   if (HasExpired(*stored)) {
     Deletion deletion;
@@ -150,7 +150,7 @@ StatusOr<std::vector<DocumentName>> DocumentRegistryImpl::Versions(std::string_v
 StatusOr<Document> DocumentRegistryImpl::ReadDocument(std::string_view tenant,
                                                       const DocumentName& name) {
   const StatusOr<std::string> value = metadata_->Get(DocumentKey(tenant, name));
-  if (absl::IsNotFound(value.status())) return NoSuchDocument(name);
+  if (IsNotFound(value.status())) return NoSuchDocument(name);
   QUIRE_RETURN_IF_ERROR(value.status());
   QUIRE_ASSIGN_OR_RETURN(Document document, DecodeDocument(name, *value));
   QUIRE_ASSIGN_OR_RETURN(document.expires_unix_micros, ExpiryOfDocument(tenant, document));
@@ -166,7 +166,7 @@ StatusOr<Document> DocumentRegistryImpl::Get(std::string_view tenant, const Docu
   }
   for (auto it = candidates.rbegin(); it != candidates.rend(); ++it) {
     StatusOr<Document> document = ReadDocument(tenant, *it);
-    if (absl::IsNotFound(document.status())) continue;  // Deleted meanwhile.
+    if (IsNotFound(document.status())) continue;  // Deleted meanwhile.
     QUIRE_RETURN_IF_ERROR(document.status());
     if (HasExpired(*document)) continue;
     document->segments_lost = store_->LostSegments(tenant, document->chain_tip);

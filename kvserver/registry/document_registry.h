@@ -18,38 +18,19 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/metrics.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "kvserver/registry/collection_settings.h"
 #include "kvserver/store/metadata/metadata_store.h"
 #include "kvserver/store/page_store.h"
+#include "quire/clock.h"
+#include "quire/documents.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 
-struct DocumentName {
-  std::string collection;
-  std::string name;
-  uint64_t version = 0;  ///< 0 = the latest (get), the next (register), all (delete)
-};
-
-struct Document {
-  DocumentName name;
-  SegmentKey chain_tip;
-  uint64_t num_tokens = 0;
-  uint64_t bytes = 0;
-  std::string model;
-  int64_t created_unix_micros = 0;
-  std::string content_hash;                  ///< 0 or 32 bytes
-  std::optional<uint64_t> ttl_seconds = {};  ///< Its own; nullopt: its collection's.
-  int64_t expires_unix_micros = 0;           ///< By whichever holds for it; 0 = never. Not stored.
-  /// Known to be lost or damaged, when it was listed or asked for. Not stored.
-  uint32_t segments_lost = 0;
-};
-
 /// A collection as the server treats it.
-struct Collection {
+struct CollectionState {
   std::string name;
   CodecParams codec;
   bool codec_is_default = true;         ///< It has none of its own.
@@ -129,16 +110,17 @@ class DocumentRegistry {
   virtual StatusOr<ExpiryResult> RemoveExpired() = 0;
 
   /// A collection that was never set has the server's defaults.
-  virtual StatusOr<Collection> GetCollection(std::string_view tenant,
-                                             std::string_view collection) = 0;
+  virtual StatusOr<CollectionState> GetCollection(std::string_view tenant,
+                                                  std::string_view collection) = 0;
   /// Durable when it returns. A codec holds for what is put from now on, a time to live also for
   /// documents already there, counted from their creation. A collection that is back at all
   /// defaults is forgotten. INVALID_ARGUMENT for a time to live out of range; RESOURCE_EXHAUSTED
   /// over CollectionTable::kMaxPerTenant collections.
-  virtual StatusOr<Collection> SetCollection(std::string_view tenant, std::string_view collection,
-                                             const CollectionChange& change) = 0;
+  virtual StatusOr<CollectionState> SetCollection(std::string_view tenant,
+                                                  std::string_view collection,
+                                                  const SettingsChange& change) = 0;
   struct ListCollectionsResult {
-    std::vector<Collection> collections;
+    std::vector<CollectionState> collections;
     std::string next_page_token;
   };
   /// Collections with settings of their own, in order of names; parameters as in List.

@@ -58,9 +58,10 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   StatusOr<PinResult> Unpin(std::string_view tenant, const DocumentName& name) override;
   RestoredPins RestorePins(TimePoint deadline) override;
   StatusOr<ExpiryResult> RemoveExpired() override;
-  StatusOr<Collection> GetCollection(std::string_view tenant, std::string_view collection) override;
-  StatusOr<Collection> SetCollection(std::string_view tenant, std::string_view collection,
-                                     const CollectionChange& change) override;
+  StatusOr<CollectionState> GetCollection(std::string_view tenant,
+                                          std::string_view collection) override;
+  StatusOr<CollectionState> SetCollection(std::string_view tenant, std::string_view collection,
+                                          const SettingsChange& change) override;
   StatusOr<ListCollectionsResult> ListCollections(std::string_view tenant, uint32_t page_size,
                                                   std::string_view page_token) override;
   StatusOr<CodecParams> CodecOf(std::string_view tenant, std::string_view collection) override;
@@ -140,7 +141,7 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   StatusOr<bool> ExpireSlice(ExpiryResult* result) QUIRE_REQUIRES(write_mutex_);
   /// The removal of `due` failed.
   void Postpone(const TenantDocument& due) QUIRE_REQUIRES(write_mutex_);
-  Collection MakeCollection(std::string_view name, const CollectionSettings& settings) const;
+  CollectionState MakeCollection(std::string_view name, const CollectionSettings& settings) const;
   /// A segment that loses its last references; `references`: the keys of those.
   struct Loss {
     std::string_view tenant;

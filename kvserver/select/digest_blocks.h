@@ -14,11 +14,11 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/payload.h"
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "kernels/api/page_digest.h"
 #include "kvserver/store/page_store.h"
+#include "quire/kv_spec.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

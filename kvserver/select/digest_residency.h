@@ -20,13 +20,13 @@
 
 #include "common/base/counters.h"
 #include "common/base/metrics.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
 #include "kvserver/select/digest_blocks.h"
 #include "kvserver/select/digest_table.h"
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/repair/scrub.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -15,7 +15,7 @@
 namespace quire::kvserver {
 
 /// Candidate pages [first_page, end_page) of one member.
-struct CandidateRange {
+struct CandidatePages {
   uint32_t member = 0;
   uint32_t first_page = 0;
   uint32_t end_page = 0;
@@ -24,12 +24,12 @@ struct CandidateRange {
   int64_t position_offset = 0;
 
   uint32_t num_pages() const { return end_page - first_page; }
-  friend bool operator==(const CandidateRange&, const CandidateRange&) = default;
+  friend bool operator==(const CandidatePages&, const CandidatePages&) = default;
 };
 
 struct PageQuery {
   std::vector<float> query;            ///< [n_q][key_dim], post-RoPE at the sequence's positions
-  std::vector<CandidateRange> ranges;  ///< By name ascending, without overlap.
+  std::vector<CandidatePages> ranges;  ///< By name ascending, without overlap.
   uint32_t num_pages = 0;  ///< Pages to select per KV head; all candidates when there are fewer.
   kernels::Pooling pooling = kernels::Pooling::kAvgSM;
   float scale = 1.0f;  ///< Multiplies scores before pooling; finite, > 0.
@@ -40,7 +40,7 @@ struct PageQuery {
 /// Pages of all ranges.
 inline uint64_t NumCandidates(const PageQuery& query) {
   uint64_t candidates = 0;
-  for (const CandidateRange& range : query.ranges) candidates += range.num_pages();
+  for (const CandidatePages& range : query.ranges) candidates += range.num_pages();
   return candidates;
 }
 

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <utility>
 
-#include "common/page/page_name.h"
 #include "common/page/rope_rotation.h"
 #include "kernels/api/page_digest.h"
+#include "quire/page_name.h"
 
 namespace quire::kvserver {
 namespace {
@@ -28,7 +28,7 @@ uint32_t ScoredRows(const KvSpec& spec, const PageQuery& query) {
   return kernels::PoolsQuery(query.pooling) ? spec.num_kv_heads : spec.num_query_heads;
 }
 
-Status CheckRange(const KvSpec& spec, const CandidateRange& range,
+Status CheckRange(const KvSpec& spec, const CandidatePages& range,
                   std::span<const uint32_t> member_pages) {
   if (range.member >= member_pages.size()) {
     return InvalidArgument("candidates of member ", range.member, ": there are ",
@@ -52,7 +52,7 @@ Status CheckRange(const KvSpec& spec, const CandidateRange& range,
 
 void TakeAll(const KvSpec& spec, const PageQuery& query, PageLists* out) {
   out->AppendHead();
-  for (const CandidateRange& range : query.ranges) {
+  for (const CandidatePages& range : query.ranges) {
     for (uint32_t page = range.first_page; page < range.end_page; ++page) {
       out->Append(PageName(range.member, page));
     }
@@ -61,7 +61,7 @@ void TakeAll(const KvSpec& spec, const PageQuery& query, PageLists* out) {
 }
 
 /// Names of the candidates with these ascending numbers, which count through all ranges.
-void NamePages(const std::vector<CandidateRange>& ranges, std::span<const int32_t> candidates,
+void NamePages(const std::vector<CandidatePages>& ranges, std::span<const int32_t> candidates,
                std::span<uint32_t> names) {
   auto range = ranges.begin();
   uint32_t before = 0;  // candidates of earlier ranges
@@ -126,8 +126,8 @@ Status Selector::Check(const KvSpec& spec, const PageQuery& query,
     return InvalidArgument("the query has ", query.query.size(), " numbers: must be ",
                            spec.num_query_heads, " heads of ", spec.key_dim());
   }
-  const CandidateRange* last = nullptr;
-  for (const CandidateRange& range : query.ranges) {
+  const CandidatePages* last = nullptr;
+  for (const CandidatePages& range : query.ranges) {
     QUIRE_RETURN_IF_ERROR(CheckRange(spec, range, member_pages));
     if (last != nullptr && (range.member < last->member ||
                             (range.member == last->member && range.first_page < last->end_page))) {
@@ -214,7 +214,7 @@ Status Selector::ScoreRanges(const KvSpec& spec, const PageQuery& query,
   scratch.scores.resize(rows * candidates);
   float* scores = scratch.scores.data();
   for (size_t i = 0; i < query.ranges.size(); ++i) {
-    const CandidateRange& range = query.ranges[i];
+    const CandidatePages& range = query.ranges[i];
     if (range.num_pages() == 0) continue;
     QUIRE_ASSIGN_OR_RETURN(const auto queries, QueriesOf(spec, query, range, scratch));
     const auto blocks = digests[i].pointers();
@@ -236,7 +236,7 @@ Status Selector::ScoreRanges(const KvSpec& spec, const PageQuery& query,
 }
 
 StatusOr<std::span<const float>> Selector::QueriesOf(const KvSpec& spec, const PageQuery& query,
-                                                     const CandidateRange& range,
+                                                     const CandidatePages& range,
                                                      Scratch& scratch) const {
   std::span<const float> queries(query.query);
   if (range.position_offset != 0) {

@@ -18,12 +18,12 @@
 #include "common/base/counters.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
-#include "common/page/page_lists.h"
 #include "kernels/api/table.h"
 #include "kvserver/select/digest_blocks.h"
 #include "kvserver/select/page_query.h"
+#include "quire/kv_spec.h"
+#include "quire/page_lists.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 
@@ -63,7 +63,7 @@ class Selector {
                       std::span<const DigestBlocks> digests, Scratch& scratch, PageLists* out);
   /// The queries of `range` to score with, [rows][key_dim].
   StatusOr<std::span<const float>> QueriesOf(const KvSpec& spec, const PageQuery& query,
-                                             const CandidateRange& range, Scratch& scratch) const;
+                                             const CandidatePages& range, Scratch& scratch) const;
   Status TurnBack(const KvSpec& spec, int64_t offset, Scratch& scratch) const;
   /// Scores of all ranges side by side, [rows][candidates].
   Status ScoreRanges(const KvSpec& spec, const PageQuery& query,

@@ -9,9 +9,9 @@
 #include <numeric>
 
 #include "common/base/random.h"
-#include "common/page/page_name.h"
 #include "common/page/rope_rotation.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "quire/page_name.h"
 
 namespace quire::kvserver {
 namespace {
@@ -194,7 +194,7 @@ Members RandomMembers(const KvSpec& spec, uint32_t k, Random& random) {
   members.query = RandomQuery(spec, 0, 0, k, random);
   members.query.ranges = {{0, 3, 21}, {2, 0, 9}, {3, 4, 4}, {5, 1, 12}};
   const size_t page = PageDigestBytes(spec) / sizeof(float);
-  for (const CandidateRange& range : members.query.ranges) {
+  for (const CandidatePages& range : members.query.ranges) {
     members.digests.push_back(RandomDigests(spec, range.end_page, random));
     const std::vector<float>& digests = members.digests.back();
     members.blocks.push_back(Blocks(spec, digests, range.first_page));
@@ -275,7 +275,7 @@ TEST(SelectorTest, MovedContextsAreScoredByQueriesThatAWorkerTurnedBack) {
     Members members = RandomMembers(spec, 7, random);
     members.query.pooling = pooling;
     int64_t offset = 0;
-    for (CandidateRange& range : members.query.ranges) range.position_offset = offset += 700;
+    for (CandidatePages& range : members.query.ranges) range.position_offset = offset += 700;
     PageLists selected;
     ASSERT_TRUE(selector.Select(spec, members.query, members.blocks, &selected).ok());
 
@@ -286,7 +286,7 @@ TEST(SelectorTest, MovedContextsAreScoredByQueriesThatAWorkerTurnedBack) {
     std::vector<float> scores(rows * n), weights(2 * n);
     const float* digests = members.joined.data();
     float* out = scores.data();
-    for (const CandidateRange& range : members.query.ranges) {
+    for (const CandidatePages& range : members.query.ranges) {
       std::vector<float> q = Moved(spec, members.query.query, -range.position_offset);
       if (rows == 2) {
         std::vector<float> pooled(2 * 16);
@@ -347,7 +347,7 @@ KeyMembers RandomKeys(const KvSpec& spec, kernels::DigestKind kind, Random& rand
   members.query.digest = kind;
   members.query.ranges = {{0, 3, 21, 0}, {2, 0, 9, 700}, {5, 1, 12, -31}};
   const size_t page = size_t{spec.num_kv_heads} * spec.page_tokens * spec.key_dim();
-  for (const CandidateRange& range : members.query.ranges) {
+  for (const CandidatePages& range : members.query.ranges) {
     std::vector<std::byte> keys(range.end_page * page * ElementBytes(spec.dtype));
     for (size_t i = 0; i < range.end_page * page; ++i) {
       StoreElement(keys.data(), static_cast<int64_t>(i), spec.dtype, random.Normal());
@@ -389,7 +389,7 @@ std::vector<std::vector<uint32_t>> SelectedByWorker(const kernels::KernelTable& 
   std::vector<float> weights(static_cast<size_t>(spec.num_kv_heads * n));
   float* out = scores.data();
   for (size_t m = 0; m < query.ranges.size(); ++m) {
-    const CandidateRange& range = query.ranges[m];
+    const CandidatePages& range = query.ranges[m];
     std::vector<std::byte> digests(range.num_pages() * PageDigestBytes(spec, query.digest));
     kernels::DigestArgs digest = kernels::PageDigestArgs(spec, query.digest);
     digest.units = members.keys[m].data();

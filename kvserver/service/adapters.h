@@ -8,7 +8,6 @@
 
 #include <functional>
 
-#include "common/base/clock.h"
 #include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "kvserver/registry/document_registry.h"
@@ -18,6 +17,7 @@
 #include "kvserver/session/context_table.h"
 #include "kvserver/session/session_manager.h"
 #include "kvserver/store/page_store.h"
+#include "quire/clock.h"
 
 namespace quire::kvserver {
 

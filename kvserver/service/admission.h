@@ -17,11 +17,11 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kvserver/service/fair_queue.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
 namespace quire::kvserver {

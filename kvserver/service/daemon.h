@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/status.h"
 #include "kvserver/service/server_options.h"
+#include "quire/status.h"
 
 namespace CLI {
 class App;

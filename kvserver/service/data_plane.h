@@ -15,13 +15,13 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/counters.h"
 #include "common/base/host_id.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kvserver/service/ticket_table.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 #include "transport/frames/frame_server.h"
 #include "transport/transport.h"

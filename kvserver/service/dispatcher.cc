@@ -75,7 +75,7 @@ Status Dispatcher::HandleKnown(Method& method, const CallContext& context, std::
   if (status.ok()) status = Run(method, context, request, counted);
   method.reply_bytes.Add(counted.bytes());
   if (!status.ok()) method.errors[static_cast<size_t>(status.code())].Add();
-  if (absl::IsResourceExhausted(status)) TellRefusal(context, name, status);
+  if (IsResourceExhausted(status)) TellRefusal(context, name, status);
   return status;
 }
 
@@ -140,9 +140,8 @@ void Dispatcher::VisitMetrics(MetricsVisitor& visit) const {
     for (size_t code = 1; code < kNumCodes; ++code) {
       const uint64_t errors = method->errors[code].Get();
       if (errors == 0) continue;
-      visit.Counter(
-          "call_errors", "Calls that ended with an error, by its code.", errors,
-          {{"method", name}, {"code", absl::StatusCodeToString(static_cast<StatusCode>(code))}});
+      visit.Counter("call_errors", "Calls that ended with an error, by its code.", errors,
+                    {{"method", name}, {"code", Name(static_cast<StatusCode>(code))}});
     }
   }
 }

@@ -22,14 +22,14 @@
 #include <variant>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/counters.h"
 #include "common/base/health.h"
 #include "common/base/metrics.h"
-#include "common/base/status.h"
 #include "common/wire/message.h"
 #include "kvserver/service/admission.h"
 #include "kvserver/store/page_store.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
 namespace quire::kvserver {
@@ -120,7 +120,7 @@ class Dispatcher final : public CallHandler {
   using StreamingAdapter = std::function<Status(const Call&, const std::string&, ReplyWriter&)>;
   using Adapter = std::variant<WholeAdapter, StreamingAdapter>;
   class CountedReply;
-  /// One more than the largest code of absl::StatusCode.
+  /// One more than the largest code of StatusCode.
   static constexpr size_t kNumCodes = 17;
   struct Method {
     Adapter adapter;

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/status.h"
 #include "kvserver/service/server_options.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 #include "transport/ucx/ucx.h"
 

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/metrics.h"
-#include "common/base/status.h"
 #include "kvserver/service/listeners.h"
 #include "kvserver/service/server.h"
 #include "kvserver/service/server_options.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/auth/tenant_tokens.h"
 #include "transport/grpc/grpc_server.h"
 

@@ -13,7 +13,6 @@
 
 #include "common/base/checksum.h"
 #include "common/base/retry_hint.h"
-#include "common/page/layout.h"
 #include "common/wire/convert.h"
 #include "kvserver/service/call_limits.h"
 #include "kvserver/service/server.h"
@@ -21,6 +20,7 @@
 #include "kvserver/store/page_store_impl.h"
 #include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/payload/fault_engine.h"
+#include "quire/layout.h"
 #include "quire/v1/admin.pb.h"
 #include "quire/v1/store.pb.h"
 #include "tests/kit/temp_dir.h"

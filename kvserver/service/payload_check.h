@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/base/checksum.h"
-#include "common/base/payload.h"
-#include "common/base/status.h"
 #include "kvserver/store/page_store.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -26,7 +26,7 @@ class EncodingSink final : public RecallSink {
  public:
   explicit EncodingSink(const RecallArgs* args) : args_(args) {}
   Status CheckWanted() const override { return OkStatus(); }
-  Status Write(RecallPart part) override {
+  Status Write(ReplyPart part) override {
     units_ += part.payload.slices().size();
     v1::RecallReply reply;
     RecallPartToProto(*args_, part, &reply);

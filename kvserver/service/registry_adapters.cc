@@ -23,18 +23,18 @@ StatusOr<uint32_t> PageSize(const ListRequest& request) {
                          "; page_token is one that a reply gave");
 }
 
-void CollectionToProto(const Collection& collection, v1::Collection* proto) {
+void CollectionToProto(const CollectionState& collection, v1::Collection* proto) {
   proto->set_name(collection.name);
   proto->set_codec(Name(collection.codec));
   proto->set_codec_is_default(collection.codec_is_default);
   proto->set_ttl_seconds(collection.ttl_seconds.value_or(0));
 }
 
-StatusOr<CollectionChange> ChangeFromProto(const v1::SetCollectionRequest& request) {
+StatusOr<SettingsChange> ChangeFromProto(const v1::SetCollectionRequest& request) {
   if (!request.has_codec() && !request.has_ttl_seconds()) {
     return InvalidArgument("nothing is set: give a codec, a ttl_seconds, or both");
   }
-  CollectionChange change;
+  SettingsChange change;
   if (request.has_codec()) change.codec.emplace();
   if (!request.codec().empty()) {
     QUIRE_ASSIGN_OR_RETURN(change.codec, CodecByName(request.codec()));
@@ -47,8 +47,7 @@ StatusOr<CollectionChange> ChangeFromProto(const v1::SetCollectionRequest& reque
 
 Status Register(DocumentRegistry& registry, ContextTable& contexts, const Call& call,
                 const v1::RegisterRequest& request, v1::RegisterReply* reply) {
-  QUIRE_ASSIGN_OR_RETURN(const auto name,
-                         wire::DocumentNameFromProto<DocumentName>(request.name()));
+  QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
   QUIRE_ASSIGN_OR_RETURN(const auto tip, wire::KeyFromBytes(request.chain_tip(), "chain_tip"));
   QUIRE_RETURN_IF_ERROR(wire::CheckContentHash(request.content_hash()));
   QUIRE_ASSIGN_OR_RETURN(const auto ttl_seconds, wire::TtlFromProto(request.ttl_seconds()));
@@ -63,8 +62,7 @@ Status Register(DocumentRegistry& registry, ContextTable& contexts, const Call& 
 
 Status Get(DocumentRegistry& registry, const Call& call, const v1::GetDocumentRequest& request,
            v1::GetDocumentReply* reply) {
-  QUIRE_ASSIGN_OR_RETURN(const auto name,
-                         wire::DocumentNameFromProto<DocumentName>(request.name()));
+  QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
   QUIRE_ASSIGN_OR_RETURN(const Document document, registry.Get(call.tenant, name));
   wire::DocumentToProto(document, reply->mutable_document());
   return OkStatus();
@@ -87,8 +85,7 @@ Status List(DocumentRegistry& registry, const Call& call, const v1::ListDocument
 
 Status Delete(DocumentRegistry& registry, const Call& call,
               const v1::DeleteDocumentRequest& request, v1::DeleteDocumentReply* reply) {
-  QUIRE_ASSIGN_OR_RETURN(const auto name,
-                         wire::DocumentNameFromProto<DocumentName>(request.name()));
+  QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
   QUIRE_ASSIGN_OR_RETURN(const auto result,
                          registry.Delete(call.tenant, name, request.keep_segments()));
   reply->set_num_documents(result.num_documents);
@@ -98,8 +95,7 @@ Status Delete(DocumentRegistry& registry, const Call& call,
 
 Status PinDocument(DocumentRegistry& registry, const Call& call,
                    const v1::PinDocumentRequest& request, v1::PinDocumentReply* reply) {
-  QUIRE_ASSIGN_OR_RETURN(const auto name,
-                         wire::DocumentNameFromProto<DocumentName>(request.name()));
+  QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
   QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Pin(call.tenant, name));
   wire::DocumentToProto(result.document, reply->mutable_document());
   reply->set_was_pinned(result.was_pinned);
@@ -108,8 +104,7 @@ Status PinDocument(DocumentRegistry& registry, const Call& call,
 
 Status UnpinDocument(DocumentRegistry& registry, const Call& call,
                      const v1::UnpinDocumentRequest& request, v1::UnpinDocumentReply* reply) {
-  QUIRE_ASSIGN_OR_RETURN(const auto name,
-                         wire::DocumentNameFromProto<DocumentName>(request.name()));
+  QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
   QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Unpin(call.tenant, name));
   wire::DocumentToProto(result.document, reply->mutable_document());
   reply->set_was_pinned(result.was_pinned);
@@ -119,8 +114,8 @@ Status UnpinDocument(DocumentRegistry& registry, const Call& call,
 Status SetCollection(DocumentRegistry& registry, const Call& call,
                      const v1::SetCollectionRequest& request, v1::SetCollectionReply* reply) {
   QUIRE_RETURN_IF_ERROR(wire::CheckCollection(request.collection()));
-  QUIRE_ASSIGN_OR_RETURN(const CollectionChange change, ChangeFromProto(request));
-  QUIRE_ASSIGN_OR_RETURN(const Collection collection,
+  QUIRE_ASSIGN_OR_RETURN(const SettingsChange change, ChangeFromProto(request));
+  QUIRE_ASSIGN_OR_RETURN(const CollectionState collection,
                          registry.SetCollection(call.tenant, request.collection(), change));
   CollectionToProto(collection, reply->mutable_collection());
   return OkStatus();
@@ -129,7 +124,7 @@ Status SetCollection(DocumentRegistry& registry, const Call& call,
 Status GetCollection(DocumentRegistry& registry, const Call& call,
                      const v1::GetCollectionRequest& request, v1::GetCollectionReply* reply) {
   QUIRE_RETURN_IF_ERROR(wire::CheckCollection(request.collection()));
-  QUIRE_ASSIGN_OR_RETURN(const Collection collection,
+  QUIRE_ASSIGN_OR_RETURN(const CollectionState collection,
                          registry.GetCollection(call.tenant, request.collection()));
   CollectionToProto(collection, reply->mutable_collection());
   return OkStatus();
@@ -140,7 +135,7 @@ Status ListCollections(DocumentRegistry& registry, const Call& call,
   QUIRE_ASSIGN_OR_RETURN(const uint32_t page_size, PageSize(request));
   QUIRE_ASSIGN_OR_RETURN(const auto result,
                          registry.ListCollections(call.tenant, page_size, request.page_token()));
-  for (const Collection& collection : result.collections) {
+  for (const CollectionState& collection : result.collections) {
     CollectionToProto(collection, reply->add_collections());
   }
   reply->set_next_page_token(result.next_page_token);

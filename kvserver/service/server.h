@@ -18,8 +18,8 @@
 
 #include "common/base/metrics.h"
 #include "common/base/shared_memory.h"
-#include "common/base/status.h"
 #include "kvserver/service/server_options.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
 namespace quire::kvserver {

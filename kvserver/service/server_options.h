@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/health.h"
-#include "common/base/status.h"
 #include "common/wire/limits.h"
 #include "kvserver/store/page_store.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -44,7 +44,7 @@ class PartSink final : public RecallSink {
   PartSink(const CallContext& context, const RecallArgs& args, uint64_t piece_bytes,
            PartWriter<v1::RecallReply>& out)
       : context_(context), args_(args), piece_bytes_(piece_bytes), out_(out) {
-    for (const LayerWant& want : args.wants) lanes_ += want.lanes.num_layers();
+    for (const WantedLayers& want : args.wants) lanes_ += want.lanes.num_layers();
   }
 
   Status CheckWanted() const override {
@@ -52,7 +52,7 @@ class PartSink final : public RecallSink {
     if (SystemClock().Now() < context_.deadline) return OkStatus();
     return DeadlineExceeded("the recall was not answered in time");
   }
-  Status Write(RecallPart part) override {
+  Status Write(ReplyPart part) override {
     v1::RecallReply reply;
     RecallPartToProto(args_, part, &reply);
     if (!MayCut(part.payload.size_bytes())) {

@@ -10,13 +10,13 @@
 #include <string_view>
 #include <utility>
 
-#include "common/page/dtype.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/lane_records.h"
 #include "common/wire/limits.h"
 #include "common/wire/unit_list.h"
 #include "kvserver/service/context_info.h"
+#include "quire/dtype.h"
 
 namespace quire::kvserver {
 namespace {
@@ -58,7 +58,7 @@ StatusOr<std::vector<float>> QueriesFromBytes(std::string_view bytes, uint64_t c
   return values;
 }
 
-Status RangesFromProto(const v1::QuerySelection& proto, std::vector<CandidateRange>* ranges) {
+Status RangesFromProto(const v1::QuerySelection& proto, std::vector<CandidatePages>* ranges) {
   int64_t last = -1;
   for (const v1::CandidateRange& range : proto.candidates()) {
     if (range.member() >= wire::kMaxMembers || int64_t{range.member()} <= last) {
@@ -122,9 +122,9 @@ Status PagesFromProto(std::string_view units, const KvSpec& spec, uint32_t slots
   return OkStatus();
 }
 
-StatusOr<LayerWant> WantFromProto(const v1::LayerWant& proto, const SessionShape& shape,
-                                  std::span<const uint32_t> sequence_slots, PagesLeft* left) {
-  LayerWant want;
+StatusOr<WantedLayers> WantFromProto(const v1::LayerWant& proto, const SessionShape& shape,
+                                     std::span<const uint32_t> sequence_slots, PagesLeft* left) {
+  WantedLayers want;
   const uint32_t num_layers = proto.num_layers() == 0 ? 1 : proto.num_layers();
   if (static_cast<uint32_t>(proto.applied_size()) != num_layers) {
     return InvalidArgument("applied has ", proto.applied_size(), " entries for ", num_layers,
@@ -184,7 +184,7 @@ StatusOr<SessionManager::OpenArgs> OpenArgsFromProto(const v1::OpenSessionReques
   QUIRE_ASSIGN_OR_RETURN(args.part, UnitPartFromProto(proto.unit_part()));
   if (proto.has_hold_digests()) {
     const v1::HeldDigests& hold = proto.hold_digests();
-    HeldDigestsShape& held = args.hold_digests.emplace();
+    HeldDigests& held = args.hold_digests.emplace();
     QUIRE_ASSIGN_OR_RETURN(held.kind, DigestKindFromProto(hold.kind()));
     held.layers.assign(hold.layers().begin(), hold.layers().end());
   }
@@ -199,7 +199,7 @@ StatusOr<SessionManager::SequenceArgs> SequenceArgsFromProto(const v1::SequenceS
   args.slots_per_head = proto.slots_per_head();
   for (const v1::SequenceMember& member : proto.members()) {
     SessionManager::MemberArgs& arg = args.members.emplace_back();
-    QUIRE_ASSIGN_OR_RETURN(arg.context, wire::ContextRefFromProto<DocumentName>(member.context()));
+    QUIRE_ASSIGN_OR_RETURN(arg.context, wire::ContextRefFromProto(member.context()));
     arg.position_offset = member.position_offset();
   }
   return args;
@@ -239,7 +239,7 @@ StatusOr<RecallArgs> RecallArgsFromProto(const v1::RecallRequest& proto, const S
   return args;
 }
 
-void RecallPartToProto(const RecallArgs& args, const RecallPart& part, v1::RecallReply* proto) {
+void RecallPartToProto(const RecallArgs& args, const ReplyPart& part, v1::RecallReply* proto) {
   proto->set_exchange(args.exchange);
   proto->set_epoch(args.epoch);
   for (const LanePlacement& lane : part.lanes) {

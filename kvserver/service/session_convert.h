@@ -10,10 +10,10 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
 #include "kvserver/session/recall.h"
 #include "kvserver/session/session_manager.h"
 #include "kvserver/session/session_shape.h"
+#include "quire/status.h"
 #include "quire/v1/session.pb.h"
 
 namespace quire::kvserver {
@@ -32,7 +32,7 @@ void OpenedToProto(const SessionManager::OpenedSequence& opened, v1::OpenedSeque
                                                        const SessionShape& shape,
                                                        std::span<const uint32_t> sequence_slots);
 /// Everything of a part but its payload and places.
-void RecallPartToProto(const RecallArgs& args, const RecallPart& part, v1::RecallReply* proto);
+void RecallPartToProto(const RecallArgs& args, const ReplyPart& part, v1::RecallReply* proto);
 
 /// Maps of such a session.
 [[nodiscard]] StatusOr<std::vector<LaneMap>> LaneMapsFromProto(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/page/page_lists.h"
-#include "common/page/page_name.h"
 #include "common/wire/lane_records.h"
 #include "common/wire/unit_list.h"
 #include "kvserver/service/testing/service_fixture.h"
+#include "quire/page_lists.h"
+#include "quire/page_name.h"
 
 namespace quire::kvserver::testing {
 namespace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
-#include "common/page/layout.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/limits.h"
@@ -9,6 +8,7 @@
 #include "kvserver/service/context_info.h"
 #include "kvserver/service/payload_check.h"
 #include "kvserver/service/unit_fetch.h"
+#include "quire/layout.h"
 #include "quire/v1/store.pb.h"
 
 namespace quire::kvserver {
@@ -163,8 +163,8 @@ class StoreAdapters {
     reply->set_segments_on_ssd(stat.segments_on_ssd);
     reply->set_segments_lost(stat.segments_lost);
     if (request.context().has_document()) {
-      QUIRE_ASSIGN_OR_RETURN(
-          const auto name, wire::DocumentNameFromProto<DocumentName>(request.context().document()));
+      QUIRE_ASSIGN_OR_RETURN(const auto name,
+                             wire::DocumentNameFromProto(request.context().document()));
       QUIRE_ASSIGN_OR_RETURN(const Document document, deps_.registry->Get(call.tenant, name));
       reply->set_expires_unix_micros(document.expires_unix_micros);
     }
@@ -205,7 +205,7 @@ class StoreAdapters {
   }
 
   StatusOr<ContextViewPtr> Resolve(const Call& call, const v1::ContextRef& proto) const {
-    QUIRE_ASSIGN_OR_RETURN(const ContextRef ref, wire::ContextRefFromProto<DocumentName>(proto));
+    QUIRE_ASSIGN_OR_RETURN(const ContextRef ref, wire::ContextRefFromProto(proto));
     QUIRE_ASSIGN_OR_RETURN(const ReadableContext context,
                            deps_.resolver->Resolve(call.tenant, ref));
     return context.view();
@@ -238,8 +238,8 @@ class StoreAdapters {
     }
     std::vector<UnitRange> ranges;
     for (const v1::UnitRange& proto : request.ranges()) {
-      QUIRE_ASSIGN_OR_RETURN(UnitRange range, wire::UnitRangeFromProto<UnitRange>(
-                                                  proto, *view.spec, view.num_pages()));
+      QUIRE_ASSIGN_OR_RETURN(UnitRange range,
+                             wire::UnitRangeFromProto(proto, *view.spec, view.num_pages()));
       ranges.push_back(std::move(range));
     }
     return ranges;

@@ -382,7 +382,7 @@ class CodecOfPutsTest : public StoreServiceTest {
   }
   ~CodecOfPutsTest() override { transport_.reset(); }
   void SetCodec(const std::string& collection, const std::string& codec) {
-    CollectionChange change;
+    SettingsChange change;
     change.codec = *CodecByName(codec);
     ASSERT_TRUE(registry_->SetCollection("default", collection, change).ok());
   }

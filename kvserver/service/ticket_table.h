@@ -18,11 +18,11 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
-#include "common/base/status.h"
 #include "common/wire/limits.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::kvserver {
 
@@ -59,7 +59,7 @@ StatusOr<uint32_t> DeleteSegments(DocumentRegistry& registry, std::string_view t
   for (const SegmentKey& key : keys) {
     const Status status = registry.DeleteSegment(tenant, key);
     if (status.ok()) ++deleted;
-    if (!status.ok() && !absl::IsNotFound(status)) return status;
+    if (!status.ok() && !IsNotFound(status)) return status;
   }
   if (deleted == 0) return NotFound("none of the ", keys.size(), " segments is stored");
   return deleted;

@@ -11,19 +11,13 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/session/context_view.h"
 #include "kvserver/store/page_store.h"
+#include "quire/status.h"
+#include "quire/units.h"
 
 namespace quire::kvserver {
-
-/// Units of one layer: `heads` (all when empty) of each of `pages`, in that order.
-struct UnitRange {
-  uint32_t layer = 0;
-  std::vector<uint32_t> pages;
-  std::vector<uint32_t> heads;
-};
 
 /// Reads the units of `ranges`, which are inside the view, in order. RESOURCE_EXHAUSTED when they
 /// take more than `max_bytes`.

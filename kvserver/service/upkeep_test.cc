@@ -12,7 +12,6 @@
 
 #include "common/base/checksum.h"
 #include "common/base/health.h"
-#include "common/page/layout.h"
 #include "common/wire/convert.h"
 #include "kvserver/service/server.h"
 #include "kvserver/session/testing/test_pages.h"
@@ -20,6 +19,7 @@
 #include "kvserver/store/payload/engine_choice.h"
 #include "kvserver/store/payload/fault_engine.h"
 #include "kvserver/store/testing/fault_file_system.h"
+#include "quire/layout.h"
 #include "quire/v1/registry.pb.h"
 #include "quire/v1/store.pb.h"
 #include "tests/kit/fake_clock.h"

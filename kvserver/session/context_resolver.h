@@ -9,16 +9,14 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <variant>
 
-#include "common/base/status.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/session/context_table.h"
 #include "kvserver/session/context_view.h"
+#include "quire/contexts.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
-
-using ContextRef = std::variant<SegmentKey, uint64_t, DocumentName>;
 
 /// A context to read from, whose segments it holds. An open one grows: take a new view for each
 /// request.

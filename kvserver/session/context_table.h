@@ -17,14 +17,14 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kernels/api/table.h"
 #include "kvserver/session/memory_budget.h"
 #include "kvserver/session/open_context.h"
 #include "kvserver/session/tenant_table.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

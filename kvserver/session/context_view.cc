@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/base/checksum.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::kvserver {
 namespace {

@@ -13,16 +13,16 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/payload.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
 #include "kvserver/select/digest_blocks.h"
 #include "kvserver/select/digest_residency.h"
 #include "kvserver/session/derived_page_digests.h"
 #include "kvserver/session/memory_budget.h"
 #include "kvserver/session/private_segments.h"
 #include "kvserver/store/page_store.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "common/base/checksum.h"
-#include "common/page/layout.h"
 #include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "quire/layout.h"
 
 namespace quire::kvserver {
 namespace {

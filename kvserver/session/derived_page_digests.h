@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "kernels/api/digest.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

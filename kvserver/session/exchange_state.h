@@ -22,7 +22,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

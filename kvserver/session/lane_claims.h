@@ -21,9 +21,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

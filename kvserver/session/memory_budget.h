@@ -15,7 +15,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/retry_hint.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -29,12 +29,12 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kernels/api/table.h"
 #include "kvserver/session/context_view.h"
 #include "kvserver/session/memory_budget.h"
 #include "kvserver/session/page_assembly.h"
 #include "kvserver/store/page_store.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

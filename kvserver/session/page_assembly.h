@@ -19,12 +19,12 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
 #include "kernels/api/table.h"
 #include "kvserver/session/context_view.h"
 #include "kvserver/session/memory_budget.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "common/base/random.h"
-#include "common/page/key.h"
+#include "quire/key.h"
 
 namespace quire::kvserver {
 

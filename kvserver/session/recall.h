@@ -11,13 +11,14 @@
 #include <span>
 #include <vector>
 
-#include "common/base/clock.h"
-#include "common/base/payload.h"
-#include "common/base/priority.h"
-#include "common/base/status.h"
-#include "common/page/page_lists.h"
 #include "kvserver/select/page_query.h"
-#include "kvserver/session/resident_map.h"
+#include "kvserver/session/server_lane_map.h"
+#include "quire/clock.h"
+#include "quire/page_lists.h"
+#include "quire/payload.h"
+#include "quire/priority.h"
+#include "quire/status.h"
+#include "quire/units.h"
 
 namespace quire::kvserver {
 
@@ -42,7 +43,7 @@ struct QueryWant {
 };
 
 /// What consecutive layers of one sequence want.
-struct LayerWant {
+struct WantedLayers {
   AppliedLanes lanes;
   PageLists units = {};  ///< [n_kv] ascending and distinct, for every layer; unused with a query.
   std::optional<QueryWant> query = {};
@@ -54,18 +55,10 @@ struct LayerWant {
   }
 };
 
-/// A unit that did not match its checksum when it came to the worker.
-struct MismatchedUnit {
-  uint32_t sequence = 0;
-  uint32_t layer = 0;
-  uint32_t head = 0;
-  uint32_t page = 0;  ///< As the sequence names it.
-};
-
 struct RecallArgs {
   uint64_t epoch = 0;
   uint64_t exchange = 0;
-  std::vector<LayerWant> wants = {};      ///< Each lane at most once.
+  std::vector<WantedLayers> wants = {};   ///< Each lane at most once.
   bool place = false;                     ///< Name the place of every unit in the landing.
   Priority priority = Priority::kNormal;  ///< Among the tenant's calls that wait for the SSD.
   /// Units of earlier recalls that did not match their checksums. They are verified, and mended
@@ -78,14 +71,14 @@ struct LanePlacement {
   uint32_t sequence = 0;
   uint32_t layer = 0;
   uint64_t first_slot = 0;  ///< Where its slots begin in the landing, in units.
-  const LayerWant* want = nullptr;
+  const WantedLayers* want = nullptr;
   size_t num_sent = 0;  ///< Of the units placed, those that the worker does not hold.
   PlacedUnits placed;
   PageLists selected;  ///< What the server selected; no heads when it did not.
 };
 
 /// Some lanes of a reply, in the order asked.
-struct RecallPart {
+struct ReplyPart {
   std::span<const LanePlacement> lanes;
   Payload payload;               ///< What is sent of their units: lane, head, page.
   std::vector<uint64_t> places;  ///< Of the units in the landing, in bytes; empty unless asked for.
@@ -106,7 +99,7 @@ class RecallSink {
   [[nodiscard]] virtual Status CheckWanted() const = 0;
   /// The lanes are valid during the call. When it has returned, no byte of the part can arrive
   /// after one that is written to the same place later. An error ends the recall.
-  [[nodiscard]] virtual Status Write(RecallPart part) = 0;
+  [[nodiscard]] virtual Status Write(ReplyPart part) = 0;
 };
 
 /// The worker's own slots of one lane, [n_kv][slots_per_head of the sequence] each.

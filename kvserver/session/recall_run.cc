@@ -140,7 +140,7 @@ StatusOr<const PageLists*> RecallRun::SelectPages(const RecallTarget& target, ui
   query = want.shape;
   query.query.assign(first, first + static_cast<std::ptrdiff_t>(row));
   scratch_.digests.clear();
-  for (CandidateRange& range : query.ranges) {
+  for (CandidatePages& range : query.ranges) {
     const MemberView& member = members[range.member];
     range.position_offset = member.position_offset;
     if (Selector::TakesAll(query) || query.num_pages == 0) continue;
@@ -197,7 +197,7 @@ void RecallRun::AddToPart(const RecallTarget& target, uint32_t index) {
   ++in_part_;
 }
 
-std::span<const uint32_t> RecallRun::PagesToSend(const LayerWant& want, uint32_t head,
+std::span<const uint32_t> RecallRun::PagesToSend(const WantedLayers& want, uint32_t head,
                                                  std::span<const uint32_t> placed) {
   if (want.held.num_heads() == 0) return placed;
   scratch_.sent_pages.clear();
@@ -219,7 +219,7 @@ Status RecallRun::WritePart() {
   QUIRE_RETURN_IF_ERROR(scratch_.gather.Read(*parts_.store, CallerOf()));
   QUIRE_RETURN_IF_ERROR(CheckBytes());
   const std::span<LanePlacement> lanes = std::span(scratch_.part).first(in_part_);
-  RecallPart part{.lanes = lanes, .payload = {}, .places = {}};
+  ReplyPart part{.lanes = lanes, .payload = {}, .places = {}};
   std::span<UnitBytes> units = scratch_.gather.units();
   const size_t num_units = units.size();
   part.payload.Reserve(num_units);
@@ -252,7 +252,7 @@ Status RecallRun::CheckBytes() {
 }
 
 void RecallRun::AppendUnits(LanePlacement& lane, std::span<UnitBytes> units,
-                            RecallPart* part) const {
+                            ReplyPart* part) const {
   PlacedUnits& placed = lane.placed;
   uint64_t first_slot = lane.first_slot;
   const uint64_t unit_bytes = shape_.unit_bytes();

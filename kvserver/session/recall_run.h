@@ -20,19 +20,19 @@
 #include <span>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/counters.h"
 #include "common/base/latency_histogram.h"
-#include "common/base/status.h"
 #include "kvserver/select/digest_blocks.h"
 #include "kvserver/select/digest_residency.h"
 #include "kvserver/select/selector.h"
 #include "kvserver/session/lane_claims.h"
 #include "kvserver/session/recall.h"
-#include "kvserver/session/sequence.h"
+#include "kvserver/session/session_sequence.h"
 #include "kvserver/session/session_shape.h"
 #include "kvserver/session/unit_cut.h"
 #include "kvserver/session/unit_gather.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 
@@ -53,8 +53,8 @@ struct RecallParts {
 
 /// One want of a recall: what it is about, resolved.
 struct RecallTarget {
-  const LayerWant* want = nullptr;
-  SequencePtr sequence;
+  const WantedLayers* want = nullptr;
+  SessionSequencePtr sequence;
   uint32_t first_member = 0;  ///< Its members are so many from RecallScratch::members on.
   uint32_t num_members = 0;
   std::vector<uint32_t> lanes;  ///< [layers] Index of each in the session's managed layers.
@@ -65,7 +65,7 @@ struct RecallScratch {
   std::vector<MemberView> members;
   std::vector<uint32_t> sent_pages;    ///< Of one head of a lane, without those held.
   std::vector<uint32_t> member_pages;  ///< Pages of the members of one target.
-  ResidentMap::Scratch plan;
+  ServerLaneMap::Scratch plan;
   UnitGather gather;
   PageQuery query;
   PageLists to_place;  ///< Of a lane, without the heads that keep what they hold.
@@ -120,16 +120,16 @@ class RecallRun {
   Caller CallerOf() const { return {shape_.tenant, args_.priority}; }
   /// Of the pages placed in a head of a lane, those whose units the worker does not hold; valid
   /// until the next call.
-  std::span<const uint32_t> PagesToSend(const LayerWant& want, uint32_t head,
+  std::span<const uint32_t> PagesToSend(const WantedLayers& want, uint32_t head,
                                         std::span<const uint32_t> placed);
   /// Bytes that a lane takes of a part's bound.
   uint64_t CostOf(const LanePlacement& lane) const;
   bool MayCut() const { return parts_written_ + 1 < reply_.max_parts; }
   /// Reads and writes the lanes that are in the part.
   Status WritePart();
-  /// As Sequence::CheckBytes, of all targets. What was read before is of those bytes.
+  /// As SessionSequence::CheckBytes, of all targets. What was read before is of those bytes.
   Status CheckBytes();
-  void AppendUnits(LanePlacement& lane, std::span<UnitBytes> units, RecallPart* part) const;
+  void AppendUnits(LanePlacement& lane, std::span<UnitBytes> units, ReplyPart* part) const;
   /// The lanes of no part that was written are as before.
   void AbandonUnwritten();
 

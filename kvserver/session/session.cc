@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/page/page_name.h"
+#include "quire/page_name.h"
 
 namespace quire::kvserver {
 namespace {
@@ -39,9 +39,9 @@ Status NoSuchPage(uint32_t name, std::span<const uint32_t> member_pages) {
 }
 
 /// Pages that each member has now.
-std::vector<uint32_t> PagesOf(const Sequence& sequence) {
+std::vector<uint32_t> PagesOf(const SessionSequence& sequence) {
   std::vector<uint32_t> pages;
-  for (const SequenceMember& member : sequence.members()) {
+  for (const OpenedMember& member : sequence.members()) {
     pages.push_back(member.context.view()->num_pages());
   }
   return pages;
@@ -72,23 +72,23 @@ std::vector<uint32_t> Session::SlotsOfSequences() const {
   MutexLock lock(mutex_);
   std::vector<uint32_t> slots;
   slots.reserve(sequences_.size());
-  for (const SequencePtr& sequence : sequences_) {
+  for (const SessionSequencePtr& sequence : sequences_) {
     slots.push_back(sequence != nullptr ? sequence->slots_per_head() : 0);
   }
   return slots;
 }
 
-std::shared_ptr<const HeldDigests> Session::HoldDigests(
-    std::span<const SequenceMember> members) const {
+std::shared_ptr<const DigestHolder> Session::HoldDigests(
+    std::span<const OpenedMember> members) const {
   if (!shape_.hold_digests) return nullptr;
-  HeldDigests::Wanted wanted{shape_.tenant, shape_.spec, *shape_.hold_digests, {}};
+  DigestHolder::Wanted wanted{shape_.tenant, shape_.spec, *shape_.hold_digests, {}};
   // The views go: their pages in memory are not held by the session.
-  for (const SequenceMember& member : members) wanted.chains.push_back(member.context.view()->keys);
-  return HeldDigests::Start({shared_.recall.residency, shared_.held_digests, shared_.executor},
-                            std::move(wanted));
+  for (const OpenedMember& member : members) wanted.chains.push_back(member.context.view()->keys);
+  return DigestHolder::Start({shared_.recall.residency, shared_.held_digests, shared_.executor},
+                             std::move(wanted));
 }
 
-StatusOr<uint32_t> Session::AddSequence(std::vector<SequenceMember> members,
+StatusOr<uint32_t> Session::AddSequence(std::vector<OpenedMember> members,
                                         uint32_t slots_per_head) {
   QUIRE_ASSIGN_OR_RETURN(const uint32_t slots, shape_.SequenceSlots(slots_per_head));
   {
@@ -96,13 +96,13 @@ StatusOr<uint32_t> Session::AddSequence(std::vector<SequenceMember> members,
     QUIRE_RETURN_IF_ERROR(CheckRoom(slots));
   }
   // Begins to read; ends with the call when that fails.
-  std::shared_ptr<const HeldDigests> held = HoldDigests(members);
+  std::shared_ptr<const DigestHolder> held = HoldDigests(members);
   MutexLock lock(mutex_);
   QUIRE_RETURN_IF_ERROR(CheckRoom(slots));
   const auto free = std::find(sequences_.begin(), sequences_.end(), nullptr);
   const auto number = static_cast<uint32_t>(free - sequences_.begin());
   if (free == sequences_.end()) sequences_.emplace_back();
-  sequences_[number] = std::make_shared<Sequence>(
+  sequences_[number] = std::make_shared<SessionSequence>(
       std::move(members), std::move(held), shape_.num_managed(), shape_.spec.num_kv_heads, slots);
   return number;
 }
@@ -110,7 +110,7 @@ StatusOr<uint32_t> Session::AddSequence(std::vector<SequenceMember> members,
 Status Session::CheckRoom(uint32_t slots) const {
   uint32_t open = 0;
   uint64_t map_bytes = shape_.sequence_map_bytes(slots);
-  for (const SequencePtr& sequence : sequences_) {
+  for (const SessionSequencePtr& sequence : sequences_) {
     if (sequence == nullptr) continue;
     ++open;
     map_bytes += shape_.sequence_map_bytes(sequence->slots_per_head());
@@ -133,13 +133,13 @@ Status Session::RemoveSequence(uint32_t sequence, TimePoint deadline) {
   std::vector<uint32_t> lanes(shape_.num_managed());
   std::iota(lanes.begin(), lanes.end(), sequence * shape_.num_managed());
   QUIRE_ASSIGN_OR_RETURN(const LaneClaims::Claim claim, claims_.Take(std::move(lanes), deadline));
-  SequencePtr removed;  // Let go of when the lock is.
+  SessionSequencePtr removed;  // Let go of when the lock is.
   MutexLock lock(mutex_);
   if (sequence < sequences_.size()) removed.swap(sequences_[sequence]);
   return removed != nullptr ? OkStatus() : missing;
 }
 
-StatusOr<SequencePtr> Session::Find(uint32_t sequence) const {
+StatusOr<SessionSequencePtr> Session::Find(uint32_t sequence) const {
   if (sequence < sequences_.size() && sequences_[sequence] != nullptr) return sequences_[sequence];
   return InvalidArgument("the session has no sequence ", sequence);
 }
@@ -172,7 +172,7 @@ Status Session::AppendNumbers(const AppliedLanes& lanes, std::vector<uint32_t>* 
 
 Status Session::Recall(const RecallArgs& args, const ReplyShape& reply, RecallSink& sink) {
   std::vector<uint32_t> numbers;
-  for (const LayerWant& want : args.wants) {
+  for (const WantedLayers& want : args.wants) {
     QUIRE_RETURN_IF_ERROR(AppendNumbers(want.lanes, &numbers));
   }
   QUIRE_RETURN_IF_ERROR(CheckDistinct(numbers, shape_.num_managed()));
@@ -191,14 +191,14 @@ Status Session::Recall(const RecallArgs& args, const ReplyShape& reply, RecallSi
   return RecallRun(shared_.recall, shape_, unit_cut_, args, reply, sink, claim, *scratch).Run();
 }
 
-StatusOr<SequencePtr> Session::FindMismatched(const MismatchedUnit& unit) const {
+StatusOr<SessionSequencePtr> Session::FindMismatched(const MismatchedUnit& unit) const {
   MutexLock lock(mutex_);
   return Find(unit.sequence);
 }
 
 Status Session::RecheckMismatched(const RecallArgs& args) const {
   const auto is_wanted = [&](const MismatchedUnit& unit) {
-    return std::ranges::any_of(args.wants, [&](const LayerWant& want) {
+    return std::ranges::any_of(args.wants, [&](const WantedLayers& want) {
       const AppliedLanes& lanes = want.lanes;
       return lanes.sequence == unit.sequence && unit.layer >= lanes.first_layer &&
              unit.layer - lanes.first_layer < lanes.num_layers();
@@ -212,7 +212,7 @@ Status Session::RecheckMismatched(const RecallArgs& args) const {
   };
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Named> named;
   for (const MismatchedUnit& unit : args.mismatched) {
-    QUIRE_ASSIGN_OR_RETURN(const SequencePtr sequence, FindMismatched(unit));
+    QUIRE_ASSIGN_OR_RETURN(const SessionSequencePtr sequence, FindMismatched(unit));
     const std::vector<uint32_t> member_pages = PagesOf(*sequence);
     if (!IsPage(unit.page, member_pages)) return NoSuchPage(unit.page, member_pages);
     if (unit.layer >= shape_.spec.num_layers || unit.head >= shape_.spec.num_kv_heads) {
@@ -238,7 +238,7 @@ Status Session::FindTargets(const RecallArgs& args, RecallScratch& scratch) cons
   {
     MutexLock lock(mutex_);
     QUIRE_RETURN_IF_ERROR(CheckEpoch(args.epoch));
-    for (const LayerWant& want : args.wants) {
+    for (const WantedLayers& want : args.wants) {
       RecallTarget& target = scratch.targets.emplace_back();
       target.want = &want;
       QUIRE_ASSIGN_OR_RETURN(target.sequence, Find(want.lanes.sequence));
@@ -246,7 +246,7 @@ Status Session::FindTargets(const RecallArgs& args, RecallScratch& scratch) cons
   }
   for (RecallTarget& target : scratch.targets) {
     target.first_member = static_cast<uint32_t>(scratch.members.size());
-    for (const SequenceMember& member : target.sequence->members()) {
+    for (const OpenedMember& member : target.sequence->members()) {
       scratch.members.emplace_back(member);
     }
     target.num_members = static_cast<uint32_t>(target.sequence->members().size());
@@ -265,7 +265,7 @@ Status Session::CheckWant(const RecallTarget& target, RecallScratch& scratch) co
     member_pages.push_back(scratch.members[target.first_member + i].num_pages);
   }
   if (!target.want->query) return CheckUnits(target, member_pages);
-  for (const CandidateRange& range : target.want->query->shape.ranges) {
+  for (const CandidatePages& range : target.want->query->shape.ranges) {
     if (range.member < target.num_members) continue;
     return InvalidArgument("candidates of member ", range.member, ": the sequence has ",
                            target.num_members, " members");
@@ -304,7 +304,7 @@ Status Session::CheckQuery(const RecallTarget& target, RecallScratch& scratch) c
   PageQuery& query = scratch.query;
   query = want.shape;
   query.query.assign(want.queries.begin(), want.queries.begin() + static_cast<std::ptrdiff_t>(row));
-  for (CandidateRange& range : query.ranges) {
+  for (CandidatePages& range : query.ranges) {
     range.position_offset = scratch.members[target.first_member + range.member].position_offset;
   }
   QUIRE_RETURN_IF_ERROR(Selector::Check(shape_.spec, query, scratch.member_pages));
@@ -343,7 +343,7 @@ Status Session::Resync(uint64_t epoch, std::span<const LaneMap> lanes, TimePoint
   }
   QUIRE_RETURN_IF_ERROR(CheckDistinct(numbers, shape_.num_managed()));
   QUIRE_ASSIGN_OR_RETURN(const LaneClaims::Claim claim, claims_.TakeAll(deadline));
-  std::vector<SequencePtr> sequences;
+  std::vector<SessionSequencePtr> sequences;
   {
     MutexLock lock(mutex_);
     if (epoch <= epoch_) {
@@ -357,7 +357,7 @@ Status Session::Resync(uint64_t epoch, std::span<const LaneMap> lanes, TimePoint
     QUIRE_RETURN_IF_ERROR(Annotate(CheckMap(map, *sequences[map.sequence]), "sequence ",
                                    map.sequence, " layer ", map.layer));
   }
-  for (const SequencePtr& sequence : sequences) {
+  for (const SessionSequencePtr& sequence : sequences) {
     if (sequence == nullptr) continue;
     for (SessionLane& lane : sequence->lanes()) lane.Reset();
   }
@@ -372,7 +372,7 @@ Status Session::Resync(uint64_t epoch, std::span<const LaneMap> lanes, TimePoint
   return OkStatus();
 }
 
-Status Session::CheckMap(const LaneMap& map, const Sequence& sequence) const {
+Status Session::CheckMap(const LaneMap& map, const SessionSequence& sequence) const {
   const size_t slots = sequence.slots_per_head();
   if (map.pages.size() != shape_.spec.num_kv_heads * slots ||
       map.generations.size() != map.pages.size()) {
@@ -407,7 +407,7 @@ Status Session::CheckHead(std::span<const int32_t> pages,
 StatusOr<Payload> Session::Digests(uint32_t sequence, uint32_t member,
                                    std::span<const uint32_t> layers, uint32_t first_page,
                                    uint32_t end_page, DigestKind kind) const {
-  SequencePtr found;
+  SessionSequencePtr found;
   {
     MutexLock lock(mutex_);
     QUIRE_ASSIGN_OR_RETURN(found, Find(sequence));
@@ -446,7 +446,7 @@ StatusOr<Payload> Session::Digests(uint32_t sequence, uint32_t member,
     blocks.AppendTo(first_page, end_page, &payload);
   }
   std::vector<MemberView> views;
-  for (const SequenceMember& each : found->members()) views.emplace_back(each);
+  for (const OpenedMember& each : found->members()) views.emplace_back(each);
   QUIRE_RETURN_IF_ERROR(found->CheckBytes(*shared_.recall.store, views));
   return payload;
 }

@@ -2,7 +2,7 @@
 //
 // Session: one worker reading contexts for the sequences of a batch. It has a lane for each
 // sequence and managed layer, and answers recalls with the units that are missing, each placed into
-// a named slot. A lane's order is ExchangeState's, its slots ResidentMap's, who uses it
+// a named slot. A lane's order is ExchangeState's, its slots ServerLaneMap's, who uses it
 // LaneClaims'; RecallRun answers. This class checks what comes in, finds what it is about, and
 // keeps the epoch.
 //
@@ -20,16 +20,16 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/payload.h"
-#include "common/base/status.h"
 #include "kvserver/session/lane_claims.h"
 #include "kvserver/session/recall.h"
 #include "kvserver/session/recall_run.h"
 #include "kvserver/session/recall_scratch_pool.h"
-#include "kvserver/session/sequence.h"
 #include "kvserver/session/session_landings.h"
+#include "kvserver/session/session_sequence.h"
 #include "kvserver/session/session_shape.h"
 #include "kvserver/session/unit_cut.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 
@@ -37,7 +37,7 @@ namespace quire::kvserver {
 struct SessionShared {
   RecallParts recall;
   Executor* executor = nullptr;  ///< Where digests are read that are held from the start.
-  std::shared_ptr<HeldDigestsCounters> held_digests = std::make_shared<HeldDigestsCounters>();
+  std::shared_ptr<DigestHolderCounters> held_digests = std::make_shared<DigestHolderCounters>();
   RecallScratchPool scratch;
   Counter resyncs;
 };
@@ -61,7 +61,7 @@ class Session {
   /// 0), every one empty; its number, the lowest that is free. Begins to hold the digests that the
   /// shape asks for. INVALID_ARGUMENT for more slots than the session has; RESOURCE_EXHAUSTED for
   /// one sequence too many, or maps that are too large.
-  [[nodiscard]] StatusOr<uint32_t> AddSequence(std::vector<SequenceMember> members,
+  [[nodiscard]] StatusOr<uint32_t> AddSequence(std::vector<OpenedMember> members,
                                                uint32_t slots_per_head = 0) QUIRE_EXCLUDES(mutex_);
   /// NOT_FOUND when there is none. Waits for calls that use its lanes, until `deadline`.
   [[nodiscard]] Status RemoveSequence(uint32_t sequence, TimePoint deadline) QUIRE_EXCLUDES(mutex_);
@@ -75,7 +75,7 @@ class Session {
 
   /// Answers a recall to `sink`, in parts as `reply` allows. INVALID_ARGUMENT for lanes, pages and
   /// queries outside the session; NOT_FOUND once segments of a sequence were damaged and replaced
-  /// (Sequence::CheckBytes). Lanes whose part has been written stay when a later one fails.
+  /// (SessionSequence::CheckBytes). Lanes whose part has been written stay when a later one fails.
   [[nodiscard]] Status Recall(const RecallArgs& args, const ReplyShape& reply, RecallSink& sink)
       QUIRE_EXCLUDES(mutex_);
   /// Lanes that are not named become empty. INVALID_ARGUMENT when a map does not fit its sequence.
@@ -90,7 +90,7 @@ class Session {
 
  private:
   /// Null when the shape does not ask for any.
-  std::shared_ptr<const HeldDigests> HoldDigests(std::span<const SequenceMember> members) const;
+  std::shared_ptr<const DigestHolder> HoldDigests(std::span<const OpenedMember> members) const;
   /// Appends the lanes' numbers, sequence * num_managed + index. INVALID_ARGUMENT for a layer that
   /// is not managed or a sequence that cannot be, and when there are more than the session can
   /// have.
@@ -100,7 +100,7 @@ class Session {
   Status CheckEpoch(uint64_t epoch) const QUIRE_REQUIRES(mutex_);
   /// RESOURCE_EXHAUSTED when there is no room for a sequence of so many slots.
   Status CheckRoom(uint32_t slots) const QUIRE_REQUIRES(mutex_);
-  StatusOr<SequencePtr> Find(uint32_t sequence) const QUIRE_REQUIRES(mutex_);
+  StatusOr<SessionSequencePtr> Find(uint32_t sequence) const QUIRE_REQUIRES(mutex_);
 
   /// What the wants are about. Their lanes are claimed.
   Status FindTargets(const RecallArgs& args, RecallScratch& scratch) const QUIRE_EXCLUDES(mutex_);
@@ -110,10 +110,11 @@ class Session {
   /// Has the units that came wrong verified and mended. An error is that of one in a lane that is
   /// wanted; others are for whoever wants them.
   Status RecheckMismatched(const RecallArgs& args) const QUIRE_EXCLUDES(mutex_);
-  StatusOr<SequencePtr> FindMismatched(const MismatchedUnit& unit) const QUIRE_EXCLUDES(mutex_);
+  StatusOr<SessionSequencePtr> FindMismatched(const MismatchedUnit& unit) const
+      QUIRE_EXCLUDES(mutex_);
   /// Takes the recall in every lane, or in none.
   Status TakeRecall(const RecallArgs& args, const RecallScratch& scratch);
-  Status CheckMap(const LaneMap& map, const Sequence& sequence) const;
+  Status CheckMap(const LaneMap& map, const SessionSequence& sequence) const;
   Status CheckHead(std::span<const int32_t> pages, std::span<const uint32_t> member_pages) const;
 
   SessionShared& shared_;
@@ -128,7 +129,7 @@ class Session {
   /// Changes while the whole session is claimed.
   uint64_t epoch_ QUIRE_GUARDED_BY(mutex_) = 1;
   /// By number; null where there is none. One goes while its lanes are claimed.
-  std::vector<SequencePtr> sequences_ QUIRE_GUARDED_BY(mutex_);
+  std::vector<SessionSequencePtr> sequences_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire::kvserver

@@ -44,11 +44,12 @@ class SessionConcurrencyTest : public SessionFixture {
     const auto opened = OpenSession(SealedWith(16)->chain_tip(), slots, sequences);
     return *sessions_.Find(kTenant, opened.id);
   }
-  static LayerWant Want(uint32_t layer, PageLists pages, uint64_t applied, uint32_t sequence = 0) {
+  static WantedLayers Want(uint32_t layer, PageLists pages, uint64_t applied,
+                           uint32_t sequence = 0) {
     return {{sequence, layer, {applied}}, std::move(pages), {}};
   }
   /// A want of layers from `first_layer` on.
-  static LayerWant Layers(uint32_t first_layer, std::vector<uint64_t> applied, PageLists pages) {
+  static WantedLayers Layers(uint32_t first_layer, std::vector<uint64_t> applied, PageLists pages) {
     return {{0, first_layer, std::move(applied)}, std::move(pages), {}};
   }
 };

@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/page_lists.h"
 #include "kvserver/select/digest_residency.h"
 #include "kvserver/session/exchange_state.h"
-#include "kvserver/session/resident_map.h"
+#include "kvserver/session/server_lane_map.h"
+#include "quire/page_lists.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 
@@ -35,7 +35,7 @@ class SessionLane {
     return Settle(exchanges_.Recall(exchange, applied));
   }
   /// Answers the recall that was taken: `placed` is pending then.
-  void Plan(const PageLists& selected, ResidentMap::Scratch& scratch, PlacedUnits* placed) {
+  void Plan(const PageLists& selected, ServerLaneMap::Scratch& scratch, PlacedUnits* placed) {
     exchanges_.SetPending();
     map_.Plan(selected, scratch, placed);
   }
@@ -57,7 +57,7 @@ class SessionLane {
     exchanges_.Resync(0);
   }
 
-  const ResidentMap& map() const { return map_; }
+  const ServerLaneMap& map() const { return map_; }
 
   /// Digests of one kind at the lane's layer of one member of its sequence, for selection.
   struct MemberDigests {
@@ -77,7 +77,7 @@ class SessionLane {
   }
 
   ExchangeState exchanges_;
-  ResidentMap map_;
+  ServerLaneMap map_;
   /// Empty before the first selection.
   std::map<std::pair<uint32_t, kernels::DigestKind>, MemberDigests> digests_;
 };

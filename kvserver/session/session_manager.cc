@@ -33,13 +33,13 @@ StatusOr<std::vector<uint32_t>> ManagedLayers(const std::vector<uint32_t>& asked
 }
 
 /// What is held from the start, checked. Discs need pairs of channels.
-StatusOr<HeldDigestsShape> CheckHeldDigests(const HeldDigestsShape& asked, const KvSpec& spec,
-                                            const std::vector<uint32_t>& managed) {
+StatusOr<HeldDigests> CheckHeldDigests(const HeldDigests& asked, const KvSpec& spec,
+                                       const std::vector<uint32_t>& managed) {
   if (!kernels::HasDigest(spec, asked.kind)) {
     return InvalidArgument("hold_digests: digest kind ", static_cast<int>(asked.kind),
                            " is unknown, or pairs channels of keys that have ", spec.key_dim());
   }
-  if (asked.layers.empty()) return HeldDigestsShape{asked.kind, managed};
+  if (asked.layers.empty()) return HeldDigests{asked.kind, managed};
   std::vector<bool> free(spec.num_layers);
   for (const uint32_t layer : managed) free[layer] = true;
   for (const uint32_t layer : asked.layers) {
@@ -152,13 +152,13 @@ StatusOr<SessionShape> SessionManager::CheckShape(std::string_view tenant,
   return shape;
 }
 
-StatusOr<std::vector<SequenceMember>> SessionManager::OpenMembers(std::string_view tenant,
-                                                                  const KvSpec& spec,
-                                                                  std::span<const MemberArgs> args,
-                                                                  uint64_t* reply_bytes,
-                                                                  OpenedSequence* opened) const {
+StatusOr<std::vector<OpenedMember>> SessionManager::OpenMembers(std::string_view tenant,
+                                                                const KvSpec& spec,
+                                                                std::span<const MemberArgs> args,
+                                                                uint64_t* reply_bytes,
+                                                                OpenedSequence* opened) const {
   QUIRE_RETURN_IF_ERROR(CheckCount("members", args.size(), SessionShape::kMaxMembers));
-  std::vector<SequenceMember> members;
+  std::vector<OpenedMember> members;
   for (const MemberArgs& arg : args) {
     QUIRE_RETURN_IF_ERROR(CheckOffset(spec, arg.position_offset));
     QUIRE_ASSIGN_OR_RETURN(ReadableContext context,

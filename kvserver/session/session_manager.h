@@ -13,16 +13,16 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/executor.h"
 #include "common/base/metrics.h"
-#include "common/base/status.h"
 #include "kernels/api/table.h"
 #include "kvserver/select/digest_residency.h"
 #include "kvserver/select/selector.h"
 #include "kvserver/session/context_resolver.h"
 #include "kvserver/session/session.h"
 #include "kvserver/session/tenant_table.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 
@@ -60,7 +60,7 @@ class SessionManager {
     uint32_t slots_per_head = 0;           ///< 1..65536; the most that a sequence may have.
     std::vector<uint32_t> managed_layers;  ///< All when empty.
     /// Digests to hold from the start; all managed layers when it names none.
-    std::optional<HeldDigestsShape> hold_digests = {};
+    std::optional<HeldDigests> hold_digests = {};
     UnitPart part = UnitPart::kWhole;  ///< kValues only where units have values.
   };
   struct OpenedMember {
@@ -107,10 +107,10 @@ class SessionManager {
   StatusOr<SessionShape> CheckShape(std::string_view tenant, const OpenArgs& args) const;
   /// The members of a sequence, found and checked; takes what describes them from `*reply_bytes`,
   /// which are left.
-  StatusOr<std::vector<SequenceMember>> OpenMembers(std::string_view tenant, const KvSpec& spec,
-                                                    std::span<const MemberArgs> args,
-                                                    uint64_t* reply_bytes,
-                                                    OpenedSequence* opened) const;
+  StatusOr<std::vector<OpenedMember>> OpenMembers(std::string_view tenant, const KvSpec& spec,
+                                                  std::span<const MemberArgs> args,
+                                                  uint64_t* reply_bytes,
+                                                  OpenedSequence* opened) const;
 
   const Options options_;
   Selector selector_;

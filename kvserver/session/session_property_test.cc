@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "common/page/page_name.h"
 #include "kvserver/session/testing/session_fixture.h"
+#include "quire/page_name.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -97,7 +97,7 @@ class RandomWorker {
     wants_[exchange_] = args;
     Send(args);
   }
-  static bool CanExtend(const LayerWant& want, const WorkerLane& lane) {
+  static bool CanExtend(const WantedLayers& want, const WorkerLane& lane) {
     return want.lanes.sequence == lane.slots.sequence &&
            want.lanes.first_layer + want.lanes.num_layers() == lane.slots.layer;
   }
@@ -188,8 +188,8 @@ class RandomWorker {
       }
     }
   }
-  const LayerWant& WantOf(const WorkerLane& lane) {
-    for (const LayerWant& want : wants_.at(lane.asked).wants) {
+  const WantedLayers& WantOf(const WorkerLane& lane) {
+    for (const WantedLayers& want : wants_.at(lane.asked).wants) {
       if (want.lanes.sequence == lane.slots.sequence &&
           lane.slots.layer - want.lanes.first_layer < want.lanes.num_layers()) {
         return want;

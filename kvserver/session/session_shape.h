@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
-#include "common/page/layout.h"
-#include "kvserver/session/held_digests.h"
-#include "kvserver/session/resident_map.h"
+#include "kvserver/session/digest_holder.h"
+#include "kvserver/session/server_lane_map.h"
+#include "quire/kv_spec.h"
+#include "quire/layout.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 
@@ -26,9 +26,9 @@ struct SessionShape {
   std::string tenant;
   KvSpec spec;
   uint32_t slots_per_head = 0;  ///< 1..kMaxSlotsPerHead; the most that a sequence may have.
-  std::vector<uint32_t> managed_layers;  ///< Distinct layers of the spec, at least one.
-  std::optional<HeldDigestsShape> hold_digests = {};  ///< Of every sequence, from its start.
-  UnitPart part = UnitPart::kWhole;                   ///< What is sent of a unit, at least a byte.
+  std::vector<uint32_t> managed_layers;          ///< Distinct layers of the spec, at least one.
+  std::optional<HeldDigests> hold_digests = {};  ///< Of every sequence, from its start.
+  UnitPart part = UnitPart::kWhole;              ///< What is sent of a unit, at least a byte.
 
   uint32_t num_managed() const { return static_cast<uint32_t>(managed_layers.size()); }
   /// Slots that a lane has room for in a landing, however few its sequence has.
@@ -43,7 +43,7 @@ struct SessionShape {
   }
   /// Bytes of the resident maps of a sequence that has so many slots per head.
   uint64_t sequence_map_bytes(uint32_t sequence_slots) const {
-    return num_managed() * ResidentMap::Bytes(spec.num_kv_heads, sequence_slots);
+    return num_managed() * ServerLaneMap::Bytes(spec.num_kv_heads, sequence_slots);
   }
   /// Of what is sent of a unit, and of a slot in a landing.
   uint64_t unit_bytes() const { return quire::UnitBytes(spec, part); }

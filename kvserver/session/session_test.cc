@@ -7,8 +7,8 @@
 
 #include "common/base/checksum.h"
 #include "common/base/retry_hint.h"
-#include "common/page/page_name.h"
 #include "kvserver/session/testing/session_fixture.h"
+#include "quire/page_name.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -19,17 +19,17 @@ using ::testing::HasSubstr;
 class SessionTest : public SessionFixture {
  protected:
   /// A want of one layer, after `applied`.
-  static LayerWant Want(uint32_t layer, PageLists pages, uint64_t applied = 0,
-                        uint32_t sequence = 0) {
+  static WantedLayers Want(uint32_t layer, PageLists pages, uint64_t applied = 0,
+                           uint32_t sequence = 0) {
     return {{sequence, layer, {applied}}, std::move(pages), {}};
   }
   /// A want of layers from `first_layer` on.
-  static LayerWant Layers(uint32_t first_layer, std::vector<uint64_t> applied, PageLists pages) {
+  static WantedLayers Layers(uint32_t first_layer, std::vector<uint64_t> applied, PageLists pages) {
     return {{0, first_layer, std::move(applied)}, std::move(pages), {}};
   }
-  LayerWant Query(uint32_t layer, uint32_t num_layers, std::vector<CandidateRange> ranges,
-                  uint32_t k) {
-    LayerWant want{{0, layer, std::vector<uint64_t>(num_layers)}, {}, QueryWant{}};
+  WantedLayers Query(uint32_t layer, uint32_t num_layers, std::vector<CandidatePages> ranges,
+                     uint32_t k) {
+    WantedLayers want{{0, layer, std::vector<uint64_t>(num_layers)}, {}, QueryWant{}};
     SeededRandom random(layer + 17);
     want.query->queries.resize(size_t{num_layers} * spec_.num_query_heads * spec_.key_dim());
     for (float& value : want.query->queries) value = random.Normal();
@@ -292,7 +292,7 @@ TEST_F(ValuesTest, WhatIsPlacedIsThatOfAWholeSessionAndPlacesAreOfHalves) {
 
 TEST_F(ValuesTest, UnitsThatTheWorkerHoldsHaveNoChecksum) {
   const auto session = SessionOfValues(SealedWith(8)->chain_tip(), 4);
-  LayerWant want = Want(0, {{1, 2}, {3}});
+  WantedLayers want = Want(0, {{1, 2}, {3}});
   want.held = {{2}, {}};
   const CollectingSink sink = Answer(*session, {1, 1, {want}});
   EXPECT_EQ(sink.units().size(), 2u);
@@ -338,7 +338,7 @@ TEST_F(SessionTest, SelectionByQueryEqualsTheWorkersFromTheSameDigests) {
   const auto open = OpenWith(7);
   for (const ContextRef& ref : {ContextRef(SealedWith(11, 1)->chain_tip()), ContextRef(open.id)}) {
     const auto session = SessionOver(ref, 4);
-    const LayerWant want = Query(1, 2, {{.first_page = 1, .end_page = 7}}, 3);
+    const WantedLayers want = Query(1, 2, {{.first_page = 1, .end_page = 7}}, 3);
     const CollectingSink sink = Answer(*session, {1, 1, {want}});
     Selector selector(kernels::CpuReference());
     for (const uint32_t layer : {1u, 2u}) {
@@ -367,14 +367,14 @@ TEST_F(SessionTest, EveryKindOfDigestSelectsAtTheServerAsAtTheWorker) {
   const auto open = OpenWith(5, sealed);  // Pages 0..13, of which the last two are in memory.
   const auto session =
       Find(OpenSession({{{{sealed->chain_tip(), 40}, {open.id}, {open.id, -9}}}}, 4));
-  const std::vector<CandidateRange> ranges = {{.member = 0, .first_page = 1, .end_page = 9},
+  const std::vector<CandidatePages> ranges = {{.member = 0, .first_page = 1, .end_page = 9},
                                               {.member = 1, .first_page = 0, .end_page = 14},
                                               {.member = 2, .first_page = 5, .end_page = 14}};
   Selector selector(kernels::CpuReference());
   uint64_t exchange = 0;
   for (const DigestKind kind : kernels::kDigestKinds) {
     for (int pooling = 1; pooling <= 7; ++pooling) {
-      LayerWant want = Query(1, 1, ranges, 4);
+      WantedLayers want = Query(1, 1, ranges, 4);
       want.query->shape.digest = kind;
       want.query->shape.pooling = static_cast<kernels::Pooling>(pooling);
       const CollectingSink sink = Answer(*session, {1, ++exchange, {want}});
@@ -386,7 +386,7 @@ TEST_F(SessionTest, EveryKindOfDigestSelectsAtTheServerAsAtTheWorker) {
       std::vector<DigestBlocks> worker;
       KvSpec one_block = spec_;
       one_block.segment_pages = 256;
-      for (const CandidateRange& range : ranges) {
+      for (const CandidatePages& range : ranges) {
         const std::vector<uint32_t> layers = {1};
         const auto digests = session->Digests(0, range.member, layers, 0, range.end_page, kind);
         ASSERT_TRUE(digests.ok()) << digests.status();
@@ -430,12 +430,12 @@ TEST_F(SessionTest, DigestsAreHeldForTheSessionAndFollowAContextThatGrows) {
   const auto opened = OpenSession(open.id, 4);
   const auto session = Find(opened);
   const auto selected = [&](uint64_t exchange, uint32_t first_page, uint32_t end_page) {
-    const LayerWant want = Query(1, 1, {{.first_page = first_page, .end_page = end_page}}, 2);
+    const WantedLayers want = Query(1, 1, {{.first_page = first_page, .end_page = end_page}}, 2);
     return Answer(*session, {1, exchange, {want}}).lanes()[0].selected;
   };
   const auto fresh = [&](uint32_t first_page, uint32_t end_page) {
     const auto other = OpenSession(open.id, 4);
-    const LayerWant want = Query(1, 1, {{.first_page = first_page, .end_page = end_page}}, 2);
+    const WantedLayers want = Query(1, 1, {{.first_page = first_page, .end_page = end_page}}, 2);
     const PageLists pages = Answer(*Find(other), {1, 1, {want}}).lanes()[0].selected;
     sessions_.Close(kTenant, other.id);
     return pages;
@@ -457,12 +457,12 @@ class HeldDigestsTest : public SessionTest {
   SessionManager::Opened OpenHolding(SessionManager& sessions, const ContextRef& context,
                                      std::vector<uint32_t> layers = {}) {
     auto opened = sessions.Open(
-        kTenant, {{{{{context}}}}, spec_, 4, {0, 2}, HeldDigestsShape{DigestKind::kMean, layers}});
+        kTenant, {{{{{context}}}}, spec_, 4, {0, 2}, HeldDigests{DigestKind::kMean, layers}});
     EXPECT_TRUE(opened.ok()) << opened.status();
     return *opened;
   }
-  LayerWant MeanQuery(uint32_t layer, uint64_t applied, uint32_t end_page) {
-    LayerWant want = Query(layer, 1, {{.first_page = 0, .end_page = end_page}}, 2);
+  WantedLayers MeanQuery(uint32_t layer, uint64_t applied, uint32_t end_page) {
+    WantedLayers want = Query(layer, 1, {{.first_page = 0, .end_page = end_page}}, 2);
     want.lanes.applied = {applied};
     want.query->shape.digest = DigestKind::kMean;
     return want;
@@ -578,7 +578,7 @@ TEST_F(HeldDigestsTest, WhatFindsNoRoomIsReadForEachQueryUntilThereIsRoom) {
 
 TEST_F(HeldDigestsTest, OnlyManagedLayersAndKindsThatThereAreCanBeHeld) {
   const SegmentKey tip = SealedWith(4)->chain_tip();
-  const auto code = [&](const HeldDigestsShape& held) {
+  const auto code = [&](const HeldDigests& held) {
     return sessions_.Open(kTenant, {{{{{tip}}}}, spec_, 4, {0, 2}, held}).status().code();
   };
   EXPECT_EQ(code({DigestKind::kMean, {1}}), StatusCode::kInvalidArgument);
@@ -606,10 +606,10 @@ TEST_F(SessionTest, ASequenceReadsSeveralContextsAtTheirOffsets) {
   EXPECT_EQ(BytesOf(units[4]), WholeUnit(1, 1, 1));
   EXPECT_EQ(BytesOf(units[2]), WholeUnit(8, 1, 0));
   // The same context twice: only what it is rotated by tells which of the two is nearer.
-  const LayerWant query = Query(0, 1,
-                                {{.member = 0, .first_page = 0, .end_page = 6},
-                                 {.member = 2, .first_page = 0, .end_page = 6}},
-                                5);
+  const WantedLayers query = Query(0, 1,
+                                   {{.member = 0, .first_page = 0, .end_page = 6},
+                                    {.member = 2, .first_page = 0, .end_page = 6}},
+                                   5);
   const CollectingSink selected = Answer(*session, {1, 2, {query}});
   EXPECT_EQ(selected.lanes()[0].selected.Head(0).size(), 5u);
   EXPECT_EQ(CodeOf(*session, {1, 3, {Want(2, {{PageName(0, 6)}, {}})}}),
@@ -655,9 +655,9 @@ class SequenceSlotsTest : public SessionTest {
     opened_ = OpenSession({{{{tip}}, 2}, {{{tip}}}}, 4);
     session_ = Find(opened_);
   }
-  Status Refusal(const LayerWant& want) { return Recall(*session_, {1, 1, {want}}); }
+  Status Refusal(const WantedLayers& want) { return Recall(*session_, {1, 1, {want}}); }
   uint64_t MapBytes(uint32_t slots) const {
-    return spec_.num_layers * ResidentMap::Bytes(spec_.num_kv_heads, slots);
+    return spec_.num_layers * ServerLaneMap::Bytes(spec_.num_kv_heads, slots);
   }
 
   SessionManager::Opened opened_;
@@ -799,7 +799,7 @@ TEST_F(SessionTest, AContextOverSegmentsThatWereReplacedIsReadNoMore) {
 TEST_F(SessionTest, DigestsOfBytesThatWereReplacedAreSharedWithNobodyWhoComesLater) {
   const ContextViewPtr sealed = SealedWith(8);
   const auto select = [&] {
-    const LayerWant want = Query(1, 1, {{.first_page = 0, .end_page = 8}}, 2);
+    const WantedLayers want = Query(1, 1, {{.first_page = 0, .end_page = 8}}, 2);
     const auto session = SessionOver(sealed->chain_tip(), 4);
     EXPECT_EQ(CodeOf(*session, {1, 1, {want}}), StatusCode::kOk);
     return session;
@@ -833,10 +833,10 @@ TEST_F(SessionTest, ASessionHoldsTheSegmentsOfAContextThatWasSealedNamedAndDelet
 
 TEST_F(SessionTest, MalformedRecallsAreRefusedAndChangeNothing) {
   const auto session = SessionOver(SealedWith(4)->chain_tip(), 2);
-  const CandidateRange all{.first_page = 0, .end_page = 4};
-  LayerWant short_query = Query(0, 1, {all}, 2), offset = Query(0, 1, {all}, 2);
+  const CandidatePages all{.first_page = 0, .end_page = 4};
+  WantedLayers short_query = Query(0, 1, {all}, 2), offset = Query(0, 1, {all}, 2);
   short_query.query->queries.pop_back();
-  for (const std::vector<LayerWant>& wants : std::vector<std::vector<LayerWant>>{
+  for (const std::vector<WantedLayers>& wants : std::vector<std::vector<WantedLayers>>{
            {Want(3, {{}, {}})},
            {Layers(2, {0, 0}, {{}, {}})},
            {Layers(~0u, {0, 0}, {{}, {}})},

@@ -22,12 +22,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/counters.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/base/retry_hint.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

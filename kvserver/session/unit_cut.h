@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "common/base/checksum.h"
-#include "common/page/kv_spec.h"
-#include "common/page/layout.h"
 #include "kvserver/store/unit.h"
+#include "quire/kv_spec.h"
+#include "quire/layout.h"
 
 namespace quire::kvserver {
 

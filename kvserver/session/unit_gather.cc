@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "common/page/layout.h"
-#include "common/page/page_name.h"
+#include "quire/layout.h"
+#include "quire/page_name.h"
 
 namespace quire::kvserver {
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
-#include "kvserver/session/sequence.h"
+#include "kvserver/session/session_sequence.h"
 #include "kvserver/store/page_store.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

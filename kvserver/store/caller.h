@@ -5,7 +5,7 @@
 #include <concepts>
 #include <string_view>
 
-#include "common/base/priority.h"
+#include "quire/priority.h"
 
 namespace quire::kvserver {
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
 
 namespace quire::kvserver {
 

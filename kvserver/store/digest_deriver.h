@@ -14,11 +14,11 @@
 
 #include "common/base/counters.h"
 #include "common/base/metrics.h"
-#include "common/base/status.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/metadata/digest_store.h"
 #include "kvserver/store/metadata/segment_catalog.h"
 #include "kvserver/store/unit_reader.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

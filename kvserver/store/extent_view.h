@@ -16,8 +16,8 @@
 #include <span>
 #include <string_view>
 
-#include "common/base/status.h"
 #include "kvserver/store/unit.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

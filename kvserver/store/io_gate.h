@@ -21,12 +21,12 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/priority.h"
-#include "common/base/status.h"
 #include "common/base/urgent_queue.h"
+#include "quire/clock.h"
+#include "quire/priority.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

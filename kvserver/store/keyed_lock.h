@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "common/base/mutex.h"
-#include "common/page/key.h"
+#include "quire/key.h"
 
 namespace quire::kvserver {
 

@@ -21,13 +21,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/shared_memory.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
 #include "kernels/api/digest.h"
 #include "kvserver/store/caller.h"
 #include "kvserver/store/chain.h"
@@ -39,6 +35,10 @@
 #include "kvserver/store/repair/scrub.h"
 #include "kvserver/store/segment_hold.h"
 #include "kvserver/store/unit.h"
+#include "quire/clock.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

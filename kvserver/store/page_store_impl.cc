@@ -461,7 +461,7 @@ void PageStoreImpl::CheckDevice() {
 // The owner of a damaged record cannot be told; whoever has its key may remove it.
 Status PageStoreImpl::CheckMayRemove(std::string_view tenant, const SegmentKey& key) {
   const Status found = catalog_.Find(tenant, key).status();
-  return absl::IsDataLoss(found) ? OkStatus() : found;
+  return IsDataLoss(found) ? OkStatus() : found;
 }
 
 StatusOr<SegmentHold> PageStoreImpl::HoldSegments(std::string_view tenant,

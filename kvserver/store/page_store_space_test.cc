@@ -368,8 +368,8 @@ TEST_F(CachedSegmentsTest, Promise3WhatIsContinuedAfterADeleteStays) {
   for (const bool restarted : {false, true}) {
     SCOPED_TRACE(restarted);
     if (restarted) Open();
-    EXPECT_TRUE(absl::IsNotFound(store_->RemoveForsaken("default", root.key, before[0])));
-    EXPECT_TRUE(absl::IsNotFound(store_->RemoveForsaken("default", middle.key, before[1])));
+    EXPECT_TRUE(IsNotFound(store_->RemoveForsaken("default", root.key, before[0])));
+    EXPECT_TRUE(IsNotFound(store_->RemoveForsaken("default", middle.key, before[1])));
     ASSERT_TRUE(store_->Sweep().ok());
     for (const TestSegment& segment : {root, middle, tip}) EXPECT_TRUE(IsRead(segment));
   }
@@ -380,7 +380,7 @@ TEST_F(CachedSegmentsTest, APutOverAChainOfWhichSomeIsGoneIsRefused) {
   const SegmentHold reader = HoldOne(middle);
   ASSERT_TRUE(store_->DeleteSegment("default", root.key).ok());
   const auto put = PutNumber(3, Durability::kPersisted, middle.key);
-  EXPECT_TRUE(absl::IsNotFound(put.status())) << put.status();
+  EXPECT_TRUE(IsNotFound(put.status())) << put.status();
 }
 
 TEST_F(CachedSegmentsTest, WhatIsContinuedDoesNotExpireBeforeWhatContinuesIt) {

@@ -16,12 +16,12 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
 #include "kvserver/store/codec/codec.h"
 #include "kvserver/store/extent_view.h"
 #include "kvserver/store/metadata/segment_record.h"
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/policy/prefill_cost.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/page/key.h"
+#include "quire/key.h"
 
 namespace quire::kvserver {
 

@@ -346,7 +346,7 @@ StatusOr<bool> SegmentKeeper::RemoveLocked(const SegmentKey& key, Leaving why) {
 
 Status SegmentKeeper::Erase(const SegmentKey& key, const std::string& tenant, uint64_t bytes) {
   const StatusOr<SegmentRecordPtr> record = parts_.catalog->Find(tenant, key);
-  const bool lost = absl::IsNotFound(record.status()) || absl::IsDataLoss(record.status());
+  const bool lost = IsNotFound(record.status()) || IsDataLoss(record.status());
   if (!record.ok() && !lost) return record.status();
   Database::Batch batch = parts_.database->NewBatch();
   parts_.catalog->StageErase(key, batch);

@@ -21,12 +21,10 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/counters.h"
 #include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kvserver/store/dram/dram_tier.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/metadata/database.h"
@@ -38,6 +36,8 @@
 #include "kvserver/store/space_accounts.h"
 #include "kvserver/store/ssd/ssd_tier.h"
 #include "kvserver/store/store_latencies.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

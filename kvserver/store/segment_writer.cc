@@ -23,7 +23,7 @@ uint64_t MetadataBytes(const SegmentRecord& record) {
 }
 
 /// Whether a stored segment is gone or damaged, so that a put replaces it.
-bool IsLost(const Status& status) { return absl::IsNotFound(status) || absl::IsDataLoss(status); }
+bool IsLost(const Status& status) { return IsNotFound(status) || IsDataLoss(status); }
 
 }  // namespace
 
@@ -250,7 +250,7 @@ Status SegmentWriter::MakeMetadataRoom(const SegmentRecord& record) {
   for (;;) {
     Status room = parts_.database->MakeRoom(bytes);
     // A compaction is worth it for many: one segment at a time would have one for each put.
-    if (!absl::IsResourceExhausted(room) || parts_.keeper->EvictShare() == 0) return room;
+    if (!IsResourceExhausted(room) || parts_.keeper->EvictShare() == 0) return room;
   }
 }
 
@@ -360,7 +360,7 @@ StatusOr<SsdTier::Change> SegmentWriter::StageOnSsd(std::span<const ExtentView> 
   for (;;) {
     StatusOr<SsdTier::Change> change = parts_.ssd->StagePut(extents, make, sync, batch);
     // The file system is full: cached segments make room before anybody is refused.
-    if (!absl::IsResourceExhausted(change.status()) || !parts_.keeper->MakeRoom()) return change;
+    if (!IsResourceExhausted(change.status()) || !parts_.keeper->MakeRoom()) return change;
   }
 }
 
@@ -369,9 +369,9 @@ Status SegmentWriter::Told(Status status) {
   if (status.ok()) {
     health.Clear(Trouble::kDiskFull);
     health.Clear(Trouble::kDeviceFailed);
-  } else if (absl::IsResourceExhausted(status)) {
+  } else if (IsResourceExhausted(status)) {
     health.Raise(Trouble::kDiskFull, Message(status));
-  } else if (absl::IsUnavailable(status) || absl::IsInternal(status)) {
+  } else if (IsUnavailable(status) || IsInternal(status)) {
     health.Raise(Trouble::kDeviceFailed, Message(status));
   }
   return status;

@@ -28,10 +28,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kvserver/store/dram/dram_damage.h"
 #include "kvserver/store/dram/dram_tier.h"
 #include "kvserver/store/keyed_lock.h"
@@ -46,6 +44,8 @@
 #include "kvserver/store/space_accounts.h"
 #include "kvserver/store/ssd/ssd_tier.h"
 #include "kvserver/store/store_latencies.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -11,8 +11,8 @@
 
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kvserver/store/policy/quota_table.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -13,8 +13,8 @@
 #include <optional>
 #include <string_view>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "quire/clock.h"
 
 namespace quire::kvserver {
 

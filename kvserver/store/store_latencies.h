@@ -7,9 +7,9 @@
 
 #include <string_view>
 
-#include "common/base/clock.h"
 #include "common/base/latency_histogram.h"
 #include "common/base/metrics.h"
+#include "quire/clock.h"
 
 namespace quire::kvserver {
 

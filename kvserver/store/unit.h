@@ -18,9 +18,9 @@
 #include <utility>
 
 #include "common/base/checksum.h"
-#include "common/base/payload.h"
-#include "common/page/key.h"
 #include "kernels/api/digest.h"
+#include "quire/key.h"
+#include "quire/payload.h"
 
 namespace quire::kvserver {
 

@@ -25,7 +25,6 @@
 #include "common/base/counters.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kvserver/store/caller.h"
 #include "kvserver/store/dram/dram_damage.h"
 #include "kvserver/store/dram/dram_tier.h"
@@ -36,6 +35,7 @@
 #include "kvserver/store/policy/promotion_policy.h"
 #include "kvserver/store/ssd/ssd_tier.h"
 #include "kvserver/store/store_latencies.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "client/client.h"
 #include "client/recall_codec.h"
 #include "common/base/checksum.h"
 #include "common/base/retry_hint.h"
@@ -26,6 +25,7 @@
 #include "kvserver/store/metadata/segment_record.h"
 #include "kvserver/store/payload/volume_header.h"
 #include "kvserver/store/ssd/extent_record.h"
+#include "quire/client.h"
 #include "quire/v1/session.pb.h"
 #include "quire/v1/worker.pb.h"
 #include "tests/fuzz/entropy_shape.h"
@@ -37,6 +37,7 @@
 namespace {
 
 using namespace quire;
+using namespace quire::internal;
 namespace fs = std::filesystem;
 
 void Write(const fs::path& path, const std::string& bytes) {
@@ -235,7 +236,7 @@ void WriteServiceSeeds(const fs::path& dir) {
   open.mutable_hold_digests()->add_layers(1);
   seed(1, "open", open.SerializeAsString());
   v1::ResyncRequest resync;
-  ResidentMap map = shape.Map();
+  WorkerSlots map = shape.Map();
   map.lane(0, 1).applied = 3;
   MapToProto(map, &resync);
   resync.set_epoch(2);

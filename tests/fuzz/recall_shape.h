@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "client/recall_codec.h"
-#include "client/resident_map.h"
-#include "common/page/layout.h"
+#include "client/worker_slots.h"
+#include "quire/layout.h"
 
 namespace quire::fuzz {
+
+using namespace internal;
 
 /// `size` bytes, the same for every unit.
 inline std::vector<std::byte> UnitPattern(size_t size) {
@@ -34,8 +36,8 @@ struct RecallShape {
     spec.segment_pages = 2;
     spec.rope.rotary_dim = 4;
   }
-  ResidentMap Map() const {
-    ResidentMap map(ManagedLayers({0, 1}), spec.num_kv_heads, slots_per_head);
+  WorkerSlots Map() const {
+    WorkerSlots map(ManagedLayers({0, 1}), spec.num_kv_heads, slots_per_head);
     map.AddSequence(0, kSequenceSlots);
     return map;
   }

@@ -25,6 +25,7 @@
 namespace {
 
 using namespace quire;
+using namespace quire::internal;
 
 void Require(bool holds) {
   if (!holds) std::abort();
@@ -96,7 +97,7 @@ void CheckRecallReply(std::string_view bytes) {
   }
   CallMessage body;
   body.payload.Append(fuzz::UnitPattern(units * UnitBytes(shape.spec)));
-  ResidentMap map = shape.Map();
+  WorkerSlots map = shape.Map();
   const std::vector<WantedLane> lanes = LanesOf(shape.wants);
   const auto part = PartFromProto(reply, std::move(body),
                                   {.epoch = 1,

@@ -14,14 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/executor.h"
-#include "common/page/layout.h"
-#include "common/page/page_name.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/service/session_convert.h"
 #include "kvserver/session/testing/fake_page_store.h"
 #include "kvserver/session/testing/test_pages.h"
+#include "quire/clock.h"
+#include "quire/layout.h"
+#include "quire/page_name.h"
 
 namespace {
 

@@ -10,11 +10,11 @@
 #include <string>
 #include <string_view>
 
-#include "client/client.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/limits.h"
 #include "common/wire/wire_split.h"
+#include "quire/client.h"
 #include "quire/v1/session.pb.h"
 
 namespace {
@@ -74,16 +74,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (v1::KvSpec spec; Parse(bytes, &spec)) CheckSpec(spec);
       break;
     case 1:
-      if (v1::ContextRef ref; Parse(bytes, &ref))
-        (void)wire::ContextRefFromProto<DocumentName>(ref);
+      if (v1::ContextRef ref; Parse(bytes, &ref)) (void)wire::ContextRefFromProto(ref);
       break;
     case 2:
-      if (v1::ContextInfo info; Parse(bytes, &info))
-        (void)wire::ContextInfoFromProto<ContextInfo>(info);
+      if (v1::ContextInfo info; Parse(bytes, &info)) (void)wire::ContextInfoFromProto(info);
       break;
     case 3:
       if (v1::Document document; Parse(bytes, &document)) {
-        (void)wire::DocumentFromProto<Document>(document);
+        (void)wire::DocumentFromProto(document);
       }
       break;
     case 4:

@@ -19,12 +19,11 @@
 #include <string>
 #include <vector>
 
-#include "client/connect.h"
-#include "client/data_transport.h"
 #include "common/metrics/prometheus_text.h"
 #include "gpuworker/service/worker_server.h"
 #include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
+#include "quire/connect.h"
 #include "tests/integration/fault_document.h"
 #include "tests/integration/worker_fixture.h"
 #include "tests/kit/caller_tokens.h"
@@ -159,13 +158,13 @@ class CallerProofTest : public ::testing::Test {
                                             const BearerToken& control_token,
                                             const BearerToken& data_token) {
     QUIRE_ASSIGN_OR_RETURN(const auto control, ConnectGrpc(address(), {.token = control_token}));
-    QUIRE_ASSIGN_OR_RETURN(const auto data,
-                           DataTransport::Open(control, {.transport = kind,
-                                                         .tenant = tenant,
-                                                         .token = data_token,
-                                                         .control_address = address()}));
-    EXPECT_EQ(data->report().taken, kind);
-    return Client::Create({.transport = control, .data_transport = data, .tenant = tenant});
+    QUIRE_ASSIGN_OR_RETURN(const auto data, ConnectData(control, {.transport = kind,
+                                                                  .tenant = tenant,
+                                                                  .token = data_token,
+                                                                  .control_address = address()}));
+    EXPECT_EQ(data.report.taken, kind);
+    return Client::Create(
+        {.transport = control, .data_transport = data.transport, .tenant = tenant});
   }
 
   /// A value as Prometheus reads it.

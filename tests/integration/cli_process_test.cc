@@ -12,10 +12,10 @@
 #include <map>
 #include <thread>
 
-#include "client/client.h"
-#include "client/connect.h"
-#include "common/base/clock.h"
-#include "common/page/layout.h"
+#include "quire/client.h"
+#include "quire/clock.h"
+#include "quire/connect.h"
+#include "quire/layout.h"
 #include "tests/integration/command_help.h"
 #include "tests/integration/quire_fixture.h"
 #include "tests/kit/caller_tokens.h"

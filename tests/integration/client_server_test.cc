@@ -13,19 +13,19 @@
 #include <thread>
 #include <vector>
 
-#include "client/client.h"
 #include "client/client_test_kit.h"
-#include "client/connect.h"
 #include "client/data_transport.h"
-#include "client/session.h"
 #include "common/base/metrics.h"
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "common/wire/limits.h"
 #include "gpuworker/device/device_memory.h"
 #include "gpuworker/testing/fake_cuda_device.h"
 #include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
+#include "quire/client.h"
+#include "quire/connect.h"
+#include "quire/layout.h"
+#include "quire/session.h"
 #include "tests/integration/direct_ucx.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/local/loopback_transport.h"
@@ -89,10 +89,11 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     if (!DataKind().empty()) {
       DataOptions data_options{
           .transport = DataKind(), .tenant = tenant, .control_address = listener_->address()};
-      if (kind() == "ucx_direct") data_options.dialers = testing::DirectUcxDialers();
-      auto data = DataTransport::Open(transport_, data_options);
+      internal::DataSeams seams;
+      if (kind() == "ucx_direct") seams.dialers = testing::DirectUcxDialers();
+      auto data = internal::DataTransport::Open(transport_, data_options, {}, seams);
       // A tenant that the server does not know gets no connection; its calls tell why.
-      EXPECT_TRUE(data.ok() || absl::IsNotFound(data.status())) << data.status();
+      EXPECT_TRUE(data.ok() || IsNotFound(data.status())) << data.status();
       if (data.ok()) options.data_transport = *std::move(data);
     }
     return *Client::Create(options);
@@ -111,8 +112,8 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     return {unit.begin() + static_cast<std::ptrdiff_t>(ValueOffsetBytes(spec_)), unit.end()};
   }
   /// Over document "a".
-  static StatusOr<std::unique_ptr<ClientSession>> OpenSession(
-      Client& client, const Client::SessionOptions& options) {
+  static StatusOr<std::unique_ptr<ClientSession>> OpenSession(Client& client,
+                                                              const SessionOptions& options) {
     return client.OpenSession(DocumentName{.name = "a"}, options);
   }
   Payload Pages(uint32_t first, uint32_t end) const {
@@ -237,7 +238,7 @@ TEST_P(ClientServerTest, OtherBytesForASegmentTakeTheFirstUnlessStrict) {
   ASSERT_TRUE(taken.ok()) << taken.status();
   EXPECT_EQ(taken->key, *key);
   EXPECT_TRUE(taken->existed && taken->differs);
-  EXPECT_TRUE(absl::IsAlreadyExists(
+  EXPECT_TRUE(IsAlreadyExists(
       client_->PutSegment(spec_, kRootKey, tokens, other, PutOptions{.strict = true}).status()));
 }
 
@@ -473,7 +474,7 @@ TEST_P(ClientServerTest, DigestsAreReadFromTheDiskWhenASessionIsOpened) {
   LayerWant want = {.layer = 1, .candidates = {{.first_page = 2, .end_page = 18}}, .num_pages = 3};
   want.query.assign(size_t{spec_.num_query_heads} * spec_.head_dim, 0.5f);
   const auto select = [&] {
-    const Client::SessionOptions options = {
+    const SessionOptions options = {
         .spec = spec_,
         .slots_per_head = 4,
         .hold_digests = HeldDigests{.kind = kernels::DigestKind::kMinMax, .layers = {1}}};
@@ -532,7 +533,7 @@ TEST_P(ClientServerTest, UnitsLandInTheMemoryOfADeviceThatTheProcessorCannotTouc
   const auto landing = (*session)->MakeLanding(1, {memory, access->get()});
   ASSERT_TRUE(landing.ok()) << landing.status();
   // UCX here registers no such memory, and says what can be done: units come in messages.
-  EXPECT_EQ(absl::IsUnimplemented((*landing)->why_not_direct()), kind() == "ucx_direct")
+  EXPECT_EQ(IsUnimplemented((*landing)->why_not_direct()), kind() == "ucx_direct")
       << (*landing)->why_not_direct();
   for (const uint32_t page : {1u, 9u, 1u}) {
     const LayerWant want = {.num_layers = 2, .pages = {{page, page + 1}, {page + 3}}};
@@ -558,8 +559,7 @@ TEST_P(ClientServerTest, SequencesOfABatchAreRecalledPartByPartIntoALanding) {
   ASSERT_TRUE(landing.ok()) << landing.status();
   for (const uint32_t page : {1u, 9u, 1u}) {
     const LayerWant first = {.num_layers = 2, .pages = {{page, page + 1}, {}}};
-    const LayerWant second = {
-        .sequence = 1, .layer = 1, .pages = {{page}, {0, MemberPage(1, page)}}};
+    const LayerWant second = {.sequence = 1, .layer = 1, .pages = {{page}, {0, PageName(1, page)}}};
     const auto recall = (*session)->Start({first, second}, {.landing = landing->get()});
     ASSERT_TRUE(recall.ok()) << recall.status();
     std::vector<std::pair<uint32_t, uint32_t>> came;
@@ -669,7 +669,7 @@ TEST_P(ClientServerTest, VersionsAreListedReadAndDeleted) {
   EXPECT_EQ((*documents)[1].name.version, 2u);
   EXPECT_EQ(client_->GetDocument({.name = "a"})->name.version, 2u);
   EXPECT_EQ(client_->DeleteDocument({.name = "a"})->documents, 2u);
-  EXPECT_TRUE(absl::IsNotFound(client_->GetDocument({.name = "a"}).status()));
+  EXPECT_TRUE(IsNotFound(client_->GetDocument({.name = "a"}).status()));
   ExpectUnitsOfFetch(DocumentName{.name = "b"});  // Shares every segment with what was deleted.
 }
 
@@ -697,7 +697,7 @@ TEST_P(ClientServerTest, CollectionsTimesToLiveAndPinsComeAcross) {
   ASSERT_EQ(listed->size(), 1u);
   EXPECT_EQ(listed->front().ttl_seconds, 7200u);
   EXPECT_EQ(client_->GetCollection("elsewhere")->ttl_seconds, std::nullopt);
-  EXPECT_TRUE(absl::IsInvalidArgument(client_->SetCollection("c", {}).status()));
+  EXPECT_TRUE(IsInvalidArgument(client_->SetCollection("c", {}).status()));
 }
 
 TEST_P(ClientServerTest, TenantsDoNotSeeEachOther) {  // Promise 7.
@@ -705,8 +705,8 @@ TEST_P(ClientServerTest, TenantsDoNotSeeEachOther) {  // Promise 7.
   const auto document = PutDocument("a");
   ASSERT_TRUE(document.ok()) << document.status();
   const auto other = MakeClient("other");
-  EXPECT_TRUE(absl::IsNotFound(other->GetDocument({.name = "a"}).status()));
-  EXPECT_TRUE(absl::IsNotFound(other->Stat(document->chain_tip).status()));
+  EXPECT_TRUE(IsNotFound(other->GetDocument({.name = "a"}).status()));
+  EXPECT_TRUE(IsNotFound(other->Stat(document->chain_tip).status()));
   EXPECT_EQ(other->Lookup(spec_, Tokens(kPages * spec_.page_tokens))->num_tokens, 0u);
   EXPECT_FALSE(MakeClient("nobody")->ListDocuments("").ok());
 }
@@ -717,7 +717,7 @@ TEST_P(ClientServerTest, ASpecThatDoesNotMatchIsRefusedNamingTheField) {
   other.rope.theta = 500000;
   const auto session =
       client_->OpenSession(DocumentName{.name = "a"}, {.spec = other, .slots_per_head = 2});
-  EXPECT_TRUE(absl::IsInvalidArgument(session.status())) << session.status();
+  EXPECT_TRUE(IsInvalidArgument(session.status())) << session.status();
   EXPECT_NE(Message(session.status()).find("theta"), std::string_view::npos) << session.status();
 }
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "client/client.h"
-#include "client/connect.h"
-#include "common/page/layout.h"
+#include "quire/client.h"
+#include "quire/connect.h"
+#include "quire/layout.h"
 #include "tests/integration/fault_document.h"
 
 namespace {

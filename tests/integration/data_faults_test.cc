@@ -15,7 +15,6 @@
 #include <thread>
 #include <vector>
 
-#include "client/connect.h"
 #include "client/data_transport.h"
 #include "common/base/mutex.h"
 #include "common/metrics/prometheus_text.h"
@@ -24,6 +23,7 @@
 #include "kvserver/service/data_plane.h"
 #include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
+#include "quire/connect.h"
 #include "quire/v1/data_plane.pb.h"
 #include "quire/v1/session.pb.h"
 #include "tests/integration/direct_ucx.h"
@@ -46,7 +46,7 @@ constexpr Duration kFaultPatience = std::chrono::minutes(2);
 
 /// A client, and the connection that its recalls come over.
 struct DataClient {
-  std::shared_ptr<DataTransport> data;
+  std::shared_ptr<internal::DataTransport> data;
   std::unique_ptr<Client> client;
 };
 
@@ -109,15 +109,14 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
   std::string OtherTenant() const { return options_.tenants.back(); }
 
   DataOptions Options(const std::string& tenant) const {
-    DataOptions options{
-        .transport = DataKind(), .tenant = tenant, .control_address = listener_->address()};
-    if (kind() == "ucx_direct") options.dialers = DirectUcxDialers();
-    return options;
+    return {.transport = DataKind(), .tenant = tenant, .control_address = listener_->address()};
   }
   DataClient Connect(const std::string& tenant, uint64_t window_bytes = uint64_t{32} << 20) {
     DataOptions options = Options(tenant);
     options.window_bytes = window_bytes;
-    auto data = DataTransport::Open(control_, options);
+    internal::DataSeams seams;
+    if (kind() == "ucx_direct") seams.dialers = DirectUcxDialers();
+    auto data = internal::DataTransport::Open(control_, options, {}, seams);
     EXPECT_TRUE(data.ok()) << data.status();
     auto client =
         Client::Create({.transport = control_, .data_transport = *data, .tenant = tenant});
@@ -490,8 +489,8 @@ class RawDataFaultsTest : public DataFaultsTest {
     return {};
   }
   std::unique_ptr<FramePipe> Dial(const v1::TransportOffer& offer) {
-    const auto dialers = kind() == "ucx_direct" ? DirectUcxDialers() : PipeDialers();
-    const auto dialer = std::ranges::find(dialers, DataKind(), &PipeDialer::kind);
+    const auto dialers = kind() == "ucx_direct" ? DirectUcxDialers() : internal::PipeDialers();
+    const auto dialer = std::ranges::find(dialers, DataKind(), &internal::PipeDialer::kind);
     auto pipe = dialer->dial({.address = ReachableAddress(offer.address(), listener_->address()),
                               .max_message_bytes = wire::kDefaultMaxMessageBytes,
                               .timeout = std::chrono::seconds(10)});

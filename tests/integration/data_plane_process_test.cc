@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "client/connect.h"
 #include "client/data_transport.h"
 #include "common/base/mutex.h"
-#include "common/page/layout.h"
+#include "quire/connect.h"
+#include "quire/layout.h"
 #include "tests/integration/fault_document.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/guarded_memory.h"
@@ -144,9 +144,9 @@ class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
     server_->Signal(SIGKILL);
     EXPECT_EQ(server_->Wait(), -SIGKILL);
   }
-  std::shared_ptr<DataTransport> Open(uint64_t window_bytes = uint64_t{32} << 20) {
+  std::shared_ptr<internal::DataTransport> Open(uint64_t window_bytes = uint64_t{32} << 20) {
     control_ = *ConnectGrpc(address_);
-    const auto data = DataTransport::Open(
+    const auto data = internal::DataTransport::Open(
         control_,
         {.transport = DataKind(), .control_address = address_, .window_bytes = window_bytes});
     EXPECT_TRUE(data.ok()) << data.status();
@@ -159,7 +159,7 @@ class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
   static auto Reaching(Call call) {
     const TimePoint deadline = SystemClock().Now() + kProcessPatience;
     auto result = call();
-    while (absl::IsUnavailable(result.status()) && SystemClock().Now() < deadline) result = call();
+    while (IsUnavailable(result.status()) && SystemClock().Now() < deadline) result = call();
     return result;
   }
 
@@ -184,7 +184,7 @@ TEST_P(DataPlaneProcessTest, AfterARestartTheConnectionIsMadeAgain) {
   Status status;
   do {  // It backs off for two seconds at most.
     status = data->Call(kStats, {}, &reply, {});
-  } while (absl::IsUnavailable(status));
+  } while (IsUnavailable(status));
   EXPECT_EQ(status, OkStatus());
   EXPECT_EQ(data->report().taken, DataKind());
 }
@@ -218,7 +218,7 @@ TEST_P(DataPlaneProcessTest, CallsThatWaitWhenTheServerIsKilledEnd) {
     // Its answer may have come before the end.
     StatusOr<std::optional<CallMessage>> part = call->Next(TimePoint::max());
     while (part.ok() && part->has_value()) part = call->Next(TimePoint::max());
-    EXPECT_TRUE(part.ok() || absl::IsUnavailable(part.status())) << part.status();
+    EXPECT_TRUE(part.ok() || IsUnavailable(part.status())) << part.status();
   }
 }
 

@@ -16,15 +16,15 @@ inline UcxOptions DirectUcxOptions() {
   return {.peer_failure_detection = false, .direct_landings = true, .transports = "posix,tcp"};
 }
 
-/// For DataOptions::dialers.
-inline std::span<const PipeDialer> DirectUcxDialers() {
-  static constexpr PipeDialer kDialers[] = {{"ucx", [](const DialTarget& target) {
-                                               UcxOptions options = DirectUcxOptions();
-                                               options.max_frame_bytes =
-                                                   target.max_message_bytes + kMaxFrameHeadBytes;
-                                               options.connect_timeout = target.timeout;
-                                               return ConnectUcx(target.address, options);
-                                             }}};
+/// For DataSeams::dialers.
+inline std::span<const internal::PipeDialer> DirectUcxDialers() {
+  static constexpr internal::PipeDialer kDialers[] = {
+      {"ucx", [](const internal::DialTarget& target) {
+         UcxOptions options = DirectUcxOptions();
+         options.max_frame_bytes = target.max_message_bytes + kMaxFrameHeadBytes;
+         options.connect_timeout = target.timeout;
+         return ConnectUcx(target.address, options);
+       }}};
   return kDialers;
 }
 

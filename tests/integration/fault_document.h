@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "client/client.h"
-#include "client/session.h"
 #include "common/base/random.h"
-#include "common/page/layout.h"
+#include "quire/client.h"
+#include "quire/layout.h"
+#include "quire/session.h"
 
 namespace quire::testing {
 

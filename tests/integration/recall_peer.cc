@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "client/connect.h"
 #include "client/data_transport.h"
-#include "common/page/layout.h"
+#include "quire/connect.h"
+#include "quire/layout.h"
 #include "tests/integration/direct_ucx.h"
 #include "tests/integration/fault_document.h"
 
@@ -74,10 +74,12 @@ Status Run(const std::string& address, const std::string& transport, const std::
   const bool direct = transport == "ucx-direct";
   DataOptions options{
       .transport = direct ? "ucx" : transport, .tenant = tenant, .control_address = address};
-  if (direct) options.dialers = testing::DirectUcxDialers();
+  internal::DataSeams seams;
+  if (direct) seams.dialers = testing::DirectUcxDialers();
   if (once) options.window_bytes = testing::kSmallWindow;
   QUIRE_ASSIGN_OR_RETURN(const auto control, ConnectGrpc(address));
-  QUIRE_ASSIGN_OR_RETURN(const auto data, DataTransport::Open(control, options));
+  QUIRE_ASSIGN_OR_RETURN(const auto data,
+                         internal::DataTransport::Open(control, options, {}, seams));
   QUIRE_ASSIGN_OR_RETURN(
       const auto client,
       Client::Create({.transport = control, .data_transport = data, .tenant = tenant}));

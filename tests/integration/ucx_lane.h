@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/ucx/ucx.h"
 
 namespace quire::testing {

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "quire/clock.h"
 
 namespace quire::testing {
 

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "common/base/payload_lease.h"
+#include "quire/payload_lease.h"
 
 namespace quire::testing {
 

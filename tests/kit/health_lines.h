@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/health.h"
 #include "common/base/mutex.h"
+#include "quire/clock.h"
 
 namespace quire::testing {
 

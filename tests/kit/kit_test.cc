@@ -12,9 +12,9 @@
 #include <memory>
 #include <set>
 
-#include "common/base/clock.h"
 #include "common/base/executor.h"
 #include "common/base/random.h"
+#include "quire/clock.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/manual_executor.h"
 #include "tests/kit/temp_dir.h"

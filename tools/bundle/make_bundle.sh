@@ -59,7 +59,7 @@ copy_model() {
 # What cmake needs to build kernels/ alone, tests included.
 copy_kernel_sources() {
   mkdir -p "$stage/src/common"
-  cp -r "$source_dir/kernels" "$source_dir/cmake" "$stage/src/"
+  cp -r "$source_dir/kernels" "$source_dir/cmake" "$source_dir/include" "$stage/src/"
   cp -r "$source_dir/common/page" "$stage/src/common/"
   if [[ -d $GOOGLETEST ]]; then cp -r "$GOOGLETEST" "$stage/src/"; fi
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/auth/bearer_token.h"
+#include "quire/bearer_token.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 
 #include "common/base/small_file.h"
 #include "common/wire/convert.h"
-#include "transport/auth/bearer_token.h"
+#include "quire/bearer_token.h"
 
 namespace quire {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <fstream>
 
+#include "quire/bearer_token.h"
 #include "tests/kit/temp_dir.h"
-#include "transport/auth/bearer_token.h"
 
 namespace quire {
 namespace {

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/priority.h"
-#include "common/base/status.h"
 #include "common/base/urgent_queue.h"
+#include "quire/priority.h"
+#include "quire/status.h"
 
 namespace quire {
 

@@ -60,7 +60,7 @@ Status ClientConnection::Connect() {
   hello.name = options_.tenant;
   hello.text = options_.ticket;
   // When the connection is over already, the pipe tells why.
-  if (const Status sent = SendHead(hello); !sent.ok() && !absl::IsUnavailable(sent)) return sent;
+  if (const Status sent = SendHead(hello); !sent.ok() && !IsUnavailable(sent)) return sent;
   const TimePoint limit = After(options_.hello_timeout);
   MutexLock lock(mutex_);
   for (TimePoint now = SystemClock().Now(); connection_id_ == 0 && !over_;
@@ -292,7 +292,7 @@ void ClientConnection::OnClosed(const Status& why) {
     pipe_quiet_ = true;
   }
   // Pipes report malformed bytes as INVALID_ARGUMENT.
-  if (absl::IsInvalidArgument(why)) return Break(Message(why));
+  if (IsInvalidArgument(why)) return Break(Message(why));
   Fail(Unavailable("the connection to the server is over: ", Message(why)));
 }
 

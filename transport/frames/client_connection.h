@@ -19,9 +19,9 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 #include "transport/frames/frame.h"
 #include "transport/transport.h"

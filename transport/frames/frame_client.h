@@ -22,9 +22,9 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/clock.h"
-#include "common/base/status.h"
 #include "common/wire/limits.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 #include "transport/frames/client_connection.h"
 #include "transport/transport.h"

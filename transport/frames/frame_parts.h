@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/payload.h"
-#include "common/base/status.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 #include "transport/frames/frame.h"
 #include "transport/transport.h"

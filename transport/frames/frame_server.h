@@ -22,13 +22,13 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/periodic_task.h"
-#include "common/base/status.h"
 #include "common/wire/limits.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 #include "transport/frames/call_threads.h"
 #include "transport/frames/server_connection.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
 namespace quire {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/frames/message_limit.h"
 #include "transport/transport.h"
 

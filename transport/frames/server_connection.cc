@@ -229,7 +229,7 @@ void ServerConnection::OnHello(const FrameHead& hello) {
     reply.name = hello.name;
   } else {
     parts_.counters->hello_refused.Add();
-    const bool is_limit = absl::IsResourceExhausted(status);
+    const bool is_limit = IsResourceExhausted(status);
     NoteTo(parts_.health, is_limit ? Trouble::kCallRefused : Trouble::kCallerUnproven,
            "a connection over " + std::string(kind_) + ": " + std::string(Message(status)));
     SetFrameStatus(status, &reply);
@@ -270,7 +270,7 @@ void ServerConnection::OnRequest(FrameHead head, Payload payload) {
   }
   if (status.ok()) return;
   parts_.counters->calls_refused.Add();
-  if (absl::IsResourceExhausted(status)) {
+  if (IsResourceExhausted(status)) {
     NoteTo(parts_.health, Trouble::kCallRefused,
            call->method + ": " + std::string(Message(status)));
   }
@@ -516,7 +516,7 @@ bool ServerConnection::AwaitOwnTurn(SendTurns::Turn& turn) {
 
 Status ServerConnection::Send(Frame frame) {
   const Status status = pipe_->Send(std::move(frame));
-  if (absl::IsUnavailable(status)) Kill();
+  if (IsUnavailable(status)) Kill();
   return status;
 }
 

@@ -27,11 +27,11 @@
 #include <string_view>
 #include <thread>
 
-#include "common/base/clock.h"
 #include "common/base/counters.h"
 #include "common/base/health.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 #include "transport/frames/call_threads.h"
 #include "transport/frames/frame.h"

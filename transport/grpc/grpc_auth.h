@@ -17,8 +17,8 @@
 
 #include "common/base/counters.h"
 #include "common/base/health.h"
-#include "common/base/status.h"
-#include "transport/auth/bearer_token.h"
+#include "quire/bearer_token.h"
+#include "quire/status.h"
 #include "transport/auth/tenant_tokens.h"
 
 namespace quire {

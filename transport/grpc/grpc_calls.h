@@ -14,13 +14,13 @@
 #include <memory>
 #include <string>
 
-#include "common/base/clock.h"
 #include "common/base/counters.h"
 #include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/periodic_task.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace grpc {
 class CallbackGenericService;

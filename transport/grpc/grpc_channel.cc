@@ -59,7 +59,7 @@ StatusOr<std::shared_ptr<grpc::Channel>> MakeGrpcChannel(const std::string& addr
 }
 
 Status UnreachedAtDeadline(const Status& status, grpc::Channel& channel) {
-  if (!absl::IsDeadlineExceeded(status)) return status;
+  if (!IsDeadlineExceeded(status)) return status;
   if (channel.GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) return status;
   return Unavailable("no connection within the time that was given");
 }

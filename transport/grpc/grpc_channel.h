@@ -14,7 +14,7 @@
 #include <string>
 
 #include "common/base/net_address.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire {
 

@@ -13,9 +13,9 @@
 
 #include <string_view>
 
-#include "common/base/clock.h"
-#include "common/base/priority.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/priority.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 #include "transport/transport.h"
 

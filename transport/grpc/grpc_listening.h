@@ -11,7 +11,7 @@
 #include <string>
 
 #include "common/base/net_address.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/net/unix_socket_path.h"
 
 namespace grpc {

@@ -81,11 +81,11 @@ class ClientPipe final : public FramePipe {
  private:
   Status Finish() {
     const Status status = EndOfCall(stream_->Finish(), context_);
-    if (status.ok() || absl::IsCancelled(status)) {
+    if (status.ok() || IsCancelled(status)) {
       return Unavailable("the connection to ", address_, " was closed");
     }
-    Status over = Unavailable("the connection to ", address_, " is over (",
-                              absl::StatusCodeToString(status.code()), "): ", Message(status));
+    Status over = Unavailable("the connection to ", address_, " is over (", Name(status.code()),
+                              "): ", Message(status));
     const auto wait = RetryAfter(status);
     return wait ? WithRetryAfter(std::move(over), *wait) : over;
   }

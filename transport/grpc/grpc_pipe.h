@@ -13,10 +13,10 @@
 #include <memory>
 #include <string>
 
-#include "common/base/clock.h"
-#include "common/base/status.h"
 #include "common/wire/limits.h"
-#include "transport/auth/bearer_token.h"
+#include "quire/bearer_token.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 
 namespace quire {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "common/base/clock.h"
 #include "common/base/retry_hint.h"
+#include "quire/clock.h"
 #include "transport/grpc/grpc_channel.h"
 #include "transport/grpc/grpc_convert.h"
 #include "transport/grpc/grpc_pipe.h"

@@ -22,11 +22,11 @@
 #include <string>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/health.h"
 #include "common/base/metrics.h"
-#include "common/base/status.h"
 #include "common/wire/limits.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/auth/tenant_tokens.h"
 #include "transport/frame_pipe.h"
 #include "transport/transport.h"

@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "common/base/clock.h"
+#include "quire/clock.h"
 
 namespace grpc {
 class Server;

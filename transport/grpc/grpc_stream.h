@@ -17,7 +17,7 @@
 #include <functional>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 
 namespace quire {

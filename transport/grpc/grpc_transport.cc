@@ -47,11 +47,11 @@ constexpr Duration kRetryWithoutThread = std::chrono::milliseconds(100);
 
 /// Rewords refusals that gRPC makes itself, before our server sees the call.
 Status WithRemedy(const Status& status) {
-  if (absl::IsResourceExhausted(status) && Message(status) == kNoThread) {
+  if (IsResourceExhausted(status) && Message(status) == kNoThread) {
     return WithRetryAfter(ResourceExhausted("every thread of the server is taken; retry later"),
                           kRetryWithoutThread);
   }
-  if (!absl::IsResourceExhausted(status) ||
+  if (!IsResourceExhausted(status) ||
       Message(status).find("message larger than max") == std::string_view::npos) {
     return status;
   }
@@ -153,7 +153,7 @@ Status GrpcTransport::Run(std::string_view method, const CallMessage& request, C
   const grpc::Status status = grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
       channel_.get(), rpc, context, ToByteBuffer(request), &answer);
   const Status ended = UnreachedAtDeadline(EndOfCall(status, *context), *channel_);
-  if (absl::IsUnavailable(ended)) {
+  if (IsUnavailable(ended)) {
     if (WasAnswered(*context)) return Annotate(ended, "the server at ", options_.address);
     LetConnect(*channel_, deadline);
     const Status lost = Annotate(ended, "the server at ", options_.address, " cannot be reached");

@@ -14,9 +14,9 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/status.h"
 #include "common/wire/limits.h"
-#include "transport/auth/bearer_token.h"
+#include "quire/bearer_token.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
 namespace grpc {

@@ -14,10 +14,10 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "common/wire/limits.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/transport.h"
 
 namespace quire {

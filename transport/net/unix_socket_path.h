@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "quire/status.h"
 
 namespace quire {
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire {
 

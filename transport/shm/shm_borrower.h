@@ -22,12 +22,12 @@
 #include <span>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/base/payload_lease.h"
 #include "common/base/shared_memory.h"
-#include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "quire/clock.h"
+#include "quire/payload_lease.h"
+#include "quire/status.h"
 #include "transport/shm/shm_wire.h"
 
 namespace quire {

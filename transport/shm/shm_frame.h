@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 #include "transport/shm/shm_borrower.h"
 #include "transport/shm/shm_packet_reader.h"

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/payload.h"
+#include "quire/payload.h"
 #include "transport/shm/shm_copy_out.h"
 #include "transport/shm/shm_leases.h"
 #include "transport/shm/shm_loop.h"

@@ -16,10 +16,10 @@
 #include <memory>
 #include <thread>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire {
 

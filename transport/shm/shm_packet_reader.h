@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/shm/shm_wire.h"
 
 namespace quire {

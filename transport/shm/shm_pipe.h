@@ -16,8 +16,8 @@
 #include <memory>
 #include <string>
 
-#include "common/base/clock.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 
 namespace quire {

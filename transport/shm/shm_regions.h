@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "common/base/shared_memory.h"
-#include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "quire/status.h"
 
 namespace quire {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "quire/status.h"
 #include "transport/net/unix_socket_path.h"
 
 namespace quire {

@@ -18,11 +18,11 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/base/payload.h"
-#include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "quire/clock.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 #include "transport/shm/shm_loop.h"
 #include "transport/shm/shm_packet_reader.h"
 #include "transport/shm/shm_wire.h"

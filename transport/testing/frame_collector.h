@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 
 namespace quire::testing {

@@ -24,9 +24,9 @@
 #include <vector>
 
 #include "common/base/checksum.h"
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
+#include "quire/clock.h"
 #include "tests/kit/guarded_memory.h"
 #include "transport/frame_pipe.h"
 #include "transport/testing/frame_recorder.h"
@@ -523,7 +523,7 @@ TEST_P(FramePipeConformance, PayloadForMemoryBehindAnAccessLandsByItOrIsDelivere
   GuardedMemory memory(100000);  // A pipe that touches it ends the test with a fault.
   memory.Fill(std::byte{0});
   const auto key = client().AddLanding(7, {memory.bytes(), &memory});
-  if (absl::IsUnimplemented(key.status())) GTEST_SKIP() << key.status();
+  if (IsUnimplemented(key.status())) GTEST_SKIP() << key.status();
   ASSERT_TRUE(key.ok()) << key.status();
   ASSERT_TRUE(server().OpenLanding(7, *key, memory.bytes().size()).ok());
   const Payload payload = PayloadFor(server(), {1000, 3, 5000}, 42);

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
+#include "quire/clock.h"
 #include "transport/frame_pipe.h"
 
 namespace quire::testing {

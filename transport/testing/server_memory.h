@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/base/payload.h"
+#include "quire/clock.h"
+#include "quire/payload.h"
 
 namespace quire::testing {
 

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/clock.h"
+#include "quire/clock.h"
 #include "transport/testing/transport_conformance.h"
 
 namespace quire::testing {
@@ -391,7 +391,7 @@ TEST_P(StreamingConformance, TheDeathOfTheServerEndsEveryCall) {
   EXPECT_EQ(TakeNumber(*gated), 0u);
   std::thread waiting([&] {
     const auto end = gated->Next(kEver);
-    EXPECT_TRUE(end.ok() || absl::IsUnavailable(end.status())) << end.status();
+    EXPECT_TRUE(end.ok() || IsUnavailable(end.status())) << end.status();
   });
   handler_.OpenGate();  // A handler cannot be interrupted; its part may still come.
   connection_->KillPeer();

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 
 namespace quire {

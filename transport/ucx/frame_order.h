@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire {
 

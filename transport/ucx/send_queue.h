@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "common/base/priority.h"
 #include "common/base/urgent_queue.h"
+#include "quire/priority.h"
 #include "transport/frame_pipe.h"
 #include "transport/ucx/frame_ranges.h"
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "common/base/net_address.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire {
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <utility>
 
-#include "common/base/clock.h"
 #include "common/base/random.h"
+#include "quire/clock.h"
 #include "transport/ucx/ucx_status.h"
 
 namespace quire {

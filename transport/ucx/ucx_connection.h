@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/frame_pipe.h"
 #include "transport/ucx/frame_delivery.h"
 #include "transport/ucx/frame_order.h"

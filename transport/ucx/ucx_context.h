@@ -12,7 +12,7 @@
 #include <string>
 
 #include "common/base/memory_access.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/ucx/socket_address.h"
 #include "transport/ucx/ucx.h"
 

@@ -13,8 +13,8 @@
 #include <memory>
 #include <span>
 
-#include "common/base/clock.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 #include "transport/ucx/socket_address.h"
 #include "transport/ucx/ucx_operation.h"
 #include "transport/ucx/ucx_worker.h"

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "transport/landing_memory.h"
 #include "transport/ucx/ucx_context.h"
 #include "transport/ucx/ucx_endpoint.h"

@@ -12,7 +12,7 @@
 #include <memory>
 #include <span>
 
-#include "common/base/payload.h"
+#include "quire/payload.h"
 #include "transport/ucx/ucx_endpoint.h"
 #include "transport/ucx/ucx_landing.h"
 

@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire {
 

@@ -99,7 +99,7 @@ StatusOr<std::shared_ptr<BatchStream>> Batch::Submit(BatchRequest request) {
   MutexLock lock(mutex_);
   if (stopped_) return Unavailable("the worker shuts down; ask another one");
   const StatusOr<Id> id = scheduler_.Add(asked);
-  if (absl::IsResourceExhausted(id.status())) metrics_.refused.Add();
+  if (IsResourceExhausted(id.status())) metrics_.refused.Add();
   QUIRE_RETURN_IF_ERROR(id.status());
   sequences_[*id] = std::move(sequence);
   metrics_.submitted.Add();
@@ -233,9 +233,9 @@ void Batch::End(Id id, Status status) {
     sequence = std::move(sequences_.extract(id).mapped());
     scheduler_.Remove(id);
   }
-  (status.ok()                 ? metrics_.finished
-   : absl::IsCancelled(status) ? metrics_.cancelled
-                               : metrics_.failed)
+  (status.ok()           ? metrics_.finished
+   : IsCancelled(status) ? metrics_.cancelled
+                         : metrics_.failed)
       .Add();
   metrics_.CountRecalls(sequence->TakeRecallStats());
   sequence->Finish(std::move(status));

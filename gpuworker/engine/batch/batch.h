@@ -34,7 +34,6 @@
 
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "gpuworker/engine/batch/batch_metrics.h"
 #include "gpuworker/engine/batch/batch_scheduler.h"
 #include "gpuworker/engine/batch/batch_sequence.h"
@@ -42,6 +41,7 @@
 #include "gpuworker/engine/batch/shared_sessions.h"
 #include "gpuworker/engine/document_shares.h"
 #include "gpuworker/engine/engine.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -22,11 +22,11 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
 #include "gpuworker/engine/cache_backend.h"
 #include "gpuworker/engine/session_source.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/recordable_attention.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -5,8 +5,8 @@
 #include <chrono>
 
 #include "common/base/retry_hint.h"
-#include "common/page/layout.h"
 #include "gpuworker/model/decoder.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {

@@ -29,9 +29,9 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/cache/cache_layout.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -20,10 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "client/client.h"
-#include "common/base/clock.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/engine/batch/batch_stream.h"
 #include "gpuworker/engine/paged_run.h"
 #include "gpuworker/engine/parts.h"
@@ -32,6 +28,10 @@
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/sampler.h"
 #include "gpuworker/retrieval/options.h"
+#include "quire/client.h"
+#include "quire/clock.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

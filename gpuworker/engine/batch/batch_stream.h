@@ -12,11 +12,11 @@
 #include <deque>
 #include <optional>
 
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/engine/sequence.h"
+#include "quire/clock.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

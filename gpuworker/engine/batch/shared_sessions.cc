@@ -14,7 +14,7 @@ namespace {
 /// Whether a session refused a sequence for want of room; a server that is busy says when to ask
 /// again.
 bool IsFull(const Status& status) {
-  return absl::IsResourceExhausted(status) && !RetryAfter(status).has_value();
+  return IsResourceExhausted(status) && !RetryAfter(status).has_value();
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ SharedSessions::SharedSessions(Client* client, const KvSpec* spec) : client_(cli
 SharedSessions::~SharedSessions() = default;
 
 SharedSessions::Kind SharedSessions::KindFor(const SessionShape& shape) const {
-  Kind kind{shape, client_->data_transport_capabilities().direct_landing};
+  Kind kind{shape, client_->LandsDirectly()};
   uint32_t& slots = kind.shape.slots_per_head;
   slots =
       kind.lands ? std::bit_ceil(std::min(slots, wire::kMaxSlotsPerHead)) : wire::kMaxSlotsPerHead;
@@ -81,7 +81,7 @@ StatusOr<std::unique_ptr<SessionSeat>> SharedSessions::Seat(const ContextRef& co
     if (!shared->TakesIn(kind)) continue;
     auto joined = Join(shared.get(), sequence);
     if (IsFull(joined.status())) continue;
-    if (!absl::IsNotFound(joined.status())) return joined;
+    if (!IsNotFound(joined.status())) return joined;
     // The context is gone, or the session is: a new session tells.
     Shared* const left = shared.get();
     auto opened = Open(kind, sequence);

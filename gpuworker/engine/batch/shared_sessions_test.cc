@@ -7,11 +7,11 @@
 #include <gtest/gtest.h>
 
 #include "common/base/retry_hint.h"
-#include "common/page/layout.h"
 #include "common/wire/limits.h"
 #include "gpuworker/testing/fake_store.h"
 #include "gpuworker/testing/held_transport.h"
 #include "gpuworker/testing/tiny_spec.h"
+#include "quire/layout.h"
 #include "tests/kit/fake_clock.h"
 #include "transport/local/loopback_transport.h"
 
@@ -45,7 +45,7 @@ class SharedSessionsTest : public ::testing::Test {
   }
   Seat Take(uint32_t slots) { return Take({.slots_per_head = slots, .layers = {0, 1}}); }
   static uint32_t SlotsOf(const Seat& seat) {
-    return seat->session().resident_map().slots_per_head(seat->sequence());
+    return seat->session().slots_per_head(seat->sequence());
   }
   static uint32_t SessionSlotsOf(const Seat& seat) { return seat->session().slots_per_head(); }
   /// The slots that `seat`'s recall of layer 0 places its units in, which counts as applied.
@@ -93,9 +93,8 @@ TEST_F(SharedSessionsTest, OneMessageRecallsForAllOfThemAndEachHasItsOwnSlots) {
   step({{2, 3}, {2}}, {{0, 1, 2, 3}, {}});
   EXPECT_EQ(sessions_->messages(), 2u);
   EXPECT_EQ(sessions_->lanes(), 4u);
-  EXPECT_THAT(narrow->session().resident_map().Pages(narrow->sequence(), 0),
-              ElementsAre(2, 3, 2, -1));
-  EXPECT_THAT(wide->session().resident_map().Pages(wide->sequence(), 0),
+  EXPECT_THAT(narrow->session().ResidentPages(narrow->sequence(), 0), ElementsAre(2, 3, 2, -1));
+  EXPECT_THAT(wide->session().ResidentPages(wide->sequence(), 0),
               ElementsAre(0, 1, 2, 3, -1, -1, -1, -1, -1, -1));
 }
 
@@ -163,7 +162,7 @@ TEST_F(SharedSessionsTest, MoreSlotsThanThereCanBeAreRefused) {
     transport_->lands_directly = lands;
     const Status refused =
         sessions_->Seat(context_, {.slots_per_head = ~0u, .layers = {0, 1}}).status();
-    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    EXPECT_TRUE(IsInvalidArgument(refused)) << refused;
     EXPECT_EQ(sessions_->num_sessions(), 0u);
   }
 }

@@ -6,11 +6,11 @@
 #include <cstring>
 #include <numeric>
 
-#include "client/session.h"
-#include "common/page/layout.h"
 #include "gpuworker/engine/ingest/represented_pages.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/testing/engine_fixture.h"
+#include "quire/layout.h"
+#include "quire/session.h"
 
 namespace quire::worker {
 namespace {

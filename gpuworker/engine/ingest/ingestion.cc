@@ -13,9 +13,7 @@ namespace quire::worker {
 namespace {
 
 /// The stored bytes are gone or bad; computing them anew helps.
-bool CanRecompute(const Status& status) {
-  return absl::IsNotFound(status) || absl::IsDataLoss(status);
-}
+bool CanRecompute(const Status& status) { return IsNotFound(status) || IsDataLoss(status); }
 
 }  // namespace
 

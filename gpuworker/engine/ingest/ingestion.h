@@ -16,15 +16,15 @@
 #include <span>
 #include <string_view>
 
-#include "client/client.h"
 #include "common/base/executor.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/ingest/represented_pages.h"
 #include "gpuworker/engine/offload/layer_sender.h"
 #include "gpuworker/engine/parts.h"
+#include "quire/client.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

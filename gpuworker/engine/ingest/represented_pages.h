@@ -12,12 +12,12 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/retrieval/representatives.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

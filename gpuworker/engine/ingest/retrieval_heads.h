@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/decoder.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "common/base/executor.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/engine/offload/page_exporter.h"
 #include "gpuworker/engine/offload/page_sender.h"
 #include "gpuworker/engine/offload/page_sink.h"
 #include "gpuworker/engine/parts.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -14,15 +14,15 @@
 #include <span>
 #include <vector>
 
-#include "common/base/clock.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/engine/offload/page_exporter.h"
 #include "gpuworker/engine/offload/page_sender.h"
 #include "gpuworker/engine/offload/page_sink.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/retrieval/policy.h"
+#include "quire/clock.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

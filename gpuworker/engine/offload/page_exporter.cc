@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/engine/offload/page_exporter.h"
 
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 

@@ -11,10 +11,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/base/status.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/engine/offload/unit_buffers.h"
 #include "gpuworker/engine/parts.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "common/base/payload.h"
+#include "quire/payload.h"
 
 namespace quire::worker {
 

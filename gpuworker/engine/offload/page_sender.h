@@ -20,14 +20,14 @@
 #include <optional>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/engine/offload/unit_buffers.h"
 #include "gpuworker/engine/parts.h"
+#include "quire/clock.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

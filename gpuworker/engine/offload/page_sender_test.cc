@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/page/layout.h"
 #include "gpuworker/testing/fake_store.h"
 #include "gpuworker/testing/tiny_spec.h"
+#include "quire/layout.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/manual_executor.h"
 #include "transport/local/loopback_transport.h"

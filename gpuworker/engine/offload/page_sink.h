@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
-#include "common/base/status.h"
 #include "gpuworker/cache/budget_cache.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "gpuworker/device/device.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

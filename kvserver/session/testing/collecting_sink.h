@@ -28,7 +28,7 @@ class CollectingSink : public RecallSink {
   std::function<Status(const Part&)> on_write;
 
   Status CheckWanted() const override { return wanted ? wanted(asked_++) : OkStatus(); }
-  Status Write(RecallPart part) override {
+  Status Write(ReplyPart part) override {
     Part kept{
         {part.lanes.begin(), part.lanes.end()}, std::move(part.payload), std::move(part.places)};
     if (on_write) QUIRE_RETURN_IF_ERROR(on_write(kept));

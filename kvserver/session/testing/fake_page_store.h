@@ -15,13 +15,13 @@
 
 #include "common/base/checksum.h"
 #include "common/base/mutex.h"
-#include "common/page/layout.h"
 #include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/policy/lru.h"
 #include "kvserver/store/policy/segment_lives.h"
 #include "kvserver/store/testing/memory_metadata_store.h"
+#include "quire/layout.h"
 
 namespace quire::kvserver::testing {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/page/layout.h"
+#include "quire/layout.h"
 
 namespace quire::kvserver::testing {
 

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "common/base/checksum.h"
-#include "common/page/layout.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "quire/layout.h"
 
 namespace quire::kvserver {
 namespace {

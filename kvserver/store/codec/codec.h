@@ -22,11 +22,11 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/kv_spec.h"
 #include "kernels/api/codec.h"
 #include "kernels/api/table.h"
 #include "kvserver/store/unit.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

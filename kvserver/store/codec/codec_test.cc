@@ -9,8 +9,8 @@
 
 #include "common/base/checksum.h"
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "quire/layout.h"
 
 namespace quire::kvserver {
 namespace {
@@ -80,7 +80,7 @@ TEST(Codec, NamesLeadToParamsAndBack) {
   }
   EXPECT_EQ(CodecByName("int4+zstd").value(), (CodecParams{CodecId::kInt4, true}));
   const Status unknown = CodecByName("int5").status();
-  EXPECT_TRUE(absl::IsInvalidArgument(unknown));
+  EXPECT_TRUE(IsInvalidArgument(unknown));
   EXPECT_THAT(std::string(unknown.message()), HasSubstr("'int5'; use one of raw, fp8, int8, int4"));
 }
 
@@ -89,8 +89,8 @@ TEST(Codec, NumbersArePersistent) {
   EXPECT_EQ(CodecFromNumber(2).value(), CodecId::kFp8E4M3);
   EXPECT_EQ(CodecFromNumber(3).value(), CodecId::kInt8);
   EXPECT_EQ(CodecFromNumber(4).value(), CodecId::kInt4);
-  EXPECT_TRUE(absl::IsDataLoss(CodecFromNumber(0).status()));
-  EXPECT_TRUE(absl::IsDataLoss(CodecFromNumber(5).status()));
+  EXPECT_TRUE(IsDataLoss(CodecFromNumber(0).status()));
+  EXPECT_TRUE(IsDataLoss(CodecFromNumber(5).status()));
 }
 
 // Against 16-bit elements, at the page size that is the default.
@@ -160,7 +160,7 @@ TEST(Codec, DamageIsFoundBeforeAnythingIsWritten) {
   encoded.bytes[3 * codec.encoded_unit_bytes() + 17] ^= std::byte{4};
   std::vector<std::byte> back(extent.size(), std::byte{0x11});
   const Status damaged = codec.Decode(encoded.bytes, encoded.crcs, 96, back);
-  EXPECT_TRUE(absl::IsDataLoss(damaged));
+  EXPECT_TRUE(IsDataLoss(damaged));
   EXPECT_THAT(std::string(damaged.message()), HasSubstr("unit 3"));
   EXPECT_EQ(back, std::vector<std::byte>(extent.size(), std::byte{0x11}));
 }
@@ -172,7 +172,7 @@ TEST(Codec, RefusesSizesThatDoNotFit) {
   Encoded encoded = EncodeAll(codec, extent, 40);
   const std::span<std::byte> bytes = encoded.bytes;
   const std::span<uint32_t> crcs = encoded.crcs;
-  const auto refused = [](const Status& status) { return absl::IsInvalidArgument(status); };
+  const auto refused = [](const Status& status) { return IsInvalidArgument(status); };
   EXPECT_TRUE(refused(codec.Encode(extent, 0, {}, {})));
   EXPECT_TRUE(refused(codec.Encode(extent, 97, bytes, crcs)));
   EXPECT_TRUE(refused(codec.Encode(std::span(extent).first(8), 40, bytes, crcs)));

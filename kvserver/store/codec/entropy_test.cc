@@ -61,7 +61,7 @@ TEST(Entropy, EveryFlippedByteIsDataLoss) {
   std::vector<std::byte> back(shape.raw_bytes());
   for (std::byte& byte : container) {
     byte ^= std::byte{0x20};
-    EXPECT_TRUE(absl::IsDataLoss(decoder.All(container, shape, back)));
+    EXPECT_TRUE(IsDataLoss(decoder.All(container, shape, back)));
     byte ^= std::byte{0x20};
   }
   EXPECT_TRUE(decoder.All(container, shape, back).ok());
@@ -73,10 +73,10 @@ TEST(Entropy, EveryOtherLengthIsDataLoss) {
   EntropyDecoder decoder;
   std::vector<std::byte> back(shape.raw_bytes());
   for (size_t size = 0; size < container.size(); ++size) {
-    EXPECT_TRUE(absl::IsDataLoss(decoder.All(std::span(container).first(size), shape, back)));
+    EXPECT_TRUE(IsDataLoss(decoder.All(std::span(container).first(size), shape, back)));
   }
   container.push_back(std::byte{0});
-  EXPECT_TRUE(absl::IsDataLoss(decoder.All(container, shape, back)));
+  EXPECT_TRUE(IsDataLoss(decoder.All(container, shape, back)));
 }
 
 TEST(Entropy, AnotherShapeIsDataLossAndAnEmptyOneIsRefused) {
@@ -84,12 +84,12 @@ TEST(Entropy, AnotherShapeIsDataLossAndAnEmptyOneIsRefused) {
   const std::vector<std::byte> container = EncodeEntropy(Units(shape), shape).value();
   EntropyDecoder decoder;
   std::vector<std::byte> back(shape.raw_bytes());
-  EXPECT_TRUE(absl::IsDataLoss(decoder.All(container, {4, 300}, back)));
-  EXPECT_TRUE(absl::IsDataLoss(decoder.All(container, {2, 600}, back)));
-  EXPECT_TRUE(absl::IsInvalidArgument(decoder.All(container, {3, 399}, back)));
-  EXPECT_TRUE(absl::IsInvalidArgument(EncodeEntropy({}, {0, 400}).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(EncodeEntropy({}, {1, 0}).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(EncodeEntropy(back, {3, 401}).status()));
+  EXPECT_TRUE(IsDataLoss(decoder.All(container, {4, 300}, back)));
+  EXPECT_TRUE(IsDataLoss(decoder.All(container, {2, 600}, back)));
+  EXPECT_TRUE(IsInvalidArgument(decoder.All(container, {3, 399}, back)));
+  EXPECT_TRUE(IsInvalidArgument(EncodeEntropy({}, {0, 400}).status()));
+  EXPECT_TRUE(IsInvalidArgument(EncodeEntropy({}, {1, 0}).status()));
+  EXPECT_TRUE(IsInvalidArgument(EncodeEntropy(back, {3, 401}).status()));
 }
 
 }  // namespace

@@ -22,8 +22,8 @@
 
 #include "common/base/memory_limit.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kvserver/store/dram/arena_memory.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -30,8 +30,8 @@
 #include <vector>
 
 #include "common/base/shared_memory.h"
-#include "common/base/status.h"
 #include "kvserver/store/dram/numa_nodes.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

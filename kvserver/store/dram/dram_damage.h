@@ -12,9 +12,9 @@
 #include "common/base/counters.h"
 #include "common/base/health.h"
 #include "common/base/metrics.h"
-#include "common/base/status.h"
 #include "kvserver/store/dram/dram_tier.h"
 #include "kvserver/store/metadata/segment_catalog.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

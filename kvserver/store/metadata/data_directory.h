@@ -22,8 +22,8 @@
 #include <memory>
 #include <string>
 
-#include "common/base/status.h"
 #include "kvserver/store/payload/disk.h"
+#include "quire/status.h"
 
 namespace rocksdb {
 class Env;

@@ -549,7 +549,7 @@ Status Database::Scan(Table table, std::string_view start,
 
 Status Database::ToldOfRead(Table table, const rocksdb::Status& read) {
   Status status = Convert(read, kTableNames[static_cast<size_t>(table)]);
-  if (absl::IsDataLoss(status) && rep_->health != nullptr) {
+  if (IsDataLoss(status) && rep_->health != nullptr) {
     rep_->health->Raise(Trouble::kRecordsDamaged, Message(status));
   }
   return status;
@@ -573,9 +573,9 @@ void Database::Tell(const Status& written) {
   if (rep_->health == nullptr || (written.ok() && !failed_)) return;
   failed_ = !written.ok();
   if (!written.ok()) {
-    const Trouble trouble = absl::IsResourceExhausted(written) ? Trouble::kDiskFull
-                            : gave_up_                         ? Trouble::kSyncFailed
-                                                               : Trouble::kDeviceFailed;
+    const Trouble trouble = IsResourceExhausted(written) ? Trouble::kDiskFull
+                            : gave_up_                   ? Trouble::kSyncFailed
+                                                         : Trouble::kDeviceFailed;
     return rep_->health->Raise(trouble, Message(written));
   }
   rep_->health->Clear(Trouble::kDiskFull);
@@ -683,7 +683,7 @@ Status Database::CheckRoom(uint64_t bytes) {
 
 Status Database::MakeRoom(uint64_t bytes) {
   Status room = CheckRoom(bytes);
-  if (!absl::IsResourceExhausted(room) || !has_deleted_) return room;
+  if (!IsResourceExhausted(room) || !has_deleted_) return room;
   QUIRE_RETURN_IF_ERROR(Compact());
   return CheckRoom(bytes);
 }

@@ -31,8 +31,8 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/shared_mutex.h"
-#include "common/base/status.h"
 #include "kvserver/store/stall_watch.h"
+#include "quire/status.h"
 
 namespace rocksdb {
 class Env;

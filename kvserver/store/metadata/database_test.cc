@@ -269,7 +269,7 @@ TEST_F(DatabaseTest, ALogThatIsDeletedUnderTheDatabaseIsTold) {
   }
   for (int i = 0; i < 2; ++i) {
     const Status after = Put("after", "2");
-    EXPECT_TRUE(absl::IsUnavailable(after)) << after;
+    EXPECT_TRUE(IsUnavailable(after)) << after;
     EXPECT_NE(Message(after).find("it was deleted"), std::string_view::npos) << after;
   }
   EXPECT_TRUE(health_.board()->IsRaised(Trouble::kDeviceFailed));
@@ -281,7 +281,7 @@ TEST_F(DatabaseTest, ADirectoryThatIsDeletedUnderTheDatabaseIsTold) {
   ASSERT_TRUE(Put("before", "1").ok());
   std::filesystem::remove_all(dir_.path() + "/db");
   const Status after = Put("after", "2");
-  EXPECT_TRUE(absl::IsUnavailable(after)) << after;
+  EXPECT_TRUE(IsUnavailable(after)) << after;
   EXPECT_TRUE(health_.board()->IsRaised(Trouble::kDeviceFailed));
 }
 

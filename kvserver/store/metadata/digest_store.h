@@ -24,12 +24,12 @@
 #include "common/base/checksum.h"
 #include "common/base/counters.h"
 #include "common/base/metrics.h"
-#include "common/base/status.h"
 #include "kvserver/store/io_gate.h"
 #include "kvserver/store/metadata/bounded_cache.h"
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/metadata/segment_record.h"
 #include "kvserver/store/unit.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -8,9 +8,9 @@
 
 #include <string>
 
-#include "common/base/status.h"
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/payload/disk.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

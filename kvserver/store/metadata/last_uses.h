@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "kvserver/store/metadata/database.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

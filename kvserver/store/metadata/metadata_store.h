@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

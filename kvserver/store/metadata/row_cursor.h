@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/status.h"
 #include "kvserver/store/metadata/database.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

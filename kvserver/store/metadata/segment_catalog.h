@@ -21,12 +21,12 @@
 #include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kvserver/store/chain.h"
 #include "kvserver/store/metadata/bounded_cache.h"
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/metadata/segment_record.h"
 #include "kvserver/store/policy/quota_table.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

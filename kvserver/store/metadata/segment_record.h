@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/key.h"
-#include "common/page/kv_spec.h"
-#include "common/page/layout.h"
 #include "kvserver/store/codec/codec.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/layout.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "kvserver/store/metadata/database.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

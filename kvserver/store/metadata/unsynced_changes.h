@@ -27,10 +27,10 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/payload/location.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

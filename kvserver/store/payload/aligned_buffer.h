@@ -21,8 +21,8 @@
 #include <memory>
 #include <span>
 
-#include "common/base/payload.h"
-#include "common/base/status.h"
+#include "quire/payload.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

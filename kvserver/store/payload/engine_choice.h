@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "common/base/status.h"
 #include "kvserver/store/payload/io_engine.h"
 #include "kvserver/store/payload/uring_engine.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

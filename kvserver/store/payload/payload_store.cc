@@ -32,7 +32,7 @@ Status CheckShape(const Location& location) {
 /// DATA_LOSS is of what is stored, and no failure of the device.
 void TellOfRead(const Status& status, RecurringTrouble* reads) {
   if (status.ok()) return reads->Succeeded();
-  if (absl::IsUnavailable(status)) reads->Failed(Message(status));
+  if (IsUnavailable(status)) reads->Failed(Message(status));
 }
 
 }  // namespace

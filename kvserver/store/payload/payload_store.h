@@ -37,7 +37,6 @@
 #include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kvserver/store/payload/aligned_buffer.h"
 #include "kvserver/store/payload/fault_points.h"
 #include "kvserver/store/payload/group_sync.h"
@@ -48,6 +47,7 @@
 #include "kvserver/store/payload/space_map.h"
 #include "kvserver/store/payload/volume_set.h"
 #include "kvserver/store/payload/write_plan.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -20,11 +20,11 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/status.h"
 #include "kvserver/store/payload/aligned_buffer.h"
 #include "kvserver/store/payload/io_engine.h"
 #include "kvserver/store/payload/location.h"
 #include "kvserver/store/payload/volume_set.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

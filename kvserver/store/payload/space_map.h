@@ -18,8 +18,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/status.h"
 #include "kvserver/store/payload/location.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kvserver/store/payload/io_engine.h"
 #include "kvserver/store/payload/plain_engine.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -17,10 +17,10 @@
 #include <memory>
 #include <string>
 
-#include "common/base/status.h"
 #include "kvserver/store/payload/disk.h"
 #include "kvserver/store/payload/fault_points.h"
 #include "kvserver/store/payload/volume_header.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kvserver/store/payload/volume_file.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -19,8 +19,8 @@
 #include <span>
 #include <utility>
 
-#include "common/base/status.h"
 #include "kvserver/store/payload/aligned_buffer.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "common/base/clock.h"
+#include "quire/clock.h"
 
 namespace quire::kvserver {
 

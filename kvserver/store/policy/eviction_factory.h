@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
 #include "kvserver/store/policy/eviction_policy.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

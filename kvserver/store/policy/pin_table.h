@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "common/base/status.h"
-#include "common/page/key.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

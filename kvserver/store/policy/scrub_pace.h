@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "common/base/clock.h"
+#include "quire/clock.h"
 
 namespace quire::kvserver {
 

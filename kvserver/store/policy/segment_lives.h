@@ -35,9 +35,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "common/base/clock.h"
-#include "common/page/key.h"
 #include "kvserver/store/policy/eviction_policy.h"
+#include "quire/clock.h"
+#include "quire/key.h"
 
 namespace quire::kvserver {
 

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -17,7 +17,7 @@ StatusOr<std::optional<ScrubStep>> DigestScrub::Next() {
   const std::optional<DigestId> id = DigestStore::IdOf(key);
   if (!id) return step;  // Of no segment, as fsck tells.
   const Status mended = Mend(*id);
-  if (absl::IsNotFound(mended)) return step;
+  if (IsNotFound(mended)) return step;
   ++step.counts.damaged;
   if (mended.ok()) ++step.counts.mended;
   step.found = "digests of kind " + std::to_string(static_cast<int>(id->kind)) + " of segment " +

@@ -35,7 +35,7 @@ StatusOr<std::optional<ScrubStep>> DramScrub::Next() {
 void DramScrub::Mend(std::string_view tenant, const ExtentId& id, ScrubStep* step) {
   const StatusOr<bool> mended = parts_.reader->MendExtent({tenant, Priority::kPrefetch}, id);
   // Somebody else met it, or the segment has gone.
-  if ((mended.ok() && !*mended) || absl::IsNotFound(mended.status())) return;
+  if ((mended.ok() && !*mended) || IsNotFound(mended.status())) return;
   ++step->counts.damaged;
   const bool whole = mended.ok() && !parts_.catalog->IsDamaged(id.segment);
   if (whole) ++step->counts.mended;

@@ -18,10 +18,10 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
-#include "common/page/key.h"
 #include "kvserver/store/payload/disk.h"
 #include "kvserver/store/payload/io_engine.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace rocksdb {
 class Env;

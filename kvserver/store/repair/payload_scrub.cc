@@ -11,7 +11,7 @@ namespace {
 /// Read at once, under the segment's lock; a unit that is larger is read by itself.
 constexpr uint64_t kBytesAtOnce = 1 << 20;
 
-bool IsDamage(const Status& status) { return absl::IsDataLoss(status) || absl::IsNotFound(status); }
+bool IsDamage(const Status& status) { return IsDataLoss(status) || IsNotFound(status); }
 
 }  // namespace
 

@@ -50,7 +50,7 @@ StatusOr<std::optional<ScrubStep>> RecordScrub::Next() {
   if (!rows.ok()) {
     // The rest of the table cannot be found from here; the other tables can be read.
     ++step.counts.errors;
-    if (absl::IsDataLoss(rows.status())) ++step.counts.damaged;
+    if (IsDataLoss(rows.status())) ++step.counts.damaged;
     step.found = "table " + std::string(from.name) +
                  " cannot be read to its end: " + std::string(Message(rows.status()));
     Raise(step.found);
@@ -68,7 +68,7 @@ bool RecordScrub::Check(Table table, std::string_view key, std::string_view valu
                         ScrubStep* step) const {
   ++step->counts.checked;
   step->counts.bytes += key.size() + value.size();
-  return !absl::IsDataLoss(Verify(table, key, value));
+  return !IsDataLoss(Verify(table, key, value));
 }
 
 void RecordScrub::FoundDamage(const TableRows& from, const std::string& key, ScrubStep* step) {
@@ -82,7 +82,7 @@ void RecordScrub::FoundDamage(const TableRows& from, const std::string& key, Scr
     return;
   }
   const Status status = Verify(from.table, key, *now);
-  if (!absl::IsDataLoss(status)) return;
+  if (!IsDataLoss(status)) return;
   std::string what = "a record of table " + std::string(from.name);
   if (of_segment) {
     parts_.catalog->MarkDamaged(*segment);

@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/clock.h"
-#include "common/base/status.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -16,12 +16,12 @@
 #include <thread>
 #include <utility>
 
-#include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
-#include "common/base/status.h"
 #include "kvserver/store/policy/scrub_pace.h"
 #include "kvserver/store/repair/scrub.h"
+#include "quire/clock.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

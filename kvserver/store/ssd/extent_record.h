@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
 #include "kvserver/store/codec/entropy.h"
 #include "kvserver/store/payload/location.h"
+#include "quire/status.h"
 
 namespace quire::kvserver {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "common/page/layout.h"
 #include "kvserver/store/page_store.h"
+#include "quire/layout.h"
 
 namespace quire::kvserver::testing {
 

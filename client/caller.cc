@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/caller.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/random.h"
+#include "transport/frames/message_limit.h"
+
+namespace quire::internal {
+
+Caller::Caller(Client::Options options)
+    : options_(std::move(options)),
+      next_jitter_seed_(SystemRandom().Next()),
+      server_(options_.health),
+      leases_(options_.transport, options_.tenant) {}
+
+TimePoint Caller::NewDeadline(Duration timeout) const {
+  return std::min(options_.clock->Now() + timeout, options_.limit);
+}
+
+Status Caller::CallWithRetries(const CallSpec& spec, const CallMessage& request, TimePoint deadline,
+                               CallMessage* reply) {
+  const uint64_t limit = options_.transport->capabilities().max_message_bytes;
+  QUIRE_RETURN_IF_ERROR(Annotate(CheckMessageBytes(request, limit, "request"), spec.method));
+  SeededRandom random(NewJitterSeed());
+  Clock& clock = *options_.clock;
+  Attempts attempts(options_.retry, random, server_, deadline);
+  const auto no_more = [&spec](const Status& why) {
+    return IsDeadlineExceeded(why) ? Annotate(why, spec.method) : why;
+  };
+  for (;;) {
+    const Duration left = deadline - clock.Now();
+    if (left <= Duration::zero()) return no_more(attempts.OutOfTime());
+    const Status status = options_.transport->Call(spec.method, request, reply,
+                                                   {.tenant = options_.tenant, .timeout = left});
+    if (status.ok() || !IsRetriable(status, spec.repeat)) {
+      server_.Note(status, clock.Now());
+      return attempts.End(status);
+    }
+    const auto next = attempts.Next(status, clock.Now());
+    if (!next.ok()) return no_more(next.status());
+    clock.Sleep(*next - clock.Now());
+  }
+}
+
+}  // namespace quire::internal

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Caller: how the client's methods reach the wire. A typed request is serialised, sent with its
+// payload, repeated where that is safe, and the reply parsed.
+//
+// What is repeated. A refusal with a retry hint (common/base/retry_hint.h) was made before anything
+// was done, so every method may try again. UNAVAILABLE may mean that the call was carried out and
+// only its reply was lost. Methods that can be repeated without harm try again then: reads,
+// PutSegment (same bytes, same key), AppendPages and AppendLayers (the server skips what it has),
+// Seal (the server remembers for a while what it sealed), and a session's RemoveSequence, Resync
+// and Close. A recall asks again by itself (session_recall.h). Open*, AddSequence, Drop*, Register
+// and Delete* return UNAVAILABLE at once: repeating them could leave a second context or version
+// behind, or answer NOT_FOUND for what had been done.
+//
+// Thread-safety: all methods may be called concurrently. Ownership: a Client has one, which
+// outlives the client's sessions.
+#ifndef QUIRE_CLIENT_CALLER_H_
+#define QUIRE_CLIENT_CALLER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "client/lease_keeper.h"
+#include "client/reply.h"
+#include "client/retry.h"
+#include "common/wire/message.h"
+#include "quire/client.h"
+#include "quire/clock.h"
+#include "quire/payload.h"
+#include "quire/status.h"
+#include "transport/transport.h"
+
+namespace quire::internal {
+
+struct CallSpec {
+  std::string_view method;  ///< "quire.v1.Service/Method"
+  Repeat repeat = Repeat::kSafe;
+};
+
+class Caller {
+ public:
+  /// `options` are complete and valid (Client::Create).
+  explicit Caller(Client::Options options);
+
+  const Client::Options& options() const { return options_; }
+  Transport& data_transport() { return *options_.data_transport; }
+  Reachability& server() { return server_; }
+  LeaseKeeper& leases() { return leases_; }
+  uint64_t NewJitterSeed() { return next_jitter_seed_.fetch_add(1, std::memory_order_relaxed); }
+
+  /// The end of a method that starts now.
+  TimePoint NewDeadline() const { return NewDeadline(options_.deadline); }
+  /// The end of one that may take `timeout`.
+  TimePoint NewDeadline(Duration timeout) const;
+
+  /// One call with the retries that `spec` allows, all of them before `deadline`. `payload` goes
+  /// out. The reply's payload replaces `*reply_payload`, and must be empty when that is null.
+  template <typename Request, typename Reply>
+  Status Call(const CallSpec& spec, const Request& request, const Payload& payload,
+              TimePoint deadline, Reply* reply, Payload* reply_payload) {
+    CallMessage out;
+    QUIRE_RETURN_IF_ERROR(
+        Annotate(wire::Encode(request, &out.control), "the request to ", spec.method));
+    out.payload = payload;
+    CallMessage in;
+    QUIRE_RETURN_IF_ERROR(CallWithRetries(spec, out, deadline, &in));
+    QUIRE_RETURN_IF_ERROR(DecodeReply(spec.method, in.control, reply));
+    if (reply_payload != nullptr) {
+      *reply_payload = std::move(in.payload);
+    } else if (!in.payload.empty()) {
+      return BadReply(spec.method, "it carries ", in.payload.size_bytes(),
+                      " payload bytes instead of none");
+    }
+    return OkStatus();
+  }
+
+ private:
+  Status CallWithRetries(const CallSpec& spec, const CallMessage& request, TimePoint deadline,
+                         CallMessage* reply);
+
+  const Client::Options options_;
+  std::atomic<uint64_t> next_jitter_seed_;
+  Reachability server_;
+  LeaseKeeper leases_;
+};
+
+}  // namespace quire::internal
+
+#endif  // QUIRE_CLIENT_CALLER_H_

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Client: a tenant's connection to a Quire store. Every method blocks and retries what is safe to
+// retry, with exponential back-off and jitter, until its deadline. The returned status names what
+// went wrong. Every reply is checked before it is used. A reply that breaks the protocol or its
+// checksums is DATA_LOSS; one that cannot be parsed is INTERNAL. Neither is asked for again.
+//
+//   QUIRE_ASSIGN_OR_RETURN(auto transport, ConnectGrpc("127.0.0.1:7410"));
+//   QUIRE_ASSIGN_OR_RETURN(auto client, Client::Create({.transport = transport}));
+//   QUIRE_ASSIGN_OR_RETURN(auto context, client->OpenContext(spec, std::nullopt));
+//   QUIRE_RETURN_IF_ERROR(client->AppendPages(context.id, 0, tokens, payload).status());
+//   QUIRE_ASSIGN_OR_RETURN(auto sealed, client->Seal(context.id, tail, tail_payload));
+//
+// Retries: a refusal with a hint of when to come back was made before anything was done, so every
+// method tries again. After UNAVAILABLE the call may have been carried out. Reads, puts, appends
+// and seals are repeated then. OpenContext, OpenSession, DropContext, RegisterDocument and
+// deletions return UNAVAILABLE at once: repeating them could leave a second context or version
+// behind.
+//
+// Thread-safety: Client may be used concurrently; a ClientSession belongs to one thread at a time.
+#ifndef QUIRE_CLIENT_H_
+#define QUIRE_CLIENT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "quire/clock.h"
+#include "quire/contexts.h"
+#include "quire/documents.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/payload.h"
+#include "quire/retry_options.h"
+#include "quire/session.h"
+#include "quire/status.h"
+#include "quire/units.h"
+
+namespace quire {
+
+class Health;
+class Transport;
+namespace internal {
+class Caller;
+}
+
+/// A trouble that lasts: the server is degraded until its cause is gone.
+struct Degradation {
+  std::string reason;  ///< "disk_full", ...; docs/metrics.md has them all.
+  std::string detail;  ///< What happened and what to do.
+  int64_t since_unix_micros = 0;
+};
+
+struct ServerStats {
+  std::string version;
+  int64_t uptime_seconds = 0;
+  std::vector<std::pair<std::string, uint64_t>> counters;  ///< Sorted by name.
+  std::vector<Degradation> degradations;                   ///< None of a sound server.
+};
+
+class Client {
+ public:
+  struct Options {
+    std::shared_ptr<Transport> transport = nullptr;
+    /// Transport of recalls; `transport` when null.
+    std::shared_ptr<Transport> data_transport = nullptr;
+    std::string tenant = "default";
+    Duration deadline = std::chrono::seconds(60);  ///< Limit of one method, retries included.
+    /// End of everything done with the client, on its clock: no method goes on after it.
+    TimePoint limit = TimePoint::max();
+    RetryOptions retry = {};
+    Clock* clock = nullptr;  ///< SystemClock() when null.
+    /// Learns when the server cannot be reached; for programs of Quire. May be null, and outlives
+    /// the client.
+    Health* health = nullptr;
+  };
+  static StatusOr<std::unique_ptr<Client>> Create(Options options);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  /// Puts one whole segment; `payload` is [num_layers][pages][n_kv] units. It is stored with the
+  /// codec of `collection`, the server's default when that is empty. Returns its key.
+  StatusOr<SegmentKey> PutSegment(const KvSpec& spec, const SegmentKey& parent,
+                                  std::span<const TokenId> tokens, const Payload& payload,
+                                  PutDurability durability = PutDurability::kServerDefault,
+                                  std::string_view collection = {});
+  /// The same, telling what was found. The first bytes under a key stand: when others are stored
+  /// they are not replaced, unless they are damaged.
+  StatusOr<PutSegmentReply> PutSegment(const KvSpec& spec, const SegmentKey& parent,
+                                       std::span<const TokenId> tokens, const Payload& payload,
+                                       const PutOptions& options);
+
+  /// Opens a context to append pages to, continuing `continues` when given. Keep what is returned
+  /// for as long as the context is needed.
+  StatusOr<OpenedContext> OpenContext(const KvSpec& spec,
+                                      const std::optional<ContextRef>& continues,
+                                      const ContextOptions& options = {});
+  /// Appends complete pages; `payload` is [pages][num_layers][n_kv] units. Returns the context's
+  /// token count.
+  StatusOr<uint64_t> AppendPages(uint64_t context_id, uint32_t first_page,
+                                 std::span<const TokenId> tokens, const Payload& payload);
+  /// Sends the units of some layers of complete pages, in any order of layers; `payload` is
+  /// [layers][pages][n_kv] units, `layers` ascending. Returns the tokens of the pages that are
+  /// whole.
+  StatusOr<uint64_t> AppendLayers(uint64_t context_id, uint32_t first_page,
+                                  std::span<const TokenId> tokens, std::span<const uint32_t> layers,
+                                  const Payload& payload);
+  /// Seals; `tail_payload` is [num_layers][n_kv] units of the short last page, empty without tail
+  /// tokens.
+  StatusOr<SealedContext> Seal(uint64_t context_id, std::span<const TokenId> tail_tokens,
+                               const Payload& tail_payload,
+                               PutDurability durability = PutDurability::kServerDefault);
+  Status DropContext(uint64_t context_id);
+
+  StatusOr<LookupResult> Lookup(const KvSpec& spec, std::span<const TokenId> tokens);
+  /// Reads units; the payload has them in order of range, page, head, verified against their
+  /// checksums.
+  StatusOr<Payload> Fetch(const ContextRef& context, std::span<const UnitRange> ranges);
+  /// Gives a stored segment's pages representatives, [num_layers][pages][n_kv][key_dim] in the KV
+  /// dtype (DigestKind::kRepresentatives). False when it has some already, which stay.
+  StatusOr<bool> PutRepresentatives(const SegmentKey& segment, const Payload& digests);
+  StatusOr<ContextStat> Stat(const ContextRef& context);
+  StatusOr<uint32_t> DeleteSegments(std::span<const SegmentKey> keys);
+
+  /// `ttl_seconds` is the document's own time to live; unset: its collection's.
+  StatusOr<Document> RegisterDocument(const DocumentName& name, const SegmentKey& chain_tip,
+                                      std::string_view content_hash = {},
+                                      std::optional<uint64_t> ttl_seconds = {});
+  /// Over by `limit` too, whatever the client's own deadline.
+  StatusOr<Document> GetDocument(const DocumentName& name, TimePoint limit = TimePoint::max());
+  /// All documents of a collection (of all collections when empty), in order.
+  StatusOr<std::vector<Document>> ListDocuments(std::string_view collection);
+  struct DeletedDocuments {
+    uint32_t documents = 0;
+    uint32_t segments = 0;
+  };
+  StatusOr<DeletedDocuments> DeleteDocument(const DocumentName& name, bool keep_segments = false);
+
+  struct PinnedDocument {
+    Document document;
+    bool was_pinned = false;
+  };
+  /// Keeps a document in the server's DRAM until it is unpinned or goes, also over restarts.
+  StatusOr<PinnedDocument> PinDocument(const DocumentName& name);
+  /// Takes the pin back, if there is one.
+  StatusOr<PinnedDocument> UnpinDocument(const DocumentName& name);
+
+  /// Settings after the change.
+  StatusOr<Collection> SetCollection(std::string_view name, const CollectionChange& change);
+  /// The server's defaults for one that was never set.
+  StatusOr<Collection> GetCollection(std::string_view name);
+  /// Those that have settings of their own, in order.
+  StatusOr<std::vector<Collection>> ListCollections();
+
+  /// Opens a session of one sequence that reads one context.
+  StatusOr<std::unique_ptr<ClientSession>> OpenSession(const ContextRef& context,
+                                                       const SessionOptions& options);
+  /// Opens a session of 1 to 256 sequences, which are numbered in this order.
+  StatusOr<std::unique_ptr<ClientSession>> OpenSession(std::span<const SequenceSpec> sequences,
+                                                       const SessionOptions& options);
+
+  StatusOr<ServerStats> Stats();
+  /// What recalls travel over now: "grpc", "shm", ... It may change after a lost connection.
+  std::string_view data_transport_name() const;
+  /// Whether the server writes into landings by itself (ClientSession::MakeLanding).
+  bool LandsDirectly() const;
+
+ private:
+  explicit Client(std::unique_ptr<internal::Caller> caller);
+
+  const std::unique_ptr<internal::Caller> caller_;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_CLIENT_H_

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Segment keys and chains. A key names bytes by what produced them:
+//   key = SHA-256("quire.segment.v1", tenant salt, KvSpec fingerprint, parent key, token ids)
+// so a common prefix is the same segments, and no tenant can name another's (each has its own
+// salt).
+#ifndef QUIRE_KEY_H_
+#define QUIRE_KEY_H_
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quire/kv_spec.h"
+
+namespace quire {
+
+using TokenId = int32_t;
+
+/// Secret of a tenant, mixed into every key of it.
+using TenantSalt = std::array<uint8_t, 32>;
+
+struct SegmentKey {
+  std::array<uint8_t, 32> bytes{};
+  friend auto operator<=>(const SegmentKey&, const SegmentKey&) = default;
+
+  std::string Hex() const;  ///< 64 lower-case digits.
+  static std::optional<SegmentKey> FromHex(
+      std::string_view hex);  ///< nullopt unless 64 hex digits.
+  static std::optional<SegmentKey> FromBytes(std::string_view raw);  ///< nullopt unless 32 bytes.
+  std::string_view view() const {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+};
+
+struct SegmentKeyHash {
+  size_t operator()(const SegmentKey& key) const {
+    size_t h;  // The key is a cryptographic hash: any 8 bytes of it are one.
+    std::memcpy(&h, key.bytes.data(), sizeof h);
+    return h;
+  }
+};
+
+/// The parent of a chain's first segment: all zero.
+inline constexpr SegmentKey kRootKey{};
+
+/// Key of the segment holding `tokens` (1 .. p*g ids) after `parent`.
+[[nodiscard]] SegmentKey ComputeKey(const TenantSalt& salt, const SpecFingerprint& spec,
+                                    const SegmentKey& parent, std::span<const TokenId> tokens);
+
+/// Keys of all segments of the chain of `tokens`; the last may be short. Empty for no tokens.
+[[nodiscard]] std::vector<SegmentKey> ChainKeys(const TenantSalt& salt, const KvSpec& spec,
+                                                std::span<const TokenId> tokens);
+
+}  // namespace quire
+
+#endif  // QUIRE_KEY_H_

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names of pages in a sequence that reads several contexts (its members): one number that says
+// which member, and which page of it. Names order by member, then page. Header-only, plain C++.
+#ifndef QUIRE_PAGE_NAME_H_
+#define QUIRE_PAGE_NAME_H_
+
+#include <cstdint>
+
+namespace quire {
+
+/// A name is member << kMemberShift | page of that member's context.
+inline constexpr uint32_t kMemberShift = 24;
+
+constexpr uint32_t PageName(uint32_t member, uint32_t page) {
+  return member << kMemberShift | page;
+}
+constexpr uint32_t MemberOf(uint32_t name) { return name >> kMemberShift; }
+/// The page within its member's context.
+constexpr uint32_t PageOf(uint32_t name) { return name & ((1u << kMemberShift) - 1); }
+
+}  // namespace quire
+
+#endif  // QUIRE_PAGE_NAME_H_

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Payload: bulk bytes as a list of slices that may lie anywhere, each kept alive by its owner. It
+// is how units travel from a tier to a transport without being copied. Ownership: a slice's bytes
+// are valid while a copy of its `owner` lives, and, where they are lent, for as long as the lease
+// lasts (payload_lease.h). Who takes slices out of a payload takes its leases along. Thread-safety:
+// a value type.
+#ifndef QUIRE_PAYLOAD_H_
+#define QUIRE_PAYLOAD_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "quire/payload_lease.h"
+
+namespace quire {
+
+struct Slice {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void>
+      owner;  ///< Null for bytes that outlive every use (the caller's, in a blocking call).
+};
+
+class Payload {
+ public:
+  Payload() = default;
+
+  /// Room for so many slices.
+  void Reserve(size_t slices) { slices_.reserve(slices); }
+  void Append(Slice slice) {
+    size_bytes_ += slice.bytes.size();
+    if (!slice.bytes.empty()) slices_.push_back(std::move(slice));
+  }
+  /// Takes over a buffer.
+  void Append(std::vector<std::byte> buffer) {
+    auto owner = std::make_shared<const std::vector<std::byte>>(std::move(buffer));
+    const std::span<const std::byte> bytes(*owner);
+    Append(Slice{bytes, std::move(owner)});
+  }
+
+  /// Everything of `other`.
+  void Append(const Payload& other) {
+    for (const Slice& slice : other.slices_) Append(slice);
+    AddLeases(other);
+  }
+  /// Some of the slices are lent by it.
+  void AddLease(std::shared_ptr<PayloadLease> lease) { leases_.push_back(std::move(lease)); }
+  /// Those of `other`, which slices were taken from.
+  void AddLeases(const Payload& other) {
+    leases_.insert(leases_.end(), other.leases_.begin(), other.leases_.end());
+  }
+  const std::vector<std::shared_ptr<PayloadLease>>& leases() const { return leases_; }
+  /// Whether all bytes are as they came (PayloadLease::StillGood).
+  bool StillGood() const {
+    return std::all_of(leases_.begin(), leases_.end(),
+                       [](const auto& lease) { return lease->StillGood(); });
+  }
+
+  size_t size_bytes() const { return size_bytes_; }
+  bool empty() const { return size_bytes_ == 0; }
+  const std::vector<Slice>& slices() const { return slices_; }
+  /// The slices, taken out.
+  std::vector<Slice> TakeSlices() && {
+    size_bytes_ = 0;
+    return std::exchange(slices_, {});
+  }
+
+  /// Copies everything to `out`, which has room for size_bytes().
+  void CopyTo(std::byte* out) const {
+    for (const Slice& slice : slices_) {
+      std::memcpy(out, slice.bytes.data(), slice.bytes.size());
+      out += slice.bytes.size();
+    }
+  }
+  /// The whole payload as one slice: the slice itself when there is only one, otherwise a copy.
+  Slice Flatten() const {
+    if (slices_.size() == 1) return slices_.front();
+    auto owner = std::make_shared<std::vector<std::byte>>(size_bytes_);
+    CopyTo(owner->data());
+    const std::span<const std::byte> bytes(*owner);
+    return Slice{bytes, std::move(owner)};
+  }
+
+ private:
+  std::vector<Slice> slices_;
+  std::vector<std::shared_ptr<PayloadLease>> leases_;  ///< Few: one for each message that came.
+  size_t size_bytes_ = 0;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_PAYLOAD_H_

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a recall asks for and what comes back. Values; thread-safety as such.
+//
+// A lane is one layer of one sequence of a session. A page of a sequence is named by the context
+// that it is in and its number there: PageName(member, page), which is the page itself for a
+// sequence that reads one context.
+#ifndef QUIRE_RECALL_H_
+#define QUIRE_RECALL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "quire/clock.h"
+#include "quire/digest.h"
+#include "quire/page_lists.h"
+#include "quire/page_name.h"
+#include "quire/payload.h"
+#include "quire/priority.h"
+#include "quire/status.h"
+
+namespace quire {
+
+class SessionLanding;
+
+/// How the scores of the query heads of a KV head become one score of a page.
+enum class RecallPooling { kMaxQ, kAvgQ, kMaxS, kAvgS, kMaxSM, kAvgSM, kAvgSdM };
+
+/// Candidate pages [first_page, end_page) of one member of a sequence.
+struct CandidateRange {
+  uint32_t member = 0;
+  uint32_t first_page = 0;
+  uint32_t end_page = 0;
+};
+
+/// What consecutive layers of one sequence want: pages, or queries for the server to select with.
+struct LayerWant {
+  uint32_t sequence = 0;
+  uint32_t layer = 0;       ///< The first; all of them managed.
+  uint32_t num_layers = 1;  ///< From `layer` on.
+  /// Selection by the caller: [n_kv] ascending, distinct pages, the same for all the layers. No
+  /// heads when `query` is given.
+  PageLists pages = {};
+  /// With `pages`: those of them, [n_kv] ascending, whose units the caller has kept from earlier
+  /// recalls: where one has to be placed it is, but it does not come. May have no heads.
+  PageLists held = {};
+  /// Selection by the server: [num_layers][n_q][d]; empty when `pages` is given.
+  std::vector<float> query = {};
+  std::vector<CandidateRange> candidates = {};  ///< For a query: by ascending member.
+  uint32_t num_pages = 0;                       ///< For a query: pages to select per KV head.
+  RecallPooling pooling = RecallPooling::kAvgSM;
+  float scale = 1.0f;
+  DigestKind digest = DigestKind::kMinMax;  ///< For a query: what pages are scored by.
+  /// For a query: KV heads, ascending, that keep what they hold. What they would have comes with
+  /// RecalledLane::selected, and nothing is placed for them.
+  std::vector<uint32_t> kept_heads = {};
+};
+
+struct RecallOptions {
+  Priority priority = Priority::kNormal;
+  Duration timeout = {};  ///< Of the recall with all its attempts; the client's deadline when 0.
+  /// Where units are put, of the same session; outlives the recall. Without it, or where they only
+  /// stop there (LandingUse::kStaging), they are payload.
+  SessionLanding* landing = nullptr;
+  /// Compare payload with its checksums. When false the caller does, as it reads the units where
+  /// they lie. Units that are put into slots are always verified.
+  bool verify = true;
+  /// For Start: where the transport takes replies in parts, the units of a part come in pieces of
+  /// about so many bytes, the first with the part (RecallPart::bytes_to_come). Without a landing,
+  /// and with `verify` off. 0: a part comes whole.
+  uint32_t piece_bytes = 0;
+};
+
+/// One unit and the slot that it goes into.
+struct Placement {
+  uint32_t sequence = 0;
+  uint32_t layer = 0;
+  uint32_t head = 0;
+  uint32_t slot = 0;
+  uint32_t generation = 0;  ///< Of the slot after this placement.
+  uint32_t page = 0;
+  int32_t replaced = -1;  ///< The page that was there, -1 for none.
+};
+
+/// A lane whose missing units have come.
+struct RecalledLane {
+  uint32_t sequence = 0;
+  uint32_t layer = 0;
+  uint64_t exchange = 0;       ///< That brought it.
+  size_t first_placement = 0;  ///< Its placements are [first_placement, end_placement).
+  size_t end_placement = 0;
+  PageLists selected = {};  ///< What the server selected; no heads where the caller did.
+};
+
+/// Whole lanes, in the order asked, verified against the request, the resident map and the
+/// checksums (RecallOptions::verify). Or, without lanes, a further piece of the units of the part
+/// before it.
+///
+/// Over shared memory the units lie in the server's memory, which lends them for a time
+/// (`--lease-seconds` of the server). They are certain until `good_until`. Whoever uses them for
+/// longer asks StillGood after the use, renews the lease (ClientSession::Renew), or takes a copy
+/// (OwnUnits); when they were not good, what was made of them is discarded and they are recalled
+/// anew.
+struct RecallPart {
+  std::vector<RecalledLane> lanes = {};
+  std::vector<Placement> placements = {};  ///< Of all the lanes, one after the other.
+  std::vector<uint32_t> checksums = {};    ///< CRC-32C of each unit; 0 for one that is held.
+  /// Placements whose units the caller holds (LayerWant::held), ascending.
+  std::vector<size_t> held = {};
+  /// The units of all other placements; nothing when they are in their slots already.
+  Payload payload = {};
+  uint64_t landed_bytes = 0;   ///< Bytes of units that were put into the landing.
+  uint64_t bytes_to_come = 0;  ///< Of these lanes' units: the payloads of the parts that follow.
+  /// Until when nobody else uses the payload's memory, on the client's clock, counted from before
+  /// the request was sent. TimePoint::max() where nothing is lent: units that came by a copy, or
+  /// into a landing.
+  TimePoint good_until = TimePoint::max();
+
+  /// Whether the units are as they came until now: asked after a use, it says whether that saw the
+  /// right bytes. False stays false.
+  bool StillGood() const { return payload.StillGood(); }
+  /// The payload's leases are counted from `asked`, on the client's clock.
+  void CountLeasesFrom(TimePoint asked);
+  /// Copies the units, unless they are the holder's already; they are good for ever then, and no
+  /// lease is held for them. FAILED_PRECONDITION when they were not good any more.
+  [[nodiscard]] Status OwnUnits();
+
+  std::span<const Placement> PlacementsOf(const RecalledLane& lane) const {
+    return std::span(placements)
+        .subspan(lane.first_placement, lane.end_placement - lane.first_placement);
+  }
+};
+
+/// Everything that has come, as one part.
+struct RecallResult : RecallPart {};
+
+}  // namespace quire
+
+#endif  // QUIRE_RECALL_H_

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ClientSession: reading contexts for the sequences of a batch, with a resident map on the server.
+// A recall names the pages (or sends queries) per lane (a sequence and a managed layer) and KV
+// head; the reply places only the missing units into named slots.
+//
+//   auto result = session->Recall(wants);          // everything at once
+//   auto pending = session->Start(wants);          // or part by part, in the order asked
+//   while (part = pending->Next()) { ... copy unit i of part.payload into the slot that
+//                                    part.placements[i] names ...; session->Applied(part); }
+//
+// The caller applies a part, then calls Applied: what is not applied is not acknowledged, and the
+// server takes it back with the next recall of the lane. With a landing units lie in their slots
+// when a part comes, and it is applied already; a staging area changes nothing for the caller, but
+// that the payload lies there, until the next recall of its lane is started.
+//
+// Several recalls may be under way as long as no two touch the same lane: a correction overtakes a
+// prefetch of other layers by its priority; one of the same lane follows after Cancel.
+//
+// Exchange numbers, acknowledgement by the next recall and resynchronisation after a loss are
+// handled here. When the server refuses a recall as stale (FAILED_PRECONDITION), or a reply was not
+// valid, or a lane is unknown (pending_recall.h), the session sends its own maps under a higher
+// epoch; what is under way then starts again by itself for the lanes that have not come.
+//
+// The client renews the session's lease from a thread of its own, so that it lives on the server
+// between two recalls, however far apart, and ends soon after the process has.
+//
+// Errors: NOT_FOUND when the server no longer has the session (it restarted, or could not be
+// reached for longer than the lease): open a new one. DATA_LOSS when a reply breaks the protocol or
+// a checksum: nothing of that part is handed out. INVALID_ARGUMENT for a lane that another recall
+// is under way for. Others as for Client.
+//
+// A session may be opened for the values of units alone (SessionOptions::part). Then what
+// is said here and in recall.h of units in payload, pieces and landings is
+// said of their values, and checksums are those of the values.
+//
+// Recalls go over Client::Options::data_transport, everything else over the control transport.
+// Units of a part are lent when the data transport is shared memory. RecallPart says until when
+// they are certain, and afterwards whether they were.
+//
+//   QUIRE_ASSIGN_OR_RETURN(RecallResult result, session->Recall(wants));
+//   Use(result.payload);                             // before result.good_until
+//   if (!result.StillGood()) { ... discard, recall again ... }
+//
+// Thread-safety: none; one thread at a time drives a session and its recalls. Ownership: the Client
+// outlives the session; the session its recalls and landings.
+#ifndef QUIRE_SESSION_H_
+#define QUIRE_SESSION_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "quire/contexts.h"
+#include "quire/digest.h"
+#include "quire/key.h"
+#include "quire/kv_spec.h"
+#include "quire/layout.h"
+#include "quire/payload.h"
+#include "quire/pending_recall.h"
+#include "quire/recall.h"
+#include "quire/status.h"
+#include "quire/units.h"
+
+namespace quire {
+
+class SessionLanding;
+struct LandingMemory;
+enum class LandingUse : uint8_t;
+namespace internal {
+class SessionState;
+}
+
+/// One of the contexts that a sequence reads.
+struct SequenceMember {
+  ContextRef context;
+  /// Added to the positions of the context's keys. Not 0 only for keys that are rotated with fixed
+  /// frequencies.
+  int32_t position_offset = 0;
+};
+
+/// What one sequence of a session reads, 1 to 64 contexts, and into how many slots.
+struct SequenceSpec {
+  std::vector<SequenceMember> members;
+  uint32_t slots_per_head = 0;  ///< 1 to the session's; 0: all of those.
+};
+
+struct SessionOptions {
+  KvSpec spec = {};                              ///< Must equal every context's.
+  uint32_t slots_per_head = 0;                   ///< The most that a sequence may have; 1 to 65536.
+  std::vector<uint32_t> managed_layers = {};     ///< All when empty.
+  std::optional<HeldDigests> hold_digests = {};  ///< For recalls by query.
+  /// What recalls bring of a unit. kValues, for a caller that has the keys, only where the spec
+  /// has values (not MLA).
+  UnitPart part = UnitPart::kWhole;
+};
+
+/// A context that a sequence reads, as it was when the sequence was opened.
+struct SessionMember {
+  ContextInfo context;
+  std::vector<TokenId>
+      tail_tokens;  ///< Of the short last page; empty when it ends with a whole one.
+};
+
+class ClientSession {
+ public:
+  ~ClientSession();  ///< Closes the session on the server, without waiting for more than a second.
+  ClientSession(const ClientSession&) = delete;
+  ClientSession& operator=(const ClientSession&) = delete;
+
+  /// The contexts of a sequence that the session has, in the order asked for.
+  std::span<const SessionMember> members(uint32_t sequence = 0) const;
+  const ContextInfo& context(uint32_t sequence = 0, uint32_t member = 0) const {
+    return members(sequence)[member].context;
+  }
+  std::span<const TokenId> tail_tokens(uint32_t sequence = 0, uint32_t member = 0) const {
+    return members(sequence)[member].tail_tokens;
+  }
+  /// The most that a sequence may have, and what each has room for in a landing.
+  uint32_t slots_per_head() const;
+  /// The slots of a sequence that the session has.
+  uint32_t slots_per_head(uint32_t sequence) const;
+  /// Of what recalls bring of a unit.
+  uint64_t unit_bytes() const;
+  /// Pages that the session takes the slots of a lane to hold: [n_kv][slots_per_head(sequence)],
+  /// -1 for an empty slot. Valid until the next call.
+  std::span<const int32_t> ResidentPages(uint32_t sequence, uint32_t layer) const;
+  /// What recalls travel over: "grpc", "shm", ...
+  std::string_view transport_name() const;
+
+  /// Adds a sequence to the batch and returns its number. RESOURCE_EXHAUSTED when the session has
+  /// as many as it can, or its maps would be too large. After UNAVAILABLE the server may have it
+  /// nevertheless, until the session closes.
+  StatusOr<uint32_t> AddSequence(const SequenceSpec& sequence);
+  /// Ends a sequence; OK when the server does not have it any more. INVALID_ARGUMENT while a recall
+  /// of it is under way.
+  /// Nothing is known of its slots after any other error.
+  Status RemoveSequence(uint32_t sequence);
+
+  /// Asks for `wants` and returns without waiting for the reply, except for a resync that is due.
+  StatusOr<std::unique_ptr<PendingRecall>> Start(std::vector<LayerWant> wants,
+                                                 const RecallOptions& options = {});
+  /// Asks for `wants` and waits for all of it. What has come before an error is lost, as if it had
+  /// not been applied (with a landing of slots it is there: ResidentPages()).
+  StatusOr<RecallResult> Recall(std::span<const LayerWant> wants,
+                                const RecallOptions& options = {});
+  /// The units of the part are in their slots: from now on the map counts them as resident. Doing
+  /// it twice, or for a part that is in its slots, changes nothing. A part that was superseded by a
+  /// later recall of its lane must not be applied: the lane is unknown afterwards. Of one that a
+  /// resync came over the server hears before the next recall.
+  void Applied(const RecallPart& part);
+  /// The units of the part are lent for as long again, from now on: moves `part->good_until`. OK
+  /// for a part that is not lent. FAILED_PRECONDITION when the lease has ended, when its connection
+  /// is over, or when the session is closed: a lease ends at its time then. DEADLINE_EXCEEDED when
+  /// the server does not answer within `timeout`; the units are as good as before.
+  [[nodiscard]] Status Renew(RecallPart* part, Duration timeout = std::chrono::seconds(1));
+  /// The units of the part got into their slots in part only, and nobody knows what these hold: its
+  /// lanes count as empty from now on, and the server hears of it before the next recall.
+  void Spoiled(const RecallPart& part);
+  /// A unit of a part that the caller verifies (RecallOptions::verify) does not match its checksum:
+  /// the server hears of it with the next recall, and mends what it has.
+  void Mismatched(const MismatchedUnit& unit);
+
+  /// A landing for sequences below `num_sequences`, in `memory`, or in memory of its own when that
+  /// is empty. Memory that this processor must not touch comes with its access, which nobody can
+  /// tell by a pointer: the caller says so. Errors as for Transport::AddLanding, but for memory
+  /// that only the server's device could not write (SessionLanding::why_not_direct), and
+  /// INVALID_ARGUMENT for sizes that do not fit, and for a staging area that is not the host's.
+  StatusOr<std::unique_ptr<SessionLanding>> MakeLanding(uint32_t num_sequences = 1);
+  StatusOr<std::unique_ptr<SessionLanding>> MakeLanding(uint32_t num_sequences,
+                                                        LandingMemory memory, LandingUse use = {});
+  /// Whether the server would write into landings by itself, so that a staging area is of use.
+  bool LandsDirectly() const;
+
+  /// Digests of pages [first_page, end_page) of a sequence's member:
+  /// [layers][pages][n_kv][DigestElements(kind, d)] in the KV dtype.
+  StatusOr<Payload> Digests(std::span<const uint32_t> layers, uint32_t first_page,
+                            uint32_t end_page, uint32_t sequence = 0, uint32_t member = 0,
+                            DigestKind kind = DigestKind::kMinMax);
+  /// Cancels what is under way, takes the keys of landings back, so that nobody writes there any
+  /// more, and ends the session on the server; OK when it is gone already.
+  /// Later calls are FAILED_PRECONDITION.
+  Status Close();
+
+ private:
+  friend class Client;
+  friend class internal::SessionState;
+  explicit ClientSession(std::unique_ptr<internal::SessionState> state);
+
+  const std::unique_ptr<internal::SessionState> state_;
+};
+
+}  // namespace quire
+
+#endif  // QUIRE_SESSION_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kvserver/session/digest_holder.h"
+
+#include <span>
+#include <utility>
+
+namespace quire::kvserver {
+
+std::shared_ptr<DigestHolder> DigestHolder::Start(Parts parts, Wanted wanted) {
+  std::shared_ptr<DigestHolder> held(new DigestHolder(std::move(parts), std::move(wanted)));
+  held->Submit(0);
+  return held;
+}
+
+DigestHolder::DigestHolder(Parts parts, Wanted wanted)
+    : parts_(std::move(parts)), wanted_(std::move(wanted)) {}
+
+// One task a layer, so that a large context does not keep others waiting.
+void DigestHolder::Submit(size_t index) {
+  if (index == wanted_.shape.layers.size()) return;
+  const auto task = [weak = weak_from_this(), index] {
+    const std::shared_ptr<DigestHolder> self = weak.lock();
+    if (self == nullptr) return;  // The sequence has gone.
+    if (self->HoldLayer(self->wanted_.shape.layers[index])) {
+      self->parts_.counters->layers.Add();
+      self->Submit(index + 1);
+    } else {
+      self->parts_.counters->stopped.Add();
+    }
+  };
+  if (!parts_.executor->Submit(task).ok()) parts_.counters->stopped.Add();
+}
+
+bool DigestHolder::HoldLayer(uint32_t layer) {
+  for (const auto& chain : wanted_.chains) {
+    if (chain->empty()) continue;
+    auto held = parts_.residency->Hold(wanted_.tenant, wanted_.spec,
+                                       {*chain, std::span(&layer, 1), wanted_.shape.kind});
+    // What cannot be read is told to the first selection that needs it.
+    if (!held.ok() || *held == nullptr) return false;
+    MutexLock lock(mutex_);
+    held_.push_back(*std::move(held));
+  }
+  return true;
+}
+
+}  // namespace quire::kvserver
