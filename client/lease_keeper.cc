@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "client/call.h"
+#include "client/reply.h"
 #include "common/wire/limits.h"
 #include "common/wire/message.h"
 #include "quire/v1/lease.pb.h"

@@ -3,7 +3,7 @@
 // Recalls under way: parts in order, several at once, and everything that can happen to a reply:
 // lost, late, duplicated, cut short, of another exchange, or given up (promise 4: a stale reply is
 // refused, never silently applied).
-#include "client/pending_recall.h"
+#include "quire/pending_recall.h"
 
 #include <string>
 #include <vector>

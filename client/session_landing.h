@@ -71,10 +71,6 @@ class SessionLanding {
 
  private:
   friend class ClientSession;
-  namespace internal {
-  class SessionRecall;
-  class SessionState;
-  }  // namespace internal
   friend class internal::SessionState;
   friend class internal::SessionRecall;
 

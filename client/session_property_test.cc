@@ -296,9 +296,8 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
   /// none of the lane's.
   void CheckSlots() {
     for (uint32_t layer = 0; layer < 2; ++layer) {
-      const WorkerSlots& map = session_->resident_map();
-      if (fills_slots() && map.lane(0, layer).under_way) continue;
-      const std::span<const int32_t> pages = map.Pages(0, layer);
+      if (fills_slots() && under_way_[layer] != nullptr) continue;
+      const std::span<const int32_t> pages = session_->ResidentPages(0, layer);
       ASSERT_EQ(pages.size(), kKvHeads * kSlots);
       for (size_t slot = 0; slot < pages.size(); ++slot) {
         if (pages[slot] < 0) continue;
@@ -324,9 +323,9 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
     return {.timeout = std::chrono::milliseconds(100), .landing = landing_.get()};
   }
   /// Starts, takes parts of, or gives up one of the recalls under way.
-  void Step(SeededRandom& random, std::map<uint32_t, std::unique_ptr<PendingRecall>>* under_way) {
+  void Step(SeededRandom& random) {
     const auto layer = static_cast<uint32_t>(random.Below(2));
-    std::unique_ptr<PendingRecall>& recall = (*under_way)[layer];
+    std::unique_ptr<PendingRecall>& recall = under_way_[layer];
     if (recall == nullptr) {
       auto started = session_->Start({RandomWant(layer, 1, random)}, Options());
       if (started.ok()) recall = *std::move(started);
@@ -347,6 +346,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
   std::unique_ptr<ClientSession> session_;
   std::vector<std::byte> own_;  ///< Room for the worker's slots, laid out as a landing.
   std::unique_ptr<SessionLanding> landing_;
+  std::map<uint32_t, std::unique_ptr<PendingRecall>> under_way_;  ///< By layer.
 };
 
 std::string WayName(const ::testing::TestParamInfo<Way>& way) {
@@ -361,13 +361,12 @@ TEST_P(SessionPropertyTest, TheMapNeverNamesAPageThatIsNotThere) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     Open(seed);
     SeededRandom random(1000 + seed);
-    std::map<uint32_t, std::unique_ptr<PendingRecall>> under_way;
     for (int step = 0; step < kSteps; ++step) {
-      Step(random, &under_way);
+      Step(random);
       CheckSlots();
       if (HasFatalFailure()) return;
     }
-    under_way.clear();
+    under_way_.clear();
     model_->StopFaults();
     for (int i = 0; i < 3; ++i) {
       const LayerWant want = RandomWant(0, 2, random);

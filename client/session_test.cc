@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "client/recall_test_kit.h"
+#include "client/session_landing.h"
 #include "client/validate.h"
+#include "kernels/api/digest.h"
 #include "tests/kit/fake_lease.h"
 
 namespace quire {
@@ -23,7 +25,7 @@ using testing::RandomPayload;
 constexpr const char* kOpen = "quire.v1.Session/Open";
 constexpr const char* kAddSequence = "quire.v1.Session/AddSequence";
 constexpr const char* kRemoveSequence = "quire.v1.Session/RemoveSequence";
-constexpr const char* kResync = "quire.v1.Session/Resync";
+constexpr const char* kSessionResync = "quire.v1.Session/Resync";
 constexpr const char* kClose = "quire.v1.Session/Close";
 constexpr const char* kDigests = "quire.v1.Session/Digests";
 
@@ -222,7 +224,7 @@ TEST_F(FewerSlotsTest, AResyncSendsMapsOfTheSequencesShape) {
   ASSERT_TRUE(result.ok()) << result.status();
   session_->Applied(*result);
   Expect({Fail(FailedPrecondition("stale"))});
-  server_.Reply(kResync, v1::ResyncReply());
+  server_.Reply(kSessionResync, v1::ResyncReply());
   RecallAndApply(0, 4);
   const auto resync = LastRequest<v1::ResyncRequest>();
   ASSERT_EQ(resync.lanes_size(), 1);
@@ -349,7 +351,7 @@ TEST_F(SessionTest, ApplyingWhatWasSupersededMakesTheLaneUnknown) {
   session_->Applied(Recalled(4));
   session_->Applied(old);  // Its unit has gone over that of page 4.
   EXPECT_EQ(PageIn(0, 0), -1);
-  server_.Reply(kResync, v1::ResyncReply());
+  server_.Reply(kSessionResync, v1::ResyncReply());
   session_->Applied(Recalled(5, 2));
   EXPECT_EQ(PageIn(0, 0), 5);
   EXPECT_EQ(LastRequest<v1::ResyncRequest>().epoch(), 2u);
@@ -358,11 +360,11 @@ TEST_F(SessionTest, ApplyingWhatWasSupersededMakesTheLaneUnknown) {
 TEST_F(SessionTest, WhatAResyncCameOverCountsAndTheServerHearsOfIt) {
   const RecallResult prefetched = Recalled(3);
   Expect({Fail(FailedPrecondition("stale"))});  // A recall of another lane synchronises.
-  server_.Reply(kResync, v1::ResyncReply());
+  server_.Reply(kSessionResync, v1::ResyncReply());
   RecallAndApply(1, 4);
   session_->Applied(prefetched);
   EXPECT_EQ(PageIn(0, 0), 3);
-  server_.Reply(kResync, v1::ResyncReply());
+  server_.Reply(kSessionResync, v1::ResyncReply());
   session_->Applied(Recalled(5, 2, /*replaced=*/3));
   EXPECT_EQ(PageIn(0, 0), 5);
   const auto resync = LastRequest<v1::ResyncRequest>();
@@ -377,7 +379,7 @@ TEST_F(SessionTest, WhatAResyncCameOverCountsAndTheServerHearsOfIt) {
 TEST_F(SessionTest, AResyncSendsEveryLaneThatHoldsSomething) {
   RecallAndApply(1, 3);
   Expect({Fail(FailedPrecondition("stale"))});
-  server_.Reply(kResync, v1::ResyncReply());
+  server_.Reply(kSessionResync, v1::ResyncReply());
   RecallAndApply(0, 4);
   const auto resync = LastRequest<v1::ResyncRequest>();
   EXPECT_EQ(resync.session_id(), 77u);
@@ -394,9 +396,9 @@ TEST_F(SessionTest, AResyncSendsEveryLaneThatHoldsSomething) {
 
 TEST_F(SessionTest, AResyncWhoseReplyWasLostIsRepeatedUnderAHigherEpoch) {
   Expect({Fail(FailedPrecondition("stale"))});
-  server_.Fail(kResync, Unavailable("the reply was lost"));
-  server_.Fail(kResync, FailedPrecondition("epoch 2 is not above 2"));
-  server_.Reply(kResync, v1::ResyncReply());
+  server_.Fail(kSessionResync, Unavailable("the reply was lost"));
+  server_.Fail(kSessionResync, FailedPrecondition("epoch 2 is not above 2"));
+  server_.Reply(kSessionResync, v1::ResyncReply());
   const auto again = ExpectPart({{0, 0, {{0, 0, 1, 4}}}});
   const LayerWant want = Want(0, 4);
   ASSERT_TRUE(session_->Recall({&want, 1}).ok());
@@ -440,7 +442,7 @@ TEST_F(SessionTest, DigestsMustHaveTheSizeAskedFor) {
 
 TEST_F(SessionTest, DigestsOfEveryKindHaveTheSizeOfTheKind) {
   const std::vector<uint32_t> layers = {0, 1};
-  for (const DigestKind kind : kernels::kDigestKinds) {
+  for (const DigestKind kind : kDigestKinds) {
     const auto elements = static_cast<uint64_t>(kernels::DigestElements(kind, 8));
     const Payload sent = RandomPayload(2 * 3 * 2 * elements * 4, 1);
     server_.Reply(kDigests, DigestsReplyOf(sent), sent);

@@ -5,7 +5,7 @@
 #include <string>
 #include <variant>
 
-#include "client/call.h"
+#include "client/reply.h"
 #include "common/base/checksum.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"

@@ -36,9 +36,10 @@ TEST(EmbeddedStoreTest, IsReachedOverARealTransportWhenItListens) {
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_EQ(data->report.taken, "grpc");
   CallMessage reply;
-  EXPECT_EQ((*data)->Call("quire.v1.Admin/Stats", {}, &reply, {}), OkStatus());
+  EXPECT_EQ(data->transport->Call("quire.v1.Admin/Stats", {}, &reply, {}), OkStatus());
   store->reset();
-  EXPECT_EQ((*data)->Call("quire.v1.Admin/Stats", {}, &reply, {}).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(data->transport->Call("quire.v1.Admin/Stats", {}, &reply, {}).code(),
+            StatusCode::kUnavailable);
 }
 
 TEST(EmbeddedStoreTest, ADirectoryHasOneServer) {

@@ -153,7 +153,7 @@ class DriftingSelection {
 class CountingSink final : public RecallSink {
  public:
   Status CheckWanted() const override { return OkStatus(); }
-  Status Write(RecallPart part) override {
+  Status Write(ReplyPart part) override {
     units_ += part.payload.slices().size();
     return OkStatus();
   }
@@ -200,7 +200,7 @@ class PlanBench {
   Status Step(double share, Times* times) {
     selection_.Drift(share);
     RecallArgs args{1, ++exchange_, {}, true};
-    LayerWant& want = args.wants.emplace_back();
+    WantedLayers& want = args.wants.emplace_back();
     want.lanes = {0, 0, std::vector<uint64_t>(kLayers, exchange_ - 1)};
     want.units = selection_.pages();
     CountingSink sink;

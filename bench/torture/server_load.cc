@@ -19,8 +19,6 @@ constexpr uint64_t kMostSecondsOfAPhase = 40;
 constexpr uint64_t kMostTtlSeconds = 120;
 constexpr size_t kMostContextsOfAThread = 2;
 
-using kvserver::DocumentName;
-
 bool IsGone(const Status& status) { return status.code() == StatusCode::kNotFound; }
 
 /// Units of one page of a segment, [layers][n_kv].
@@ -38,11 +36,11 @@ std::vector<std::byte> PageOf(const KvSpec& spec, std::span<const std::byte> seg
 
 }  // namespace
 
-kvserver::DocumentName DocumentOf(uint32_t chain) {
+DocumentName DocumentOf(uint32_t chain) {
   return {.collection = "torture", .name = "chain-" + std::to_string(chain), .version = 1};
 }
 
-int64_t MicrosOfExpiry(const kvserver::Document& document) {
+int64_t MicrosOfExpiry(const Document& document) {
   return document.expires_unix_micros == 0 ? ServerEvent::kNever : document.expires_unix_micros;
 }
 

@@ -28,9 +28,9 @@
 namespace quire::torture {
 
 /// The document that a load makes of a chain.
-kvserver::DocumentName DocumentOf(uint32_t chain);
+DocumentName DocumentOf(uint32_t chain);
 /// When a document expires, as events say it.
-int64_t MicrosOfExpiry(const kvserver::Document& document);
+int64_t MicrosOfExpiry(const Document& document);
 
 /// A server without its network.
 struct TorturedServer {

@@ -59,7 +59,7 @@ Status CompareServer(TorturedServer& server, const Corpus& corpus, ServerHistory
   QUIRE_ASSIGN_OR_RETURN(const std::set<std::string> pinned, PinnedDocuments(server));
   const auto keys = AllKeys(corpus, server.salt);
   for (uint32_t chain = 0; chain < corpus.chains(); ++chain) {
-    const kvserver::DocumentName name = DocumentOf(chain);
+    const DocumentName name = DocumentOf(chain);
     const auto document = server.registry->Get(kTenant, name);
     const bool gone = document.status().code() == StatusCode::kNotFound;
     if (!document.ok() && !gone) {

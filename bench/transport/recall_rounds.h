@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "client/session_landing.h"
 #include "common/base/random.h"
 #include "quire/client.h"
 #include "quire/key.h"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/transport/recall_rounds.h"
+#include "client/session_landing.h"
 #include "common/base/random.h"
 #include "quire/client.h"
 #include "quire/key.h"

@@ -8,8 +8,8 @@
 #include <ostream>
 #include <string>
 
-#include "quire/connect.h"
 #include "kvserver/service/listeners.h"
+#include "quire/connect.h"
 #include "quire/status.h"
 #include "transport/transport.h"
 

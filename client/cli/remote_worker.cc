@@ -114,8 +114,8 @@ StatusOr<WorkerAnswer> AskWorker(const std::string& address, const v1::GenerateR
   const grpc::Slice slice(bytes);
   const grpc::ByteBuffer message(&slice, 1);
   const RetryOptions retry{.unreachable_for = options.unreachable_for};
-  Reachability worker;
-  Attempts attempts(retry, SystemRandom(), worker, deadline);
+  internal::Reachability worker;
+  internal::Attempts attempts(retry, SystemRandom(), worker, deadline);
   for (;;) {
     WorkerAnswer answer;
     bool answered = false;
@@ -123,7 +123,7 @@ StatusOr<WorkerAnswer> AskWorker(const std::string& address, const v1::GenerateR
         Advise(AskOnce(channel.get(), message, deadline - clock.Now(), options, &answer, &answered),
                address, answered);
     if (status.ok()) return answer;
-    const bool may_repeat = IsRetriable(status, Repeat::kSafe) && answer.tokens.empty();
+    const bool may_repeat = IsRetriable(status, internal::Repeat::kSafe) && answer.tokens.empty();
     if (!may_repeat) return attempts.End(status);
     QUIRE_ASSIGN_OR_RETURN(const TimePoint next, attempts.Next(status, clock.Now()));
     clock.Sleep(next - clock.Now());

@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "client/session_landing.h"
 #include "gpuworker/testing/fake_store.h"
 #include "gpuworker/testing/held_transport.h"
 #include "gpuworker/testing/tiny_spec.h"

@@ -5,6 +5,7 @@
 #include <bit>
 #include <utility>
 
+#include "client/session_landing.h"
 #include "common/wire/limits.h"
 
 namespace quire::worker {

@@ -69,6 +69,11 @@ class [[nodiscard]] Status {
   /// "NOT_FOUND: the message", or "OK".
   std::string ToString() const;
 
+  /// Takes `other` in the place of OK; an error stays.
+  void Update(const Status& other) {
+    if (ok()) *this = other;
+  }
+
   /// Gives an error a mark, replacing one of that name. Does nothing to OK.
   void SetMark(std::string_view name, std::string value);
   std::optional<std::string> Mark(std::string_view name) const;

@@ -41,7 +41,7 @@ Status NoSuchPage(uint32_t name, std::span<const uint32_t> member_pages) {
 /// Pages that each member has now.
 std::vector<uint32_t> PagesOf(const SessionSequence& sequence) {
   std::vector<uint32_t> pages;
-  for (const OpenedMember& member : sequence.members()) {
+  for (const MemberContext& member : sequence.members()) {
     pages.push_back(member.context.view()->num_pages());
   }
   return pages;
@@ -79,16 +79,16 @@ std::vector<uint32_t> Session::SlotsOfSequences() const {
 }
 
 std::shared_ptr<const DigestHolder> Session::HoldDigests(
-    std::span<const OpenedMember> members) const {
+    std::span<const MemberContext> members) const {
   if (!shape_.hold_digests) return nullptr;
   DigestHolder::Wanted wanted{shape_.tenant, shape_.spec, *shape_.hold_digests, {}};
   // The views go: their pages in memory are not held by the session.
-  for (const OpenedMember& member : members) wanted.chains.push_back(member.context.view()->keys);
+  for (const MemberContext& member : members) wanted.chains.push_back(member.context.view()->keys);
   return DigestHolder::Start({shared_.recall.residency, shared_.held_digests, shared_.executor},
                              std::move(wanted));
 }
 
-StatusOr<uint32_t> Session::AddSequence(std::vector<OpenedMember> members,
+StatusOr<uint32_t> Session::AddSequence(std::vector<MemberContext> members,
                                         uint32_t slots_per_head) {
   QUIRE_ASSIGN_OR_RETURN(const uint32_t slots, shape_.SequenceSlots(slots_per_head));
   {
@@ -246,7 +246,7 @@ Status Session::FindTargets(const RecallArgs& args, RecallScratch& scratch) cons
   }
   for (RecallTarget& target : scratch.targets) {
     target.first_member = static_cast<uint32_t>(scratch.members.size());
-    for (const OpenedMember& member : target.sequence->members()) {
+    for (const MemberContext& member : target.sequence->members()) {
       scratch.members.emplace_back(member);
     }
     target.num_members = static_cast<uint32_t>(target.sequence->members().size());
@@ -446,7 +446,7 @@ StatusOr<Payload> Session::Digests(uint32_t sequence, uint32_t member,
     blocks.AppendTo(first_page, end_page, &payload);
   }
   std::vector<MemberView> views;
-  for (const OpenedMember& each : found->members()) views.emplace_back(each);
+  for (const MemberContext& each : found->members()) views.emplace_back(each);
   QUIRE_RETURN_IF_ERROR(found->CheckBytes(*shared_.recall.store, views));
   return payload;
 }

@@ -61,7 +61,7 @@ class Session {
   /// 0), every one empty; its number, the lowest that is free. Begins to hold the digests that the
   /// shape asks for. INVALID_ARGUMENT for more slots than the session has; RESOURCE_EXHAUSTED for
   /// one sequence too many, or maps that are too large.
-  [[nodiscard]] StatusOr<uint32_t> AddSequence(std::vector<OpenedMember> members,
+  [[nodiscard]] StatusOr<uint32_t> AddSequence(std::vector<MemberContext> members,
                                                uint32_t slots_per_head = 0) QUIRE_EXCLUDES(mutex_);
   /// NOT_FOUND when there is none. Waits for calls that use its lanes, until `deadline`.
   [[nodiscard]] Status RemoveSequence(uint32_t sequence, TimePoint deadline) QUIRE_EXCLUDES(mutex_);
@@ -90,7 +90,7 @@ class Session {
 
  private:
   /// Null when the shape does not ask for any.
-  std::shared_ptr<const DigestHolder> HoldDigests(std::span<const OpenedMember> members) const;
+  std::shared_ptr<const DigestHolder> HoldDigests(std::span<const MemberContext> members) const;
   /// Appends the lanes' numbers, sequence * num_managed + index. INVALID_ARGUMENT for a layer that
   /// is not managed or a sequence that cannot be, and when there are more than the session can
   /// have.

@@ -152,13 +152,13 @@ StatusOr<SessionShape> SessionManager::CheckShape(std::string_view tenant,
   return shape;
 }
 
-StatusOr<std::vector<OpenedMember>> SessionManager::OpenMembers(std::string_view tenant,
-                                                                const KvSpec& spec,
-                                                                std::span<const MemberArgs> args,
-                                                                uint64_t* reply_bytes,
-                                                                OpenedSequence* opened) const {
+StatusOr<std::vector<MemberContext>> SessionManager::OpenMembers(std::string_view tenant,
+                                                                 const KvSpec& spec,
+                                                                 std::span<const MemberArgs> args,
+                                                                 uint64_t* reply_bytes,
+                                                                 OpenedSequence* opened) const {
   QUIRE_RETURN_IF_ERROR(CheckCount("members", args.size(), SessionShape::kMaxMembers));
-  std::vector<OpenedMember> members;
+  std::vector<MemberContext> members;
   for (const MemberArgs& arg : args) {
     QUIRE_RETURN_IF_ERROR(CheckOffset(spec, arg.position_offset));
     QUIRE_ASSIGN_OR_RETURN(ReadableContext context,

@@ -107,10 +107,10 @@ class SessionManager {
   StatusOr<SessionShape> CheckShape(std::string_view tenant, const OpenArgs& args) const;
   /// The members of a sequence, found and checked; takes what describes them from `*reply_bytes`,
   /// which are left.
-  StatusOr<std::vector<OpenedMember>> OpenMembers(std::string_view tenant, const KvSpec& spec,
-                                                  std::span<const MemberArgs> args,
-                                                  uint64_t* reply_bytes,
-                                                  OpenedSequence* opened) const;
+  StatusOr<std::vector<MemberContext>> OpenMembers(std::string_view tenant, const KvSpec& spec,
+                                                   std::span<const MemberArgs> args,
+                                                   uint64_t* reply_bytes,
+                                                   OpenedSequence* opened) const;
 
   const Options options_;
   Selector selector_;

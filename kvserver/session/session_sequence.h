@@ -21,14 +21,14 @@
 namespace quire::kvserver {
 
 /// A context that a sequence reads, and where the sequence sees its token 0.
-struct OpenedMember {
+struct MemberContext {
   ReadableContext context;
   int64_t position_offset = 0;
 };
 
 /// A member as one call sees it: an open context grows from one call to the next.
 struct MemberView {
-  explicit MemberView(const OpenedMember& member)
+  explicit MemberView(const MemberContext& member)
       : view(member.context.view()),
         position_offset(member.position_offset),
         num_pages(view->num_pages()),
@@ -43,14 +43,14 @@ struct MemberView {
 class SessionSequence {
  public:
   /// `held`: for as long as the sequence lives; may be null.
-  SessionSequence(std::vector<OpenedMember> members, std::shared_ptr<const DigestHolder> held,
+  SessionSequence(std::vector<MemberContext> members, std::shared_ptr<const DigestHolder> held,
                   uint32_t num_lanes, uint32_t num_heads, uint32_t slots_per_head)
       : members_(std::move(members)),
         held_digests_(std::move(held)),
         slots_per_head_(slots_per_head),
         lanes_(num_lanes, SessionLane(num_heads, slots_per_head)) {}
 
-  const std::vector<OpenedMember>& members() const { return members_; }
+  const std::vector<MemberContext>& members() const { return members_; }
   uint32_t slots_per_head() const { return slots_per_head_; }
   /// OK while the stored segments in `views`, of its members in order, have the bytes that they had
   /// when the members were opened: of these are the slots, the digests that are held, and what the
@@ -72,7 +72,7 @@ class SessionSequence {
   std::vector<SessionLane>& lanes() { return lanes_; }
 
  private:
-  const std::vector<OpenedMember> members_;
+  const std::vector<MemberContext> members_;
   const std::shared_ptr<const DigestHolder> held_digests_;
   const uint32_t slots_per_head_;
   std::vector<SessionLane> lanes_;

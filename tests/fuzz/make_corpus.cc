@@ -253,7 +253,7 @@ void WriteServiceSeeds(const fs::path& dir) {
   seed(3, "generate", generate.SerializeAsString());
 
   const std::vector<SegmentKey> keys = ChainKeys({}, SmallSpec(), std::vector<TokenId>(11, 7));
-  kvserver::Document document;
+  Document document;
   document.chain_tip = keys.back();
   document.num_tokens = 11;
   document.model = "m";
@@ -261,7 +261,7 @@ void WriteServiceSeeds(const fs::path& dir) {
   document.ttl_seconds = 60;
   seed(4, "document_record_with_ttl", kvserver::EncodeDocument(document));
   seed(5, "segment_keys", kvserver::EncodeSegmentKeys(keys));
-  const kvserver::DocumentName name{"c", "n", 1};
+  const DocumentName name{"c", "n", 1};
   seed(6, "document_key", kvserver::DocumentKey("default", name));
   seed(6, "reference_key", kvserver::ReferenceKey("default", keys[0], name));
   seed(6, "pending_delete_key", kvserver::PendingDeleteKey("default", keys[0]));

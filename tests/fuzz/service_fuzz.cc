@@ -56,7 +56,7 @@ void CheckRecallRequest(std::string_view bytes) {
   const auto args = kvserver::RecallArgsFromProto(request, shape, kSlotsOfSequences);
   if (!args.ok()) return;
   // A lane named twice is the session's to refuse; it relies on the order of the pages.
-  for (const kvserver::LayerWant& want : args->wants) {
+  for (const kvserver::WantedLayers& want : args->wants) {
     Require(want.lanes.num_layers() >= 1);
     for (uint32_t head = 0; head < want.units.num_heads(); ++head) {
       const auto pages = want.units.Head(head);

@@ -77,7 +77,7 @@ class CheckingSink final : public RecallSink {
   explicit CheckingSink(const Session& session)
       : shape_(session.shape()), slots_(session.SlotsOfSequences()) {}
   Status CheckWanted() const override { return OkStatus(); }
-  Status Write(RecallPart part) override {
+  Status Write(ReplyPart part) override {
     size_t units = 0;
     for (const LanePlacement& lane : part.lanes) CheckLane(lane, &units);
     Require(part.payload.size_bytes() == units * shape_.unit_bytes());
@@ -158,7 +158,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                          world->spec,
                                          kSlots,
                                          {},
-                                         HeldDigestsShape{kernels::DigestKind::kMean, {1}}});
+                                         HeldDigests{kernels::DigestKind::kMean, {1}}});
   Require(opened.ok());
   std::string_view rest(reinterpret_cast<const char*>(data), size);
   while (rest.size() >= 2) {

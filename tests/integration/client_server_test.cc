@@ -15,6 +15,7 @@
 
 #include "client/client_test_kit.h"
 #include "client/data_transport.h"
+#include "client/session_landing.h"
 #include "common/base/metrics.h"
 #include "common/base/random.h"
 #include "common/wire/limits.h"

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "client/data_transport.h"
+#include "client/session_landing.h"
 #include "common/base/mutex.h"
 #include "common/metrics/prometheus_text.h"
 #include "common/wire/convert.h"
@@ -491,9 +492,10 @@ class RawDataFaultsTest : public DataFaultsTest {
   std::unique_ptr<FramePipe> Dial(const v1::TransportOffer& offer) {
     const auto dialers = kind() == "ucx_direct" ? DirectUcxDialers() : internal::PipeDialers();
     const auto dialer = std::ranges::find(dialers, DataKind(), &internal::PipeDialer::kind);
-    auto pipe = dialer->dial({.address = ReachableAddress(offer.address(), listener_->address()),
-                              .max_message_bytes = wire::kDefaultMaxMessageBytes,
-                              .timeout = std::chrono::seconds(10)});
+    auto pipe =
+        dialer->dial({.address = internal::ReachableAddress(offer.address(), listener_->address()),
+                      .max_message_bytes = wire::kDefaultMaxMessageBytes,
+                      .timeout = std::chrono::seconds(10)});
     EXPECT_TRUE(pipe.ok()) << pipe.status();
     return *std::move(pipe);
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "client/data_transport.h"
+#include "client/session_landing.h"
 #include "common/base/mutex.h"
 #include "quire/connect.h"
 #include "quire/layout.h"

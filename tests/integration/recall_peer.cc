@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "client/data_transport.h"
+#include "client/session_landing.h"
 #include "quire/connect.h"
 #include "quire/layout.h"
 #include "tests/integration/direct_ucx.h"
