@@ -11,12 +11,12 @@
 #include <numeric>
 #include <utility>
 
+#include "apps/kit/data_dir.h"
+#include "apps/kit/progress.h"
 #include "bench/benchmark.h"
 #include "bench/kit/median.h"
-#include "client/cli/data_dir.h"
-#include "client/cli/progress.h"
 #include "common/base/random.h"
-#include "embedded/embedded_store.h"
+#include "kvserver/embedded/embedded_store.h"
 #include "quire/connect.h"
 #include "quire/layout.h"
 #include "quire/session.h"
