@@ -1,5 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # Build options and the warning and sanitizer flags that every target of ours gets.
+# The parts that are built. The client library always is. A project that adds Quire as a subdirectory gets no more
+# unless it asks for more.
+foreach(part SERVER WORKER APPS BENCH TESTS)
+  option(QUIRE_BUILD_${part} "Build this part, too (cmake/Options.cmake)" ${PROJECT_IS_TOP_LEVEL})
+endforeach()
+# quire_needs(PART OTHER...): PART is built with all of the others or not at all.
+function(quire_needs part)
+  foreach(other IN LISTS ARGN)
+    if(QUIRE_BUILD_${part} AND NOT QUIRE_BUILD_${other})
+      message(FATAL_ERROR "QUIRE_BUILD_${part} needs QUIRE_BUILD_${other}: set both ON, or both OFF")
+    endif()
+  endforeach()
+endfunction()
+quire_needs(APPS SERVER WORKER)
+quire_needs(BENCH APPS)
+quire_needs(TESTS BENCH)
+
 set(QUIRE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them (address,undefined or thread)")
 option(QUIRE_FUZZ "With QUIRE_SANITIZE: build the libFuzzer targets too (clang only)" OFF)
 set(QUIRE_CUDA AUTO CACHE STRING "Compile the CUDA kernels: AUTO (when nvcc is found), ON or OFF")
@@ -32,7 +49,7 @@ if(QUIRE_LLD)
   add_link_options(-fuse-ld=lld)
 endif()
 
-option(QUIRE_WERROR "Warnings are errors; OFF for compilers that this was not tried with" ON)
+option(QUIRE_WERROR "Warnings are errors; OFF for compilers that this was not tried with" ${PROJECT_IS_TOP_LEVEL})
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>)
 if(QUIRE_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)

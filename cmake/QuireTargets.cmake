@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# quire_library(NAME <dir_name> [SRCS ...] [DEPS ...] [EXTERNAL ...])
-# quire_test([ONE_THREAD] [WAITS] NAME <name> SRCS ... [DEPS ...] [LABELS unit|integration|e2e] [TIMEOUT s] [SHARDS n])
+# quire_library(NAME <dir_name> [SRCS ...] [DEPS ...] [EXTERNAL ...] [PUBLIC_HEADERS ...])
+# quire_test([ONE_THREAD] [WAITS] NAME <name> SRCS ... [DEPS ...] [STARTS program ...] [LABELS unit|integration|e2e]
+#            [TIMEOUT s] [SHARDS n])
 # quire_test_library(NAME <name> SRCS ... [DEPS ...]): fakes and suites of several tests, compiled once
-# quire_binary(NAME <name> SRCS ... [DEPS ...] [EXTERNAL ...])
+# quire_binary([FOR_TESTS] NAME <name> SRCS ... [DEPS ...] [EXTERNAL ...])
 #
+# PUBLIC_HEADERS are files of include/quire that the library implements; they are installed with it.
+# FOR_TESTS marks programs that only tests start; STARTS names them. Without QUIRE_BUILD_TESTS neither is built.
 # GLUE marks what only parses arguments and prints: it is optimised little, since optimising CLI11, whose objects
 # every file that reads the header defines anew, takes most of the time of compiling one.
 #
@@ -89,11 +92,11 @@ function(_quire_compile_as_test target)
 endfunction()
 
 function(quire_library)
-  cmake_parse_arguments(A "GLUE" "NAME" "SRCS;DEPS;EXTERNAL" ${ARGN})
+  cmake_parse_arguments(A "GLUE" "NAME" "SRCS;DEPS;EXTERNAL;PUBLIC_HEADERS" ${ARGN})
   set(target quire_${A_NAME})
   if(A_SRCS)
     add_library(${target} STATIC ${A_SRCS})
-    target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+    set(visibility PUBLIC)
     set(options)
     # Optimising instrumented code takes twice the time of compiling it. What computes for long gives that back.
     if(QUIRE_SANITIZE AND QUIRE_LAYER MATCHES "^(kernels|gpuworker)$")
@@ -108,15 +111,28 @@ function(quire_library)
     _quire_precompile(${target} ${kind} ${options})
   else()
     add_library(${target} INTERFACE)
-    target_include_directories(${target} INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+    set(visibility INTERFACE)
+  endif()
+  target_include_directories(${target} ${visibility}
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  target_compile_features(${target} ${visibility} cxx_std_20)
+  if(A_PUBLIC_HEADERS)
+    list(TRANSFORM A_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/quire/)
+    target_sources(${target} ${visibility} FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include
+      FILES ${A_PUBLIC_HEADERS})
   endif()
   add_library(quire::${A_NAME} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${A_NAME})
+  set_property(GLOBAL PROPERTY QUIRE_DEPS_${A_NAME} ${A_DEPS})
   set_property(GLOBAL PROPERTY QUIRE_LAYER_${A_NAME} ${QUIRE_LAYER})
   _quire_link(${target} DEPS ${A_DEPS} EXTERNAL ${A_EXTERNAL})
 endfunction()
 
 function(quire_binary)
-  cmake_parse_arguments(A "GLUE" "NAME" "SRCS;DEPS;EXTERNAL" ${ARGN})
+  cmake_parse_arguments(A "GLUE;FOR_TESTS" "NAME" "SRCS;DEPS;EXTERNAL" ${ARGN})
+  if(A_FOR_TESTS AND NOT QUIRE_BUILD_TESTS)
+    return()
+  endif()
   add_executable(${A_NAME} ${A_SRCS})
   target_include_directories(${A_NAME} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
   set_target_properties(${A_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
@@ -131,6 +147,9 @@ endfunction()
 
 function(quire_test_library)
   cmake_parse_arguments(A "" "NAME" "SRCS;DEPS" ${ARGN})
+  if(NOT QUIRE_BUILD_TESTS)
+    return()
+  endif()
   # Object files: a static library would leave out those that only register tests.
   add_library(quire_${A_NAME} OBJECT ${A_SRCS})
   _quire_compile_as_test(quire_${A_NAME})
@@ -151,8 +170,8 @@ function(_quire_add_test name environment)
 endfunction()
 
 function(quire_test)
-  cmake_parse_arguments(A "ONE_THREAD;WAITS" "NAME;TIMEOUT;SHARDS" "SRCS;DEPS;EXTERNAL;LABELS" ${ARGN})
-  if(A_ONE_THREAD AND QUIRE_SANITIZE MATCHES "thread")
+  cmake_parse_arguments(A "ONE_THREAD;WAITS" "NAME;TIMEOUT;SHARDS" "SRCS;DEPS;EXTERNAL;LABELS;STARTS" ${ARGN})
+  if(NOT QUIRE_BUILD_TESTS OR (A_ONE_THREAD AND QUIRE_SANITIZE MATCHES "thread"))
     return()
   endif()
   if(NOT A_LABELS)
@@ -165,6 +184,9 @@ function(quire_test)
   set_target_properties(${A_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   _quire_compile_as_test(${A_NAME})
   _quire_link(${A_NAME} DEPS ${A_DEPS} EXTERNAL ${A_EXTERNAL} GTest::gmock GTest::gtest_main)
+  if(A_STARTS)
+    add_dependencies(${A_NAME} ${A_STARTS})
+  endif()
   foreach(label ${A_LABELS})
     if(NOT TARGET ${label}_tests)
       add_custom_target(${label}_tests)

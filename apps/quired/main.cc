@@ -8,6 +8,7 @@
 #include "apps/quired/daemon.h"
 #include "common/base/heap.h"
 #include "common/flags/given.h"
+#include "quire/version.h"
 
 namespace {
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/metrics/build_info.h"
 
+#include "quire/version.h"
+
 namespace quire {
 
 void VisitBuildInfo(MetricsVisitor& visit) {

@@ -4,6 +4,7 @@
 
 #include "kvserver/service/adapters.h"
 #include "quire/v1/admin.pb.h"
+#include "quire/version.h"
 
 namespace quire::kvserver {
 

@@ -40,8 +40,8 @@ class CliTest : public testing::QuireFixture {
     const ChildResult example = RunChild(Binary("client_example"), {address_});
     ASSERT_EQ(example.exit_code, 0) << example.err;
     EXPECT_EQ(example.out,
-              "page 1 to slot 0\npage 2 to slot 1\npage 1 to slot 0\npage 2 to slot 1\npage 7 to "
-              "slot 2\n4 units for layer 0\n4 units for layer 1\n");
+              "page 1 to slot 0\npage 2 to slot 1\npage 1 to slot 0\npage 7 to slot 1\n"
+              "4 units for layer 0\n4 units for layer 1\n");
   }
   /// Runs commands at the same time.
   static void Together(const std::vector<std::vector<std::string>>& commands,

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <regex>
 #include <sstream>
+#include <stdexcept>
 
 #include "tests/repository/source_tree.h"
 
@@ -25,6 +26,22 @@ std::vector<std::string> Cells(const std::string& row) {
   std::istringstream in(row);
   for (std::string cell; std::getline(in, cell, '|');) cells.push_back(cell);
   return cells;
+}
+
+/// Public header -> the folder that names it.
+std::map<std::string, std::string> FoldersOfPublicHeaders() {
+  std::map<std::string, std::string> folders;
+  for (const char* part : {"client", "common", "transport"}) {
+    for (const std::string& list : FilesUnder(part, {".txt"})) {
+      const std::string folder = std::filesystem::path(list).parent_path().generic_string();
+      for (const std::string& header : PublicHeadersOf(ReadText(list))) {
+        if (!folders.emplace(header, folder).second) {
+          throw std::runtime_error(header + " is a public header of two folders");
+        }
+      }
+    }
+  }
+  return folders;
 }
 
 }  // namespace
@@ -61,8 +78,23 @@ std::string IncludedFile(const std::string& line) {
   return std::regex_search(line, match, kInclude) ? match[1].str() : "";
 }
 
+std::vector<std::string> PublicHeadersOf(const std::string& cmake) {
+  static const std::regex kNamed(R"(PUBLIC_HEADERS((\s+\w+\.h)+))");
+  std::vector<std::string> headers;
+  for (std::sregex_iterator it(cmake.begin(), cmake.end(), kNamed), end; it != end; ++it) {
+    std::istringstream words((*it)[1]);
+    for (std::string word; words >> word;) headers.push_back(word);
+  }
+  return headers;
+}
+
 std::string FolderOfInclude(const std::string& include) {
   if (include.starts_with("quire/v1/")) return "proto";
+  if (include.starts_with("quire/")) {
+    static const std::map<std::string, std::string> kFolders = FoldersOfPublicHeaders();
+    const auto found = kFolders.find(include.substr(6));
+    return found == kFolders.end() ? "" : found->second;
+  }
   const std::filesystem::path path(include);
   if (!path.has_parent_path() || !std::filesystem::exists(Root() / *path.begin())) return "";
   return path.parent_path().generic_string();

@@ -30,8 +30,12 @@ std::string LayerOfFolder(const std::string& folder);
 /// What the line includes with quotes, "" for any other line.
 std::string IncludedFile(const std::string& line);
 
-/// The folder of the repository that an included path lies in, "" for one outside it. Generated
-/// protobuf headers lie in proto/.
+/// The headers that CMakeLists.txt text names as PUBLIC_HEADERS: "status.h".
+std::vector<std::string> PublicHeadersOf(const std::string& cmake);
+
+/// The folder of the repository that an included path belongs to, "" for one outside it. Generated
+/// protobuf headers belong to proto/, public headers ("quire/status.h") to the folder that names
+/// them as its PUBLIC_HEADERS. Reads files.
 std::string FolderOfInclude(const std::string& include);
 
 /// "layer `a` may not see `b`" as a sentence with the remedy; "" when it may.

@@ -47,6 +47,32 @@ TEST(LayersTest, NoFileIncludesWhatItsLayerMayNotSee) {
   EXPECT_GT(includes, 500u) << "the includes were not recognised";
 }
 
+/// "" for a header of the standard library, or of these; otherwise what is wrong.
+std::string ForeignInclude(const std::string& line) {
+  if (!line.starts_with("#include")) return "";
+  const size_t open = line.find_first_of("<\"");
+  const std::string name = line.substr(open + 1, line.find_last_of(">\"") - open - 1);
+  if (line[open] == '<') return name.find_first_of("./") == std::string::npos ? "" : name;
+  return name.starts_with("quire/") && !name.starts_with("quire/v1/") ? "" : name;
+}
+
+TEST(LayersTest, PublicHeadersIncludeTheStandardLibraryAndEachOther) {
+  const LayerTable table = Table();
+  const std::vector<std::string> headers = FilesUnder("include", {".h"});
+  EXPECT_GT(headers.size(), 20u);
+  for (const std::string& file : headers) {
+    const std::string folder = FolderOfInclude(file.substr(std::string("include/").size()));
+    ASSERT_NE(folder, "") << file << ": name it as one of the PUBLIC_HEADERS of its library";
+    for (const std::string& line : ReadLines(file)) {
+      EXPECT_EQ(ForeignInclude(line), "") << file;
+      const std::string target = FolderOfInclude(IncludedFile(line));
+      if (target.empty()) continue;
+      EXPECT_EQ(Forbidden(table, LayerOfFolder(folder), LayerOfFolder(target)), "")
+          << file << ": " << line;
+    }
+  }
+}
+
 TEST(LayersTest, ArchitectureHasTheSameTable) {
   const LayerTable table = Table();
   std::set<std::string> documented;
@@ -91,10 +117,14 @@ TEST(LayersTest, ReadsTablesIncludesAndFolders) {
   EXPECT_EQ(ParseLayers("set(QUIRE_SEES_a)\nset(QUIRE_SEES_b  a\n   c)\nset(OTHER x)"),
             (LayerTable{{"a", {}}, {"b", {"a", "c"}}}));
   EXPECT_EQ(LayerSetBy("# set(QUIRE_LAYER no)\nset(QUIRE_LAYER yes)\n"), "yes");
-  EXPECT_EQ(IncludedFile("  #  include \"common/base/status.h\"  // why"), "common/base/status.h");
-  EXPECT_EQ(IncludedFile("// #include \"common/base/status.h\""), "");
+  EXPECT_EQ(IncludedFile("  #  include \"common/base/log.h\"  // why"), "common/base/log.h");
+  EXPECT_EQ(IncludedFile("// #include \"common/base/log.h\""), "");
   EXPECT_EQ(IncludedFile("#include <vector>"), "");
   EXPECT_EQ(FolderOfInclude("quire/v1/store.pb.h"), "proto");
+  EXPECT_EQ(FolderOfInclude("quire/status.h"), "common/base");
+  EXPECT_EQ(FolderOfInclude("quire/client.h"), "client");
+  EXPECT_EQ(PublicHeadersOf("DEPS a\n  PUBLIC_HEADERS\n    b.h\n    c.h)"),
+            (std::vector<std::string>{"b.h", "c.h"}));
   EXPECT_EQ(FolderOfInclude("apps/kit/command.h"), "apps/kit");
   EXPECT_EQ(FolderOfInclude("absl/status/status.h"), "");
   EXPECT_EQ(FolderOfInclude("status.h"), "");

@@ -15,6 +15,7 @@
 #include "common/base/retry_hint.h"
 #include "quire/v1/data_plane.grpc.pb.h"
 #include "tests/kit/child_process.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/grpc/grpc_server.h"
 #include "transport/testing/no_calls.h"
@@ -275,7 +276,7 @@ TEST_F(GrpcPipeTest, OptionsOutOfRangeAreRefused) {
 TEST_F(GrpcPipeTest, AKilledClientIsNoticed) {
   Serve();
   TempDir dir;
-  ChildProcess client(GRPC_PIPE_PEER_PATH, {server_->address()}, dir / "stderr");
+  ChildProcess client(QUIRE_BINARY_DIR "/bin/grpc_pipe_peer", {server_->address()}, dir / "stderr");
   EXPECT_EQ(Accepted(0).inbox.Take().head, "here");
   client.Signal(SIGKILL);
   EXPECT_EQ(client.Wait(), -SIGKILL);
