@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "client/caller.h"
+#include "client/landing_area.h"
 #include "client/recall_codec.h"
-#include "client/session_landing.h"
 #include "client/session_recall.h"
 #include "client/session_state.h"
 #include "client/validate.h"
@@ -126,17 +126,10 @@ bool ClientSession::LandsDirectly() const {
 }
 
 StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t num_sequences) {
-  return MakeLanding(num_sequences, {}, LandingUse::kSlots);
-}
-
-StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t num_sequences,
-                                                                     LandingMemory memory,
-                                                                     LandingUse use) {
   QUIRE_RETURN_IF_ERROR(state_->CheckOpen());
-  QUIRE_ASSIGN_OR_RETURN(
-      auto landing,
-      SessionLanding::Create(state_.get(), state_->caller->options().data_transport, state_->slots,
-                             state_->unit_bytes, num_sequences, memory, use));
+  QUIRE_ASSIGN_OR_RETURN(auto landing,
+                         LandingArea::Create(state_.get(), state_->caller->options().data_transport,
+                                             state_->slots, state_->unit_bytes, num_sequences));
   std::erase_if(state_->landings, [](const auto& made) { return made.expired(); });
   state_->landings.push_back(landing->direct_);
   return landing;

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "client/caller.h"
+#include "client/landing_area.h"
 #include "client/recall_codec.h"
-#include "client/session_landing.h"
 #include "client/session_recall.h"
 #include "common/wire/limits.h"
 #include "quire/v1/session.pb.h"
@@ -36,7 +36,7 @@ Status SessionState::CheckRecall(std::span<const LayerWant> wants,
                                  const RecallOptions& options) const {
   QUIRE_RETURN_IF_ERROR(CheckOpen());
   QUIRE_RETURN_IF_ERROR(CheckWants(wants, spec, slots));
-  const SessionLanding* landing = options.landing;
+  const auto* landing = static_cast<const LandingArea*>(options.landing);
   if (landing != nullptr && landing->session_ != this) {
     return InvalidArgument("the landing is of another session");
   }
@@ -46,9 +46,6 @@ Status SessionState::CheckRecall(std::span<const LayerWant> wants,
         "into a landing");
   }
   for (const LayerWant& want : wants) {
-    if (landing != nullptr && landing->use() == LandingUse::kSlots && want.held.num_pages() > 0) {
-      return InvalidArgument("a recall into slots holds no units of its own");
-    }
     if (landing != nullptr && want.sequence >= landing->num_sequences()) {
       return InvalidArgument("sequence ", want.sequence, " is not in the landing, which has ",
                              landing->num_sequences());
@@ -106,16 +103,6 @@ void SessionState::Forget(uint32_t sequence, uint32_t layer) {
   slots.Empty(sequence, layer);
   slots.lane(sequence, layer).offered = 0;
   needs_resync = true;
-}
-
-void SessionState::ForgetAll(const SessionLanding& landing) {
-  for (SessionRecall* recall : under_way) {
-    if (recall->options_.landing == &landing) recall->Abandon();
-  }
-  for (uint32_t sequence = 0; sequence < landing.num_sequences(); ++sequence) {
-    if (!slots.Has(sequence)) continue;
-    for (const uint32_t layer : slots.layers().layers()) Forget(sequence, layer);
-  }
 }
 
 void SessionState::Report(const MismatchedUnit& unit) {

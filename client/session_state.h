@@ -49,8 +49,6 @@ class SessionState {
   Status Resync(TimePoint deadline);
   /// Takes the slots of a lane to be empty: their content is unknown.
   void Forget(uint32_t sequence, uint32_t layer);
-  /// Takes all slots of `landing` to be empty.
-  void ForgetAll(const SessionLanding& landing);
   /// Commits the lanes of a part to the slots, unless they were superseded.
   void Apply(const RecallPart& part);
   /// Keeps a unit to report with the next request.

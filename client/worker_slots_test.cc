@@ -19,7 +19,7 @@ TEST(ManagedLayersTest, LayersKeepTheOrderInWhichTheyWereNamed) {
   EXPECT_EQ(layers.IndexOf(1), 1u);
 }
 
-TEST(ResidentMapTest, APlacementChangesItsSlotAndNoOther) {
+TEST(WorkerSlotsTest, APlacementChangesItsSlotAndNoOther) {
   WorkerSlots map(ManagedLayers({3, 1}), 2, 2);
   map.AddSequence(1, 2);
   map.Place({.sequence = 1, .layer = 1, .head = 1, .slot = 0, .generation = 4, .page = 9});
@@ -28,7 +28,7 @@ TEST(ResidentMapTest, APlacementChangesItsSlotAndNoOther) {
   EXPECT_THAT(map.Pages(1, 3), Each(-1));
 }
 
-TEST(ResidentMapTest, EverySequenceHasItsOwnNumberOfSlots) {
+TEST(WorkerSlotsTest, EverySequenceHasItsOwnNumberOfSlots) {
   WorkerSlots map(ManagedLayers({3, 1}), 2, 4);
   map.AddSequence(0, 1);
   map.AddSequence(1, 3);
@@ -49,7 +49,7 @@ TEST(ResidentMapTest, EverySequenceHasItsOwnNumberOfSlots) {
   EXPECT_EQ(map.Pages(0, 3).size(), 8u);
 }
 
-TEST(ResidentMapTest, SequencesComeAndGoByNumber) {
+TEST(WorkerSlotsTest, SequencesComeAndGoByNumber) {
   WorkerSlots map(ManagedLayers({0}), 1, 1);
   EXPECT_FALSE(map.Has(0));
   map.AddSequence(2, 1);
@@ -62,7 +62,7 @@ TEST(ResidentMapTest, SequencesComeAndGoByNumber) {
   EXPECT_EQ(map.lane(2, 0).applied, 0u);
 }
 
-TEST(ResidentMapTest, AnEmptiedLaneKeepsItsGenerations) {
+TEST(WorkerSlotsTest, AnEmptiedLaneKeepsItsGenerations) {
   WorkerSlots map(ManagedLayers({0, 1}), 1, 2);
   map.AddSequence(0, 2);
   map.Place({.layer = 0, .slot = 1, .generation = 4, .page = 9});

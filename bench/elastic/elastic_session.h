@@ -2,7 +2,7 @@
 //
 // ElasticSession: a recall session that follows given selections, step by step, and waits a tenth
 // of a second for each recall. It is all that the benchmark knows of ClientSession. Thread-safety:
-// none. Ownership: the client outlives it, and so do slots that units land in.
+// none. Ownership: the client outlives it.
 #ifndef QUIRE_BENCH_ELASTIC_ELASTIC_SESSION_H_
 #define QUIRE_BENCH_ELASTIC_ELASTIC_SESSION_H_
 
@@ -12,10 +12,10 @@
 
 #include "bench/stream/paged_context.h"
 #include "bench/stream/slot_cache.h"
-#include "client/session_landing.h"
 #include "quire/client.h"
 #include "quire/key.h"
 #include "quire/session.h"
+#include "quire/session_landing.h"
 #include "quire/status.h"
 
 namespace quire::bench {
@@ -30,9 +30,8 @@ class ElasticSession {
   static StatusOr<ElasticSession> Open(Client& client, const SegmentKey& tip, const KvSpec& spec,
                                        uint32_t slots_per_head);
 
-  /// From now on `slots`, which every step is given, lie in memory of the session's, and units land
-  /// there: the server writes them, or the transport or the session copies.
-  Status LandIn(SlotCache* slots);
+  /// From now on the server writes units into memory of the session's, where the transport lets it.
+  Status Land();
 
   struct Moved {
     uint64_t units = 0;
@@ -52,7 +51,7 @@ class ElasticSession {
   explicit ElasticSession(std::unique_ptr<ClientSession> session) : session_(std::move(session)) {}
 
   std::unique_ptr<ClientSession> session_;
-  std::unique_ptr<SessionLanding> landing_;  ///< Null: units come in the message.
+  std::unique_ptr<SessionLanding> landing_;  ///< Null: units come in messages.
   uint64_t failed_recalls_ = 0;
 };
 

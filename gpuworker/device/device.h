@@ -12,7 +12,6 @@
 #include <memory>
 #include <string_view>
 
-#include "common/base/memory_access.h"
 #include "kernels/api/table.h"
 #include "quire/clock.h"
 #include "quire/status.h"
@@ -102,6 +101,9 @@ class DeviceGraph {
   /// Puts the work on the stream, as if it were given anew.
   [[nodiscard]] virtual Status Launch() = 0;
 };
+
+/// Whose memory a device computes in.
+enum class MemoryType : uint8_t { kHost = 0, kCuda = 1 };
 
 class Device {
  public:

@@ -7,11 +7,11 @@
 #include <map>
 #include <tuple>
 
-#include "client/session_landing.h"
 #include "gpuworker/testing/fake_store.h"
 #include "gpuworker/testing/held_transport.h"
 #include "gpuworker/testing/tiny_spec.h"
 #include "quire/layout.h"
+#include "quire/session_landing.h"
 #include "tests/kit/fake_clock.h"
 #include "transport/local/loopback_transport.h"
 

@@ -49,6 +49,9 @@ struct DataOptions {
   Duration timeout = std::chrono::seconds(5);            ///< Limit of each step.
   /// End of everything done with the connection's control channel, on SystemClock().
   TimePoint limit = TimePoint::max();
+  /// Time for which a thread that waits for a reply polls before it sleeps. It trades processor
+  /// time for latency.
+  Duration spin = {};
   /// Gives a server that writes into landings remote access to this process's memory (UCX, RDMA).
   bool direct_landings = false;
 };

@@ -49,20 +49,20 @@ class Map {
   PlacedUnits placed_;
 };
 
-TEST(ResidentMapTest, FillsEmptySlotsFromTheLowest) {
+TEST(ServerLaneMapTest, FillsEmptySlotsFromTheLowest) {
   Map map(1, 4);
   EXPECT_THAT(map.RecallHead({3, 9}), ElementsAre(Placed{0, 1, 3, -1}, Placed{1, 1, 9, -1}));
   EXPECT_THAT(map.RecallHead({1, 9}), ElementsAre(Placed{2, 1, 1, -1}));
 }
 
-TEST(ResidentMapTest, PlacesNothingThatIsResident) {
+TEST(ServerLaneMapTest, PlacesNothingThatIsResident) {
   Map map(1, 4);
   map.RecallHead({1, 2, 3, 4});
   EXPECT_TRUE(map.RecallHead({1, 2, 3, 4}).empty());
   EXPECT_TRUE(map.RecallHead({}).empty());
 }
 
-TEST(ResidentMapTest, ReplacesTheLeastRecentlySelectedAndNeverASelectedPage) {
+TEST(ServerLaneMapTest, ReplacesTheLeastRecentlySelectedAndNeverASelectedPage) {
   Map map(1, 3);
   map.RecallHead({10, 11, 12});
   map.RecallHead({10, 12});
@@ -70,7 +70,7 @@ TEST(ResidentMapTest, ReplacesTheLeastRecentlySelectedAndNeverASelectedPage) {
   EXPECT_THAT(map.RecallHead({5, 12, 13}), ElementsAre(Placed{0, 2, 5, 10}));
 }
 
-TEST(ResidentMapTest, RollbackRestoresEverySlot) {
+TEST(ServerLaneMapTest, RollbackRestoresEverySlot) {
   Map map(1, 3);
   map.RecallHead({1, 2, 3});
   const auto first = map.RecallHead({2, 7, 8});
@@ -83,7 +83,7 @@ TEST(ResidentMapTest, RollbackRestoresEverySlot) {
   EXPECT_TRUE(map.RecallHead({2, 7, 8}).empty());
 }
 
-TEST(ResidentMapTest, HeadsAreApart) {
+TEST(ServerLaneMapTest, HeadsAreApart) {
   Map map(3, 2);
   const PlacedUnits placed = map.Recall({{0, 5}, {}, {1}});
   EXPECT_THAT(placed.counts, ElementsAre(2, 0, 1));
@@ -93,7 +93,7 @@ TEST(ResidentMapTest, HeadsAreApart) {
   EXPECT_EQ(map.map.slots(1)[0].page, -1);
 }
 
-TEST(ResidentMapTest, GoesOnFromAReplacedMapAndFromAClearedOne) {
+TEST(ServerLaneMapTest, GoesOnFromAReplacedMapAndFromAClearedOne) {
   Map map(1, 3);
   map.RecallHead({20});
   map.map.Replace(std::vector<int32_t>{-1, 8, 4}, std::vector<uint32_t>{5, 6, 7});
@@ -103,7 +103,7 @@ TEST(ResidentMapTest, GoesOnFromAReplacedMapAndFromAClearedOne) {
   EXPECT_THAT(map.RecallHead({4}), ElementsAre(Placed{0, 1, 4, -1}));
 }
 
-TEST(ResidentMapTest, HoldsPagesOfTheHighestMember) {
+TEST(ServerLaneMapTest, HoldsPagesOfTheHighestMember) {
   Map map(1, 2);
   constexpr uint32_t kLast = 63u << 24 | 0xffffff;
   EXPECT_THAT(map.RecallHead({0, kLast}),
@@ -111,7 +111,7 @@ TEST(ResidentMapTest, HoldsPagesOfTheHighestMember) {
   EXPECT_THAT(map.RecallHead({7, kLast}), ElementsAre(Placed{0, 2, 7, 0}));
 }
 
-TEST(ResidentMapTest, AfterEveryRecallExactlyTheDiffWasPlaced) {
+TEST(ServerLaneMapTest, AfterEveryRecallExactlyTheDiffWasPlaced) {
   SeededRandom random(5);
   for (const uint32_t slots : {1u, 2u, 7u, 64u, 1000u}) {
     Map map(1, slots);

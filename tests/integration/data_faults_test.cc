@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "client/data_transport.h"
-#include "client/session_landing.h"
 #include "common/base/mutex.h"
 #include "common/metrics/prometheus_text.h"
 #include "common/wire/convert.h"
@@ -25,6 +24,7 @@
 #include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
 #include "quire/connect.h"
+#include "quire/session_landing.h"
 #include "quire/v1/data_plane.pb.h"
 #include "quire/v1/session.pb.h"
 #include "tests/integration/direct_ucx.h"
@@ -398,7 +398,7 @@ TEST_P(KeepingReaderTest, AReaderThatNeverAcknowledgesIsServedTheSameAgainAndOnl
   const auto session = OpenSession(reader), other_session = OpenSession(other);
   std::unique_ptr<SessionLanding> staging;  // Slots would be applied as they are filled.
   if (direct) {
-    staging = *session->MakeLanding(1, {}, LandingUse::kStaging);
+    staging = *session->MakeLanding(1);
     staging_ = staging->owner();
   }
   for (uint64_t i = 0; i < kRecalls; ++i) {
@@ -499,7 +499,7 @@ class RawDataFaultsTest : public DataFaultsTest {
     EXPECT_TRUE(pipe.ok()) << pipe.status();
     return *std::move(pipe);
   }
-  StatusOr<std::unique_ptr<FrameClient>> Connect(const std::string& ticket,
+  StatusOr<std::shared_ptr<FrameClient>> Connect(const std::string& ticket,
                                                  FrameClient::Options options = {}) {
     options.ticket = ticket;
     return FrameClient::Connect(Dial(Offer()), options);

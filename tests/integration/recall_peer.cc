@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "client/data_transport.h"
-#include "client/session_landing.h"
 #include "quire/connect.h"
 #include "quire/layout.h"
+#include "quire/session_landing.h"
 #include "tests/integration/direct_ucx.h"
 #include "tests/integration/fault_document.h"
 
@@ -87,7 +87,7 @@ Status Run(const std::string& address, const std::string& transport, const std::
   QUIRE_ASSIGN_OR_RETURN(const auto session, testing::OpenFaultSession(*client));
   std::unique_ptr<SessionLanding> landing;
   if (direct) {
-    QUIRE_ASSIGN_OR_RETURN(landing, session->MakeLanding(1, {}, LandingUse::kStaging));
+    QUIRE_ASSIGN_OR_RETURN(landing, session->MakeLanding(1));
   }
   return once ? RecallOnce(*session, landing.get()) : RecallAgain(*session, landing.get());
 }

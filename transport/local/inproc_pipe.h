@@ -21,8 +21,6 @@ struct InprocOptions {
   size_t queue_frames = 8;  ///< Taken and not yet delivered, each direction; at least 1.
   /// Payload with places is copied into a landing that the server has opened, like a device would.
   bool direct_landing = false;
-  /// Payload with places is lent to receivers that never wait, and spoiled after the call.
-  bool lends_payload = false;
   uint64_t piece_bytes = UINT64_MAX;
 };
 

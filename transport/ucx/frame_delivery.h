@@ -34,8 +34,6 @@ class FrameDelivery {
   void Start(FrameReceiver* receiver) QUIRE_EXCLUDES(mutex_, join_mutex_);
   /// How much is taken before it is told; 0, at first, for all that is.
   void SetReportBytes(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
-  /// Whether Push calls the receiver itself.
-  bool CallsAtOnce() QUIRE_EXCLUDES(mutex_);
   /// `bytes` is what the frame counts for.
   void Push(Frame frame, uint64_t bytes) QUIRE_EXCLUDES(mutex_);
   /// Bytes that were pushed and not yet taken.

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "quire/status.h"
-#include "transport/landing_memory.h"
 #include "transport/ucx/ucx_context.h"
 #include "transport/ucx/ucx_endpoint.h"
 #include "transport/ucx/ucx_wire.h"
@@ -27,9 +26,8 @@ namespace quire {
 /// Memory that UCX knows. Ownership: of the mapping, and of the memory when UCX allocated it.
 class UcxMemory {
  public:
-  /// UNIMPLEMENTED for memory of a type that the context does not support.
   static StatusOr<std::shared_ptr<UcxMemory>> Map(std::shared_ptr<UcxContext> context,
-                                                  const LandingMemory& memory);
+                                                  std::span<std::byte> memory);
   /// Memory of UCX's own: the one kind that lanes of shared memory write without the help of this
   /// process.
   static StatusOr<std::shared_ptr<UcxMemory>> Allocate(std::shared_ptr<UcxContext> context,
@@ -60,23 +58,20 @@ class UcxMemory {
 class UcxLocalLanding {
  public:
   /// `registered` is null when the server does not write there itself.
-  UcxLocalLanding(const LandingMemory& memory, uint64_t serial,
+  UcxLocalLanding(std::span<std::byte> bytes, uint64_t serial,
                   std::shared_ptr<UcxMemory> registered)
-      : memory_(memory), serial_(serial), registered_(std::move(registered)) {}
+      : bytes_(bytes), serial_(serial), registered_(std::move(registered)) {}
 
-  std::span<std::byte> bytes() const { return memory_.bytes; }
+  std::span<std::byte> bytes() const { return bytes_; }
   uint64_t serial() const { return serial_; }
   bool is_direct() const { return registered_ != nullptr; }
-  /// Whether this processor may write there.
-  bool is_host() const { return memory_.is_host(); }
   /// `written`: the server is to write there; otherwise the key says that it sends messages.
   StatusOr<std::string> Key(uint64_t id, const UcxSecret& secret, bool written) const;
   /// Copies a payload to its places. INVALID_ARGUMENT, with nothing copied, when one is outside.
-  /// REQUIRES: is_host().
   Status Place(std::span<const UcxPlace> places, std::span<const std::byte> payload);
 
  private:
-  const LandingMemory memory_;
+  const std::span<std::byte> bytes_;
   const uint64_t serial_;
   const std::shared_ptr<UcxMemory> registered_;
 };
