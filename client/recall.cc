@@ -5,13 +5,6 @@
 
 namespace quire {
 
-void RecallPart::CountLeasesFrom(TimePoint asked) {
-  good_until = TimePoint::max();
-  for (const auto& lease : payload.leases()) {
-    if (lease->duration() < good_until - asked) good_until = asked + lease->duration();
-  }
-}
-
 Status RecallPart::OwnUnits() {
   if (payload.leases().empty()) return OkStatus();
   std::vector<std::byte> bytes(payload.size_bytes());

@@ -107,7 +107,7 @@ Status ClientSession::Renew(RecallPart* part, Duration timeout) {
     const Duration left = timeout - (clock.Now() - asked);
     QUIRE_RETURN_IF_ERROR(lease->Renew(std::max(left, Duration::zero())));
   }
-  part->CountLeasesFrom(asked);
+  part->good_until = part->payload.LentUntil(asked);
   return OkStatus();
 }
 

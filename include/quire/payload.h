@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "quire/clock.h"
 #include "quire/payload_lease.h"
 
 namespace quire {
@@ -59,6 +60,15 @@ class Payload {
   bool StillGood() const {
     return std::all_of(leases_.begin(), leases_.end(),
                        [](const auto& lease) { return lease->StillGood(); });
+  }
+
+  /// The end of the shortest lease when all begin at `from`; TimePoint::max() without a lease.
+  TimePoint LentUntil(TimePoint from) const {
+    TimePoint until = TimePoint::max();
+    for (const auto& lease : leases_) {
+      if (lease->duration() < until - from) until = from + lease->duration();
+    }
+    return until;
   }
 
   size_t size_bytes() const { return size_bytes_; }

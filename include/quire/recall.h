@@ -94,15 +94,13 @@ struct RecalledLane {
   PageLists selected = {};  ///< What the server selected; no heads where the caller did.
 };
 
-/// Whole lanes, in the order asked, verified against the request, the resident map and the
-/// checksums (RecallOptions::verify). Or, without lanes, a further piece of the units of the part
-/// before it.
+/// Whole lanes, in the order asked, verified against the request, the slots and the checksums
+/// (RecallOptions::verify). A part without lanes is a further piece of the part before it.
 ///
-/// Over shared memory the units lie in the server's memory, which lends them for a time
-/// (`--lease-seconds` of the server). They are certain until `good_until`. Whoever uses them for
-/// longer asks StillGood after the use, renews the lease (ClientSession::Renew), or takes a copy
-/// (OwnUnits); when they were not good, what was made of them is discarded and they are recalled
-/// anew.
+/// Over shared memory the server lends the units for a time (`--lease-seconds`). They are certain
+/// until `good_until`. To use them for longer, ask StillGood after the use, renew the lease
+/// (ClientSession::Renew), or take a copy (OwnUnits). Discard what was made of units that were not
+/// good, and recall them again.
 struct RecallPart {
   std::vector<RecalledLane> lanes = {};
   std::vector<Placement> placements = {};  ///< Of all the lanes, one after the other.
@@ -120,8 +118,6 @@ struct RecallPart {
   /// Whether the units are as they came until now: asked after a use, it says whether that saw the
   /// right bytes. False stays false.
   bool StillGood() const { return payload.StillGood(); }
-  /// The payload's leases are counted from `asked`, on the client's clock.
-  void CountLeasesFrom(TimePoint asked);
   /// Copies the units, unless they are the holder's already; they are good for ever then, and no
   /// lease is held for them. FAILED_PRECONDITION when they were not good any more.
   [[nodiscard]] Status OwnUnits();

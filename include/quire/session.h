@@ -1,45 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ClientSession: reading contexts for the sequences of a batch, with a resident map on the server.
-// A recall names the pages (or sends queries) per lane (a sequence and a managed layer) and KV
-// head; the reply places only the missing units into named slots.
+// ClientSession: reads contexts for the sequences of a batch into numbered slots. The server keeps
+// a map of what each slot holds. A recall names pages (or sends queries) for each lane, which is a
+// layer of a sequence, and each KV head. The reply brings only the missing units and places them.
 //
 //   auto result = session->Recall(wants);          // everything at once
 //   auto pending = session->Start(wants);          // or part by part, in the order asked
 //   while (part = pending->Next()) { ... copy unit i of part.payload into the slot that
 //                                    part.placements[i] names ...; session->Applied(part); }
 //
-// The caller applies a part, then calls Applied: what is not applied is not acknowledged, and the
-// server takes it back with the next recall of the lane. With a landing the payload lies there
-// until the next recall of its lane is started.
+// Applying. Copy the units of a part into their slots, then call Applied. The server takes back a
+// part that was not applied with the next recall of its lane.
 //
-// Several recalls may be under way as long as no two touch the same lane: a correction overtakes a
-// prefetch of other layers by its priority; one of the same lane follows after Cancel.
+// Concurrency. Several recalls may be under way on different lanes. A correction overtakes a
+// prefetch of other layers by its priority. Cancel a recall before asking for the same lane again.
 //
-// Exchange numbers, acknowledgement by the next recall and resynchronisation after a loss are
-// handled here. When the server refuses a recall as stale (FAILED_PRECONDITION), or a reply was not
-// valid, or a lane is unknown (pending_recall.h), the session sends its own maps under a higher
-// epoch; what is under way then starts again by itself for the lanes that have not come.
+// Recovery. The session numbers its exchanges and acknowledges them. After a loss, or when the
+// server refuses a recall as stale, it sends its own maps under a higher epoch. Recalls under way
+// then ask again for their missing lanes.
 //
-// The client renews the session's lease from a thread of its own, so that it lives on the server
-// between two recalls, however far apart, and ends soon after the process has.
+// Leases. The client renews the session's lease on the server from a thread of its own. The session
+// ends soon after its process has.
 //
-// Errors: NOT_FOUND when the server no longer has the session (it restarted, or could not be
-// reached for longer than the lease): open a new one. DATA_LOSS when a reply breaks the protocol or
-// a checksum: nothing of that part is handed out. INVALID_ARGUMENT for a lane that another recall
-// is under way for. Others as for Client.
+// Lent units. Over shared memory the units of a part lie in the server's memory for a time. Use
+// them before RecallPart::good_until, or ask StillGood after the use.
 //
-// A session may be opened for the values of units alone (SessionOptions::part). Then what
-// is said here and in recall.h of units in payload, pieces and landings is
-// said of their values, and checksums are those of the values.
-//
-// Recalls go over Client::Options::data_transport, everything else over the control transport.
-// Units of a part are lent when the data transport is shared memory. RecallPart says until when
-// they are certain, and afterwards whether they were.
-//
-//   QUIRE_ASSIGN_OR_RETURN(RecallResult result, session->Recall(wants));
-//   Use(result.payload);                             // before result.good_until
-//   if (!result.StillGood()) { ... discard, recall again ... }
+// Errors: NOT_FOUND when the server has the session no more: open a new one. DATA_LOSS when a reply
+// breaks the protocol or a checksum: nothing of that part is handed out. INVALID_ARGUMENT for a
+// lane with a recall under way. Others as for Client.
 //
 // Thread-safety: none; one thread at a time drives a session and its recalls. Ownership: the Client
 // outlives the session; the session its recalls and landings.
@@ -99,8 +87,7 @@ struct SessionOptions {
 /// A context that a sequence reads, as it was when the sequence was opened.
 struct SessionMember {
   ContextInfo context;
-  std::vector<TokenId>
-      tail_tokens;  ///< Of the short last page; empty when it ends with a whole one.
+  std::vector<TokenId> tail_tokens;  ///< Tokens of the short last page, if there is one.
 };
 
 class ClientSession {
@@ -121,7 +108,7 @@ class ClientSession {
   uint32_t slots_per_head() const;
   /// The slots of a sequence that the session has.
   uint32_t slots_per_head(uint32_t sequence) const;
-  /// Of what recalls bring of a unit.
+  /// Bytes that recalls bring of a unit (SessionOptions::part).
   uint64_t unit_bytes() const;
   /// Pages that the session takes the slots of a lane to hold: [n_kv][slots_per_head(sequence)],
   /// -1 for an empty slot. Valid until the next call.
@@ -133,9 +120,8 @@ class ClientSession {
   /// as many as it can, or its maps would be too large. After UNAVAILABLE the server may have it
   /// nevertheless, until the session closes.
   StatusOr<uint32_t> AddSequence(const SequenceSpec& sequence);
-  /// Ends a sequence; OK when the server does not have it any more. INVALID_ARGUMENT while a recall
-  /// of it is under way.
-  /// Nothing is known of its slots after any other error.
+  /// Ends a sequence; OK when the server has it no more. INVALID_ARGUMENT while a recall of it is
+  /// under way. The content of its slots is unknown after any other error.
   Status RemoveSequence(uint32_t sequence);
 
   /// Asks for `wants` and returns without waiting for the reply, except for a resync that is due.
@@ -145,21 +131,18 @@ class ClientSession {
   /// not been applied.
   StatusOr<RecallResult> Recall(std::span<const LayerWant> wants,
                                 const RecallOptions& options = {});
-  /// The units of the part are in their slots: from now on the map counts them as resident. Doing
-  /// it twice changes nothing. A part that was superseded by a
-  /// later recall of its lane must not be applied: the lane is unknown afterwards. Of one that a
-  /// resync came over the server hears before the next recall.
+  /// Commits a part whose units are in their slots. Applying it twice changes nothing. Never apply
+  /// a part after a later recall of its lane: the content of the lane is unknown then.
   void Applied(const RecallPart& part);
-  /// The units of the part are lent for as long again, from now on: moves `part->good_until`. OK
-  /// for a part that is not lent. FAILED_PRECONDITION when the lease has ended, when its connection
-  /// is over, or when the session is closed: a lease ends at its time then. DEADLINE_EXCEEDED when
-  /// the server does not answer within `timeout`; the units are as good as before.
+  /// Renews the lease of a part's units and moves `part->good_until`. OK for a part that is not
+  /// lent. FAILED_PRECONDITION when the lease or its connection has ended, or the session is
+  /// closed. DEADLINE_EXCEEDED without an answer within `timeout`; the lease stays as it was then.
   [[nodiscard]] Status Renew(RecallPart* part, Duration timeout = std::chrono::seconds(1));
-  /// The units of the part got into their slots in part only, and nobody knows what these hold: its
-  /// lanes count as empty from now on, and the server hears of it before the next recall.
+  /// Takes the lanes of a part that was applied only in part to be empty. The server learns it
+  /// before the next recall.
   void Spoiled(const RecallPart& part);
-  /// A unit of a part that the caller verifies (RecallOptions::verify) does not match its checksum:
-  /// the server hears of it with the next recall, and mends what it has.
+  /// Reports a unit that the caller verified (RecallOptions::verify) and found wrong. The server
+  /// learns it with the next recall, and mends its copy.
   void Mismatched(const MismatchedUnit& unit);
 
   /// A landing for sequences below `num_sequences`. Errors as for Transport::AddLanding, and
@@ -173,8 +156,7 @@ class ClientSession {
   StatusOr<Payload> Digests(std::span<const uint32_t> layers, uint32_t first_page,
                             uint32_t end_page, uint32_t sequence = 0, uint32_t member = 0,
                             DigestKind kind = DigestKind::kMinMax);
-  /// Cancels what is under way, takes the keys of landings back, so that nobody writes there any
-  /// more, and ends the session on the server; OK when it is gone already.
+  /// Cancels recalls, ends landings and ends the session on the server; OK when it is gone already.
   /// Later calls are FAILED_PRECONDITION.
   Status Close();
 
