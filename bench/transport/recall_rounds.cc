@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bench/transport/unit_copier.h"
-#include "client/cli/progress.h"
+#include "apps/kit/progress.h"
 #include "quire/layout.h"
 
 namespace quire::bench {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "client/data_transport.h"
+#include "client/landing_area.h"
 #include "common/base/mutex.h"
 #include "common/metrics/prometheus_text.h"
 #include "common/wire/convert.h"
@@ -399,7 +400,7 @@ TEST_P(KeepingReaderTest, AReaderThatNeverAcknowledgesIsServedTheSameAgainAndOnl
   std::unique_ptr<SessionLanding> staging;  // Slots would be applied as they are filled.
   if (direct) {
     staging = *session->MakeLanding(1);
-    staging_ = staging->owner();
+    staging_ = static_cast<internal::LandingArea&>(*staging).owner();
   }
   for (uint64_t i = 0; i < kRecalls; ++i) {
     auto result = session->Recall(WantAllOfIt(), {.landing = staging.get()});
