@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "common/page/key.h"
 #include "common/page/layout.h"
 
 namespace quire::kvserver::testing {
