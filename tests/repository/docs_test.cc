@@ -79,9 +79,8 @@ TEST(DocsTest, ADecisionHasAStatusAndItsFourSections) {
   for (const std::string& decision : Decisions()) {
     const std::string text = ReadText(decision);
     size_t last = 0;
-    for (const char* const part :
-         {"\nStatus: ", "\n## Problem\n", "\n## Decision\n", "\n## Why not\n",
-          "\n## Consequences\n"}) {
+    for (const char* part : {"\nStatus: ", "\n## Problem\n", "\n## Decision\n", "\n## Why not\n",
+                             "\n## Consequences\n"}) {
       const size_t place = text.find(part, last);
       ASSERT_NE(place, std::string::npos) << decision << " lacks " << part << " in its place";
       last = place;
@@ -116,9 +115,7 @@ TEST(DocsTest, LinksLeadToFilesOfTheRepository) {
 
 TEST(DocsTest, ThePageOfAFolderHasTablesOfAtMostTenRows) {
   size_t tables = 0;
-  for (const char* const folder : {"bench/torture", "client", "common", "gpuworker/cache",
-                                   "gpuworker/engine", "gpuworker/recall", "kvserver",
-                                   "transport"}) {
+  for (const char* folder : {"client", "common", "gpuworker", "kernels", "kvserver", "transport"}) {
     for (const std::string& page : FilesUnder(folder, {".md"})) {
       for (const size_t rows : RowsOfTables(page)) {
         ++tables;
@@ -126,7 +123,7 @@ TEST(DocsTest, ThePageOfAFolderHasTablesOfAtMostTenRows) {
       }
     }
   }
-  EXPECT_GT(tables, 10u);
+  EXPECT_GT(tables, 10u) << "the tables were not recognised";
 }
 
 }  // namespace
