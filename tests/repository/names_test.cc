@@ -12,7 +12,7 @@
 namespace quire::repository {
 namespace {
 
-const char* const kFolders[] = {"bench",     "client",   "common", "embedded",
+const char* const kFolders[] = {"apps",      "bench",    "client", "common",
                                 "gpuworker", "kvserver", "tests",  "transport"};
 
 /// Name of the constant that begins on `line`; empty when none does.
