@@ -11,6 +11,7 @@
 #include "kvserver/store/policy/eviction_factory.h"
 #include "kvserver/store/policy/touch_promotion.h"
 #include "kvserver/store/policy/write_budget.h"
+#include "kvserver/store/repair/cached_record_scrub.h"
 #include "kvserver/store/repair/digest_scrub.h"
 #include "kvserver/store/repair/dram_scrub.h"
 #include "kvserver/store/repair/payload_scrub.h"
@@ -305,6 +306,8 @@ void PageStoreImpl::StartScrubbing(const Options& options) {
           RecordScrub::Parts{database, &catalog_, &writers_, options.check_metadata, &health_}),
       rates.records);
 }
+  add(std::make_unique<CachedRecordScrub>(CachedRecordScrub::Parts{&catalog_, &ssd_}),
+      rates.records);
 
 // When a sync fails, what was acknowledged without one keeps its promise all the same, and the next
 // open looks at it; so there is nobody to tell. The same goes for uses that are not written down.

@@ -115,6 +115,7 @@ class PageStoreImpl final : public PageStore {
   DramTier& dram() { return *dram_; }
   Database& database() { return *database_; }
   PayloadStore& payload() { return *payload_; }
+  SegmentCatalog& catalog() { return catalog_; }
   /// Scrubber of one kind of stored bytes. REQUIRES: there is one.
   Scrubber& scrubber(std::string_view kind) {
     return **std::ranges::find(scrubbers_, kind, [](const auto& scrub) { return scrub->kind(); });
