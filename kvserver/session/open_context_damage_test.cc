@@ -201,7 +201,9 @@ TEST_F(OpenContextDamageTest, Promise2NothingIsMadeOfAPageThatFlippedSinceItArri
   std::vector<VerifiedBytes> read;
   EXPECT_EQ(ReadVerified(*store_, kDefaultTenant, *view, units, &read).code(),
             StatusCode::kDataLoss);
-  EXPECT_EQ(Recheck(*store_, kDefaultTenant, *view, units).code(), StatusCode::kDataLoss);
+  std::vector<ReportedRef> reported;
+  for (const UnitRef& unit : units) reported.push_back({unit, 1});
+  EXPECT_EQ(Recheck(*store_, kDefaultTenant, *view, reported).code(), StatusCode::kDataLoss);
   EXPECT_EQ(Create(view).status().code(), StatusCode::kDataLoss) << "and it is not continued";
 }
 

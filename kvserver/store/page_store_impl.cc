@@ -205,6 +205,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .buffers = &payload_->buffers(),
                .gate = &gate_,
                .latencies = latencies_.get(),
+               .health = &health_,
                .prefill_cost = options.prefill_cost},
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
       deriver_(
@@ -305,9 +306,9 @@ void PageStoreImpl::StartScrubbing(const Options& options) {
   add(std::make_unique<RecordScrub>(
           RecordScrub::Parts{database, &catalog_, &writers_, options.check_metadata, &health_}),
       rates.records);
-}
   add(std::make_unique<CachedRecordScrub>(CachedRecordScrub::Parts{&catalog_, &ssd_}),
       rates.records);
+}
 
 // When a sync fails, what was acknowledged without one keeps its promise all the same, and the next
 // open looks at it; so there is nobody to tell. The same goes for uses that are not written down.
@@ -377,7 +378,7 @@ Status PageStoreImpl::ReadVerified(const Caller& caller, std::span<const UnitAdd
   return reader_.ReadVerified(caller, units, out);
 }
 
-Status PageStoreImpl::Recheck(const Caller& caller, std::span<const UnitAddress> units) {
+Status PageStoreImpl::Recheck(const Caller& caller, std::span<const ReportedUnit> units) {
   QUIRE_RETURN_IF_ERROR(CheckTenant(caller.tenant));
   return reader_.Recheck(caller, units);
 }

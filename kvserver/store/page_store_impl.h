@@ -65,7 +65,7 @@ class PageStoreImpl final : public PageStore {
                    std::vector<UnitBytes>* out) override;
   Status ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
                       std::vector<VerifiedBytes>* out) override;
-  Status Recheck(const Caller& caller, std::span<const UnitAddress> units) override;
+  Status Recheck(const Caller& caller, std::span<const ReportedUnit> units) override;
   using PageStore::ReadDigests;
   StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key, uint32_t layer,
                                        kernels::DigestKind kind) override;
