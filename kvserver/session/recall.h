@@ -59,7 +59,8 @@ struct MismatchedUnit {
   uint32_t sequence = 0;
   uint32_t layer = 0;
   uint32_t head = 0;
-  uint32_t page = 0;  ///< As the sequence names it.
+  uint32_t page = 0;    ///< As the sequence names it.
+  uint32_t crc32c = 0;  ///< Of what came.
 };
 
 struct RecallArgs {
