@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The examples in README.md are those that are compiled.
+// The examples in the READMEs are those that are compiled.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -13,7 +13,7 @@ namespace quire {
 namespace {
 
 std::string ReadFile(const std::string& name) {
-  std::ifstream file(std::string(QUIRE_SOURCE_DIR) + "/client/" + name);
+  std::ifstream file(std::string(QUIRE_SOURCE_DIR) + "/" + name);
   return std::string((std::istreambuf_iterator<char>(file)), {});
 }
 
@@ -23,17 +23,18 @@ std::string Between(const std::string& text, const std::string& begin, const std
   return text.substr(from, text.find(end, from) - from);
 }
 
-/// Whether README.md shows the part of the example between two marks `name`.
-bool Shows(const std::string& name) {
+/// Whether `page` shows the part of the example between two marks `name`.
+bool Shows(const std::string& page, const std::string& name) {
   const std::string mark = "// [" + name + "]\n";
-  const std::string compiled = Between(ReadFile("example.cc"), mark, mark);
+  const std::string compiled = Between(ReadFile("client/example.cc"), mark, mark);
   return !compiled.empty() &&
-         ReadFile("README.md").find("```cpp\n" + compiled + "```") != std::string::npos;
+         ReadFile(page).find("```cpp\n" + compiled + "```") != std::string::npos;
 }
 
 TEST(ReadmeTest, ShowsTheExamplesThatAreCompiled) {
-  EXPECT_TRUE(Shows("put and recall"));
-  EXPECT_TRUE(Shows("streaming"));
+  EXPECT_TRUE(Shows("README.md", "put and recall"));
+  EXPECT_TRUE(Shows("client/README.md", "put and recall"));
+  EXPECT_TRUE(Shows("client/README.md", "streaming"));
 }
 
 }  // namespace

@@ -70,7 +70,8 @@ void AddScrubFlags(CLI::App* app, ScrubRates* rates) {
   add("--scrub-dram-bytes-per-second", &rates->dram, "Payload in DRAM");
   add("--scrub-digest-bytes-per-second", &rates->digests,
       "Page digests, on SSD and of open sessions,");
-  add("--scrub-record-bytes-per-second", &rates->records, "Rows of the database");
+  add("--scrub-record-bytes-per-second", &rates->records,
+      "Rows of the database, and records in memory,");
 }
 
 void AddStoreFlags(CLI::App* app, ServerOptions* server) {

@@ -50,7 +50,7 @@ class HandOutStore final : public PageStore {
                       std::vector<kvserver::VerifiedBytes>*) override {
     return Nothing();
   }
-  Status Recheck(const kvserver::Caller&, std::span<const UnitAddress>) override {
+  Status Recheck(const kvserver::Caller&, std::span<const kvserver::ReportedUnit>) override {
     return Nothing();
   }
   StatusOr<PutSegmentResult> PutSegment(std::string_view, const PutSegmentArgs&) override {

@@ -42,13 +42,14 @@ enum class Trouble : uint8_t {
   kCleanupFailed,   ///< What has expired, or what nothing refers to, could not be deleted.
   kPinsWaiting,     ///< Pinned documents could not be brought to DRAM after a restart.
   // They are over when they are told.
-  kDataTorn,        ///< What was put without a sync was not whole at the start.
-  kMemoryDamaged,   ///< Bytes in DRAM did not match their checksum.
-  kOverQuota,       ///< A tenant was refused room on SSD by its quota.
-  kCallRefused,     ///< A call was refused for a limit of its tenant or of the server.
-  kCallerUnproven,  ///< A call did not prove its tenant, or named one that there is not.
+  kDataTorn,         ///< What was put without a sync was not whole at the start.
+  kMemoryDamaged,    ///< Bytes in DRAM did not match their checksum.
+  kDamagedOnTheWay,  ///< A client received other bytes than it was sent.
+  kOverQuota,        ///< A tenant was refused room on SSD by its quota.
+  kCallRefused,      ///< A call was refused for a limit of its tenant or of the server.
+  kCallerUnproven,   ///< A call did not prove its tenant, or named one that there is not.
 };
-inline constexpr size_t kNumTroubles = 15;
+inline constexpr size_t kNumTroubles = 16;
 
 /// As logs, metrics and wire have it: "disk_full".
 std::string_view Name(Trouble trouble);

@@ -233,7 +233,8 @@ StatusOr<RecallArgs> RecallArgsFromProto(const v1::RecallRequest& proto, const S
       if (args.mismatched.size() == wire::kMaxMismatchedUnits) {
         return InvalidArgument("mismatched: at most ", wire::kMaxMismatchedUnits, " units");
       }
-      args.mismatched.push_back({sequence.sequence(), unit.layer(), unit.head(), unit.page()});
+      args.mismatched.push_back(
+          {sequence.sequence(), unit.layer(), unit.head(), unit.page(), unit.crc32c()});
     }
   }
   return args;

@@ -218,14 +218,14 @@ class StoreAdapters {
       return InvalidArgument(request.mismatched_size(), " mismatched units: at most ",
                              wire::kMaxMismatchedUnits);
     }
-    std::vector<UnitRef> units;
+    std::vector<ReportedRef> units;
     for (const v1::MismatchedUnit& unit : request.mismatched()) {
       if (unit.layer() >= view.spec->num_layers || unit.head() >= view.spec->num_kv_heads ||
           unit.page() >= view.num_pages()) {
         return InvalidArgument("mismatched: the context has no unit of layer ", unit.layer(),
                                " head ", unit.head(), " page ", unit.page());
       }
-      units.push_back({unit.layer(), unit.page(), unit.head()});
+      units.push_back({{unit.layer(), unit.page(), unit.head()}, unit.crc32c()});
     }
     return Recheck(*deps_.store, caller, view, units);
   }

@@ -75,6 +75,12 @@ struct UnitRef {
   uint32_t head = 0;
 };
 
+/// A unit that did not match its checksum when it came to a client.
+struct ReportedRef {
+  UnitRef unit;
+  uint32_t crc32c = 0;  ///< Of what came.
+};
+
 /// A unit of a page of the view's tail.
 UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref);
 
@@ -88,7 +94,7 @@ UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref);
                                   std::span<const UnitRef> units, std::vector<VerifiedBytes>* out);
 /// As PageStore::Recheck, for units inside the view.
 [[nodiscard]] Status Recheck(PageStore& store, const Caller& caller, const ContextView& view,
-                             std::span<const UnitRef> units);
+                             std::span<const ReportedRef> units);
 
 /// Digests of at least the range, which must be inside the view; from `resident` when that holds
 /// them for all stored pages of the range (the same context, layer and kind).

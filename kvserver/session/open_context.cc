@@ -136,6 +136,21 @@ void OpenContext::LetGo() {
   SetView(std::move(next));
 }
 
+std::vector<std::shared_ptr<const TailPage>> OpenContext::ArrivingPages() const {
+  MutexLock lock(write_mutex_);
+  std::vector<std::shared_ptr<const TailPage>> pages;
+  for (const PageAssembly& arriving : arriving_) pages.push_back(arriving.page());
+  return pages;
+}
+
+std::optional<PageCheck> OpenContext::CheckArriving(const TailPage& page) const {
+  MutexLock lock(write_mutex_);
+  for (const PageAssembly& arriving : arriving_) {
+    if (arriving.page().get() == &page) return arriving.CheckArrived();
+  }
+  return std::nullopt;
+}
+
 Status OpenContext::CheckAppend(uint32_t first_page, std::span<const TokenId> tokens,
                                 uint64_t num_layers, uint64_t units_bytes,
                                 uint64_t known_pages) const {

@@ -95,6 +95,13 @@ class OpenContext {
   /// context, when somebody else keeps them or nobody asked for them.
   void LetGo() QUIRE_EXCLUDES(write_mutex_, view_mutex_);
 
+  /// Pages of which some layers have come and others not. Of their units nothing may be read: more
+  /// come meanwhile.
+  std::vector<std::shared_ptr<const TailPage>> ArrivingPages() const QUIRE_EXCLUDES(write_mutex_);
+  /// Verifies the layers of one of them that have come, and writers wait; nullopt when it is none
+  /// of them any more: then nothing changes it.
+  std::optional<PageCheck> CheckArriving(const TailPage& page) const QUIRE_EXCLUDES(write_mutex_);
+
   /// Segments of it for which other bytes were stored before its own came.
   uint32_t num_differing() const { return num_differing_.load(std::memory_order_relaxed); }
 
@@ -138,7 +145,8 @@ class OpenContext {
   };
 
   const Deps deps_;
-  Mutex write_mutex_;  ///< Held by one writer at a time, also while it stores; before view_mutex_.
+  mutable Mutex
+      write_mutex_;  ///< Held by one writer at a time, also while it stores; before view_mutex_.
   std::optional<SealRequest> sealed_ QUIRE_GUARDED_BY(write_mutex_);
   /// Pages after those of the view, in order, of which some layers have come.
   std::deque<PageAssembly> arriving_ QUIRE_GUARDED_BY(write_mutex_);

@@ -41,6 +41,15 @@ struct LayerRows {
   std::span<const std::byte> row(size_t i) const { return {first + i * stride_bytes, row_bytes}; }
 };
 
+/// Units of a page that were verified.
+struct PageCheck {
+  uint64_t bytes = 0;
+  uint64_t units = 0;
+  uint64_t damaged = 0;  ///< Units that do not match the checksums with which they arrived.
+};
+/// Verifies a whole page.
+PageCheck CheckUnits(const TailPage& page);
+
 /// One number for the units of a page at one layer: the CRC-32C of `unit_crc32c`, theirs.
 uint32_t RowChecksum(std::span<const uint32_t> unit_crc32c);
 /// The same, of the units themselves.
@@ -63,8 +72,10 @@ class PageAssembly {
 
   /// The lowest layer that has not arrived; nullopt when the page is whole.
   std::optional<uint32_t> missing_layer() const;
-  /// REQUIRES a whole page.
+  /// Only layers that have arrived may be read.
   std::shared_ptr<const TailPage> page() const { return page_; }
+  /// Verifies the layers that have arrived.
+  PageCheck CheckArrived() const;
 
  private:
   PageAssembly(std::shared_ptr<const KvSpec> spec, std::span<const TokenId> tokens,

@@ -208,7 +208,7 @@ Status Session::RecheckMismatched(const RecallArgs& args) const {
   struct Named {
     MismatchedUnit first;
     ContextViewPtr view;
-    std::vector<UnitRef> units;
+    std::vector<ReportedRef> units;
   };
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Named> named;
   for (const MismatchedUnit& unit : args.mismatched) {
@@ -223,7 +223,7 @@ Status Session::RecheckMismatched(const RecallArgs& args) const {
     Named& of_layer = named[{unit.sequence, member, unit.layer}];
     of_layer.first = unit;
     of_layer.view = sequence->members()[member].context.view();
-    of_layer.units.push_back({unit.layer, PageOf(unit.page), unit.head});
+    of_layer.units.push_back({{unit.layer, PageOf(unit.page), unit.head}, unit.crc32c});
   }
   const Caller caller(shape_.tenant, args.priority);
   for (const auto& [where, of_layer] : named) {

@@ -182,9 +182,10 @@ class PageStore {
   virtual Status ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
                               std::vector<VerifiedBytes>* out) = 0;
   /// Somebody found these units not to match their checksums. They are verified here, and what is
-  /// damaged is mended; what is intact stays, whatever was said of it. OK when a read will bring
+  /// damaged is mended; what is intact stays, whatever was said of it, and was damaged on the way,
+  /// which operators are told. OK when a read will bring
   /// the right bytes; errors as of ReadVerified.
-  virtual Status Recheck(const Caller& caller, std::span<const UnitAddress> units) = 0;
+  virtual Status Recheck(const Caller& caller, std::span<const ReportedUnit> units) = 0;
   /// Digests of one segment at one layer, from memory when a recent call read them. Puts make those
   /// of minima and maxima; other kinds are computed from the stored units when they are first asked
   /// for, and kept. INVALID_ARGUMENT for a layer or a kind that the segment cannot have.

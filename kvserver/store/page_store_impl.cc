@@ -11,6 +11,7 @@
 #include "kvserver/store/policy/eviction_factory.h"
 #include "kvserver/store/policy/touch_promotion.h"
 #include "kvserver/store/policy/write_budget.h"
+#include "kvserver/store/repair/cached_record_scrub.h"
 #include "kvserver/store/repair/digest_scrub.h"
 #include "kvserver/store/repair/dram_scrub.h"
 #include "kvserver/store/repair/payload_scrub.h"
@@ -204,6 +205,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .buffers = &payload_->buffers(),
                .gate = &gate_,
                .latencies = latencies_.get(),
+               .health = &health_,
                .prefill_cost = options.prefill_cost},
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
       deriver_(
@@ -304,6 +306,8 @@ void PageStoreImpl::StartScrubbing(const Options& options) {
   add(std::make_unique<RecordScrub>(
           RecordScrub::Parts{database, &catalog_, &writers_, options.check_metadata, &health_}),
       rates.records);
+  add(std::make_unique<CachedRecordScrub>(CachedRecordScrub::Parts{&catalog_, &ssd_}),
+      rates.records);
 }
 
 // When a sync fails, what was acknowledged without one keeps its promise all the same, and the next
@@ -374,7 +378,7 @@ Status PageStoreImpl::ReadVerified(const Caller& caller, std::span<const UnitAdd
   return reader_.ReadVerified(caller, units, out);
 }
 
-Status PageStoreImpl::Recheck(const Caller& caller, std::span<const UnitAddress> units) {
+Status PageStoreImpl::Recheck(const Caller& caller, std::span<const ReportedUnit> units) {
   QUIRE_RETURN_IF_ERROR(CheckTenant(caller.tenant));
   return reader_.Recheck(caller, units);
 }

@@ -65,7 +65,7 @@ class PageStoreImpl final : public PageStore {
                    std::vector<UnitBytes>* out) override;
   Status ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
                       std::vector<VerifiedBytes>* out) override;
-  Status Recheck(const Caller& caller, std::span<const UnitAddress> units) override;
+  Status Recheck(const Caller& caller, std::span<const ReportedUnit> units) override;
   using PageStore::ReadDigests;
   StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key, uint32_t layer,
                                        kernels::DigestKind kind) override;
@@ -115,6 +115,7 @@ class PageStoreImpl final : public PageStore {
   DramTier& dram() { return *dram_; }
   Database& database() { return *database_; }
   PayloadStore& payload() { return *payload_; }
+  SegmentCatalog& catalog() { return catalog_; }
   /// Scrubber of one kind of stored bytes. REQUIRES: there is one.
   Scrubber& scrubber(std::string_view kind) {
     return **std::ranges::find(scrubbers_, kind, [](const auto& scrub) { return scrub->kind(); });

@@ -31,6 +31,12 @@ struct UnitAddress {
   uint32_t unit = 0;
 };
 
+/// A unit that somebody received with other bytes than it has a checksum for.
+struct ReportedUnit {
+  UnitAddress address;
+  uint32_t crc32c = 0;  ///< Of what came, which may be a part of the unit. Only ever told.
+};
+
 /// Bytes that matched the checksum that they came with, kept alive by their owner.
 class VerifiedBytes {
  public:

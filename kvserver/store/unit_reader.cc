@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "common/base/checksum.h"
@@ -29,6 +31,12 @@ Status Unmendable(const UnitAddress& address) {
                   address.unit,
                   " does not match its checksum, though it was just read from SSD: this machine's "
                   "memory changes what is written to it");
+}
+
+std::string Hex(uint32_t checksum) {
+  std::ostringstream text;
+  text << "0x" << std::hex << checksum;
+  return text.str();
 }
 
 uint32_t ExpectedCrc(const SegmentRecord& record, uint32_t layer, uint32_t unit) {
@@ -76,17 +84,40 @@ Status UnitReader::ReadVerified(const Caller& caller, std::span<const UnitAddres
   return OkStatus();
 }
 
-Status UnitReader::Recheck(const Caller& caller, std::span<const UnitAddress> units) {
+Status UnitReader::Recheck(const Caller& caller, std::span<const ReportedUnit> units) {
   reported_.Add(units.size());
-  std::map<ExtentId, uint64_t> extents;  // Each is verified once, however many units are named.
-  for (const UnitAddress& unit : units) ++extents[{unit.segment, unit.layer}];
+  // Each extent is verified once, however many units are named.
+  std::map<ExtentId, std::vector<const ReportedUnit*>> extents;
+  for (const ReportedUnit& unit : units) {
+    extents[{unit.address.segment, unit.address.layer}].push_back(&unit);
+  }
   Status first_error = OkStatus();
-  for (const auto& [id, count] : extents) {
+  for (const auto& [id, reported] : extents) {
     const StatusOr<bool> damaged = MendExtent(caller, id);
-    if (damaged.ok() && !*damaged) reported_intact_.Add(count);
+    if (damaged.ok() && !*damaged) {
+      reported_intact_.Add(reported.size());
+      TellOfTheWay(caller, *reported.front());
+    }
     if (first_error.ok()) first_error = damaged.status();
   }
   return first_error;
+}
+
+void UnitReader::TellOfTheWay(const Caller& caller, const ReportedUnit& unit) {
+  const UnitAddress& address = unit.address;
+  const StatusOr<SegmentRecordPtr> record = parts_.catalog->Find(caller.tenant, address.segment);
+  // Of encoded units the record has other checksums than a client sees.
+  const bool has_checksum =
+      record.ok() && CheckAddress(address, **record).ok() && (*record)->codec.id == CodecId::kRaw;
+  std::string detail = "segment " + address.segment.Hex() + " layer " +
+                       std::to_string(address.layer) + " unit " + std::to_string(address.unit) +
+                       " came to a client with the checksum " + Hex(unit.crc32c) +
+                       " and is intact here";
+  if (has_checksum) detail += " with " + Hex(ExpectedCrc(**record, address.layer, address.unit));
+  parts_.health->Note(Trouble::kDamagedOnTheWay,
+                      detail +
+                          "; check the network, and the memory of the client's machine, when "
+                          "it happens again");
 }
 
 Status UnitReader::ReadMisses(const Caller& caller, std::span<const UnitAddress> units,

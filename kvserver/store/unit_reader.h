@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "common/base/counters.h"
+#include "common/base/health.h"
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "kvserver/store/caller.h"
@@ -52,6 +53,7 @@ class UnitReader {
     AlignedBufferPool* buffers = nullptr;  ///< For decoded units.
     IoGate* gate = nullptr;                ///< Passed by every call that needs the SSD.
     StoreLatencies* latencies = nullptr;
+    Health* health = nullptr;       ///< Told of Trouble::kDamagedOnTheWay.
     PrefillCost prefill_cost = {};  ///< What it costs to compute an extent again.
   };
   UnitReader(const Parts& parts, std::unique_ptr<PromotionPolicy> promotion)
@@ -65,7 +67,7 @@ class UnitReader {
   Status ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
                       std::vector<VerifiedBytes>* out);
   /// See PageStore::Recheck.
-  Status Recheck(const Caller& caller, std::span<const UnitAddress> units);
+  Status Recheck(const Caller& caller, std::span<const ReportedUnit> units);
 
   /// Verifies an extent in DRAM, whole, and puts what is on SSD in its place when it is damaged.
   /// Whether it was. DATA_LOSS when it was, and was nowhere else.
@@ -100,6 +102,8 @@ class UnitReader {
   /// Replaces encoded units by what they decode to; those that are damaged are mended first.
   Status Decode(const Caller& caller, std::span<const UnitAddress> addresses,
                 std::span<UnitBytes> units);
+  /// Tells operators of a unit that is intact here.
+  void TellOfTheWay(const Caller& caller, const ReportedUnit& unit);
   /// A unit that did not match its checksum, as it is when its extent has been mended.
   StatusOr<UnitBytes> Mend(const Caller& caller, const UnitAddress& address);
   bool WorthPromoting(const ExtentId& id);

@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <iomanip>
 #include <iostream>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -264,6 +267,63 @@ TEST(ResultsTest, WhatFallsShortIsSaidToReaders) {
               std::string::npos)
         << shortfall.file << ".json" << shortfall.figure << " is not in bench/results/README.md";
   }
+}
+
+/// A row of the README's tables: a figure of the section's file, and its values as written there.
+struct Headline {
+  std::string file;
+  std::string figure;
+  std::vector<std::string> values;
+};
+
+/// Rows "| `figure` ... | number | number |" below a command that ends in "# file.json".
+std::vector<Headline> Headlines() {
+  static const std::regex command(R"(    .*# ([a-z_]+)\.json.*)");
+  static const std::regex row(R"(\| [^|]*`(\w+)`[^|]* \| ([0-9.]+) \|(?: ([0-9.]+) \|)?)");
+  std::vector<Headline> headlines;
+  std::string file;
+  std::smatch match;
+  for (const std::string& line : ReadLines("bench/results/README.md")) {
+    if (line.starts_with("## ")) file.clear();
+    if (file.empty() && std::regex_match(line, match, command)) file = match[1];
+    if (file.empty() || !std::regex_match(line, match, row)) continue;
+    headlines.push_back({.file = file, .figure = match[1], .values = {match[2]}});
+    if (match[3].matched) headlines.back().values.push_back(match[3]);
+  }
+  return headlines;
+}
+
+/// Where the values of a row lie: by size of units, or those of the plain and of the pulled walk.
+std::vector<std::string> Places(const Headline& headline, const nlohmann::json& results) {
+  const std::string plain = "/" + headline.figure;
+  if (headline.values.size() == 1) return {plain};
+  if (results.contains(headline.figure + "_16k")) return {plain + "_16k", plain + "_128k"};
+  return {plain, "/pulled_walk" + plain};
+}
+
+/// The figure with as many decimals as `said` has.
+std::string Rounded(double figure, const std::string& said) {
+  const size_t point = said.find('.');
+  const int decimals = point == std::string::npos ? 0 : static_cast<int>(said.size() - point - 1);
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(decimals) << figure;
+  return text.str();
+}
+
+TEST(ResultsTest, HeadlineFiguresAreThoseOfTheFiles) {
+  size_t compared = 0;
+  for (const Headline& headline : Headlines()) {
+    const nlohmann::json& results = Results(headline.file);
+    const std::vector<std::string> places = Places(headline, results);
+    for (size_t i = 0; i < places.size(); ++i) {
+      const nlohmann::json::json_pointer place(places[i]);
+      ASSERT_TRUE(results.contains(place)) << headline.file << ".json lacks " << places[i];
+      EXPECT_EQ(Rounded(results.at(place).get<double>(), headline.values[i]), headline.values[i])
+          << headline.file << ".json, " << places[i];
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 20u) << "the rows were not recognised";
 }
 
 TEST(ResultsTest, TheReportsOwnRatiosOfADecodeStepAreOfOneColumn) {

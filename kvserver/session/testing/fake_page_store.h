@@ -134,7 +134,7 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     for (const UnitBytes& unit : read) out->push_back(unit.Verify().value());
     return OkStatus();
   }
-  Status Recheck(const Caller&, std::span<const UnitAddress>) override { return OkStatus(); }
+  Status Recheck(const Caller&, std::span<const ReportedUnit>) override { return OkStatus(); }
 
   using PageStore::ReadDigests;
   StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key, uint32_t layer,

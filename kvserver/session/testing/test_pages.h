@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "quire/key.h"
 #include "quire/layout.h"
 
 namespace quire::kvserver::testing {

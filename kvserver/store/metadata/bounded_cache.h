@@ -13,6 +13,7 @@
 #include <optional>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "common/base/mutex.h"
 
@@ -31,6 +32,22 @@ class BoundedCache {
     return it->second->value;
   }
 
+  /// As Find, without counting as a use.
+  std::optional<Value> Peek(const Key& key) const {
+    MutexLock lock(mutex_);
+    const auto it = where_.find(key);
+    if (it == where_.end()) return std::nullopt;
+    return it->second->value;
+  }
+  /// Keys of everything that is held, in no order.
+  std::vector<Key> Keys() const {
+    std::vector<Key> keys;
+    MutexLock lock(mutex_);
+    keys.reserve(where_.size());
+    for (const auto& [key, entry] : where_) keys.push_back(key);
+    return keys;
+  }
+
   uint64_t epoch() const {
     MutexLock lock(mutex_);
     return epoch_;
@@ -39,11 +56,12 @@ class BoundedCache {
   /// Keeps `value`, charged with `bytes`, unless anything was invalidated since `epoch`.
   void Insert(const Key& key, Value value, uint64_t bytes, uint64_t epoch) {
     MutexLock lock(mutex_);
-    if (epoch != epoch_ || bytes > capacity_bytes_) return;
-    Remove(key);
-    where_[key] = order_.insert(order_.end(), Entry{key, std::move(value), bytes});
-    used_bytes_ += bytes;
-    while (used_bytes_ > capacity_bytes_) Remove(Key(order_.front().key));
+    if (epoch == epoch_) Keep(key, std::move(value), bytes);
+  }
+  /// Keeps `value` in the place of what was there. For its writer, who excludes others.
+  void Replace(const Key& key, Value value, uint64_t bytes) {
+    MutexLock lock(mutex_);
+    Keep(key, std::move(value), bytes);
   }
 
   void Invalidate(const Key& key) {
@@ -71,6 +89,13 @@ class BoundedCache {
     uint64_t bytes;
   };
 
+  void Keep(const Key& key, Value value, uint64_t bytes) QUIRE_REQUIRES(mutex_) {
+    Remove(key);
+    if (bytes > capacity_bytes_) return;
+    where_[key] = order_.insert(order_.end(), Entry{key, std::move(value), bytes});
+    used_bytes_ += bytes;
+    while (used_bytes_ > capacity_bytes_) Remove(Key(order_.front().key));
+  }
   void Remove(const Key& key) QUIRE_REQUIRES(mutex_) {
     const auto it = where_.find(key);
     if (it == where_.end()) return;

@@ -10,8 +10,10 @@
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -25,9 +27,10 @@ namespace {
 constexpr std::array<const char*, 5> kTableNames = {"segments", "extents", "digests", "metadata",
                                                     "tenants"};
 constexpr size_t kBlockCacheBytes = 32 << 20;
-// Divisors of the memory of all tables together, flushes in progress included: one table's buffer.
-constexpr uint64_t kPayloadBufferShare = 2;
-constexpr uint64_t kOtherBufferShare = 8;
+// Divisor of the memory of all tables together that gives what one table takes at a time, and the
+// upper bound of that.
+constexpr uint64_t kArenaBlockShare = 64;
+constexpr uint64_t kLargestArenaBlock = 1 << 20;
 // Multiples of the memory of all tables together: the write-ahead log, and a blob file.
 constexpr uint64_t kLogBuffers = 2;
 constexpr uint64_t kBlobFileBuffers = 4;
@@ -75,7 +78,11 @@ rocksdb::ColumnFamilyOptions TableOptions(const std::shared_ptr<rocksdb::Cache>&
   table.cache_index_and_filter_blocks = true;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   options.compression = payload ? rocksdb::kNoCompression : rocksdb::kLZ4Compression;
-  options.write_buffer_size = buffer_bytes / (payload ? kPayloadBufferShare : kOtherBufferShare);
+  // No table has a limit of its own: db_write_buffer_size limits all of them together. At a limit
+  // of its own RocksDB 7.8 (ScheduleFlushes) refers to every table, and never lets go of those that
+  // it did not come to when the manifest breaks. Closing such a database ends the process.
+  options.write_buffer_size = std::numeric_limits<size_t>::max();
+  options.arena_block_size = std::min(buffer_bytes / kArenaBlockShare, kLargestArenaBlock);
   if (payload) {
     options.enable_blob_files = true;
     options.blob_file_size = kBlobFileBuffers * buffer_bytes;

@@ -9,6 +9,7 @@
 #include <rocksdb/db.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -370,6 +371,39 @@ TEST_F(DatabaseTest, ADeviceThatFailsAgainWhileWritingResumesLeavesADatabaseThat
     Open();
     EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1");
   }
+}
+
+// RocksDB leaves a log behind in the middle of a write, and notes that in its manifest.
+TEST_F(DatabaseTest, AManifestThatBreaksInTheMiddleOfAWriteLeavesADatabaseThatCloses) {
+  database_.reset();
+  const auto writer = std::this_thread::get_id();
+  std::atomic<bool> is_armed{false};
+  env_.faults.before = [&](FaultSwitch::Operation operation) {
+    // The writer itself syncs nothing but the manifest: its writes ask for no sync.
+    if (is_armed && operation == FaultSwitch::Operation::kSync &&
+        std::this_thread::get_id() == writer) {
+      env_.faults.fault = Fault::kIoError;
+    }
+  };
+  Open();
+  ASSERT_EQ(Put("before", "1"), OkStatus());
+  is_armed = true;
+  const std::string value(1000, 'x');
+  Status written;
+  for (uint64_t i = 0; written.ok() && i * value.size() < 4 * kBufferBytes; ++i) {
+    Database::Batch batch = database_->NewBatch();
+    batch.Put(Table::kSegments, std::to_string(i), {value});
+    written = database_->Commit(batch, /*sync=*/false);
+  }
+  EXPECT_TRUE(IsUnavailable(written)) << written;
+  is_armed = false;
+  database_.reset();
+  env_.faults.fault = Fault::kNone;
+  Open();
+  EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1");
+  EXPECT_EQ(Put("after", "1"), OkStatus());
+  database_.reset();
+  env_.faults.before = nullptr;
 }
 
 // A torn log that tables are ahead of is made here by flushing one table alone.

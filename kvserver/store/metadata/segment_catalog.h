@@ -22,7 +22,7 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "kvserver/store/chain.h"
-#include "kvserver/store/metadata/bounded_cache.h"
+#include "kvserver/store/metadata/checked_cache.h"
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/metadata/segment_record.h"
 #include "kvserver/store/policy/quota_table.h"
@@ -87,6 +87,9 @@ class SegmentCatalog {
   bool IsDamaged(const SegmentKey& key) const;
   bool HasDamaged() const;
 
+  /// Walks of the records and of the chains that are in memory.
+  std::vector<std::unique_ptr<CacheWalk>> WalkCached();
+
   /// segments_damaged, segments_repaired, catalog_bytes_cached.
   void VisitMetrics(MetricsVisitor& visit) const;
 
@@ -97,14 +100,15 @@ class SegmentCatalog {
     std::string tenant;
     ChainPtr chain;
   };
+  static uint32_t ChecksumOf(const CachedChain& cached);
   StatusOr<ChainPtr> Walk(std::string_view tenant, const SegmentKey& tip);
   /// It is whole, or gone for good. How many there were: 0 or 1.
   size_t ForgetDamage(const SegmentKey& key);
 
   Database* const database_;
   Health* const health_;  ///< May be null.
-  BoundedCache<SegmentKey, SegmentRecordPtr, SegmentKeyHash> records_;
-  BoundedCache<SegmentKey, CachedChain, SegmentKeyHash> chains_;
+  CheckedCache<SegmentKey, SegmentRecordPtr, SegmentKeyHash> records_;
+  CheckedCache<SegmentKey, CachedChain, SegmentKeyHash> chains_;
   mutable Mutex damaged_mutex_;
   std::unordered_set<SegmentKey, SegmentKeyHash> damaged_ QUIRE_GUARDED_BY(damaged_mutex_);
   Counter repaired_;

@@ -21,7 +21,7 @@ struct ScrubRates {
   uint64_t payload = 0;  ///< Units on SSD.
   uint64_t dram = 0;     ///< Extents in DRAM, and the pages of open contexts.
   uint64_t digests = 0;  ///< Digests on SSD, and those held in memory for open sessions.
-  uint64_t records = 0;  ///< Rows of the database that are no digests.
+  uint64_t records = 0;  ///< Rows of the database that are no digests, and records in memory.
 };
 
 /// Counts of one step or one round of verification.

@@ -107,6 +107,50 @@ TEST_F(ScrubberTest, DamagedRecordsAreFoundAndTheirSegmentsCountAsMissing) {
   EXPECT_EQ(Scrubbed("damaged", "records"), 2u) << "puts have mended them";
 }
 
+TEST_F(ScrubberTest, Promise2AFlippedBitOfACachedRecordIsDroppedAndReadAnew) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  ASSERT_TRUE(PutTestSegment(*store_, spec_, 2).ok());
+  const auto find = [&] { return *store_->catalog().Find("default", segment->key); };
+  const SegmentRecordPtr cached = find();
+  const SegmentRecord right = *cached;
+  ASSERT_TRUE(store_->scrubber("cached_records").RunRound().ok());
+  EXPECT_EQ(Scrubbed("checked", "cached_records"), 2u);
+  EXPECT_GT(Scrubbed("bytes", "cached_records"), 0u);
+  FlipBit(std::as_bytes(std::span(cached->unit_crc32c)));
+  ASSERT_NE(*find(), right);
+  ASSERT_TRUE(store_->scrubber("cached_records").RunRound().ok());
+  EXPECT_EQ(Scrubbed("damaged", "cached_records"), 1u);
+  EXPECT_EQ(Scrubbed("mended", "cached_records"), 1u);
+  EXPECT_EQ(*find(), right);
+  ASSERT_EQ(told_.damage.size(), 1u);
+  EXPECT_EQ(told_.damage[0].find("cached_records: 1 records in memory"), 0u) << told_.damage[0];
+  ASSERT_TRUE(store_->scrubber("cached_records").RunRound().ok());
+  EXPECT_EQ(Scrubbed("damaged", "cached_records"), 1u);
+  EXPECT_EQ(Count("segments_damaged"), 0u);
+}
+
+TEST_F(ScrubberTest, Promise2AFlippedBitOfACachedChainIsDroppedAndWalkedAnew) {
+  const auto chain = PutTestChain(*store_, spec_, /*seed=*/1, /*num_segments=*/3);
+  ASSERT_TRUE(chain.ok());
+  const auto resolve = [&] { return *store_->ResolveChain("default", chain->back().key); };
+  const ChainPtr cached = resolve();
+  const std::vector<SegmentKey> right = cached->keys;
+  FlipBit(std::as_bytes(std::span(cached->keys)));
+  ASSERT_NE(resolve()->keys, right);
+  ASSERT_TRUE(store_->scrubber("cached_records").RunRound().ok());
+  EXPECT_EQ(Scrubbed("damaged", "cached_records"), 1u);
+  EXPECT_EQ(resolve()->keys, right);
+}
+
+TEST_F(ScrubberTest, RecordsOfExtentsThatWereReadAreVerifiedInMemory) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  Open();  // No cache has anything.
+  ASSERT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
+  ASSERT_TRUE(store_->scrubber("cached_records").RunRound().ok());
+  EXPECT_EQ(Scrubbed("checked", "cached_records"), 1u + spec_.num_layers)
+      << "that of the segment, and those of its extents";
+}
+
 TEST_F(ScrubberTest, RowsOfOthersAreCheckedByWhoKnowsThem) {
   options_.check_metadata = [](std::string_view, std::string_view value) {
     return value == "nonsense" ? DataLoss("no such row was written") : OkStatus();

@@ -259,22 +259,6 @@ StatusOr<ExtentRecord> SsdTier::FindRecord(const ExtentId& id) {
   return DecodeExtentRecord(value);
 }
 
-/// The record of one extent, and where its units are.
-struct SsdTier::Lookup {
-  ExtentRecord record;
-  std::optional<EntropyTable> table;  ///< Of packed units.
-
-  uint64_t offset(uint32_t unit) const {
-    return table ? table->offset(unit) - table->shape().table_bytes() : unit * record.unit_bytes();
-  }
-  uint64_t bytes(uint32_t unit) const { return table ? table->bytes(unit) : record.unit_bytes(); }
-  /// Memory that it takes, about.
-  uint64_t charge() const {
-    const size_t units = record.unit_crc32c.size();
-    return sizeof(Lookup) + 256 + units * (sizeof(uint32_t) + (table ? 24 : 0));
-  }
-};
-
 /// A unit on its way: read into `buffer`, from where `from` says.
 struct SsdTier::Pending {
   UnitRead* read = nullptr;
@@ -285,14 +269,11 @@ struct SsdTier::Pending {
 StatusOr<SsdTier::LookupPtr> SsdTier::LookUp(const ExtentId& id) {
   if (auto cached = records_.Find(id)) return *std::move(cached);
   const uint64_t epoch = records_.epoch();
-  auto found = std::make_shared<Lookup>();
-  QUIRE_ASSIGN_OR_RETURN(found->record, FindRecord(id));
-  if (found->record.packed) {
-    QUIRE_ASSIGN_OR_RETURN(found->table, found->record.Table());
-    found->record.packed->table.clear();  // It stands in `table` now.
-  }
-  records_.Insert(id, found, found->charge(), epoch);
-  return LookupPtr(std::move(found));
+  QUIRE_ASSIGN_OR_RETURN(ExtentRecord record, FindRecord(id));
+  QUIRE_ASSIGN_OR_RETURN(ExtentLookup found, ExtentLookup::Of(std::move(record)));
+  const auto lookup = std::make_shared<const ExtentLookup>(std::move(found));
+  records_.Insert(id, lookup, lookup->charge(), epoch);
+  return LookupPtr(lookup);
 }
 
 void SsdTier::ReadUnits(std::span<UnitRead> reads) {

@@ -15,6 +15,7 @@
 #define QUIRE_KVSERVER_STORE_SSD_SSD_TIER_H_
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -23,10 +24,11 @@
 
 #include "common/base/metrics.h"
 #include "kvserver/store/extent_view.h"
-#include "kvserver/store/metadata/bounded_cache.h"
+#include "kvserver/store/metadata/checked_cache.h"
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/metadata/unsynced_changes.h"
 #include "kvserver/store/payload/payload_store.h"
+#include "kvserver/store/ssd/extent_lookup.h"
 #include "kvserver/store/ssd/extent_record.h"
 
 namespace quire::kvserver {
@@ -35,7 +37,7 @@ class SsdTier {
  public:
   /// Both outlive the tier. `record_cache_bytes` bounds the extents' records kept in memory.
   SsdTier(Database* database, PayloadStore* payload, uint64_t record_cache_bytes)
-      : database_(database), payload_(payload), records_(record_cache_bytes) {}
+      : database_(database), payload_(payload), records_(record_cache_bytes, &ChecksumOf) {}
 
   /// ssd_unit_reads, ssd_read_bytes, ssd_write_bytes (payload), ssd_checksum_failures,
   /// ssd_record_bytes_cached.
@@ -84,13 +86,16 @@ class SsdTier {
   /// Makes space usable that waits for its erasure to be durable. Free when none waits.
   [[nodiscard]] Status ReclaimSpace();
 
+  /// A walk of the extents' records that are in memory.
+  std::unique_ptr<CacheWalk> WalkCached() { return records_.Walk(); }
+
   /// Database key of an extent's record.
   static std::string RecordKey(const ExtentId& id);
 
  private:
-  struct Lookup;
   struct Pending;
-  using LookupPtr = std::shared_ptr<const Lookup>;
+  using LookupPtr = std::shared_ptr<const ExtentLookup>;
+  static uint32_t ChecksumOf(const LookupPtr& lookup) { return lookup->Checksum(); }
   StatusOr<ExtentRecord> FindRecord(const ExtentId& id);
   /// The same with where its units are, from memory when a recent call read it.
   StatusOr<LookupPtr> LookUp(const ExtentId& id);
@@ -114,7 +119,7 @@ class SsdTier {
 
   Database* const database_;
   PayloadStore* const payload_;
-  BoundedCache<ExtentId, LookupPtr, ExtentIdHash> records_;
+  CheckedCache<ExtentId, LookupPtr, ExtentIdHash> records_;
   UnsyncedChanges unsynced_;
   Counter unit_reads_, read_bytes_, write_bytes_, checksum_failures_;
 };
