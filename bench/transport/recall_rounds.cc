@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "bench/transport/unit_copier.h"
 #include "apps/kit/progress.h"
+#include "bench/transport/unit_copier.h"
 #include "quire/layout.h"
 
 namespace quire::bench {
