@@ -14,13 +14,13 @@
 
 namespace quire::kvserver {
 
-/// Notes DataDirectory::kFormatVersion in the database, durable, unless it is there.
+/// Durably notes DataDirectory::kFormatVersion in the database, unless it is there.
 [[nodiscard]] Status NoteFormat(Database& database);
 
-/// OK when the database in `path` is of DataDirectory::kFormatVersion: by its row, or, without a
-/// row, because it holds nothing or records that only this version writes. Changes nothing.
-/// NOT_FOUND when there is no database, FAILED_PRECONDITION for another version, DATA_LOSS when it
-/// cannot be told.
+/// OK when the database in `path` is of DataDirectory::kFormatVersion. The proof is its row;
+/// without a row, an empty database or records that only this version writes. Changes nothing.
+/// NOT_FOUND without a database, FAILED_PRECONDITION for another version, DATA_LOSS without a
+/// proof.
 [[nodiscard]] Status ProveFormat(Disk& disk, const std::string& path, rocksdb::Env* env);
 
 }  // namespace quire::kvserver
