@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TailScrub: verifies the pages that open contexts keep in memory until they are a segment. Nothing
-// else has their bytes, so that what is damaged stays so: it is never read, stored or sealed, and
-// its client is told to send the pages again. A damaged page is counted once. Thread-safety: none.
-// Ownership: the table outlives the scrub.
+// TailScrub: verifies the pages that open contexts keep in memory until they become a segment.
+// There is no other copy, so damage is permanent. A damaged page is never read, stored or sealed,
+// and its client must send it again. It is counted once. Thread-safety: none. Ownership: the table
+// outlives the scrub.
 #ifndef QUIRE_KVSERVER_SESSION_TAIL_SCRUB_H_
 #define QUIRE_KVSERVER_SESSION_TAIL_SCRUB_H_
 
@@ -29,8 +29,8 @@ class TailScrub final : public ScrubWork {
   using WeakPage = std::weak_ptr<const TailPage>;
 
   const ContextTable& contexts_;
-  std::vector<WeakPage> pages_;  ///< That were not verified yet.
-  /// Pages that were found damaged, as long as they are there.
+  std::vector<WeakPage> pages_;  ///< Pages not yet verified.
+  /// Damaged pages that still exist.
   std::set<WeakPage, std::owner_less<WeakPage>> damaged_;
 };
 

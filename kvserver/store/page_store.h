@@ -54,8 +54,8 @@ struct SegmentDigests {
 
 struct PutSegmentArgs {
   const KvSpec* spec = nullptr;
-  SegmentKey parent =
-      kRootKey;  ///< kRootKey, or a stored full segment of the same tenant and spec.
+  /// kRootKey, or a stored full segment of the same tenant and spec.
+  SegmentKey parent = kRootKey;
   std::span<const TokenId> tokens;     ///< 1 .. p*g
   std::span<const std::byte> payload;  ///< [num_layers][pages][n_kv] units
   /// Alternative to payload: [num_layers][pages] rows of [n_kv] units, anywhere in memory.

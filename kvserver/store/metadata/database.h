@@ -50,12 +50,12 @@ class Database {
     std::string path;             ///< Created when missing. Its parent must exist.
     rocksdb::Env* env = nullptr;  ///< The machine's when null. Tests inject faults through it.
     bool read_only = false;       ///< Requires an existing database; changes no file.
-    StallWatch* watch =
-        nullptr;  ///< Watches I/O of the database; may be null, outlives the database.
+    /// Watches I/O of the database; may be null, outlives the database.
+    StallWatch* watch = nullptr;
     /// Receives failed writes and damage found by reads; may be null, outlives the database.
     Health* health = nullptr;
-    RecurringTrouble* reads =
-        nullptr;  ///< Receives results of file reads; may be null, outlives the database.
+    /// Receives results of file reads; may be null, outlives the database.
+    RecurringTrouble* reads = nullptr;
     uint64_t limit_bytes = 0;  ///< Limit of all files; 0: none. Enforced by CheckRoom and MakeRoom.
     /// Upper bound of the memtable bytes of all tables. The log has at most twice as many.
     uint64_t buffer_bytes = uint64_t{64} << 20;

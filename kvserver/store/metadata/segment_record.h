@@ -26,8 +26,8 @@ struct SegmentRecord {
   std::vector<TokenId> tokens;  ///< 1..p*g, none negative
   CodecParams codec;            ///< Codec of its stored units.
   bool dram_only = false;       ///< Its extents are not on SSD and do not survive a restart.
-  bool private_pages =
-      false;  ///< Belongs to a private context; deleted with it, or at the next open.
+  /// Belongs to a private context; deleted with it, or at the next open.
+  bool private_pages = false;
   /// Distinguishes the stored bytes from earlier ones under the key (policy/segment_lives.h). 0 in
   /// records older than this field.
   uint64_t incarnation = 0;

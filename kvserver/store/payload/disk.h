@@ -29,8 +29,8 @@ namespace quire::kvserver {
 struct DiskEntry {
   bool is_directory = false;
   uint64_t size_bytes = 0;
-  uint64_t file =
-      0;  ///< Identity of a file: equal for all its names and descriptors, and for no other file.
+  /// Identity of a file: equal for all its names and descriptors, and for no other file.
+  uint64_t file = 0;
 };
 
 class Disk {

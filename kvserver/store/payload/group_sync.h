@@ -58,8 +58,8 @@ class GroupSync {
   mutable Mutex mutex_;
   CondVar round_ended_;
   uint64_t started_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Number of rounds started.
-  uint64_t finished_ QUIRE_GUARDED_BY(mutex_) =
-      0;  ///< Number of rounds finished; one less than started_ while one runs.
+  /// Number of rounds finished; one less than started_ while one runs.
+  uint64_t finished_ QUIRE_GUARDED_BY(mutex_) = 0;
   Status failure_ QUIRE_GUARDED_BY(mutex_);
 };
 

@@ -57,8 +57,8 @@ class PayloadStore {
     AlignedBufferPool::Options buffers;
     FaultPoints* faults = nullptr;  ///< May be null; outlives the store.
     Health* health = nullptr;       ///< May be null; outlives the store.
-    RecurringTrouble* reads =
-        nullptr;  ///< Receives results of device reads; may be null; outlives the store.
+    /// Receives results of device reads; may be null; outlives the store.
+    RecurringTrouble* reads = nullptr;
   };
   class ReadGuard;
 

@@ -20,8 +20,8 @@ struct SsdBudget {
   uint64_t limit_bytes = 0;
   uint64_t volumes_bytes = 0;  ///< Limit of all volumes together.
   uint64_t volume_bytes = 0;   ///< Size of a new volume.
-  uint64_t payload_bytes =
-      0;  ///< Limit of payload in volumes; the rest of them is for fragments and rounding.
+  /// Limit of payload in volumes; the rest of them is for fragments and rounding.
+  uint64_t payload_bytes = 0;
   uint64_t metadata_bytes = 0;  ///< Limit of all files of the database.
   uint64_t buffer_bytes = 0;    ///< Database memory not yet in a file.
 };

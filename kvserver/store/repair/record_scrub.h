@@ -29,8 +29,8 @@ class RecordScrub final : public ScrubWork {
     Database* database = nullptr;
     SegmentCatalog* catalog = nullptr;
     KeyedLock* writers = nullptr;
-    MetadataCheck check_metadata =
-        nullptr;  ///< Null: only the database's own checksums are checked.
+    /// Null: only the database's own checksums are checked.
+    MetadataCheck check_metadata = nullptr;
     /// Has Trouble::kRecordsDamaged raised until a round finds none; may be null.
     Health* health = nullptr;
   };
@@ -58,8 +58,8 @@ class RecordScrub final : public ScrubWork {
   const Parts parts_;
   std::vector<TableRows> tables_;
   size_t table_ = 0;  ///< Index of the table whose rows come next.
-  bool has_damaged_records_ =
-      false;  ///< This round found damaged records that belong to no segment.
+  /// This round found damaged records that belong to no segment.
+  bool has_damaged_records_ = false;
 };
 
 }  // namespace quire::kvserver
