@@ -40,7 +40,7 @@ Status RemoveSequence(SessionManager& sessions, const Call& call,
 /// Writes the parts of a recall to the caller.
 class PartSink final : public RecallSink {
  public:
-  /// What a part brings is cut into pieces of `piece_bytes`, whole units; 0: it is one message.
+  /// Cuts each part into pieces of `piece_bytes`, in whole units; 0: one message per part.
   PartSink(const CallContext& context, const RecallArgs& args, uint64_t piece_bytes,
            PartWriter<v1::RecallReply>& out)
       : context_(context), args_(args), piece_bytes_(piece_bytes), out_(out) {
@@ -70,7 +70,7 @@ class PartSink final : public RecallSink {
   }
 
  private:
-  /// Whether pieces leave room for as many parts as there may be after this one.
+  /// True when pieces leave room for the remaining parts.
   bool MayCut(uint64_t bytes) const {
     if (piece_bytes_ == 0 || args_.place || bytes <= piece_bytes_) return false;
     const uint64_t pieces = (bytes + piece_bytes_ - 1) / piece_bytes_;
@@ -81,11 +81,11 @@ class PartSink final : public RecallSink {
   const RecallArgs& args_;
   const uint64_t piece_bytes_;
   PartWriter<v1::RecallReply>& out_;
-  uint64_t lanes_ = 0;    ///< Of the recall.
-  uint64_t written_ = 0;  ///< Messages.
+  uint64_t lanes_ = 0;    ///< Lanes of the recall.
+  uint64_t written_ = 0;  ///< Messages written.
 };
 
-/// About as many bytes as the request asks pieces to have, in whole units; 0 for none.
+/// Piece size of the request, rounded to whole units; 0 for no pieces.
 uint64_t PieceBytes(const v1::RecallRequest& request, uint64_t unit_bytes) {
   if (request.piece_bytes() == 0) return 0;
   return std::max<uint64_t>(request.piece_bytes() / unit_bytes, 1) * unit_bytes;

@@ -46,7 +46,7 @@ Status AppendTailDigests(const ContextView& view, const DigestRange& range, Dige
   return OkStatus();
 }
 
-/// Addresses of those of `units` that are not in the view's tail, in order.
+/// Addresses of the units outside the view's tail, in order.
 std::vector<UnitAddress> StoredUnits(const ContextView& view, std::span<const UnitRef> units) {
   const uint32_t g = view.spec->segment_pages;
   std::vector<UnitAddress> stored;
@@ -59,7 +59,7 @@ std::vector<UnitAddress> StoredUnits(const ContextView& view, std::span<const Un
   return stored;
 }
 
-/// Pages of a tail are in memory only.
+/// Pages of a tail have no other copy.
 Status DamagedTail(const UnitRef& ref) {
   return DataLoss("page ", ref.page, " layer ", ref.layer, " KV head ", ref.head,
                   " of the open context was damaged in memory; open another context and send its "

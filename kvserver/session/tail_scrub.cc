@@ -9,7 +9,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// Units of the page that do not match the checksums with which they arrived.
+/// Number of the page's units that do not match their original checksums.
 uint64_t CountDamaged(const TailPage& page) {
   const uint64_t unit_bytes = page.units.size() / page.crc32c.size();
   uint64_t damaged = 0;
@@ -37,7 +37,7 @@ StatusOr<std::optional<ScrubStep>> TailScrub::Next() {
   pages_.pop_back();
   ScrubStep step;
   const std::shared_ptr<const TailPage> page = next.lock();
-  // It is stored by now, or its context has gone.
+  // The page is stored by now, or its context is gone.
   if (page == nullptr || damaged_.contains(next)) return step;
   step.counts.bytes = page->units.size();
   step.counts.checked = page->crc32c.size();
