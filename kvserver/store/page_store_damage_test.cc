@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Promise 2, bytes that fail their checksum are never returned, where the bytes are damaged in
-// memory: what the server uses it verifies, what it finds damaged it mends, and what it cannot mend
-// counts as missing until it is put again.
+// Promise 2 (bytes that fail their checksum are never returned) for damage in memory. The server
+// verifies all bytes that it uses, and repairs damaged ones. Without another copy they count as
+// missing until they are put again.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -52,7 +52,7 @@ class PageStoreDamageTest : public ::testing::Test {
     const uint64_t extent = ExtentBytes(spec_, PageCount(spec_, segment.tokens.size()));
     return std::span(segment.payload).subspan(layer * extent + unit * bytes, bytes);
   }
-  /// Digests that a kernel made of the segment's payload at layer 0.
+  /// Digests of the segment's payload at layer 0, made by a kernel.
   std::vector<std::byte> DigestsOf(const TestSegment& segment, kernels::DigestKind kind) {
     return *store_->ReadDigests("default", segment.key, 0, kind)->bytes;
   }
@@ -139,7 +139,7 @@ TEST_F(PageStoreDamageTest, Promise2APinnedExtentIsMendedAndStaysPinned) {
   ASSERT_TRUE(ReadOne(*segment, 0, 0, &units).ok());
   EXPECT_TRUE(std::ranges::equal(units[0].bytes(), UnitOf(*segment, 0, 0)));
   EXPECT_GT(Count("dram_bytes_pinned"), 0u);
-  ASSERT_TRUE(PutTestChain(*store_, spec_, 100, 400).ok());  // More than the arena has room for.
+  ASSERT_TRUE(PutTestChain(*store_, spec_, 100, 400).ok());  // More than fits in the arena.
   EXPECT_GT(Count("dram_evictions"), 0u);
   EXPECT_TRUE(store_->dram().Has({segment->key, 0}));
   EXPECT_TRUE(store_->UnpinSegments("default", keys).ok());
@@ -207,7 +207,7 @@ TEST_F(PageStoreDamageTest, Promise2APayloadThatChangedSinceItArrivedIsNotStored
   EXPECT_EQ(store_->PutSegment("default", args).status().code(), StatusCode::kInvalidArgument);
 }
 
-/// Segments that the write budget keeps in DRAM only.
+/// Segments that the write budget keeps only in DRAM.
 class DramOnlyDamageTest : public PageStoreDamageTest {
  protected:
   void SetUp() override {
