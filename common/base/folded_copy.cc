@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Folding (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ"). Bytes are
-// a polynomial over GF(2). 128 bits followed by n more bits can be replaced by their product with
-// x^n modulo the checksum's polynomial, added to the last 128 of those. Four registers of four such
-// numbers each fold the bytes 256 earlier into those just loaded.
+// a polynomial over GF(2). Let n bits follow a number of 128 bits. Its product with x^n modulo the
+// checksum's polynomial, added to the last 128 of those bits, can replace it. Four registers of
+// four such numbers each fold the bytes 256 earlier into those just loaded.
 #include "common/base/folded_copy.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 #define QUIRE_FOLDED_CODE __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2")))
 #define QUIRE_FOLDED_TARGET QUIRE_FOLDED_CODE __attribute__((always_inline))
 
-/// x^n modulo the polynomial of CRC-32C, with the checksum's reflected bit order, and one place up:
+/// x^n modulo the polynomial of CRC-32C, in the checksum's reflected bit order. It is one place up:
 /// the product of two reflected numbers comes out one place down.
 constexpr long long PowerOfX(int n) {  // NOLINT(google-runtime-int): as the intrinsics take it
   constexpr uint32_t kReflected = 0x82f63b78;
@@ -97,8 +97,8 @@ QUIRE_FOLDED_TARGET inline void Stream(const Block& block, std::byte* to) {
 }
 
 /// Prefetches a block into the second-level cache. The first line of a page goes to the first
-/// level: some processors (AMD Zen 4) look up a page for such a fetch, and drop one to the second
-/// level when its page is unknown.
+/// level. Some processors (AMD Zen 4) look up a page only for such a fetch, and drop one to the
+/// second level when its page is unknown.
 QUIRE_FOLDED_TARGET inline void Fetch(const std::byte* block) {
   if (reinterpret_cast<uintptr_t>(block) % kPageBytes < kFoldedBlockBytes) {
     _mm_prefetch(block, _MM_HINT_T0);

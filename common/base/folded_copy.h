@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FoldedCopy: the copies of unit_copy.h for processors that multiply whole cache lines without
-// carry: AVX-512 with VPCLMULQDQ, in Intel since Ice Lake and AMD since Zen 4. The checksum takes a
-// fraction of the memory's time. The copy uses the rest to prefetch the next source line by line.
-// Stores bypass the cache. Thread-safety: pure functions.
+// carry. These have AVX-512 with VPCLMULQDQ: Intel since Ice Lake, AMD since Zen 4. The checksum
+// takes a fraction of the memory's time. The copy uses the rest to prefetch the next source line by
+// line. Stores bypass the cache. Thread-safety: pure functions.
 #ifndef QUIRE_COMMON_BASE_FOLDED_COPY_H_
 #define QUIRE_COMMON_BASE_FOLDED_COPY_H_
 

@@ -61,12 +61,12 @@ bool StartsALine(const std::byte* address) {
   return reinterpret_cast<uintptr_t>(address) % kLineBytes == 0;
 }
 
-/// Prefetches the beginning of the page that a copy of `from` reaches kAheadBytes after `done`: of
-/// `from`, or beyond its end, of `next` if that is known. The processor then fetches the rest of
-/// the page itself, faster than on request. Lines go to the second-level cache, as the first is too
-/// small for a use so much later. One line goes to the first level, so that processors that drop
-/// other fetches look up the page. Bytes beyond a unit need not exist. Inline, because GCC drops
-/// calls of functions that only prefetch.
+/// Prefetches the beginning of the page at kAheadBytes after `done` in `from`, or in `next` beyond
+/// its end if that is known. The processor then fetches the rest of the page itself, faster than on
+/// request. Lines go to the second-level cache, as the first is too small for a use so much later.
+/// One line goes to the first level, so that processors that drop other fetches find the page.
+/// Bytes beyond a unit need not exist. Inline, because GCC drops calls of functions that only
+/// prefetch.
 [[gnu::always_inline]] inline void FetchAhead(std::span<const std::byte> from, size_t done,
                                               const std::byte* next) {
   constexpr int kRead = 0;

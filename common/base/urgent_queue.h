@@ -52,8 +52,8 @@ class UrgentQueue {
     }
     return std::nullopt;
   }
-  /// Promotes less urgent entries to `priority` that an entry of that priority must not overtake:
-  /// those for which `holds_back` is true, and all entries before the last of them.
+  /// Promotes to `priority` all less urgent entries that it must not overtake. Those are the
+  /// entries for which `holds_back` is true, and all entries before the last of them.
   template <typename HoldsBack>
   void Lift(Priority priority, HoldsBack holds_back) {
     const std::span<Entries> less_urgent(of_priority_.data(), static_cast<size_t>(priority));

@@ -31,9 +31,10 @@ struct SegmentKey {
   friend auto operator<=>(const SegmentKey&, const SegmentKey&) = default;
 
   std::string Hex() const;  ///< 64 lower-case digits.
-  static std::optional<SegmentKey> FromHex(
-      std::string_view hex);  ///< nullopt unless 64 hex digits.
-  static std::optional<SegmentKey> FromBytes(std::string_view raw);  ///< nullopt unless 32 bytes.
+  /// Parses 64 hex digits; nullopt for anything else.
+  static std::optional<SegmentKey> FromHex(std::string_view hex);
+  /// Takes 32 bytes; nullopt for any other number.
+  static std::optional<SegmentKey> FromBytes(std::string_view raw);
   std::string_view view() const {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }

@@ -17,7 +17,7 @@ namespace quire {
 
 /// Persistent values.
 enum class AttentionKind : uint8_t { kMha = 1, kGqa = 2, kMqa = 3, kMla = 4 };
-/// Whether stored keys carry their rotation. Persistent values.
+/// Rotation state of stored keys. Persistent values.
 enum class RopeState : uint8_t { kPost = 1, kPre = 2 };
 /// Persistent values. kDynamic stands for every scheme whose frequencies depend on the length.
 enum class RopeScaling : uint8_t {
@@ -37,14 +37,14 @@ struct RopeSpec {
   uint32_t rotary_dim = 0;      ///< Leading channels of K that are rotated; even, at most head_dim.
   double theta = 10000.0;       ///< Base of the frequencies.
   double factor = 1.0;          ///< Scaling factor (linear, llama3, yarn).
-  double low_freq_factor = 0;   ///< llama3
-  double high_freq_factor = 0;  ///< llama3
-  double original_context = 0;  ///< llama3, yarn: tokens
-  double beta_fast = 0;         ///< yarn
-  double beta_slow = 0;         ///< yarn
-  /// yarn, longrope: multiplies cos and sin. The stored keys include it.
+  double low_freq_factor = 0;   ///< For llama3.
+  double high_freq_factor = 0;  ///< For llama3.
+  double original_context = 0;  ///< Tokens; for llama3 and yarn.
+  double beta_fast = 0;         ///< For yarn.
+  double beta_slow = 0;         ///< For yarn.
+  /// Factor of cos and sin, for yarn and longrope. The stored keys include it.
   double attention_factor = 1.0;
-  /// longrope: divisor of the frequency of each pair, [rotary_dim/2].
+  /// Divisor of the frequency of each pair, [rotary_dim/2], for longrope.
   std::vector<double> pair_factors = {};
   friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
 
@@ -63,8 +63,8 @@ struct KvSpec {
   uint32_t head_dim = 0;         ///< Elements of one K row (and one V row); 0 for MLA.
   uint32_t latent_dim = 0;       ///< MLA only: d_c.
   uint32_t latent_rope_dim = 0;  ///< MLA only: d_rope.
-  uint32_t page_tokens = 32;     ///< p
-  uint32_t segment_pages = 8;    ///< g
+  uint32_t page_tokens = 32;     ///< Tokens of a page, p.
+  uint32_t segment_pages = 8;    ///< Pages of a segment, g.
   RopeSpec rope;
   friend bool operator==(const KvSpec&, const KvSpec&) = default;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DocumentRegistryImpl: documents pinned in DRAM. An entry beside the document notes the pin. The
-// store has the pins of its segments, which are taken again after a restart.
+// DocumentRegistryImpl: documents pinned in DRAM. An entry of the metadata notes the pin. The store
+// has the pins of its segments, which are taken again after a restart.
 #include <algorithm>
 #include <utility>
 

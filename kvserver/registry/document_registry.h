@@ -52,7 +52,7 @@ struct Collection {
   std::string name;
   CodecParams codec;
   bool codec_is_default = true;         ///< The collection has no codec of its own.
-  std::optional<uint64_t> ttl_seconds;  ///< nullopt: its documents never expire.
+  std::optional<uint64_t> ttl_seconds;  ///< Unset: its documents never expire.
 };
 
 class DocumentRegistry {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Selector: selects the pages that each KV head of a layer attends to, from the layer's queries and
-// the pages' digests (page selection of FreeKV). Deterministic: ties go to the lower page name, NaN
-// scores last. The result equals a worker's own from the same digests, and is the same with every
-// kernel table.
+// Selector: selects the pages that each KV head of a layer attends to (page selection of FreeKV).
+// Inputs are the layer's queries and the pages' digests. Deterministic: ties go to the lower page
+// name, NaN scores last. The result equals a worker's own from the same digests, and is the same
+// with every kernel table.
 //
 // For every range it rotates the queries back by the range's offset (RopeRotation, op `rope`; not
-// for 0), pools them where the mode says so, and scores. It then pools the scores of all ranges
+// for 0). It pools them where the mode says so, and scores. It then pools the scores of all ranges
 // together and takes the best. Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_SELECT_SELECTOR_H_
 #define QUIRE_KVSERVER_SELECT_SELECTOR_H_

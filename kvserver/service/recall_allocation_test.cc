@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A server's recall, from request bytes to reply bytes, allocates as often for ten thousand units
-// as for a thousand, except for vectors that grow by doubling.
+// as for a thousand. Only vectors that grow by doubling add some.
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -69,9 +69,9 @@ class ContextTable {
   std::vector<std::shared_ptr<OpenContext>> OpenOnes() const { return open_.All(); }
   /// Ends open contexts whose lease has run out.
   void RemoveExpired() { open_.RemoveExpired(); }
-  /// Ends the open state of a sealed context. Find still returns the tenant's last sealed ones, as
-  /// many as it may have open, so that a seal with a lost reply can be repeated. It also returns
-  /// those that may still be named, kMostToBeNamed times as many.
+  /// Ends the open state of a sealed context. Find still returns the tenant's last sealed ones, so
+  /// that a seal with a lost reply can be repeated. It keeps as many as the tenant may have open.
+  /// It also keeps those that may still be named, kMostToBeNamed times as many.
   void Retire(std::string_view tenant, uint64_t id);
   /// Releases the holds of sealed contexts of the chain ending with `tip`, which has a name now.
   void Named(std::string_view tenant, const SegmentKey& tip);

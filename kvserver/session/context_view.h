@@ -28,7 +28,7 @@ namespace quire::kvserver {
 
 /// A complete page of an open context that is not in the store yet.
 struct TailPage {
-  std::vector<TokenId> tokens;     ///< p ids
+  std::vector<TokenId> tokens;     ///< Token ids, p of them.
   std::vector<std::byte> units;    ///< [num_layers][n_kv] units
   std::vector<uint32_t> crc32c;    ///< [num_layers][n_kv], CRC-32C of the units on arrival
   std::vector<std::byte> digests;  ///< [num_layers][n_kv][2][key_dim], minima and maxima

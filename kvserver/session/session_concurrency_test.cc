@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Concurrent calls of one session: lanes do not wait for each other, a lane's writes keep their
+// Concurrent calls of one session. Lanes do not wait for each other, a lane's writes keep their
 // order, and a stalled call delays others only within the bounds.
 #include <atomic>
 #include <thread>

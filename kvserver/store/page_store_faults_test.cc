@@ -129,8 +129,8 @@ TEST_F(PageStoreFaultsTest, AReadThatFailsIsUnavailableAndDamagesNothing) {
   EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
 }
 
-// The log may hold a failed delete. A put that finds the segment writes nothing after it, so it is
-// acknowledged only after the log was left behind, even when it need not survive a power failure.
+// The log may hold a failed delete, and a put that finds the segment writes nothing after it. Such
+// a put is therefore acknowledged only after the log was left behind, whatever its durability.
 TEST_F(PageStoreFaultsTest, APutIsNotAcknowledgedOverADeleteThatFailed) {
   for (const Durability durability : {Durability::kMemory, Durability::kPersisted}) {
     SCOPED_TRACE(static_cast<int>(durability));

@@ -2,8 +2,8 @@
 //
 // Resident: an extent in its slot, with all that a reader needs. It is made once, when the extent
 // is put, and filled before it is shared. A read copies its shared pointer, which is one addition
-// (docs/design/0010-hand-out.md). The last reference frees the slot. That may be a reader's, after
-// the extent's eviction and the tier's destruction.
+// (docs/design/0010-hand-out.md). The last reference frees the slot; a reader may hold it
+// after the extent's eviction and the tier's destruction.
 //
 // Thread-safety: constant once shared. Its maker fills the bytes before.
 #ifndef QUIRE_KVSERVER_STORE_DRAM_RESIDENT_H_

@@ -11,10 +11,13 @@
 // failure separates them. A missing or damaged FORMAT is rewritten if the database proves its
 // contents (format_proof.h).
 //
-// Ownership: the lock is held until destruction or the end of the process. Errors: INVALID_ARGUMENT
-// (no path, not a directory), PERMISSION_DENIED (not writable), FAILED_PRECONDITION (in use, or of
-// a newer version), RESOURCE_EXHAUSTED (no space), DATA_LOSS (FORMAT is damaged and the database
-// does not prove it). Each names the path and the remedy.
+// Ownership: the lock is held until destruction or the end of the process. Each error names the
+// path and the remedy:
+// - INVALID_ARGUMENT: no path, or not a directory.
+// - PERMISSION_DENIED: not writable.
+// - FAILED_PRECONDITION: in use, or of a newer version.
+// - RESOURCE_EXHAUSTED: no space.
+// - DATA_LOSS: FORMAT is damaged and the database does not prove it.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_DATA_DIRECTORY_H_
 #define QUIRE_KVSERVER_STORE_METADATA_DATA_DIRECTORY_H_
 

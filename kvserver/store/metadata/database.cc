@@ -397,8 +397,8 @@ std::string PrefixEnd(std::string_view prefix) {
   return end;
 }
 
-/// True when tables are ahead of a torn record of an older log, and RocksDB does not know that they
-/// need nothing of that log. The device failed between the manifest's records that say so.
+/// True when tables are ahead of a torn record of an older log, without RocksDB knowing that they
+/// need nothing of it. The device failed between the manifest's records that say so.
 bool AreTablesAheadOfLogs(const rocksdb::Status& status) {
   return status.IsCorruption() &&
          status.ToString().find("SST file is ahead of WALs") != std::string::npos;

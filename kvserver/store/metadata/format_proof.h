@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proof of the data directory's format: a row of the database with the version. The row is written
-// when a server first opens the directory. The file FORMAT is small and stands alone; after a loss
-// it is written anew from the row. Thread-safety: as Database.
+// Proof of the data directory's format: a row of the database with the version. A server writes the
+// row when it first opens the directory. The file FORMAT is small and separate; after a loss it is
+// rewritten from the row. Thread-safety: as Database.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_FORMAT_PROOF_H_
 #define QUIRE_KVSERVER_STORE_METADATA_FORMAT_PROOF_H_
 

@@ -26,11 +26,11 @@ namespace quire::kvserver {
 struct MetadataBatch {
   struct Condition {
     std::string key;
-    std::optional<std::string> value;  ///< nullopt: the key must be absent
+    std::optional<std::string> value;  ///< Null: the key must be absent.
   };
   struct Operation {
     std::string key;
-    std::optional<std::string> value;  ///< nullopt: delete; a missing key is no error
+    std::optional<std::string> value;  ///< Null: delete. A missing key is no error.
   };
   std::vector<Condition> conditions;
   std::vector<Operation> operations;

@@ -16,7 +16,7 @@ namespace quire::kvserver {
 enum class EngineKind {
   kAuto,   ///< io_uring if available, otherwise pread.
   kUring,  ///< io_uring or an error.
-  kPlain,  ///< pread and pwrite.
+  kPlain,  ///< Always pread and pwrite.
 };
 
 struct EngineChoice {

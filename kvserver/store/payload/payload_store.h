@@ -81,10 +81,12 @@ class PayloadStore {
   /// written. A span stays unchanged until this returns. Durable after the next Sync. Errors of the
   /// source are passed on.
   StatusOr<Location> Write(uint64_t bytes, SpanSource source);
-  /// Stores the spans one after the other. Durable after the next Sync. INVALID_ARGUMENT for no
-  /// bytes or more than a write can have, FAILED_PRECONDITION before FinishRecovery,
-  /// RESOURCE_EXHAUSTED when there is no space, UNAVAILABLE when the device failed now or in an
-  /// earlier Sync. After an error nothing is stored.
+  /// Stores the spans one after the other. Durable after the next Sync. After an error nothing is
+  /// stored.
+  /// - INVALID_ARGUMENT: no bytes, or more than a write can have.
+  /// - FAILED_PRECONDITION: before FinishRecovery.
+  /// - RESOURCE_EXHAUSTED: there is no space.
+  /// - UNAVAILABLE: the device failed now or in an earlier Sync.
   StatusOr<Location> Write(std::span<const ByteSpan> spans);
   /// Makes all earlier writes durable. Concurrent calls share the work. Only volumes written since
   /// their last sync are synced. A removed volume counts as a failure. After a failure no later

@@ -30,9 +30,9 @@ class SpaceMap {
   /// the bounds are not block boundaries. An empty range is a volume without space.
   Status AddVolume(uint32_t volume, uint64_t begin, uint64_t end);
 
-  /// Allocates `bytes`, rounded up to blocks: one run if any free run is long enough (the shortest
-  /// such), otherwise the longest ones and a best fit for the rest. nullopt when kMaxRuns runs do
-  /// not suffice or `bytes` is 0.
+  /// Allocates `bytes`, rounded up to blocks. Uses the shortest free run that is long enough.
+  /// Without one it uses the longest runs, and a best fit for the rest. nullopt when kMaxRuns runs
+  /// do not suffice or `bytes` is 0.
   [[nodiscard]] std::optional<std::vector<BlockRun>> Allocate(uint64_t bytes);
   /// Marks free runs as used. DATA_LOSS naming a run that leaves its volume, has an unknown volume,
   /// or overlaps used space.

@@ -9,8 +9,8 @@
 // matters.
 //
 // The first term is the weights; the second is attention of each new token to all before it. The
-// defaults are arithmetic, not a measurement: a model of 8e9 parameters with 32 layers and 32 query
-// heads of 128 does 2 * 8e9 operations a token and 4 * 32 * 32 * 128 a pair, here at 200e12 a
+// defaults are arithmetic, not a measurement. The model has 8e9 parameters, 32 layers and 32 query
+// heads of 128. It does 2 * 8e9 operations a token and 4 * 32 * 32 * 128 a pair, here at 200e12 a
 // second.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_PREFILL_COST_H_
 #define QUIRE_KVSERVER_STORE_POLICY_PREFILL_COST_H_

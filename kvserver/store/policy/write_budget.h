@@ -6,8 +6,8 @@
 // and also charged. The bucket then goes into debt, at most `burst_bytes`, so a flood of them
 // blocks others for a bounded time only.
 //
-// Of the writes that need not persist, at most `burst_bytes + bytes_per_second * t` bytes are
-// admitted in any `t` seconds. One larger than `burst_bytes` never is.
+// Any `t` seconds admit at most `burst_bytes + bytes_per_second * t` bytes of writes that need not
+// persist. One larger than `burst_bytes` is never admitted.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_WRITE_BUDGET_H_
 #define QUIRE_KVSERVER_STORE_POLICY_WRITE_BUDGET_H_
 
