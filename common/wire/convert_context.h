@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversions of documents, contexts and unit ranges. Checks and errors as in convert.h.
+// Conversions of documents, contexts and unit ranges. Client and server have structs of their own
+// for these. Each function is a template over any struct with the named fields. Checks and errors
+// as in convert.h.
 #ifndef QUIRE_COMMON_WIRE_CONVERT_CONTEXT_H_
 #define QUIRE_COMMON_WIRE_CONVERT_CONTEXT_H_
 

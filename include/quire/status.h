@@ -244,8 +244,7 @@ template <typename... Parts>
   return MakeStatus(StatusCode::kInternal, parts...);
 }
 
-/// The same error with `context`, streamed together, and ": " before its message. OK stays OK, and
-/// marks stay.
+/// Returns the status with `context` and ": " before its message. OK stays OK. A retry hint stays.
 template <typename... Parts>
 [[nodiscard]] Status Annotate(const Status& status, const Parts&... context) {
   if (status.ok()) return status;

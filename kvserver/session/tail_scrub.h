@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TailScrub: verifies the pages that open contexts keep in memory until they are a segment, also
-// those of which only some layers have come. Nothing else has their bytes, so that what is damaged
-// stays so: it is never read, stored or sealed, and its client is told to send the pages again. A
-// damaged page is counted once. Thread-safety: none.
-// Ownership: the table outlives the scrub.
+// TailScrub: verifies the pages that open contexts keep in memory until they become a segment.
+// There is no other copy, so damage is permanent. A damaged page is never read, stored or sealed,
+// and its client must send it again. It is counted once. Thread-safety: none. Ownership: the table
+// outlives the scrub.
 #ifndef QUIRE_KVSERVER_SESSION_TAIL_SCRUB_H_
 #define QUIRE_KVSERVER_SESSION_TAIL_SCRUB_H_
 
