@@ -91,7 +91,7 @@ struct DigestArgs {
   int64_t page_tokens = 0;        ///< p
   int64_t head_dim = 0;           ///< d
   DType dtype = DType::kF16;      ///< Type of the keys.
-  DType out_dtype = DType::kF16;  ///< Dtype or kF32; both hold the minimum and maximum exactly
+  DType out_dtype = DType::kF16;  ///< dtype or kF32; both hold the minimum and maximum exactly
   DigestKind kind = DigestKind::kMinMax;
   int64_t rotary_dim = 0;    ///< Read by kDisc only, as RopeArgs::rotary_dim
   bool interleaved = false;  ///< Read by kDisc only
