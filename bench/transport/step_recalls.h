@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepRecalls: a session whose recalls are of the size of a decode step's: a few units of one
-// layer, each of them missing and scattered over the document, one layer after the other. Units
-// come into slots, verified. Thread-safety: none. Ownership: the client outlives it.
+// StepRecalls: a session whose recalls have the size of a decode step's. Each recalls a few units
+// of one layer, all missing and scattered over the document, one layer after the other. Units are
+// copied into slots and verified.
+// Thread-safety: none.
+// Ownership: the client outlives it.
 #ifndef QUIRE_BENCH_TRANSPORT_STEP_RECALLS_H_
 #define QUIRE_BENCH_TRANSPORT_STEP_RECALLS_H_
 
@@ -21,15 +23,14 @@ namespace quire::bench {
 
 class StepRecalls {
  public:
-  /// `units` of each recall, at most half of the document's pages.
+  /// `units` per recall, at most half of the document's pages.
   static StatusOr<std::unique_ptr<StepRecalls>> Open(Client* client, const SegmentKey& document,
                                                      const RecallShape& shape, uint32_t units);
 
   /// Chooses what the next recall wants. Not timed.
   void Prepare();
   Status Run();
-  /// Whether every slot holds the unit that the session takes it to hold, as far as its beginning
-  /// tells.
+  /// Checks that every slot holds the unit of the session's map, by the beginning of the unit.
   Status Check() const { return CheckSlots(*session_, *landing_, shape_); }
 
  private:
@@ -42,8 +43,8 @@ class StepRecalls {
   std::unique_ptr<SessionLanding> landing_;
   SeededRandom random_{1};
   std::vector<std::vector<uint32_t>> resident_;  ///< By layer, ascending.
-  uint32_t layer_ = 0;                           ///< Of the next recall.
-  std::vector<LayerWant> wants_;                 ///< That one.
+  uint32_t layer_ = 0;                           ///< Layer of the next recall.
+  std::vector<LayerWant> wants_;                 ///< Its wants.
 };
 
 }  // namespace quire::bench
