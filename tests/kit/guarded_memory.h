@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GuardedMemory: pages that this process has no rights to but inside its own copies: whoever reads
-// or writes them otherwise ends with a fault. It stands for the memory of an accelerator.
-// Ownership: of the pages, unless it was given some, which must stay and be whole pages.
+// GuardedMemory: pages that this process can access only through its own copies; any other access
+// faults. It stands for the memory of an accelerator.
+// Ownership: owns the pages, unless some were given, which must be whole pages and outlive it.
 // Thread-safety: as MemoryAccess; one copy at a time.
 #ifndef QUIRE_TESTS_KIT_GUARDED_MEMORY_H_
 #define QUIRE_TESTS_KIT_GUARDED_MEMORY_H_
@@ -44,11 +44,11 @@ class GuardedMemory final : public MemoryAccess {
   GuardedMemory& operator=(const GuardedMemory&) = delete;
 
   std::span<std::byte> bytes() const { return bytes_; }
-  /// From now on copies fail.
+  /// Makes later copies fail.
   void Break() { broken_ = true; }
   uint64_t copies_in() const { return copies_in_; }
   uint64_t bytes_out() const { return bytes_out_; }
-  /// The most bytes that one CopyFrom has asked for.
+  /// The most bytes that one CopyFrom has requested.
   uint64_t most_out() const { return most_out_; }
 
   std::vector<std::byte> Read() {
@@ -63,7 +63,7 @@ class GuardedMemory final : public MemoryAccess {
     const Open open(*this);
     std::ranges::fill(bytes_, value);
   }
-  /// As a device that writes there by itself.
+  /// Writes as a device would.
   void Write(size_t offset, std::span<const std::byte> from) {
     MutexLock lock(mutex_);
     const Open open(*this);
