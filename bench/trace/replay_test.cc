@@ -40,10 +40,9 @@ TEST(PrefillCostTest, WhatIsComputedInTwoPartsCostsAsMuchAsInOne) {
   EXPECT_NEAR(cost.Seconds(0, 3000) + cost.Seconds(3000, 500), cost.Seconds(0, 3500), 1e-12);
 }
 
-// A cache of two blocks; three requests of two blocks:
-//   1 2  nothing is there: 56.25 to compute. 1 and 2 come.
-//   1 3  1 hits, 41.25 left: 15 saved. 3 takes the place of 2.
-//   1 3  both hit, 16.25 left: 40 saved.
+// A cache of two blocks; three requests of two blocks: 1 2  nothing is cached: 56.25 to compute. 1
+// and 2 enter. 1 3  1 hits, 41.25 left: 15 saved. 3 replaces 2. 1 3  both hit, 16.25 left: 40
+// saved.
 TEST(ReplayTest, AnExampleByHand) {
   const ReplayResult result = ReplayLru({Request({1, 2}), Request({1, 3}), Request({1, 3})}, 200);
   EXPECT_EQ(result.tokens, 60u);
@@ -58,14 +57,14 @@ TEST(ReplayTest, AnExampleByHand) {
   EXPECT_DOUBLE_EQ(result.seconds_saved, 15 + 40);
 }
 
-// 2 stays cached, but 1, which it continues, does not: it is of no use.
+// 2 stays cached without 1, which it continues, and is useless.
 TEST(ReplayTest, ABlockIsOfNoUseWithoutAllBeforeIt) {
   const ReplayResult result = ReplayLru({Request({2}), Request({1, 2})}, 200);
   EXPECT_EQ(result.hit_tokens, 0u);
   EXPECT_EQ(result.evictions, 0u) << "it is not brought twice";
 }
 
-// LRU lets the chain 1 2 3 go from its end: when 4 comes, 3 leaves.
+// LRU evicts the chain 1 2 3 from its end: when 4 enters, 3 leaves.
 TEST(ReplayTest, AChainLeavesFromItsEnd) {
   const ReplayResult result =
       ReplayLru({Request({1, 2, 3}), Request({4}), Request({1, 2, 3})}, 300);
@@ -106,8 +105,8 @@ TEST(ReplayTest, AnEmptyTraceHasNoRatios) {
   EXPECT_EQ(result.byte_hit_ratio(), 0);
 }
 
-// Two traces one after the other, of documents that have nothing in common: LFU keeps what was
-// popular in the first, PGDSF's clock lets it fall behind.
+// Two traces one after the other, over different documents. LFU keeps the popular ones of the
+// first; PGDSF's clock ages them.
 TEST(ReplayTest, WhenPopularityChangesAPolicyThatAgesSavesMore) {
   Trace trace = MakeZipfTrace({.documents = 300, .requests = 5000, .seed = 1});
   for (TraceRequest& request :
