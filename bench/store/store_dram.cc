@@ -22,7 +22,7 @@ using kvserver::UnitBytes;
 
 // Bytes copied in a turn: few, so that the median ignores interrupted turns.
 constexpr uint64_t kTurnBytes = 4 << 20;
-// Units returned in place in a turn.
+// Calls of a turn that return units in place.
 constexpr uint32_t kTurnCalls = 64;
 constexpr uint32_t kCallUnits = 256;
 

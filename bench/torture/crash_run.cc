@@ -24,8 +24,8 @@ using kvserver::PageStoreImpl;
 constexpr const char* kRandomMoment = "random_moment";
 constexpr double kGib = 1 << 30;
 
-/// Order of the rounds, and the most passes of a point before it kills. Volumes are made only at
-/// the beginning of a store's life, so that round starts a new store.
+/// A kind of round, and the most passes of its point before the kill. Volumes are made only at the
+/// beginning of a store's life, so the first round starts a new store.
 struct Turn {
   const char* kill_point;
   uint64_t most_skipped;

@@ -40,9 +40,10 @@ TEST(PrefillCostTest, WhatIsComputedInTwoPartsCostsAsMuchAsInOne) {
   EXPECT_NEAR(cost.Seconds(0, 3000) + cost.Seconds(3000, 500), cost.Seconds(0, 3500), 1e-12);
 }
 
-// A cache of two blocks; three requests of two blocks: 1 2  nothing is cached: 56.25 to compute. 1
-// and 2 enter. 1 3  1 hits, 41.25 left: 15 saved. 3 replaces 2. 1 3  both hit, 16.25 left: 40
-// saved.
+// A cache of two blocks; three requests of two blocks:
+//   1 2  nothing is cached: 56.25 to compute. 1 and 2 enter.
+//   1 3  1 hits, 41.25 left: 15 saved. 3 replaces 2.
+//   1 3  both hit, 16.25 left: 40 saved.
 TEST(ReplayTest, AnExampleByHand) {
   const ReplayResult result = ReplayLru({Request({1, 2}), Request({1, 3}), Request({1, 3})}, 200);
   EXPECT_EQ(result.tokens, 60u);
