@@ -20,10 +20,10 @@ namespace quire::bench {
 /// A point of the grid.
 struct GridCell {
   uint32_t tokens = 0;       ///< N
-  uint32_t page_tokens = 0;  ///< p
+  uint32_t page_tokens = 0;  ///< `p`
   uint32_t group_size = 0;   ///< G
-  double cosine = 0;         ///< c
-  double jump_rate = 0;      ///< rho
+  double cosine = 0;         ///< `c`
+  double jump_rate = 0;      ///< `rho`
 };
 
 /// Names of the trials: the registered policies, "oracle", "freekv_tau_0.9", "speculation",

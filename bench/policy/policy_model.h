@@ -38,7 +38,7 @@ using RecordedLayerVisitor = std::function<Status(const RecordedLayer&)>;
 
 struct RecordOptions {
   uint32_t questions = 1;    ///< Number of leading questions of the model to use.
-  uint32_t page_tokens = 0;  ///< p
+  uint32_t page_tokens = 0;  ///< `p`
   /// Tokens decoded after each question: as many as its answer has, or this many if that is more,
   /// or up to the end of sequence.
   uint32_t decoded_tokens = 0;

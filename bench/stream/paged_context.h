@@ -25,7 +25,7 @@ using StepSelection = std::vector<std::vector<std::vector<uint32_t>>>;
 struct PageBudget {
   uint32_t sink_pages = 16;      ///< S / p
   uint32_t window_pages = 16;    ///< W / p
-  uint32_t selected_pages = 32;  ///< k = (B - S - W) / p
+  uint32_t selected_pages = 32;  ///< `k` = (B - S - W) / p
 };
 
 class PagedContext {

@@ -6,10 +6,10 @@
 // e points to the topic, and keeps the cosine of query and topic at `topic_cosine` on average.
 // Without it the queries would leave every topic within a few dozen steps.
 //
-// The default is calibrated over the mean of 40 streams. Of 32 pages selected by digests, 29 % are
-// new in a step when all heads drift (c = 0.84), and 17 % when they are quiet (c = 0.95). The
-// published shares are 28 % and 14 % (docs/design/0023). With probability `jump_rate` a step moves
-// to another topic instead.
+// The default is calibrated over the mean of 40 streams, with 32 pages selected by digests. In a
+// step 29 % of them are new when all heads drift (c = 0.84), and 17 % when they are quiet (c =
+// 0.95). The published shares are 28 % and 14 % (docs/design/0023). With probability `jump_rate` a
+// step moves to another topic instead.
 //
 // The length is such that the best sixteenth of the pages hold 95 % of the attention of the first
 // 128 steps, measured on every eighth. The same options give the same queries on every machine.
@@ -29,9 +29,9 @@ namespace quire::bench {
 
 struct QueryOptions {
   uint32_t group_size = 4;     ///< G
-  double cosine = 0.95;        ///< c, in (0, 1).
+  double cosine = 0.95;        ///< `c`, in (0, 1).
   double topic_cosine = 0.30;  ///< In [0, 1); 0 never turns back to the topic.
-  double jump_rate = 0;        ///< rho
+  double jump_rate = 0;        ///< `rho`
   uint64_t seed = 1;
 };
 

@@ -37,7 +37,8 @@ double Turnover(const StreamContext& context, double cosine, int steps) {
 }
 
 // In published streams, 14 % of the selection is new in a quiet step, and 28 % when all heads
-// drift. Of a budget of 2048 tokens, including sinks and window of 512 each, more than 80 % stays.
+// drift. More than 80 % stays of a budget of 2048 tokens, which includes sinks and window of 512
+// each.
 TEST(StreamContextTest, TheSelectionTurnsOverAsPublishedStreamsDo) {
   const auto context = StreamContext::Make(Spec(1, 8), {.pages = 1024});
   ASSERT_TRUE(context.ok()) << context.status();

@@ -28,7 +28,7 @@ class Load {
     uint64_t seed = 1;
     uint64_t steps = 0;  ///< Steps of each thread, each an operation on a chain; 0 for no limit.
     const std::atomic<bool>* stop = nullptr;  ///< Ends the load when it becomes true; may be null.
-    /// Commits may fail for want of space. That error then does not imply that nothing changed.
+    /// Commits may fail for want of space. Such a failure then does not imply that nothing changed.
     bool commits_run_out_of_space = false;
   };
   Load(kvserver::PageStore* store, const Corpus* corpus, const TenantSalt& salt, EventSink* sink,

@@ -25,8 +25,9 @@ ReplayResult ReplayLru(std::vector<TraceRequest> requests, uint64_t cache_bytes)
       {.cache_bytes = cache_bytes, .cost = {.seconds_per_token = 1, .seconds_per_pair = 0.1}}, lru);
 }
 
-// T(c, n) = n + 0.1 * (c * n + n * n / 2):  T(0, 25) = 25 + 31.25 = 56.25,
-// T(10, 15) = 15 + 15 + 11.25 = 41.25, T(20, 5) = 5 + 10 + 1.25 = 16.25.
+// T(c, n) = n + 0.1 * (c * n + n * n / 2):
+//   T(0, 25) = 25 + 31.25 = 56.25, T(10, 15) = 15 + 15 + 11.25 = 41.25,
+//   T(20, 5) = 5 + 10 + 1.25 = 16.25.
 TEST(PrefillCostTest, AnExampleByHand) {
   const PrefillCost cost{.seconds_per_token = 1, .seconds_per_pair = 0.1};
   EXPECT_DOUBLE_EQ(cost.Seconds(0, 25), 56.25);

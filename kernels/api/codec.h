@@ -59,8 +59,8 @@ inline constexpr int64_t kInt4Group = 32;
 
 /// The parameters that decide the size of a unit.
 struct UnitShape {
-  int64_t page_tokens = 0;  ///< p
-  int64_t head_dim = 0;     ///< d; for MLA, latent and rope part together.
+  int64_t page_tokens = 0;  ///< `p`
+  int64_t head_dim = 0;     ///< `d`; for MLA, latent and rope part together.
   bool has_values = true;   ///< False (MLA): [p][d], without V rows.
   DType dtype = DType::kF16;
 

@@ -34,7 +34,7 @@ struct CorrectHeadsArgs {
   int64_t batch = 1;               ///< Sequences
   int64_t n_q = 0;
   int64_t n_kv = 0;
-  int64_t head_dim = 0;  ///< d
+  int64_t head_dim = 0;  ///< `d`
   float tau = 0.8f;      ///< Above 1: every head is corrected; below -1: none but NaN
   void* stream = nullptr;
 };

@@ -38,9 +38,9 @@ struct DenseAttentionArgs {
   int64_t n = 0;         ///< Keys
   int64_t n_q = 0;
   int64_t n_kv = 0;
-  int64_t head_dim = 0;       ///< d
+  int64_t head_dim = 0;       ///< `d`
   float scale = 0.0f;         ///< Usually 1/sqrt(d)
-  DType dtype = DType::kF32;  ///< Of k and v
+  DType dtype = DType::kF32;  ///< Type of k and v.
   void* workspace = nullptr;  ///< Device scratch, 4 byte aligned; null on the CPU
   int64_t workspace_bytes = 0;
   void* stream = nullptr;

@@ -29,8 +29,8 @@
 // NaN: a channel with a NaN key is NaN in every summary, so its page scores NaN and sorts last. An
 // infinite key does the same, except in kMinMax.
 // Errors: kBadShape for a size < 1 (n_units may be 0), unit_stride < p*d, valid_rows outside 1..p,
-// a missing pointer; for kDisc also for a d or rotary_dim that is odd, or a rotary_dim outside
-// 0..d. kUnsupported for an unknown kind or an out_dtype that is neither dtype nor kF32.
+// a missing pointer. For kDisc also kBadShape for a d or rotary_dim that is odd, or a rotary_dim
+// outside 0..d. kUnsupported for an unknown kind or an out_dtype that is neither dtype nor kF32.
 #ifndef QUIRE_KERNELS_API_DIGEST_H_
 #define QUIRE_KERNELS_API_DIGEST_H_
 
@@ -88,10 +88,10 @@ struct DigestArgs {
   const int32_t* valid_rows = nullptr;  ///< [n_units], each 1..p; null: p rows everywhere
   void* digests = nullptr;              ///< Out [n_units][DigestElements(kind, d)] out_dtype
   int64_t n_units = 0;
-  int64_t page_tokens = 0;        ///< p
-  int64_t head_dim = 0;           ///< d
+  int64_t page_tokens = 0;        ///< `p`
+  int64_t head_dim = 0;           ///< `d`
   DType dtype = DType::kF16;      ///< Type of the keys.
-  DType out_dtype = DType::kF16;  ///< dtype or kF32; both hold the minimum and maximum exactly
+  DType out_dtype = DType::kF16;  ///< `dtype` or kF32; both hold the minimum and maximum exactly
   DigestKind kind = DigestKind::kMinMax;
   int64_t rotary_dim = 0;    ///< Read by kDisc only, as RopeArgs::rotary_dim
   bool interleaved = false;  ///< Read by kDisc only

@@ -30,7 +30,7 @@ struct MergeAttentionArgs {
   float* lse = nullptr;             ///< Out [rows] or null
   int64_t n_parts = 0;
   int64_t rows = 0;  ///< Query heads of all sequences.
-  int64_t dim = 0;   ///< d
+  int64_t dim = 0;   ///< `d`
   void* stream = nullptr;
 };
 using MergeAttentionFn = OpStatus (*)(const MergeAttentionArgs&);

@@ -32,7 +32,7 @@ struct MlaAttentionArgs {
   int64_t batch = 1;                      ///< Sequences
   int64_t num_slots = 0;
   int64_t n_slots = 0;
-  int64_t page_tokens = 0;  ///< p
+  int64_t page_tokens = 0;  ///< `p`
   int64_t n_q = 0;
   int64_t latent_dim = 0;  ///< 512 in DeepSeek models
   int64_t rope_dim = 0;    ///< 64 in DeepSeek models; may be 0.

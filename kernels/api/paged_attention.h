@@ -45,10 +45,10 @@ struct PagedAttentionArgs {
   int64_t batch = 1;  ///< Sequences, each with one query token
   int64_t num_slots = 0;
   int64_t n_slots = 0;
-  int64_t page_tokens = 0;  ///< p
+  int64_t page_tokens = 0;  ///< `p`
   int64_t n_q = 0;
   int64_t n_kv = 0;
-  int64_t head_dim = 0;       ///< d
+  int64_t head_dim = 0;       ///< `d`
   float scale = 0.0f;         ///< Usually 1/sqrt(d)
   bool fp8_pools = false;     ///< Codes of kFp8E4M3 (codec.h).
   DType dtype = DType::kF16;  ///< Type of the pools, unless they are fp8.

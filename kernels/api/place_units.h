@@ -14,9 +14,9 @@
 // Tolerance: exact. NaN stays NaN, in a rotated pair any NaN.
 // When two placements are equal, each row comes from either unit.
 // Errors: kBadShape for a size < 1 (n_units may be 0), rotary_dim odd or outside the channels after
-// rotary_first, valid_rows outside 1..p, a placement or rotation out of range, a missing pointer;
-// kUnsupported for an unknown codec, for fp8 pools with another codec or with rotations. A device
-// that cannot read the lists skips units with an entry out of range.
+// rotary_first, valid_rows outside 1..p, a placement or rotation out of range, a missing pointer.
+// Also kUnsupported for an unknown codec, for fp8 pools with another codec or with rotations. A
+// device that cannot read the lists skips units with an entry out of range.
 #ifndef QUIRE_KERNELS_API_PLACE_UNITS_H_
 #define QUIRE_KERNELS_API_PLACE_UNITS_H_
 

@@ -22,8 +22,8 @@
 // A page's weight is the largest w_j of the heads, or their sum in the order of the heads.
 //
 // Errors: kBadShape for a size < 1 (n_pages may be 0; head_dim only where it is used), n_q not a
-// multiple of n_kv, n_q != n_kv in a query mode of PoolArgs, a missing pointer; kUnsupported for an
-// unknown pooling, or for PoolQueryArgs with a mode that does not pool the query.
+// multiple of n_kv, n_q != n_kv in a query mode of PoolArgs, a missing pointer. Also kUnsupported
+// for an unknown pooling, or for PoolQueryArgs with a mode that does not pool the query.
 #ifndef QUIRE_KERNELS_API_POOL_H_
 #define QUIRE_KERNELS_API_POOL_H_
 
@@ -65,7 +65,7 @@ struct PoolArgs {
   int64_t n_q = 0;
   int64_t n_kv = 0;
   int64_t n_pages = 0;
-  int64_t head_dim = 0;  ///< d; read by kAvgSdM only
+  int64_t head_dim = 0;  ///< `d`; read by kAvgSdM only
   Pooling pooling = Pooling::kAvgSM;
   void* stream = nullptr;
 };
@@ -77,7 +77,7 @@ struct PoolQueryArgs {
   float* pooled = nullptr;   ///< Out [n_kv][d]
   int64_t n_q = 0;
   int64_t n_kv = 0;
-  int64_t head_dim = 0;  ///< d
+  int64_t head_dim = 0;  ///< `d`
   Pooling pooling = Pooling::kAvgQ;
   void* stream = nullptr;
 };

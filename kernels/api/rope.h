@@ -27,7 +27,7 @@ struct RopeArgs {
   const float* sin_table = nullptr;    ///< [n_positions][rotary_dim/2]
   int64_t t = 0;
   int64_t heads = 0;
-  int64_t head_dim = 0;    ///< d
+  int64_t head_dim = 0;    ///< `d`
   int64_t rotary_dim = 0;  ///< Even, 0..d; channels from there on are unchanged.
   int64_t n_positions = 0;
   bool interleaved = false;

@@ -24,9 +24,9 @@
 // NaN in a query or a digest makes the score NaN.
 // Precondition: digests as the digest op writes them (lo <= hi, or both NaN).
 // Errors: kBadShape for a size < 1 (n_pages may be 0), n_q not a multiple of n_kv, first_page < 0,
-// score_stride below n_pages and not 0, pages beyond n_blocks * pages_per_block, a missing pointer;
-// for kDisc also for a d or rotary_dim that is odd, or a rotary_dim outside 0..d. kUnsupported for
-// an unknown kind or dtype.
+// score_stride below n_pages and not 0, pages beyond n_blocks * pages_per_block, a missing pointer.
+// For kDisc also kBadShape for a d or rotary_dim that is odd, or a rotary_dim outside 0..d.
+// kUnsupported for an unknown kind or dtype.
 #ifndef QUIRE_KERNELS_API_SCORE_H_
 #define QUIRE_KERNELS_API_SCORE_H_
 
@@ -54,7 +54,7 @@ struct ScoreArgs {
   int64_t n_pages = 0;
   int64_t n_q = 0;
   int64_t n_kv = 0;
-  int64_t head_dim = 0;  ///< d
+  int64_t head_dim = 0;  ///< `d`
   /// 1 (FreeKV as published) or 1/sqrt(d). It changes how heads mix in a pooled softmax, not the
   /// order within a head.
   float scale = 1.0f;

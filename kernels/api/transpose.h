@@ -27,9 +27,9 @@ struct NhdToHndArgs {
   void* units = nullptr;           ///< Out [n_pages][n_kv][2][p][d] dtype
   int64_t num_slots = 0;
   int64_t n_pages = 0;
-  int64_t page_tokens = 0;  ///< p
+  int64_t page_tokens = 0;  ///< `p`
   int64_t n_kv = 0;
-  int64_t head_dim = 0;        ///< d
+  int64_t head_dim = 0;        ///< `d`
   int64_t last_page_rows = 0;  ///< 1..p: tokens in the last listed page; p when it is full.
   bool has_values = true;      ///< False for MLA: units are [p][d], without V rows.
   DType dtype = DType::kF16;
@@ -54,9 +54,9 @@ struct HndToNhdArgs {
   void* v_pool = nullptr;  ///< Out [num_slots][p][n_kv][d] dtype; unused without has_values
   int64_t num_slots = 0;
   int64_t n_units = 0;
-  int64_t page_tokens = 0;  ///< p
+  int64_t page_tokens = 0;  ///< `p`
   int64_t n_kv = 0;
-  int64_t head_dim = 0;    ///< d
+  int64_t head_dim = 0;    ///< `d`
   bool has_values = true;  ///< False for MLA: units are [p][d], without V rows.
   DType dtype = DType::kF16;
   void* stream = nullptr;

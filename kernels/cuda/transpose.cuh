@@ -16,7 +16,7 @@ namespace quire::kernels::cuda {
 /// Sizes in elements of Vector, rows and slots.
 struct Geometry {
   int64_t num_slots;
-  int64_t page_tokens;  ///< p
+  int64_t page_tokens;  ///< `p`
   int64_t n_kv;
   int64_t row_vectors;  ///< Vectors of one row
   int32_t sides;        ///< 2 with V rows, else 1

@@ -596,7 +596,7 @@ TEST_P(OpConformance, PagedAttentionRefusesBadShapes) {
   EXPECT_TRUE(refused([](auto& a) { a.batch = 0; }));
   EXPECT_TRUE(refused([](auto& a) { a.workspace_bytes = -1; }));
   EXPECT_TRUE(refused([](auto& a) { a.fp8_pools = true; }));  // Without scales.
-  EXPECT_TRUE(refused([](auto& a) { a.page_tokens = 1; }));   // But valid_tokens says 2.
+  EXPECT_TRUE(refused([](auto& a) { a.page_tokens = 1; }));   // Less than a count in valid_tokens.
   valid = {0, 0, 2, 2};                                       // Head 0 has no valid token.
   EXPECT_TRUE(refused([](auto&) {}));
 }

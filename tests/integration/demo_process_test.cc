@@ -123,7 +123,7 @@ TEST(DemoProcessTest, SpeculationAnswersAsFullAttentionDoes) {
 
 TEST(DemoProcessTest, EveryTransportBringsTheSamePages) {
   const TempDir dir;
-  // So long that most of it is not resident.
+  // A long one: most of it is not resident.
   std::filesystem::copy_file(std::string(kModel) + "/documents/dossier-01.txt",
                              dir / "dossier.txt");
   for (const std::string policy : {"quest", "freekv"}) {
