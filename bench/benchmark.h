@@ -9,9 +9,9 @@
 
 #include <functional>
 
-#include "client/cli/command.h"
-#include "client/cli/json_output.h"
-#include "client/cli/table.h"
+#include "apps/kit/command.h"
+#include "apps/kit/json_output.h"
+#include "apps/kit/table.h"
 #include "common/base/status.h"
 
 namespace quire::bench {

@@ -13,9 +13,13 @@ set(QUIRE_SEES_kvserver_session  common kernels kvserver_store kvserver_registry
 set(QUIRE_SEES_kvserver_service  common proto transport kernels kvserver_store kvserver_registry kvserver_select kvserver_session)
 set(QUIRE_SEES_client           common proto transport kernels)
 set(QUIRE_SEES_gpuworker        common proto transport kernels client)
-# `app` is everything above the libraries: the embedded mode, the command-line programs and the tests.
+# `app` is what ships above the libraries: the embedded mode and the programs. It sees no benchmark and no test.
 set(QUIRE_SEES_app              common proto transport kernels kvserver_store kvserver_registry
                                 kvserver_select kvserver_session kvserver_service client gpuworker)
+set(QUIRE_SEES_bench            common proto transport kernels kvserver_store kvserver_registry
+                                kvserver_select kvserver_session kvserver_service client gpuworker app)
+set(QUIRE_SEES_test             common proto transport kernels kvserver_store kvserver_registry
+                                kvserver_select kvserver_session kvserver_service client gpuworker app bench)
 
 function(quire_check_layer target dep)
   get_property(dep_layer GLOBAL PROPERTY QUIRE_LAYER_${dep})

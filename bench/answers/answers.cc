@@ -10,18 +10,18 @@
 #include <string>
 #include <vector>
 
+#include "apps/kit/data_dir.h"
+#include "apps/kit/demo_corpus.h"
+#include "apps/kit/find_model.h"
+#include "apps/kit/read_file.h"
 #include "bench/answers/answers_calibration.h"
 #include "bench/answers/answers_report.h"
 #include "bench/answers/answers_run.h"
 #include "bench/answers/calibrate_threshold.h"
 #include "bench/answers/question_sets.h"
 #include "bench/benchmark.h"
-#include "client/cli/data_dir.h"
-#include "client/cli/demo_corpus.h"
-#include "client/cli/find_model.h"
-#include "client/cli/read_file.h"
-#include "embedded/embedded_store.h"
 #include "gpuworker/retrieval/shadowkv.h"
+#include "kvserver/embedded/embedded_store.h"
 
 namespace quire::bench {
 namespace {

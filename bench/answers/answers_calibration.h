@@ -7,8 +7,8 @@
 
 #include <span>
 
+#include "apps/kit/local_worker.h"
 #include "bench/answers/question_sets.h"
-#include "client/cli/local_worker.h"
 #include "client/client.h"
 #include "common/base/status.h"
 

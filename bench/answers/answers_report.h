@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <string>
 
+#include "apps/kit/json_output.h"
+#include "apps/kit/table.h"
 #include "bench/answers/answers_run.h"
 #include "bench/answers/scatter_plot.h"
-#include "client/cli/json_output.h"
-#include "client/cli/table.h"
 #include "common/base/status.h"
 
 namespace quire::bench {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/kit/table.h"
 #include "bench/kit/asking.h"
 #include "bench/kit/published_options.h"
-#include "client/cli/table.h"
 #include "common/base/executor.h"
 #include "gpuworker/retrieval/freekv.h"
 #include "gpuworker/retrieval/policy.h"

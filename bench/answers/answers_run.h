@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/kit/local_worker.h"
+#include "apps/kit/progress.h"
 #include "bench/answers/question_sets.h"
-#include "client/cli/local_worker.h"
-#include "client/cli/progress.h"
 #include "client/client.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"

@@ -15,7 +15,7 @@
 #include "bench/answers/answers_calibration.h"
 #include "bench/answers/calibrate_threshold.h"
 #include "bench/answers/dossier.h"
-#include "embedded/embedded_store.h"
+#include "kvserver/embedded/embedded_store.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 

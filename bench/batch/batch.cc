@@ -9,14 +9,14 @@
 #include <memory>
 #include <utility>
 
+#include "apps/kit/data_dir.h"
+#include "apps/kit/find_model.h"
+#include "apps/kit/local_worker.h"
 #include "bench/benchmark.h"
 #include "bench/kit/published_options.h"
-#include "client/cli/data_dir.h"
-#include "client/cli/find_model.h"
-#include "client/cli/local_worker.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
-#include "embedded/embedded_store.h"
+#include "kvserver/embedded/embedded_store.h"
 
 namespace quire::bench {
 namespace {

@@ -11,17 +11,17 @@
 #include <memory>
 #include <utility>
 
+#include "apps/kit/data_dir.h"
+#include "apps/kit/demo_corpus.h"
+#include "apps/kit/find_model.h"
+#include "apps/kit/local_worker.h"
+#include "apps/kit/progress.h"
+#include "apps/kit/retrieval_flags.h"
 #include "bench/benchmark.h"
 #include "bench/codec/codec_quality.h"
 #include "bench/codec/codec_speed.h"
-#include "client/cli/data_dir.h"
-#include "client/cli/demo_corpus.h"
-#include "client/cli/find_model.h"
-#include "client/cli/local_worker.h"
-#include "client/cli/progress.h"
-#include "client/cli/retrieval_flags.h"
 #include "common/page/layout.h"
-#include "embedded/embedded_store.h"
+#include "kvserver/embedded/embedded_store.h"
 
 namespace quire::bench {
 namespace {
@@ -44,7 +44,7 @@ struct Segment {
 };
 
 /// One codec: the tenant of its decoded documents, and its measurements.
-struct Lane {
+struct CodecLane {
   std::string name;
   ExtentCodec codec;
   std::unique_ptr<Client> client = nullptr;
@@ -75,7 +75,8 @@ StatusOr<std::vector<Segment>> FetchSegments(Client& client, const KvSpec& spec,
 }
 
 /// Decodes an encoded segment, layer by layer, and adds its error to the lane's.
-StatusOr<std::vector<std::byte>> RoundTrip(Lane& lane, const KvSpec& spec, const Segment& segment) {
+StatusOr<std::vector<std::byte>> RoundTrip(CodecLane& lane, const KvSpec& spec,
+                                           const Segment& segment) {
   const auto tokens = static_cast<uint32_t>(segment.tokens.size());
   const uint64_t extent = ExtentBytes(spec, PageCount(spec, tokens));
   std::vector<std::byte> encoded(lane.codec.encoded_bytes(tokens));
@@ -95,7 +96,7 @@ StatusOr<std::vector<std::byte>> RoundTrip(Lane& lane, const KvSpec& spec, const
 }
 
 /// Stores the document, encoded and decoded, for the lane's tenant.
-Status PutThroughCodec(Lane& lane, const KvSpec& spec, const DocumentName& name,
+Status PutThroughCodec(CodecLane& lane, const KvSpec& spec, const DocumentName& name,
                        const std::vector<Segment>& segments) {
   SegmentKey tip = kRootKey;
   for (const Segment& segment : segments) {
@@ -118,7 +119,7 @@ class CodecBench {
  public:
   /// All arguments outlive it.
   CodecBench(const cli::LocalWorker& local, Client& client, const cli::DemoCorpus& corpus,
-             std::vector<Lane>& lanes)
+             std::vector<CodecLane>& lanes)
       : local_(local), client_(client), corpus_(corpus), lanes_(lanes) {}
 
   Status Run() {
@@ -153,7 +154,7 @@ class CodecBench {
     const KvSpec& spec = local_.engine->spec();
     QUIRE_ASSIGN_OR_RETURN(const auto segments, FetchSegments(client_, spec, name, ids));
     if (speed_bytes_ == 0) QUIRE_RETURN_IF_ERROR(MeasureSpeed(spec, segments));
-    for (Lane& lane : lanes_) {
+    for (CodecLane& lane : lanes_) {
       QUIRE_RETURN_IF_ERROR(PutThroughCodec(lane, spec, name, segments));
       QUIRE_RETURN_IF_ERROR(Ask(*lane.engine, name, questions, &lane.answers));
       QUIRE_RETURN_IF_ERROR(lane.client->DeleteDocument(name).status());
@@ -168,7 +169,7 @@ class CodecBench {
       units.insert(units.end(), segment.units.begin(), segment.units.end());
     }
     speed_bytes_ = units.size();
-    for (Lane& lane : lanes_) {
+    for (CodecLane& lane : lanes_) {
       QUIRE_ASSIGN_OR_RETURN(lane.speed,
                              MeasureCodecSpeed(spec, lane.codec.id(), units, kSpeedRounds));
     }
@@ -205,19 +206,20 @@ class CodecBench {
   const cli::LocalWorker& local_;
   Client& client_;
   const cli::DemoCorpus& corpus_;
-  std::vector<Lane>& lanes_;
+  std::vector<CodecLane>& lanes_;
   cli::ProgressBar* progress_ = nullptr;
   Answers untouched_;
   uint64_t tokens_ = 0;
   uint64_t speed_bytes_ = 0;
 };
 
-StatusOr<std::vector<Lane>> MakeLanes(const EmbeddedStore& store, const cli::LocalWorker& local) {
-  std::vector<Lane> lanes;
+StatusOr<std::vector<CodecLane>> MakeLanes(const EmbeddedStore& store,
+                                           const cli::LocalWorker& local) {
+  std::vector<CodecLane> lanes;
   for (const CodecId id : kCodecs) {
     const std::string name(kvserver::Name(id));
     QUIRE_ASSIGN_OR_RETURN(const ExtentCodec codec, ExtentCodec::Make(local.engine->spec(), id));
-    Lane lane{.name = name, .codec = codec};
+    CodecLane lane{.name = name, .codec = codec};
     QUIRE_ASSIGN_OR_RETURN(lane.client,
                            Client::Create({.transport = store.transport(), .tenant = name}));
     QUIRE_ASSIGN_OR_RETURN(lane.engine,
@@ -232,7 +234,8 @@ size_t Correct(const Verdicts& verdicts) {
   return static_cast<size_t>(std::ranges::count(verdicts, true));
 }
 
-void AddLane(const Lane& lane, const KvSpec& spec, const Answers& untouched, BenchReport* report) {
+void AddLane(const CodecLane& lane, const KvSpec& spec, const Answers& untouched,
+             BenchReport* report) {
   const size_t questions = untouched.full.size();
   const double encoded = static_cast<double>(lane.codec.encoded_unit_bytes());
   const double stored = static_cast<double>(lane.codec.unit_bytes());
@@ -295,7 +298,7 @@ StatusOr<BenchReport> Run(const CodecOptions& options) {
                                           {"LOST FULL", cli::Table::kRight},
                                           {"LOST SPARSE", cli::Table::kRight}})};
   const KvSpec& spec = local.engine->spec();
-  for (const Lane& lane : lanes) AddLane(lane, spec, bench.untouched(), &report);
+  for (const CodecLane& lane : lanes) AddLane(lane, spec, bench.untouched(), &report);
   report.json["untouched_correct_full"] = Correct(bench.untouched().full);
   report.json["untouched_correct_sparse"] = Correct(bench.untouched().sparse);
   report.json["questions"] = bench.untouched().full.size();

@@ -17,6 +17,9 @@
 #include <optional>
 #include <utility>
 
+#include "apps/kit/data_dir.h"
+#include "apps/kit/local_worker.h"
+#include "apps/kit/progress.h"
 #include "bench/answers/calibrate_threshold.h"
 #include "bench/benchmark.h"
 #include "bench/decode/decode_run.h"
@@ -24,9 +27,6 @@
 #include "bench/kit/emulated_link.h"
 #include "bench/kit/random_model.h"
 #include "bench/transport/serve_process.h"
-#include "client/cli/data_dir.h"
-#include "client/cli/local_worker.h"
-#include "client/cli/progress.h"
 #include "common/page/layout.h"
 #include "gpuworker/device/cuda_device.h"
 #include "kernels/cpu/gemm.h"

@@ -7,11 +7,11 @@
 #include <thread>
 #include <utility>
 
+#include "apps/kit/progress.h"
 #include "bench/answers/calibrate_threshold.h"
 #include "bench/kit/median.h"
 #include "bench/kit/published_options.h"
 #include "bench/kit/side_by_side.h"
-#include "client/cli/progress.h"
 #include "kernels/cpu/gemm.h"
 
 namespace quire::bench {

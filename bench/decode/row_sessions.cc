@@ -7,8 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "apps/kit/progress.h"
 #include "bench/kit/random_model.h"
-#include "client/cli/progress.h"
 #include "common/base/checksum.h"
 #include "common/base/payload.h"
 #include "common/page/layout.h"

@@ -17,6 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "apps/kit/data_dir.h"
+#include "apps/kit/find_model.h"
+#include "apps/kit/progress.h"
 #include "bench/benchmark.h"
 #include "bench/elastic/elastic_model.h"
 #include "bench/elastic/elastic_session.h"
@@ -24,13 +27,10 @@
 #include "bench/stream/lossy_transport.h"
 #include "bench/stream/slot_cache.h"
 #include "bench/stream/stream_context.h"
-#include "client/cli/data_dir.h"
-#include "client/cli/find_model.h"
-#include "client/cli/progress.h"
 #include "client/connect.h"
 #include "client/data_transport.h"
 #include "common/page/layout.h"
-#include "embedded/embedded_store.h"
+#include "kvserver/embedded/embedded_store.h"
 
 namespace quire::bench {
 namespace {

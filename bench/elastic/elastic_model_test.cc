@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/cli/demo_corpus.h"
-#include "client/cli/local_worker.h"
+#include "apps/kit/demo_corpus.h"
+#include "apps/kit/local_worker.h"
 #include "gpuworker/model/tokenizer.h"
 #include "tests/kit/paths.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/cli/progress.h"
+#include "apps/kit/progress.h"
 #include "common/base/clock.h"
 #include "common/base/random.h"
 

@@ -14,7 +14,7 @@
 #include "client/connect.h"
 #include "client/data_transport.h"
 #include "common/base/clock.h"
-#include "embedded/embedded_store.h"
+#include "kvserver/embedded/embedded_store.h"
 #include "tests/integration/direct_ucx.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "client/cli/demo_corpus.h"
+#include "apps/kit/demo_corpus.h"
 #include "common/base/status.h"
 
 namespace quire::bench {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "client/cli/progress.h"
+#include "apps/kit/progress.h"
 #include "common/base/random.h"
 #include "common/page/dtype.h"
 #include "common/page/layout.h"

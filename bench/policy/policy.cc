@@ -9,10 +9,10 @@
 #include <memory>
 #include <utility>
 
+#include "apps/kit/find_model.h"
 #include "bench/benchmark.h"
 #include "bench/policy/policy_grid.h"
 #include "bench/policy/policy_model.h"
-#include "client/cli/find_model.h"
 
 namespace quire::bench {
 namespace {

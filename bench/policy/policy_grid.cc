@@ -5,13 +5,13 @@
 #include <optional>
 #include <utility>
 
+#include "apps/kit/progress.h"
+#include "apps/kit/table.h"
 #include "bench/kit/published_options.h"
 #include "bench/policy/add_fields.h"
 #include "bench/policy/oracle_policy.h"
 #include "bench/stream/query_stream.h"
 #include "bench/stream/stream_context.h"
-#include "client/cli/progress.h"
-#include "client/cli/table.h"
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"

@@ -5,9 +5,9 @@
 #include <memory>
 #include <span>
 
+#include "apps/kit/local_worker.h"
+#include "apps/kit/progress.h"
 #include "bench/kit/model_questions.h"
-#include "client/cli/local_worker.h"
-#include "client/cli/progress.h"
 #include "common/page/layout.h"
 #include "gpuworker/model/companions.h"
 #include "gpuworker/model/decoder.h"

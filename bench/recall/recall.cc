@@ -11,15 +11,15 @@
 #include <numeric>
 #include <utility>
 
+#include "apps/kit/data_dir.h"
+#include "apps/kit/progress.h"
 #include "bench/benchmark.h"
 #include "bench/kit/median.h"
-#include "client/cli/data_dir.h"
-#include "client/cli/progress.h"
 #include "client/connect.h"
 #include "client/session.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
-#include "embedded/embedded_store.h"
+#include "kvserver/embedded/embedded_store.h"
 #include "transport/grpc/grpc_server.h"
 
 namespace quire::bench {

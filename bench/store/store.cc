@@ -17,14 +17,14 @@
 #include <string>
 #include <utility>
 
+#include "apps/kit/data_dir.h"
+#include "apps/kit/progress.h"
 #include "bench/benchmark.h"
 #include "bench/kit/machine_facts.h"
 #include "bench/kit/working_set.h"
 #include "bench/store/store_dataset.h"
 #include "bench/store/store_dram.h"
 #include "bench/store/store_ssd.h"
-#include "client/cli/data_dir.h"
-#include "client/cli/progress.h"
 
 namespace quire::bench {
 namespace {

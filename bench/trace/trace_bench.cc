@@ -8,11 +8,11 @@
 #include <memory>
 #include <utility>
 
+#include "apps/kit/progress.h"
 #include "bench/benchmark.h"
 #include "bench/trace/mooncake_trace.h"
 #include "bench/trace/replay.h"
 #include "bench/trace/zipf_trace.h"
-#include "client/cli/progress.h"
 #include "kvserver/store/policy/eviction_factory.h"
 
 namespace quire::bench {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 
+#include "apps/kit/progress.h"
 #include "bench/kit/large_pages.h"
 #include "bench/kit/side_by_side.h"
 #include "bench/rivals/raw_ucx.h"
@@ -21,7 +22,6 @@
 #include "bench/transport/recall_rounds.h"
 #include "bench/transport/rivals.h"
 #include "bench/transport/serve_process.h"
-#include "client/cli/progress.h"
 #include "common/base/random.h"
 #include "common/page/layout.h"
 #include "transport/ucx/ucx.h"

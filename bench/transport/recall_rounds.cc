@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "client/cli/progress.h"
+#include "apps/kit/progress.h"
 #include "common/page/layout.h"
 
 namespace quire::bench {

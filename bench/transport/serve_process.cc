@@ -4,6 +4,7 @@
 #include <fstream>
 #include <utility>
 
+#include "apps/kit/program_beside.h"
 #include "client/connect.h"
 
 namespace quire::bench {
@@ -31,8 +32,9 @@ StatusOr<std::unique_ptr<ServeProcess>> ServeProcess::Start(const std::string& d
                                                             const std::vector<std::string>& flags) {
   auto self = std::make_unique<ServeProcess>();
   const std::string port_file = directory + "/port";
-  std::vector<std::string> command = {kThisProgram, "serve",       "--data-dir",  directory,
-                                      "--listen",   "127.0.0.1:0", "--port-file", port_file};
+  QUIRE_ASSIGN_OR_RETURN(const std::string server, cli::ProgramBeside("quired"));
+  std::vector<std::string> command = {server,        "--data-dir",  directory, "--listen",
+                                      "127.0.0.1:0", "--port-file", port_file};
   command.insert(command.end(), flags.begin(), flags.end());
   QUIRE_ASSIGN_OR_RETURN(self->process_,
                          Process::Start(std::move(command), directory + "/serve.log"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ServeProcess: `quire serve` as a child of a benchmark, with its data in a directory of its own.
+// ServeProcess: `quired` as a child of a benchmark, with its data in a directory of its own.
 // Thread-safety: none.
 #ifndef QUIRE_BENCH_TRANSPORT_SERVE_PROCESS_H_
 #define QUIRE_BENCH_TRANSPORT_SERVE_PROCESS_H_

@@ -11,11 +11,11 @@
 #include <thread>
 #include <utility>
 
+#include "apps/kit/progress.h"
 #include "bench/kit/side_by_side.h"
 #include "bench/transport/rivals.h"
 #include "bench/transport/serve_process.h"
 #include "bench/transport/step_recalls.h"
-#include "client/cli/progress.h"
 #include "common/base/random.h"
 
 namespace quire::bench {

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/kit/data_dir.h"
 #include "bench/benchmark.h"
 #include "bench/kit/machine_facts.h"
 #include "bench/kit/session_plan.h"
@@ -30,7 +31,6 @@
 #include "bench/transport/raw_grpc.h"
 #include "bench/transport/request_encoding.h"
 #include "bench/transport/step_comparison.h"
-#include "client/cli/data_dir.h"
 #include "common/base/stop_signals.h"
 
 namespace quire::bench {

@@ -19,11 +19,11 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/demo_corpus.h"
-#include "client/cli/local_worker.h"
-#include "client/cli/retrieval_flags.h"
+#include "apps/kit/demo_corpus.h"
+#include "apps/kit/local_worker.h"
+#include "apps/kit/retrieval_flags.h"
 #include "common/base/unique_fd.h"
-#include "embedded/embedded_store.h"
+#include "kvserver/embedded/embedded_store.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"

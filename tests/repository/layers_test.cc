@@ -27,7 +27,8 @@ bool IsForTests(const std::string& file) {
 TEST(LayersTest, NoFileIncludesWhatItsLayerMayNotSee) {
   const LayerTable table = Table();
   size_t includes = 0;
-  for (const char* folder : {"common", "transport", "kernels", "kvserver", "client", "gpuworker"}) {
+  for (const char* folder :
+       {"common", "transport", "kernels", "kvserver", "client", "gpuworker", "apps"}) {
     for (const std::string& file : FilesUnder(folder, {".h", ".cc", ".cu", ".cuh"})) {
       if (IsForTests(file)) continue;
       const std::string layer =
@@ -70,6 +71,8 @@ TEST(LayersTest, SiblingsNeverSeeEachOther) {
   EXPECT_NE(Forbidden(table, "kvserver_store", "kvserver_registry"), "");
   EXPECT_NE(Forbidden(table, "common", "proto"), "");
   EXPECT_NE(Forbidden(table, "client", "app"), "");
+  EXPECT_NE(Forbidden(table, "app", "bench"), "");
+  EXPECT_NE(Forbidden(table, "app", "test"), "");
   EXPECT_NE(Forbidden(table, "client", ""), "");
   EXPECT_EQ(Forbidden(table, "gpuworker", "client"), "");
   EXPECT_EQ(Forbidden(table, "client", "client"), "");
@@ -80,7 +83,7 @@ TEST(LayersTest, FoldersHaveTheLayerOfTheNearestListThatSetsOne) {
   EXPECT_EQ(LayerOfFolder("common/wire"), "transport");
   EXPECT_EQ(LayerOfFolder("kvserver/store/testing"), "kvserver_store");
   EXPECT_EQ(LayerOfFolder("client"), "client");
-  EXPECT_EQ(LayerOfFolder("client/cli"), "app");
+  EXPECT_EQ(LayerOfFolder("apps/kit"), "app");
   EXPECT_EQ(LayerOfFolder("docs"), "");
 }
 
@@ -92,7 +95,7 @@ TEST(LayersTest, ReadsTablesIncludesAndFolders) {
   EXPECT_EQ(IncludedFile("// #include \"common/base/status.h\""), "");
   EXPECT_EQ(IncludedFile("#include <vector>"), "");
   EXPECT_EQ(FolderOfInclude("quire/v1/store.pb.h"), "proto");
-  EXPECT_EQ(FolderOfInclude("client/cli/command.h"), "client/cli");
+  EXPECT_EQ(FolderOfInclude("apps/kit/command.h"), "apps/kit");
   EXPECT_EQ(FolderOfInclude("absl/status/status.h"), "");
   EXPECT_EQ(FolderOfInclude("status.h"), "");
 }

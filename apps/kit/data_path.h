@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// --transport: how pages come from the server to a command that opens sessions.
+#ifndef QUIRE_APPS_KIT_DATA_PATH_H_
+#define QUIRE_APPS_KIT_DATA_PATH_H_
+
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "client/data_transport.h"
+#include "common/base/status.h"
+#include "kvserver/service/listeners.h"
+#include "transport/transport.h"
+
+namespace CLI {
+class App;
+}
+
+namespace quire::cli {
+
+/// Adds the flag; "auto" when it is not given, unless `*transport` says otherwise by then.
+/// `loopback` also allows "loopback": no connection at all, for a server in this process.
+void AddTransportFlag(CLI::App& command, std::string* transport, bool loopback = false);
+
+/// What a server in this process offers a command with this --transport.
+kvserver::ListenerOptions ListenersFor(const std::string& transport);
+
+/// How pages come.
+struct DataPath {
+  std::shared_ptr<Transport> transport = nullptr;  ///< Null: over the control channel.
+  std::string name = {};     ///< "shm", "ucx", "grpc"; "control": over that channel.
+  std::string summary = {};  ///< For people: the name, and why not the others.
+};
+
+/// Chooses as `options.transport` says; "ucx-direct" is ucx, also on the server's host, with
+/// DataOptions::direct_landings. A transport that is named must work; without one ("auto") the
+/// control channel is good enough where nothing else works. A connection that is made after a loss
+/// chooses anew; when it takes another way, that is said on `notes`, which outlives the transport.
+StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,
+                                  const DataOptions& options, std::ostream& notes);
+
+}  // namespace quire::cli
+
+#endif  // QUIRE_APPS_KIT_DATA_PATH_H_

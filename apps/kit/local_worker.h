@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LocalWorker: a model in this process over a store in another (or in this one): checkpoint,
+// engine and, where the checkpoint has one, tokenizer, loaded together for the commands that
+// compute. Ownership: the client outlives it. Thread-safety: as Engine.
+#ifndef QUIRE_APPS_KIT_LOCAL_WORKER_H_
+#define QUIRE_APPS_KIT_LOCAL_WORKER_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/kit/json_output.h"
+#include "client/client.h"
+#include "common/base/status.h"
+#include "gpuworker/engine/engine.h"
+#include "gpuworker/model/decoder.h"
+#include "gpuworker/model/tokenizer.h"
+
+namespace CLI {
+class App;
+}
+
+namespace quire::cli {
+
+struct LocalWorker {
+  std::unique_ptr<worker::Decoder> decoder;
+  /// Null when the checkpoint has no tokenizer.json, or one of another kind.
+  std::unique_ptr<worker::Tokenizer> tokenizer;
+  Status no_tokenizer;  ///< Why `tokenizer` is null; OK when it is not.
+  std::unique_ptr<worker::Engine> engine;
+
+  /// OK with a tokenizer. Otherwise FAILED_PRECONDITION, which says why there is none and `remedy`.
+  Status NeedsTokenizer(std::string_view remedy) const;
+};
+
+/// Loads config.json, *.safetensors and tokenizer.json of `model_directory`; only the last may be
+/// missing. Errors name the file. `device` is one of worker::DeviceNames().
+StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client* client,
+                                      const worker::EngineOptions& options,
+                                      std::string_view device = "cpu");
+
+/// Adds --device, which `device` holds the default of.
+void AddDeviceFlag(CLI::App& command, std::string* device);
+
+/// For reports: {"device", "gpu", "cublas"}: of a GPU its name, and whether products of many rows
+/// are cuBLAS's; null for the processor.
+Json DescribeDevice(const std::string& device_name);
+
+/// Token ids of a document's text: BOS, then the text. What `put` stores and `ask` continues.
+std::vector<TokenId> DocumentTokens(const worker::Tokenizer& tokenizer, std::string_view text);
+
+}  // namespace quire::cli
+
+#endif  // QUIRE_APPS_KIT_LOCAL_WORKER_H_

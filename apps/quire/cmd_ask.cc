@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire ask: a question about a stored document, answered by a model in this process, or by a
+// worker in another, that recalls from the store only the pages it needs.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "apps/kit/answer_line.h"
+#include "apps/kit/find_model.h"
+#include "apps/kit/json_output.h"
+#include "apps/kit/local_worker.h"
+#include "apps/kit/moved_json.h"
+#include "apps/kit/progress.h"
+#include "apps/kit/read_file.h"
+#include "apps/kit/remote_worker.h"
+#include "apps/kit/retrieval_flags.h"
+#include "apps/kit/table.h"
+#include "apps/kit/target.h"
+#include "apps/kit/token_ids.h"
+#include "apps/quire/commands.h"
+#include "common/wire/convert_context.h"
+#include "gpuworker/model/text_stream.h"
+
+namespace quire::cli {
+namespace {
+
+/// Tokens of the question between two looks at the progress bar.
+constexpr size_t kPromptPartTokens = 64;
+
+struct AskArgs {
+  std::string document;
+  std::string collection = "default";
+  std::string question;
+  std::string token_ids;  ///< In place of the question; the answer is token ids then, too.
+  std::string stop_ids;
+  std::string prefix = "\nQuestion: ";
+  std::string text_file;
+  std::string model;
+  std::optional<std::string> worker;  ///< Address; without: answer in this process.
+  std::string transport = "auto";
+  uint64_t host_cache_bytes = 0;
+  RetrievalFlags retrieval;
+  worker::GenerateParams generate;
+
+  bool by_ids() const { return !token_ids.empty(); }
+};
+
+struct Answer {
+  DocumentName document;  ///< That was asked about.
+  std::vector<TokenId> tokens;
+  Json measures;        ///< What --json adds.
+  std::string summary;  ///< The same for people.
+};
+
+/// Told of each piece of the answer as it comes.
+using PieceObserver = std::function<void(const std::string& piece)>;
+
+/// The piece of the answer that one token adds: the text that it completes, or its id in an answer
+/// by ids. The end of the text may come without a token.
+std::string Piece(const AskArgs& args, std::optional<TokenId> token, std::string text) {
+  if (!args.by_ids()) return text;
+  return token ? " " + std::to_string(*token) : "";
+}
+
+/// The document that is asked about, and the options of an engine for it.
+struct Asked {
+  DocumentName document;
+  worker::EngineOptions options;
+};
+
+/// Finds the document and the options of its engine. The engine must make pages of the stored
+/// document's kind: its element type, p and g. A document that is lost has none: a caller that has
+/// its text (`may_be_lost`) goes on with the usual ones.
+StatusOr<Asked> FindDocument(const Readings<DocumentName>& names, Client& client,
+                             bool may_be_lost) {
+  DocumentName document = names.first;
+  const auto stat = FirstFound(names, [&](const DocumentName& name) {
+    auto found = client.Stat(name);
+    if (found.ok()) document = name;
+    return found;
+  });
+  worker::EngineOptions options;
+  if (!stat.ok()) {
+    const bool lost = absl::IsNotFound(stat.status()) || absl::IsUnavailable(stat.status()) ||
+                      absl::IsDataLoss(stat.status());
+    if (lost && may_be_lost) return Asked{document, options};
+    return stat.status();
+  }
+  options.dtype = stat->context.spec.dtype;
+  options.page_tokens = stat->context.spec.page_tokens;
+  options.segment_pages = stat->context.spec.segment_pages;
+  return Asked{document, options};
+}
+
+std::string Fetched(const worker::MovedBytes& moved) {
+  const std::string bytes = FormatBytes(moved.total()) + " fetched";
+  return moved.full == 0 ? bytes : bytes + " instead of " + FormatBytes(moved.full);
+}
+
+void Measure(const worker::SequenceStats& stats, Answer* answer) {
+  Json& json = answer->measures;
+  json["budget_ratio"] = stats.budget_ratio();
+  AddMoved(stats.moved, &json);
+  json["tokens_per_s"] = stats.seconds_generate > 0
+                             ? static_cast<double>(stats.generated_tokens) / stats.seconds_generate
+                             : 0;
+  json["context_tokens"] = stats.context_tokens;
+  json["resident_tokens"] = stats.resident_tokens;
+  json["recalls"] = stats.recalls;
+  json["units_recalled"] = stats.units_missed;
+  json["units_landed"] = stats.units_landed;
+  json["units_from_host"] = stats.units_from_host;
+  json["late_recalls"] = stats.late_recalls;
+  json["late_corrections"] = stats.late_corrections;
+  json["recomputed_here"] = stats.local;
+  json["seconds"] = stats.seconds_open + stats.seconds_append + stats.seconds_generate;
+  answer->summary =
+      std::to_string(answer->tokens.size()) + " tokens over a context of " +
+      FormatCount(stats.context_tokens) + ": " + FormatRatio(100 * stats.budget_ratio(), 1) +
+      " % of it resident, " + Fetched(stats.moved) +
+      (stats.local ? "; the store was lost and the document was computed again here" : "");
+}
+
+StatusOr<std::vector<TokenId>> Prompt(const AskArgs& args, const LocalWorker& local) {
+  if (args.by_ids()) return ReadTokenIds(args.token_ids);
+  QUIRE_RETURN_IF_ERROR(local.NeedsTokenizer("give the question as token ids with --token-ids"));
+  return local.tokenizer->Encode(args.prefix + args.question);
+}
+
+/// Of an answer by ids those that were given; otherwise the end of the line and of the sequence.
+StatusOr<std::vector<TokenId>> StopTokens(const AskArgs& args, const LocalWorker& local) {
+  std::vector<TokenId> stop;
+  if (!args.stop_ids.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(stop, ReadTokenIds(args.stop_ids));
+  }
+  if (args.by_ids()) return stop;
+  for (const TokenId id : local.tokenizer->Encode("\n")) stop.push_back(id);
+  std::ranges::copy(local.tokenizer->ends(), std::back_inserter(stop));
+  return stop;
+}
+
+/// Token ids of the document when its text was given.
+StatusOr<std::vector<TokenId>> TextAtHand(const AskArgs& args, const LocalWorker& local) {
+  if (args.text_file.empty()) return std::vector<TokenId>{};
+  QUIRE_RETURN_IF_ERROR(local.NeedsTokenizer("leave --text away"));
+  QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadDocumentFile(args.text_file));
+  return DocumentTokens(*local.tokenizer, text);
+}
+
+Status AppendPrompt(std::span<const TokenId> prompt, worker::Sequence* sequence) {
+  QUIRE_RETURN_IF_ERROR(sequence->CheckRoom(prompt.size()));
+  ProgressBar progress("reading the question", prompt.size());
+  for (size_t at = 0; at < prompt.size(); at += kPromptPartTokens) {
+    const size_t count = std::min(kPromptPartTokens, prompt.size() - at);
+    QUIRE_RETURN_IF_ERROR(sequence->Append(prompt.subspan(at, count)));
+    progress.Advance(count);
+  }
+  return OkStatus();
+}
+
+StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& names,
+                         const CommandContext& context, const PieceObserver& on_piece) {
+  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
+  Client* const client = connected.client.get();
+  QUIRE_ASSIGN_OR_RETURN(Asked asked, FindDocument(names, *client, !args.text_file.empty()));
+  worker::EngineOptions& options = asked.options;
+  options.host_cache_bytes = args.host_cache_bytes;
+  QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client, options));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
+  worker::GenerateParams params = args.generate;
+  QUIRE_ASSIGN_OR_RETURN(params.stop_tokens, StopTokens(args, local));
+  worker::SequenceOptions sequence_options;
+  QUIRE_ASSIGN_OR_RETURN(sequence_options.retrieval,
+                         args.retrieval.OptionsOfPolicy(options.page_tokens));
+  QUIRE_ASSIGN_OR_RETURN(sequence_options.document_tokens, TextAtHand(args, local));
+  ProgressBar recompute("reading the lost document", sequence_options.document_tokens.size());
+  sequence_options.recompute_observer = [&](uint64_t tokens) { recompute.Advance(tokens); };
+  QUIRE_ASSIGN_OR_RETURN(const auto sequence,
+                         local.engine->OpenSequence(asked.document, sequence_options));
+  QUIRE_RETURN_IF_ERROR(AppendPrompt(prompt, sequence.get()));
+  std::optional<worker::TextStream> words;
+  if (!args.by_ids()) words.emplace(*local.tokenizer);
+  Status undecodable;
+  params.on_token = [&](TokenId token) {
+    StatusOr<std::string> text = std::string();
+    if (words) text = words->Add(token);
+    undecodable = text.status();
+    if (!text.ok()) return false;
+    on_piece(Piece(args, token, *std::move(text)));
+    return true;
+  };
+  QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, sequence->Generate(params));
+  QUIRE_RETURN_IF_ERROR(undecodable);
+  if (words) on_piece(words->Finish());
+  Answer answer{.document = asked.document,
+                .tokens = std::move(generation.tokens),
+                .measures = {},
+                .summary = {}};
+  answer.measures["policy"] = sequence_options.retrieval->policy;
+  Measure(sequence->stats(), &answer);
+  answer.measures["transport"] = connected.path.name;
+  answer.summary += ", over " + connected.path.summary;
+  return answer;
+}
+
+/// Only what was given travels; the worker has defaults of its own for the rest.
+void SetRetrieval(const RetrievalFlags& flags, v1::GenerateRequest* request) {
+  if (flags.policy) request->set_policy(*flags.policy);
+  request->set_published_options(flags.published);
+  if (flags.budget_tokens) request->set_budget_tokens(*flags.budget_tokens);
+  if (flags.sink_tokens) request->set_sink_tokens(*flags.sink_tokens);
+  if (flags.window_tokens) request->set_window_tokens(*flags.window_tokens);
+  if (flags.uncompressed_layers) {
+    request->mutable_uncompressed_layers()->mutable_layers()->Assign(
+        flags.uncompressed_layers->begin(), flags.uncompressed_layers->end());
+  }
+  if (flags.correction_threshold) request->set_correction_threshold(*flags.correction_threshold);
+  if (const auto micros = flags.RecallDeadlineMicros()) request->set_recall_deadline_us(*micros);
+  if (flags.units_per_buffer) request->set_units_per_buffer(*flags.units_per_buffer);
+  if (flags.key_rank) request->set_key_rank(*flags.key_rank);
+  if (flags.side) {
+    request->set_select(*flags.side == worker::SelectionSide::kServer ? v1::SELECTION_SIDE_SERVER
+                                                                      : v1::SELECTION_SIDE_WORKER);
+  }
+}
+
+StatusOr<v1::GenerateRequest> MakeRequest(const AskArgs& args, const DocumentName& document,
+                                          const CommandContext& context) {
+  v1::GenerateRequest request;
+  wire::DocumentNameToProto(document, request.mutable_document());
+  if (args.by_ids()) {
+    QUIRE_ASSIGN_OR_RETURN(const auto ids, ReadTokenIds(args.token_ids));
+    request.mutable_token_ids()->mutable_ids()->Assign(ids.begin(), ids.end());
+  } else {
+    request.set_text(args.prefix + args.question);
+    request.add_stop_texts("\n");
+  }
+  if (!args.stop_ids.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(const auto stop, ReadTokenIds(args.stop_ids));
+    request.mutable_stop_token_ids()->Assign(stop.begin(), stop.end());
+  }
+  SetRetrieval(args.retrieval, &request);
+  request.set_tenant(context.options.tenant.value_or(""));
+  request.set_max_new_tokens(args.generate.max_new_tokens);
+  request.mutable_sampling()->set_temperature(args.generate.temperature);
+  request.mutable_sampling()->set_top_p(args.generate.top_p);
+  request.mutable_sampling()->set_seed(args.generate.seed);
+  return request;
+}
+
+/// Asks the worker about one document.
+StatusOr<WorkerAnswer> AskThereAbout(const AskArgs& args, const DocumentName& document,
+                                     const CommandContext& context, const PieceObserver& on_piece) {
+  QUIRE_ASSIGN_OR_RETURN(const v1::GenerateRequest request, MakeRequest(args, document, context));
+  QUIRE_ASSIGN_OR_RETURN(const BearerToken token, context.Token());
+  const TimePoint now = SystemClock().Now();
+  const TimePoint limit = std::min(context.options.limit(), now + context.options.call_timeout());
+  return AskWorker(*args.worker, request,
+                   {.timeout = limit - now,
+                    .unreachable_for = context.options.unreachable_for(),
+                    .token = token,
+                    .on_token = [&](std::optional<TokenId> id, const std::string& text) {
+                      on_piece(Piece(args, id, text));
+                    }});
+}
+
+StatusOr<Answer> AskThere(const AskArgs& args, const Readings<DocumentName>& names,
+                          const CommandContext& context, const PieceObserver& on_piece) {
+  DocumentName document;
+  QUIRE_ASSIGN_OR_RETURN(WorkerAnswer given, FirstFound(names, [&](const DocumentName& name) {
+                           document = name;
+                           return AskThereAbout(args, name, context, on_piece);
+                         }));
+  Answer answer{
+      .document = document, .tokens = std::move(given.tokens), .measures = {}, .summary = {}};
+  answer.measures["policy"] = given.policy;
+  answer.measures["budget_ratio"] = given.budget_ratio;
+  AddMoved(given.moved, &answer.measures);
+  answer.measures["prompt_tokens"] = given.prompt_tokens;
+  answer.measures["units_recalled"] = given.units_recalled;
+  answer.measures["units_landed"] = given.units_landed;
+  answer.measures["units_from_host"] = given.units_from_host;
+  answer.summary = std::to_string(answer.tokens.size()) + " tokens from the worker at " +
+                   *args.worker + ", " + Fetched(given.moved);
+  return answer;
+}
+
+Status RunAsk(const AskArgs& args, const CommandContext& context) {
+  QUIRE_RETURN_IF_ERROR(CheckHostMemory({.cache = args.host_cache_bytes}, ReadMemoryLimit()));
+  QUIRE_RETURN_IF_ERROR(CheckIsText("--question", args.question));
+  QUIRE_RETURN_IF_ERROR(CheckIsText("--prefix", args.prefix));
+  QUIRE_ASSIGN_OR_RETURN(const Readings<DocumentName> names,
+                         ParseDocumentName(args.document, args.collection));
+  const bool live = context.out_is_terminal && !context.options.json;
+  AnswerLine line(live ? &context.out : nullptr);
+  // Where the words are shown as they come, they are the progress.
+  std::optional<ProgressBar> progress;
+  if (!live) progress.emplace("answering", 0);
+  const auto on_piece = [&](const std::string& piece) {
+    line.Add(piece);
+    if (progress) progress->Advance();
+  };
+  const auto ask = args.worker ? AskThere : AskHere;
+  const auto answer = ask(args, names, context, on_piece);
+  progress.reset();
+  if (live && !line.text().empty()) context.out << '\n';
+  QUIRE_RETURN_IF_ERROR(answer.status());
+  if (!context.options.json) {
+    if (!live) context.out << line.text() << '\n';
+    context.err << answer->summary << " (" << answer->measures["policy"].get<std::string>()
+                << ")\n";
+    return OkStatus();
+  }
+  Json json = {{"answer", line.text()}, {"document", FormatName(answer->document)}};
+  if (!args.by_ids()) json["question"] = args.question;
+  json["tokens"] = answer->tokens;
+  json.update(answer->measures);
+  PrintJsonLine(context.out, json);
+  return OkStatus();
+}
+
+void AddGenerateFlags(CLI::App& command, worker::GenerateParams& params) {
+  params.max_new_tokens = 32;
+  command.add_option("--max-new-tokens", params.max_new_tokens, "Longest answer")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  CLI::Option* const temperature =
+      command
+          .add_option("--temperature", params.temperature, "0 takes the likeliest token each time")
+          ->check(CLI::Range(0.0, 100.0))
+          ->capture_default_str();
+  command
+      .add_option("--top-p", params.top_p,
+                  "Sample from the likeliest tokens of this total probability; needs --temperature")
+      ->needs(temperature)
+      ->check(CLI::Range(1e-6, 1.0))
+      ->capture_default_str();
+  command.add_option("--seed", params.seed, "Of the sampling")->capture_default_str();
+}
+
+void AddPromptFlags(Commands& commands, CLI::App& command, AskArgs& args) {
+  CLI::Option* const question = command.add_option(
+      "--question", args.question, "The question, as the model was trained to read it");
+  CLI::Option* const ids =
+      command
+          .add_option("--token-ids", args.token_ids,
+                      "The question as token ids, or @FILE with them; the answer is token ids then")
+          ->type_name("IDS")
+          ->excludes(question);
+  commands.MayBeEmpty(
+      command
+          .add_option(
+              "--prefix", args.prefix,
+              "What stands between document and question (a line 'Question: '); may be empty")
+          ->excludes(ids));
+  command
+      .add_option("--stop-ids", args.stop_ids,
+                  "Token ids that end the answer, besides the line end of one in words")
+      ->type_name("IDS");
+  command.parse_complete_callback([question, ids] {
+    if (question->empty() && ids->empty()) throw CLI::RequiredError("--question or --token-ids");
+  });
+}
+
+}  // namespace
+
+void AddAskCommand(Commands& commands) {
+  const auto args = std::make_shared<AskArgs>();
+  CLI::App& command = commands.Add(
+      {.name = "ask",
+       .summary = "Ask a question about a stored document",
+       .examples =
+           "  quire ask --document dossier-01.txt --question 'Hector Nash has instrument'\n"
+           "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --policy "
+           "full\n"
+           "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --budget "
+           "512 --select server --json\n"
+           "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --policy "
+           "freekv --tau 0.9 --recall-deadline-ms 5\n"
+           "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --worker "
+           "127.0.0.1:7411\n"
+           "  quire ask --document ids --token-ids 5,8,13 --model DIR\n"
+           "The first five ask about a document of the bundled model: quire put "
+           "models/recall-small/documents/dossier-01.txt\n"
+           "A worker uses its own store and model, and its own defaults for what is not given "
+           "here."},
+      [args](const CommandContext& context) { return RunAsk(*args, context); });
+  command.add_option("--document", args->document, "[COLLECTION/]NAME[@VERSION]")->required();
+  command.add_option("--collection", args->collection, "Collection of a name without one")
+      ->capture_default_str();
+  AddPromptFlags(commands, command, *args);
+  CLI::Option* const text = command.add_option(
+      "--text", args->text_file,
+      "File with the document's text: if the store has lost it, it is read again from here");
+  CLI::Option* const model = command.add_option(
+      "--model", args->model,
+      "Directory of the model that read the document (the bundled one when not given)");
+  AddTransportFlag(command, &args->transport);
+  AddRetrievalFlags(command, args->retrieval);
+  AddHostCacheFlag(command, &args->host_cache_bytes);
+  command
+      .add_option("--worker", args->worker,
+                  "Address of a worker that answers instead of this process, from its own store")
+      ->excludes(model)
+      ->excludes(text)
+      ->excludes(command.get_option("--transport"))
+      ->excludes(command.get_option("--host-cache-bytes"))
+      ->excludes(command.get_parent()->get_option("--server"))
+      ->excludes(command.get_parent()->get_option("--max-message-bytes"));
+  AddGenerateFlags(command, args->generate);
+}
+
+}  // namespace quire::cli

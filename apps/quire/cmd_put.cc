@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire put: a model reads text files, and their KV pages become documents of the store.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "apps/kit/duration_flag.h"
+#include "apps/kit/find_model.h"
+#include "apps/kit/json_output.h"
+#include "apps/kit/local_worker.h"
+#include "apps/kit/progress.h"
+#include "apps/kit/read_file.h"
+#include "apps/kit/table.h"
+#include "apps/kit/target.h"
+#include "apps/kit/token_ids.h"
+#include "apps/quire/commands.h"
+#include "common/base/utf8.h"
+
+namespace quire::cli {
+namespace {
+
+struct PutArgs {
+  std::vector<std::string> files;
+  std::string token_ids;  ///< In place of files.
+  std::string collection = "default";
+  std::string name;
+  std::optional<uint64_t> ttl_seconds;
+  std::string model;
+  DType dtype = DType::kF32;
+  bool representatives = false;
+};
+
+struct Reading {
+  std::string file;
+  DocumentName name;
+  std::vector<TokenId> tokens;
+};
+
+Status CheckLength(const Reading& reading, const worker::Engine& engine) {
+  const size_t limit = engine.model().max_positions;
+  if (reading.tokens.size() <= limit) return OkStatus();
+  return InvalidArgument(reading.file, " has ", reading.tokens.size(),
+                         " tokens, but the model's context is ", limit, "; split the file");
+}
+
+StatusOr<std::vector<Reading>> ReadIds(const PutArgs& args) {
+  QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, ReadTokenIds(args.token_ids));
+  return std::vector<Reading>{
+      {"--token-ids", DocumentName{args.collection, args.name, 0}, std::move(tokens)}};
+}
+
+/// Says of a file that is not text what becomes of it.
+void NoteBytes(const std::string& file, std::string_view text, std::ostream& err) {
+  const auto wrong = FirstInvalidUtf8(text);
+  if (!wrong) return;
+  err << "note: " << file << " is not UTF-8 at byte " << *wrong
+      << "; every byte is read as it is, and answers show U+FFFD for bytes that are no character\n";
+}
+
+StatusOr<std::vector<Reading>> ReadFiles(const PutArgs& args, const LocalWorker& local,
+                                         std::ostream& err) {
+  QUIRE_RETURN_IF_ERROR(
+      local.NeedsTokenizer("give the document as token ids with --token-ids and --name"));
+  std::vector<Reading> readings;
+  for (const std::string& file : args.files) {
+    const std::string name =
+        args.name.empty() ? std::filesystem::path(file).filename().string() : args.name;
+    QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadDocumentFile(file));
+    NoteBytes(file, text, err);
+    readings.push_back(
+        {file, DocumentName{args.collection, name, 0}, DocumentTokens(*local.tokenizer, text)});
+  }
+  return readings;
+}
+
+/// Reads and tokenizes everything before the first is stored, so that a wrong name costs nothing.
+StatusOr<std::vector<Reading>> ReadAll(const PutArgs& args, const LocalWorker& local,
+                                       std::ostream& err) {
+  QUIRE_ASSIGN_OR_RETURN(std::vector<Reading> readings,
+                         args.token_ids.empty() ? ReadFiles(args, local, err) : ReadIds(args));
+  for (const Reading& reading : readings) {
+    QUIRE_RETURN_IF_ERROR(Annotate(CheckDocumentName(reading.name), reading.file));
+    QUIRE_RETURN_IF_ERROR(CheckLength(reading, *local.engine));
+  }
+  return readings;
+}
+
+StatusOr<std::vector<worker::IngestResult>> IngestAll(const std::vector<Reading>& readings,
+                                                      std::optional<uint64_t> ttl_seconds,
+                                                      const worker::Engine& engine) {
+  uint64_t total = 0;
+  for (const Reading& reading : readings) total += reading.tokens.size();
+  ProgressBar progress("reading tokens", total);
+  std::vector<worker::IngestResult> results;
+  for (const Reading& reading : readings) {
+    uint64_t shown = 0;
+    const auto observer = [&](const worker::IngestProgress& now) {
+      progress.Advance(now.done_tokens - shown, reading.file);
+      shown = now.done_tokens;
+    };
+    auto result = engine.Ingest(reading.tokens, reading.name, observer, ttl_seconds);
+    if (!result.ok()) return Annotate(result.status(), reading.file);
+    results.push_back(*std::move(result));
+  }
+  return results;
+}
+
+void Warn(const worker::IngestResult& result, std::ostream& err) {
+  if (result.representatives.ok()) return;
+  err << "warning: " << FormatName(result.document.name)
+      << ": not all pages have representatives, those without are scored by their means: "
+      << Message(result.representatives) << '\n';
+}
+
+void PrintResults(const std::vector<worker::IngestResult>& results, const CommandContext& context) {
+  Json json = {{"documents", Json::array()}};
+  Table table({{"DOCUMENT"},
+               {"TOKENS", Table::kRight},
+               {"REUSED", Table::kRight},
+               {"SENT", Table::kRight},
+               {"TIME", Table::kRight}});
+  for (const worker::IngestResult& result : results) {
+    Warn(result, context.err);
+    Json document = ToJson(result.document);
+    document["reused_tokens"] = result.reused_tokens;
+    document["bytes_sent"] = result.bytes_sent;
+    document["seconds"] = result.seconds;
+    json["documents"].push_back(std::move(document));
+    const auto time = std::chrono::duration<double>(result.seconds);
+    table.AddRow({FormatName(result.document.name), FormatCount(result.document.num_tokens),
+                  FormatCount(result.reused_tokens), FormatBytes(result.bytes_sent),
+                  FormatDuration(std::chrono::duration_cast<Duration>(time))});
+  }
+  if (context.options.json) {
+    PrintJsonLine(context.out, json);
+  } else {
+    table.Print(context.out);
+  }
+}
+
+Status RunPut(const PutArgs& args, const CommandContext& context) {
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
+  QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Before a long prefill: is the server there?
+  QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
+  worker::EngineOptions options;
+  options.dtype = args.dtype;
+  options.representatives = args.representatives;
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client.get(), options));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Reading> readings, ReadAll(args, local, context.err));
+  QUIRE_ASSIGN_OR_RETURN(const auto results, IngestAll(readings, args.ttl_seconds, *local.engine));
+  PrintResults(results, context);
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddPutCommand(Commands& commands) {
+  const auto args = std::make_shared<PutArgs>();
+  CLI::App& command = commands.Add(
+      {.name = "put",
+       .summary = "Read text files with a model and store their KV pages as documents",
+       .examples = "  quire put models/recall-small/documents/dossier-01.txt\n"
+                   "  quire put models/recall-small/documents/*.txt --collection dossiers\n"
+                   "  quire put draft.txt --name report.txt   a new "
+                   "version of report.txt\n"
+                   "  quire put draft.txt --ttl 7d   deleted a week from now\n"
+                   "  quire put draft.txt --representatives   to be asked with --policy infllm\n"
+                   "  quire put --token-ids @ids.txt --name ids --model DIR\n"
+                   "Each file becomes a document under its file name; putting it again makes a new "
+                   "version, and what\n"
+                   "is stored already is not computed or sent again. Files need not be UTF-8: the "
+                   "bundled model reads\n"
+                   "any byte as a token of its own."},
+      [args](const CommandContext& context) { return RunPut(*args, context); });
+  const std::map<std::string, DType> dtypes = {
+      {"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}};
+  CLI::Option* const files = command.add_option("FILE", args->files, "Text files");
+  CLI::Option* const ids =
+      command
+          .add_option("--token-ids", args->token_ids,
+                      "In place of files: the document as token ids, or @FILE with them, for a "
+                      "model without a tokenizer; needs --name")
+          ->type_name("IDS")
+          ->excludes(files);
+  command.add_option("--model", args->model,
+                     "Directory of the model: config.json, *.safetensors and, to read text, "
+                     "tokenizer.json (the bundled one when not given)");
+  command
+      .add_option("--collection", args->collection,
+                  "Collection of the documents, whose codec they are stored with")
+      ->capture_default_str();
+  AddDurationFlag(
+      command, "--ttl",
+      "How long the documents live (90s, 12h, 7d); as long as their collection says when "
+      "not given",
+      &args->ttl_seconds);
+  command.add_option("--name", args->name, "Name of the document (one only)");
+  command.add_option("--dtype", args->dtype, "Element type of the pages: f32, f16 or bf16")
+      ->transform(CLI::Transformer(dtypes))
+      ->default_str("f32");
+  command.add_flag("--representatives", args->representatives,
+                   "Also find which tokens represent the pages, and store that with them: what the "
+                   "policy infllm scores pages by. Takes longer; pages that are stored already "
+                   "keep what they have");
+  command.parse_complete_callback([args, files, ids] {
+    if (files->empty() && ids->empty()) throw CLI::RequiredError("FILE or --token-ids");
+    if (!ids->empty() && args->name.empty()) throw CLI::RequiredError("--name of the token ids");
+    if (!args->name.empty() && args->files.size() > 1) {
+      throw CLI::ValidationError("--name", "names one document, but there are several files");
+    }
+  });
+}
+
+}  // namespace quire::cli

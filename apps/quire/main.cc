@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire: the command-line program.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "apps/quire/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace quire::cli;
+  const char* const token = std::getenv("QUIRE_TOKEN");
+  Commands commands(std::cout, std::cerr, isatty(STDOUT_FILENO) == 1,
+                    token != nullptr ? token : "");
+  AddDemoCommand(commands);
+  AddServeCommand(commands);
+  AddPutCommand(commands);
+  AddAskCommand(commands);
+  AddLsCommand(commands);
+  AddStatCommand(commands);
+  AddRmCommand(commands);
+  AddDocsCommand(commands);
+  AddCollectionCommand(commands);
+  AddPinCommands(commands);
+  AddWorkerCommand(commands);
+  AddFsckCommand(commands);
+  commands.AddProgram({.name = "bench",
+                       .summary = "Measure against the machine's limits and the rivals",
+                       .examples = "  quire bench --help"},
+                      "quire_bench");
+  commands.AddProgram({.name = "torture",
+                       .summary = "Try to make the store lose something",
+                       .examples = "  quire torture --help"},
+                      "quire_bench");
+  return commands.Run(argc, argv);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// quire bench: one subcommand for each benchmark (benchmark.h).
+#include <CLI/CLI.hpp>
+
+#include "apps/quire_bench/commands.h"
+#include "bench/benchmark.h"
+
+namespace quire::cli {
+
+void AddBenchCommand(Commands& commands) {
+  CLI::App& command = commands.AddGroup(
+      {.name = "bench",
+       .summary = "Measure against the machine's limits and the rivals, in the same run",
+       .examples = "  quire bench recall\n"
+                   "  quire bench recall --steps 256 --json\n"
+                   "  quire bench answers --policies freekv --samples 24\n"
+                   "  quire bench batch --json\n"
+                   "  quire bench codec --questions 12\n"
+                   "  quire bench decode --context 8192 --budget 1024\n"
+                   "  quire bench elastic --json\n"
+                   "  quire bench policy --json\n"
+                   "  quire bench select --json\n"
+                   "  quire bench store --json\n"
+                   "  quire bench trace --cache-fraction 0.1\n"
+                   "  quire bench transport --json\n"
+                   "Every benchmark has its own help: quire bench NAME --help",
+       .calls_no_server = true});
+  bench::Benches benches{.commands = commands, .parent = command};
+  bench::AddAnswersBench(benches);
+  bench::AddBatchBench(benches);
+  bench::AddCodecBench(benches);
+  bench::AddDecodeBench(benches);
+  bench::AddElasticBench(benches);
+  bench::AddPolicyBench(benches);
+  bench::AddRecallBench(benches);
+  bench::AddSelectBench(benches);
+  bench::AddStoreBench(benches);
+  bench::AddTraceBench(benches);
+  bench::AddTransportBench(benches);
+}
+
+}  // namespace quire::cli

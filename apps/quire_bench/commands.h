@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Commands of the `quire_bench` program. `quire` starts it for `quire bench` and `quire torture`.
+#ifndef QUIRE_APPS_QUIRE_BENCH_COMMANDS_H_
+#define QUIRE_APPS_QUIRE_BENCH_COMMANDS_H_
+
+#include "apps/kit/command.h"
+
+namespace quire::cli {
+
+void AddBenchCommand(Commands& commands);
+void AddTortureCommand(Commands& commands);
+
+}  // namespace quire::cli
+
+#endif  // QUIRE_APPS_QUIRE_BENCH_COMMANDS_H_
