@@ -58,7 +58,7 @@ class ChecksumReader {
   const size_t scratch_bytes_;
   const std::unique_ptr<std::byte[]> scratch_;
   std::vector<std::span<const std::byte>> batch_;
-  std::vector<size_t> piece_of_;  ///< Of batch_.
+  std::vector<size_t> piece_of_;  ///< Pieces of batch_.
   size_t batch_bytes_ = 0;
   std::vector<uint32_t> crc32c_;
 };

@@ -673,7 +673,7 @@ class LandingKeysTest : public RawDataFaultsTest {
     return control_->Call("quire.v1.DataPlane/AddLanding", {request.SerializeAsString(), {}},
                           &answer, {});
   }
-  /// Of a client whose landings are announced; the key of the last one is left in `*key`.
+  /// Options of a client whose landings are announced; `*key` gets the key of the last one.
   FrameClient::Options Announcing(std::string* key) {
     FrameClient::Options options;
     options.announce = [this, key](uint64_t connection, uint64_t landing, uint64_t bytes,
@@ -707,7 +707,8 @@ TEST_P(LandingKeysTest, ALandingIsOfOneSessionAndEndsWithIt) {
   EXPECT_EQ(recall(first, 2), OkStatus());
   EXPECT_EQ(recall(second, 1).code(), StatusCode::kPermissionDenied);
   CloseSession(first);
-  // Nobody's any more: what is recalled comes in messages, and is another session's to have.
+  // Closing the session frees its claim. Units now come in messages, and another session may use
+  // the landing.
   EXPECT_EQ(recall(second, 1), OkStatus());
   EXPECT_EQ(recall(third, 1), OkStatus());
 }
