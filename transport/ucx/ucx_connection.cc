@@ -566,7 +566,7 @@ StatusOr<OwnedMemory> UcxConnection::AllocateOnThread(uint64_t bytes) {
                          UcxMemory::Allocate(worker_->context().shared_from_this(), bytes));
   std::erase_if(allocated_, [](const auto& memory) { return memory.expired(); });
   allocated_.push_back(allocated);
-  // UCX is told on the thread that uses it.
+  // Runs on the only thread that may use UCX.
   const auto release = [worker = worker_, allocated](const std::byte*) mutable {
     worker->Post([last = std::move(allocated)] {});
   };
