@@ -15,7 +15,7 @@ namespace {
 constexpr int kMaxAttempts = 16;
 constexpr Duration kServerPatience = std::chrono::milliseconds(100);
 
-/// The reply did not come, or is not to be believed: asking again helps.
+/// True if the reply was lost or invalid, so that a retry helps.
 bool CanAskAgain(const Status& status) {
   return IsUnavailable(status) || IsDeadlineExceeded(status) || IsDataLoss(status);
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SlotCache: a worker's slots in plain memory, with a record of its own of what each holds, so that
-// what a session did can be checked against what it should have done, byte by byte.
-// Thread-safety: none.
+// SlotCache: a worker's slots in plain memory, with a separate record of their contents. A test or
+// benchmark compares the result of a session byte by byte. Thread-safety: none.
 #ifndef QUIRE_BENCH_STREAM_SLOT_CACHE_H_
 #define QUIRE_BENCH_STREAM_SLOT_CACHE_H_
 

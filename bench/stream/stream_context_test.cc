@@ -36,8 +36,9 @@ double Turnover(const StreamContext& context, double cosine, int steps) {
   return static_cast<double>(missing) / static_cast<double>(selected);
 }
 
-// Published streams: 14 % of the selection is new in a quiet step, 28 % when all heads drift, and
-// of a budget of 2048 tokens, sinks and window of 512 each included, more than 80 % stays.
+// In published streams, 14 % of the selection is new in a quiet step, and 28 % when all heads
+// drift. More than 80 % stays of a budget of 2048 tokens, which includes sinks and window of 512
+// each.
 TEST(StreamContextTest, TheSelectionTurnsOverAsPublishedStreamsDo) {
   const auto context = StreamContext::Make(Spec(1, 8), {.pages = 1024});
   ASSERT_TRUE(context.ok()) << context.status();

@@ -17,9 +17,9 @@ constexpr uint32_t kLayers = 32;
 constexpr uint32_t kHeadDim = 128;
 constexpr uint64_t kSmallUnitBytes = 16 << 10;
 constexpr uint32_t kSmallUnitTokens = 32;
-constexpr uint32_t kGroups = 8;  ///< That pages are used in before a scattered round.
+constexpr uint32_t kGroups = 8;  ///< Groups in which pages are used before a scattered round.
 
-/// What the first bytes of a unit say.
+/// The first bytes of a unit.
 uint64_t StampOf(uint32_t layer, uint32_t page) { return uint64_t{layer} << 32 | page; }
 
 }  // namespace
@@ -93,7 +93,7 @@ Status RecallRounds::Prepare(Pattern pattern) {
     for (uint32_t page = 0; page < shape_.pages; ++page) {
       if (count == 0 || !resident[page]) candidates.push_back(page);
     }
-    // The first round has all pages to choose from; every other one exactly the other half.
+    // The first round chooses among all pages; every other one takes exactly the other half.
     if (pattern == Pattern::kScattered) {
       for (size_t i = candidates.size(); i > 1; --i) {
         std::swap(candidates[i - 1], candidates[random_.Below(i)]);
@@ -186,7 +186,7 @@ Status UnitSlots::Check(const ClientSession& session) const {
   for (uint32_t layer = 0; layer < shape_.spec.num_layers; ++layer) {
     const auto pages = session.ResidentPages(0, layer);
     for (uint32_t slot = 0; slot < pages.size(); ++slot) {
-      if (pages[slot] < 0) continue;  // It has held nothing yet.
+      if (pages[slot] < 0) continue;  // Never filled.
       uint64_t stamp = 0;
       std::memcpy(&stamp, Unit(layer, slot), sizeof stamp);
       if (stamp == StampOf(layer, static_cast<uint32_t>(pages[slot]))) continue;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepRecalls: a session whose recalls are of the size of a decode step's: a few units of one
-// layer, each of them missing and scattered over the document, one layer after the other. Units
-// are copied into slots, verified. Thread-safety: none. Ownership: the client outlives it.
+// StepRecalls: a session whose recalls have the size of a decode step's. Each recalls a few units
+// of one layer, all missing and scattered over the document, one layer after the other. Units are
+// copied into slots and verified.
+// Thread-safety: none.
+// Ownership: the client outlives it.
 #ifndef QUIRE_BENCH_TRANSPORT_STEP_RECALLS_H_
 #define QUIRE_BENCH_TRANSPORT_STEP_RECALLS_H_
 
@@ -22,7 +24,7 @@ namespace quire::bench {
 
 class StepRecalls {
  public:
-  /// `units` of each recall, at most half of the document's pages.
+  /// `units` per recall, at most half of the document's pages.
   static StatusOr<std::unique_ptr<StepRecalls>> Open(Client* client, const SegmentKey& document,
                                                      const RecallShape& shape, uint32_t units);
 
@@ -49,8 +51,8 @@ class StepRecalls {
   std::unique_ptr<SessionLanding> landing_;  ///< Null where the server writes into none.
   SeededRandom random_{1};
   std::vector<std::vector<uint32_t>> resident_;  ///< By layer, ascending.
-  uint32_t layer_ = 0;                           ///< Of the next recall.
-  std::vector<LayerWant> wants_;                 ///< That one.
+  uint32_t layer_ = 0;                           ///< Layer of the next recall.
+  std::vector<LayerWant> wants_;                 ///< Its wants.
 };
 
 }  // namespace quire::bench

@@ -70,7 +70,7 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     client_ = MakeClient("default");
   }
   std::string_view kind() const { return GetParam(); }
-  /// Of the data connection; empty for none.
+  /// Kind of the data connection; empty for none.
   std::string DataKind() const {
     if (kind() == "loopback" || kind() == "grpc") return "";
     if (kind() == "grpc_stream") return "grpc";
@@ -110,7 +110,7 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     const std::vector<std::byte> unit = Unit(page, layer, head);
     return {unit.begin() + static_cast<std::ptrdiff_t>(ValueOffsetBytes(spec_)), unit.end()};
   }
-  /// Over document "a".
+  /// Opens a session over document "a".
   static StatusOr<std::unique_ptr<ClientSession>> OpenSession(Client& client,
                                                               const SessionOptions& options) {
     return client.OpenSession(DocumentName{.name = "a"}, options);
@@ -249,7 +249,8 @@ TEST_P(ClientServerTest, TwoWorkersWhoseBytesDifferByNoisePutOneDocument) {
     std::vector<std::byte> row;
     for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
       std::vector<std::byte> unit = Unit(page, layer, head);
-      unit[(page + layer) % unit.size() & ~size_t{3}] ^= std::byte{1} << worker;  // A last bit.
+      // Flips a last bit.
+      unit[(page + layer) % unit.size() & ~size_t{3}] ^= std::byte{1} << worker;
       row.insert(row.end(), unit.begin(), unit.end());
     }
     return row;
@@ -280,7 +281,7 @@ TEST_P(ClientServerTest, TwoWorkersWhoseBytesDifferByNoisePutOneDocument) {
   other.join();
   for (const auto& document : documents) ASSERT_TRUE(document.ok()) << document.status();
   EXPECT_EQ(documents[0]->chain_tip, documents[1]->chain_tip);
-  // Every segment is one worker's, whole.
+  // Every segment comes whole from one worker.
   for (uint32_t first = 0; first < kPages; first += spec_.segment_pages) {
     std::set<uint32_t> whose = {0, 1};
     for (uint32_t page = first; page < std::min(first + spec_.segment_pages, kPages); ++page) {
@@ -405,10 +406,10 @@ TEST_P(ClientServerTest, ASessionOfValuesBringsTheSecondHalvesOfUnits) {
   }
 }
 
-// Promise 2: the store's checksum is of keys and values together, and the keys stay there.
+// Promise 2: the store's checksum covers keys and values together, and the server keeps the keys.
 TEST_P(ClientServerTest, AByteThatChangedInMemoryIsNoticedByWhoTakesTheValuesAndMended) {
   ASSERT_TRUE(PutDocument("a").ok());
-  // Loopback hands units out where they lie.
+  // The loopback returns units in place.
   const auto in_place = *Client::Create({.transport = std::make_shared<LoopbackTransport>(
                                              server_->handler(), LoopbackTransport::Options{}),
                                          .tenant = "default"});
@@ -418,7 +419,7 @@ TEST_P(ClientServerTest, AByteThatChangedInMemoryIsNoticedByWhoTakesTheValuesAnd
   for (const uint64_t at :
        {uint64_t{0}, UnitBytes(spec_) / 2 - 1, UnitBytes(spec_) / 2, UnitBytes(spec_) - 1}) {
     SCOPED_TRACE(at);
-    // The extent may lie elsewhere after it was mended.
+    // The extent may have another place after its repair.
     const auto fetched = in_place->Fetch(DocumentName{.name = "a"}, ranges);
     ASSERT_TRUE(fetched.ok()) << fetched.status();
     ASSERT_EQ(fetched->slices().size(), 1u);
@@ -510,8 +511,7 @@ TEST_P(ClientServerTest, ARecallByQueryIsOneRoundTrip) {
     const uint64_t before = calls();
     const auto result = session->Recall({&want, 1});
     ASSERT_TRUE(result.ok()) << result.status();
-    // What is selected, where it goes and its bytes are all in the answer to one call; that the
-    // worker has them travels with the next.
+    // One reply contains the selection, its places and its bytes. The next call acknowledges them.
     EXPECT_EQ(result->lanes.at(0).selected.Head(0).size(), 3u);
     EXPECT_EQ(result->placements.size() * UnitBytes(spec_),
               result->payload.size_bytes() + result->landed_bytes);
@@ -644,7 +644,7 @@ TEST_P(ClientServerTest, VersionsAreListedReadAndDeleted) {
   EXPECT_EQ(client_->GetDocument({.name = "a"})->name.version, 2u);
   EXPECT_EQ(client_->DeleteDocument({.name = "a"})->documents, 2u);
   EXPECT_TRUE(IsNotFound(client_->GetDocument({.name = "a"}).status()));
-  ExpectUnitsOfFetch(DocumentName{.name = "b"});  // Shares every segment with what was deleted.
+  ExpectUnitsOfFetch(DocumentName{.name = "b"});  // It shares every segment with the deleted one.
 }
 
 TEST_P(ClientServerTest, CollectionsTimesToLiveAndPinsComeAcross) {

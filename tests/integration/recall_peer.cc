@@ -29,7 +29,7 @@ namespace {
 
 using namespace quire;
 
-/// Every part brings all its units again, since none was ever applied.
+/// Every part must bring all its units again, since none was ever applied.
 Status CheckBrought(const RecallPart& part, bool direct) {
   const uint64_t bytes = part.placements.size() * UnitBytes(testing::FaultSpec());
   if (bytes > 0 && part.payload.size_bytes() == bytes &&

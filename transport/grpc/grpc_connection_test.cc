@@ -14,7 +14,7 @@
 namespace quire::testing {
 namespace {
 
-/// Every ticket but an empty one is good for the tenant whose name it is.
+/// Accepts every ticket but an empty one, for the tenant whose name it is.
 StatusOr<std::string> TenantOfTicket(std::string_view, std::string_view ticket) {
   if (ticket.empty()) return MakeStatus(StatusCode::kUnauthenticated, "no ticket");
   return std::string(ticket);
@@ -32,7 +32,7 @@ class GrpcConnectionUnderTest final : public TransportUnderTest {
                           handler);
     EXPECT_TRUE(server.ok()) << server.status();
     grpc_ = *std::move(server);
-    (void)TransportOf("default");  // Tests may ask for it from several threads.
+    (void)TransportOf("default");  // Made here, because tests may ask for it from several threads.
   }
   ~GrpcConnectionUnderTest() override {
     clients_.clear();

@@ -31,7 +31,7 @@ class FrameQueue {
     changed_.NotifyAll();
     return OkStatus();
   }
-  /// Waits; nullopt when the queue is closed and empty.
+  /// Waits; null when the queue is closed and empty.
   std::optional<Frame> Pop() {
     MutexLock lock(mutex_);
     while (!closed_ && frames_.empty()) changed_.Wait(mutex_);
@@ -41,15 +41,15 @@ class FrameQueue {
     changed_.NotifyAll();
     return frame;
   }
-  /// Takes no more; what is queued can still be had.
+  /// Accepts no more frames; queued ones can still be taken.
   void Close() {
     MutexLock lock(mutex_);
     closed_ = true;
     changed_.NotifyAll();
   }
-  /// Closes, and forgets what is queued.
+  /// Closes the queue, and drops its frames.
   void Drop() {
-    std::deque<Frame> lost;  // Owners of payloads go outside the lock.
+    std::deque<Frame> lost;  // Owners of payloads are destroyed outside the lock.
     MutexLock lock(mutex_);
     closed_ = true;
     lost.swap(frames_);
@@ -89,7 +89,7 @@ class Registrations {
     MutexLock lock(mutex_);
     open_.erase(id);
   }
-  /// Writes the payload of a frame into its landing when it is open there.
+  /// Writes the payload of a frame into its landing if that is open here.
   void Land(Frame* frame) {
     MutexLock lock(mutex_);
     const auto it = memory_.find(frame->landing);
@@ -119,7 +119,7 @@ class Registrations {
   std::set<uint64_t> open_ QUIRE_GUARDED_BY(mutex_);
 };
 
-/// What the two ends share.
+/// State common to the two ends.
 struct Wire {
   explicit Wire(const InprocOptions& options)
       : options(options), to_client(options.queue_frames), to_server(options.queue_frames) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The suite of transports whose replies have parts and places: instantiated like
+// The suite of transports whose replies have parts and places. Instantiate it like
 // TransportConformance. No test sleeps.
 #ifndef QUIRE_TRANSPORT_TESTING_PARTS_CONFORMANCE_H_
 #define QUIRE_TRANSPORT_TESTING_PARTS_CONFORMANCE_H_
@@ -39,7 +39,7 @@ class PartsHandler final : public CallHandler {
     return Unimplemented("no method ", method);
   }
 
-  /// Before any call: where payload of answers is kept.
+  /// Sets the memory that answers lie in. Call it before any call.
   void AnswerFrom(std::shared_ptr<ServerMemory> memory) { memory_.Use(std::move(memory)); }
 
   static std::vector<std::byte> PartBytes(uint64_t part) {
@@ -55,7 +55,8 @@ class PartsHandler final : public CallHandler {
     }
     return OkStatus();
   }
-  /// Three slices: at `first`, at 0, and at 100; they are 50, 60 and 70 bytes of their number.
+  /// Writes three slices: at `first`, at 0, and at 100. They are 50, 60 and 70 bytes of their
+  /// number.
   Status Place(uint64_t first, ReplyWriter& reply) {
     CallMessage part{Control("placed"), {}};
     for (const uint64_t size : {50, 60, 70}) {
@@ -71,7 +72,8 @@ class PartsHandler final : public CallHandler {
 class PartsConformance : public ::testing::TestWithParam<TransportFactory> {
  protected:
   static constexpr TimePoint kEver = TimePoint::max();
-  static constexpr uint64_t kRoom = 4096;  ///< Landings of 1000 bytes lie at its beginning.
+  /// Memory of landings; the landings of 1000 bytes lie at its beginning.
+  static constexpr uint64_t kRoom = 4096;
 
   void SetUp() override {
     handler_.AnswerFrom(memory_);
@@ -91,14 +93,14 @@ class PartsConformance : public ::testing::TestWithParam<TransportFactory> {
     EXPECT_TRUE(call.ok()) << call.status();
     return call.ok() ? std::move(call).value() : nullptr;
   }
-  /// The next part, which must be there.
+  /// The next part, which must exist.
   static CallMessage Take(PendingCall& call) {
     auto part = call.Next(kEver);
     EXPECT_TRUE(part.ok()) << part.status();
     if (!part.ok() || !*part) return {};
     return **std::move(part);
   }
-  /// `kRoom` bytes of 0xee after Place with 950.
+  /// The expected `kRoom` bytes, 0xee where nothing was placed, after Place with 950.
   static std::vector<std::byte> PlacedAt950() {
     std::vector<std::byte> bytes(kRoom, std::byte{0xee});
     std::fill_n(bytes.begin() + 950, 50, std::byte{50});

@@ -21,12 +21,12 @@
 
 namespace quire::testing {
 
-/// The ticket is the tenant's name.
+/// Uses the ticket as the tenant's name.
 inline StatusOr<std::string> TenantOfTicket(std::string_view, std::string_view ticket) {
   return std::string(ticket);
 }
 
-/// How one kind of pipe is listened on and dialled. Listen is called once, before Dial.
+/// Listening and dialling for one kind of pipe. Call Listen once, before Dial.
 class PipeKind {
  public:
   explicit PipeKind(std::shared_ptr<ServerMemory> memory = std::make_shared<ServerMemory>())
@@ -53,7 +53,7 @@ class PipeConnectionUnderTest final : public TransportUnderTest {
     auto listener = kind_->Listen([this](auto pipe) { frames_.Accept(std::move(pipe)); });
     EXPECT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
-    (void)TransportOf("default");  // Tests may ask for it from several threads.
+    (void)TransportOf("default");  // Made here, because tests may ask for it from several threads.
   }
   ~PipeConnectionUnderTest() override {
     clients_.clear();

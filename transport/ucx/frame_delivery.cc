@@ -75,7 +75,7 @@ void FrameDelivery::End(const Status& why) {
 }
 
 void FrameDelivery::Stop() {
-  std::deque<Waiting> dropped;  // Its owners go after the lock.
+  std::deque<Waiting> dropped;  // Owners are destroyed outside the lock.
   {
     MutexLock lock(mutex_);
     stopped_ = true;

@@ -12,7 +12,7 @@
 namespace quire {
 namespace {
 
-/// UCX takes over the signals of crashes when it is loaded. They are the program's.
+/// Restores the program's handlers of crash signals, which UCX replaces when it is loaded.
 void GiveSignalsBack() {
   static const bool done = [] {
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) ucs_debug_disable_signal(signal);
@@ -46,7 +46,7 @@ StatusOr<std::shared_ptr<UcxContext>> UcxContext::Create(const UcxOptions& optio
   if (status.ok()) {
     ucp_params_t params = {};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    // Remote memory access lets a peer write into this process: only when it was asked for.
+    // Remote memory access lets a peer write into this process, so it is enabled only on request.
     params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP |
                       (options.direct_landings ? uint64_t{UCP_FEATURE_RMA} : uint64_t{0});
     status = UcxToStatus(ucp_init(&params, config, &handle),

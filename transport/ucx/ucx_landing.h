@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two ends of a landing: UcxLocalLanding, memory of the client, and UcxRemoteLanding, what the
-// server holds to write there. Thread-safety: of their worker's thread alone.
+// The two ends of a landing: UcxLocalLanding is memory of the client; UcxRemoteLanding is the
+// server's access to it. Thread-safety: for their worker's thread only.
 #ifndef QUIRE_TRANSPORT_UCX_UCX_LANDING_H_
 #define QUIRE_TRANSPORT_UCX_UCX_LANDING_H_
 
@@ -23,7 +23,8 @@
 
 namespace quire {
 
-/// Memory that UCX knows. Ownership: of the mapping, and of the memory when UCX allocated it.
+/// Memory registered with UCX. Ownership: owns the registration, and the memory if UCX allocated
+/// it.
 class UcxMemory {
  public:
   static StatusOr<std::shared_ptr<UcxMemory>> Map(std::shared_ptr<UcxContext> context,
@@ -41,7 +42,7 @@ class UcxMemory {
     return part.data() >= bytes_.data() &&
            part.data() + part.size() <= bytes_.data() + bytes_.size();
   }
-  /// What a peer needs to write there.
+  /// The key that a peer needs to write there.
   StatusOr<std::string> RemoteKey() const;
 
  private:
@@ -79,8 +80,8 @@ class UcxLocalLanding {
 /// A landing that this end's UCX writes to.
 class UcxRemoteLanding {
  public:
-  /// INVALID_ARGUMENT for a key that UCX refuses. UCX believes what it unpacks: REQUIRES a key that
-  /// has passed its signature's check, of a trusted client.
+  /// INVALID_ARGUMENT for a key that UCX refuses. UCX trusts what it unpacks: REQUIRES a key of a
+  /// trusted client with a verified signature.
   static StatusOr<std::shared_ptr<UcxRemoteLanding>> Open(UcxEndpoint& endpoint,
                                                           const UcxLandingKey& key);
   ~UcxRemoteLanding();
@@ -97,7 +98,7 @@ class UcxRemoteLanding {
   UcxRemoteLanding(uint64_t address, uint64_t bytes, ucp_rkey_h key)
       : address_(address), bytes_(bytes), key_(key) {}
 
-  const uint64_t address_;  ///< In the client's process.
+  const uint64_t address_;  ///< Address in the client's process.
   const uint64_t bytes_;
   const ucp_rkey_h key_;
 };

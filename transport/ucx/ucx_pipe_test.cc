@@ -44,7 +44,7 @@ std::vector<std::byte> BytesOf(const Payload& payload) {
   return bytes;
 }
 
-/// A direct pipe has put a frame's payload into `memory`; from any other the client end does that.
+/// A direct pipe has put a frame's payload into `memory`; for any other pipe this does.
 void LandOrCheck(const FramePipe& pipe, const Frame& frame, std::span<std::byte> memory) {
   EXPECT_EQ(frame.landed_bytes != 0, pipe.capabilities().direct_landing);
   EXPECT_NE(frame.landed_bytes != 0, !frame.payload.empty());
@@ -71,8 +71,8 @@ TEST_P(UcxPipeTest, FramesOfAllSizesArriveInOrderInBothDirections) {
   }
 }
 
-// Those of few large slices are sent from where they lie, where the lanes allow it, and others are
-// packed; many frames are more than a socket takes at once.
+// Few large slices are sent from where they lie, if the lanes permit; many small ones are packed.
+// The frames exceed what a socket takes at once.
 TEST_P(UcxPipeTest, FramesOfFewLargeSlicesArriveAmongThoseOfManySmallOnes) {
   Connected peers(GetParam().options);
   constexpr size_t kFrames = 24;
@@ -131,7 +131,7 @@ TEST_P(UcxPipeTest, AnUrgentFrameDoesNotWaitForRoomThatLessUrgentOnesTake) {
   waiting.join();
 }
 
-/// Sends four prefetches, and an urgent frame that has a byte in common with number `common`.
+/// Sends four prefetches, and an urgent frame that shares a byte with number `common`.
 void ExpectUrgentStaysBehind(const UcxOptions& options, uint64_t common) {
   constexpr size_t kUnit = 100'000;
   Halted peers(options);
@@ -168,7 +168,7 @@ void ExpectUrgentStaysBehind(const UcxOptions& options, uint64_t common) {
   }
   for (uint64_t i = 1; i <= kOver; ++i) {
     const uint64_t place = i == kOver ? place_of(common) - kUnit + 1 : place_of(i);
-    if (i == common) continue;  // Its first byte is of the one over it.
+    if (i == common) continue;  // Its first byte belongs to the later frame.
     EXPECT_TRUE(std::ranges::equal(memory.subspan(place, kUnit), Pattern(kUnit, i))) << i;
   }
   peers.server->CloseLanding(5);
@@ -320,7 +320,7 @@ TEST_P(UcxPipeTest, AClientThatLetsNothingArriveDoesNotKeepItsLandingOpen) {
   if (!GetParam().writes_slots) GTEST_SKIP() << "nothing is written there";
   UcxOptions options = GetParam().options;
   options.peer_timeout = std::chrono::milliseconds(100);
-  // UCX has all that was sent before the landing is closed.
+  // UCX has every frame before the landing is closed.
   options.given_bytes = options.queue_bytes = options.piece_bytes = 64 << 20;
   testing::Listening listening(options);
   const auto client = *listening.Dial();
@@ -337,7 +337,7 @@ TEST_P(UcxPipeTest, AClientThatLetsNothingArriveDoesNotKeepItsLandingOpen) {
   ASSERT_TRUE(server->OpenLanding(5, *key, allocated->bytes.size()).ok());
   ASSERT_TRUE(server->Send({.head = "freeze", .payload = {}}).ok());
   at_client.AwaitFrozen();
-  // More than shared memory takes: what UCX writes behind it has arrived when this has.
+  // Larger than the queue of shared memory: earlier writes of UCX have arrived when this has.
   ASSERT_TRUE(server->Send(FrameOf("much", Pattern(32 << 20, 1))).ok());
   Frame frame = FrameOf("unit", Pattern(kUnit, 2));
   frame.landing = 5;
@@ -385,7 +385,7 @@ TEST_P(UcxPipeTest, SendersOnSeveralThreadsWriteIntoMemoryOfUcxWhileALandingIsCl
     ASSERT_TRUE(std::ranges::equal(memory.subspan(i * kUnit, kUnit), Pattern(kUnit, last))) << i;
   }
 
-  // One that is closed meanwhile: what comes later is not written any more.
+  // Closes one landing meanwhile: later frames are not written there.
   std::thread sender(send, 0);
   (void)peers.at_client.Next();
   peers.client->RemoveLanding(9);
@@ -435,7 +435,7 @@ TEST_P(UcxPipeTest, OwnersAreReleasedWhenFramesWereSentAndWhenReceivedOnesAreDro
   bytes.reset();
   ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
   Frame got = peers.at_client.Next();
-  // The answer is sent after the sender's own completion was handled on the same thread.
+  // The answer follows the sender's own completion on the same thread.
   ASSERT_TRUE(peers.client->Send({.head = "got it", .payload = {}}).ok());
   (void)peers.at_server.Next();
   peers.server->Close();
