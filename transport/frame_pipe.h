@@ -11,7 +11,7 @@
 //
 // A frame is a head, which pipes carry and do not look into, and a payload of slices. A payload may
 // have places in a landing, memory that the client registered: a pipe that can puts the slices
-// there itself; any other delivers the payload and the client end copies it.
+// there itself; any other delivers the payload.
 //
 // Implementations: in-process (tests), shm, UCX, gRPC stream. Every one passes
 // frame_pipe_conformance.h.
@@ -30,7 +30,6 @@
 #include "common/base/payload.h"
 #include "common/base/priority.h"
 #include "common/base/status.h"
-#include "transport/landing_memory.h"
 #include "transport/owned_memory.h"
 
 namespace quire {
@@ -62,8 +61,7 @@ class FrameReceiver {
   /// INVALID_ARGUMENT when it sent what is no frame.
   virtual void OnClosed(const Status& why) = 0;
   /// True of a receiver whose calls wait for nobody and do not call the pipe. A pipe may make them
-  /// on the thread that does its work then, and may lend the payload of a frame with places: its
-  /// slices have no owner and are valid during the call.
+  /// on the thread that does its work.
   virtual bool NeverWaits() const { return false; }
 };
 
@@ -74,7 +72,6 @@ struct PipeCapabilities {
   uint64_t piece_bytes = UINT64_MAX;
   bool in_place = false;        ///< Received payload lies where the sender keeps it.
   bool direct_landing = false;  ///< Payload with places lands until its call has ended.
-  bool lends_payload = false;   ///< Payload with places is lent to receivers that never wait.
   std::string detail = {};      ///< For people: lanes, addresses.
 };
 
@@ -103,11 +100,9 @@ class FramePipe {
     return OwnedMemory();
   }
   /// Client end: makes memory known under `id` so that the peer may name it in frames. Answers the
-  /// key to hand to the server over the control channel, empty when the server needs none. Memory
-  /// behind an access is touched by the peer's device alone, never by the pipe: what that does not
-  /// write is delivered. UNIMPLEMENTED when no device takes that type. RemoveLanding returns when
-  /// no more bytes will arrive there.
-  [[nodiscard]] virtual StatusOr<std::string> AddLanding(uint64_t id, LandingMemory memory) {
+  /// key to hand to the server over the control channel, empty when the server needs none.
+  /// RemoveLanding returns when no more bytes will arrive there.
+  [[nodiscard]] virtual StatusOr<std::string> AddLanding(uint64_t id, std::span<std::byte> memory) {
     (void)id, (void)memory;
     return std::string();
   }

@@ -27,7 +27,6 @@
 #include "common/base/payload.h"
 #include "common/base/priority.h"
 #include "common/base/status.h"
-#include "transport/landing_memory.h"
 #include "transport/owned_memory.h"
 
 namespace quire {
@@ -40,29 +39,31 @@ struct CallMessage {
   /// Where in the call's landing each slice of a reply's payload goes, in bytes; empty when the
   /// payload has no place there. The server gives them whether or not there is a landing.
   std::vector<uint64_t> places = {};
-  /// At the client: payload bytes that were put into the landing instead of into `payload`.
+  /// At the client: payload bytes that the server wrote into the landing; `payload` is empty then.
   uint64_t landed_bytes = 0;
-  /// At the client: CRC-32C of each slice that was put into the landing, when this end has read it
-  /// anyway; otherwise empty, as for what a device wrote where the processor must not read.
-  std::vector<uint32_t> landed_crc32c = {};
+  /// At the client, of a call that takes pieces: payload of the part that the next messages bring.
+  /// Those have no control bytes.
+  uint64_t bytes_to_come = 0;
 };
 
-/// Memory of the client, registered once with a transport, that replies are put into. It must stay
-/// mapped, and its access there, until the landing is destroyed, which no byte arrives after.
+/// Memory of the client, registered once with a transport, that the server writes replies into. It
+/// must stay mapped until the landing is destroyed; no byte arrives after that.
 class Landing {
  public:
   virtual ~Landing() = default;
-  virtual LandingMemory memory() const = 0;
-  std::span<std::byte> bytes() const { return memory().bytes; }
+  virtual std::span<std::byte> bytes() const = 0;
 };
 
 struct CallOptions {
   std::string tenant = "default";
   Duration timeout = std::chrono::seconds(30);  ///< From the start of the call; > 0.
   Priority priority = Priority::kNormal;
-  /// Where reply parts that name places go; of the same transport, and outlives the call. Without
-  /// it they come as payload.
+  /// Memory for reply parts that name places; of the same transport, and outlives the call. What
+  /// the server does not write there comes as payload.
   Landing* landing = nullptr;
+  /// For Start: the payload of a part comes in pieces of about so many bytes, cut between slices,
+  /// where the transport cuts at all (CallMessage::bytes_to_come). 0: a part comes whole.
+  uint32_t piece_bytes = 0;
 };
 
 /// What an endpoint can do; asked, not assumed.
@@ -72,10 +73,7 @@ struct TransportCapabilities {
   bool same_process = false;       ///< Payload slices are handed over, not copied.
   bool in_place = false;        ///< Reply payload lies where the server keeps it: no copy at all.
   bool direct_landing = false;  ///< The server's device writes into landings by itself.
-  /// Parts are put into landings as they arrive, while the processor's cache still holds them: a
-  /// landing saves a copy then.
-  bool lands_on_arrival = false;
-  std::string detail = {};  ///< For people: lanes, addresses.
+  std::string detail = {};      ///< For people: lanes, addresses.
 };
 
 /// A call whose reply is awaited. Destroying it cancels what has not arrived.
@@ -83,20 +81,17 @@ struct TransportCapabilities {
 class PendingCall {
  public:
   virtual ~PendingCall() = default;
-  /// Waits for the next part; nullopt after the last one. DEADLINE_EXCEEDED when `deadline`
-  /// (SystemClock()) passed first: the call goes on and Next may be called again, unless the call's
-  /// own timeout has passed. Every other error ends the call: what the handler returned; CANCELLED
-  /// after Cancel(); UNAVAILABLE when the peer died. When the call has a landing, Next has an error
-  /// or nullopt to give only when no more bytes of the call will arrive there.
+  /// Waits for the next part, or piece of one; nullopt after the last one. DEADLINE_EXCEEDED when
+  /// `deadline` (SystemClock()) passed first: the call goes on and Next may be called again, unless
+  /// the call's own timeout has passed. Every other error ends the call: what the handler returned;
+  /// CANCELLED after Cancel(); UNAVAILABLE when the peer died. When the call has a landing, Next
+  /// has an error or nullopt to give only when no more bytes of the call will arrive there.
   [[nodiscard]] virtual StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) = 0;
   /// Tells the server that nobody waits any more.
   virtual void Cancel() = 0;
-  /// When the call has ended with an error: whether the landing may have changed since the last
-  /// part that Next gave.
-  virtual bool MayHaveLanded() const { return true; }
   /// After Cancel: whether it is certain that no more bytes of the call arrive in its landing.
   /// Never waits; the destructor waits until it is so.
-  virtual bool IsQuiet() const { return false; }
+  virtual bool IsQuiet() const { return true; }
 };
 
 /// Client end. Thread-safe: calls may run concurrently.
@@ -120,9 +115,9 @@ class Transport {
   [[nodiscard]] virtual Status Call(std::string_view method, const CallMessage& request,
                                     CallMessage* reply, const CallOptions& options);
 
-  /// Registers memory for replies to land in. By default the client end copies there. UNIMPLEMENTED
-  /// when the server is to write there by itself and no device takes that type of memory.
-  [[nodiscard]] virtual StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory);
+  /// Registers memory for the server to write replies into. UNIMPLEMENTED from a transport without
+  /// connections, where units always come as payload.
+  [[nodiscard]] virtual StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory);
   /// Memory for a landing, aligned to pages, of the kind that the server reaches with the least
   /// help; it may outlive the transport. `bytes` at least 1. By default plain memory.
   [[nodiscard]] virtual StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes);

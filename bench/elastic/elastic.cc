@@ -117,8 +117,8 @@ struct Source {
 /// The way of units to a session.
 struct Path {
   std::shared_ptr<Transport> control;
-  std::shared_ptr<Transport> data = nullptr;  ///< Transport of recalls; `control` when null.
-  bool lands = false;                         ///< True if units land in the slots.
+  std::shared_ptr<Transport> data = nullptr;  ///< What recalls go over; `control` when null.
+  bool lands = false;                         ///< The server may write them into a landing.
 };
 
 StatusOr<std::unique_ptr<Client>> MakeClient(const Path& path) {
@@ -164,7 +164,7 @@ Status Follow(const Path& path, const Source& source, std::span<const StepSelect
   SlotCache slots(spec, source.slots_per_head);
   QUIRE_ASSIGN_OR_RETURN(auto session,
                          ElasticSession::Open(*client, source.tip, spec, source.slots_per_head));
-  if (path.lands) QUIRE_RETURN_IF_ERROR(session.LandIn(&slots));
+  if (path.lands) QUIRE_RETURN_IF_ERROR(session.Land());
   for (size_t step = 0; step < steps.size(); ++step) {
     const StepSelection& selection = steps[step];
     ElasticRun* const run = run_of(step);

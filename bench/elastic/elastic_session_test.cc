@@ -80,7 +80,7 @@ class ElasticSessionTest : public ::testing::Test {
     auto session = Open(**client, kBudget.selected_pages);
     ASSERT_TRUE(session.ok()) << session.status();
     if (units == Units::kLand) {
-      ASSERT_EQ(session->LandIn(&slots), OkStatus());
+      ASSERT_EQ(session->Land(), OkStatus());
     }
     auto selections = StreamSelections::Make(*context_, {.cosine = 0.9}, kBudget);
     ASSERT_TRUE(selections.ok()) << selections.status();
@@ -110,12 +110,8 @@ TEST_F(ElasticSessionTest, TheSlotsAreRightAfterEveryStepWhateverHappensToReplie
   FollowLossy(store_->transport(), &clock_, kSteps, Units::kInMessages);
 }
 
-TEST_F(ElasticSessionTest, SlotsThatUnitsLandInAreRightToo) {
-  FollowLossy(store_->transport(), &clock_, kSteps, Units::kLand);
-}
-
-// The server writes directly into the slots, also for replies that are lost.
-TEST_F(ElasticSessionTest, SlotsThatTheServerWritesIntoAreRightToo) {
+// The server writes what belongs to replies that are lost, too.
+TEST_F(ElasticSessionTest, SlotsAreRightWhereTheServerWritesIntoALanding) {
   if (!UcxAvailable()) GTEST_SKIP() << "built without UCX";
   ASSERT_EQ(store_->Listen({.transports = {"ucx"}, .ucx = testing::DirectUcxOptions()}),
             OkStatus());

@@ -28,7 +28,6 @@ class EmulatedLink::Call final : public PendingCall {
     return std::exchange(part_, std::nullopt);
   }
   void Cancel() override { carried_->Cancel(); }
-  bool MayHaveLanded() const override { return carried_->MayHaveLanded(); }
   bool IsQuiet() const override { return carried_->IsQuiet(); }
 
  private:

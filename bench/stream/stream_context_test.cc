@@ -99,10 +99,7 @@ TEST(SlotCacheTest, ChecksPagesAndBytesOfEverySlot) {
   const auto context = StreamContext::Make(Spec(2, 2), {.pages = 64, .topics = 4});
   ASSERT_TRUE(context.ok()) << context.status();
   const StepSelection wanted = {{{3, 9}, {0, 5}}, {{1, 2}, {7, 8}}};
-  const uint64_t unit_bytes = UnitBytes(context->spec());
-  std::vector<std::byte> memory(8 * unit_bytes);
   SlotCache slots(context->spec(), 2);
-  slots.LieIn(memory);
   EXPECT_TRUE(absl::IsDataLoss(slots.Check(wanted, *context))) << "nothing is there";
   for (uint32_t layer = 0; layer < 2; ++layer) {
     for (uint32_t head = 0; head < 2; ++head) {
@@ -113,7 +110,7 @@ TEST(SlotCacheTest, ChecksPagesAndBytesOfEverySlot) {
     }
   }
   EXPECT_TRUE(slots.Check(wanted, *context).ok());
-  memory[5 * unit_bytes + 77] ^= std::byte{1};  // Layer 1, head 0, slot 1.
+  slots.Place(1, 0, 1, 1, context->unit(1, 9, 0));
   EXPECT_TRUE(absl::IsDataLoss(slots.Check(wanted, *context)));
   slots.Place(1, 0, 1, 2, context->unit(1, 2, 0));
   EXPECT_TRUE(absl::IsDataLoss(slots.Check(wanted, *context))) << "page 2 twice, page 1 gone";

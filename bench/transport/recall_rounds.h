@@ -40,21 +40,37 @@ RecallShape ShapeOf(uint64_t unit_bytes, uint64_t document_bytes);
 /// Puts the document. Returns its tip.
 StatusOr<SegmentKey> PutDocument(Client& client, const RecallShape& shape);
 
-/// Checks that every slot of a landing holds the unit of its session's map, by the beginning of the
-/// unit.
-Status CheckSlots(const ClientSession& session, const SessionLanding& landing,
-                  const RecallShape& shape);
+/// A caller's slots in plain memory, [layers][slots] units of one KV head. Ownership: the memory
+/// outlives it. Thread-safety: none.
+class UnitSlots {
+ public:
+  UnitSlots(const RecallShape& shape, uint32_t slots, std::span<std::byte> memory)
+      : shape_(shape), slots_(slots), memory_(memory) {}
+
+  /// Copies the units of a part into their slots. DATA_LOSS for one that does not match its
+  /// checksum, or that was lent for too short a time.
+  Status Fill(const RecallPart& part);
+  /// Whether every slot holds the unit that `session` takes it to hold, as far as its beginning
+  /// tells.
+  Status Check(const ClientSession& session) const;
+
+ private:
+  std::byte* Unit(uint32_t layer, uint32_t slot) const;
+
+  const RecallShape shape_;
+  const uint32_t slots_;
+  const std::span<std::byte> memory_;
+};
 
 class RecallRounds {
  public:
   enum class Pattern { kScattered, kContiguous };
   enum class Delivery {
     kSlots,    ///< Copied into the slots, verified.
-    kInPlace,  ///< Pointers to the units in place, with the checksums to verify them.
+    kInPlace,  ///< Pointers to where the units are, with the checksums to verify them by.
   };
 
-  /// `slots` has room for shape.bytes_per_round() and outlives this; if it is empty the session
-  /// allocates its own. Unused in place.
+  /// `slots` has room for shape.bytes_per_round() and outlives this. Unused in place.
   static StatusOr<std::unique_ptr<RecallRounds>> Open(Client* client, const SegmentKey& document,
                                                       const RecallShape& shape, Delivery delivery,
                                                       std::span<std::byte> slots);
@@ -67,8 +83,8 @@ class RecallRounds {
   /// Runs a round that verifies every unit: its checksum, and the unit's own name. Not timed. It
   /// serves units in place, whose timed rounds touch no byte.
   Status RunVerified();
-  /// Calls CheckSlots; only for units in slots.
-  Status Check() const { return CheckSlots(*session_, *landing_, shape_); }
+  /// UnitSlots::Check. Only for units in slots.
+  Status Check() const { return slots_.Check(*session_); }
   /// Recalls what is resident: a round trip that moves nothing.
   Status RunEmpty();
 
@@ -79,13 +95,17 @@ class RecallRounds {
   Status Run(uint64_t expected_units);
   /// Recalls parts of what is resident, in random groups of pages.
   Status ShuffleSlots();
-  RecallRounds(const RecallShape& shape, Delivery delivery)
-      : shape_(shape), delivery_(delivery), resident_half_(shape.spec.num_layers) {}
+  RecallRounds(const RecallShape& shape, Delivery delivery, std::span<std::byte> slots)
+      : shape_(shape),
+        delivery_(delivery),
+        slots_(shape, shape.slots(), slots),
+        resident_half_(shape.spec.num_layers) {}
 
   const RecallShape shape_;
   const Delivery delivery_;
+  UnitSlots slots_;
   std::unique_ptr<ClientSession> session_;
-  std::unique_ptr<SessionLanding> landing_;
+  std::unique_ptr<SessionLanding> landing_;  ///< Null where the server writes into none.
   SeededRandom random_{1};
   std::vector<LayerWant> wants_;  ///< One per layer.
   /// By layer: true for a page in the half that was wanted last.

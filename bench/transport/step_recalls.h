@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepRecalls: a session whose recalls have the size of a decode step's. Each recalls a few units
-// of one layer, all missing and scattered over the document, one layer after the other. Units are
-// copied into slots and verified.
-// Thread-safety: none.
-// Ownership: the client outlives it.
+// StepRecalls: a session whose recalls are of the size of a decode step's: a few units of one
+// layer, each of them missing and scattered over the document, one layer after the other. Units
+// are copied into slots, verified. Thread-safety: none. Ownership: the client outlives it.
 #ifndef QUIRE_BENCH_TRANSPORT_STEP_RECALLS_H_
 #define QUIRE_BENCH_TRANSPORT_STEP_RECALLS_H_
 
@@ -12,12 +10,14 @@
 #include <memory>
 #include <vector>
 
+#include "bench/kit/large_pages.h"
 #include "bench/transport/recall_rounds.h"
 #include "client/client.h"
 #include "client/session.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
+#include "common/page/layout.h"
 
 namespace quire::bench {
 
@@ -31,16 +31,22 @@ class StepRecalls {
   void Prepare();
   Status Run();
   /// Checks that every slot holds the unit of the session's map, by the beginning of the unit.
-  Status Check() const { return CheckSlots(*session_, *landing_, shape_); }
+  Status Check() const { return slots_.Check(*session_); }
 
  private:
   StepRecalls(const RecallShape& shape, uint32_t units)
-      : shape_(shape), units_(units), resident_(shape.spec.num_layers) {}
+      : shape_(shape),
+        units_(units),
+        memory_(uint64_t{shape.spec.num_layers} * units * UnitBytes(shape.spec)),
+        slots_(shape, units, memory_.bytes()),
+        resident_(shape.spec.num_layers) {}
 
   const RecallShape shape_;
   const uint32_t units_;
+  const LargePages memory_;
+  UnitSlots slots_;
   std::unique_ptr<ClientSession> session_;
-  std::unique_ptr<SessionLanding> landing_;
+  std::unique_ptr<SessionLanding> landing_;  ///< Null where the server writes into none.
   SeededRandom random_{1};
   std::vector<std::vector<uint32_t>> resident_;  ///< By layer, ascending.
   uint32_t layer_ = 0;                           ///< Layer of the next recall.

@@ -184,7 +184,6 @@ void WriteSessionSeeds(const fs::path& dir) {
   units.clear_applied();
   units.add_applied(0);
   wire::EncodeUnitList({{2}, {}}, units.mutable_held());
-  recall.set_piece_bytes(64);
   add(0, recall);
   Write(dir / "held", calls);
 

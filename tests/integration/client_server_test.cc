@@ -22,8 +22,6 @@
 #include "common/base/random.h"
 #include "common/page/layout.h"
 #include "common/wire/limits.h"
-#include "gpuworker/device/device_memory.h"
-#include "gpuworker/testing/fake_cuda_device.h"
 #include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
 #include "tests/integration/direct_ucx.h"
@@ -367,11 +365,15 @@ TEST_P(ClientServerTest, ASessionOfValuesBringsTheSecondHalvesOfUnits) {
     const auto result = (*session)->Recall({&landed, 1}, {.landing = landing->get()});
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->placements.size(), 6u);
-    EXPECT_EQ(result->landed_bytes, 6 * UnitBytes(spec_) / 2);
-    for (const Placement& at : result->placements) {
-      EXPECT_TRUE(std::ranges::equal((*landing)->Unit(0, at.layer, at.head, at.slot),
+    EXPECT_EQ(result->landed_bytes, (*session)->LandsDirectly() ? result->payload.size_bytes() : 0);
+    const std::vector<std::byte> halves = Bytes(result->payload);
+    const uint64_t half = UnitBytes(spec_) / 2;
+    for (size_t i = 0; i < result->placements.size(); ++i) {
+      const Placement& at = result->placements[i];
+      EXPECT_TRUE(std::ranges::equal(std::span(halves).subspan(i * half, half),
                                      Values(at.page, at.layer, at.head)));
     }
+    (*session)->Applied(*result);
     // As payload, verified by the session.
     const LayerWant sent = {.layer = 1, .pages = {{}, {page + 5, page + 6}}};
     const auto payload = (*session)->Recall({&sent, 1});
@@ -516,38 +518,6 @@ TEST_P(ClientServerTest, ARecallByQueryIsOneRoundTrip) {
   }
 }
 
-TEST_P(ClientServerTest, UnitsLandInTheMemoryOfADeviceThatTheProcessorCannotTouch) {
-  ASSERT_TRUE(PutDocument("a").ok());
-  const auto session =
-      client_->OpenSession(DocumentName{.name = "a"}, {.spec = spec_, .slots_per_head = 4});
-  ASSERT_TRUE(session.ok()) << session.status();
-  // One that a program ends with a fault for reading or writing.
-  worker::Device& device = worker::testing::FakeCudaDevice();
-  const auto access = worker::MakeMemoryAccess(&device);
-  ASSERT_TRUE(access.ok()) << access.status();
-  const auto slots =
-      device.Allocate(uint64_t{spec_.num_layers} * spec_.num_kv_heads * 4 * UnitBytes(spec_));
-  ASSERT_TRUE(slots.ok()) << slots.status();
-  const std::span<std::byte> memory(slots->as<std::byte>(), slots->size_bytes());
-  const auto landing = (*session)->MakeLanding(1, {memory, access->get()});
-  ASSERT_TRUE(landing.ok()) << landing.status();
-  // UCX here registers no such memory, and says what can be done: units come in messages.
-  EXPECT_EQ(absl::IsUnimplemented((*landing)->why_not_direct()), kind() == "ucx_direct")
-      << (*landing)->why_not_direct();
-  for (const uint32_t page : {1u, 9u, 1u}) {
-    const LayerWant want = {.num_layers = 2, .pages = {{page, page + 1}, {page + 3}}};
-    const auto result = (*session)->Recall({&want, 1}, {.landing = landing->get()});
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->landed_bytes, result->placements.size() * UnitBytes(spec_));
-    for (const Placement& at : result->placements) {
-      std::vector<std::byte> unit(UnitBytes(spec_));
-      const auto slot = (*landing)->Unit(0, at.layer, at.head, at.slot);
-      ASSERT_EQ(device.CopyToHost(unit.data(), slot.data(), unit.size()), OkStatus());
-      EXPECT_EQ(unit, Unit(at.page, at.layer, at.head));
-    }
-  }
-}
-
 TEST_P(ClientServerTest, SequencesOfABatchAreRecalledPartByPartIntoALanding) {
   ASSERT_TRUE(PutDocument("a").ok());
   const SequenceMember whole = {.context = DocumentName{.name = "a"}};
@@ -568,11 +538,14 @@ TEST_P(ClientServerTest, SequencesOfABatchAreRecalledPartByPartIntoALanding) {
       ASSERT_TRUE(part.ok()) << part.status();
       if (!part->has_value()) break;
       for (const RecalledLane& lane : (*part)->lanes) came.emplace_back(lane.sequence, lane.layer);
-      for (const Placement& at : (*part)->placements) {
-        const auto landed = (*landing)->Unit(at.sequence, at.layer, at.head, at.slot);
-        EXPECT_TRUE(std::ranges::equal(
-            landed, Unit(at.page & (wire::kMaxContextPages - 1), at.layer, at.head)));
+      const std::vector<std::byte> units = Bytes((*part)->payload);
+      for (size_t i = 0; i < (*part)->placements.size(); ++i) {
+        const Placement& at = (*part)->placements[i];
+        EXPECT_TRUE(
+            std::ranges::equal(std::span(units).subspan(i * UnitBytes(spec_), UnitBytes(spec_)),
+                               Unit(at.page & (wire::kMaxContextPages - 1), at.layer, at.head)));
       }
+      (*session)->Applied(**part);
     }
     EXPECT_EQ(came, (std::vector<std::pair<uint32_t, uint32_t>>{{0, 0}, {0, 1}, {1, 1}}));
   }
@@ -607,7 +580,7 @@ TEST_P(ClientServerTest, WhatIsGivenUpBeforeItLandedNeverGoesOverWhatTheNewerRec
   const auto session =
       *client_->OpenSession(DocumentName{.name = "a"}, {.spec = spec_, .slots_per_head = 8});
   std::unique_ptr<SessionLanding> staging;
-  if (session->LandsDirectly()) staging = *session->MakeLanding(1, {}, LandingUse::kStaging);
+  if (session->LandsDirectly()) staging = *session->MakeLanding(1);
   const RecallOptions options = {.priority = Priority::kCorrection, .landing = staging.get()};
   const LayerWant older = {.num_layers = 2, .pages = {{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11}}};
   const LayerWant newer = {.num_layers = 2, .pages = {{12, 13, 14, 15, 16}, {12, 13, 14, 15}}};

@@ -397,7 +397,7 @@ TEST_P(KeepingReaderTest, AReaderThatNeverAcknowledgesIsServedTheSameAgainAndOnl
   const auto session = OpenSession(reader), other_session = OpenSession(other);
   std::unique_ptr<SessionLanding> staging;  // Slots would be applied as they are filled.
   if (direct) {
-    staging = *session->MakeLanding(1, {}, LandingUse::kStaging);
+    staging = *session->MakeLanding(1);
     staging_ = staging->owner();
   }
   for (uint64_t i = 0; i < kRecalls; ++i) {
@@ -497,7 +497,7 @@ class RawDataFaultsTest : public DataFaultsTest {
     EXPECT_TRUE(pipe.ok()) << pipe.status();
     return *std::move(pipe);
   }
-  StatusOr<std::unique_ptr<FrameClient>> Connect(const std::string& ticket,
+  StatusOr<std::shared_ptr<FrameClient>> Connect(const std::string& ticket,
                                                  FrameClient::Options options = {}) {
     options.ticket = ticket;
     return FrameClient::Connect(Dial(Offer()), options);

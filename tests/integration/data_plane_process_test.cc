@@ -19,7 +19,6 @@
 #include "common/page/layout.h"
 #include "tests/integration/fault_document.h"
 #include "tests/kit/child_process.h"
-#include "tests/kit/guarded_memory.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/ucx/ucx.h"
@@ -269,29 +268,6 @@ TEST_P(DataPlaneProcessTest, AServerKilledWhileBytesMoveIsToldPromptlyAndTheNext
   EXPECT_EQ(result->placements.size(), testing::FaultUnits());
   EXPECT_EQ(testing::CheckFaultUnits(result->placements, result->payload), OkStatus());
   EXPECT_EQ(data->report().taken, DataKind());
-}
-
-TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallLeavesMemoryBehindAnAccessFree) {
-  const auto data = Open(kProcessWindow);
-  const auto client = *Client::Create(
-      {.transport = control_, .data_transport = data, .retry = {.max_attempts = 1}});
-  ASSERT_EQ(testing::PutFaultDocument(*client), OkStatus());
-  auto session = testing::OpenFaultSession(*client);
-  ASSERT_TRUE(session.ok()) << session.status();
-  std::unique_ptr<SessionLanding> landing;
-  const uint64_t bytes = (*(*session)->MakeLanding())->bytes().size();
-  auto memory = std::make_unique<testing::GuardedMemory>(bytes);
-  landing = *(*session)->MakeLanding(1, {memory->bytes(), memory.get()});
-  const auto recall = (*session)->Start(testing::WantAllOfIt(), {.landing = landing.get()});
-  ASSERT_TRUE(recall.ok()) << recall.status();
-  auto part = (*recall)->Next();
-  ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
-  EXPECT_GE(memory->copies_in(), (*part)->placements.size());
-  KillServer();
-  while (part.ok() && part->has_value()) part = (*recall)->Next();
-  EXPECT_EQ(part.status().code(), StatusCode::kUnavailable) << part.status();
-  landing.reset();
-  memory.reset();  // Any later write would be a fault.
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ Status Run(const std::string& address, const std::string& transport, const std::
   QUIRE_ASSIGN_OR_RETURN(const auto session, testing::OpenFaultSession(*client));
   std::unique_ptr<SessionLanding> landing;
   if (direct) {
-    QUIRE_ASSIGN_OR_RETURN(landing, session->MakeLanding(1, {}, LandingUse::kStaging));
+    QUIRE_ASSIGN_OR_RETURN(landing, session->MakeLanding(1));
   }
   return once ? RecallOnce(*session, landing.get()) : RecallAgain(*session, landing.get());
 }

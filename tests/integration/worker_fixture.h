@@ -55,7 +55,7 @@ class DisturbedTransport final : public Transport {
     can.direct_landing = lands_directly_;
     return can;
   }
-  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
+  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
     return Inner()->AddLanding(memory);
   }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,

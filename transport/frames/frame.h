@@ -5,7 +5,8 @@
 // Decode takes nothing else. Payload bytes are not in it: pipes carry them beside the head.
 //
 //   client: hello(ticket, tenant, window) -> server: hello_reply(connection id, window) or a status
-//   client: request(method, control)      -> server: part(control, places)*, end(status)
+//   client: request(method, control)      -> server: (part(control, places), piece(places)*)*,
+//                                                     end(status)
 //   client: credit(bytes of parts taken), cancel
 //
 // Thread-safety: pure functions over values.
@@ -33,7 +34,7 @@ enum class FrameKind : uint8_t {
   kEnd = 5,
   kCancel = 6,
   kCredit = 7,
-  kPiece = 8,  ///< The beginning of a part's payload; more pieces or the part follow.
+  kPiece = 8,  ///< Further payload of the part before it.
 };
 
 /// Where `bytes` bytes of a part's payload go in the call's landing.
@@ -51,10 +52,12 @@ struct FrameHead {
   /// The call's, in frames of calls: not 0, and never used again. hello_reply: the connection's.
   uint64_t id = 0;
   /// request: timeout in ns. credit: bytes. hello and hello_reply: the window in bytes. At least 1.
+  /// part and piece: payload bytes of the part that the next pieces bring; 0 in the last.
   uint64_t amount = 0;
   uint64_t landing = 0;        ///< request: which one parts may be put into; 0 for none.
   uint64_t landing_bytes = 0;  ///< request: its size.
   uint32_t max_parts = 0;      ///< request: at least 1.
+  uint32_t piece_bytes = 0;    ///< request: payload of a frame of a part; 0 for the pipe's choice.
   uint32_t retry_millis = 0;   ///< end, hello_reply: the retry hint of an error; 0 for none.
   std::string name = {};       ///< request: method. hello, hello_reply: tenant.
   std::string text = {};       ///< request and part: control. hello: ticket. end: message.

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between messages and frames: how a part is cut into slices again, and the arithmetic of limits
-// and credit that both ends of a connection must do alike. Thread-safety: pure functions.
+// Between messages and frames: how a part is cut into pieces, and the arithmetic of limits and
+// credit that both ends of a connection must do alike. Thread-safety: pure functions.
 #ifndef QUIRE_TRANSPORT_FRAMES_FRAME_PARTS_H_
 #define QUIRE_TRANSPORT_FRAMES_FRAME_PARTS_H_
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "common/base/payload.h"
@@ -44,23 +42,12 @@ inline uint64_t CreditNeeded(uint64_t bytes, uint64_t window_bytes) {
 /// frame longer than the call that sent it.
 Payload WithOwners(Payload payload);
 
-/// The part that a frame carries; where it names places, the payload is cut into slices as the
-/// sender had them. INVALID_ARGUMENT when head and payload do not belong together.
+/// What a frame brings of a part. INVALID_ARGUMENT when head and payload do not belong together.
 StatusOr<CallMessage> PartOf(const FrameHead& head, Frame frame);
 
-/// The frames of a part: pieces of `piece_bytes` at most, cut between slices, and the part with
-/// the rest. REQUIRES: `part` has a place for each slice of its payload, or none.
+/// A frame for each of PiecesOf(part, piece_bytes).
 std::vector<Frame> FramesOfPart(uint64_t call_id, uint64_t landing, CallMessage part,
                                 uint64_t piece_bytes);
-
-/// Gives `*part`, which has landed at `places` in `memory`, the checksums of its slices, if this
-/// processor may read them there. As CheckPlace for places outside.
-[[nodiscard]] Status ChecksumLanded(const LandingMemory& memory, std::span<const FramePlace> places,
-                                    CallMessage* part);
-
-/// Adds what came with a later frame of a part to `*part`. INVALID_ARGUMENT when one has landed and
-/// the other has not.
-[[nodiscard]] Status AddPiece(CallMessage piece, CallMessage* part);
 
 }  // namespace quire
 

@@ -249,6 +249,8 @@ void ServerConnection::OnRequest(FrameHead head, Payload payload) {
   call->request_bytes = MessageBytes(call->request);
   call->landing = head.landing;
   call->landing_bytes = head.landing_bytes;
+  call->piece_bytes =
+      head.piece_bytes == 0 ? piece_bytes_ : std::min<uint64_t>(piece_bytes_, head.piece_bytes);
   const bool whole = head.max_parts == 1;
   call->context = {
       .tenant = {},
@@ -392,7 +394,7 @@ Status ServerConnection::WritePart(Call& call, CallMessage part) {
   }
   // The client gives credit back for whole parts, so the first frame needs that of all.
   uint64_t credit = part.payload.size_bytes();
-  for (Frame& frame : FramesOfPart(call.id, call.landing, std::move(part), piece_bytes_)) {
+  for (Frame& frame : FramesOfPart(call.id, call.landing, std::move(part), call.piece_bytes)) {
     QUIRE_RETURN_IF_ERROR(WriteFrame(call, std::move(frame), std::exchange(credit, 0)));
   }
   MutexLock lock(mutex_);

@@ -110,6 +110,7 @@ class ServerConnection final : public FrameReceiver,
     CancelFlag cancelled;
     uint64_t landing = 0;
     uint64_t landing_bytes = 0;
+    uint64_t piece_bytes = 0;  ///< Payload of a frame of a part.
     // Guarded by the connection's mutex:
     int64_t credit = 0;          ///< Negative after a part larger than the window.
     TimePoint waits_since;       ///< When it began to wait, or had got another step of credit.

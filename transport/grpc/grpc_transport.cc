@@ -18,7 +18,6 @@
 #include "transport/grpc/grpc_auth.h"
 #include "transport/grpc/grpc_channel.h"
 #include "transport/grpc/grpc_convert.h"
-#include "transport/plain_landing.h"
 
 namespace quire {
 namespace {
@@ -124,7 +123,9 @@ class GrpcTransport::UnaryCall final : public PendingCall {
 StatusOr<std::unique_ptr<PendingCall>> GrpcTransport::Start(std::string_view method,
                                                             CallMessage request,
                                                             const CallOptions& options) {
-  QUIRE_RETURN_IF_ERROR(CheckPlainLanding(options.landing, this));
+  if (options.landing != nullptr) {
+    return InvalidArgument("the landing was made by another transport");
+  }
   QUIRE_RETURN_IF_ERROR(CheckMessageBytes(request, options_.max_message_bytes, "request"));
   return std::make_unique<UnaryCall>(this, method, std::move(request), options);
 }

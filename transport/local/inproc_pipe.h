@@ -21,8 +21,6 @@ struct InprocOptions {
   size_t queue_frames = 8;  ///< Capacity of the queue in each direction; at least 1.
   /// Copy payload with places into a landing that the server has opened, as a device would.
   bool direct_landing = false;
-  /// Lend payload with places to receivers that never wait, and overwrite it after the call.
-  bool lends_payload = false;
   uint64_t piece_bytes = UINT64_MAX;
 };
 

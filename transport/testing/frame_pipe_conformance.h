@@ -27,7 +27,6 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
-#include "tests/kit/guarded_memory.h"
 #include "transport/frame_pipe.h"
 #include "transport/testing/frame_recorder.h"
 #include "transport/testing/server_memory.h"
@@ -515,36 +514,6 @@ TEST_P(FramePipeConformance, PayloadForMemoryThatThePipeAllocatesLands) {
   ASSERT_TRUE(memory.ok()) << memory.status();
   if (memory->owner == nullptr) GTEST_SKIP() << "it allocates none";
   EXPECT_TRUE(LandsOrIsDelivered(memory->bytes));
-}
-
-TEST_P(FramePipeConformance, PayloadForMemoryBehindAnAccessLandsByItOrIsDelivered) {
-  StartBoth();
-  GuardedMemory memory(100000);  // A pipe that touches this memory ends the test with a fault.
-  memory.Fill(std::byte{0});
-  const auto key = client().AddLanding(7, {memory.bytes(), &memory});
-  if (absl::IsUnimplemented(key.status())) GTEST_SKIP() << key.status();
-  ASSERT_TRUE(key.ok()) << key.status();
-  ASSERT_TRUE(server().OpenLanding(7, *key, memory.bytes().size()).ok());
-  const Payload payload = PayloadFor(server(), {1000, 3, 5000}, 42);
-  const std::vector<uint64_t> places = {94000, 0, 50001};
-  ASSERT_TRUE(
-      server().Send({.head = "h", .payload = payload, .landing = 7, .places = places}).ok());
-  const auto frames = at_client_.Take(1);
-  ASSERT_EQ(frames.size(), 1u);
-  std::vector<std::byte> expected(100000, std::byte{0});
-  if (frames[0].landed_bytes == 0) {
-    EXPECT_EQ(BytesOf(frames[0].payload), BytesOf(payload));
-  } else {
-    EXPECT_EQ(frames[0].landed_bytes, payload.size_bytes());
-    EXPECT_TRUE(frames[0].payload.empty());
-    for (size_t i = 0; i < places.size(); ++i) {
-      const Slice& slice = payload.slices()[i];
-      std::copy(slice.bytes.begin(), slice.bytes.end(), expected.begin() + places[i]);
-    }
-  }
-  EXPECT_EQ(memory.Read(), expected);
-  server().CloseLanding(7);
-  client().RemoveLanding(7);
 }
 
 TEST_P(FramePipeConformance, AKeyThatIsNoneIsRefusedWhereKeysAreNeeded) {

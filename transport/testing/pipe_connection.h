@@ -63,7 +63,7 @@ class PipeConnectionUnderTest final : public TransportUnderTest {
   std::string WhyNotHere() const override { return kind_->WhyNotHere(); }
   Transport& transport() override { return TransportOf("default"); }
   Transport& TransportOf(const std::string& tenant) override {
-    std::unique_ptr<FrameClient>& client = clients_[tenant];
+    std::shared_ptr<FrameClient>& client = clients_[tenant];
     if (client == nullptr) {
       auto connected = Connect(tenant);
       EXPECT_TRUE(connected.ok()) << connected.status();
@@ -77,7 +77,7 @@ class PipeConnectionUnderTest final : public TransportUnderTest {
   }
 
  private:
-  StatusOr<std::unique_ptr<FrameClient>> Connect(const std::string& tenant) {
+  StatusOr<std::shared_ptr<FrameClient>> Connect(const std::string& tenant) {
     QUIRE_ASSIGN_OR_RETURN(auto pipe, kind_->Dial(listener_->address()));
     FrameClient::Options options{.tenant = tenant,
                                  .ticket = tenant,
@@ -97,7 +97,7 @@ class PipeConnectionUnderTest final : public TransportUnderTest {
   const std::unique_ptr<PipeKind> kind_;
   FrameServer frames_;
   std::unique_ptr<PipeListener> listener_;
-  std::map<std::string, std::unique_ptr<FrameClient>> clients_;
+  std::map<std::string, std::shared_ptr<FrameClient>> clients_;
 };
 
 }  // namespace quire::testing

@@ -40,11 +40,6 @@ void FrameDelivery::SetReportBytes(uint64_t bytes) {
   report_bytes_ = bytes;
 }
 
-bool FrameDelivery::CallsAtOnce() {
-  MutexLock lock(mutex_);
-  return called_at_once_ != nullptr;
-}
-
 void FrameDelivery::Push(Frame frame, uint64_t bytes) {
   FrameReceiver* receiver = nullptr;
   {

@@ -34,9 +34,7 @@ class FrameDelivery {
   void Start(FrameReceiver* receiver) QUIRE_EXCLUDES(mutex_, join_mutex_);
   /// Sets the bytes to take before a report; 0, the default, reports each frame.
   void SetReportBytes(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
-  /// True if Push calls the receiver itself.
-  bool CallsAtOnce() QUIRE_EXCLUDES(mutex_);
-  /// Delivers a frame that counts as `bytes`.
+  /// `bytes` is what the frame counts for.
   void Push(Frame frame, uint64_t bytes) QUIRE_EXCLUDES(mutex_);
   /// Bytes pushed and not yet taken.
   uint64_t waiting_bytes() QUIRE_EXCLUDES(mutex_);

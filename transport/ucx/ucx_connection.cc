@@ -177,7 +177,6 @@ PipeCapabilities UcxConnection::capabilities() {
           .piece_bytes = options_.piece_bytes,
           .in_place = false,
           .direct_landing = direct_,
-          .lends_payload = true,
           .detail = direct_                    ? "the server writes into landings"
                     : options_.direct_landings ? "no lane writes remote memory: messages"
                                                : "messages"};
@@ -525,20 +524,15 @@ Status UcxConnection::PlaceFrame(UcxMessage& message, std::span<const std::byte>
       DecodeUcxIndex(message.data().subspan(header.payload_bytes, header.index_bytes),
                      header.payload_bytes));
   const auto landing = local_landings_.find(header.landing);
-  // Where nothing is written by itself the receiver puts the bytes there: it knows which calls are
-  // over, and this connection does not. So it does where this thread must not write.
-  if (!places.empty() && landing != local_landings_.end() && landing->second.is_direct() &&
-      landing->second.is_host()) {
+  // A landing without a key is delivered as payload: only the receiver knows which calls are over.
+  if (!places.empty() && landing != local_landings_.end() && landing->second.is_direct()) {
     QUIRE_RETURN_IF_ERROR(landing->second.Place(places, payload));
     frame->landed_bytes = payload.size();
     return OkStatus();
   }
   if (payload.empty()) return OkStatus();
-  std::shared_ptr<const void> owner;
-  if (places.empty() || !delivery_.CallsAtOnce()) {
-    owner = message.Keep();
-    payload = message.data().first(header.payload_bytes);
-  }
+  const std::shared_ptr<const void> owner = message.Keep();
+  payload = message.data().first(header.payload_bytes);
   if (places.empty()) frame->payload.Append(Slice{payload, owner});
   for (const UcxPlace& place : places) {
     frame->payload.Append(Slice{payload.first(place.bytes), owner});
@@ -574,7 +568,7 @@ StatusOr<OwnedMemory> UcxConnection::AllocateOnThread(uint64_t bytes) {
                      std::shared_ptr<const std::byte>(allocated->bytes().data(), release)};
 }
 
-StatusOr<std::string> UcxConnection::AddLanding(uint64_t id, const LandingMemory& memory) {
+StatusOr<std::string> UcxConnection::AddLanding(uint64_t id, std::span<std::byte> memory) {
   StatusOr<std::string> key = Unavailable("the connection is over");
   worker_->Run([&] {
     if (!closed_) AddLandingOnThread(id, memory, &key);
@@ -582,21 +576,19 @@ StatusOr<std::string> UcxConnection::AddLanding(uint64_t id, const LandingMemory
   return key;
 }
 
-void UcxConnection::AddLandingOnThread(uint64_t id, const LandingMemory& memory,
+void UcxConnection::AddLandingOnThread(uint64_t id, std::span<std::byte> memory,
                                        StatusOr<std::string>* key) {
-  if (id == 0 || memory.bytes.empty() || local_landings_.contains(id)) {
+  if (id == 0 || memory.empty() || local_landings_.contains(id)) {
     *key = InvalidArgument("landing ", id, " is empty, or there is one with that id");
     return;
   }
   std::shared_ptr<UcxMemory> registered;
   bool written = WritesLandings();
-  // What no processor may touch is delivered where no lane writes there.
-  if (wants_keys_ && (memory.is_host() || written)) {
-    registered = AllocatedAround(memory.bytes);
+  if (wants_keys_) {
+    registered = AllocatedAround(memory);
     // Within a host UCX emulates writes to memory that it has not allocated, by messages. A server
     // that dies in the middle of them ends the client's process (UCX 1.13).
-    written = written &&
-              (registered != nullptr || !memory.is_host() || !worker_->context().is_loopback());
+    written = written && (registered != nullptr || !worker_->context().is_loopback());
     if (registered == nullptr) {
       auto mapped = UcxMemory::Map(worker_->context().shared_from_this(), memory);
       if (!mapped.ok()) {

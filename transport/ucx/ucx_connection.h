@@ -54,7 +54,7 @@ class UcxConnection final : public UcxMessageSink,
   PipeCapabilities capabilities() QUIRE_EXCLUDES(mutex_);
   void Start(FrameReceiver* receiver);
   Status Send(Frame frame) QUIRE_EXCLUDES(mutex_);
-  StatusOr<std::string> AddLanding(uint64_t id, const LandingMemory& memory);
+  StatusOr<std::string> AddLanding(uint64_t id, std::span<std::byte> memory);
   void RemoveLanding(uint64_t id) QUIRE_EXCLUDES(mutex_);
   Status OpenLanding(uint64_t id, std::string_view key, uint64_t bytes);
   void CloseLanding(uint64_t id) QUIRE_EXCLUDES(mutex_);
@@ -104,7 +104,7 @@ class UcxConnection final : public UcxMessageSink,
   StatusOr<OwnedMemory> AllocateOnThread(uint64_t bytes);
   /// The memory allocated here that contains `memory`; null if none does.
   std::shared_ptr<UcxMemory> AllocatedAround(std::span<std::byte> memory) const;
-  void AddLandingOnThread(uint64_t id, const LandingMemory& memory, StatusOr<std::string>* key);
+  void AddLandingOnThread(uint64_t id, std::span<std::byte> memory, StatusOr<std::string>* key);
   /// Returns false when there is nothing to wait for.
   bool RemoveLandingOnThread(uint64_t id);
   /// Returns true if the peer confirmed in time that it no longer writes there, while the

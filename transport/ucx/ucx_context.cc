@@ -58,25 +58,6 @@ StatusOr<std::shared_ptr<UcxContext>> UcxContext::Create(const UcxOptions& optio
       new UcxContext(handle, settings.gather_bytes, address.IsLoopback()));
 }
 
-UcxContext::UcxContext(ucp_context_h handle, uint64_t gather_bytes, bool is_loopback)
-    : handle_(handle), gather_bytes_(gather_bytes), is_loopback_(is_loopback) {
-  ucp_context_attr_t attributes = {};
-  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
-  if (ucp_context_query(handle_, &attributes) == UCS_OK) memory_types_ = attributes.memory_types;
-}
-
-bool UcxContext::Supports(MemoryType type) const { return (memory_types_ >> ToUcx(type) & 1) != 0; }
-
-std::string UcxContext::MemoryTypeNames() const {
-  std::string names;
-  for (int type = UCS_MEMORY_TYPE_HOST; type < UCS_MEMORY_TYPE_LAST; ++type) {
-    if ((memory_types_ >> type & 1) == 0) continue;
-    if (!names.empty()) names += ", ";
-    names += ucs_memory_type_names[type];
-  }
-  return names;
-}
-
 UcxContext::~UcxContext() { ucp_cleanup(handle_); }
 
 }  // namespace quire

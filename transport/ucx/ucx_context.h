@@ -9,18 +9,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
-#include "common/base/memory_access.h"
 #include "common/base/status.h"
 #include "transport/ucx/socket_address.h"
 #include "transport/ucx/ucx.h"
 
 namespace quire {
-
-constexpr ucs_memory_type_t ToUcx(MemoryType type) {
-  return type == MemoryType::kCuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
-}
 
 class UcxContext : public std::enable_shared_from_this<UcxContext> {
  public:
@@ -37,18 +31,14 @@ class UcxContext : public std::enable_shared_from_this<UcxContext> {
   uint64_t gather_bytes() const { return gather_bytes_; }
   /// True if the connections go to this host's own address.
   bool is_loopback() const { return is_loopback_; }
-  /// True if UCX, with these settings, registers such memory.
-  bool Supports(MemoryType type) const;
-  /// The memory types that UCX reports as supported, for example "host, cuda".
-  std::string MemoryTypeNames() const;
 
  private:
-  UcxContext(ucp_context_h handle, uint64_t gather_bytes, bool is_loopback);
+  UcxContext(ucp_context_h handle, uint64_t gather_bytes, bool is_loopback)
+      : handle_(handle), gather_bytes_(gather_bytes), is_loopback_(is_loopback) {}
 
   const ucp_context_h handle_;
   const uint64_t gather_bytes_;
   const bool is_loopback_;
-  uint64_t memory_types_ = uint64_t{1} << UCS_MEMORY_TYPE_HOST;  ///< Bits by ucs_memory_type_t.
 };
 
 }  // namespace quire

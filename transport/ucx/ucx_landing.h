@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "transport/landing_memory.h"
 #include "transport/ucx/ucx_context.h"
 #include "transport/ucx/ucx_endpoint.h"
 #include "transport/ucx/ucx_wire.h"
@@ -28,9 +27,8 @@ namespace quire {
 /// it.
 class UcxMemory {
  public:
-  /// UNIMPLEMENTED for a memory type that the context does not support.
   static StatusOr<std::shared_ptr<UcxMemory>> Map(std::shared_ptr<UcxContext> context,
-                                                  const LandingMemory& memory);
+                                                  std::span<std::byte> memory);
   /// Allocates memory by UCX. Only such memory can be written by shared-memory lanes without the
   /// help of this process.
   static StatusOr<std::shared_ptr<UcxMemory>> Allocate(std::shared_ptr<UcxContext> context,
@@ -61,24 +59,20 @@ class UcxMemory {
 class UcxLocalLanding {
  public:
   /// `registered` is null when the server does not write there itself.
-  UcxLocalLanding(const LandingMemory& memory, uint64_t serial,
+  UcxLocalLanding(std::span<std::byte> bytes, uint64_t serial,
                   std::shared_ptr<UcxMemory> registered)
-      : memory_(memory), serial_(serial), registered_(std::move(registered)) {}
+      : bytes_(bytes), serial_(serial), registered_(std::move(registered)) {}
 
-  std::span<std::byte> bytes() const { return memory_.bytes; }
+  std::span<std::byte> bytes() const { return bytes_; }
   uint64_t serial() const { return serial_; }
   bool is_direct() const { return registered_ != nullptr; }
-  /// True if this processor may write there.
-  bool is_host() const { return memory_.is_host(); }
-  /// The key to send to the server. `written` false makes a key that states that the server sends
-  /// messages instead.
+  /// `written`: the server is to write there; otherwise the key says that it sends messages.
   StatusOr<std::string> Key(uint64_t id, const UcxSecret& secret, bool written) const;
-  /// Copies a payload to its places. INVALID_ARGUMENT, with nothing copied, when a place is out of
-  /// range. REQUIRES: is_host().
+  /// Copies a payload to its places. INVALID_ARGUMENT, with nothing copied, when one is outside.
   Status Place(std::span<const UcxPlace> places, std::span<const std::byte> payload);
 
  private:
-  const LandingMemory memory_;
+  const std::span<std::byte> bytes_;
   const uint64_t serial_;
   const std::shared_ptr<UcxMemory> registered_;
 };
