@@ -117,8 +117,9 @@ struct Source {
 /// The way of units to a session.
 struct Path {
   std::shared_ptr<Transport> control;
-  std::shared_ptr<Transport> data = nullptr;  ///< What recalls go over; `control` when null.
-  bool lands = false;                         ///< The server may write them into a landing.
+  std::shared_ptr<Transport> data = nullptr;  ///< Transport of recalls; `control` when null.
+  /// True if the server may write units into a landing.
+  bool lands = false;
 };
 
 StatusOr<std::unique_ptr<Client>> MakeClient(const Path& path) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ElasticSession: a recall session that follows given selections, step by step, and waits a tenth
-// of a second for each recall. It is all that the benchmark knows of ClientSession. Thread-safety:
-// none. Ownership: the client outlives it.
+// of a second for each recall. The benchmark uses ClientSession only through it.
+// Thread-safety: none.
+// Ownership: the client outlives it.
 #ifndef QUIRE_BENCH_ELASTIC_ELASTIC_SESSION_H_
 #define QUIRE_BENCH_ELASTIC_ELASTIC_SESSION_H_
 
@@ -30,7 +31,7 @@ class ElasticSession {
   static StatusOr<ElasticSession> Open(Client& client, const SegmentKey& tip, const KvSpec& spec,
                                        uint32_t slots_per_head);
 
-  /// From now on the server writes units into memory of the session's, where the transport lets it.
+  /// Lets the server write units into memory of the session, if the transport permits.
   Status Land();
 
   struct Moved {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepRecalls: a session whose recalls are of the size of a decode step's: a few units of one
-// layer, each of them missing and scattered over the document, one layer after the other. Units
-// are copied into slots, verified. Thread-safety: none. Ownership: the client outlives it.
+// StepRecalls: a session whose recalls have the size of a decode step's. Each recalls a few units
+// of one layer, all missing and scattered over the document, one layer after the other. Units are
+// copied into slots and verified.
+// Thread-safety: none.
+// Ownership: the client outlives it.
 #ifndef QUIRE_BENCH_TRANSPORT_STEP_RECALLS_H_
 #define QUIRE_BENCH_TRANSPORT_STEP_RECALLS_H_
 
@@ -46,7 +48,7 @@ class StepRecalls {
   const LargePages memory_;
   UnitSlots slots_;
   std::unique_ptr<ClientSession> session_;
-  std::unique_ptr<SessionLanding> landing_;  ///< Null where the server writes into none.
+  std::unique_ptr<SessionLanding> landing_;  ///< Null if the server writes into none.
   SeededRandom random_{1};
   std::vector<std::vector<uint32_t>> resident_;  ///< By layer, ascending.
   uint32_t layer_ = 0;                           ///< Layer of the next recall.

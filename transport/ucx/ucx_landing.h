@@ -66,9 +66,11 @@ class UcxLocalLanding {
   std::span<std::byte> bytes() const { return bytes_; }
   uint64_t serial() const { return serial_; }
   bool is_direct() const { return registered_ != nullptr; }
-  /// `written`: the server is to write there; otherwise the key says that it sends messages.
+  /// The key to send to the server. `written` false makes a key that states that the server sends
+  /// messages instead.
   StatusOr<std::string> Key(uint64_t id, const UcxSecret& secret, bool written) const;
-  /// Copies a payload to its places. INVALID_ARGUMENT, with nothing copied, when one is outside.
+  /// Copies a payload to its places. INVALID_ARGUMENT, with nothing copied, when a place is out of
+  /// range.
   Status Place(std::span<const UcxPlace> places, std::span<const std::byte> payload);
 
  private:
