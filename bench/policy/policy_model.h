@@ -3,9 +3,9 @@
 // Recorded decode traces of a real model. The bundled documents are read, and each is asked its
 // questions one after the other in one sequence. The model decodes greedily after every question,
 // with dense attention. The trace keeps the queries of every token after the document, and every
-// layer's keys and values. A prompt is one pass. Attention is causal, so the queries of a position
-// are those of a step with that token alone, up to the order of additions in matrix products. A
-// decoded token is a pass of its own.
+// layer's keys and values. A prompt is one pass. Since attention is causal, the queries of a
+// position equal those of a step with that token alone. Only the order of additions in matrix
+// products differs. A decoded token is a pass of its own.
 #ifndef QUIRE_BENCH_POLICY_POLICY_MODEL_H_
 #define QUIRE_BENCH_POLICY_POLICY_MODEL_H_
 

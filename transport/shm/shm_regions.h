@@ -3,7 +3,7 @@
 // ShmRegions: the shared memory that a server lends in place, and the lookup of the region of a
 // slice.
 //
-// Ownership: it has descriptors of its own; the memory must stay mapped as long as slices of it are
+// Ownership: duplicates the descriptors; the memory must stay mapped as long as slices of it are
 // sent.
 // Thread-safety: constant once made.
 #ifndef QUIRE_TRANSPORT_SHM_SHM_REGIONS_H_

@@ -560,7 +560,7 @@ StatusOr<OwnedMemory> UcxConnection::AllocateOnThread(uint64_t bytes) {
                          UcxMemory::Allocate(worker_->context().shared_from_this(), bytes));
   std::erase_if(allocated_, [](const auto& memory) { return memory.expired(); });
   allocated_.push_back(allocated);
-  // UCX is told on the thread that uses it.
+  // Runs on the only thread that may use UCX.
   const auto release = [worker = worker_, allocated](const std::byte*) mutable {
     worker->Post([last = std::move(allocated)] {});
   };
@@ -587,7 +587,7 @@ void UcxConnection::AddLandingOnThread(uint64_t id, std::span<std::byte> memory,
   if (wants_keys_) {
     registered = AllocatedAround(memory);
     // Within a host UCX emulates writes to memory that it has not allocated, by messages. A server
-    // that dies in the middle of them ends the client's process (UCX 1.13).
+    // that dies during them ends the client's process (UCX 1.13).
     written = written && (registered != nullptr || !worker_->context().is_loopback());
     if (registered == nullptr) {
       auto mapped = UcxMemory::Map(worker_->context().shared_from_this(), memory);
