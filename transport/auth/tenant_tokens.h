@@ -7,8 +7,8 @@
 // The file is text. A line is the name of a tenant and the SHA-256, in hexadecimal digits, of each
 // token that proves it, separated by blanks:
 //
-//     # made with: echo "team-a $(sha256sum < team-a.token | cut -c 1-64)"
-//     team-a  5d1c9be1...  90b7a2f0...
+//   # made with: echo "team-a $(sha256sum < team-a.token | cut -c 1-64)"
+//   team-a  5d1c9be1...  90b7a2f0...
 //
 // While a token is being replaced, the line has both hashes. Empty lines and lines that begin with
 // '#' are ignored. A line may end with CR LF.

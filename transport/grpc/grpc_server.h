@@ -11,8 +11,8 @@
 //   at most half of the threads for one connection. Further calls get RESOURCE_EXHAUSTED and a
 //   retry hint.
 // - Slow readers: a call whose answer is not read in time is cancelled.
-// - Refusals: at most a quarter of `max_threads` are sent at a time; further calls to refuse are
-//   cancelled at once.
+// - Refusals: at most a quarter as many are sent at a time as calls may run; further calls to
+//   refuse are cancelled at once.
 // - Streams of quire.v1.DataPlane/Frames become pipes for `accept_pipe`.
 //
 // Thread-safety: Shutdown and the accessors may be called from any thread.

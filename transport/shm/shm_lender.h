@@ -2,9 +2,9 @@
 //
 // ShmLender: chooses how each slice that a server sends reaches one client, the cheapest way first:
 //
-//     in place   the slice lies in a shared region and has an owner: a descriptor and a lease
-//     copied     into the connection's copy-out memory, which only this client maps: the same
-//     inline     through the socket: small slices, and those without room elsewhere
+//   in place   the slice lies in a shared region and has an owner: a descriptor and a lease
+//   copied     into the connection's copy-out memory, which only this client maps: the same
+//   inline     through the socket: small slices, and those without room elsewhere
 //
 // A client that holds as much as it may and releases nothing receives copies, and then inline
 // bytes. The server keeps nothing for the latter.

@@ -4,12 +4,11 @@
 // frame's head, descriptors of its payload's slices, places, and the inline payload bytes. Both
 // ends run on one machine, so integers are in its byte order.
 //
-//     greeting       server, first: version and limits
-//     lease channel  server, with a descriptor: the socket on which leases are released, renewed
-//     and
-//                    ended, as an array of words (uint64_t) in each message (ShmLeaseWord)
-//     region         server, with a descriptor: memory that later descriptors name
-//     frame          both; only the server's may name regions and carry a lease
+//   greeting       server, first: version and limits
+//   lease channel  server, with a descriptor: the socket on which leases are released, renewed
+//                  and ended, as an array of words (uint64_t) in each message (ShmLeaseWord)
+//   region         server, with a descriptor: memory that later descriptors name
+//   frame          both; only the server's may name regions and carry a lease
 //
 // Decoding trusts nothing: an accepted packet is within the limits and its sizes add up. Pure
 // functions.

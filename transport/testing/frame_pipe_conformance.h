@@ -2,7 +2,7 @@
 //
 // The suite that every pipe passes. A test file of a pipe includes it and writes
 //
-//     INSTANTIATE_TEST_SUITE_P(Inproc, FramePipeConformance, ::testing::Values(&MakeInproc));
+//   INSTANTIATE_TEST_SUITE_P(Inproc, FramePipeConformance, ::testing::Values(&MakeInproc));
 //
 // where MakeInproc connects a fresh pair of pipes. No test sleeps: receivers block on conditions.
 // Servers send from the ServerMemory under test. At the end of a test nothing of it is held,

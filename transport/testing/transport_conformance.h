@@ -2,7 +2,7 @@
 //
 // The suite that every transport passes. A test file of a transport includes it and writes
 //
-//     INSTANTIATE_TEST_SUITE_P(Loopback, TransportConformance, ::testing::Values(&MakeLoopback));
+//   INSTANTIATE_TEST_SUITE_P(Loopback, TransportConformance, ::testing::Values(&MakeLoopback));
 //
 // where MakeLoopback connects a fresh transport to a given handler. No test sleeps: handlers block
 // on conditions, and deadlines are the only waits. A transport whose replies have parts also
