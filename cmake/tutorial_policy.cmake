@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# cmake -DTUTORIAL=FILE -DREGISTRY=FILE -DOUT=DIR -P tutorial_policy.cmake: takes the code of
-# docs/tutorials/add-a-policy.md to where it says that it goes, under DIR: recent.h, recent.cc, and a copy of
-# policy.cc with its lines. So what the tutorial shows is compiled and tested as it stands.
+# cmake -DTUTORIAL=FILE -DREGISTRY=FILE -DOUT=DIR -P tutorial_policy.cmake: extracts the code of
+# docs/tutorials/add-a-policy.md to its stated places under DIR: recent.h, recent.cc, and a copy of
+# policy.cc with its lines. The tutorial's code is thereby compiled and tested unchanged.
 file(READ "${TUTORIAL}" text)
 
-# The C++ that follows `introduction`, an exact piece of the tutorial's text.
+# Extracts the C++ that follows `introduction`, an exact piece of the tutorial's text.
 function(take_block introduction out)
   string(FIND "${text}" "${introduction}\n\n```cpp\n" begin)
   if(begin EQUAL -1)
@@ -19,7 +19,7 @@ function(take_block introduction out)
   set(${out} "${block}" PARENT_SCOPE)
 endfunction()
 
-# `addition` before the first place of `mark` in ${registry}.
+# Inserts `addition` before the first occurrence of `mark` in ${registry}.
 function(insert_before mark addition)
   string(FIND "${registry}" "${mark}" place)
   if(place EQUAL -1)

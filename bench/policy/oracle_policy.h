@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OraclePolicy: selects the pages that hold the most attention, which nobody knows before it is
-// computed: the upper end of what a policy can do with whole pages. Thread-safety: none.
+// OraclePolicy: selects the pages with the most attention, known only after it is computed. It is
+// the upper bound for policies that select whole pages. Thread-safety: none.
 #ifndef QUIRE_BENCH_POLICY_ORACLE_POLICY_H_
 #define QUIRE_BENCH_POLICY_ORACLE_POLICY_H_
 
@@ -14,7 +14,7 @@ namespace quire::bench {
 
 class OraclePolicy final : public worker::BudgetPolicy {
  public:
-  /// `exact` is of the step at hand and outlives this.
+  /// `exact` holds the present step and outlives this.
   OraclePolicy(const worker::PolicyContext& context, const ExactAttention* exact);
 
   std::string_view name() const override { return "oracle"; }

@@ -98,7 +98,7 @@ Status PolicyTrial::Grow(uint64_t tokens) {
     table_.AppendToken();
     nominal_.AppendToken();
   }
-  // The pipeline tells of a page after the step that completes it.
+  // The pipeline reports a page after the step that completes it.
   for (; uint64_t{complete_pages_ + 1} * context_.spec.page_tokens < tokens; ++complete_pages_) {
     QUIRE_RETURN_IF_ERROR(
         policy_->OnPageComplete(0, complete_pages_, rows_->page(complete_pages_).data()));

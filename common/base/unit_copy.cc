@@ -165,17 +165,4 @@ Status CheckPlaces(const Payload& payload, const std::vector<uint64_t>& places,
   return OkStatus();
 }
 
-std::vector<uint32_t> CopyToPlaces(const Payload& payload, std::span<const uint64_t> places,
-                                   std::span<std::byte> memory) {
-  const std::vector<Slice>& slices = payload.slices();
-  std::vector<uint32_t> crc32c;
-  crc32c.reserve(slices.size());
-  for (size_t i = 0; i < slices.size(); ++i) {
-    const bool more = i + 1 < slices.size() && slices[i + 1].bytes.size() >= slices[i].bytes.size();
-    crc32c.push_back(CopyWithCrc32c(slices[i].bytes, memory.data() + places[i],
-                                    more ? slices[i + 1].bytes.data() : nullptr));
-  }
-  return crc32c;
-}
-
 }  // namespace quire

@@ -3,9 +3,8 @@
 // CopyWithCrc32c: copies a unit to memory that is not read again at once (a slot, a staging
 // buffer), and tells the checksum of what was copied, in one pass. Stores go around the cache where
 // the processor can do that, so the memory under the destination is not read first: verified copies
-// of scattered units are faster than plain memcpy. CopyToPlaces does so with the slices of a
-// payload, and CopyAroundCache without a checksum. CopyFetchingAhead is for memory that is read
-// again at once (a send buffer).
+// of scattered units are faster than plain memcpy. CopyAroundCache does so without a checksum.
+// CopyFetchingAhead is for memory that is read again at once (a send buffer).
 // Thread-safety: pure functions.
 #ifndef QUIRE_COMMON_BASE_UNIT_COPY_H_
 #define QUIRE_COMMON_BASE_UNIT_COPY_H_
@@ -45,11 +44,6 @@ void CopyFetchingAhead(std::span<const std::byte> from, std::byte* to,
 /// CheckPlace there.
 [[nodiscard]] Status CheckPlaces(const Payload& payload, const std::vector<uint64_t>& places,
                                  uint64_t landing_bytes);
-
-/// Copies each slice of `payload` to its place in `memory`, and answers their CRC-32C. REQUIRES:
-/// CheckPlaces.
-std::vector<uint32_t> CopyToPlaces(const Payload& payload, std::span<const uint64_t> places,
-                                   std::span<std::byte> memory);
 
 }  // namespace quire
 

@@ -5,27 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/payload_cutter.h"
+
 namespace quire::worker {
 namespace {
-
-/// Bytes [from, from + count) of `payload`.
-Payload SubPayload(const Payload& payload, size_t from, size_t count) {
-  Payload result;
-  result.AddLeases(payload);
-  for (const Slice& slice : payload.slices()) {
-    const size_t size = slice.bytes.size();
-    if (from >= size) {
-      from -= size;
-      continue;
-    }
-    const size_t take = std::min(count, size - from);
-    result.Append(Slice{slice.bytes.subspan(from, take), slice.owner});
-    count -= take;
-    from = 0;
-    if (count == 0) break;
-  }
-  return result;
-}
 
 /// One lane of `part`, as a part of its own.
 RecallPart LanePart(const RecallPart& part, const RecalledLane& lane) {
@@ -47,7 +30,10 @@ RecallPart LanePart(const RecallPart& part, const RecalledLane& lane) {
   const size_t total = part.placements.size() - part.held.size();
   const size_t skipped = first - static_cast<size_t>(held_before - part.held.begin());
   const size_t unit = part.payload.size_bytes() / total;
-  own.payload = SubPayload(part.payload, skipped * unit, sent * unit);
+  PayloadCutter cutter(part.payload);
+  (void)cutter.Cut(skipped * unit);
+  own.payload = cutter.Cut(sent * unit);
+  own.payload.AddLeases(part.payload);
   own.good_until = part.good_until;
   own.landed_bytes = part.landed_bytes / total * sent;
   return own;

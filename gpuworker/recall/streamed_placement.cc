@@ -5,21 +5,12 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/checksum.h"
 #include "common/base/mutex.h"
 #include "common/base/payload_cutter.h"
+#include "common/base/unit_checksums.h"
 #include "common/page/layout.h"
 
 namespace quire::worker {
-namespace {
-
-uint32_t ChecksumOf(const Payload& unit) {
-  uint32_t crc = 0;
-  for (const Slice& slice : unit.slices()) crc = Crc32c(slice.bytes, crc);
-  return crc;
-}
-
-}  // namespace
 
 /// The buffers of one placement and who works on them. Thread-safe: buffers are filled in order and
 /// only read after that.
@@ -123,10 +114,10 @@ class StreamedPlacement::Stream {
   }
 
   Status TakeIn(const Buffer& buffer) QUIRE_EXCLUDES(mutex_) {
-    if (const std::vector<Mismatch> damaged = Verify(buffer); !damaged.empty()) {
+    if (const std::vector<UnitMismatch> damaged = Verify(buffer); !damaged.empty()) {
       // Units that changed after they came are not the server's to mend.
       if (!buffer.units.StillGood()) return LeaseRanOut();
-      for (const Mismatch& mismatch : damaged) NoteMismatch(mismatch);
+      for (const auto& [unit, crc32c] : damaged) NoteMismatch({buffer.first + unit, crc32c});
       return OkStatus();  // The buffers after it are looked at, so that all damage is told at once.
     }
     if (with_.on_verified) with_.on_verified(buffer.first, buffer.units);
@@ -145,14 +136,10 @@ class StreamedPlacement::Stream {
   }
 
   /// The units that do not match their checksums.
-  std::vector<Mismatch> Verify(const Buffer& buffer) const {
-    PayloadCutter cutter(buffer.units);
-    std::vector<Mismatch> damaged;
-    for (size_t unit = buffer.first; unit < buffer.end; ++unit) {
-      const uint32_t crc32c = ChecksumOf(cutter.Cut(unit_bytes_));
-      if (crc32c != arrived_.checksums[unit]) damaged.push_back({unit, crc32c});
-    }
-    return damaged;
+  std::vector<UnitMismatch> Verify(const Buffer& buffer) const {
+    return FindMismatches(
+        buffer.units, unit_bytes_,
+        std::span(arrived_.checksums).subspan(buffer.first, buffer.end - buffer.first));
   }
 
   void NoteMismatch(const Mismatch& mismatch) QUIRE_EXCLUDES(mutex_) {

@@ -41,7 +41,7 @@ class DataPlaneTest : public ServiceFixture {
     const v1::OfferReply reply = Offer();
     return reply.offers_size() == 1 ? reply.offers(0).ticket() : "";
   }
-  StatusOr<std::unique_ptr<FrameClient>> Connect(const std::string& ticket,
+  StatusOr<std::shared_ptr<FrameClient>> Connect(const std::string& ticket,
                                                  FrameClient::Options options = {}) {
     InprocPair pipes = MakeInprocPair({.direct_landing = true});
     data_plane().accept()(std::move(pipes.server));

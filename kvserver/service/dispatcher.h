@@ -50,23 +50,14 @@ struct Call {
   return Internal("the reply cannot be sent: ", Message(encoded));
 }
 
-/// Writes the parts of a reply; Reply is a protobuf message without its `payload` field.
-template <typename Reply>
-class PartWriter {
- public:
-  explicit PartWriter(ReplyWriter& out) : out_(out) {}
-
-  /// As ReplyWriter::Write; `places` as in CallMessage.
-  [[nodiscard]] Status Write(const Reply& reply, Payload payload = {},
-                             std::vector<uint64_t> places = {}) {
-    CallMessage part{.control = {}, .payload = std::move(payload), .places = std::move(places)};
-    QUIRE_RETURN_IF_ERROR(EncodeReply(reply, &part.control));
-    return out_.Write(std::move(part));
-  }
-
- private:
-  ReplyWriter& out_;
-};
+/// Writes a part of a reply, a protobuf message without its `payload` field. Errors as
+/// ReplyWriter::Write; `places` as in CallMessage.
+[[nodiscard]] inline Status WritePart(ReplyWriter& out, const google::protobuf::Message& reply,
+                                      Payload payload = {}, std::vector<uint64_t> places = {}) {
+  CallMessage part{.control = {}, .payload = std::move(payload), .places = std::move(places)};
+  QUIRE_RETURN_IF_ERROR(EncodeReply(reply, &part.control));
+  return out.Write(std::move(part));
+}
 
 class Dispatcher final : public CallHandler {
  public:
@@ -95,17 +86,16 @@ class Dispatcher final : public CallHandler {
               }));
   }
 
-  /// Answers `method` with `adapter(call, request, PartWriter<Reply>&)`, which writes one part or
-  /// more, as call.context says.
-  template <typename Request, typename Reply, typename Adapter>
+  /// Answers `method` with `adapter(call, request, ReplyWriter&)`, which writes one part or more,
+  /// as call.context says.
+  template <typename Request, typename Adapter>
   void AddStreaming(const std::string& method, Adapter adapter) {
     AddMethod(method, StreamingAdapter([adapter = std::move(adapter)](
                                            const Call& call, const std::string& control,
                                            ReplyWriter& reply) -> Status {
                 Request request;
                 QUIRE_RETURN_IF_ERROR(Parse(control, &request));
-                PartWriter<Reply> parts(reply);
-                return adapter(call, request, parts);
+                return adapter(call, request, reply);
               }));
   }
 

@@ -246,49 +246,45 @@ TEST_F(SessionServiceTest, AReplyComesInPartsOfWholeLanesWithThePlacesOfItsUnits
   EXPECT_FALSE((*(*call)->Next(TimePoint::max())).has_value());
 }
 
-TEST_F(SessionServiceTest, AReplyComesInPiecesWhereThatIsAskedForAndPartsMayBe) {
+TEST_F(SessionServiceTest, APartComesInPiecesOfWholeUnitsWhereThatIsAskedFor) {
   LoopbackTransport parts(server_->handler(), {.max_message_bytes = 1 << 20});
   const uint64_t unit_bytes = quire::UnitBytes(spec_);
-  const v1::OpenSessionReply sessions[] = {Open(8), Open(8)};
-  uint32_t recalls = 0;
+  const uint64_t session = Open(8).session_id();
+  uint32_t layer = 0;
   /// The payloads of a reply's messages, of an empty lane; the first has the lane.
-  const auto messages = [&](uint32_t piece_bytes, bool place) {
-    const uint32_t exchange = recalls + 1;
-    v1::RecallRequest request = Request(sessions[recalls % 2].session_id(), exchange);
-    request.set_piece_bytes(piece_bytes);
-    request.set_place(place);
-    AddWant(request, recalls++ / 2, 0, {{0, 1, 2, 3, 4, 5, 6}, {0, 1, 2, 3}});
+  const auto messages = [&](uint64_t piece_bytes) {
+    v1::RecallRequest request = Request(session, layer + 1);
+    AddWant(request, layer++, 0, {{0, 1, 2, 3, 4, 5, 6}, {0, 1, 2, 3}});
     auto call = parts.Start("quire.v1.Session/Recall", {request.SerializeAsString(), {}},
-                            {.tenant = tenant_, .timeout = std::chrono::minutes(5)});
+                            {.tenant = tenant_,
+                             .timeout = std::chrono::minutes(5),
+                             .piece_bytes = static_cast<uint32_t>(piece_bytes)});
     EXPECT_TRUE(call.ok()) << call.status();
     std::vector<std::vector<std::byte>> payloads;
+    uint64_t to_come = 0;
     for (;;) {
       const auto part = (*call)->Next(TimePoint::max());
       EXPECT_TRUE(part.ok()) << part.status();
-      if (!part.ok() || !part->has_value()) return payloads;
-      v1::RecallReply reply;
-      EXPECT_TRUE(reply.ParseFromString((*part)->control));
-      EXPECT_EQ(reply.exchange(), exchange);
-      EXPECT_EQ(reply.lanes_size(), payloads.empty() ? 1 : 0);
+      if (!part.ok() || !part->has_value()) break;
+      EXPECT_EQ((*part)->control.empty(), !payloads.empty());
       payloads.emplace_back((*part)->payload.size_bytes());
       (*part)->payload.CopyTo(payloads.back().data());
+      to_come = (*part)->bytes_to_come;
     }
+    EXPECT_EQ(to_come, 0u);
+    return payloads;
   };
-  const auto whole = messages(0, false);
+  const auto whole = messages(0);
   ASSERT_EQ(whole.size(), 1u);
-  const auto pieces = messages(static_cast<uint32_t>(4 * unit_bytes + 1), false);
-  ASSERT_EQ(pieces.size(), 3u);
-  EXPECT_EQ(pieces[0].size(), 4 * unit_bytes);
-  EXPECT_EQ(pieces[2].size(), 3 * unit_bytes);
-  std::vector<std::byte> together;
-  for (const auto& piece : pieces) together.insert(together.end(), piece.begin(), piece.end());
-  EXPECT_EQ(together, whole[0]);
-  EXPECT_EQ(messages(1, false).size(), 11u);  // A unit is never cut.
-  EXPECT_EQ(messages(1, true).size(), 1u);
-  // A call that takes its reply whole.
-  v1::RecallRequest unary = RecallOf(sessions[1].session_id(), 9, 2, {{0, 1, 2}, {4}});
-  unary.set_piece_bytes(1);
-  EXPECT_EQ(CodeOf(unary), StatusCode::kOk);
+  EXPECT_EQ(whole[0].size(), 11 * unit_bytes);
+  const auto pieces = messages(4 * unit_bytes);
+  EXPECT_GT(pieces.size(), 1u);
+  uint64_t bytes = 0;
+  for (const auto& piece : pieces) {
+    EXPECT_EQ(piece.size() % unit_bytes, 0u);
+    bytes += piece.size();
+  }
+  EXPECT_EQ(bytes, whole[0].size());
 }
 
 TEST_F(SessionServiceTest, HeadsThatKeepWhatTheyHoldAreToldTheirSelectionOnly) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UnitCopier: takes a payload of units apart, copying one after the other to wherever it goes and
-// telling its checksum, in one pass over the bytes; or telling what is to be copied, where the
-// processor must not. Internal to client/. Thread-safety: none.
+// UnitCopier: copies the units of a payload one after the other, and computes their checksums in
+// the same pass. Thread-safety: none.
 // Ownership: the payload outlives the copier.
-#ifndef QUIRE_CLIENT_UNIT_COPIER_H_
-#define QUIRE_CLIENT_UNIT_COPIER_H_
+#ifndef QUIRE_BENCH_TRANSPORT_UNIT_COPIER_H_
+#define QUIRE_BENCH_TRANSPORT_UNIT_COPIER_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -15,11 +14,10 @@
 #include <vector>
 
 #include "common/base/checksum.h"
-#include "common/base/memory_access.h"
 #include "common/base/payload.h"
 #include "common/base/unit_copy.h"
 
-namespace quire {
+namespace quire::bench {
 
 class UnitCopier {
  public:
@@ -29,17 +27,9 @@ class UnitCopier {
   /// Copies the next unit and returns its CRC-32C. REQUIRES: the payload has one more.
   uint32_t CopyNext(std::byte* to) {
     const std::span<const std::byte> rest = Rest();
-    if (rest.size() < unit_bytes_) return CopyPieces(to);
+    if (rest.size() < unit_bytes_) return CopyCut(to);
     Advance(unit_bytes_);
     return CopyWithCrc32c(rest.first(unit_bytes_), to, NextWhole());
-  }
-
-  /// Adds the copies that bring the next unit to `to`, and returns its CRC-32C. REQUIRES: as
-  /// CopyNext; the payload stays until they are made.
-  uint32_t PlanNext(std::byte* to, std::vector<CopyIn>* copies) {
-    return TakePieces([&](std::span<const std::byte> part, uint64_t at) {
-      copies->push_back({part, to + at});
-    });
   }
 
  private:
@@ -52,26 +42,18 @@ class UnitCopier {
     offset_ = 0;
   }
 
-  /// Where the next unit begins when it lies in one piece.
+  /// The beginning of the next unit; null if slices divide it.
   const std::byte* NextWhole() const {
     if (slice_ == slices_.size() || Rest().size() < unit_bytes_) return nullptr;
     return Rest().data();
   }
 
-  /// A unit that received buffers cut.
-  uint32_t CopyPieces(std::byte* to) {
-    return TakePieces([&](std::span<const std::byte> part, uint64_t at) {
-      std::memcpy(to + at, part.data(), part.size());
-    });
-  }
-
-  /// Calls `take` with each piece of the next unit and where in it that is.
-  template <typename Take>
-  uint32_t TakePieces(const Take& take) {
+  /// Copies a unit that slices divide.
+  uint32_t CopyCut(std::byte* to) {
     uint32_t crc32c = 0;
     for (uint64_t at = 0; at < unit_bytes_;) {
       const auto part = Rest().first(std::min<uint64_t>(unit_bytes_ - at, Rest().size()));
-      take(part, at);
+      std::memcpy(to + at, part.data(), part.size());
       crc32c = Crc32c(part, crc32c);
       at += part.size();
       Advance(part.size());
@@ -85,6 +67,6 @@ class UnitCopier {
   uint64_t offset_ = 0;
 };
 
-}  // namespace quire
+}  // namespace quire::bench
 
-#endif  // QUIRE_CLIENT_UNIT_COPIER_H_
+#endif  // QUIRE_BENCH_TRANSPORT_UNIT_COPIER_H_
