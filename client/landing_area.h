@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LandingArea: the memory that the server writes the units of a session's recalls into, where
+// SessionLanding: the memory that the server writes the units of a session's recalls into, where
 // the transport lets it. What landed is handed out as payload that lies here; the caller treats it
 // as any other, up to Applied. It is laid out as [sequences][managed layers][n_kv][slots_per_head]
 // units, sequences by number and layers in the order in which the session was opened; a sequence

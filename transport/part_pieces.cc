@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-/// The end of the slices from `first` on that make a piece: one of them if there are any, and more
+/// The end of the piece that begins at slice `first`: at least one slice if there is any, and more
 /// as long as they fit.
 size_t EndOfPiece(std::span<const Slice> slices, size_t first, uint64_t piece_bytes) {
   uint64_t bytes = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pieces of a reply's part: the part with the first of its payload, and further messages with the
-// rest (CallMessage::bytes_to_come). Every transport that cuts parts cuts them so.
-// Thread-safety: pure functions.
+// Pieces of a reply's part: the part with the beginning of its payload, and further messages with
+// the rest (CallMessage::bytes_to_come). All transports that cut parts use it. Thread-safety: pure
+// functions.
 #ifndef QUIRE_TRANSPORT_PART_PIECES_H_
 #define QUIRE_TRANSPORT_PART_PIECES_H_
 
@@ -14,12 +14,12 @@
 
 namespace quire {
 
-/// Cuts `part` between slices. Each piece has `piece_bytes` of payload at most, or one slice.
+/// Cuts `part` between slices. Each piece has at most `piece_bytes` of payload, or one slice.
 /// REQUIRES: `part` has a place for each slice of its payload, or none.
 std::vector<CallMessage> PiecesOf(CallMessage part, uint64_t piece_bytes);
 
-/// Puts `piece` behind what has come of `*part`, which is empty before the first. INVALID_ARGUMENT
-/// when one has landed and the other has not.
+/// Appends `piece` to the earlier pieces in `*part`, which is empty before the first.
+/// INVALID_ARGUMENT if one has landed and the other has not.
 [[nodiscard]] Status AddPiece(CallMessage piece, CallMessage* part);
 
 }  // namespace quire

@@ -117,7 +117,8 @@ struct Source {
 struct Path {
   std::shared_ptr<Transport> control;
   std::shared_ptr<Transport> data = nullptr;  ///< Transport of recalls; `control` when null.
-  bool lands = false;                         ///< True if units land in the slots.
+  /// True if the server may write units into a landing.
+  bool lands = false;
 };
 
 StatusOr<std::unique_ptr<Client>> MakeClient(const Path& path) {

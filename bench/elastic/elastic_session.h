@@ -3,7 +3,7 @@
 // ElasticSession: a recall session that follows given selections, step by step, and waits a tenth
 // of a second for each recall. The benchmark uses ClientSession only through it.
 // Thread-safety: none.
-// Ownership: the client outlives it, and so do slots that units land in.
+// Ownership: the client outlives it.
 #ifndef QUIRE_BENCH_ELASTIC_ELASTIC_SESSION_H_
 #define QUIRE_BENCH_ELASTIC_ELASTIC_SESSION_H_
 
@@ -31,7 +31,7 @@ class ElasticSession {
   static StatusOr<ElasticSession> Open(Client& client, const SegmentKey& tip, const KvSpec& spec,
                                        uint32_t slots_per_head);
 
-  /// From now on the server writes units into memory of the session's, where the transport lets it.
+  /// Lets the server write units into memory of the session, if the transport permits.
   Status Land();
 
   struct Moved {
@@ -52,7 +52,7 @@ class ElasticSession {
   explicit ElasticSession(std::unique_ptr<ClientSession> session) : session_(std::move(session)) {}
 
   std::unique_ptr<ClientSession> session_;
-  std::unique_ptr<SessionLanding> landing_;  ///< Null: units arrive in the message.
+  std::unique_ptr<SessionLanding> landing_;  ///< Null: units come in messages.
   uint64_t failed_recalls_ = 0;
 };
 

@@ -109,7 +109,7 @@ TEST_F(ElasticSessionTest, TheSlotsAreRightAfterEveryStepWhateverHappensToReplie
   FollowLossy(store_->transport(), &clock_, kSteps, Units::kInMessages);
 }
 
-// The server writes what belongs to replies that are lost, too.
+// The server also writes units of lost replies.
 TEST_F(ElasticSessionTest, SlotsAreRightWhereTheServerWritesIntoALanding) {
   if (!UcxAvailable()) GTEST_SKIP() << "built without UCX";
   ASSERT_EQ(store_->Listen({.transports = {"ucx"}, .ucx = testing::DirectUcxOptions()}),

@@ -21,11 +21,11 @@ class SlotCache {
  public:
   SlotCache(const KvSpec& spec, uint32_t slots_per_head);
 
-  /// Slot `slot` holds `page` from now on.
+  /// Copies a unit of `page` into slot `slot`.
   void Place(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page,
              std::span<const std::byte> unit);
-  /// OK when the slots hold exactly what is selected, as many as they are, and every byte of it is
-  /// the context's; otherwise DATA_LOSS naming the first slot or page that is wrong.
+  /// OK if the slots hold exactly the selection, and every byte equals the context's. Otherwise
+  /// DATA_LOSS, naming the first wrong slot or page.
   [[nodiscard]] Status Check(const StepSelection& selection, const PagedContext& context) const;
 
  private:

@@ -48,11 +48,10 @@ class UnitSlots {
   UnitSlots(const RecallShape& shape, uint32_t slots, std::span<std::byte> memory)
       : shape_(shape), slots_(slots), memory_(memory) {}
 
-  /// Copies the units of a part into their slots. DATA_LOSS for one that does not match its
-  /// checksum, or that was lent for too short a time.
+  /// Copies the units of a part into their slots. DATA_LOSS for a unit with another checksum, or
+  /// lent for too short a time.
   Status Fill(const RecallPart& part);
-  /// Whether every slot holds the unit that `session` takes it to hold, as far as its beginning
-  /// tells.
+  /// Checks that every slot holds the unit of the session's map, by the beginning of the unit.
   Status Check(const ClientSession& session) const;
 
  private:
@@ -71,8 +70,7 @@ class RecallRounds {
     kInPlace,  ///< Pointers to the units in place, with the checksums to verify them.
   };
 
-  /// `slots` has room for shape.bytes_per_round() and outlives this; if it is empty the session
-  /// allocates its own. Unused in place.
+  /// `slots` has room for shape.bytes_per_round() and outlives this. Unused in place.
   static StatusOr<std::unique_ptr<RecallRounds>> Open(Client* client, const SegmentKey& document,
                                                       const RecallShape& shape, Delivery delivery,
                                                       std::span<std::byte> slots);
@@ -85,9 +83,9 @@ class RecallRounds {
   /// Runs a round that verifies every unit: its checksum, and the unit's own name. Not timed. It
   /// serves units in place, whose timed rounds touch no byte.
   Status RunVerified();
-  /// UnitSlots::Check. Only for units in slots.
+  /// Calls UnitSlots::Check; only for units in slots.
   Status Check() const { return slots_.Check(*session_); }
-  /// Asks for what is resident: a round trip that moves nothing.
+  /// Recalls what is resident: a round trip that moves nothing.
   Status RunEmpty();
 
  private:
@@ -107,7 +105,7 @@ class RecallRounds {
   const Delivery delivery_;
   UnitSlots slots_;
   std::unique_ptr<ClientSession> session_;
-  std::unique_ptr<SessionLanding> landing_;  ///< Null where the server writes into none.
+  std::unique_ptr<SessionLanding> landing_;  ///< Null if the server writes into none.
   SeededRandom random_{1};
   std::vector<LayerWant> wants_;  ///< One per layer.
   /// By layer: true for a page in the half that was wanted last.

@@ -31,8 +31,7 @@ class StepRecalls {
   /// Chooses what the next recall wants. Not timed.
   void Prepare();
   Status Run();
-  /// Whether every slot holds the unit that the session takes it to hold, as far as its beginning
-  /// tells.
+  /// Checks that every slot holds the unit of the session's map, by the beginning of the unit.
   Status Check() const { return slots_.Check(*session_); }
 
  private:
@@ -48,7 +47,7 @@ class StepRecalls {
   const LargePages memory_;
   UnitSlots slots_;
   std::unique_ptr<ClientSession> session_;
-  std::unique_ptr<SessionLanding> landing_;  ///< Null where the server writes into none.
+  std::unique_ptr<SessionLanding> landing_;  ///< Null if the server writes into none.
   SeededRandom random_{1};
   std::vector<std::vector<uint32_t>> resident_;  ///< By layer, ascending.
   uint32_t layer_ = 0;                           ///< Layer of the next recall.

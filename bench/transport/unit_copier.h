@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UnitCopier: takes a payload of units apart, copying one after the other to wherever it goes and
-// computing its checksum, in one pass over the bytes. Thread-safety: none.
+// UnitCopier: copies the units of a payload one after the other, and computes their checksums in
+// the same pass. Thread-safety: none.
 // Ownership: the payload outlives the copier.
 #ifndef QUIRE_BENCH_TRANSPORT_UNIT_COPIER_H_
 #define QUIRE_BENCH_TRANSPORT_UNIT_COPIER_H_
@@ -42,13 +42,13 @@ class UnitCopier {
     offset_ = 0;
   }
 
-  /// Where the next unit begins; null when it lies across slices.
+  /// The beginning of the next unit; null if slices divide it.
   const std::byte* NextWhole() const {
     if (slice_ == slices_.size() || Rest().size() < unit_bytes_) return nullptr;
     return Rest().data();
   }
 
-  /// A unit that lies across slices.
+  /// Copies a unit that slices divide.
   uint32_t CopyCut(std::byte* to) {
     uint32_t crc32c = 0;
     for (uint64_t at = 0; at < unit_bytes_;) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CopyWithCrc32c: copies a unit and computes its checksum in one pass. It is for memory that is not
-// read again soon (a slot, a staging buffer). Stores bypass the cache where the processor can, so
-// the destination is not read first. Verified copies of scattered units are then faster than plain
-// memcpy. CopyToPlaces copies the slices of a payload that way; CopyAroundCache omits the checksum.
-// CopyFetchingAhead is for memory that is read again soon (a send buffer). Thread-safety: pure
-// functions.
+// CopyWithCrc32c: copies a unit to memory that is not read again at once (a slot, a staging
+// buffer), and tells the checksum of what was copied, in one pass. Stores go around the cache where
+// the processor can do that, so the memory under the destination is not read first: verified copies
+// of scattered units are faster than plain memcpy. CopyAroundCache does so without a checksum.
+// CopyFetchingAhead is for memory that is read again at once (a send buffer).
+// Thread-safety: pure functions.
 #ifndef QUIRE_COMMON_BASE_UNIT_COPY_H_
 #define QUIRE_COMMON_BASE_UNIT_COPY_H_
 

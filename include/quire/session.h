@@ -9,8 +9,9 @@
 //   while (part = pending->Next()) { ... copy unit i of part.payload into the slot that
 //                                    part.placements[i] names ...; session->Applied(part); }
 //
-// Applying. Copy the units of a part into their slots, then call Applied. The server takes back a
-// part that was not applied with the next recall of its lane.
+// The caller applies a part, then calls Applied: what is not applied is not acknowledged, and the
+// server takes it back with the next recall of the lane. With a landing the payload lies there
+// until the next recall of its lane is started.
 //
 // Concurrency. Several recalls may be under way on different lanes. A correction overtakes a
 // prefetch of other layers by its priority. Cancel a recall before asking for the same lane again.
@@ -131,8 +132,10 @@ class ClientSession {
   /// not been applied.
   StatusOr<RecallResult> Recall(std::span<const LayerWant> wants,
                                 const RecallOptions& options = {});
-  /// Commits a part whose units are in their slots. Applying it twice changes nothing. Never apply
-  /// a part after a later recall of its lane: the content of the lane is unknown then.
+  /// The units of the part are in their slots: from now on the map counts them as resident. Doing
+  /// it twice changes nothing. A part that was superseded by a
+  /// later recall of its lane must not be applied: the lane is unknown afterwards. Of one that a
+  /// resync came over the server hears before the next recall.
   void Applied(const RecallPart& part);
   /// Renews the lease of a part's units and moves `part->good_until`. OK for a part that is not
   /// lent. FAILED_PRECONDITION when the lease or its connection has ended, or the session is

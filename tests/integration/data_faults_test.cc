@@ -378,7 +378,8 @@ TEST_P(EndedLeaseTest, WhoHoldsUnitsForLongerThanTheyAreLentIsToldAndNothingChan
 class KeepingReaderTest : public DataFaultsTest {
  protected:
   KeepingReaderTest() { lease_seconds_ = 3600; }
-  /// Nothing of the arena is kept by what is still kept here, which the client lets go then.
+  /// Runs while the client keeps its payload, which must not hold the arena. The client drops it
+  /// afterwards.
   void TearDown() override {
     DataFaultsTest::TearDown();
     kept_.clear();
@@ -386,7 +387,7 @@ class KeepingReaderTest : public DataFaultsTest {
   }
 
   std::vector<RecallResult> kept_;
-  std::weak_ptr<const void> staging_;  ///< The staging area's memory.
+  std::weak_ptr<const void> staging_;  ///< Memory of the staging area.
 };
 
 INSTANTIATE_TEST_SUITE_P(Transports, KeepingReaderTest, kKinds, &NameOf);

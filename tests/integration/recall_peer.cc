@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker as a process of its own, for tests that kill or freeze it.
+// A worker as a separate process, for tests that kill or freeze it.
 //   recall_peer ADDRESS shm|ucx|ucx-direct|grpc TENANT again|once
-// again: recalls a document again and again without ever acknowledging anything, and holds each
-// reply until it has the next one; prints "receiving" when it holds a part of its second recall.
-// once: takes a part of one recall, whose others wait for it to take more, prints "receiving" and
-// does nothing else.
-// It ends, and says why, when a part brings nothing, or, over ucx-direct, not by landing: in a
-// staging area, which applies nothing.
+// - again: recalls a document again and again without acknowledging, and holds each reply until the
+//   next one. It prints "receiving" once it holds a part of its second recall.
+// - once: takes a part of one recall, whose other parts wait for it. It prints "receiving" and then
+//   idles.
+//
+// It ends, and prints why, when a part has no units. Over ucx-direct units must land, in a staging
+// area, which applies nothing.
 #include <unistd.h>
 
 #include <cstdint>

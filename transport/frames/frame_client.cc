@@ -32,23 +32,24 @@ Status Check(const FrameClient::Options& options) {
 
 }  // namespace
 
-/// A call and what has arrived of it. The connection's mutex guards all but the constants.
+/// A call and what has arrived for it. The connection's mutex guards all but the constants.
 struct FrameClient::Arrivals {
   uint64_t id = 0;
   TimePoint deadline;
   Landing* landing = nullptr;
-  bool in_pieces = false;  ///< The caller takes pieces of parts as they come.
+  bool in_pieces = false;  ///< True if the caller takes pieces of parts as they arrive.
   CondVar changed;
   std::atomic<uint32_t> changes = 0;  ///< Number of times that `changed` was notified.
   std::deque<CallMessage> parts;
-  uint64_t queued_bytes = 0;       ///< Payload in `parts` and `arriving`.
-  uint64_t taken_bytes = 0;        ///< Taken payload that the server has no credit for yet.
-  CallMessage arriving;            ///< A part whose pieces have not all come; empty in pieces.
-  uint64_t bytes_to_come = 0;      ///< Payload of the latest part that has not come.
-  std::optional<Status> end;       ///< The server's last word, or the connection's.
+  uint64_t queued_bytes = 0;  ///< Bytes of payload in `parts` and `arriving`.
+  uint64_t taken_bytes = 0;   ///< Bytes taken by the caller and not yet returned as credit.
+  /// A part with missing pieces; unused for a caller that takes pieces.
+  CallMessage arriving;
+  uint64_t bytes_to_come = 0;      ///< Missing payload of the latest part.
+  std::optional<Status> end;       ///< Final status, from the server or the connection.
   std::optional<Status> given_up;  ///< Why the caller stopped waiting.
 
-  /// With the connection's mutex held.
+  /// Call it with the connection's mutex held.
   void Notify() {
     ++changes;
     changed.NotifyAll();
@@ -63,7 +64,7 @@ class FrameClient::OwnLanding final : public Landing {
     if (withdraw_ != nullptr) withdraw_(connection_->connection_id(), id_);
     connection_->pipe_->RemoveLanding(id_);
   }
-  /// Tells the server; what was announced is withdrawn by the destructor.
+  /// Announces the landing to the server; the destructor withdraws it.
   Status Announce(const std::string& key) {
     const Options& options = connection_->options_;
     if (key.empty() || options.announce == nullptr) return OkStatus();
@@ -124,7 +125,7 @@ Status FrameClient::Greet() {
   hello.amount = options_.window_bytes;
   hello.name = options_.tenant;
   hello.text = options_.ticket;
-  // When the connection is over already, the pipe tells why.
+  // If the connection has already ended, the pipe reports why.
   if (const Status sent = SendHead(hello); !sent.ok() && !IsUnavailable(sent)) return sent;
   const TimePoint limit = After(options_.hello_timeout);
   MutexLock lock(mutex_);
@@ -308,7 +309,7 @@ StatusOr<std::optional<CallMessage>> FrameClient::TakePart(Arrivals& call) {
     FrameHead head{.kind = FrameKind::kCredit};
     head.id = call.id;
     head.amount = credit;
-    (void)SendHead(head);  // When the connection is over, the receiver tells.
+    (void)SendHead(head);  // If the connection has ended, the receiver reports it.
   }
   return part;
 }
@@ -319,7 +320,7 @@ uint64_t FrameClient::CreditDue(Arrivals& call) {
 }
 
 void FrameClient::GiveUp(Arrivals& call, const Status& why) {
-  std::deque<CallMessage> dropped;  // Owners go outside the lock.
+  std::deque<CallMessage> dropped;  // Owners are destroyed outside the lock.
   bool tell = false;
   {
     MutexLock lock(mutex_);
@@ -335,7 +336,7 @@ void FrameClient::GiveUp(Arrivals& call, const Status& why) {
   if (!tell) return;
   FrameHead head{.kind = FrameKind::kCancel};
   head.id = call.id;
-  (void)SendHead(head);  // When the connection is over, the server needs no cancel.
+  (void)SendHead(head);  // If the connection has ended, the server needs no cancel.
 }
 
 void FrameClient::AwaitQuiet(Arrivals& call) {
@@ -348,7 +349,7 @@ void FrameClient::AwaitQuiet(Arrivals& call) {
       if (now >= limit) break;
       (void)call.changed.WaitFor(mutex_, limit - now);
     }
-    // An end that the connection made up says nothing about the server's device.
+    // An end made by the connection says nothing about the server's device.
     if (pipe_quiet_ || (call.end && !closed_)) return;
   }
   Close();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FrameClient against a server that speaks frames by hand: what honest servers never do, and what
-// only the order of frames shows.
+// FrameClient against a server that sends frames by hand. It covers dishonest servers, and
+// behaviour that shows only in the order of frames.
 #include "transport/frames/frame_client.h"
 
 #include <gtest/gtest.h>
@@ -133,7 +133,7 @@ TEST_F(FrameClientTest, AServerThatFloodsLosesTheConnection) {
   const auto call = Start();
   const uint64_t id = server_->Take().id;
   for (int i = 0; i < 12; ++i) SendPart(id, 10000);
-  // Nothing is taken, which would make room, until the client has noticed.
+  // Takes nothing, which would make room, until the client has noticed.
   Status refused;
   while (refused.ok()) refused = client_->Start("a.B/C", {}, {}).status();
   EXPECT_EQ(refused.code(), StatusCode::kUnavailable) << refused;
@@ -147,7 +147,7 @@ TEST_F(FrameClientTest, WhatIsNoFrameEndsEveryCall) {
   const auto call = Start();
   (void)server_->Take();
   server_->Send({.kind = FrameKind::kCancel, .id = 1});
-  // Another attempt would be answered in the same way; other calls go over the next connection.
+  // A retry would get the same answer; other calls use the next connection.
   EXPECT_EQ(call->Next(kEver).status().code(), StatusCode::kInternal);
   EXPECT_EQ(client_->Start("a.B/C", {}, {}).status().code(), StatusCode::kUnavailable);
 }

@@ -13,7 +13,7 @@
 namespace quire::testing {
 namespace {
 
-/// Every ticket is good for the tenant whose name it is.
+/// Accepts every ticket, for the tenant whose name it is.
 StatusOr<std::string> TenantOfTicket(std::string_view, std::string_view ticket) {
   return std::string(ticket);
 }
@@ -24,7 +24,7 @@ class FrameUnderTest final : public TransportUnderTest {
       : max_message_bytes_(max_message_bytes),
         pipe_(pipe),
         server_(handler, &TenantOfTicket, {.max_message_bytes = max_message_bytes}) {
-    (void)TransportOf("default");  // Tests may ask for it from several threads.
+    (void)TransportOf("default");  // Made here, because tests may ask for it from several threads.
   }
 
   Transport& transport() override { return TransportOf("default"); }
@@ -71,7 +71,7 @@ std::unique_ptr<TransportUnderTest> MakeDirect(CallHandler* handler, uint64_t ma
   return std::make_unique<FrameUnderTest>(handler, max_message_bytes,
                                           InprocOptions{.direct_landing = true});
 }
-/// In pieces of a few slices each.
+/// Cuts parts into pieces of a few slices each.
 std::unique_ptr<TransportUnderTest> MakeCut(CallHandler* handler, uint64_t max_message_bytes) {
   return std::make_unique<FrameUnderTest>(handler, max_message_bytes,
                                           InprocOptions{.piece_bytes = 1000});

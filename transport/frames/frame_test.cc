@@ -134,7 +134,7 @@ TEST(FramePartsTest, APartIsAsItWasSentHoweverItsPipeDeliversIt) {
   EXPECT_EQ(frame.landing, 2u);
   const auto head = DecodeFrameHead(frame.head);
   ASSERT_TRUE(head.ok()) << head.status();
-  // A pipe delivers the bytes as it likes.
+  // A pipe may deliver the bytes in any division.
   const Slice flat = frame.payload.Flatten();
   for (const size_t cut : {1, 7, 64, 154}) {
     Frame received{.head = frame.head};
@@ -171,7 +171,7 @@ TEST(FramePartsTest, APartInPiecesIsPutTogetherAgain) {
     sent.places.push_back(1000 * size);
   }
   std::vector<Frame> frames = FramesOfPart(1, 2, sent, 100);
-  ASSERT_EQ(frames.size(), 3u);  // A slice is not cut.
+  ASSERT_EQ(frames.size(), 3u);  // A slice is never cut.
   CallMessage got;
   for (Frame& frame : frames) {
     const auto head = DecodeFrameHead(frame.head);
@@ -191,7 +191,7 @@ TEST(FramePartsTest, APartInPiecesIsPutTogetherAgain) {
 
 TEST(FramePartsTest, CreditNeverStopsACallForGood) {
   for (const uint64_t window : {1, 2, 3, 4, 7, 1000, 1 << 20}) {
-    // All that a client may keep back is less than a step.
+    // A client may keep back less than a step.
     const uint64_t least = window - (CreditStep(window) - 1);
     EXPECT_LE(CreditNeeded(UINT64_MAX, window), least) << window;
   }

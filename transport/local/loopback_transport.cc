@@ -12,7 +12,7 @@
 #include "transport/single_reply.h"
 
 namespace quire {
-/// Hands out what there is; deadlines do not matter, because nothing is waited for.
+/// Returns the finished parts; deadlines do not matter, because it never waits.
 class LoopbackTransport::FinishedCall final : public PendingCall {
  public:
   explicit FinishedCall(Outcome outcome) : outcome_(std::move(outcome)) {}

@@ -34,7 +34,7 @@ class FrameDelivery {
   void Start(FrameReceiver* receiver) QUIRE_EXCLUDES(mutex_, join_mutex_);
   /// Sets the bytes to take before a report; 0, the default, reports each frame.
   void SetReportBytes(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
-  /// `bytes` is what the frame counts for.
+  /// Delivers a frame that counts as `bytes`.
   void Push(Frame frame, uint64_t bytes) QUIRE_EXCLUDES(mutex_);
   /// Bytes pushed and not yet taken.
   uint64_t waiting_bytes() QUIRE_EXCLUDES(mutex_);

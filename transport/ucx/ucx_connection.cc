@@ -587,7 +587,7 @@ void UcxConnection::AddLandingOnThread(uint64_t id, std::span<std::byte> memory,
   if (wants_keys_) {
     registered = AllocatedAround(memory);
     // Within a host UCX emulates writes to memory that it has not allocated, by messages. A server
-    // that dies in the middle of them ends the client's process (UCX 1.13).
+    // that dies during them ends the client's process (UCX 1.13).
     written = written && (registered != nullptr || !worker_->context().is_loopback());
     if (registered == nullptr) {
       auto mapped = UcxMemory::Map(worker_->context().shared_from_this(), memory);

@@ -105,7 +105,7 @@ class UcxConnection final : public UcxMessageSink,
   /// The memory allocated here that contains `memory`; null if none does.
   std::shared_ptr<UcxMemory> AllocatedAround(std::span<std::byte> memory) const;
   void AddLandingOnThread(uint64_t id, std::span<std::byte> memory, StatusOr<std::string>* key);
-  /// False when there is nothing to wait for.
+  /// Returns false when there is nothing to wait for.
   bool RemoveLandingOnThread(uint64_t id);
   /// Returns true if the peer confirmed in time that it no longer writes there, while the
   /// connection was open.

@@ -29,8 +29,8 @@ class UcxMemory {
  public:
   static StatusOr<std::shared_ptr<UcxMemory>> Map(std::shared_ptr<UcxContext> context,
                                                   std::span<std::byte> memory);
-  /// Memory of UCX's own: the one kind that lanes of shared memory write without the help of this
-  /// process.
+  /// Allocates memory by UCX. Only such memory can be written by shared-memory lanes without the
+  /// help of this process.
   static StatusOr<std::shared_ptr<UcxMemory>> Allocate(std::shared_ptr<UcxContext> context,
                                                        size_t bytes);
   ~UcxMemory();
@@ -66,9 +66,11 @@ class UcxLocalLanding {
   std::span<std::byte> bytes() const { return bytes_; }
   uint64_t serial() const { return serial_; }
   bool is_direct() const { return registered_ != nullptr; }
-  /// `written`: the server is to write there; otherwise the key says that it sends messages.
+  /// The key to send to the server. `written` false makes a key that states that the server sends
+  /// messages instead.
   StatusOr<std::string> Key(uint64_t id, const UcxSecret& secret, bool written) const;
-  /// Copies a payload to its places. INVALID_ARGUMENT, with nothing copied, when one is outside.
+  /// Copies a payload to its places. INVALID_ARGUMENT, with nothing copied, when a place is out of
+  /// range.
   Status Place(std::span<const UcxPlace> places, std::span<const std::byte> payload);
 
  private:

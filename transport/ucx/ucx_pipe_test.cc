@@ -288,7 +288,7 @@ TEST_P(UcxPipeTest, MemoryOfUcxIsALandingLikeAnyOther) {
   EXPECT_TRUE(std::ranges::equal(memory.subspan(4096 + 60000, 5000), Pattern(5000, 3)));
 }
 
-/// Receives on the thread that does the pipe's work, and holds it up until it is let go.
+/// Receives on the pipe's own thread, and blocks it until released.
 class Frozen final : public FrameReceiver {
  public:
   void OnFrame(Frame) override {
