@@ -10,6 +10,7 @@
 #include "client/validate.h"
 #include "common/wire/convert.h"
 #include "common/wire/lane_records.h"
+#include "common/wire/limits.h"
 #include "common/wire/unit_list.h"
 #include "kernels/api/page_digest.h"
 #include "quire/layout.h"
