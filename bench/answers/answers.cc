@@ -21,7 +21,7 @@
 #include "client/cli/find_model.h"
 #include "client/cli/read_file.h"
 #include "embedded/embedded_store.h"
-#include "gpuworker/retrieval/shadowkv.h"
+#include "gpuworker/retrieval/policies/shadowkv.h"
 
 namespace quire::bench {
 namespace {

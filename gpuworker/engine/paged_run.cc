@@ -7,7 +7,7 @@
 #include "common/page/layout.h"
 #include "gpuworker/engine/page_loader.h"
 #include "gpuworker/engine/request_checks.h"
-#include "gpuworker/retrieval/full.h"
+#include "gpuworker/retrieval/policies/full.h"
 
 namespace quire::worker {
 

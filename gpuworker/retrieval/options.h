@@ -54,7 +54,7 @@ struct RetrievalOptions {
   /// engine finds in the model (engine/retrieval_heads.h); 15 % evenly spread where there is none.
   std::vector<uint32_t> retrieval_heads = {};
   /// Rank in which the document's keys are kept (ShadowKV), of a width of KV heads * head_dim
-  /// channels and no more. 0: the share of the width that was published (retrieval/shadowkv.h).
+  /// channels and no more. 0: the share of the width that was published (policies/shadowkv.h).
   uint32_t key_rank = 0;
   /// How long the attention of a layer waits for pages that only correct a selection that it could
   /// attend to instead (FreeKV). A head that went on without them waits for as long as it takes at

@@ -28,8 +28,8 @@
 #include "common/page/layout.h"
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/device/device.h"
+#include "gpuworker/retrieval/digests/stored_digests.h"
 #include "gpuworker/retrieval/options.h"
-#include "gpuworker/retrieval/stored_digests.h"
 
 namespace quire::worker {
 
@@ -153,7 +153,7 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> MakePolicy(const PolicyContext& conte
 StatusOr<RetrievalOptions> WithPolicy(RetrievalOptions options, std::string_view policy);
 /// `options` with what was published with their policy (spec E): how it divides its budget, in
 /// whole pages of `page_tokens`, which layers keep everything, how scores are pooled, how units go
-/// into their slots, and the rank of keys. README.md has the figures. INVALID_ARGUMENT as for
+/// into their slots, and the rank of keys. policies/README.md has the figures. INVALID_ARGUMENT as for
 /// MakePolicy.
 StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_tokens);
 /// Options that few policies read.
