@@ -6,6 +6,7 @@
 
 #include "common/base/payload_cutter.h"
 #include "common/page/layout.h"
+#include "gpuworker/retrieval/key_source.h"
 
 namespace quire::worker {
 namespace {
@@ -490,7 +491,7 @@ void RecallPipeline::Drop(uint32_t layer) {
 }
 
 uint64_t RecallPipeline::UnitBytesRecalled() const {
-  return UnitBytes(with_.cache->spec(), with_.policy->RecalledPart());
+  return UnitBytes(with_.cache->spec(), with_.policy->recalled_part());
 }
 
 uint32_t RecallPipeline::PieceBytes(uint32_t layer) const {
@@ -500,7 +501,7 @@ uint32_t RecallPipeline::PieceBytes(uint32_t layer) const {
   const bool streams = with_.executor != nullptr && options.recall_buffers > 1 &&
                        options.recall_deadline == Duration::zero() &&
                        lanes_[layer].held_units.empty() && !lanes_[layer].keeps_heads() &&
-                       !with_.policy->RewritesUnits(layer);
+                       with_.policy->key_source() == nullptr;
   if (!streams) return 0;
   const uint64_t bytes = options.units_per_buffer * UnitBytesRecalled();
   return bytes == 0 ? kPieceBytes : static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX));
@@ -591,11 +592,11 @@ Status RecallPipeline::StartPlacing(uint32_t layer) {
       .options = {.units_per_buffer = with_.options->units_per_buffer,
                   .buffers = with_.options->recall_buffers,
                   .layout = with_.options->recall_layout,
-                  .part = with_.policy->RecalledPart()}};
-  if (with_.policy->RewritesUnits(layer)) {
+                  .part = with_.policy->recalled_part()}};
+  if (const KeySource* const keys = with_.policy->key_source()) {
     with.executor = nullptr;  // A policy belongs to one thread.
-    with.rewrite = [this, layer](const SlotPlacement& at, std::span<std::byte> unit) {
-      with_.policy->RewriteUnit(layer, at.head, at.page, unit);
+    with.rewrite = [keys, layer](const SlotPlacement& at, std::span<std::byte> unit) {
+      keys->FillKeys(layer, at.head, at.page, unit.first(unit.size() / 2));
     };
   }
   if (with_.host.enabled()) {

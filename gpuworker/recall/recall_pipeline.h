@@ -86,8 +86,8 @@ struct RecallStats {
 class RecallPipeline {
  public:
   struct Dependencies {
-    /// Of a session that brings what the policy asks for of a unit (RetrievalPolicy::RecalledPart).
-    /// Null when no layer has selectable pages.
+    /// Of a session that brings what the policy asks for of a unit
+    /// (RetrievalPolicy::recalled_part). Null when no layer has selectable pages.
     RecallChannel* channel = nullptr;
     BudgetCache* cache = nullptr;
     RetrievalPolicy* policy = nullptr;

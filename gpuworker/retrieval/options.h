@@ -66,9 +66,6 @@ struct RetrievalOptions {
   /// A device that needs staging buffers (cache/staging_buffers.h) gets as many.
   uint32_t recall_buffers = 2;
   RecallLayout recall_layout = RecallLayout::kUnits;
-  /// For comparison: recalls bring keys with the values also where the policy has keys of its own
-  /// (ShadowKV). It attends to the same.
-  bool recall_all_keys = false;
 };
 
 /// How a budget is divided, in tokens, and where there is none.

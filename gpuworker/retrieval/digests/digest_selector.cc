@@ -32,7 +32,7 @@ std::optional<Selection> SelectWithoutChoice(const SelectRequest& request, uint3
   return Selection{.pages = std::vector<std::vector<uint32_t>>(num_kv_heads, pages)};
 }
 
-class DigestSelector::Beside {
+class DigestSelector::BackgroundSelection {
  public:
   void Set(StatusOr<Selection> result) {
     MutexLock lock(mutex_);
@@ -64,7 +64,7 @@ DigestSelector::DigestSelector(const PolicyContext& context, const Options& opti
 }
 
 DigestSelector::~DigestSelector() {
-  AwaitBeside();
+  AwaitBackground();
   // When the device has failed, nothing runs any more.
   if (begun_.copied != nullptr) (void)begun_.copied->Await();
 }
@@ -79,7 +79,7 @@ Status DigestSelector::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
 }
 
 Status DigestSelector::OnPageComplete(uint32_t layer, uint32_t page, const void* units) {
-  AwaitBeside();  // Digests may move.
+  AwaitBackground();  // Digests may move.
   if (page != digests_[layer].num_pages()) {
     return FailedPrecondition("layer ", layer, ": page ", page, " is complete, but page ",
                               digests_[layer].num_pages(), " is the next to have a digest");
@@ -196,10 +196,10 @@ Selection DigestSelector::ToSelection(const int32_t* found, uint32_t pages_per_h
 
 StatusOr<bool> DigestSelector::Begin(const SelectRequest& request) {
   if (!at_worker() || SelectWithoutChoice(request, spec_.num_kv_heads)) return false;
-  return device_->reads_host_memory() ? BeginBeside(request) : BeginOnDevice(request);
+  return device_->reads_host_memory() ? BeginInBackground(request) : BeginOnDevice(request);
 }
 
-StatusOr<bool> DigestSelector::BeginBeside(const SelectRequest& request) {
+StatusOr<bool> DigestSelector::BeginInBackground(const SelectRequest& request) {
   if (executor_ == nullptr) return false;
   // Memory is the caller's business.
   QUIRE_RETURN_IF_ERROR(Reserve(request.candidates.size()));
@@ -207,15 +207,16 @@ StatusOr<bool> DigestSelector::BeginBeside(const SelectRequest& request) {
   query_.assign(request.q, request.q + size_t{spec_.num_query_heads} * spec_.head_dim);
   SelectRequest own = request;
   own.q = query_.data();
-  const auto beside = std::make_shared<Beside>();
-  const Status taken = executor_->Submit([this, own, beside] { beside->Set(SelectNow(own)); });
+  const auto selection = std::make_shared<BackgroundSelection>();
+  const Status taken =
+      executor_->Submit([this, own, selection] { selection->Set(SelectNow(own)); });
   if (!taken.ok()) return false;  // It has enough to do.
-  beside_ = beside;
+  background_ = selection;
   return true;
 }
 
-void DigestSelector::AwaitBeside() const {
-  if (beside_ != nullptr) beside_->Await();
+void DigestSelector::AwaitBackground() const {
+  if (background_ != nullptr) background_->Await();
 }
 
 StatusOr<bool> DigestSelector::BeginOnDevice(const SelectRequest& request) {
@@ -240,7 +241,7 @@ StatusOr<Selection> DigestSelector::Select(const SelectRequest& request) {
     QUIRE_RETURN_IF_ERROR(begun_.copied->Await());
     return ToSelection(reinterpret_cast<const int32_t*>(begun_.found.get()), request.max_pages);
   }
-  if (const auto beside = std::exchange(beside_, nullptr)) return beside->Take();
+  if (const auto selection = std::exchange(background_, nullptr)) return selection->Take();
   return SelectNow(request);
 }
 

@@ -36,14 +36,14 @@ class DigestSelector {
   DigestSelector& operator=(const DigestSelector&) = delete;
 
   bool at_worker() const { return options_.side == SelectionSide::kWorker; }
-  /// RetrievalPolicy::WantedDigests of a layer with pages to select from.
+  /// PageObserver::WantedDigests of a layer with pages to select from.
   std::optional<kernels::DigestKind> WantedDigests() const {
     return at_worker() ? std::optional(options_.kind) : std::nullopt;
   }
-  /// RetrievalPolicy::OnPrefillLayer. DATA_LOSS unless `digests` are of as many pages.
+  /// PageObserver::OnPrefillLayer. DATA_LOSS unless `digests` are of as many pages.
   [[nodiscard]] Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                                       std::shared_ptr<const StoredDigests> digests);
-  /// RetrievalPolicy::OnPageComplete. FAILED_PRECONDITION when a page has been left out.
+  /// PageObserver::OnPageComplete. FAILED_PRECONDITION when a page has been left out.
   [[nodiscard]] Status OnPageComplete(uint32_t layer, uint32_t page, const void* units);
 
   /// RetrievalPolicy::BeginSelect. False where nothing is gained, or there is nobody to begin with.
@@ -63,12 +63,12 @@ class DigestSelector {
     bool pending = false;                 ///< Select answers with them.
   };
   /// A selection that the executor was given. Thread-safe.
-  class Beside;
+  class BackgroundSelection;
 
   StatusOr<bool> BeginOnDevice(const SelectRequest& request);
-  StatusOr<bool> BeginBeside(const SelectRequest& request);
+  StatusOr<bool> BeginInBackground(const SelectRequest& request);
   /// Returns when the executor is not at a selection, whose answer stays.
-  void AwaitBeside() const;
+  void AwaitBackground() const;
   StatusOr<Selection> SelectNow(const SelectRequest& request);
   /// Scores, and pools into pooled_.
   Status Weigh(const SelectRequest& request);
@@ -97,8 +97,8 @@ class DigestSelector {
   DeviceBuffer pooled_;               ///< [n_kv][candidates] float
   DeviceBuffer found_;                ///< int32 [n_kv][k_sel] pages, then [n_kv] NaN weights
   Begun begun_;
-  std::vector<float> query_;        ///< [n_q][d] of the selection beside.
-  std::shared_ptr<Beside> beside_;  ///< Select answers with it; null for none.
+  std::vector<float> query_;                         ///< [n_q][d] of the selection beside.
+  std::shared_ptr<BackgroundSelection> background_;  ///< Select answers with it; null for none.
 };
 
 /// Every candidate for every head, when they fit; empty lists when there is no room at all.

@@ -6,31 +6,24 @@
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICIES_ARKVALE_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_POLICIES_ARKVALE_H_
 
-#include <vector>
+#include <memory>
 
-#include "gpuworker/retrieval/budget_policy.h"
-#include "gpuworker/retrieval/digests/digest_selector.h"
+#include "gpuworker/retrieval/digests/digest_policy.h"
 
 namespace quire::worker {
 
-class ArkValePolicy final : public BudgetPolicy {
+class ArkValePolicy final : public DigestPolicy {
  public:
   static constexpr std::string_view kName = "arkvale";
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
   static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
-  std::optional<kernels::DigestKind> WantedDigests(uint32_t layer) const override;
-  Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                        std::shared_ptr<const StoredDigests> digests) override;
-  Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
-  StatusOr<Selection> Select(const SelectRequest& request) override;
-  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
 
  private:
-  explicit ArkValePolicy(const PolicyContext& context);
-  const uint32_t num_kv_heads_;
-  DigestSelector selector_;
+  explicit ArkValePolicy(const PolicyContext& context)
+      : DigestPolicy(context, {.kind = kernels::DigestKind::kCentreDeviation,
+                               .pooling = kernels::Pooling::kAvgS}) {}
 };
 
 }  // namespace quire::worker

@@ -21,7 +21,7 @@ RetrievalOptions ClusterKvPolicy::Published(uint32_t page_tokens) {
 }
 
 ClusterKvPolicy::ClusterKvPolicy(const PolicyContext& context)
-    : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
+    : BudgetPolicy(context),
       spec_(context.spec),
       device_(context.device),
       layers_(spec_.num_layers) {
@@ -99,10 +99,6 @@ StatusOr<Selection> ClusterKvPolicy::Select(const SelectRequest& request) {
     selection.pages.push_back(PagesOf(request, layer, head, scores));
   }
   return selection;
-}
-
-StatusOr<std::vector<bool>> ClusterKvPolicy::NeedsBlocking(const SelectRequest&) {
-  return std::vector<bool>(spec_.num_kv_heads, true);
 }
 
 }  // namespace quire::worker

@@ -14,10 +14,11 @@
 
 #include "gpuworker/retrieval/budget_policy.h"
 #include "gpuworker/retrieval/keys/key_clusters.h"
+#include "gpuworker/retrieval/page_observer.h"
 
 namespace quire::worker {
 
-class ClusterKvPolicy final : public BudgetPolicy {
+class ClusterKvPolicy final : public BudgetPolicy, public PageObserver {
  public:
   static constexpr std::string_view kName = "clusterkv";
   static constexpr uint32_t kTokensPerCluster = 80;
@@ -29,10 +30,10 @@ class ClusterKvPolicy final : public BudgetPolicy {
   static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
+  PageObserver* page_observer() override { return this; }
   bool WantsUnits(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
-  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
 
  private:
   struct Layer {

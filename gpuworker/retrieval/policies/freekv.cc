@@ -31,31 +31,11 @@ RetrievalOptions FreeKvPolicy::Published(uint32_t page_tokens) {
 }
 
 FreeKvPolicy::FreeKvPolicy(const PolicyContext& context)
-    : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
+    : DigestPolicy(context, ScoringOf(context.options)),
       spec_(context.spec),
       device_(context.device),
       threshold_(context.options.correction_threshold),
-      selector_(context, {.kind = context.options.digest,
-                          .pooling = context.options.pooling,
-                          .scale = context.options.score_scale,
-                          .side = context.options.side}),
       queries_(MakeQueries(context)) {}
-
-std::optional<kernels::DigestKind> FreeKvPolicy::WantedDigests(uint32_t layer) const {
-  if (Layout(layer).selectable_pages == 0) return std::nullopt;
-  return selector_.WantedDigests();
-}
-
-Status FreeKvPolicy::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                                    std::shared_ptr<const StoredDigests> digests) {
-  if (!WantedDigests(layer)) return OkStatus();
-  return selector_.OnPrefillLayer(layer, num_pages, std::move(digests));
-}
-
-Status FreeKvPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* units) {
-  if (!WantedDigests(layer)) return OkStatus();
-  return selector_.OnPageComplete(layer, page, units);
-}
 
 bool FreeKvPolicy::MayBeLate(const SelectRequest& request) const {
   const HeldQueries& queries = queries_[request.layer];
@@ -103,11 +83,7 @@ StatusOr<std::vector<bool>> FreeKvPolicy::NeedsBlocking(const SelectRequest& req
 }
 
 StatusOr<bool> FreeKvPolicy::BeginSelect(const SelectRequest& request) {
-  return selector_.Begin(request);
-}
-
-StatusOr<Selection> FreeKvPolicy::Select(const SelectRequest& request) {
-  return selector_.Select(request);
+  return selector().Begin(request);
 }
 
 }  // namespace quire::worker

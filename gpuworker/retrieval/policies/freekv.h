@@ -15,25 +15,19 @@
 #include <memory>
 #include <vector>
 
-#include "gpuworker/retrieval/budget_policy.h"
-#include "gpuworker/retrieval/digests/digest_selector.h"
+#include "gpuworker/retrieval/digests/digest_policy.h"
 #include "gpuworker/retrieval/keys/held_queries.h"
 
 namespace quire::worker {
 
-class FreeKvPolicy final : public BudgetPolicy {
+class FreeKvPolicy final : public DigestPolicy {
  public:
   static constexpr std::string_view kName = "freekv";
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
   static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
-  std::optional<kernels::DigestKind> WantedDigests(uint32_t layer) const override;
-  Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                        std::shared_ptr<const StoredDigests> digests) override;
-  Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<bool> BeginSelect(const SelectRequest& request) override;
-  StatusOr<Selection> Select(const SelectRequest& request) override;
   StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
   bool MayBeLate(const SelectRequest& request) const override;
 
@@ -46,7 +40,6 @@ class FreeKvPolicy final : public BudgetPolicy {
   const KvSpec spec_;
   Device* const device_;
   const float threshold_;
-  DigestSelector selector_;
   std::vector<HeldQueries> queries_;  ///< [num_layers], of steps that had a choice to make.
   // What the kernel answers.
   DeviceBuffer cosines_;  ///< [n_kv]

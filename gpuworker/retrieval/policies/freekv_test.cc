@@ -8,6 +8,7 @@
 
 #include "common/base/executor.h"
 #include "common/base/random.h"
+#include "gpuworker/retrieval/page_observer.h"
 #include "gpuworker/testing/fake_cuda_device.h"
 #include "gpuworker/testing/one_layer_policy.h"
 
@@ -51,12 +52,12 @@ Followed Make(const PolicyContext& context) {
   SeededRandom random(1);
   std::vector<float> units(2 * 2 * 2 * 4);
   const DeviceBuffer there = *context.device->Allocate(units.size() * sizeof(float));
-  EXPECT_EQ(policy->OnPrefillLayer(0, 0, {}), OkStatus());
+  EXPECT_EQ(policy->page_observer()->OnPrefillLayer(0, 0, {}), OkStatus());
   for (uint32_t page = 0; page < kPages; ++page) {
     for (float& value : units) value = random.Normal();
     EXPECT_EQ(context.device->CopyToDevice(there.data(), units.data(), there.size_bytes()),
               OkStatus());
-    EXPECT_EQ(policy->OnPageComplete(0, page, there.data()), OkStatus());
+    EXPECT_EQ(policy->page_observer()->OnPageComplete(0, page, there.data()), OkStatus());
   }
   return {.policy = std::move(policy)};
 }
@@ -198,7 +199,8 @@ TEST(FreeKvPolicyTest, OnTheProcessorASelectionIsMadeBesideTheModel) {
       q.assign(16, 0.0f);
       later.q = nullptr;
       // A page that is complete meanwhile is none of the candidates.
-      ASSERT_EQ(policy->OnPageComplete(0, kPages + begun++, units.data()), OkStatus());
+      ASSERT_EQ(policy->page_observer()->OnPageComplete(0, kPages + begun++, units.data()),
+                OkStatus());
     }
     EXPECT_EQ(policy->Select(later).value().pages, expected.pages) << "step " << step;
   }

@@ -26,7 +26,7 @@ RetrievalOptions InfLlmPolicy::Published(uint32_t page_tokens) {
 }
 
 InfLlmPolicy::InfLlmPolicy(const PolicyContext& context)
-    : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
+    : BudgetPolicy(context),
       spec_(context.spec),
       device_(context.device),
       block_pages_(Representatives::BlockPages(spec_)),
@@ -119,10 +119,6 @@ StatusOr<Selection> InfLlmPolicy::Select(const SelectRequest& request) {
   std::ranges::sort(selected);
   return Selection{.pages = std::vector<std::vector<uint32_t>>(spec_.num_kv_heads, selected),
                    .nan_scores = CountNan(scores)};
-}
-
-StatusOr<std::vector<bool>> InfLlmPolicy::NeedsBlocking(const SelectRequest&) {
-  return std::vector<bool>(spec_.num_kv_heads, true);
 }
 
 }  // namespace quire::worker

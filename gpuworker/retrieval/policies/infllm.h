@@ -15,22 +15,23 @@
 
 #include "gpuworker/retrieval/budget_policy.h"
 #include "gpuworker/retrieval/keys/representatives.h"
+#include "gpuworker/retrieval/page_observer.h"
 
 namespace quire::worker {
 
-class InfLlmPolicy final : public BudgetPolicy {
+class InfLlmPolicy final : public BudgetPolicy, public PageObserver {
  public:
   static constexpr std::string_view kName = "infllm";
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
   static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
+  PageObserver* page_observer() override { return this; }
   std::optional<kernels::DigestKind> WantedDigests(uint32_t layer) const override;
   Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                         std::shared_ptr<const StoredDigests> digests) override;
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
-  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
 
  private:
   struct Layer {

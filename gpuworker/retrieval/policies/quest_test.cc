@@ -6,6 +6,7 @@
 
 #include "common/base/random.h"
 #include "common/page/layout.h"
+#include "gpuworker/retrieval/page_observer.h"
 #include "gpuworker/testing/one_layer_policy.h"
 #include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
@@ -31,7 +32,8 @@ std::vector<uint32_t> SelectWorked(kernels::Pooling pooling) {
   context.options.pooling = pooling;
   const auto policy = testing::MakeValid(context);
   for (uint32_t page = 0; page < kWorkedPages.size(); ++page) {
-    EXPECT_EQ(policy->OnPageComplete(0, page, kWorkedPages[page].data()), OkStatus());
+    EXPECT_EQ(policy->page_observer()->OnPageComplete(0, page, kWorkedPages[page].data()),
+              OkStatus());
   }
   auto selection =
       policy->Select({.layer = 0, .q = kWorkedQuery.data(), .candidates = {0, 3}, .max_pages = 2});
@@ -59,7 +61,7 @@ TEST(QuestPolicyTest, StoredDigestsSelectAsComputedOnesDoForEveryKind) {
     std::vector<float> units(12 * 8);
     for (float& value : units) value = random.Normal();
     for (uint32_t page = 0; page < 12; ++page) {
-      EXPECT_EQ(computed->OnPageComplete(0, page, &units[8 * page]), OkStatus());
+      EXPECT_EQ(computed->page_observer()->OnPageComplete(0, page, &units[8 * page]), OkStatus());
       kernels::DigestArgs args = kernels::PageDigestArgs(context.spec, kind);
       args.units = &units[8 * page];
       args.digests = digests.data() + page * elements;
@@ -70,9 +72,9 @@ TEST(QuestPolicyTest, StoredDigestsSelectAsComputedOnesDoForEveryKind) {
         StoredDigests::Make(context.spec, kind, &CpuDevice(), 8,
                             std::as_bytes(std::span(digests)).first(8 * elements * sizeof(float)));
     ASSERT_TRUE(stored.ok()) << stored.status();
-    ASSERT_EQ(fetched->OnPrefillLayer(0, 8, *stored), OkStatus());
+    ASSERT_EQ(fetched->page_observer()->OnPrefillLayer(0, 8, *stored), OkStatus());
     for (uint32_t page = 8; page < 12; ++page) {
-      EXPECT_EQ(fetched->OnPageComplete(0, page, &units[8 * page]), OkStatus());
+      EXPECT_EQ(fetched->page_observer()->OnPageComplete(0, page, &units[8 * page]), OkStatus());
     }
     for (int i = 0; i < 20; ++i) {
       std::vector<float> q(4);
@@ -92,7 +94,7 @@ TEST(QuestPolicyTest, TheKindOfDigestDecidesWhatIsSelected) {
     const std::vector<std::vector<float>> pages = {
         {5, 0, -5, 0, 0, 0, 0, 0}, {2, 0, 1, 0, 0, 0, 0, 0}, {-9, 0, -9, 0, 0, 0, 0, 0}};
     for (uint32_t page = 0; page < 3; ++page) {
-      EXPECT_EQ(policy->OnPageComplete(0, page, pages[page].data()), OkStatus());
+      EXPECT_EQ(policy->page_observer()->OnPageComplete(0, page, pages[page].data()), OkStatus());
     }
     const std::vector<float> q = {1, 0, 1, 0};
     return policy->Select({.layer = 0, .q = q.data(), .candidates = {0, 3}, .max_pages = 1})
@@ -107,7 +109,7 @@ TEST(QuestPolicyTest, ServerSideSelectionNeedsNoDigestsAndAsksOnlyWhenThereIsACh
   PolicyContext context = SmallContext();
   context.options.side = SelectionSide::kServer;
   const auto policy = testing::MakeValid(context);
-  EXPECT_FALSE(policy->WantedDigests(0));
+  EXPECT_FALSE(policy->page_observer()->WantedDigests(0));
   EXPECT_TRUE(
       policy->Select({.q = kWorkedQuery.data(), .candidates = {0, 3}, .max_pages = 2})->at_server);
   EXPECT_FALSE(
@@ -116,7 +118,7 @@ TEST(QuestPolicyTest, ServerSideSelectionNeedsNoDigestsAndAsksOnlyWhenThereIsACh
 
 TEST(QuestPolicyTest, MissingDigestsAreAnErrorNotAWrongSelection) {
   const auto policy = testing::MakeValid(SmallContext());
-  EXPECT_EQ(policy->OnPageComplete(0, 1, kWorkedPages[0].data()).code(),
+  EXPECT_EQ(policy->page_observer()->OnPageComplete(0, 1, kWorkedPages[0].data()).code(),
             StatusCode::kFailedPrecondition);
   const KvSpec spec = SmallContext().spec;
   EXPECT_EQ(StoredDigests::Make(spec, kernels::DigestKind::kMinMax, &CpuDevice(), 2,
@@ -124,7 +126,7 @@ TEST(QuestPolicyTest, MissingDigestsAreAnErrorNotAWrongSelection) {
                 .status()
                 .code(),
             StatusCode::kDataLoss);
-  EXPECT_EQ(policy->OnPrefillLayer(0, 2, nullptr).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(policy->page_observer()->OnPrefillLayer(0, 2, nullptr).code(), StatusCode::kDataLoss);
   EXPECT_EQ(policy->Select({.q = kWorkedQuery.data(), .candidates = {0, 3}, .max_pages = 2})
                 .status()
                 .code(),

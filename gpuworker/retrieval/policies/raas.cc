@@ -20,28 +20,15 @@ RetrievalOptions RaasPolicy::Published(uint32_t page_tokens) {
 }
 
 RaasPolicy::RaasPolicy(const PolicyContext& context)
-    : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
-      num_kv_heads_(context.spec.num_kv_heads),
-      selector_(context, {.kind = context.options.digest, .scale = context.options.score_scale}),
+    : DigestPolicy(context, {.kind = context.options.digest, .scale = context.options.score_scale}),
       layers_(context.spec.num_layers) {
-  for (Layer& layer : layers_) layer.kept.resize(num_kv_heads_);
-}
-
-std::optional<kernels::DigestKind> RaasPolicy::WantedDigests(uint32_t layer) const {
-  if (Layout(layer).selectable_pages == 0) return std::nullopt;
-  return selector_.WantedDigests();
+  for (Layer& layer : layers_) layer.kept.resize(num_kv_heads());
 }
 
 Status RaasPolicy::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                                   std::shared_ptr<const StoredDigests> digests) {
   layers_[layer].document_pages = num_pages;
-  if (!WantedDigests(layer)) return OkStatus();
-  return selector_.OnPrefillLayer(layer, num_pages, std::move(digests));
-}
-
-Status RaasPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* units) {
-  if (!WantedDigests(layer)) return OkStatus();
-  return selector_.OnPageComplete(layer, page, units);
+  return DigestPolicy::OnPrefillLayer(layer, num_pages, std::move(digests));
 }
 
 std::vector<float> RaasPolicy::Pool(const SelectRequest& request, std::span<const float> scores,
@@ -101,19 +88,15 @@ void RaasPolicy::Update(const SelectRequest& request, const Layer& layer,
 StatusOr<Selection> RaasPolicy::Select(const SelectRequest& request) {
   Layer& layer = layers_[request.layer];
   ++layer.step;
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> scores, selector_.Scores(request));
-  const size_t of_group = scores.size() / num_kv_heads_;
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> scores, selector().Scores(request));
+  const size_t of_group = scores.size() / num_kv_heads();
   Selection selection;
-  for (uint32_t head = 0; head < num_kv_heads_; ++head) {
+  for (uint32_t head = 0; head < num_kv_heads(); ++head) {
     Update(request, layer, std::span(scores).subspan(head * of_group, of_group), &layer.kept[head],
            &selection);
   }
   layer.seen_end = std::max(layer.seen_end, request.candidates.end);
   return selection;
-}
-
-StatusOr<std::vector<bool>> RaasPolicy::NeedsBlocking(const SelectRequest&) {
-  return std::vector<bool>(num_kv_heads_, true);
 }
 
 }  // namespace quire::worker

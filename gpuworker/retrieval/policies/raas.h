@@ -14,12 +14,11 @@
 #include <span>
 #include <vector>
 
-#include "gpuworker/retrieval/budget_policy.h"
-#include "gpuworker/retrieval/digests/digest_selector.h"
+#include "gpuworker/retrieval/digests/digest_policy.h"
 
 namespace quire::worker {
 
-class RaasPolicy final : public BudgetPolicy {
+class RaasPolicy final : public DigestPolicy {
  public:
   static constexpr std::string_view kName = "raas";
   static constexpr float kAlpha = 1e-4f;
@@ -27,12 +26,9 @@ class RaasPolicy final : public BudgetPolicy {
   static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
-  std::optional<kernels::DigestKind> WantedDigests(uint32_t layer) const override;
   Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                         std::shared_ptr<const StoredDigests> digests) override;
-  Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
-  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
 
  private:
   struct Kept {
@@ -54,8 +50,6 @@ class RaasPolicy final : public BudgetPolicy {
   static void Update(const SelectRequest& request, const Layer& layer,
                      std::span<const float> scores, std::vector<Kept>* kept, Selection* selection);
 
-  const uint32_t num_kv_heads_;
-  DigestSelector selector_;
   std::vector<Layer> layers_;
 };
 

@@ -19,11 +19,10 @@ RetrievalOptions RazorPolicy::Published(uint32_t page_tokens) {
 }
 
 RazorPolicy::RazorPolicy(const PolicyContext& context)
-    : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
-      num_kv_heads_(context.spec.num_kv_heads),
+    : BudgetPolicy(context),
       max_pages_(static_cast<uint32_t>(
           DivideRoundUp(context.max_context_tokens, context.spec.page_tokens))),
-      retrieves_(size_t{context.spec.num_layers} * num_kv_heads_, false) {
+      retrieves_(size_t{context.spec.num_layers} * num_kv_heads(), false) {
   for (uint32_t head : context.options.retrieval_heads) retrieves_[head] = true;
   if (!context.options.retrieval_heads.empty()) return;
   const size_t heads = retrieves_.size();
@@ -33,7 +32,7 @@ RazorPolicy::RazorPolicy(const PolicyContext& context)
 
 bool RazorPolicy::AnyCompressedLayerRetrieves() const {
   for (uint32_t head = 0; head < retrieves_.size(); ++head) {
-    if (retrieves_[head] && !BudgetPolicy::Layout(head / num_kv_heads_).everything) return true;
+    if (retrieves_[head] && !BudgetPolicy::Layout(head / num_kv_heads()).everything) return true;
   }
   return false;
 }
@@ -48,7 +47,7 @@ StatusOr<Selection> RazorPolicy::Select(const SelectRequest& request) {
   const uint32_t recent =
       std::min(BudgetPolicy::Layout(request.layer).selectable_pages, request.candidates.size());
   Selection selection;
-  for (uint32_t head = 0; head < num_kv_heads_; ++head) {
+  for (uint32_t head = 0; head < num_kv_heads(); ++head) {
     const uint32_t count = Retrieves(request.layer, head)
                                ? std::min(request.candidates.size(), request.max_pages)
                                : recent;
@@ -57,10 +56,6 @@ StatusOr<Selection> RazorPolicy::Select(const SelectRequest& request) {
     selection.pages.push_back(std::move(pages));
   }
   return selection;
-}
-
-StatusOr<std::vector<bool>> RazorPolicy::NeedsBlocking(const SelectRequest&) {
-  return std::vector<bool>(num_kv_heads_, true);
 }
 
 }  // namespace quire::worker

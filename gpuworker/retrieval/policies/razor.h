@@ -24,17 +24,15 @@ class RazorPolicy final : public BudgetPolicy {
   std::string_view name() const override { return kName; }
   CacheLayout Layout(uint32_t layer) const override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
-  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
 
  private:
   explicit RazorPolicy(const PolicyContext& context);
   bool Retrieves(uint32_t layer, uint32_t head) const {
-    return retrieves_[layer * num_kv_heads_ + head];
+    return retrieves_[layer * num_kv_heads() + head];
   }
 
   bool AnyCompressedLayerRetrieves() const;
 
-  const uint32_t num_kv_heads_;
   const uint32_t max_pages_;     ///< Of the longest context.
   std::vector<bool> retrieves_;  ///< [num_layers][n_kv]
 };

@@ -58,10 +58,9 @@ uint32_t ShadowKvPolicy::RankOf(const RetrievalOptions& options, const KvSpec& s
 }
 
 ShadowKvPolicy::ShadowKvPolicy(const PolicyContext& context)
-    : BudgetPolicy(context, context.options.window_tokens, SelectableTokens(context.options)),
+    : BudgetPolicy(context),
       spec_(context.spec),
       device_(context.device),
-      part_(context.options.recall_all_keys ? UnitPart::kWhole : UnitPart::kValues),
       chunks_(spec_.page_tokens % kChunkTokens == 0 ? spec_.page_tokens / kChunkTokens : 1),
       outlier_pages_(static_cast<uint32_t>(uint64_t{context.options.budget_tokens} *
                                            kOutlierChunks * kChunkTokens / kOutlierTokens /
@@ -239,25 +238,21 @@ StatusOr<Selection> ShadowKvPolicy::Select(const SelectRequest& request) {
   return selection;
 }
 
-StatusOr<std::vector<bool>> ShadowKvPolicy::NeedsBlocking(const SelectRequest&) {
-  return std::vector<bool>(spec_.num_kv_heads, true);
-}
-
-void ShadowKvPolicy::RewriteUnit(uint32_t layer_index, uint32_t head, uint32_t page,
-                                 std::span<std::byte> unit) const {
+void ShadowKvPolicy::FillKeys(uint32_t layer_index, uint32_t head, uint32_t page,
+                              std::span<std::byte> keys) const {
   const Layer& layer = layers_[layer_index];
   const size_t p = spec_.page_tokens, d = spec_.head_dim;
   const std::vector<std::byte>& exact = layer.exact[size_t{page} * spec_.num_kv_heads + head];
   if (!exact.empty()) {
-    if (part_ == UnitPart::kValues) std::ranges::copy(exact, unit.begin());
+    std::ranges::copy(exact, keys.begin());
     return;
   }
-  std::vector<float> keys(p * d);
-  layer.low_rank->Rebuild(page * p, head * d, d, keys);
-  Rotate(keys, page * p, 1, sines_);
-  (void)kernels::CpuKernels().narrow({.x = keys.data(),
-                                      .y = unit.data(),
-                                      .n = static_cast<int64_t>(keys.size()),
+  std::vector<float> rebuilt(p * d);
+  layer.low_rank->Rebuild(page * p, head * d, d, rebuilt);
+  Rotate(rebuilt, page * p, 1, sines_);
+  (void)kernels::CpuKernels().narrow({.x = rebuilt.data(),
+                                      .y = keys.data(),
+                                      .n = static_cast<int64_t>(rebuilt.size()),
                                       .dtype = spec_.dtype});
 }
 

@@ -16,9 +16,8 @@
 // that kept its pages in them would leave none to the document. Since their keys are exact there is
 // nothing that a new SVD would be made for.
 //
-// Exact keys are kept here, in host memory: of the document until the first choice, from then on of
-// its outliers only. RewriteUnit puts keys, exact or rebuilt, to the values that came
-// (RetrievalOptions::recall_all_keys: over the keys that came, where they are rebuilt).
+// Exact keys are kept here, in host memory: those of the document until the first choice, then
+// those of its outliers. FillKeys adds exact or rebuilt keys to the values that recalls bring.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICIES_SHADOWKV_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_POLICIES_SHADOWKV_H_
 
@@ -29,11 +28,13 @@
 
 #include "common/page/rope_rotation.h"
 #include "gpuworker/retrieval/budget_policy.h"
+#include "gpuworker/retrieval/key_source.h"
 #include "gpuworker/retrieval/keys/low_rank_keys.h"
+#include "gpuworker/retrieval/page_observer.h"
 
 namespace quire::worker {
 
-class ShadowKvPolicy final : public BudgetPolicy {
+class ShadowKvPolicy final : public BudgetPolicy, public PageObserver, public KeySource {
  public:
   static constexpr std::string_view kName = "shadowkv";
   static constexpr uint32_t kChunkTokens = 8;
@@ -47,18 +48,15 @@ class ShadowKvPolicy final : public BudgetPolicy {
   static uint32_t RankOf(const RetrievalOptions& options, const KvSpec& spec);
 
   std::string_view name() const override { return kName; }
+  PageObserver* page_observer() override { return this; }
+  const KeySource* key_source() const override { return this; }
   bool WantsUnits(uint32_t layer) const override { return Layout(layer).selectable_pages > 0; }
   Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                         std::shared_ptr<const StoredDigests> digests) override;
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
-  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
-  UnitPart RecalledPart() const override { return part_; }
-  bool RewritesUnits(uint32_t layer) const override {
-    return part_ == UnitPart::kValues || layers_[layer].low_rank.has_value();
-  }
-  void RewriteUnit(uint32_t layer, uint32_t head, uint32_t page,
-                   std::span<std::byte> unit) const override;
+  void FillKeys(uint32_t layer, uint32_t head, uint32_t page,
+                std::span<std::byte> keys) const override;
 
  private:
   struct Layer {
@@ -92,7 +90,6 @@ class ShadowKvPolicy final : public BudgetPolicy {
 
   const KvSpec spec_;
   Device* const device_;
-  const UnitPart part_;           ///< What recalls bring.
   const uint32_t chunks_;         ///< Of a page.
   const uint32_t outlier_pages_;  ///< Of a KV head, at most.
   const uint32_t rank_;           ///< Of the document's keys.

@@ -13,15 +13,10 @@ RetrievalOptions StreamingPolicy::Published(uint32_t page_tokens) {
 }
 
 StreamingPolicy::StreamingPolicy(const PolicyContext& context)
-    : BudgetPolicy(context, context.options.budget_tokens - context.options.sink_tokens, 0),
-      num_kv_heads_(context.spec.num_kv_heads) {}
+    : BudgetPolicy(context, context.options.budget_tokens - context.options.sink_tokens, 0) {}
 
 StatusOr<Selection> StreamingPolicy::Select(const SelectRequest&) {
-  return Selection{.pages = std::vector<std::vector<uint32_t>>(num_kv_heads_)};
-}
-
-StatusOr<std::vector<bool>> StreamingPolicy::NeedsBlocking(const SelectRequest&) {
-  return std::vector<bool>(num_kv_heads_, false);
+  return Selection{.pages = std::vector<std::vector<uint32_t>>(num_kv_heads())};
 }
 
 }  // namespace quire::worker

@@ -18,11 +18,9 @@ class StreamingPolicy final : public BudgetPolicy {
 
   std::string_view name() const override { return kName; }
   StatusOr<Selection> Select(const SelectRequest& request) override;
-  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
 
  private:
   explicit StreamingPolicy(const PolicyContext& context);
-  const uint32_t num_kv_heads_;
 };
 
 }  // namespace quire::worker
