@@ -304,7 +304,7 @@ Status PagedRun::Forward(std::span<const TokenId> tokens, Decoder::Logits what, 
 
 Status PagedRun::Ran(std::span<const TokenId> tokens) {
   unflushed_.insert(unflushed_.end(), tokens.begin(), tokens.end());
-  QUIRE_RETURN_IF_ERROR(pipeline_->AskForBegun());
+  QUIRE_RETURN_IF_ERROR(pipeline_->FlushDeferred());
   QUIRE_ASSIGN_OR_RETURN(const Duration held, cache_->TakeHeld());
   stats_->recall.stalled += held;
   return Flush();
