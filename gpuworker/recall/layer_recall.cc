@@ -181,7 +181,7 @@ Status LayerRecall::StartPlacing() {
 }
 
 Status LayerRecall::Finish(Deadline deadline) {
-  const std::unique_ptr<LaneRecall> recall = std::move(recall_);
+  const std::unique_ptr<ChannelRecall> recall = std::move(recall_);
   const RecallPart part = *std::exchange(part_, std::nullopt);
   const std::unique_ptr<StreamedPlacement> placing = std::move(placing_);
   const Status placed = placing->Finish();

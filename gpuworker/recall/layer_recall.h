@@ -134,11 +134,11 @@ class LayerRecall {
   const Dependencies* const with_;
   const uint32_t layer_;
   // In flight.
-  std::unique_ptr<LaneRecall> recall_;  ///< Null when idle.
-  PageLists pages_;                     ///< To become active; none when the server selects.
-  uint64_t position_ = 0;               ///< PlannedRecall::position
-  std::vector<bool> heads_;             ///< PlannedRecall::heads
-  HostUnits host_units_;                ///< Units that are not sent.
+  std::unique_ptr<ChannelRecall> recall_;  ///< Null when idle.
+  PageLists pages_;                        ///< To become active; none when the server selects.
+  uint64_t position_ = 0;                  ///< PlannedRecall::position
+  std::vector<bool> heads_;                ///< PlannedRecall::heads
+  HostUnits host_units_;                   ///< Units that are not sent.
   // Arriving.
   std::optional<RecallPart> part_;              ///< Set once placements have come.
   std::unique_ptr<StreamedPlacement> placing_;  ///< Puts the units of `part_` into slots.

@@ -29,8 +29,8 @@ class WrittenChannel final : public RecallChannel {
  public:
   explicit WrittenChannel(quire::testing::FakeClock* clock) : clock_(clock) {}
 
-  StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
-                                              const RecallOptions& options) override {
+  StatusOr<std::unique_ptr<ChannelRecall>> Start(LayerWant want,
+                                                 const RecallOptions& options) override {
     QUIRE_RETURN_IF_ERROR(refusal);
     wants.push_back(std::move(want));
     piece_bytes = options.piece_bytes;
@@ -48,7 +48,7 @@ class WrittenChannel final : public RecallChannel {
   std::vector<uint32_t> mismatched;
 
  private:
-  class Recall final : public LaneRecall {
+  class Recall final : public ChannelRecall {
    public:
     explicit Recall(WrittenChannel* channel) : channel_(channel) {}
     ~Recall() override {

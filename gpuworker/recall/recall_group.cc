@@ -91,7 +91,7 @@ struct RecallGroup::Message {
   }
 };
 
-class RecallGroup::GroupRecall final : public LaneRecall {
+class RecallGroup::GroupRecall final : public ChannelRecall {
  public:
   GroupRecall(RecallGroup* group, std::shared_ptr<Ticket> ticket)
       : group_(group), ticket_(std::move(ticket)) {}
@@ -131,12 +131,12 @@ class RecallGroup::GroupChannel final : public RecallChannel {
  public:
   GroupChannel(RecallGroup* group, uint32_t sequence) : group_(group), sequence_(sequence) {}
 
-  StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
-                                              const RecallOptions& options) override {
+  StatusOr<std::unique_ptr<ChannelRecall>> Start(LayerWant want,
+                                                 const RecallOptions& options) override {
     want.sequence = sequence_;
     RecallOptions whole = options;
     whole.piece_bytes = 0;  // A message has the lanes of several sequences.
-    return std::unique_ptr<LaneRecall>(
+    return std::unique_ptr<ChannelRecall>(
         new GroupRecall(group_, group_->Enqueue(std::move(want), whole)));
   }
   void Applied(const RecallPart& part) override { group_->session_->Applied(part); }
