@@ -12,7 +12,7 @@ namespace {
 /// Size of the pieces of a recall, unless the options say one: a buffer is put into its slots while
 /// the next one is on its way.
 constexpr uint32_t kPieceBytes = 256 << 10;
-/// Attempts after a recall that came damaged. The server is told of the damage each time and
+/// Attempts after a recall that came damaged. The server learns of the damage each time and
 /// repairs it, so more than one is for damage in the meantime.
 constexpr int kMaxRetries = 3;
 

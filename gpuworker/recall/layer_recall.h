@@ -13,8 +13,8 @@
 //
 // Errors. A recall that fails leaves nothing in flight. failed() tells whether another recall makes
 // up for it: after an error of the channel, or units that do not match their checksums (DATA_LOSS).
-// These leave the layer's slots empty, here and in the session's map, and the server is told of
-// them (docs/design/0028-damage-in-memory.md). A reply that contradicts the page table is
+// Damaged units leave the layer's slots empty, here and in the session's map, and are reported to
+// the server (docs/design/0028-damage-in-memory.md). A reply that contradicts the page table is
 // FAILED_PRECONDITION.
 //
 // Thread-safety: none. Ownership: everything it is given outlives it.
@@ -57,8 +57,8 @@ struct PlannedRecall {
 class LayerRecall {
  public:
   struct Dependencies {
-    /// Of a session that brings values where there are `keys`, otherwise whole units. Null for a
-    /// cache without selectable pages.
+    /// Its session brings values where there are `keys`, otherwise whole units. Null for a cache
+    /// without selectable pages.
     RecallChannel* channel = nullptr;
     BudgetCache* cache = nullptr;
     const KeySource* keys = nullptr;            ///< Fills in keys that recalls do not bring.
@@ -117,7 +117,7 @@ class LayerRecall {
   /// Takes a part or a further piece of it.
   [[nodiscard]] Status Take(RecallPart part);
   [[nodiscard]] Status StartPlacing();
-  /// What the host tier does with verified units of `arrived`.
+  /// Puts verified units of `arrived` into the host tier.
   std::function<void(size_t, const Payload&)> KeepInHost(const ArrivedUnits& arrived) const;
   /// Ends a recall that is ready.
   [[nodiscard]] Status Finish(Deadline deadline);

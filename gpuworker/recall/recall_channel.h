@@ -19,7 +19,7 @@
 
 namespace quire::worker {
 
-/// A recall of one lane under way, as PendingRecall is one of several. The destructor gives it up.
+/// A recall of one lane in flight; PendingRecall is one of several. The destructor cancels it.
 class ChannelRecall {
  public:
   virtual ~ChannelRecall() = default;
@@ -51,7 +51,7 @@ class RecallChannel {
 /// A message for each want.
 class SessionChannel final : public RecallChannel {
  public:
-  /// Of `sequence` of `session`, whose units land in `staging` if that has a place for them. Both
+  /// For `sequence` of `session`, whose units land in `staging` if that has a place for them. Both
   /// outlive this.
   SessionChannel(ClientSession* session, const StagingArea* staging, uint32_t sequence)
       : session_(session), staging_(staging), sequence_(sequence) {}

@@ -60,12 +60,12 @@ bool SameMessage(const RecallOptions& a, const RecallOptions& b) {
 
 }  // namespace
 
-/// What one sequence asked for.
+/// The want of one sequence.
 struct RecallGroup::Ticket {
   enum class State : uint8_t { kQueued, kSent, kCame, kTaken, kFailed, kGivenUp };
   LayerWant want;
   RecallOptions options;
-  std::shared_ptr<SessionLanding> landing;  ///< Of the options.
+  std::shared_ptr<SessionLanding> landing;  ///< From the options.
   State state = State::kQueued;
   std::shared_ptr<Message> message = nullptr;  ///< While sent.
   RecallPart part = {};                        ///< When it came.

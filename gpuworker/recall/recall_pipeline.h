@@ -90,7 +90,7 @@ class RecallPipeline {
   /// the end of a step, when no further layer asks.
   [[nodiscard]] Status FlushDeferred();
 
-  /// What a layer holds between two tokens, so that another cache can be brought to the same.
+  /// The selection of a layer between two tokens, from which another cache can be restored.
   struct LaneState {
     PageLists active;  ///< [n_kv] pages in attention; none for a layer without selectable pages.
     std::vector<uint64_t> held;  ///< [n_kv] the positions of the queries that selected them.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PageObserver: what a policy learns of the pages of its sequence. A policy that selects by digests
+// PageObserver: a policy's view of the pages of its sequence. A policy that selects by digests
 // or keys has one (RetrievalPolicy::page_observer). Calls for each layer:
 //
 //   the sequence opens   WantedDigests ──► OnPrefillLayer ──► OnPageComplete for each stored page,

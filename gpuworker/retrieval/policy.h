@@ -42,7 +42,7 @@ namespace quire::worker {
 class KeySource;
 class PageObserver;
 
-/// What a policy is made of. The device outlives the policy.
+/// Arguments of a policy's factory. The device outlives the policy.
 struct PolicyContext {
   KvSpec spec;
   Device* device = nullptr;
@@ -99,11 +99,11 @@ class RetrievalPolicy {
   /// without a recall that misses the layer's deadline (RetrievalOptions::recall_deadline).
   virtual bool MayBeLate(const SelectRequest& /*request*/) const { return false; }
 
-  /// What the policy learns of the sequence's pages; null for nothing. Lives as long as the policy.
+  /// Observer of the sequence's pages; null for none. Lives as long as the policy.
   virtual PageObserver* page_observer() { return nullptr; }
   /// Keys that the policy keeps itself; null where recalls bring them. Lives as long as the policy.
   virtual const KeySource* key_source() const { return nullptr; }
-  /// What recalls bring of a unit.
+  /// The part of a unit that recalls bring.
   UnitPart recalled_part() const {
     return key_source() == nullptr ? UnitPart::kWhole : UnitPart::kValues;
   }

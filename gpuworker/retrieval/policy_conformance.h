@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every RetrievalPolicy must do, whatever it selects. Instantiate with a name for each policy:
+// Conformance suite of RetrievalPolicy: what holds whatever a policy selects. Instantiate with a
+// name for each policy:
 //
 //   INSTANTIATE_TEST_SUITE_P(Quest, PolicyConformance, ::testing::Values("quest"));
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICY_CONFORMANCE_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestSelector: the selection that Quest, FreeKV and their relatives share (spec A.1). It keeps
+// DigestSelector: the selection that Quest, FreeKV and their relatives share. It keeps
 // the digests of every page, scores candidates with a query, agrees on one weight for each KV head
 // by group-consistent pooling, and takes the best pages. With selection at the server it keeps
 // nothing, and the query travels instead.
@@ -46,7 +46,7 @@ class DigestSelector {
   /// PageObserver::OnPageComplete. FAILED_PRECONDITION when a page has been left out.
   [[nodiscard]] Status OnPageComplete(uint32_t layer, uint32_t page, const void* units);
 
-  /// RetrievalPolicy::BeginSelect. False where nothing is gained, or there is nobody to begin with.
+  /// RetrievalPolicy::BeginSelect. False where nothing is gained, or without an executor to use.
   StatusOr<bool> Begin(const SelectRequest& request);
   /// RetrievalPolicy::Select.
   StatusOr<Selection> Select(const SelectRequest& request);
@@ -57,17 +57,17 @@ class DigestSelector {
  private:
   /// A selection that the device was given.
   struct Begun {
-    PinnedBytes found;  ///< As DigestSelector::found_.
+    PinnedBytes found;  ///< Layout of DigestSelector::found_.
     size_t size_bytes = 0;
     std::unique_ptr<DeviceEvent> copied;  ///< They are there.
     bool pending = false;                 ///< Select answers with them.
   };
-  /// A selection that the executor was given. Thread-safe.
+  /// A selection that the executor makes. Thread-safe.
   class BackgroundSelection;
 
   StatusOr<bool> BeginOnDevice(const SelectRequest& request);
   StatusOr<bool> BeginInBackground(const SelectRequest& request);
-  /// Returns when the executor is not at a selection, whose answer stays.
+  /// Waits for the background selection, and keeps its result.
   void AwaitBackground() const;
   StatusOr<Selection> SelectNow(const SelectRequest& request);
   /// Scores, and pools into pooled_.
@@ -79,12 +79,12 @@ class DigestSelector {
   Status Reserve(uint32_t pages);
   /// Scores into scores_, [n_q][candidates] or, where the query is pooled, [n_kv][candidates].
   Status Score(const SelectRequest& request);
-  /// Of scores_.
+  /// Rows of scores_.
   int64_t ScoreRows() const;
-  /// Finds the best of pooled_, and what of it is NaN, into found_.
+  /// Finds the best of pooled_, and counts its NaN, into found_.
   Status TopK(const SelectRequest& request);
   size_t FoundBytes(const SelectRequest& request) const;
-  /// Of what was found, in host memory.
+  /// The selection for `found`, in host memory.
   Selection ToSelection(const int32_t* found, uint32_t pages_per_head) const;
 
   const KvSpec spec_;
@@ -97,8 +97,8 @@ class DigestSelector {
   DeviceBuffer pooled_;               ///< [n_kv][candidates] float
   DeviceBuffer found_;                ///< int32 [n_kv][k_sel] pages, then [n_kv] NaN weights
   Begun begun_;
-  std::vector<float> query_;                         ///< [n_q][d] of the selection beside.
-  std::shared_ptr<BackgroundSelection> background_;  ///< Select answers with it; null for none.
+  std::vector<float> query_;                         ///< [n_q][d] of the background selection.
+  std::shared_ptr<BackgroundSelection> background_;  ///< Taken by Select; null for none.
 };
 
 /// Every candidate for every head, when they fit; empty lists when there is no room at all.

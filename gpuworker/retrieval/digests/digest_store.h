@@ -2,7 +2,7 @@
 //
 // DigestStore: the digests of one kind of one layer's complete pages: those that the store had when
 // the sequence opened, which other sequences may share, and behind them the sequence's own,
-// `[pages][n_kv][DigestElements]` in the KV dtype on the device (spec A.1.1), which grow by
+// `[pages][n_kv][DigestElements]` in the KV dtype on the device and grow by
 // doubling. Ownership: owns its own memory; the device outlives it. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_STORE_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_STORE_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StoredDigests: the digests of one kind of a layer's first pages, as the store has them,
-// `[pages][n_kv][DigestElements]` in the KV dtype on the device (spec A.1.1). Sequences over the
+// `[pages][n_kv][DigestElements]` in the KV dtype on the device. Sequences over the
 // same pages share them (gpuworker/engine/document_shares.h).
 // Ownership: owns its memory; the device outlives it. Thread-safety: immutable.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_STORED_DIGESTS_H_
@@ -22,7 +22,7 @@ namespace quire::worker {
 
 class StoredDigests {
  public:
-  /// Of `digests` in host memory. DATA_LOSS unless they are those of `pages` pages.
+  /// Copies `digests` from host memory. DATA_LOSS unless they are those of `pages` pages.
   static StatusOr<std::shared_ptr<const StoredDigests>> Make(const KvSpec& spec,
                                                              kernels::DigestKind kind,
                                                              Device* device, uint32_t pages,

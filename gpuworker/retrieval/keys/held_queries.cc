@@ -7,7 +7,7 @@
 namespace quire::worker {
 namespace {
 
-/// The newest queries, which a recall under way may still bring the pages of.
+/// The newest queries, whose pages a recall in flight may still bring.
 constexpr size_t kNewest = 2;
 
 }  // namespace

@@ -27,8 +27,8 @@ void AddTo(std::span<const float> a, std::span<float> sum);
 
 /// How many of `scores` are NaN.
 uint64_t CountNan(std::span<const float> scores);
-/// The indices of `scores`, the highest first; ties go to the lower index, NaN after every number
-/// (spec 0.4).
+/// The indices of `scores`, the highest first; ties go to the lower index, NaN after every
+/// number.
 std::vector<uint32_t> BestFirst(std::span<const float> scores);
 /// The `count` pages of highest weight, ascending; weight i is of page `first` + i, and pages are
 /// ordered as BestFirst does.

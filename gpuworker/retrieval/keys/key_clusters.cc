@@ -13,7 +13,7 @@
 namespace quire::worker {
 namespace {
 
-/// Of Assign: no cluster.
+/// Assign has found no cluster.
 constexpr uint32_t kNone = UINT32_MAX;
 
 /// Scales to length 1; a vector of length 0 stays.

@@ -11,7 +11,7 @@ namespace quire::worker {
 namespace {
 
 constexpr int kIterations = 12;
-constexpr uint64_t kSeed = 1;  ///< Of the directions that the iteration starts with.
+constexpr uint64_t kSeed = 1;  ///< Seeds the first directions.
 
 /// Makes the rows of `basis`, [rank][width], orthonormal, one after the other. Rows that depend on
 /// those before become zero.
@@ -78,7 +78,7 @@ LowRankKeys::LowRankKeys(std::span<const float> rows, uint32_t width, uint32_t r
 
 void LowRankKeys::Rebuild(size_t first_row, size_t first_channel, size_t channels,
                           std::span<float> out) const {
-  // Of shapes that are right, so it does not fail.
+  // Valid shapes, so it does not fail.
   (void)kernels::CpuKernels().matmul({.x = coefficients_.data() + first_row * rank_,
                                       .weight = basis_.data() + first_channel * rank_,
                                       .y = out.data(),

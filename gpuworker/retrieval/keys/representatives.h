@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Representatives: which tokens stand for the pages of one layer, and the mean of their keys, by
-// which a page is scored (kernels::DigestKind::kRepresentatives; spec E, InfLLM). Pages form blocks
-// of kBlockTokens tokens; kPerBlock of a block's tokens represent it (of smaller or larger ones as
-// many in proportion), for each KV head those that
-// were paid the most attention while they were in the window of recent pages. All pages of a block
-// have the same representatives; all tokens represent a block that was paid none.
+// which a page is scored (kernels::DigestKind::kRepresentatives; InfLLM). Pages form blocks of
+// kBlockTokens tokens, and kPerBlock tokens represent a block; smaller and larger blocks have as
+// many in proportion. For each KV head they are the tokens that received the most attention while
+// they were in the window of recent pages. All pages of a block have the same representatives. All
+// tokens represent a block that received none.
 //
 // Attention is over the complete pages of the window alone, and summed over the head's queries. A
-// key or query that is no number is paid nothing.
+// key or query that is NaN receives none.
 // Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_KEYS_REPRESENTATIVES_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_KEYS_REPRESENTATIVES_H_
@@ -32,8 +32,8 @@ class Representatives {
   /// others may share it and not the next: where kBlockTokens do not fit they are smaller.
   static uint32_t BlockPages(const KvSpec& spec);
 
-  /// Of the pages from `first_page` on. The window is of `window_pages` pages, 2 or more, the page
-  /// that is being filled counted.
+  /// For the pages from `first_page` on. The window has `window_pages` pages, 2 or more, with the
+  /// page that is being filled.
   Representatives(const KvSpec& spec, uint32_t first_page, uint32_t window_pages);
 
   uint32_t first_page() const { return first_page_; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ArkValePolicy (spec E): a page's digest is the centre of its keys and their mean distance from it
-// in each channel; a page scores q.centre + sum |q_c| distance_c, the heads of a group agree by the
-// mean of raw scores, and recalls precede attention. Everything that it selects is attended to.
+// ArkValePolicy (ArkVale, NeurIPS 2024). A page's digest is the centre of its keys and their mean
+// distance from it in each channel. A page scores q.centre + sum |q_c| distance_c; the heads of a
+// group agree by the mean of raw scores. Recalls precede attention.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICIES_ARKVALE_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_POLICIES_ARKVALE_H_
 

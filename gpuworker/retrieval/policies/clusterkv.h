@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ClusterKvPolicy (spec E, ClusterKV): the document's keys after the sinks are clustered for each
+// ClusterKvPolicy (ClusterKV): the document's keys after the sinks are clustered for each
 // KV head, one cluster for 80 tokens and 400 at most, in 20 iterations; later tokens every 320 into
 // four more. A cluster scores q.centroid, the mean over the group. Clusters are walked from the
 // best one down until the slots are full. The store's pages keep the order of the text, so of a
@@ -22,10 +22,10 @@ class ClusterKvPolicy final : public BudgetPolicy, public PageObserver {
  public:
   static constexpr std::string_view kName = "clusterkv";
   static constexpr uint32_t kTokensPerCluster = 80;
-  static constexpr uint32_t kMaxClusters = 400;  ///< Of the document.
+  static constexpr uint32_t kMaxClusters = 400;  ///< In the document.
   static constexpr uint32_t kIterations = 20;
-  static constexpr uint32_t kTokensToCluster = 320;  ///< After the document,
-  static constexpr uint32_t kClustersAdded = 4;      ///< into so many.
+  static constexpr uint32_t kTokensToCluster = 320;  ///< After the document, at a time.
+  static constexpr uint32_t kClustersAdded = 4;      ///< For each kTokensToCluster.
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
   static RetrievalOptions Published(uint32_t page_tokens);
 
@@ -47,7 +47,7 @@ class ClusterKvPolicy final : public BudgetPolicy, public PageObserver {
   /// How near each of the head's clusters is to its queries.
   std::vector<float> Scores(const KeyClusters& clusters, uint32_t head,
                             std::span<const float> query) const;
-  /// What waits to be clustered, then pages of the nearest clusters, while there is room.
+  /// Pages that wait to be clustered, then pages of the nearest clusters, while there is room.
   static std::vector<uint32_t> PagesOf(const SelectRequest& request, const Layer& layer,
                                        uint32_t head, std::span<const float> scores);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FreeKvPolicy: speculative retrieval with fine-grained correction (spec A). Pages are selected as
+// FreeKvPolicy: speculative retrieval with fine-grained correction (FreeKV). Pages are selected as
 // quest selects them, but a step attends to what an earlier query selected, the last step's unless
 // a recall was late, so that the recall has a whole step's time. A KV head whose query turned since
 // that query (the mean over its group of the cosines with it is below tau) is corrected: its recall
@@ -41,9 +41,9 @@ class FreeKvPolicy final : public DigestPolicy {
   Device* const device_;
   const float threshold_;
   std::vector<HeldQueries> queries_;  ///< [num_layers], of steps that had a choice to make.
-  // What the kernel answers.
+  // Results of the kernel that compares queries.
   DeviceBuffer cosines_;  ///< [n_kv]
-  DeviceBuffer turned_;   ///< How many heads, and which, ascending.
+  DeviceBuffer turned_;   ///< Number of turned heads, then the heads, ascending.
 };
 
 }  // namespace quire::worker

@@ -16,7 +16,7 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> InfLlmPolicy::Make(const PolicyContex
 }
 
 RetrievalOptions InfLlmPolicy::Published(uint32_t page_tokens) {
-  // Of 32 blocks that are resident 16 are attended to.
+  // Attention is to 16 of 32 resident blocks.
   constexpr uint32_t kSinks = 128, kWindow = 4096, kBlocks = 32;
   return Divide(std::string(kName), page_tokens,
                 {.sinks = kSinks,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InfLlmPolicy (spec E, InfLLM): blocks of 128 tokens, one set of blocks for all heads. A block's
+// InfLlmPolicy (InfLLM): blocks of 128 tokens, one set of blocks for all heads. A block's
 // score is the sum over query heads of q.k, k the mean key of the tokens that represent it
 // (representatives.h): of the document as they were found when it was read into the store, of this
 // sequence's pages as its own queries find them. Keys keep their positions. Recalls precede
@@ -36,7 +36,7 @@ class InfLlmPolicy final : public BudgetPolicy, public PageObserver {
  private:
   struct Layer {
     std::vector<float> stored;           ///< [document pages][n_kv][d] means
-    std::optional<Representatives> own;  ///< Of the pages behind those; from the first call on.
+    std::optional<Representatives> own;  ///< Later pages; set by the first call.
   };
   explicit InfLlmPolicy(const PolicyContext& context);
   /// Where `layer` keeps its own pages.

@@ -2,8 +2,8 @@
 //
 // QuestPolicy: scores every candidate page by an upper bound on its q.k products from min/max
 // digests, agrees on one list for each KV head by group-consistent pooling, and takes the best
-// k_sel pages (spec A.1; Quest with FreeKV's grouping). Recalls precede attention. Selection runs
-// here, over digests on the device, or at the server, with the same kernels and the same result.
+// k_sel pages (Quest, with FreeKV's grouping). Recalls precede attention. Selection runs here, over
+// digests on the device, or at the server, with the same kernels and the same result.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICIES_QUEST_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_POLICIES_QUEST_H_
 

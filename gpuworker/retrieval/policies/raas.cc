@@ -43,7 +43,7 @@ std::vector<float> RaasPolicy::Pool(const SelectRequest& request, std::span<cons
       theirs.push_back(scores[a * candidates + page - request.candidates.first]);
     }
   }
-  // Of shapes that are right, so it does not fail.
+  // Valid shapes, so it does not fail.
   (void)kernels::CpuKernels().pool({.scores = theirs.data(),
                                     .pooled = weights.data(),
                                     .n_q = static_cast<int64_t>(group),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RaasPolicy (spec E): memory that stays bounded over long generations. A page that enters is kept
+// RaasPolicy (RaaS): memory that stays bounded over long generations. A page that enters is kept
 // until it is pushed out; every step stamps the pages whose weight is above 1e-4, and when there
 // are too many the one with the oldest stamp goes, for good. The weight is softmax of Quest's bound
 // over what is kept, for each query head by itself, then the mean over the group: pages that are

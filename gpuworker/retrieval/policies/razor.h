@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RazorPolicy (spec E, RazorAttention): static. Retrieval heads keep every page; the others keep
+// RazorPolicy (RazorAttention): static. Retrieval heads keep every page; the others keep
 // sinks and the most recent pages, as many as the budget holds. Which heads retrieve is a property
 // of the model: RetrievalOptions::retrieval_heads, or those that the engine finds. Where a
 // compressed layer has one, all of them have slots for the longest context: a session has as many
@@ -17,7 +17,8 @@ namespace quire::worker {
 class RazorPolicy final : public BudgetPolicy {
  public:
   static constexpr std::string_view kName = "razor";
-  static constexpr double kRetrievalShare = 0.15;  ///< Of the heads, evenly, when none are named.
+  static constexpr double kRetrievalShare =
+      0.15;  ///< Share of the heads, evenly, when none are named.
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
   static RetrievalOptions Published(uint32_t page_tokens);
 
@@ -33,7 +34,7 @@ class RazorPolicy final : public BudgetPolicy {
 
   bool AnyCompressedLayerRetrieves() const;
 
-  const uint32_t max_pages_;     ///< Of the longest context.
+  const uint32_t max_pages_;     ///< Pages of the longest context.
   std::vector<bool> retrieves_;  ///< [num_layers][n_kv]
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What distinguishes the policies that FreeKV is compared with, each by its own rule.
+// Policies that FreeKV is compared with, each by its own rule.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -471,7 +471,7 @@ TEST(ShadowKvSelectionTest, TheDocumentPageWithAKeyFarthestFromItsMeanIsAnOutlie
   ASSERT_EQ(policy->page_observer()->OnPrefillLayer(0, 20, {}), OkStatus());
   const auto unit_of = [](uint32_t page) {
     std::vector<float> unit = PageUnit(page);
-    if (page == 9) unit[1] = -1;  // Of a page along channel 1.
+    if (page == 9) unit[1] = -1;  // A page along channel 1.
     return unit;
   };
   for (uint32_t page = 0; page < 20; ++page) {
@@ -559,7 +559,7 @@ TEST_F(ShadowKvPolicyTest, KeysOfTheDocumentAreRebuiltFromLowRankAndItsOwnAreExa
 }
 
 TEST_F(ShadowKvPolicyTest, TheRankIsThePublishedShareOfTheWidthUnlessItIsNamed) {
-  // What the keys of head 1 have lost, squared and summed.
+  // Squared error of the keys of head 1.
   const auto lost = [&](uint32_t key_rank) {
     units_.clear();
     Make(DType::kF32, key_rank);

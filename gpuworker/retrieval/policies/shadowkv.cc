@@ -21,7 +21,7 @@ float Cosine(std::span<const float> a, std::span<const float> b) {
   return Dot(a, b) / (std::sqrt(Dot(a, a) * Dot(b, b)) + 1e-12f);
 }
 
-/// Of scale * `scores`, in place. NaN takes no part in it and stays NaN.
+/// Softmax of scale * `scores`, in place. NaN takes no part in it and stays NaN.
 void Softmax(float scale, std::span<float> scores) {
   float most = -std::numeric_limits<float>::infinity(), total = 0;
   for (const float score : scores) most = std::max(most, score);  // NaN is not above.
@@ -157,7 +157,7 @@ void ShadowKvPolicy::Rotate(std::span<float> keys, size_t first, size_t heads,
   if (spec_.rope.rotary_dim == 0) return;
   std::vector<int32_t> positions(keys.size() / (heads * spec_.head_dim));
   std::iota(positions.begin(), positions.end(), static_cast<int32_t>(first));
-  // Of shapes that are right, so it does not fail.
+  // Valid shapes, so it does not fail.
   (void)kernels::CpuKernels().rope(
       {.rows = keys.data(),
        .positions = positions.data(),

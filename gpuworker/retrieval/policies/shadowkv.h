@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ShadowKvPolicy (spec E, ShadowKV): the document's keys stay at the worker in low rank, so that of
-// a page only the values are recalled. Chunks of 8 tokens are scored by their mean key
+// ShadowKvPolicy (ShadowKV): the document's keys stay at the worker in low rank, and recalls bring
+// values alone. Chunks of 8 tokens are scored by their mean key
 // (softmax of q.mean/sqrt(d), maximum over the group), a page by the best of its chunks. Pages with
 // the chunks that their mean represents worst (24 chunks for 1024 tokens of budget) are always
 // selected and keep exact keys. The published rank is 160 for 1024 channels of all KV heads
@@ -38,9 +38,9 @@ class ShadowKvPolicy final : public BudgetPolicy, public PageObserver, public Ke
  public:
   static constexpr std::string_view kName = "shadowkv";
   static constexpr uint32_t kChunkTokens = 8;
-  static constexpr uint32_t kRank = 160;  ///< Of
-  static constexpr uint32_t kRankChannels = 1024;
-  static constexpr uint32_t kOutlierChunks = 24;  ///< For
+  static constexpr uint32_t kRank = 160;           ///< For kRankChannels channels.
+  static constexpr uint32_t kRankChannels = 1024;  ///< KV heads * head_dim.
+  static constexpr uint32_t kOutlierChunks = 24;   ///< For kOutlierTokens tokens of budget.
   static constexpr uint32_t kOutlierTokens = 1024;
   static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
   static RetrievalOptions Published(uint32_t page_tokens);
@@ -66,7 +66,7 @@ class ShadowKvPolicy final : public BudgetPolicy, public PageObserver, public Ke
     std::vector<float> cosines;  ///< [pages][n_kv]: the lowest of a key with its chunk's mean
     /// [pages][n_kv] keys [p][d] in the KV dtype; none where they are in low rank only.
     std::vector<std::vector<std::byte>> exact;
-    std::optional<LowRankKeys> low_rank;  ///< Of the document, once there is a choice.
+    std::optional<LowRankKeys> low_rank;  ///< The document's keys, once there is a choice.
     std::vector<std::vector<uint32_t>>
         outliers;  ///< [n_kv] pages, ascending, once there is a choice
   };
@@ -90,9 +90,9 @@ class ShadowKvPolicy final : public BudgetPolicy, public PageObserver, public Ke
 
   const KvSpec spec_;
   Device* const device_;
-  const uint32_t chunks_;         ///< Of a page.
-  const uint32_t outlier_pages_;  ///< Of a KV head, at most.
-  const uint32_t rank_;           ///< Of the document's keys.
+  const uint32_t chunks_;         ///< Chunks of a page.
+  const uint32_t outlier_pages_;  ///< Most outlier pages of a KV head.
+  const uint32_t rank_;           ///< Rank of the document's keys.
   const RopeRotation rotation_;
   std::vector<float> cosines_, sines_;  ///< [positions][rotary_dim/2]
   std::vector<Layer> layers_;
