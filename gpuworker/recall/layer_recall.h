@@ -50,8 +50,6 @@ struct PlannedRecall {
   LayerWant want;
   uint64_t position = 0;    ///< Position of the query that selects.
   std::vector<bool> heads;  ///< [n_kv] heads whose selection it brings; the others keep theirs.
-
-  bool by_query() const { return !want.query.empty(); }
 };
 
 class LayerRecall {
