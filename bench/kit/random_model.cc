@@ -8,7 +8,7 @@
 #include "common/base/random.h"
 #include "common/page/dtype.h"
 #include "common/page/layout.h"
-#include "gpuworker/model/random_checkpoint.h"
+#include "gpuworker/model/checkpoint/random_checkpoint.h"
 
 namespace quire::bench {
 namespace {
