@@ -19,10 +19,9 @@
 
 namespace quire {
 
-/// Copies `from` to `to`, which has room for it and does not overlap it, and returns
-/// Crc32c(from). `next`: where the next copy begins, with at least as many bytes, to be fetched
-/// meanwhile; null when there is none. Other threads see the bytes after any later
-/// synchronisation of this thread, as with every store.
+/// Copies `from` to `to`, without overlap, and returns Crc32c(from). `next` is the start of the
+/// next copy's source, at least as long, to be prefetched; null when there is none. Other threads
+/// see the bytes after this thread's next synchronisation, as with every store.
 uint32_t CopyWithCrc32c(std::span<const std::byte> from, std::byte* to,
                         const std::byte* next = nullptr);
 
@@ -30,18 +29,17 @@ uint32_t CopyWithCrc32c(std::span<const std::byte> from, std::byte* to,
 void CopyAroundCache(std::span<const std::byte> from, std::byte* to,
                      const std::byte* next = nullptr);
 
-/// Copies `from` to `to`, which has room for it and does not overlap it, by way of the cache.
-/// `next`: as above.
+/// Copies `from` to `to`, without overlap, through the cache. `next`: as in CopyWithCrc32c.
 void CopyFetchingAhead(std::span<const std::byte> from, std::byte* to,
                        const std::byte* next = nullptr);
 
-/// INVALID_ARGUMENT unless slice `index`, of `bytes` bytes at `place`, lies within a landing of
+/// INVALID_ARGUMENT unless slice `index`, of `bytes` bytes at `place`, fits in a landing of
 /// `landing_bytes`.
 [[nodiscard]] Status CheckPlace(size_t index, uint64_t place, uint64_t bytes,
                                 uint64_t landing_bytes);
 
-/// INVALID_ARGUMENT unless there is one place for each slice of `payload` and each slice passes
-/// CheckPlace there.
+/// INVALID_ARGUMENT unless `payload` has one place for each slice and every slice passes
+/// CheckPlace.
 [[nodiscard]] Status CheckPlaces(const Payload& payload, const std::vector<uint64_t>& places,
                                  uint64_t landing_bytes);
 

@@ -26,7 +26,8 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
     for (int s = 0; s < file->service_count(); ++s) {
       const auto* service = file->service(s);
       for (int m = 0; m < service->method_count(); ++m) {
-        if (service->method(m)->client_streaming()) continue;  // The gRPC server's own: pipes.
+        if (service->method(m)->client_streaming())
+          continue;  // Served by the gRPC server itself: pipes.
         defined.insert(service->full_name() + "/" + service->method(m)->name());
       }
     }
@@ -114,7 +115,7 @@ TEST_F(DispatcherTest, StatsAreSortedAndCountCalls) {
   EXPECT_GT(stats->counters_size(), 10);
 }
 
-/// A dispatcher of its own, with one method that answers in parts and one that answers whole.
+/// A dispatcher with one method that answers in parts and one that answers whole.
 class StreamingMethodTest : public ::testing::Test {
  protected:
   static constexpr char kMethod[] = "quire.v1.Test/Do";

@@ -98,7 +98,7 @@ TEST_F(SessionServiceTest, OnlyTheDiffCrossesTheWire) {
 TEST_F(SessionServiceTest, UnitsThatTheWorkerHoldsArePlacedButNotSent) {
   const v1::OpenSessionReply opened = Open(3);
   v1::RecallRequest request = RecallOf(opened.session_id(), 1, 2, {{0, 5, 8}, {4}});
-  // Page 7 is not wanted; that it is held means nothing.
+  // Page 7 is not wanted; naming it as held has no effect.
   wire::EncodeUnitList({{0, 7, 8}, {}}, request.mutable_wants(0)->mutable_held());
   Payload payload;
   const auto reply = Recall(request, &payload);
@@ -111,7 +111,7 @@ TEST_F(SessionServiceTest, UnitsThatTheWorkerHoldsArePlacedButNotSent) {
   ASSERT_EQ(payload.size_bytes(), 2 * quire::UnitBytes(spec_));
   const Slice bytes = payload.Flatten();
   EXPECT_TRUE(std::equal(page_5.begin(), page_5.end(), bytes.bytes.begin()));
-  // They are resident as the others are.
+  // They are resident like the others.
   const auto again = Recall(RecallOf(opened.session_id(), 2, 2, {{0, 5, 8}, {4}}, 1), &payload);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(payload.size_bytes(), 0u);
@@ -135,7 +135,7 @@ TEST_F(SessionServiceTest, ASessionLivesAsLongAsItsLeaseIsRenewed) {
   EXPECT_EQ(CodeOf(RecallOf(kept.session_id(), 1, 2, {{0}, {4}})), StatusCode::kOk);
 }
 
-// The limit of the fixture is 4: a client that died leaves room once its sessions count as idle.
+// The limit of the fixture is 4: a dead client's sessions make room once they are idle.
 TEST_F(SessionServiceTest, AnIdleSessionMakesRoomForAnother) {
   const v1::OpenSessionRequest request = OpenRequest(3);
   const uint64_t oldest = Open(request).session_id();
@@ -159,7 +159,7 @@ TEST_F(SessionServiceTest, WhatIsHeldMustBeAUnitListOfTheSession) {
 }
 
 TEST_F(SessionServiceTest, ARecallNamesAsManyPagesAsThereAreSlotsAtMost) {
-  const v1::OpenSessionReply opened = Open(3);  // Of 3 layers and 2 heads.
+  const v1::OpenSessionReply opened = Open(3);  // Has 3 layers and 2 heads.
   const auto refused = [&](const PageLists& wanted, const PageLists& held, int wants) {
     v1::RecallRequest request = Request(opened.session_id(), 1);
     for (int i = 0; i < wants; ++i) {
@@ -251,7 +251,7 @@ TEST_F(SessionServiceTest, APartComesInPiecesOfWholeUnitsWhereThatIsAskedFor) {
   const uint64_t unit_bytes = quire::UnitBytes(spec_);
   const uint64_t session = Open(8).session_id();
   uint32_t layer = 0;
-  /// The payloads of a reply's messages, of an empty lane; the first has the lane.
+  /// The payloads of the messages of a reply for an empty lane. The first message has the lane.
   const auto messages = [&](uint64_t piece_bytes) {
     v1::RecallRequest request = Request(session, layer + 1);
     AddWant(request, layer++, 0, {{0, 1, 2, 3, 4, 5, 6}, {0, 1, 2, 3}});

@@ -62,7 +62,7 @@ std::vector<UnitAddress> StoredUnits(const ContextView& view, std::span<const Un
   return stored;
 }
 
-/// Pages of a tail are in memory only.
+/// Pages of a tail have no other copy.
 Status DamagedTail(const UnitRef& ref) {
   return DataLoss("page ", ref.page, " layer ", ref.layer, " KV head ", ref.head,
                   " of the open context was damaged in memory; open another context and send its "

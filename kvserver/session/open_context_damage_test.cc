@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Promise 2, bytes that fail their checksum are never returned, where an open context keeps or
-// copies pages: a bit that flips in memory is noticed, and never given a checksum of its own.
+// Promise 2 (bytes that fail their checksum are never returned) where an open context keeps or
+// copies pages. A bit flipped in memory is detected, and never gets a checksum of its own.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -58,7 +58,7 @@ class PageStoreDamageTest : public ::testing::Test {
     const uint64_t extent = ExtentBytes(spec_, PageCount(spec_, segment.tokens.size()));
     return std::span(segment.payload).subspan(layer * extent + unit * bytes, bytes);
   }
-  /// Digests that a kernel made of the segment's payload at layer 0.
+  /// Digests of the segment's payload at layer 0, made by a kernel.
   std::vector<std::byte> DigestsOf(const TestSegment& segment, kernels::DigestKind kind) {
     return *store_->ReadDigests("default", segment.key, 0, kind)->bytes;
   }
@@ -157,7 +157,7 @@ TEST_F(PageStoreDamageTest, Promise2APinnedExtentIsMendedAndStaysPinned) {
   ASSERT_TRUE(ReadOne(*segment, 0, 0, &units).ok());
   EXPECT_TRUE(std::ranges::equal(units[0].bytes(), UnitOf(*segment, 0, 0)));
   EXPECT_GT(Count("dram_bytes_pinned"), 0u);
-  ASSERT_TRUE(PutTestChain(*store_, spec_, 100, 400).ok());  // More than the arena has room for.
+  ASSERT_TRUE(PutTestChain(*store_, spec_, 100, 400).ok());  // More than fits in the arena.
   EXPECT_GT(Count("dram_evictions"), 0u);
   EXPECT_TRUE(store_->dram().Has({segment->key, 0}));
   EXPECT_TRUE(store_->UnpinSegments("default", keys).ok());
@@ -225,7 +225,7 @@ TEST_F(PageStoreDamageTest, Promise2APayloadThatChangedSinceItArrivedIsNotStored
   EXPECT_EQ(store_->PutSegment("default", args).status().code(), StatusCode::kInvalidArgument);
 }
 
-/// Segments that the write budget keeps in DRAM only.
+/// Segments that the write budget keeps only in DRAM.
 class DramOnlyDamageTest : public PageStoreDamageTest {
  protected:
   void SetUp() override {

@@ -124,7 +124,7 @@ Status UnitReader::ReadMisses(const Caller& caller, std::span<const UnitAddress>
   PromoteWorthy(caller.tenant, misses);
   std::erase_if(misses, [&](const Miss& miss) {
     if (!miss.promoted) return false;
-    // Somebody may have evicted the extent already; then the unit is read around DRAM.
+    // The extent may have been evicted already; then the unit is read around DRAM.
     StatusOr<UnitBytes> unit = parts_.dram->ReadUnit(miss.extent(), miss.address.unit);
     if (unit.ok()) *miss.out = *std::move(unit);
     return unit.ok();
@@ -229,8 +229,8 @@ Status UnitReader::Decode(const Caller& caller, std::span<const UnitAddress> add
 
 // --- Damage in DRAM.
 
-// Under the writers' lock, so that of many who met the same damage one mends it and the others find
-// it mended, and that a put which replaces the segment meanwhile is not taken for damaged.
+// Under the writers' lock: one of many readers of the same damage repairs it, and the others find
+// it repaired. A put that replaces the segment meanwhile is not mistaken for damage.
 StatusOr<bool> UnitReader::MendExtent(const Caller& caller, const ExtentId& id) {
   const KeyedLock::Guard guard = parts_.writers->Acquire(id.segment);
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record,
@@ -260,8 +260,8 @@ bool UnitReader::WorthPromoting(const ExtentId& id) {
   return promotion_->Touch(id);
 }
 
-// The writers' lock keeps a delete from finishing between the read and the put, which would leave
-// bytes in DRAM that no record stands for.
+// The writers' lock keeps a delete from finishing between the read and the put. DRAM would
+// otherwise hold bytes without a record.
 bool UnitReader::Promote(std::string_view tenant, const SegmentRecord& known, const ExtentId& id) {
   const auto guard = parts_.writers->TryAcquire(id.segment);
   if (!guard || !parts_.catalog->Find(tenant, id.segment).ok()) return false;

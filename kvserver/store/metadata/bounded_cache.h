@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BoundedCache: recently used immutable values, bounded by the bytes they are charged with. What is
-// filled from storage is inserted with the epoch seen before the read: when something was
-// invalidated meanwhile the insert is dropped, so that a slow reader cannot bring back what was
-// deleted. Ownership: values are copied out; use shared pointers. Thread-safety: all methods are
-// safe.
+// BoundedCache: recently used immutable values, bounded by charged bytes. A value read from storage
+// is inserted with the epoch seen before the read. The insert is dropped if an invalidation came in
+// between, so a slow reader cannot restore deleted values. Ownership: values are copied out; use
+// shared pointers. Thread-safety: all methods are safe.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_BOUNDED_CACHE_H_
 #define QUIRE_KVSERVER_STORE_METADATA_BOUNDED_CACHE_H_
 
@@ -53,7 +52,7 @@ class BoundedCache {
     return epoch_;
   }
 
-  /// Keeps `value`, charged with `bytes`, unless anything was invalidated since `epoch`.
+  /// Inserts `value`, charged with `bytes`, unless there was an invalidation since `epoch`.
   void Insert(const Key& key, Value value, uint64_t bytes, uint64_t epoch) {
     MutexLock lock(mutex_);
     if (epoch == epoch_) Keep(key, std::move(value), bytes);
@@ -106,7 +105,7 @@ class BoundedCache {
 
   const uint64_t capacity_bytes_;
   mutable Mutex mutex_;
-  std::list<Entry> order_ QUIRE_GUARDED_BY(mutex_);  // used longest ago first
+  std::list<Entry> order_ QUIRE_GUARDED_BY(mutex_);  // least recently used first
   std::unordered_map<Key, typename std::list<Entry>::iterator, Hash> where_
       QUIRE_GUARDED_BY(mutex_);
   uint64_t used_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;

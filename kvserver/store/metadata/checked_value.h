@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checked values: what a payload table holds for one key, the bytes and then their CRC-32C as four
-// little-endian bytes.
+// Checked values: the value format of payload tables. The bytes are followed by their CRC-32C as
+// four little-endian bytes.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_CHECKED_VALUE_H_
 #define QUIRE_KVSERVER_STORE_METADATA_CHECKED_VALUE_H_
 
@@ -25,7 +25,7 @@ inline std::span<const std::byte> AsBytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-/// The trailer of a value with this checksum.
+/// Encodes the trailer of a value.
 inline std::array<char, 4> EncodeTrailer(uint32_t crc32c) {
   std::array<char, 4> out;
   for (int i = 0; i < 4; ++i) out[i] = static_cast<char>(crc32c >> (8 * i));

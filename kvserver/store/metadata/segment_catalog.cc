@@ -157,7 +157,7 @@ void SegmentCatalog::Remember(const SegmentKey& key, SegmentRecordPtr record) {
 
 void SegmentCatalog::Forget(const SegmentKey& key, bool was_private) {
   records_.Invalidate(key);
-  if (!was_private) chains_.Clear();  // Any chain may go through it.
+  if (!was_private) chains_.Clear();  // Any chain may contain it.
   (void)ForgetDamage(key);
 }
 
@@ -172,7 +172,7 @@ void SegmentCatalog::MarkDamaged(std::span<const SegmentKey> keys, std::string_v
 
 void SegmentCatalog::MarkDamaged(const SegmentKey& key, const SegmentRecord& record) {
   {
-    // Remember takes marks back after it has inserted the new record.
+    // Remember clears marks after it has inserted the new record.
     MutexLock lock(damaged_mutex_);
     const auto now = records_.Find(key);
     if (now && (*now)->incarnation != record.incarnation) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scrub finds damage that no reader has met, mends it or lets a put repair it, tells of it, and
-// stays out of the way.
+// The scrub finds damage before a reader does, repairs it or leaves that to a put, reports it, and
+// does not disturb other work.
 #include "kvserver/store/repair/scrubber.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace quire::kvserver::testing {
 namespace {
 
-/// Keeps what it is told.
+/// Keeps all reports.
 class Told final : public ScrubObserver {
  public:
   void OnDamage(std::string_view kind, const std::string& what) override {
@@ -40,7 +40,7 @@ class ScrubberTest : public FaultyStoreTest {
   uint64_t Scrubbed(const std::string& what, const std::string& kind = "payload") {
     return Count("scrub_" + what + "{kind=\"" + kind + "\"}");
   }
-  /// Puts nonsense in the place of a row.
+  /// Overwrites a row with garbage.
   void DamageRow(Table table, std::string_view key) {
     Database::Batch batch = store_->database().NewBatch();
     batch.Put(table, key, {"nonsense"});
@@ -71,7 +71,7 @@ TEST_F(ScrubberTest, ARoundReadsEveryUnitFromSsdThoughItIsInDram) {
 TEST_F(ScrubberTest, DamageIsFoundBeforeAReaderMeetsItAndAPutRepairsIt) {
   const auto first = PutTestSegment(*store_, spec_, 1);
   const auto second = PutTestSegment(*store_, spec_, 2);
-  Damage(kBlockBytes + 100);  // of the first one
+  Damage(kBlockBytes + 100);  // damages the first one
   ASSERT_TRUE(store_->scrubber("payload").RunRound().ok());
   EXPECT_EQ(Scrubbed("damaged"), 1u);
   EXPECT_EQ(Count("segments_damaged"), 1u);

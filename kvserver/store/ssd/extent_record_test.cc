@@ -28,7 +28,7 @@ ExtentRecord PackedExample() {
   return record;
 }
 
-/// `record` encoded, with a checksum that fits whatever it says.
+/// Encodes `record` with a valid checksum, whatever its contents.
 StatusCode CodeOf(const ExtentRecord& record) {
   return DecodeExtentRecord(EncodeExtentRecord(record)).status().code();
 }
