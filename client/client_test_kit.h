@@ -19,7 +19,7 @@
 #include "common/base/random.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
-#include "google/protobuf/message.h"
+#include "common/wire/message.h"
 #include "quire/client.h"
 #include "quire/layout.h"
 #include "tests/kit/fake_clock.h"

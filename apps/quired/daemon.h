@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The daemon: a Server behind a NetworkServer, and an AdminServer beside it where one is asked for,
-// until SIGTERM or SIGINT. `quired` and `quire serve` are thin mains over these two functions.
+// The daemon: a Server behind a NetworkServer, with an optional AdminServer, until SIGTERM or
+// SIGINT. `quired` and `quire serve` are thin mains over these functions.
 #ifndef QUIRE_APPS_QUIRED_DAEMON_H_
 #define QUIRE_APPS_QUIRED_DAEMON_H_
 

@@ -20,7 +20,7 @@
 #include "bench/answers/calibrate_threshold.h"
 #include "bench/answers/question_sets.h"
 #include "bench/benchmark.h"
-#include "gpuworker/retrieval/shadowkv.h"
+#include "gpuworker/retrieval/policies/shadowkv.h"
 #include "kvserver/embedded/embedded_store.h"
 
 namespace quire::bench {

@@ -8,7 +8,7 @@
 #include "bench/kit/asking.h"
 #include "bench/kit/published_options.h"
 #include "common/base/executor.h"
-#include "gpuworker/retrieval/freekv.h"
+#include "gpuworker/retrieval/policies/freekv.h"
 #include "gpuworker/retrieval/policy.h"
 
 namespace quire::bench {

@@ -68,8 +68,8 @@ class RowChannel final : public worker::RecallChannel {
   RowChannel(worker::RecallChannel* lane, const KvSpec* spec, const RowDocument* rows)
       : lane_(lane), spec_(*spec), rows_(*rows) {}
 
-  StatusOr<std::unique_ptr<worker::LaneRecall>> Start(LayerWant want,
-                                                      const RecallOptions& options) override;
+  StatusOr<std::unique_ptr<worker::ChannelRecall>> Start(LayerWant want,
+                                                         const RecallOptions& options) override;
   void Applied(const RecallPart& part) override { lane_->Applied(Taken(part)); }
   void Spoiled(const RecallPart& part) override { lane_->Spoiled(Taken(part)); }
   void Mismatched(MismatchedUnit unit) override { lane_->Mismatched(unit); }
@@ -91,9 +91,9 @@ class RowChannel final : public worker::RecallChannel {
   std::map<uint32_t, RecallPart> came_;  ///< Parts returned as units, by layer.
 };
 
-class RowChannel::RowRecall final : public worker::LaneRecall {
+class RowChannel::RowRecall final : public worker::ChannelRecall {
  public:
-  RowRecall(RowChannel* channel, std::unique_ptr<worker::LaneRecall> recall)
+  RowRecall(RowChannel* channel, std::unique_ptr<worker::ChannelRecall> recall)
       : channel_(channel), recall_(std::move(recall)) {}
   TimePoint deadline() const override { return recall_->deadline(); }
   StatusOr<std::optional<RecallPart>> Next(TimePoint deadline) override {
@@ -106,11 +106,11 @@ class RowChannel::RowRecall final : public worker::LaneRecall {
 
  private:
   RowChannel* const channel_;
-  const std::unique_ptr<worker::LaneRecall> recall_;
+  const std::unique_ptr<worker::ChannelRecall> recall_;
 };
 
-StatusOr<std::unique_ptr<worker::LaneRecall>> RowChannel::Start(LayerWant want,
-                                                                const RecallOptions& options) {
+StatusOr<std::unique_ptr<worker::ChannelRecall>> RowChannel::Start(LayerWant want,
+                                                                   const RecallOptions& options) {
   if (!want.query.empty() || want.held.num_pages() > 0) {
     return Unimplemented("rows are recalled for selections of the worker, without a host tier");
   }
@@ -126,7 +126,7 @@ StatusOr<std::unique_ptr<worker::LaneRecall>> RowChannel::Start(LayerWant want,
   RecallOptions whole = options;
   whole.piece_bytes = 0;
   QUIRE_ASSIGN_OR_RETURN(auto recall, lane_->Start(std::move(rows), whole));
-  return std::unique_ptr<worker::LaneRecall>(new RowRecall(this, std::move(recall)));
+  return std::unique_ptr<worker::ChannelRecall>(new RowRecall(this, std::move(recall)));
 }
 
 StatusOr<Placement> RowChannel::ToUnit(std::span<const Placement> run) const {

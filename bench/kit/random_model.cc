@@ -6,7 +6,7 @@
 
 #include "apps/kit/progress.h"
 #include "common/base/random.h"
-#include "gpuworker/model/random_checkpoint.h"
+#include "gpuworker/model/checkpoint/random_checkpoint.h"
 #include "quire/dtype.h"
 #include "quire/layout.h"
 

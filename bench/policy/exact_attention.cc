@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gpuworker/retrieval/host_keys.h"
+#include "gpuworker/retrieval/keys/host_keys.h"
 
 namespace quire::bench {
 namespace {

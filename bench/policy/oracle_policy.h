@@ -5,8 +5,6 @@
 #ifndef QUIRE_BENCH_POLICY_ORACLE_POLICY_H_
 #define QUIRE_BENCH_POLICY_ORACLE_POLICY_H_
 
-#include <vector>
-
 #include "bench/policy/exact_attention.h"
 #include "gpuworker/retrieval/budget_policy.h"
 
@@ -19,10 +17,8 @@ class OraclePolicy final : public worker::BudgetPolicy {
 
   std::string_view name() const override { return "oracle"; }
   StatusOr<worker::Selection> Select(const worker::SelectRequest& request) override;
-  StatusOr<std::vector<bool>> NeedsBlocking(const worker::SelectRequest& request) override;
 
  private:
-  const uint32_t num_kv_heads_;
   const ExactAttention* const exact_;
 };
 

@@ -8,7 +8,7 @@
 #include "apps/kit/local_worker.h"
 #include "apps/kit/progress.h"
 #include "bench/kit/model_questions.h"
-#include "gpuworker/model/companions.h"
+#include "gpuworker/model/checkpoint/companions.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/model/sampler.h"

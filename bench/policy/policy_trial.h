@@ -75,6 +75,8 @@ class PolicyTrial {
   };
   PolicyTrial(const worker::PolicyContext& context, const PagedRows& rows,
               std::unique_ptr<worker::RetrievalPolicy> policy);
+  /// Gives the policy what it asks for of the pages that are complete.
+  [[nodiscard]] Status ShowDocument();
   [[nodiscard]] Status Grow(uint64_t tokens);
   [[nodiscard]] Status Decide(std::span<const float> queries);
   /// Makes `pages` resident and counts those that were not.

@@ -41,7 +41,7 @@ enum class Trouble : uint8_t {
   kReadFailed,      ///< The device failed a read.
   kCleanupFailed,   ///< Expired or unreferenced data could not be deleted.
   kPinsWaiting,     ///< Pinned documents could not be brought to DRAM after a restart.
-  // They are over when they are told.
+  // Momentary troubles: over when they are reported.
   kDataTorn,         ///< What was put without a sync was not whole at the start.
   kMemoryDamaged,    ///< Bytes in DRAM did not match their checksum.
   kDamagedOnTheWay,  ///< A client received other bytes than it was sent.

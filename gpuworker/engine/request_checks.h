@@ -13,7 +13,7 @@
 
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/engine/parts.h"
-#include "gpuworker/model/config.h"
+#include "gpuworker/model/checkpoint/config.h"
 #include "gpuworker/retrieval/options.h"
 #include "gpuworker/retrieval/policy.h"
 #include "quire/client.h"

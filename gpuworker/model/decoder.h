@@ -15,7 +15,7 @@
 #include <string>
 
 #include "gpuworker/device/device.h"
-#include "gpuworker/model/config.h"
+#include "gpuworker/model/checkpoint/config.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"

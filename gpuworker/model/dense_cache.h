@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "gpuworker/device/device.h"
-#include "gpuworker/model/config.h"
+#include "gpuworker/model/checkpoint/config.h"
 #include "gpuworker/model/decoder.h"
 #include "quire/status.h"
 

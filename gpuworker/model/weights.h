@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "gpuworker/device/device.h"
-#include "gpuworker/model/checkpoint.h"
-#include "gpuworker/model/config.h"
+#include "gpuworker/model/checkpoint/checkpoint.h"
+#include "gpuworker/model/checkpoint/config.h"
 #include "quire/status.h"
 
 namespace quire::worker {

@@ -46,12 +46,12 @@ bool SameMessage(const RecallOptions& a, const RecallOptions& b) {
 
 }  // namespace
 
-/// What one sequence asked for.
+/// The want of one sequence.
 struct RecallGroup::Ticket {
   enum class State : uint8_t { kQueued, kSent, kCame, kTaken, kFailed, kGivenUp };
   LayerWant want;
   RecallOptions options;
-  std::shared_ptr<SessionLanding> landing;  ///< Of the options.
+  std::shared_ptr<SessionLanding> landing;  ///< From the options.
   State state = State::kQueued;
   std::shared_ptr<Message> message = nullptr;  ///< While sent.
   RecallPart part = {};                        ///< When it came.
@@ -77,7 +77,7 @@ struct RecallGroup::Message {
   }
 };
 
-class RecallGroup::GroupRecall final : public LaneRecall {
+class RecallGroup::GroupRecall final : public ChannelRecall {
  public:
   GroupRecall(RecallGroup* group, std::shared_ptr<Ticket> ticket)
       : group_(group), ticket_(std::move(ticket)) {}
@@ -117,12 +117,12 @@ class RecallGroup::GroupChannel final : public RecallChannel {
  public:
   GroupChannel(RecallGroup* group, uint32_t sequence) : group_(group), sequence_(sequence) {}
 
-  StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
-                                              const RecallOptions& options) override {
+  StatusOr<std::unique_ptr<ChannelRecall>> Start(LayerWant want,
+                                                 const RecallOptions& options) override {
     want.sequence = sequence_;
     RecallOptions whole = options;
     whole.piece_bytes = 0;  // A message has the lanes of several sequences.
-    return std::unique_ptr<LaneRecall>(
+    return std::unique_ptr<ChannelRecall>(
         new GroupRecall(group_, group_->Enqueue(std::move(want), whole)));
   }
   void Applied(const RecallPart& part) override { group_->session_->Applied(part); }

@@ -36,7 +36,7 @@ class StreamedPlacement::Stream {
         return DataLoss("layer ", arrived_.layer, ": ", left, " bytes more than the ",
                         arrived_.placements.size(), " units that are placed");
       }
-      Buffer& buffer = buffers_[filled_];  // Nobody reads it yet.
+      Buffer& buffer = buffers_[filled_];  // Not read yet.
       const uint64_t room = (buffer.end - buffer.first) * unit_bytes_ - buffer.units.size_bytes();
       const Payload part = cutter.Cut(std::min(left, room));
       buffer.units.Append(part);
@@ -167,16 +167,16 @@ class StreamedPlacement::Stream {
 
   const Dependencies with_;
   const ArrivedUnits arrived_;
-  const uint64_t unit_bytes_;  ///< Of what comes of a unit, its end.
+  const uint64_t unit_bytes_;  ///< Bytes that come of a unit, its end.
   std::vector<Buffer> buffers_;
 
   Mutex mutex_;
   CondVar changed_;
-  size_t filled_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of buffers_, so many have all their units.
-  size_t next_ QUIRE_GUARDED_BY(mutex_) = 0;    ///< Of buffers_, the next to begin.
+  size_t filled_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Number of buffers with all their units.
+  size_t next_ QUIRE_GUARDED_BY(mutex_) = 0;    ///< Index of the next buffer to begin.
   uint32_t in_work_ QUIRE_GUARDED_BY(mutex_) = 0;
-  Status status_ QUIRE_GUARDED_BY(mutex_);  ///< What ended the work.
-  Status damage_ QUIRE_GUARDED_BY(mutex_);  ///< Of the first unit in mismatches_.
+  Status status_ QUIRE_GUARDED_BY(mutex_);  ///< Error that ended the work.
+  Status damage_ QUIRE_GUARDED_BY(mutex_);  ///< Error for the first of mismatches_.
   std::vector<Mismatch> mismatches_ QUIRE_GUARDED_BY(mutex_);
 };
 

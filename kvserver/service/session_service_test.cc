@@ -251,7 +251,7 @@ TEST_F(SessionServiceTest, APartComesInPiecesOfWholeUnitsWhereThatIsAskedFor) {
   const uint64_t unit_bytes = quire::UnitBytes(spec_);
   const uint64_t session = Open(8).session_id();
   uint32_t layer = 0;
-  /// The payloads of a reply's messages, of an empty lane; the first has the lane.
+  /// The payloads of the messages of a reply for an empty lane. The first message has the lane.
   const auto messages = [&](uint64_t piece_bytes) {
     v1::RecallRequest request = Request(session, layer + 1);
     AddWant(request, layer++, 0, {{0, 1, 2, 3, 4, 5, 6}, {0, 1, 2, 3}});

@@ -22,7 +22,7 @@ StatusOr<std::optional<ScrubStep>> TailScrub::Next() {
   ScrubStep step;
   const auto context = next.context.lock();
   const auto page = next.page.lock();
-  // It is stored by now, or its context has gone.
+  // The page is stored by now, or its context is gone.
   if (context == nullptr || page == nullptr || damaged_.contains(next.page)) return step;
   const std::optional<PageCheck> arriving = context->CheckArriving(*page);
   const PageCheck check = arriving ? *arriving : CheckUnits(*page);

@@ -36,7 +36,7 @@ class TailScrub final : public ScrubWork {
 
   const ContextTable& contexts_;
   std::vector<Pending> pages_;  ///< That were not verified yet.
-  /// Pages that were found damaged, as long as they are there.
+  /// Damaged pages that still exist.
   std::set<WeakPage, std::owner_less<WeakPage>> damaged_;
 };
 

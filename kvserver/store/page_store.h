@@ -184,9 +184,9 @@ class PageStore {
   /// which operators are told. OK when a read will bring
   /// the right bytes; errors as of ReadVerified.
   virtual Status Recheck(const Caller& caller, std::span<const ReportedUnit> units) = 0;
-  /// Digests of one segment at one layer, from memory when a recent call read them. Puts make those
-  /// of minima and maxima; other kinds are computed from the stored units when they are first asked
-  /// for, and kept. INVALID_ARGUMENT for a layer or a kind that the segment cannot have.
+  /// Digests of one segment at one layer, from the cache when possible. Puts make minima and
+  /// maxima. Other kinds are computed from the stored units on first use, and kept.
+  /// INVALID_ARGUMENT for a layer or a kind that the segment cannot have.
   virtual StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key,
                                                uint32_t layer, kernels::DigestKind kind) = 0;
   StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key,

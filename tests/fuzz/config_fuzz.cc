@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "common/base/utf8.h"
-#include "gpuworker/model/checkpoint.h"
-#include "gpuworker/model/companions.h"
-#include "gpuworker/model/config.h"
+#include "gpuworker/model/checkpoint/checkpoint.h"
+#include "gpuworker/model/checkpoint/companions.h"
+#include "gpuworker/model/checkpoint/config.h"
 #include "gpuworker/model/rope_table.h"
 #include "gpuworker/model/tokenizer.h"
 

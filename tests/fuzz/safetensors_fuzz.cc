@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "gpuworker/model/safetensors.h"
+#include "gpuworker/model/checkpoint/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto file =

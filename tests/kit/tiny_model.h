@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "gpuworker/model/random_checkpoint.h"
+#include "gpuworker/model/checkpoint/random_checkpoint.h"
 
 namespace quire::testing {
 

@@ -31,7 +31,7 @@ constexpr size_t kBlockCacheBytes = 32 << 20;
 // upper bound of that.
 constexpr uint64_t kArenaBlockShare = 64;
 constexpr uint64_t kLargestArenaBlock = 1 << 20;
-// Multiples of the memory of all tables together: the write-ahead log, and a blob file.
+// Multiples of the memory of all tables: the write-ahead log, and a blob file.
 constexpr uint64_t kLogBuffers = 2;
 constexpr uint64_t kBlobFileBuffers = 4;
 // Disk space preallocated for the manifest.
