@@ -58,7 +58,7 @@ class WrittenChannel final : public RecallChannel {
     StatusOr<std::optional<RecallPart>> Next(TimePoint deadline) override {
       if (channel_->replies.empty()) {
         channel_->clock_->Advance(deadline - channel_->clock_->Now());
-        return absl::DeadlineExceededError("nothing has come");
+        return DeadlineExceeded("nothing has come");
       }
       auto reply = std::move(channel_->replies.front());
       channel_->replies.pop_front();
@@ -220,13 +220,13 @@ TEST_F(LayerRecallTest, DropCancelsAndEmptiesTheSlotsOfWhatHasCome) {
 }
 
 TEST_F(LayerRecallTest, AnErrorOfTheChannelMayBeMadeUpFor) {
-  channel_.refusal = absl::UnavailableError("no server");
+  channel_.refusal = Unavailable("no server");
   EXPECT_EQ(recall_->Start(Plan({{1}, {3}}, 9), Priority::kPrefetch).code(),
             StatusCode::kUnavailable);
   EXPECT_FALSE(recall_->in_flight());
   channel_.refusal = OkStatus();
   ASSERT_EQ(recall_->Start(Plan({{1}, {3}}, 9), Priority::kPrefetch), OkStatus());
-  channel_.replies.emplace_back(absl::UnavailableError("the server is gone"));
+  channel_.replies.emplace_back(Unavailable("the server is gone"));
   EXPECT_EQ(recall_->Wait({}).status().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(recall_->failed());
   EXPECT_FALSE(recall_->in_flight());
