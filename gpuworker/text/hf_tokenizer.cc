@@ -233,6 +233,10 @@ StatusOr<std::string> HfTokenizer::Decode(std::span<const TokenId> ids) const {
   return decoder_.Decode(std::move(tokens));
 }
 
+bool HfTokenizer::IsSpecial(TokenId id) const {
+  return id >= 0 && static_cast<size_t>(id) < special_.size() && special_[id];
+}
+
 StatusOr<std::string> HfTokenizer::BytesOf(TokenId id, bool first) const {
   QUIRE_RETURN_IF_ERROR(CheckKnown(id));
   return special_[id] ? std::string() : decoder_.BytesOf(tokens_[id], first);

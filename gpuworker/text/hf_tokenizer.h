@@ -41,7 +41,10 @@ class HfTokenizer {
   /// The text of an answer. Special tokens stand for nothing. INVALID_ARGUMENT for an id that is no
   /// token.
   StatusOr<std::string> Decode(std::span<const TokenId> ids) const;
-  /// The bytes of one token within an answer (TokenDecoder::BytesOf).
+  /// Stands for no text: starts and ends of sequences, turns of a chat. False for an unknown id.
+  bool IsSpecial(TokenId id) const;
+  /// The bytes of one token within an answer (TokenDecoder::BytesOf). `first`: only special tokens
+  /// came before it.
   StatusOr<std::string> BytesOf(TokenId id, bool first) const;
 
   /// What the file puts before and behind a text (its post-processor).
