@@ -21,7 +21,7 @@
 #include "common/page/layout.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
-#include "google/protobuf/message.h"
+#include "common/wire/message.h"
 #include "tests/kit/fake_clock.h"
 #include "transport/local/loopback_transport.h"
 

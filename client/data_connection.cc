@@ -62,7 +62,8 @@ FrameClient::Options ClientOptions(const ControlChannel& control, const std::str
                               .ticket = ticket,
                               .max_message_bytes = options.max_message_bytes,
                               .window_bytes = options.window_bytes,
-                              .hello_timeout = hello_timeout};
+                              .hello_timeout = hello_timeout,
+                              .spin = options.spin};
   client.announce = [control](uint64_t connection_id, uint64_t landing_id, uint64_t bytes,
                               std::string_view key) {
     v1::AddLandingRequest request;
@@ -116,7 +117,7 @@ StatusOr<v1::TransportOffer> OfferAgain(const v1::TransportOffer& offer,
 }
 
 /// `*shown` is set when the server may have seen the ticket, which uses up those of all the offers.
-StatusOr<std::unique_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
+StatusOr<std::shared_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
                                                const ControlChannel& control,
                                                const DataOptions& options, TimePoint deadline,
                                                bool* shown) {
@@ -142,7 +143,7 @@ class OfferTrier {
   OfferTrier(const ControlChannel* control, const DataOptions* options, TimePoint deadline)
       : control_(control), options_(options), deadline_(deadline) {}
 
-  StatusOr<std::unique_ptr<FrameClient>> Try(const v1::TransportOffer& offer) {
+  StatusOr<std::shared_ptr<FrameClient>> Try(const v1::TransportOffer& offer) {
     v1::TransportOffer usable = offer;
     if (shown_) {
       QUIRE_ASSIGN_OR_RETURN(usable, OfferAgain(offer, *control_, deadline_));

@@ -36,6 +36,7 @@ struct DataOptions {
   /// End of everything done with the connection's control channel, on SystemClock().
   TimePoint limit = TimePoint::max();
   std::string host_id = ReadHostId();  ///< Of this process.
+  Duration spin = {};                  ///< FrameClient::Options::spin.
   /// Gives a server that writes into landings remote access to this process's memory (UCX, RDMA).
   bool direct_landings = false;
   std::span<const PipeDialer> dialers = PipeDialers();

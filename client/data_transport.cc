@@ -18,9 +18,9 @@ struct Registered {
 
 class DataTransport::DataLanding final : public Landing {
  public:
-  DataLanding(const DataTransport* owner, const LandingMemory& memory)
-      : owner_(owner), memory_(memory) {}
-  LandingMemory memory() const override { return memory_; }
+  DataLanding(const DataTransport* owner, std::span<std::byte> bytes)
+      : owner_(owner), bytes_(bytes) {}
+  std::span<std::byte> bytes() const override { return bytes_; }
   const DataTransport* owner() const { return owner_; }
 
   /// The memory as `connection` knows it; announced there when it is not.
@@ -29,7 +29,7 @@ class DataTransport::DataLanding final : public Landing {
     MutexLock lock(mutex_);
     if (registered_ == nullptr || registered_->connection != connection) {
       std::erase_if(past_, [](const auto& past) { return past.use_count() == 1; });
-      QUIRE_ASSIGN_OR_RETURN(auto landing, connection->AddLanding(memory_));
+      QUIRE_ASSIGN_OR_RETURN(auto landing, connection->AddLanding(bytes_));
       if (registered_ != nullptr) past_.push_back(std::move(registered_));
       registered_ = std::make_shared<const Registered>(Registered{connection, std::move(landing)});
     }
@@ -38,7 +38,7 @@ class DataTransport::DataLanding final : public Landing {
 
  private:
   const DataTransport* const owner_;
-  const LandingMemory memory_;
+  const std::span<std::byte> bytes_;
   Mutex mutex_;
   std::shared_ptr<const Registered> registered_ QUIRE_GUARDED_BY(mutex_);
   /// On connections that are over, which calls may still have. Their end may wait: it comes where
@@ -62,7 +62,6 @@ class DataTransport::HeldCall final : public PendingCall {
     return call_->Next(deadline);
   }
   void Cancel() override { call_->Cancel(); }
-  bool MayHaveLanded() const override { return call_->MayHaveLanded(); }
   bool IsQuiet() const override { return call_->IsQuiet(); }
 
  private:
@@ -95,7 +94,7 @@ TransportCapabilities DataTransport::capabilities() const {
   return capabilities_;
 }
 
-StatusOr<std::unique_ptr<Landing>> DataTransport::AddLanding(LandingMemory memory) {
+StatusOr<std::unique_ptr<Landing>> DataTransport::AddLanding(std::span<std::byte> memory) {
   auto landing = std::make_unique<DataLanding>(this, memory);
   QUIRE_ASSIGN_OR_RETURN(const Connection connection, Current(Duration::max()));
   // Where the connection has died, the memory is announced on the next one.

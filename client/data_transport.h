@@ -62,7 +62,7 @@ class DataTransport final : public Transport {
                                                const CallOptions& options) override;
   Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
               const CallOptions& options) override;
-  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override;
+  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override;
   StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes) override;
 
  private:

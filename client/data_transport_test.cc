@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "tests/kit/fake_clock.h"
-#include "transport/plain_landing.h"
 
 namespace quire::testing {
 namespace {
@@ -31,16 +30,24 @@ class FakeConnection final : public Transport {
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view, CallMessage,
                                                const CallOptions& options) override {
     if (dead_) return Unavailable("the connection is dead");
-    QUIRE_RETURN_IF_ERROR(CheckPlainLanding(options.landing, this));
+    const auto* const landing = static_cast<const Memory*>(options.landing);
+    EXPECT_TRUE(landing == nullptr || landing->owner == this);
     return std::make_unique<OnePart>();
   }
-  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
+  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
     if (dead_) return Unavailable("the connection is dead");
     ++*landings_;
-    return Transport::AddLanding(memory);
+    return std::make_unique<Memory>(this, memory);
   }
 
  private:
+  struct Memory final : public Landing {
+    Memory(const FakeConnection* made_by, std::span<std::byte> all) : owner(made_by), memory(all) {}
+    std::span<std::byte> bytes() const override { return memory; }
+
+    const FakeConnection* const owner;
+    const std::span<std::byte> memory;
+  };
   class OnePart final : public PendingCall {
    public:
     StatusOr<std::optional<CallMessage>> Next(TimePoint) override {

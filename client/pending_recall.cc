@@ -17,8 +17,6 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kRecall = "quire.v1.Session/Recall";
-/// A call is over, by its own timeout, when this much has passed after its deadline.
-constexpr Duration kCertainlyOver = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -53,10 +51,6 @@ DirectLanding::Lanes PendingRecall::MissingLanes() const {
     indices.push_back(options_.landing->LaneIndex(lane.want->sequence, lane.layer));
   }
   return indices;
-}
-
-bool PendingRecall::fills_slots() const {
-  return options_.landing != nullptr && options_.landing->use() == LandingUse::kSlots;
 }
 
 Status PendingRecall::Launch() {
@@ -119,7 +113,6 @@ Status PendingRecall::Send() {
   request.set_exchange(exchange_);
   landing_ = ChooseLanding();
   request.set_place(landing_ != nullptr);
-  request.set_piece_bytes(options_.piece_bytes);
   LanesToProto(missing(), session_->map_, &request);
   told_ = std::exchange(session_->mismatched_, {});
   MismatchedToProto(told_, &request);
@@ -136,11 +129,13 @@ Status PendingRecall::Send() {
   asked_at_ = client.clock->Now();
   const Duration left = deadline_ - asked_at_;
   if (left <= Duration::zero()) return DeadlineExceeded(kRecall, ": no time is left");
-  QUIRE_ASSIGN_OR_RETURN(call_, client.data_transport->Start(kRecall, std::move(message),
-                                                             {.tenant = client.tenant,
-                                                              .timeout = left,
-                                                              .priority = options_.priority,
-                                                              .landing = landing_}));
+  QUIRE_ASSIGN_OR_RETURN(call_,
+                         client.data_transport->Start(kRecall, std::move(message),
+                                                      {.tenant = client.tenant,
+                                                       .timeout = left,
+                                                       .priority = options_.priority,
+                                                       .landing = landing_,
+                                                       .piece_bytes = options_.piece_bytes}));
   return OkStatus();
 }
 
@@ -161,7 +156,7 @@ StatusOr<std::optional<RecallPart>> PendingRecall::Receive(TimePoint deadline) {
     return std::optional<RecallPart>(*std::move(part));
   }
   session_->needs_resync_ = true;
-  // The memory of the landing has failed and not the server, or nothing of the reply is readable.
+  // Nothing of the reply is readable.
   if (absl::IsInternal(part.status())) return part.status();
   return BadReply(kRecall, Message(part.status()));
 }
@@ -171,40 +166,43 @@ Status PendingRecall::EndsEarly() const {
 }
 
 StatusOr<RecallPart> PendingRecall::Take(CallMessage body) {
-  if (body.landed_bytes > 0 && fills_slots()) touched_ = SlotsTouched::kAny;
+  if (in_pieces_ > 0) return TakePiece(std::move(body));
   v1::RecallReply reply;
   QUIRE_RETURN_IF_ERROR(DecodeReply(kRecall, body.control, &reply));
   std::vector<MismatchedUnit> mismatched;
-  const ExpectedPart expected{.epoch = session_->epoch_,
-                              .exchange = exchange_,
-                              .lanes = missing(),
-                              .unit_bytes = session_->unit_bytes_,
-                              .map = &session_->map_,
-                              .landing = options_.landing,
-                              .touched = &touched_,
-                              .mismatched = &mismatched,
-                              .verify = options_.verify,
-                              .pieces = options_.piece_bytes > 0};
-  if (in_pieces_ > 0) {
-    QUIRE_ASSIGN_OR_RETURN(RecallPart piece,
-                           PieceFromProto(reply, std::move(body), expected, bytes_to_come_));
-    bytes_to_come_ = piece.bytes_to_come;
-    if (bytes_to_come_ == 0) Arrive(std::exchange(in_pieces_, 0));
-    return piece;
-  }
-  StatusOr<RecallPart> taken = PartFromProto(reply, std::move(body), expected);
+  StatusOr<RecallPart> taken = PartFromProto(reply, std::move(body),
+                                             {.epoch = session_->epoch_,
+                                              .exchange = exchange_,
+                                              .lanes = missing(),
+                                              .unit_bytes = session_->unit_bytes_,
+                                              .map = &session_->map_,
+                                              .landing = options_.landing,
+                                              .mismatched = &mismatched,
+                                              .verify = options_.verify});
   for (const MismatchedUnit& unit : mismatched) session_->Mismatched(unit);
   mismatched_ = !mismatched.empty();
   QUIRE_ASSIGN_OR_RETURN(RecallPart part, std::move(taken));
-  touched_ = SlotsTouched::kNone;
   bytes_to_come_ = part.bytes_to_come;
   if (bytes_to_come_ > 0) {
     in_pieces_ = part.lanes.size();
   } else {
     Arrive(part.lanes.size());
   }
-  if (fills_slots()) session_->Applied(part);
   return part;
+}
+
+StatusOr<RecallPart> PendingRecall::TakePiece(CallMessage body) {
+  const uint64_t bytes = body.payload.size_bytes();
+  if (bytes == 0 || bytes + body.bytes_to_come != bytes_to_come_ || !body.control.empty()) {
+    return DataLoss("a piece of ", bytes, " bytes before ", body.bytes_to_come, " others; ",
+                    bytes_to_come_, " are to come");
+  }
+  bytes_to_come_ = body.bytes_to_come;
+  if (bytes_to_come_ == 0) Arrive(std::exchange(in_pieces_, 0));
+  RecallPart piece;
+  piece.payload = std::move(body.payload);
+  piece.bytes_to_come = bytes_to_come_;
+  return piece;
 }
 
 void PendingRecall::Arrive(size_t count) {
@@ -218,8 +216,7 @@ void PendingRecall::Arrive(size_t count) {
 
 void PendingRecall::OnFailure(const Status& status) {
   if (ended_) return;
-  // A refusal with a hint was made before anything was done.
-  Abandon(!RetryAfter(status));
+  Abandon();
   if (missing().empty() && !absl::IsDataLoss(status)) return End(OkStatus());
   const Client::Options& client = session_->client_->options_;
   if (absl::IsFailedPrecondition(status)) {
@@ -244,34 +241,18 @@ void PendingRecall::OnFailure(const Status& status) {
   not_before_ = *next;
 }
 
-void PendingRecall::Abandon(bool may_have_landed) {
+void PendingRecall::Abandon() {
   if (call_ == nullptr) return;
-  if (!call_over_) CancelCall();
-  may_have_landed =
-      may_have_landed && fills_slots() && landing_ != nullptr && call_->MayHaveLanded();
-  const bool any_missing = touched_ != SlotsTouched::kNone || may_have_landed;
-  for (const WantedLane& lane : missing().first(any_missing ? missing().size() : in_pieces_)) {
+  if (!call_over_) call_->Cancel();
+  if (!call_over_ && landing_ != nullptr) {
+    options_.landing->direct_->Leave(std::move(call_), MissingLanes());
+  }
+  for (const WantedLane& lane : missing().first(in_pieces_)) {
     session_->Forget(lane.want->sequence, lane.layer);
   }
-  const bool any = touched_ == SlotsTouched::kAny;
   in_pieces_ = 0;
   bytes_to_come_ = 0;
-  touched_ = SlotsTouched::kNone;
   call_.reset();
-  if (any) session_->ForgetAll(*options_.landing);
-}
-
-void PendingRecall::CancelCall() {
-  call_->Cancel();
-  if (landing_ == nullptr) return;
-  if (!fills_slots()) {
-    options_.landing->direct_->Leave(std::move(call_), MissingLanes());
-    return;
-  }
-  while (!call_over_) {  // Until then bytes may still land.
-    const auto rest = call_->Next(deadline_ + kCertainlyOver);
-    call_over_ = !rest.ok() || !rest->has_value();
-  }
 }
 
 void PendingRecall::Cancel() {

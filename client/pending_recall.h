@@ -8,19 +8,10 @@
 // resynchronised meanwhile, it asks again under the new epoch. Every attempt has an exchange number
 // of its own.
 //
-// With a landing a lane is applied when its part comes, unless units only stop there
-// (LandingUse::kStaging). Where the server writes into slots by itself (SessionLanding::direct), a
-// lane whose part does not come (the recall was cancelled, failed or ran out of time) is unknown
-// from then on: bytes may have been written over its slots. The session takes these to be empty,
-// and says so to the server before the next recall. Every other lane keeps what it holds; but when
-// units of a part that is refused have landed in slots, and not where this recall wants them (a
-// reply to another recall, or one that came before), all lanes of the landing are unknown. Lanes of
-// a staging area stay known: what may still arrive there lies where nobody reads.
-//
-// In pieces (RecallOptions::piece_bytes): a part may come without all of its units, which then
-// follow as parts without lanes. When they do not all come, the lanes are unknown, as above, and
-// are asked for again: a part with the same lanes comes, and the caller has to forget the one
-// before it, whose slots are empty now.
+// In pieces (RecallOptions::piece_bytes) a part may come without all of its units, which then
+// follow as parts without lanes. When they do not all come, the lanes are unknown: the session
+// takes their slots to be empty, and says so to the server before the next recall. They are asked
+// for again. A part with the same lanes comes, and the caller drops the one before it.
 //
 // Thread-safety: none; it belongs to the thread of its session. Ownership: the session outlives it.
 #ifndef QUIRE_CLIENT_PENDING_RECALL_H_
@@ -44,7 +35,6 @@
 namespace quire {
 
 class ClientSession;
-enum class SlotsTouched : uint8_t;
 
 class PendingRecall {
  public:
@@ -57,14 +47,12 @@ class PendingRecall {
   /// Waits for the next part; nullopt when all lanes have come. DEADLINE_EXCEEDED when `deadline`
   /// passed first: the recall goes on and Next may be called again, unless its own time is up. Any
   /// other error ends it, and Next returns it again: CANCELLED after Cancel; DATA_LOSS for a part
-  /// that breaks the protocol or a checksum; INTERNAL when the memory of the landing has failed
-  /// or a part cannot be parsed;
-  /// the rest as for Client.
+  /// that breaks the protocol or a checksum; INTERNAL when a part cannot be parsed; the rest as for
+  /// Client.
   [[nodiscard]] StatusOr<std::optional<RecallPart>> Next(TimePoint deadline);
   [[nodiscard]] StatusOr<std::optional<RecallPart>> Next() { return Next(deadline_); }
-  /// Gives up the lanes that have not come; they may be asked for again at once. With a landing of
-  /// slots it waits until no more bytes can land; what may still land in a staging area is left to
-  /// it, and nobody waits.
+  /// Gives up the lanes that have not come; they may be asked for again at once. What may still
+  /// arrive in a landing is left to it, and never waited for.
   void Cancel();
 
  private:
@@ -78,8 +66,6 @@ class PendingRecall {
   /// payload.
   Landing* ChooseLanding() const;
   DirectLanding::Lanes MissingLanes() const;
-  /// Whether units are put into their slots.
-  bool fills_slots() const;
   std::span<const WantedLane> missing() const { return std::span(lanes_).subspan(arrived_); }
   /// Sends the first attempt; an error has ended the recall.
   [[nodiscard]] Status Launch();
@@ -92,16 +78,15 @@ class PendingRecall {
   /// Waits for a part of the attempt under way, or its end.
   [[nodiscard]] StatusOr<std::optional<RecallPart>> Receive(TimePoint deadline);
   [[nodiscard]] StatusOr<RecallPart> Take(CallMessage body);
+  /// Further units of the lanes in pieces.
+  [[nodiscard]] StatusOr<RecallPart> TakePiece(CallMessage body);
   /// The first `count` of what is missing have come with all their units.
   void Arrive(size_t count);
   Status EndsEarly() const;
   /// The attempt came to nothing: prepares another one, or ends the recall.
   void OnFailure(const Status& status);
-  /// Ends the attempt under way, if there is one. With a landing of slots the lanes that have not
-  /// come are unknown from then on, unless nothing can have landed.
-  void Abandon(bool may_have_landed = true);
-  /// Cancels call_, which goes on, and sees to what it may still land.
-  void CancelCall();
+  /// Cancels the attempt under way, if there is one. Lanes in pieces are unknown from then on.
+  void Abandon();
   void End(Status status);
 
   ClientSession* const session_;
@@ -114,17 +99,16 @@ class PendingRecall {
   std::unique_ptr<PendingCall> call_;  ///< Null between attempts.
   Landing* landing_ = nullptr;         ///< Of the attempt under way (ChooseLanding).
   bool call_over_ = false;             ///< Nothing of call_ will arrive any more.
-  SlotsTouched touched_{};             ///< By a part that turned out to be wrong.
-  uint64_t exchange_ = 0;              ///< Of the attempt under way.
+  uint64_t exchange_ = 0;              ///< Number of the attempt under way.
   TimePoint asked_at_;                 ///< Before its request was sent.
   bool resynced_ = false;              ///< After FAILED_PRECONDITION, which is done once.
-  std::vector<MismatchedUnit> told_;   ///< Of the session's, what this attempt tells the server.
+  std::vector<MismatchedUnit> told_;   ///< Mismatches that this attempt tells the server.
   bool mismatched_ = false;            ///< A unit of this attempt did not match its checksum.
-  uint32_t rechecks_ = 0;              ///< Times that it was asked for again for that reason.
+  uint32_t rechecks_ = 0;              ///< Number of attempts for that reason.
   TimePoint not_before_;               ///< When the next attempt may be made.
-  size_t arrived_ = 0;                 ///< Of lanes_.
-  size_t in_pieces_ = 0;               ///< Of missing(): lanes of which units are to come,
-  uint64_t bytes_to_come_ = 0;         ///< so many bytes.
+  size_t arrived_ = 0;                 ///< Number of lanes_ that have come.
+  size_t in_pieces_ = 0;               ///< Number of missing() lanes that have come in part.
+  uint64_t bytes_to_come_ = 0;         ///< Payload of those lanes that has not come.
   bool ended_ = false;
   Status end_;  ///< What Next says when it has ended; OK when everything came.
 };

@@ -41,17 +41,19 @@ class PendingRecallTest : public testing::SessionFixture {
     }
     return layers;
   }
-  /// A step that brings units [first, first + count) of `lanes`; with the first come the lanes.
+  /// A step that brings units [first, first + count) of `lanes`; the lanes come with the first.
   ScriptedCall::Step Piece(std::vector<testing::LaneRows> lanes, size_t first, size_t count) const {
     return [this, whole = Part(std::move(lanes)), first,
             count](const ScriptedCall& call) -> StatusOr<std::optional<CallMessage>> {
       const CallMessage part = **whole(call);
-      v1::RecallReply reply;
-      EXPECT_TRUE(reply.ParseFromString(part.control));
-      if (first > 0) reply.clear_lanes();
+      const uint64_t skipped = first * UnitBytes(spec_);
       PayloadCutter cutter(part.payload);
-      (void)cutter.Cut(first * UnitBytes(spec_));
-      return CallMessage{reply.SerializeAsString(), cutter.Cut(count * UnitBytes(spec_))};
+      (void)cutter.Cut(skipped);
+      CallMessage piece;
+      if (first == 0) piece.control = part.control;
+      piece.payload = cutter.Cut(count * UnitBytes(spec_));
+      piece.bytes_to_come = part.payload.size_bytes() - skipped - piece.payload.size_bytes();
+      return piece;
     };
   }
   size_t resyncs() const {
@@ -88,7 +90,7 @@ constexpr RecallOptions kInPieces = {.verify = false, .piece_bytes = 1};
 TEST_F(PendingRecallTest, PiecesFollowTheirPartAndTheLaneIsUnderWayUntilTheLast) {
   const auto call = Expect({Piece(kTwoUnits, 0, 1), Piece(kTwoUnits, 1, 1), End()});
   const auto recall = Start({kTwoPages}, kInPieces);
-  EXPECT_EQ(call->request.piece_bytes(), 1u);
+  EXPECT_EQ(call->options.piece_bytes, 1u);
   const auto part = recall->Next();
   ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
   EXPECT_EQ((*part)->lanes.size(), 1u);
@@ -127,7 +129,7 @@ TEST_F(PendingRecallTest, APartWhosePiecesBreakOffComesAnewIntoEmptySlots) {
 TEST_F(PendingRecallTest, PiecesThatDoNotFitBreakTheProtocol) {
   const std::vector<std::deque<ScriptedCall::Step>> scripts = {
       {Piece(kTwoUnits, 0, 1), Piece(kTwoUnits, 0, 1)},  // Lanes where a piece has to come.
-      {Piece(kTwoUnits, 0, 0)},                          // Nothing.
+      {Piece(kTwoUnits, 0, 1), Piece(kTwoUnits, 2, 0)},  // Nothing.
       {Piece(kTwoUnits, 0, 1), End()}};                  // And no more.
   for (size_t i = 0; i < scripts.size(); ++i) {
     SCOPED_TRACE(i);
@@ -144,7 +146,7 @@ TEST_F(PendingRecallTest, WhoLetsTheSessionVerifyGetsWholeParts) {
   EXPECT_TRUE(absl::IsInvalidArgument(session_->Start({kTwoPages}, {.piece_bytes = 1}).status()));
   const auto call = ExpectPart(kTwoUnits);
   EXPECT_TRUE(session_->Recall({&kTwoPages, 1}, {.piece_bytes = 1}).ok());
-  EXPECT_EQ(call->request.piece_bytes(), 0u);
+  EXPECT_EQ(call->options.piece_bytes, 0u);
 }
 
 TEST_F(PendingRecallTest, AServerThatIsOverloadedMidwayIsAskedAgainForTheRest) {

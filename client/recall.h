@@ -74,15 +74,15 @@ struct WantedLane {
 struct RecallOptions {
   Priority priority = Priority::kNormal;
   Duration timeout = {};  ///< Of the recall with all its attempts; the client's deadline when 0.
-  /// Where units are put, of the same session; outlives the recall. Without it, or where they only
-  /// stop there (LandingUse::kStaging), they are payload.
+  /// Where the server may write units, of the same session; outlives the recall. Payload lies there
+  /// then.
   SessionLanding* landing = nullptr;
   /// Compare payload with its checksums. When false the caller does, as it reads the units where
-  /// they lie. Units that are put into slots are always verified.
+  /// they lie.
   bool verify = true;
-  /// For Start: where the transport takes replies in parts, the units of a part come in pieces of
-  /// about so many bytes, the first with the part (RecallPart::bytes_to_come). Without a landing,
-  /// and with `verify` off. 0: a part comes whole.
+  /// For Start: the units of a part come in pieces of about so many bytes, the first with the part
+  /// (RecallPart::bytes_to_come), where the transport cuts replies. Without a landing, and with
+  /// `verify` off. 0: a part comes whole.
   uint32_t piece_bytes = 0;
 };
 
@@ -131,9 +131,8 @@ struct RecallPart {
   std::vector<uint32_t> checksums = {};    ///< CRC-32C of each unit; 0 for one that is held.
   /// Placements whose units the caller holds (LayerWant::held), ascending.
   std::vector<size_t> held = {};
-  /// The units of all other placements; nothing when they are in their slots already.
-  Payload payload = {};
-  uint64_t landed_bytes = 0;   ///< Bytes of units that were put into the landing.
+  Payload payload = {};        ///< The units of all other placements.
+  uint64_t landed_bytes = 0;   ///< Payload bytes that lie in the landing.
   uint64_t bytes_to_come = 0;  ///< Of these lanes' units: the payloads of the parts that follow.
   /// Until when nobody else uses the payload's memory, on the client's clock, counted from before
   /// the request was sent. TimePoint::max() where nothing is lent: units that came by a copy, or

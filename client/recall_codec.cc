@@ -7,9 +7,7 @@
 #include <utility>
 
 #include "client/session_landing.h"
-#include "client/unit_copier.h"
 #include "client/validate.h"
-#include "common/base/checksum.h"
 #include "common/page/layout.h"
 #include "common/wire/convert.h"
 #include "common/wire/lane_records.h"
@@ -163,17 +161,6 @@ size_t PlaceOf(std::span<const uint32_t> pages, uint32_t page) {
   return *base == page ? static_cast<size_t>(base - pages.data()) : pages.size();
 }
 
-/// Counts `piece` off what is to come.
-Status TakePiece(const Payload& piece, uint64_t unit_bytes, uint64_t* bytes_to_come) {
-  const uint64_t bytes = piece.size_bytes();
-  if (bytes == 0 || bytes > *bytes_to_come || bytes % unit_bytes != 0) {
-    return DataLoss("a piece of ", bytes, " bytes; ", *bytes_to_come, " are to come, in units of ",
-                    unit_bytes);
-  }
-  *bytes_to_come -= bytes;
-  return OkStatus();
-}
-
 /// Whether a reply is the one that was asked for.
 Status CheckExchange(const v1::RecallReply& reply, const ExpectedPart& expected) {
   if (reply.exchange() == expected.exchange && reply.epoch() == expected.epoch) return OkStatus();
@@ -222,49 +209,27 @@ class PartReader {
     return OkStatus();
   }
 
-  /// Checks every unit that was read, which arrived with `body`, and gives the part.
+  /// Gives the part, whose units arrive with `body`. Checks them, unless the caller does.
   StatusOr<RecallPart> Finish(CallMessage body, const ExpectedPart& expected) {
     const uint64_t bytes = (part_.placements.size() - part_.held.size()) * unit_bytes_;
-    if (expected.pieces && body.landed_bytes == 0 && body.payload.size_bytes() < bytes) {
-      part_.bytes_to_come = bytes;
-      QUIRE_RETURN_IF_ERROR(TakePiece(body.payload, unit_bytes_, &part_.bytes_to_come));
-      part_.payload = std::move(body.payload);
-      return std::move(part_);
-    }
-    if (body.payload.size_bytes() + body.landed_bytes != bytes ||
+    if (body.payload.size_bytes() + body.landed_bytes + body.bytes_to_come != bytes ||
         (body.landed_bytes != 0 && (expected.landing == nullptr || !body.payload.empty()))) {
-      return DataLoss(body.landed_bytes, " bytes landed and ", body.payload.size_bytes(),
-                      " came as payload; there are ", bytes, " bytes of units");
+      return DataLoss(body.landed_bytes, " bytes landed, ", body.payload.size_bytes(),
+                      " came as payload and ", body.bytes_to_come, " are to come; there are ",
+                      bytes, " bytes of units");
     }
-    const bool to_slots =
-        expected.landing != nullptr && expected.landing->use() == LandingUse::kSlots;
-    QUIRE_RETURN_IF_ERROR(to_slots ? PutIntoSlots(body, bytes, expected)
-                                   : KeepAsPayload(std::move(body), expected));
-    return std::move(part_);
-  }
-
- private:
-  Status PutIntoSlots(const CallMessage& body, uint64_t bytes, const ExpectedPart& expected) {
-    const bool landed = body.payload.empty();
-    if (landed) QUIRE_RETURN_IF_ERROR(CheckPlaces(body.places, *expected.landing));
-    *expected.touched = SlotsTouched::kOfMissing;
-    QUIRE_RETURN_IF_ERROR(landed ? CheckLanded(body, *expected.landing)
-                                 : Land(body.payload, *expected.landing));
-    part_.landed_bytes = bytes;
-    return OkStatus();
-  }
-
-  Status KeepAsPayload(CallMessage body, const ExpectedPart& expected) {
     part_.landed_bytes = body.landed_bytes;
+    part_.bytes_to_come = body.bytes_to_come;
     if (body.landed_bytes > 0) {
       QUIRE_RETURN_IF_ERROR(CheckPlaces(body.places, *expected.landing));
       body.payload = Staged(*expected.landing);
     }
     if (expected.verify) QUIRE_RETURN_IF_ERROR(CheckPayload(body.payload));
     part_.payload = std::move(body.payload);
-    return OkStatus();
+    return std::move(part_);
   }
 
+ private:
   /// `proto`: of a lane that was asked for.
   Status ReadUnits(const v1::LanePlacement& proto) {
     if (static_cast<uint32_t>(proto.counts_size()) != map_.num_heads()) {
@@ -387,7 +352,7 @@ class PartReader {
     }
   }
 
-  /// Where the unit of a placement lands.
+  /// The place of a placement's unit.
   std::span<std::byte> SlotOf(size_t placement, const SessionLanding& landing) const {
     const Placement& at = part_.placements[placement];
     return landing.Unit(at.sequence, at.layer, at.head, at.slot);
@@ -405,31 +370,7 @@ class PartReader {
     return status;
   }
 
-  /// Whether the units in their slots are right. A copy has told the checksums; what a device wrote
-  /// is read.
-  Status CheckLanded(const CallMessage& body, const SessionLanding& landing) const {
-    if (body.landed_crc32c.size() == part_.placements.size()) {
-      return CheckTold(body.landed_crc32c, landing);
-    }
-    if (!landing.memory().is_host()) return CheckBehind(*landing.memory().access, landing);
-    return CheckEach([](std::span<std::byte> slot) { return Crc32c(slot); }, landing);
-  }
-
-  Status CheckTold(const std::vector<uint32_t>& crc32c, const SessionLanding& landing) const {
-    auto told = crc32c.begin();
-    return CheckEach([&](std::span<std::byte>) { return *told++; }, landing);
-  }
-
-  /// Checks the units in their slots, which only `access` reads.
-  Status CheckBehind(MemoryAccess& access, const SessionLanding& landing) const {
-    std::vector<std::span<const std::byte>> slots;
-    slots.reserve(part_.placements.size());
-    for (size_t i = 0; i < part_.placements.size(); ++i) slots.emplace_back(SlotOf(i, landing));
-    QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> crc32c, ChecksumsBehind(access, slots));
-    return CheckTold(crc32c, landing);
-  }
-
-  /// Whether each unit went to its slot, and not over another.
+  /// Whether each unit went to its place, and not over another.
   Status CheckPlaces(const std::vector<uint64_t>& places, const SessionLanding& landing) const {
     auto place = places.begin();
     bool right = places.size() == part_.placements.size() - part_.held.size();
@@ -446,38 +387,6 @@ class PartReader {
     units.Reserve(part_.placements.size());
     VisitSent([&](size_t i) { units.Append(Slice{SlotOf(i, landing), landing.owner()}); });
     return units;
-  }
-
-  /// Copies the units to their slots.
-  Status Land(const Payload& payload, const SessionLanding& landing) const {
-    UnitCopier copier(payload, unit_bytes_);
-    if (!landing.memory().is_host()) {
-      std::vector<CopyIn> copies;
-      copies.reserve(part_.placements.size());
-      const auto plan = [&](std::span<std::byte> slot) {
-        return copier.PlanNext(slot.data(), &copies);
-      };
-      QUIRE_RETURN_IF_ERROR(CheckEach(plan, landing));
-      return landing.memory().access->CopyTo(copies);
-    }
-    return CheckEach([&](std::span<std::byte> slot) { return copier.CopyNext(slot.data()); },
-                     landing);
-  }
-
-  /// Compares what `checksum` tells of every unit's slot, in payload order, with what it must be.
-  template <typename Checksum>
-  Status CheckEach(const Checksum& checksum, const SessionLanding& landing) const {
-    Status status = OkStatus();
-    for (size_t i = 0; i < part_.placements.size(); ++i) {
-      const Placement& at = part_.placements[i];
-      const uint32_t crc32c = checksum(SlotOf(i, landing));
-      if (crc32c == part_.checksums[i]) continue;
-      Note(i, crc32c);
-      if (!status.ok()) continue;
-      status = DataLoss("the unit for slot ", at.slot, " of ", NameOf(at.sequence, at.layer),
-                        ", head ", at.head, " does not match its checksum");
-    }
-    return status;
   }
 
   /// The unit of a placement does not match its checksum.
@@ -569,19 +478,6 @@ StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage bod
                                    NameOf(wanted.want->sequence, wanted.layer)));
   }
   return reader.Finish(std::move(body), expected);
-}
-
-StatusOr<RecallPart> PieceFromProto(const v1::RecallReply& reply, CallMessage body,
-                                    const ExpectedPart& expected, uint64_t bytes_to_come) {
-  QUIRE_RETURN_IF_ERROR(CheckExchange(reply, expected));
-  if (reply.lanes_size() > 0 || body.landed_bytes > 0) {
-    return DataLoss("a part before which ", bytes_to_come, " bytes of another were to come");
-  }
-  RecallPart part;
-  part.bytes_to_come = bytes_to_come;
-  QUIRE_RETURN_IF_ERROR(TakePiece(body.payload, expected.unit_bytes, &part.bytes_to_come));
-  part.payload = std::move(body.payload);
-  return part;
 }
 
 void MapToProto(const ResidentMap& map, v1::ResyncRequest* request) {

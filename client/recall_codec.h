@@ -33,13 +33,6 @@ std::vector<WantedLane> LanesOf(std::span<const LayerWant> wants);
 void LanesToProto(std::span<const WantedLane> lanes, const ResidentMap& map,
                   v1::RecallRequest* request);
 
-/// The slots of a landing that a part may have changed.
-enum class SlotsTouched : uint8_t {
-  kNone,
-  kOfMissing,  ///< Of the lanes that have not come.
-  kAny,        ///< Units have landed, and where is not known.
-};
-
 /// What a part of a reply must fit.
 struct ExpectedPart {
   uint64_t epoch = 0;
@@ -48,21 +41,13 @@ struct ExpectedPart {
   uint64_t unit_bytes = 0;            ///< Of what the session brings of a unit.
   const ResidentMap* map = nullptr;
   const SessionLanding* landing = nullptr;            ///< Null when no unit can have landed.
-  SlotsTouched* touched = nullptr;                    ///< With a landing of slots: kept up to date.
   std::vector<MismatchedUnit>* mismatched = nullptr;  ///< Takes the units that do not match.
   bool verify = true;                                 ///< Units that stay payload.
-  bool pieces = false;  ///< Units may be missing at the end of the payload.
 };
-/// The part in `reply`, with `body`, the message that it was in. With a landing of slots, units
-/// that have not landed by themselves are put there; otherwise the payload, or what landed in a
-/// staging area, becomes the part's. A non-OK status says what is wrong with it.
+/// The part in `reply`, with `body`, the message that it was in. What landed becomes its payload. A
+/// non-OK status says what is wrong with it.
 [[nodiscard]] StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage body,
                                                  const ExpectedPart& expected);
-
-/// A further piece of a part of which `bytes_to_come` have not come.
-[[nodiscard]] StatusOr<RecallPart> PieceFromProto(const v1::RecallReply& reply, CallMessage body,
-                                                  const ExpectedPart& expected,
-                                                  uint64_t bytes_to_come);
 
 /// Adds `units` to `request`.
 void MismatchedToProto(std::span<const MismatchedUnit> units, v1::RecallRequest* request);

@@ -89,7 +89,6 @@ class ScriptedTransport final : public Transport {
   size_t started() const { return started_; }
 
   bool direct_landing = true;  ///< What it says of itself.
-  Status add_landing;          ///< What AddLanding says.
   /// Of which there is a copy for each landing that is left.
   const std::shared_ptr<int> landings = std::make_shared<int>();
 
@@ -107,20 +106,19 @@ class ScriptedTransport final : public Transport {
     QUIRE_RETURN_IF_ERROR(call->start);
     return std::make_unique<Pending>(call, clock_);
   }
-  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
-    QUIRE_RETURN_IF_ERROR(add_landing);
+  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
     return std::make_unique<Memory>(memory, landings);
   }
 
  private:
   class Memory final : public Landing {
    public:
-    Memory(const LandingMemory& memory, std::shared_ptr<int> counted)
-        : memory_(memory), counted_(std::move(counted)) {}
-    LandingMemory memory() const override { return memory_; }
+    Memory(std::span<std::byte> bytes, std::shared_ptr<int> counted)
+        : bytes_(bytes), counted_(std::move(counted)) {}
+    std::span<std::byte> bytes() const override { return bytes_; }
 
    private:
-    const LandingMemory memory_;
+    const std::span<std::byte> bytes_;
     const std::shared_ptr<int> counted_;
   };
 
@@ -253,17 +251,10 @@ class SessionFixture : public ClientTest {
   void LandUnits(const std::vector<LaneRows>& lanes, const Landing& landing,
                  CallMessage* part) const {
     part->places = PlacesOf(lanes);
-    const LandingMemory memory = landing.memory();
     size_t i = 0;
     for (const LaneRows& lane : lanes) {
       for (const Row& row : lane.rows) {
-        const std::vector<std::byte> unit = UnitOfPage(spec_, row.page);
-        const CopyIn copy{unit, memory.bytes.data() + part->places[i++]};
-        if (!memory.is_host()) {
-          EXPECT_EQ(memory.access->CopyTo({&copy, 1}), OkStatus());
-        } else {
-          std::ranges::copy(unit, copy.to);
-        }
+        std::ranges::copy(UnitOfPage(spec_, row.page), landing.bytes().data() + part->places[i++]);
       }
     }
     part->landed_bytes = part->payload.size_bytes();

@@ -90,9 +90,6 @@ Status ClientSession::CheckRecall(std::span<const LayerWant> wants,
         "into a landing");
   }
   for (const LayerWant& want : wants) {
-    if (landing != nullptr && landing->use() == LandingUse::kSlots && want.held.num_pages() > 0) {
-      return InvalidArgument("a recall into slots holds no units of its own");
-    }
     if (landing != nullptr && want.sequence >= landing->num_sequences()) {
       return InvalidArgument("sequence ", want.sequence, " is not in the landing, which has ",
                              landing->num_sequences());
@@ -194,16 +191,6 @@ void ClientSession::Forget(uint32_t sequence, uint32_t layer) {
   needs_resync_ = true;
 }
 
-void ClientSession::ForgetAll(const SessionLanding& landing) {
-  for (PendingRecall* recall : under_way_) {
-    if (recall->options_.landing == &landing) recall->Abandon();
-  }
-  for (uint32_t sequence = 0; sequence < landing.num_sequences(); ++sequence) {
-    if (!map_.Has(sequence)) continue;
-    for (const uint32_t layer : map_.layers().layers()) Forget(sequence, layer);
-  }
-}
-
 void ClientSession::Mismatched(const MismatchedUnit& unit) {
   if (mismatched_.size() < wire::kMaxMismatchedUnits) mismatched_.push_back(unit);
 }
@@ -232,13 +219,11 @@ bool ClientSession::LandsDirectly() const {
   return client_->data_transport_capabilities().direct_landing;
 }
 
-StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t num_sequences,
-                                                                     LandingMemory memory,
-                                                                     LandingUse use) {
+StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t num_sequences) {
   QUIRE_RETURN_IF_ERROR(CheckOpen());
   QUIRE_ASSIGN_OR_RETURN(auto landing,
                          SessionLanding::Create(this, client_->options_.data_transport, map_,
-                                                unit_bytes_, num_sequences, memory, use));
+                                                unit_bytes_, num_sequences));
   std::erase_if(landings_, [](const auto& made) { return made.expired(); });
   landings_.push_back(landing->direct_);
   return landing;

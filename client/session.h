@@ -10,9 +10,8 @@
 //                                    part.placements[i] names ...; session->Applied(part); }
 //
 // The caller applies a part, then calls Applied: what is not applied is not acknowledged, and the
-// server takes it back with the next recall of the lane. With a landing units lie in their slots
-// when a part comes, and it is applied already; a staging area changes nothing for the caller, but
-// that the payload lies there, until the next recall of its lane is started.
+// server takes it back with the next recall of the lane. With a landing the payload lies there
+// until the next recall of its lane is started.
 //
 // Several recalls may be under way as long as no two touch the same lane: a correction overtakes a
 // prefetch of other layers by its priority; one of the same lane follows after Cancel.
@@ -108,11 +107,11 @@ class ClientSession {
   StatusOr<std::unique_ptr<PendingRecall>> Start(std::vector<LayerWant> wants,
                                                  const RecallOptions& options = {});
   /// Asks for `wants` and waits for all of it. What has come before an error is lost, as if it had
-  /// not been applied (with a landing of slots it is there: resident_map()).
+  /// not been applied.
   StatusOr<RecallResult> Recall(std::span<const LayerWant> wants,
                                 const RecallOptions& options = {});
   /// The units of the part are in their slots: from now on the map counts them as resident. Doing
-  /// it twice, or for a part that is in its slots, changes nothing. A part that was superseded by a
+  /// it twice changes nothing. A part that was superseded by a
   /// later recall of its lane must not be applied: the lane is unknown afterwards. Of one that a
   /// resync came over the server hears before the next recall.
   void Applied(const RecallPart& part);
@@ -128,15 +127,10 @@ class ClientSession {
   /// the server hears of it with the next recall, and mends what it has.
   void Mismatched(const MismatchedUnit& unit);
 
-  /// A landing for sequences below `num_sequences`, in `memory`, or in memory of its own when that
-  /// is empty. Memory that this processor must not touch comes with its access, which nobody can
-  /// tell by a pointer: the caller says so. Errors as for Transport::AddLanding, but for memory
-  /// that only the server's device could not write (SessionLanding::why_not_direct), and
-  /// INVALID_ARGUMENT for sizes that do not fit, and for a staging area that is not the host's.
-  StatusOr<std::unique_ptr<SessionLanding>> MakeLanding(uint32_t num_sequences = 1,
-                                                        LandingMemory memory = {},
-                                                        LandingUse use = LandingUse::kSlots);
-  /// Whether the server would write into landings by itself, so that a staging area is of use.
+  /// A landing for sequences below `num_sequences`. Errors as for Transport::AddLanding, and
+  /// INVALID_ARGUMENT for sizes that do not fit.
+  StatusOr<std::unique_ptr<SessionLanding>> MakeLanding(uint32_t num_sequences = 1);
+  /// Whether the server would write into landings, so that one is of use.
   bool LandsDirectly() const;
 
   /// Digests of pages [first_page, end_page) of a sequence's member:
@@ -162,8 +156,6 @@ class ClientSession {
   Status Resync(TimePoint deadline);
   /// Nobody knows what the lane's slots hold.
   void Forget(uint32_t sequence, uint32_t layer);
-  /// Nobody knows what any slot of `landing` holds.
-  void ForgetAll(const SessionLanding& landing);
   /// Commits a lane of a part to the map, unless it was superseded.
   void ApplyLane(const RecallPart& part, const RecalledLane& lane);
   /// Whether a lane that a resync has come over since is as the part's placements found it.

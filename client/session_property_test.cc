@@ -58,7 +58,7 @@ class ModelServer final : public Transport {
   TransportCapabilities capabilities() const override {
     return {.name = "model", .max_message_bytes = 1 << 20, .direct_landing = true};
   }
-  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
+  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
     return std::make_unique<Memory>(memory);
   }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view, CallMessage message,
@@ -101,11 +101,11 @@ class ModelServer final : public Transport {
 
   class Memory final : public Landing {
    public:
-    explicit Memory(const LandingMemory& memory) : memory_(memory) {}
-    LandingMemory memory() const override { return memory_; }
+    explicit Memory(std::span<std::byte> bytes) : bytes_(bytes) {}
+    std::span<std::byte> bytes() const override { return bytes_; }
 
    private:
-    const LandingMemory memory_;
+    const std::span<std::byte> bytes_;
   };
   /// Hands out what was served, as far as nothing goes wrong.
   class Pending final : public PendingCall {
@@ -242,12 +242,10 @@ class ModelServer final : public Transport {
   std::set<const Pending*> given_up_;  ///< Into landings, of which something may still land.
 };
 
-enum class Way { kPayload, kSlots, kStaging };
+enum class Way { kInMessages, kLanding };
 
 class SessionPropertyTest : public testing::ClientTest, public ::testing::WithParamInterface<Way> {
  protected:
-  /// Units are put into the worker's slots; otherwise the worker copies them there.
-  static bool fills_slots() { return GetParam() == Way::kSlots; }
   void Open(uint64_t seed) {
     model_ = std::make_shared<ModelServer>(spec_, &clock_, seed);
     client_ = MakeClient({.data_transport = model_});
@@ -266,9 +264,8 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
     session_ =
         *client_->OpenSession({&sequence, 1}, {.spec = spec_, .slots_per_head = kSessionSlots});
     own_.assign(2 * kKvHeads * kSessionSlots * UnitBytes(spec_), std::byte{0});
-    if (fills_slots()) landing_ = *session_->MakeLanding(1, own_);
-    if (GetParam() == Way::kStaging) {
-      landing_ = *session_->MakeLanding(1, {}, LandingUse::kStaging);
+    if (GetParam() == Way::kLanding) {
+      landing_ = *session_->MakeLanding();
       ASSERT_TRUE(landing_->direct());
     }
   }
@@ -280,22 +277,18 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
   }
   /// Does what a worker does with a part.
   void Apply(const RecallPart& part) {
-    if (!fills_slots()) {
-      const std::vector<std::byte> bytes = testing::Bytes(part.payload);
-      for (size_t i = 0; i < part.placements.size(); ++i) {
-        const Placement& at = part.placements[i];
-        std::ranges::copy(std::span(bytes).subspan(i * UnitBytes(spec_), UnitBytes(spec_)),
-                          Unit(at.layer, at.head, at.slot).begin());
-      }
+    const std::vector<std::byte> bytes = testing::Bytes(part.payload);
+    for (size_t i = 0; i < part.placements.size(); ++i) {
+      const Placement& at = part.placements[i];
+      std::ranges::copy(std::span(bytes).subspan(i * UnitBytes(spec_), UnitBytes(spec_)),
+                        Unit(at.layer, at.head, at.slot).begin());
     }
     session_->Applied(part);
   }
-  /// Every page that the session relies on is there. While units may land in a lane it relies on
-  /// none of the lane's.
+  /// Every page that the session relies on is there.
   void CheckSlots() {
     for (uint32_t layer = 0; layer < 2; ++layer) {
       const ResidentMap& map = session_->resident_map();
-      if (fills_slots() && map.lane(0, layer).under_way) continue;
       const std::span<const int32_t> pages = map.Pages(0, layer);
       ASSERT_EQ(pages.size(), kKvHeads * kSlots);
       for (size_t slot = 0; slot < pages.size(); ++slot) {
@@ -333,7 +326,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
     if (random.Below(6) == 0) return recall.reset();
     const auto part = recall->Next(clock_.Now() + std::chrono::milliseconds(10));
     if (part.ok() && part->has_value()) {
-      if (fills_slots() || random.Below(5) != 0) Apply(**part);
+      if (random.Below(5) != 0) Apply(**part);
       return;
     }
     const bool not_yet =
@@ -349,11 +342,11 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
 };
 
 std::string WayName(const ::testing::TestParamInfo<Way>& way) {
-  static constexpr std::array kNames = {"Payload", "Slots", "Staging"};
+  static constexpr std::array kNames = {"InMessages", "Landing"};
   return kNames[static_cast<size_t>(way.param)];
 }
 INSTANTIATE_TEST_SUITE_P(Ways, SessionPropertyTest,
-                         ::testing::Values(Way::kPayload, Way::kSlots, Way::kStaging), WayName);
+                         ::testing::Values(Way::kInMessages, Way::kLanding), WayName);
 
 TEST_P(SessionPropertyTest, TheMapNeverNamesAPageThatIsNotThere) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {

@@ -242,6 +242,7 @@ TEST_F(FewerSlotsTest, ALandingHasRoomForTheSessionsSlots) {
   const auto result = session_->Recall({&want, 1}, {.landing = landing->get()});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(std::ranges::equal((*landing)->Unit(2, 1, 1, 1), testing::UnitOfPage(spec_, 6)));
+  EXPECT_EQ(result->payload.slices()[0].bytes.data(), (*landing)->Unit(2, 1, 1, 1).data());
 }
 
 /// Recalls whose parts are lent.
@@ -547,16 +548,9 @@ TEST_F(ValuesSessionTest, BytesThatAreNotThoseOfTheChecksumAreRefused) {
 }
 
 TEST_F(ValuesSessionTest, ALandingHasSlotsOfHalves) {
-  data_->direct_landing = false;
   const auto landing = session_->MakeLanding(1);
   ASSERT_TRUE(landing.ok()) << landing.status();
   EXPECT_EQ((*landing)->bytes().size(), 2 * 2 * kSlots * UnitBytes(half_));
-  const LayerWant want = Want(1, 6);
-  Expect({Brings(half_, UnitBytes(half_)), End()});
-  const auto result = session_->Recall({&want, 1}, {.landing = landing->get()});
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->landed_bytes, UnitBytes(half_));
-  EXPECT_TRUE(std::ranges::equal((*landing)->Unit(0, 1, 0, 1), testing::UnitOfPage(half_, 6)));
 }
 
 TEST_F(SessionTest, ClosingASessionThatIsGoneIsFineAndUseAfterIsNot) {

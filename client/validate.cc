@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/validate.h"
 
-#include <algorithm>
 #include <string>
 #include <variant>
 
@@ -62,29 +61,10 @@ Status CheckUnits(const Payload& payload, uint64_t num_units, uint64_t unit_byte
     return DataLoss(payload.size_bytes(), " payload bytes for ", num_units, " units of ",
                     unit_bytes);
   }
-  Status status = OkStatus();
-  uint64_t unit = 0;
-  uint64_t filled = 0;  // Bytes of `unit` that earlier slices held.
-  uint32_t crc = 0;
-  for (const Slice& slice : payload.slices()) {
-    std::span<const std::byte> rest = slice.bytes;
-    while (!rest.empty()) {
-      const auto part = rest.first(std::min<uint64_t>(rest.size(), unit_bytes - filled));
-      crc = Crc32c(part, crc);
-      filled += part.size();
-      rest = rest.subspan(part.size());
-      if (filled < unit_bytes) continue;
-      if (crc != unit_crc32c[unit]) {
-        if (status.ok()) status = DataLoss("unit ", unit, " does not match its checksum");
-        if (mismatches == nullptr) return status;
-        mismatches->push_back({unit, crc});
-      }
-      ++unit;
-      filled = 0;
-      crc = 0;
-    }
-  }
-  return status;
+  const std::vector<UnitMismatch> found = FindMismatches(payload, unit_bytes, unit_crc32c);
+  if (found.empty()) return OkStatus();
+  if (mismatches != nullptr) mismatches->insert(mismatches->end(), found.begin(), found.end());
+  return DataLoss("unit ", found.front().unit, " does not match its checksum");
 }
 
 }  // namespace quire

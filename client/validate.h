@@ -12,6 +12,7 @@
 #include "client/client.h"
 #include "common/base/payload.h"
 #include "common/base/status.h"
+#include "common/base/unit_checksums.h"
 #include "common/page/kv_spec.h"
 #include "quire/v1/types.pb.h"
 
@@ -38,12 +39,6 @@ namespace quire {
 /// Times that a client asks again for units that did not match. A reply names all that it has, so
 /// more than one is for those that are damaged in between, or on the way.
 inline constexpr uint32_t kMaxRechecks = 3;
-
-/// A unit that does not match its checksum: its place in the payload, and what it has instead.
-struct UnitMismatch {
-  uint64_t unit = 0;
-  uint32_t crc32c = 0;
-};
 
 /// Checks a received payload of `num_units` units of `unit_bytes` bytes (> 0) against one checksum
 /// each. A non-OK status says what is wrong: the size, the number of checksums, or the first unit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every library that is not ours, found once. `./dev setup` installs them.
+# Finds every external library once. `./dev setup` installs them.
 find_package(Threads REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
@@ -10,7 +10,7 @@ find_package(nlohmann_json CONFIG REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(GTest CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
-# Only for the rival of a benchmark, which says so when it is absent.
+# Only for the rival of a benchmark, which reports its absence.
 pkg_check_modules(HIREDIS QUIET IMPORTED_TARGET hiredis)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Who may see whom (ARCHITECTURE.md, "Layers"). A folder sets QUIRE_LAYER before it declares targets;
-# quire_check_layer stops the configure step when a target names a layer that its own may not see.
+# Layers and the layers that each may see (ARCHITECTURE.md, "Layers"). A folder sets QUIRE_LAYER before it
+# declares targets. quire_check_layer stops the configure step if a target names a forbidden layer.
 set(QUIRE_SEES_common)
 set(QUIRE_SEES_proto)
 set(QUIRE_SEES_transport        common proto)

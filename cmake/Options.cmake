@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Build options and the warning and sanitizer flags that every target of ours gets.
+# Build options, and the warning and sanitizer flags of every target of ours.
 set(QUIRE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them (address,undefined or thread)")
 option(QUIRE_FUZZ "With QUIRE_SANITIZE: build the libFuzzer targets too (clang only)" OFF)
 set(QUIRE_CUDA AUTO CACHE STRING "Compile the CUDA kernels: AUTO (when nvcc is found), ON or OFF")
@@ -18,16 +18,17 @@ if(QUIRE_UNITY)
   set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
 endif()
 option(QUIRE_PCH "Read libraries' headers in compiled form (cmake/QuireTargets.cmake)" ON)
-# Executables are compiled as libraries are, so that both read the same compiled headers.
+# Compiles executables as libraries, so that both use the same precompiled headers.
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-pthread>)
 if(QUIRE_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess;-Winvalid-pch>")  # ccache asks for the first.
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess;-Winvalid-pch>")  # ccache requires the first.
 elseif(QUIRE_PCH)
-  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")  # A cached header is a new file.
+  # A header from the cache has a new time stamp.
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
 endif()
 
-find_program(QUIRE_LLD ld.lld)  # It links eight times as fast as GNU ld.
+find_program(QUIRE_LLD ld.lld)  # Links eight times as fast as GNU ld.
 if(QUIRE_LLD)
   add_link_options(-fuse-ld=lld)
 endif()
@@ -41,11 +42,12 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wthread-safety>)
 else()
   if(QUIRE_UNITY)
-    # Of types in unnamed namespaces, which GCC takes for a header's in a file that is compiled with others.
+    # Silences warnings on types in unnamed namespaces. GCC attributes them to a header in files that are
+    # compiled together.
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
   endif()
-  # GCC 12 sees overlapping copies inside std::string's operator+ that are not there (GCC bug 105651), and, with
-  # compiled headers, sizes beyond all objects inside its resize and append.
+  # GCC 12 reports overlapping copies in std::string's operator+ that do not exist (GCC bug 105651). With
+  # precompiled headers it also reports excessive sizes in its resize and append.
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-stringop-overflow;-Wno-array-bounds>")
 endif()
 if(QUIRE_SANITIZE)
@@ -53,5 +55,5 @@ if(QUIRE_SANITIZE)
   add_link_options(-fsanitize=${QUIRE_SANITIZE})
 endif()
 if(QUIRE_FUZZ)
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)  # The coverage that fuzzers steer by.
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)  # Coverage for the fuzzers.
 endif()

@@ -5,17 +5,16 @@
 # quire_test_library(NAME <name> SRCS ... [DEPS ...]): fakes and suites of several tests, compiled once
 # quire_binary(NAME <name> SRCS ... [DEPS ...] [EXTERNAL ...])
 #
-# GLUE marks what only parses arguments and prints: it is optimised little, since optimising CLI11, whose objects
-# every file that reads the header defines anew, takes most of the time of compiling one.
+# GLUE marks code that only parses arguments and prints. It is hardly optimised: CLI11 defines its objects
+# anew in every file, and optimising them takes most of the compile time.
 #
-# ONE_THREAD marks tests of code that has one thread: ThreadSanitizer has nothing to find there.
-# WAITS marks tests that mostly wait for deadlines and other processes: two of them run in the place of another.
-# SHARDS is in how many processes, <name>_1 and so on, the cases of a test run.
+# ONE_THREAD marks tests of code with one thread: ThreadSanitizer skips them.
+# WAITS marks tests that mostly wait for deadlines and other processes: two of them run in the place of one.
+# SHARDS splits the cases of a test over that many processes, <name>_1 and so on.
 #
-# DEPS names targets of ours, without the prefix; EXTERNAL names targets of libraries. A library's
-# layer is the first folder of its path (for kvserver the first two). DEPS outside what
-# cmake/Layers.cmake allows for that layer stop the configure step: the layering is a build error,
-# not a convention.
+# DEPS names targets of ours, without the prefix; EXTERNAL names targets of libraries. A library's layer
+# is the first folder of its path (for kvserver the first two). DEPS that cmake/Layers.cmake forbids for
+# that layer stop the configure step: the layering is a build error, not a convention.
 include(Layers)
 
 function(_quire_link target)
@@ -32,11 +31,11 @@ function(_quire_link target)
   endif()
 endfunction()
 
-# _quire_precompile(TARGET KIND [OPTION...]): has TARGET read the headers that nearly all of its kind include in
-# compiled form. KIND is `core` (libraries and programs), `glue` or `test`; OPTIONs are those of TARGET that the
-# compiler wants to find again. Each combination is compiled once for the whole build.
-# Headers of ours are left out: each change of one would compile everything anew. So is what few files of a kind
-# use: a compiled header costs each file the templates and objects that it defines, CLI11 two to five seconds.
+# _quire_precompile(TARGET KIND [OPTION...]): precompiles the headers that nearly all targets of a kind
+# include. KIND is `core` (libraries and programs), `glue` or `test`. OPTIONs are those of TARGET that the
+# compiler must see again. Each combination is compiled once for the whole build. Our own headers are
+# excluded: each change of one would recompile everything. Headers with few users are too. Each file pays
+# for the templates and objects of a precompiled header, for CLI11 two to five seconds.
 set(QUIRE_PRECOMPILED_core
   <algorithm> <array> <atomic> <chrono> <cstddef> <cstdint> <functional> <map> <memory> <optional> <span>
   <sstream> <string> <string_view> <tuple> <unordered_map> <utility> <vector>
@@ -45,7 +44,7 @@ set(QUIRE_PRECOMPILED_glue ${QUIRE_PRECOMPILED_core} <iostream> <CLI/CLI.hpp> <n
 set(QUIRE_PRECOMPILED_test ${QUIRE_PRECOMPILED_core} <gmock/gmock.h> <gtest/gtest.h>)
 
 function(_quire_precompile target kind)
-  if(NOT QUIRE_PCH OR QUIRE_LAYER STREQUAL "kernels")  # Kernels need nothing but a compiler.
+  if(NOT QUIRE_PCH OR QUIRE_LAYER STREQUAL "kernels")  # Kernels need only a compiler.
     return()
   endif()
   string(MAKE_C_IDENTIFIER "quire_precompiled_${kind}${ARGN}" precompiled)
@@ -63,8 +62,8 @@ function(_quire_precompile target kind)
   target_precompile_headers(${target} REUSE_FROM ${precompiled})
 endfunction()
 
-# Options of code that is not worth the time of optimising it, where the build optimises. Glue still is, a little:
-# of a function that is inline in several objects the linker takes any, also for the code that computes.
+# Options of code that is not worth optimising. Glue is optimised a little: the linker may take its copy
+# of an inline function for other code, too.
 set(QUIRE_TEST_OPTIMISATION)
 set(QUIRE_GLUE_OPTIMISATION)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
@@ -72,11 +71,11 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
   set(QUIRE_GLUE_OPTIMISATION -O1)
 endif()
 
-# Flags and include directories of test code. Optimising assertions takes most of the time of a build, and so does
-# instrumenting them: tests are watched for what they do to the memory and the threads of what they test, and leave
-# undefined behaviour, the coverage that fuzzers steer by and line tables to the code under test.
+# Flags and include directories of test code. Optimising and instrumenting assertions takes most of the
+# build time. Tests are therefore checked for memory and thread errors only. Undefined behaviour, fuzzer
+# coverage and line tables are limited to the tested code.
 function(_quire_compile_as_test target)
-  # tests/kit/paths.h is generated.
+  # For tests/kit/paths.h, which is generated.
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/gen)
   set(options ${QUIRE_TEST_OPTIMISATION})
   if(QUIRE_SANITIZE)
@@ -96,7 +95,7 @@ function(quire_library)
     add_library(${target} STATIC ${A_SRCS})
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
     set(options)
-    # Optimising instrumented code takes twice the time of compiling it. What computes for long gives that back.
+    # Optimising instrumented code doubles its compile time. Only long computations regain that.
     if(QUIRE_SANITIZE AND QUIRE_LAYER MATCHES "^(kernels|gpuworker)$")
       set(options -O1)
     endif()
@@ -132,7 +131,7 @@ endfunction()
 
 function(quire_test_library)
   cmake_parse_arguments(A "" "NAME" "SRCS;DEPS" ${ARGN})
-  # Object files: a static library would leave out those that only register tests.
+  # Object files: a static library would drop those that only register tests.
   add_library(quire_${A_NAME} OBJECT ${A_SRCS})
   _quire_compile_as_test(quire_${A_NAME})
   add_library(quire::${A_NAME} ALIAS quire_${A_NAME})
@@ -140,10 +139,10 @@ function(quire_test_library)
   _quire_link(quire_${A_NAME} DEPS ${A_DEPS} EXTERNAL GTest::gmock)
 endfunction()
 
-# _quire_add_test(NAME ENVIRONMENT): a run of the program of the quire_test that calls it.
+# _quire_add_test(NAME ENVIRONMENT): a run of the program of the calling quire_test.
 function(_quire_add_test name environment)
   add_test(NAME ${name} COMMAND ${A_NAME})
-  set(processors 2)  # Of twice as many as there are: dev runs tests in as many places.
+  set(processors 2)  # Out of twice the number of cores, which is how many places dev runs tests in.
   if(A_WAITS)
     set(processors 1)
   endif()

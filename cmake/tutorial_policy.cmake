@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# cmake -DTUTORIAL=FILE -DREGISTRY=FILE -DOUT=DIR -P tutorial_policy.cmake: takes the code of
-# docs/tutorials/add-a-policy.md to where it says that it goes, under DIR: recent.h, recent.cc, and a copy of
-# policy.cc with its lines. So what the tutorial shows is compiled and tested as it stands.
+# cmake -DTUTORIAL=FILE -DREGISTRY=FILE -DOUT=DIR -P tutorial_policy.cmake: extracts the code of
+# docs/tutorials/add-a-policy.md to its stated places under DIR: recent.h, recent.cc, and a copy of
+# policy.cc with its lines. The tutorial's code is thereby compiled and tested unchanged.
 file(READ "${TUTORIAL}" text)
 
-# The C++ that follows `introduction`, an exact piece of the tutorial's text.
+# Extracts the C++ that follows `introduction`, an exact piece of the tutorial's text.
 function(take_block introduction out)
   string(FIND "${text}" "${introduction}\n\n```cpp\n" begin)
   if(begin EQUAL -1)
@@ -19,7 +19,7 @@ function(take_block introduction out)
   set(${out} "${block}" PARENT_SCOPE)
 endfunction()
 
-# `addition` before the first place of `mark` in ${registry}.
+# Inserts `addition` before the first occurrence of `mark` in ${registry}.
 function(insert_before mark addition)
   string(FIND "${registry}" "${mark}" place)
   if(place EQUAL -1)
@@ -30,13 +30,13 @@ function(insert_before mark addition)
   set(registry "${before}${addition}${after}" PARENT_SCOPE)
 endfunction()
 
-take_block("`gpuworker/retrieval/recent.h`:" header)
-take_block("`gpuworker/retrieval/recent.cc`:" source)
+take_block("`gpuworker/retrieval/policies/recent.h`:" header)
+take_block("`gpuworker/retrieval/policies/recent.cc`:" source)
 take_block("In `gpuworker/retrieval/policy.cc` one `#include`, and one line in `kPolicies`, which is sorted by name:" entry)
 file(READ "${REGISTRY}" registry)
-insert_before("#include \"gpuworker/retrieval/shadowkv.h\"" "#include \"gpuworker/retrieval/recent.h\"\n")
+insert_before("#include \"gpuworker/retrieval/policies/shadowkv.h\"" "#include \"gpuworker/retrieval/policies/recent.h\"\n")
 insert_before("    {ShadowKvPolicy::kName" "${entry}")
 
-file(WRITE "${OUT}/gpuworker/retrieval/recent.h" "${header}")
-file(WRITE "${OUT}/gpuworker/retrieval/recent.cc" "${source}")
+file(WRITE "${OUT}/gpuworker/retrieval/policies/recent.h" "${header}")
+file(WRITE "${OUT}/gpuworker/retrieval/policies/recent.cc" "${source}")
 file(WRITE "${OUT}/gpuworker/retrieval/policy.cc" "${registry}")

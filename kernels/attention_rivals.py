@@ -21,8 +21,8 @@ import statistics
 import sys
 
 WARM_UP, CALLS, REPEATS = 5, 20, 20
-TOLERANCE = 2e-2  # Of the largest value: bf16 has 8 bits.
-# Of quire_bench_cuda_kernels, when its JSON is not given.
+TOLERANCE = 2e-2  # Share of the largest value: bf16 has 8 bits.
+# Shapes of quire_bench_cuda_kernels, used without its JSON.
 SHAPES = {"batch": 32, "budget_slots": 64, "page_tokens": 32, "query_heads": 32, "kv_heads": 8, "dim": 128}
 
 
@@ -174,7 +174,7 @@ def run(kernels):
     try:
         import flashinfer
         measure_flashinfer(torch, flashinfer, shapes, inputs, expected, results)
-    except Exception as error:  # It compiles as it is used: whatever stops it is the reason.
+    except Exception as error:  # It compiles on first use: any failure is the reason.
         results["skipped"] = f"no FlashInfer: {error}"
     add_ratios(results, kernels)
     return {**results, **shapes}

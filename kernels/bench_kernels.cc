@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times the fast CPU kernels at the shapes of bench_kit.h, each beside its limit in the same run:
-// memcpy of the same bytes, or a large matrix product. Use: quire_bench_kernels [repeats]. Every
-// figure is a median; the last line is JSON, ratios first. OPENBLAS_NUM_THREADS=1 gives one thread
-// throughout.
+// Times the fast CPU kernels at the shapes of bench_kit.h. Each runs next to its limit: memcpy of
+// the same bytes, or a large matrix product. Use: quire_bench_kernels [repeats]. Every figure is a
+// median; the last line is JSON, ratios first. OPENBLAS_NUM_THREADS=1 gives one thread throughout.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -27,17 +26,18 @@ namespace {
 
 using namespace bench;
 
-constexpr int64_t kPages = 1024;  // 32768 tokens: 64 MiB of K and as much V, beyond the caches
+// 32768 tokens: 64 MiB of K and as much V, larger than the caches.
+constexpr int64_t kPages = 1024;
 constexpr int64_t kRowsPerPool = kPages * kPageTokens * kKvHeads;
 
 class Timer {
  public:
   explicit Timer(int repeats) : repeats_(repeats) {}
 
-  /// Median seconds of each job; the jobs take turns, so that drift hits all of them.
+  /// Median seconds of each job. The jobs take turns, so that drift affects all.
   std::vector<double> Run(const std::vector<std::function<OpStatus()>>& jobs) const {
     std::vector<std::vector<double>> seconds(jobs.size());
-    for (int repeat = -1; repeat < repeats_; ++repeat) {  // the first round warms up
+    for (int repeat = -1; repeat < repeats_; ++repeat) {  // The first round warms up.
       for (size_t i = 0; i < jobs.size(); ++i) {
         const auto start = std::chrono::steady_clock::now();
         if (const OpStatus status = jobs[i](); status != OpStatus::kOk) {
@@ -102,7 +102,7 @@ void BenchTranspose(const Timer& timer, Figures* report) {
   report->Raw("hnd_to_nhd_gb_s", gigabytes / s[2]);
 }
 
-/// Recall of int8 units and of raw ones whose keys move, against memcpy of what they write.
+/// Recalls int8 units, and raw ones with rotated keys, against memcpy of the bytes they write.
 void BenchPlace(const Timer& timer, Figures* report) {
   const UnitShape shape{kPageTokens, kDim, true, DType::kBF16};
   const int64_t n = kPages * kKvHeads;
@@ -149,7 +149,7 @@ void BenchPlace(const Timer& timer, Figures* report) {
   report->Ratio("convert_vs_copy", s[0] / s[2]);
 }
 
-/// Every kind, against memcpy of the keys.
+/// Digests of every kind, against memcpy of the keys.
 void BenchDigest(const Timer& timer, Figures* report) {
   constexpr int64_t kUnits = kPages * kKvHeads;
   constexpr std::pair<DigestKind, const char*> kKinds[] = {
@@ -248,7 +248,7 @@ void BenchSelect(const Timer& timer, Figures* report) {
   report->Raw("pool_query_us", 1e6 * s[5]);
 }
 
-/// Ops that do little besides moving f32, each against memcpy of the bytes that it moves.
+/// Ops that mainly move f32, each against memcpy of its bytes.
 void BenchMoves(const Timer& timer, Figures* report) {
   constexpr int64_t kParts = 8, kSequences = 128, kRows = kSequences * kQueryHeads;
   constexpr int64_t kWidth = kQueryHeads * kDim, kTokens = 1024, kVocab = 8192;
@@ -287,7 +287,7 @@ void BenchMoves(const Timer& timer, Figures* report) {
                           .dim = kWidth});
       },
   });
-  // memcpy of `parts` reads and writes it.
+  // The memcpy of `parts` reads and writes it.
   const double seconds_a_float = s[0] / 2.0 / static_cast<double>(parts.size());
   const double merge_floats = static_cast<double>(parts.size() + merged.size());
   const double hidden_floats = static_cast<double>(hidden.size());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OwnedMemory: memory for units to land in, and what keeps it. Thread-safety: that of its bytes.
+// OwnedMemory: memory for units to land in, and the owner that keeps it alive. Thread-safety: a
+// value; the bytes have none.
 #ifndef QUIRE_TRANSPORT_OWNED_MEMORY_H_
 #define QUIRE_TRANSPORT_OWNED_MEMORY_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A reply of one part, taken whole: what Transport::Call makes of a pending call.
+// Waits for a reply of one part. Transport::Call uses it to complete a pending call.
 #ifndef QUIRE_TRANSPORT_SINGLE_REPLY_H_
 #define QUIRE_TRANSPORT_SINGLE_REPLY_H_
 
@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Waits for the end of `call`. `*reply` is set only on OK. Errors: the call's; INTERNAL when its
-/// reply is not one part.
+/// Waits for the end of `call`. Sets `*reply` only on OK. Errors: those of the call; INTERNAL when
+/// the reply is not one part.
 [[nodiscard]] Status TakeSingleReply(PendingCall& call, CallMessage* reply);
 
 }  // namespace quire

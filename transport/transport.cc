@@ -4,7 +4,6 @@
 #include <new>
 #include <utility>
 
-#include "transport/plain_landing.h"
 #include "transport/single_reply.h"
 
 namespace quire {
@@ -25,8 +24,9 @@ Status Transport::Call(std::string_view method, const CallMessage& request, Call
   return TakeSingleReply(*call, reply);
 }
 
-StatusOr<std::unique_ptr<Landing>> Transport::AddLanding(LandingMemory memory) {
-  return std::make_unique<PlainLanding>(this, memory);
+StatusOr<std::unique_ptr<Landing>> Transport::AddLanding(std::span<std::byte>) {
+  return Unimplemented("the server writes into no memory over ", capabilities().name,
+                       ": start calls without a landing, and take units as payload");
 }
 
 StatusOr<OwnedMemory> Transport::AllocateLandingMemory(uint64_t bytes) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transport: the one way from a client to a server. A call carries a method name, a small control
-// message (serialized protobuf; transports do not look into it) and a payload of bulk bytes. Its
-// reply is one part, or several that arrive in the order in which the server wrote them. Transports
-// carry no policy: no retries, no batching, no knowledge of pages.
+// Transport: the way from a client to a server. A call carries a method name, a small control
+// message and a payload of bulk bytes. The control message is serialized protobuf, which transports
+// do not read. Its reply is one part, or several that arrive in the order of the server's writes.
+// Transports carry no policy: no retries, no batching, no knowledge of pages.
 //
-// A transport is two things: a Transport, which the client calls, and something that hands calls to
-// the server's CallHandler. Implementations: loopback (same process), gRPC, and connections
+// A transport has two ends: a Transport, which the client calls, and a server end that hands calls
+// to a CallHandler. Implementations: loopback (same process), gRPC, and connections
 // (frame_client.h) over any FramePipe: shared memory, UCX, a gRPC stream. Every implementation
 // passes transport_conformance.h.
 #ifndef QUIRE_TRANSPORT_TRANSPORT_H_
@@ -27,76 +27,71 @@
 #include "common/base/payload.h"
 #include "common/base/priority.h"
 #include "common/base/status.h"
-#include "transport/landing_memory.h"
 #include "transport/owned_memory.h"
 
 namespace quire {
 
 /// Control bytes and payload of a request, or of one part of a reply. The control bytes are a
-/// protobuf message without its `payload` field (number 15), which the payload stands for.
+/// protobuf message without its `payload` field (number 15), which the payload replaces.
 struct CallMessage {
   std::string control;
   Payload payload;
-  /// Where in the call's landing each slice of a reply's payload goes, in bytes; empty when the
-  /// payload has no place there. The server gives them whether or not there is a landing.
+  /// Byte offset in the call's landing for each slice of a reply's payload; empty without places.
+  /// The server sets them with or without a landing.
   std::vector<uint64_t> places = {};
-  /// At the client: payload bytes that were put into the landing instead of into `payload`.
+  /// At the client: payload bytes that the server wrote into the landing; `payload` is then empty.
   uint64_t landed_bytes = 0;
-  /// At the client: CRC-32C of each slice that was put into the landing, when this end has read it
-  /// anyway; otherwise empty, as for what a device wrote where the processor must not read.
-  std::vector<uint32_t> landed_crc32c = {};
+  /// At the client of a call that takes pieces: payload of the part in the next messages, which
+  /// have no control bytes.
+  uint64_t bytes_to_come = 0;
 };
 
-/// Memory of the client, registered once with a transport, that replies are put into. It must stay
-/// mapped, and its access there, until the landing is destroyed, which no byte arrives after.
+/// Memory of the client, registered once with a transport, that the server writes replies into. It
+/// must stay mapped until the landing is destroyed; no byte arrives after that.
 class Landing {
  public:
   virtual ~Landing() = default;
-  virtual LandingMemory memory() const = 0;
-  std::span<std::byte> bytes() const { return memory().bytes; }
+  virtual std::span<std::byte> bytes() const = 0;
 };
 
 struct CallOptions {
   std::string tenant = "default";
   Duration timeout = std::chrono::seconds(30);  ///< From the start of the call; > 0.
   Priority priority = Priority::kNormal;
-  /// Where reply parts that name places go; of the same transport, and outlives the call. Without
-  /// it they come as payload.
+  /// Memory for reply parts that name places; belongs to the same transport, and outlives the call.
+  /// Bytes that the server does not write there come as payload.
   Landing* landing = nullptr;
+  /// For Start: size of the pieces of a part's payload, cut between slices
+  /// (CallMessage::bytes_to_come). Transports that do not cut ignore it. 0: parts come whole.
+  uint32_t piece_bytes = 0;
 };
 
-/// What an endpoint can do; asked, not assumed.
+/// Abilities of an endpoint, to query rather than assume.
 struct TransportCapabilities {
   std::string_view name;           ///< "loopback", "grpc", "shm", "ucx": for logs and reports.
-  uint64_t max_message_bytes = 0;  ///< Control and payload together, each direction and part.
+  uint64_t max_message_bytes = 0;  ///< Control and payload together, in each direction and part.
   bool same_process = false;       ///< Payload slices are handed over, not copied.
-  bool in_place = false;        ///< Reply payload lies where the server keeps it: no copy at all.
-  bool direct_landing = false;  ///< The server's device writes into landings by itself.
-  /// Parts are put into landings as they arrive, while the processor's cache still holds them: a
-  /// landing saves a copy then.
-  bool lands_on_arrival = false;
-  std::string detail = {};  ///< For people: lanes, addresses.
+  bool in_place = false;           ///< Reply payload lies in the server's memory: no copy at all.
+  bool direct_landing = false;     ///< The server's device writes directly into landings.
+  std::string detail = {};         ///< For people: lanes, addresses.
 };
 
-/// A call whose reply is awaited. Destroying it cancels what has not arrived.
+/// A call with a pending reply. The destructor cancels the rest of the reply.
 /// Thread-safety: Next from one thread; Cancel from any.
 class PendingCall {
  public:
   virtual ~PendingCall() = default;
-  /// Waits for the next part; nullopt after the last one. DEADLINE_EXCEEDED when `deadline`
-  /// (SystemClock()) passed first: the call goes on and Next may be called again, unless the call's
-  /// own timeout has passed. Every other error ends the call: what the handler returned; CANCELLED
-  /// after Cancel(); UNAVAILABLE when the peer died. When the call has a landing, Next has an error
-  /// or nullopt to give only when no more bytes of the call will arrive there.
+  /// Waits for the next part, or piece of one; nullopt after the last one. DEADLINE_EXCEEDED if
+  /// `deadline` (SystemClock()) passes first. The call then continues and Next may be called again,
+  /// unless the call's own timeout has passed. Every other error ends the call: that of the
+  /// handler; CANCELLED after Cancel(); UNAVAILABLE if the peer died. For a call with a landing, an
+  /// error or nullopt means that no more bytes arrive there.
   [[nodiscard]] virtual StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) = 0;
-  /// Tells the server that nobody waits any more.
+  /// Tells the server that the reply is no longer wanted.
   virtual void Cancel() = 0;
-  /// When the call has ended with an error: whether the landing may have changed since the last
-  /// part that Next gave.
-  virtual bool MayHaveLanded() const { return true; }
-  /// After Cancel: whether it is certain that no more bytes of the call arrive in its landing.
-  /// Never waits; the destructor waits until it is so.
-  virtual bool IsQuiet() const { return false; }
+  /// After Cancel: true if certainly no more bytes of the call arrive in its landing. Never waits;
+  /// the destructor waits for it.
+  virtual bool IsQuiet() const { return true; }
 };
 
 /// Client end. Thread-safe: calls may run concurrently.
@@ -107,28 +102,27 @@ class Transport {
 
   /// Sends a request and returns without waiting for the reply. `method` is
   /// "package.Service/Method". The request's slices must stay valid until the call has ended or
-  /// Start failed. Errors: UNAVAILABLE when the peer cannot be reached; RESOURCE_EXHAUSTED for a
+  /// Start failed. Errors: UNAVAILABLE if the peer cannot be reached; RESOURCE_EXHAUSTED for a
   /// request over max_message_bytes; INVALID_ARGUMENT for a landing of another transport.
   [[nodiscard]] virtual StatusOr<std::unique_ptr<PendingCall>> Start(
       std::string_view method, CallMessage request, const CallOptions& options) = 0;
 
-  /// Runs one call of a single reply part and blocks until it is there. `*reply` is set only on OK.
-  /// Errors: what the handler returned; UNAVAILABLE when the peer cannot be reached or died;
-  /// DEADLINE_EXCEEDED when `options.timeout` passed; RESOURCE_EXHAUSTED when a message is larger
-  /// than max_message_bytes; UNIMPLEMENTED for an unknown method; INTERNAL when the reply is not
-  /// one part.
+  /// Runs one call of a single reply part and waits for it. Sets `*reply` only on OK. Errors: that
+  /// of the handler; UNAVAILABLE if the peer cannot be reached or died; DEADLINE_EXCEEDED after
+  /// `options.timeout`; RESOURCE_EXHAUSTED for a message over max_message_bytes. Also UNIMPLEMENTED
+  /// for an unknown method, and INTERNAL if the reply is not one part.
   [[nodiscard]] virtual Status Call(std::string_view method, const CallMessage& request,
                                     CallMessage* reply, const CallOptions& options);
 
-  /// Registers memory for replies to land in. By default the client end copies there. UNIMPLEMENTED
-  /// when the server is to write there by itself and no device takes that type of memory.
-  [[nodiscard]] virtual StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory);
-  /// Memory for a landing, aligned to pages, of the kind that the server reaches with the least
-  /// help; it may outlive the transport. `bytes` at least 1. By default plain memory.
+  /// Registers memory for the server to write replies into. UNIMPLEMENTED from a transport without
+  /// connections, where units always come as payload.
+  [[nodiscard]] virtual StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory);
+  /// Memory for a landing, aligned to pages, of the kind that the server reaches best; it may
+  /// outlive the transport. `bytes` at least 1. By default plain memory.
   [[nodiscard]] virtual StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes);
 };
 
-/// Set once when nobody waits for a call any more. Thread-safe.
+/// Set once when a call's reply is no longer wanted. Thread-safe.
 class CancelFlag {
  public:
   void Set() { set_.store(true, std::memory_order_release); }
@@ -138,34 +132,35 @@ class CancelFlag {
   std::atomic<bool> set_{false};
 };
 
-/// What the server end knows of a call.
+/// A call as the server end sees it.
 struct CallContext {
   std::string tenant;
-  TimePoint deadline;  ///< On SystemClock(); work past it is wasted.
+  TimePoint deadline;  ///< On SystemClock(); later work is wasted.
   Priority priority = Priority::kNormal;
-  /// How many parts a reply may have, and the payload bytes that a part should have at most when it
-  /// can be cut: 1 and the message limit for a call that takes its reply whole.
+  /// Most parts of a reply, and the size that a part should have when it can be cut. For a call
+  /// that takes its reply whole they are 1 and the message limit.
   uint32_t max_parts = 1;
   uint64_t part_bytes = UINT64_MAX;
   /// Null when the call cannot be cancelled; valid during the call.
   const CancelFlag* cancelled = nullptr;
-  /// What the call names of its connection's landings; null when the server does not write there.
+  /// The call's landing on its connection; null if the server does not write there.
   std::shared_ptr<CallLanding> landing = nullptr;
-  /// It came over the control channel, where the caller proves its tenant with each call, and not
-  /// over a connection that a ticket admitted.
+  /// True if the call came over the control channel, where every call proves its tenant. False over
+  /// a connection admitted by a ticket.
   bool is_control = false;
 
   bool IsCancelled() const { return cancelled != nullptr && cancelled->IsSet(); }
 };
 
-/// Takes the parts of a reply. Thread-safety: one thread at a time.
+/// Receives the parts of a reply. Thread-safety: one thread at a time.
 class ReplyWriter {
  public:
   virtual ~ReplyWriter() = default;
-  /// Sends a part; may wait until the client has room. CANCELLED or UNAVAILABLE when nobody waits
-  /// any more, DEADLINE_EXCEEDED when the client made no room in time, RESOURCE_EXHAUSTED for a
-  /// part over the message limit, INVALID_ARGUMENT for places outside the landing: the handler
-  /// returns that error.
+  /// Sends a part; may wait until the client has room. The handler returns any error:
+  /// - CANCELLED or UNAVAILABLE if the reply is no longer wanted,
+  /// - DEADLINE_EXCEEDED if the client made no room in time,
+  /// - RESOURCE_EXHAUSTED for a part over the message limit,
+  /// - INVALID_ARGUMENT for places outside the landing.
   [[nodiscard]] virtual Status Write(CallMessage part) = 0;
 };
 
@@ -173,11 +168,11 @@ class ReplyWriter {
 class CallHandler {
  public:
   virtual ~CallHandler() = default;
-  /// Every method it answers, as "package.Service/Method".
+  /// All methods that it answers, as "package.Service/Method".
   virtual std::vector<std::string> Methods() const = 0;
-  /// Answers one call: writes one part or more, up to context.max_parts, and returns OK, or returns
-  /// what went wrong. Request slices are valid during the call only, unless their owner is kept. An
-  /// unknown method is UNIMPLEMENTED.
+  /// Answers one call: writes at least one part, up to context.max_parts, and returns OK, or
+  /// returns an error. Request slices are valid during the call only, unless their owner is kept.
+  /// An unknown method is UNIMPLEMENTED.
   [[nodiscard]] virtual Status Handle(const CallContext& context, std::string_view method,
                                       const CallMessage& request, ReplyWriter& reply) = 0;
 };

@@ -78,7 +78,7 @@ class AdvisingTransport final : public Transport {
               const CallOptions& options) override {
     return Advise(inner_->Call(method, request, reply, options), server_);
   }
-  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
+  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
     return inner_->AddLanding(memory);
   }
   StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes) override {

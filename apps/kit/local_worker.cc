@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "gpuworker/device/cuda_device.h"
-#include "gpuworker/model/companions.h"
+#include "gpuworker/model/checkpoint/companions.h"
 
 namespace quire::cli {
 

@@ -28,11 +28,11 @@ namespace quire::kvserver {
 namespace {
 
 constexpr uint64_t kSpareThreads = 16;
-/// Threads that the server takes by itself; who expects more calls at a time says --max-threads.
+/// Most threads by default; --max-threads raises it.
 constexpr uint64_t kMostThreads = 4096;
-/// Streams of gRPC that the server takes by itself; who wants more says --max-streams.
+/// Most gRPC streams by default; --max-streams raises it.
 constexpr uint64_t kMostStreams = 256;
-/// Reads "NAME=BYTES" into `*quotas`. Throws what the command line's parser reports.
+/// Parses "NAME=BYTES" into `*quotas`. Throws errors of the command line's parser.
 void ReadQuota(const std::string& option, const std::string& text, TenantBytes* quotas) {
   const size_t equals = text.rfind('=');
   const std::string name = text.substr(0, equals);
@@ -70,7 +70,8 @@ void AddScrubFlags(CLI::App* app, ScrubRates* rates) {
   add("--scrub-dram-bytes-per-second", &rates->dram, "Payload in DRAM");
   add("--scrub-digest-bytes-per-second", &rates->digests,
       "Page digests, on SSD and of open sessions,");
-  add("--scrub-record-bytes-per-second", &rates->records, "Rows of the database");
+  add("--scrub-record-bytes-per-second", &rates->records,
+      "Rows of the database, and records in memory,");
 }
 
 void AddStoreFlags(CLI::App* app, ServerOptions* server) {
@@ -240,8 +241,7 @@ Status WritePortFile(std::string_view option, const std::string& path, int port)
                          ": name a file in a writable directory");
 }
 
-/// Threads of the listener: one for each call that may be there, and some for health checks and
-/// for gRPC itself.
+/// Threads of the listener: one for each possible call, and some for health checks and gRPC itself.
 StatusOr<int> Threads(const DaemonOptions& options) {
   const uint64_t needed = options.server.max_concurrent_calls + kSpareThreads;
   if (options.max_threads == 0) {
@@ -269,7 +269,7 @@ StatusOr<int> Streams(const DaemonOptions& options) {
                          " is the limit");
 }
 
-/// Null when none are asked for.
+/// Null when none are configured.
 StatusOr<std::shared_ptr<const TenantTokens>> ReadTenantTokens(const DaemonOptions& options) {
   if (options.tenant_tokens.empty()) return nullptr;
   auto tokens = TenantTokens::ReadFile(options.tenant_tokens, options.server.tenants);
@@ -277,7 +277,7 @@ StatusOr<std::shared_ptr<const TenantTokens>> ReadTenantTokens(const DaemonOptio
   return std::make_shared<const TenantTokens>(*std::move(tokens));
 }
 
-/// Refuses what is no address before the store is opened, which may take a while.
+/// Checks addresses before the store is opened, which may take a while.
 Status CheckAddresses(const DaemonOptions& options) {
   QUIRE_RETURN_IF_ERROR(Annotate(NetAddress::ParseListen(options.listen).status(), "--listen"));
   if (options.ucx_listen.empty()) return OkStatus();
@@ -288,7 +288,7 @@ Status CheckAddresses(const DaemonOptions& options) {
                          "' is a Unix socket: write host:port");
 }
 
-/// A setting that one transport alone reads.
+/// A setting of a single transport.
 struct TransportSetting {
   std::string_view option;
   std::string_view transport;
@@ -343,7 +343,7 @@ Status CheckLeftOut(const DaemonOptions& options, const std::vector<LeftOut>& le
   return OkStatus();
 }
 
-/// Refuses what another option leaves without an effect.
+/// Refuses options that another option makes ineffective.
 Status CheckDependentSettings(const DaemonOptions& options) {
   if (options.admin_listen.empty() && !options.admin_port_file.empty()) {
     return InvalidArgument(
@@ -369,8 +369,8 @@ bool StaysOnThisHost(const std::string& address) {
   return parsed.ok() && parsed->StaysOnThisHost();
 }
 
-/// Keys to workers' memory come over the control channel, so its callers have to prove who they
-/// are, or to be on this host.
+/// Keys to workers' memory come over the control channel. Its callers must therefore prove their
+/// tenant, or be on this host.
 Status CheckDirectLandings(const DaemonOptions& options, const TenantTokens* tokens) {
   if (!options.ucx_direct_landings || tokens != nullptr || StaysOnThisHost(options.listen)) {
     return OkStatus();
@@ -380,7 +380,7 @@ Status CheckDirectLandings(const DaemonOptions& options, const TenantTokens* tok
                          "--tenant-tokens FILE, or listen on 127.0.0.1 or a Unix socket");
 }
 
-/// Says who will be believed without proof, or refused for want of it.
+/// Logs if callers without proof are trusted or refused.
 void LogTrust(const DaemonOptions& options, const TenantTokens* tokens,
               const std::string& address) {
   if (tokens == nullptr && !StaysOnThisHost(address)) {
@@ -413,8 +413,8 @@ NetworkServer::Options NetworkOptions(const DaemonOptions& options, int threads,
               .ucx = {.direct_landings = options.ucx_direct_landings}}};
 }
 
-/// Says when the limits of memory together are more than there is: the kernel would end the server
-/// once they are used. The DRAM tier alone is refused then.
+/// Warns when the memory limits together exceed the memory: the kernel would kill the server once
+/// they are used. A DRAM tier that is too large by itself is refused.
 void LogMemory(const ServerOptions& server) {
   const MemoryLimit limit = ReadMemoryLimit();
   const uint64_t bytes = server.max_memory_bytes();
@@ -438,7 +438,7 @@ void LogTransports(const Server& server, const NetworkServer& network) {
   }
 }
 
-/// Null when none is asked for.
+/// Null when none is configured.
 StatusOr<std::unique_ptr<AdminServer>> StartAdmin(const DaemonOptions& options,
                                                   const Health& health) {
   if (options.admin_listen.empty()) return nullptr;

@@ -54,7 +54,7 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
-/// One whole segment of zeros, to be put as the server's default durability says.
+/// One whole segment of zeros, put with the server's default durability.
 struct SegmentPut {
   explicit SegmentPut(const KvSpec& spec) {
     v1::PutSegmentRequest request;
@@ -76,7 +76,7 @@ class QuiredTest : public ::testing::Test {
   std::vector<std::string> Args(const std::string& listen = "127.0.0.1:0") {
     return {"--data-dir", dir_ / "data", "--dram-bytes", "8MiB", "--listen", listen};
   }
-  /// Blocks until `quired` says where it listens, or ends; empty then.
+  /// Blocks until `quired` prints its address, or ends; empty then.
   static std::string Address(ChildProcess& quired) {
     const std::string prefix = "quired listening on ";
     std::string line;
@@ -101,14 +101,14 @@ class QuiredTest : public ::testing::Test {
     for (const auto& counter : stats.counters()) counters[counter.name()] = counter.value();
     return counters;
   }
-  /// Ends with a code other than 0 and says `words` on standard error.
+  /// Expects an exit code other than 0 and `words` on standard error.
   void ExpectFailure(std::vector<std::string> args, const std::string& words) {
     const auto quired = Run(std::move(args));
     EXPECT_EQ(Address(*quired), "");
     EXPECT_GT(quired->Wait(), 0);
     EXPECT_THAT(quired->Stderr(), HasSubstr(words));
   }
-  /// Writes a config file; its path.
+  /// Writes a config file and returns its path.
   std::string Config(const std::string& more) {
     const std::string path = dir_ / "quired.ini";
     std::ofstream(path) << "data-dir = \"" << (dir_ / "data") << "\"\n"
@@ -116,7 +116,7 @@ class QuiredTest : public ::testing::Test {
                         << more;
     return path;
   }
-  /// Commits to the database that it takes to put a segment that is stored already.
+  /// Number of database commits of a put whose segment is stored already.
   static uint64_t CommitsOfASecondPut(Transport& transport) {
     const SegmentPut put(testing::TestSpec());
     CallMessage reply;
@@ -144,7 +144,7 @@ TEST_F(QuiredTest, ServesUntilASignalAndExitsCleanly) {
     EXPECT_FALSE(Counters(*transport).empty());
     EXPECT_EQ(Call(*transport, "quire.v1.Store/Fetch", &reply).code(),
               StatusCode::kInvalidArgument);
-    transport.reset();  // A client that idles is slow to see the server go.
+    transport.reset();  // An idle client notices the end of the server late.
     quired->Signal(signal);
     EXPECT_EQ(quired->Wait(), 0);
     EXPECT_THAT(quired->Stderr(), AllOf(HasSubstr("ssd=\""), HasSubstr("info stopped")));
@@ -195,7 +195,7 @@ TEST_F(QuiredTest, ACallThatRunsWhenTheSignalComesIsFinished) {
   const auto quired = Run(Args());
   const std::string address = Address(*quired);
   ASSERT_NE(address, "") << quired->Stderr();
-  KvSpec spec = testing::TestSpec();  // Made large: its put takes a while.
+  KvSpec spec = testing::TestSpec();  // Large, so that its put takes a while.
   spec.num_layers = 24;
   spec.num_kv_heads = 8;
   spec.num_query_heads = 8;
@@ -211,7 +211,7 @@ TEST_F(QuiredTest, ACallThatRunsWhenTheSignalComesIsFinished) {
   std::thread caller([&, transport = Connect(address)] {
     status = Call(*transport, "quire.v1.Store/PutSegment", &reply, put.message);
   });
-  // Each look at the counters is one more call; one more than that is the put, which has begun.
+  // Each read of the counters is one more call. One more than that is the put, which has begun.
   uint64_t now = 0;
   do {
     now = Counters(*transport)["calls"];
@@ -266,8 +266,8 @@ TEST_F(QuiredTest, MetricsMoveWithCallsAndThePortsGoWithTheDaemon) {
   EXPECT_EQ(quire::testing::HttpGet(port, "/healthz"), "") << "nobody listens any more";
 }
 
-// Segments that are lost while the server is stopped are reported everywhere at its start. A put
-// mends them.
+// Segments lost while the server is stopped are reported everywhere at its start. A put repairs
+// them.
 TEST_F(QuiredTest, AVolumeThatIsMissingAtTheStartIsSaidUntilItsSegmentsArePutAgain) {
   auto args = Args();
   args.insert(args.end(),
@@ -327,7 +327,7 @@ TEST_F(QuiredTest, LimitsThatAreMoreThanThereIsAreSaidAndADramTierThatIsIsRefuse
       "dram_bytes is 1099511627776000");
 }
 
-/// A connection over which nothing is said.
+/// An idle connection.
 UniqueFd SilentUnixConnection(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -337,7 +337,7 @@ UniqueFd SilentUnixConnection(const std::string& path) {
   return fd;
 }
 
-/// The port that UCX listens on; nullopt where it is not built or cannot listen.
+/// UCX's port; nullopt where it is not built or cannot listen.
 std::optional<int> UcxPort(ChildProcess& quired) {
   if (std::ranges::find(ListenerKinds(), "ucx", &ListenerKind::kind) == ListenerKinds().end()) {
     return std::nullopt;
@@ -349,7 +349,7 @@ std::optional<int> UcxPort(ChildProcess& quired) {
   return std::stoi(log.substr(at + before.size()));
 }
 
-// The grace of a shutdown is for calls that run.
+// The grace of a shutdown is for running calls.
 TEST_F(QuiredTest, ConnectionsThatSayNothingDoNotDelayItsEnd) {
   auto args = Args();
   args.insert(args.end(), {"--admin-listen", "127.0.0.1:0", "--admin-port-file",
@@ -368,7 +368,7 @@ TEST_F(QuiredTest, ConnectionsThatSayNothingDoNotDelayItsEnd) {
   const UniqueFd over_shm = SilentUnixConnection(dir_ / "shm");
   std::optional<TcpClient> over_ucx;
   if (const auto ucx_port = UcxPort(*quired)) EXPECT_TRUE(over_ucx.emplace(*ucx_port).Send("UCX"));
-  // Calls that are answered after them show that they have been accepted.
+  // Answered calls on later connections show that the earlier ones were accepted.
   EXPECT_THAT(quire::testing::HttpGet(admin_port, "/healthz"), HasSubstr(" 200 OK"));
   auto transport = Connect(address);
   CallMessage reply;
@@ -460,7 +460,7 @@ TEST_F(QuiredTest, ASettingThatWouldNotBeReadIsRefused) {
   expect({"--transports", "shm", "--max-streams", "3"}, "--max-streams is a setting of");
   ExpectFailure({"--config", Config("transports = [\"grpc\"]\nshm-any-user = true\n")},
                 "--shm-any-user is a setting");
-  // A transport that is not named would be left out; a setting of its own asks for it.
+  // An unnamed transport would be left out; a setting of its own requests it.
   expect({"--shm-socket", dir_ / "no/such/directory"}, "--shm-socket is given, and shm cannot");
   expect({"--admin-listen", "", "--admin-port-file", dir_ / "p"}, "--admin-port-file is given");
   expect({"--ssd-write-bytes-per-second", "0", "--ssd-write-burst-bytes", "1MiB"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ScrubLog: what the background scrub found and did, as log lines of the daemon. Thread-safe.
+// ScrubLog: logs the findings of the background scrub, for the daemon. Thread-safe.
 #ifndef QUIRE_APPS_QUIRED_SCRUB_LOG_H_
 #define QUIRE_APPS_QUIRED_SCRUB_LOG_H_
 

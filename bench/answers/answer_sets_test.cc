@@ -33,8 +33,8 @@ size_t CountWords(std::string_view text) {
   return count;
 }
 
-/// `facts` facts, each after `between` sentences of seven tokens that state none, about people who
-/// share no name.
+/// Makes `facts` facts, each after `between` sentences of seven tokens without one, about people
+/// with different names.
 Dossier MakeDossier(int facts, int between, const std::string& last_name) {
   std::string text = "Document 1: Notes from Walbury\n";
   for (int i = 0; i < facts; ++i) {
@@ -66,7 +66,7 @@ std::map<std::string, uint32_t> CountBySet(const std::vector<AskedDocument>& doc
   return counts;
 }
 
-/// "AliceBrown1 Brown1 has code quick value1." for the question that asks it.
+/// "AliceBrown1 Brown1 has code quick value1." for the question about it.
 std::string FactOf(const Question& question) {
   return question.prompt.substr(std::string("\nQuestion: ").size()) + question.answer;
 }
@@ -193,7 +193,7 @@ TEST(QuestionSetsTest, NeedlesLieAtTheirDepths) {
       EXPECT_LE(conversation.context_tokens, length + 1);
       const double depth = static_cast<double>(document.text.find(FactOf(question))) /
                            static_cast<double>(document.text.size());
-      // Half of what is between two facts, 112 tokens.
+      // Half of the distance between two facts, 112 tokens.
       EXPECT_NEAR(depth, tenths / 10.0, 0.06 + 60.0 / std::min<double>(length, 4000));
       ++places[question.place];
     }
@@ -224,7 +224,7 @@ TEST(QuestionSetsTest, MultiAsksEverythingAndHopsFar) {
     };
     hops += std::abs(at(i) - at(i - 1));
   }
-  // Of questions in random order it would be a third.
+  // Random order would give a third.
   EXPECT_GT(hops / 35, 0.4 * static_cast<double>(documents[0].text.size()));
 }
 
@@ -276,7 +276,7 @@ TEST(QuestionSetsTest, LongGeneratesMoreThan4096TokensWithinTheModelsContext) {
   const auto documents = Make(dossiers, {.sets = {kLongSet}});
   ASSERT_THAT(documents, SizeIs(1));
   const Conversation& conversation = documents[0].conversations.at(0);
-  // To the model, what a line begins with is three tokens: "\n", "Question" and ":".
+  // For the model, the beginning of a line is three tokens: "\n", "Question" and ":".
   constexpr size_t kLineStartTokens = 3;
   EXPECT_EQ(conversation.line_start, "\nQuestion:");
   size_t generated = 0, all = CountWords(documents[0].text);
@@ -305,12 +305,12 @@ TEST(QuestionSetsTest, LongAsksForWhatWasStatedLongAgoInOrdersThatChange) {
   std::set<std::string> pairs;
   for (size_t i = 0; i < questions.size(); ++i) {
     const auto [at, first] = asked_at.try_emplace(questions[i].prompt, i);
-    // The half of 64 facts that were stated since.
+    // Belongs to the half of 64 facts stated longest ago.
     EXPECT_TRUE(first || i - at->second > 32) << i;
     at->second = i;
     if (i > 0) pairs.insert(questions[i - 1].prompt + questions[i].prompt);
   }
-  // The same order every time would have as many pairs as facts.
+  // A fixed order would have as many pairs as facts.
   EXPECT_GT(pairs.size(), questions.size() / 2);
 }
 
@@ -357,7 +357,7 @@ TEST(QuestionSetsTest, WhatCannotBeAskedIsRefused) {
               HasSubstr("people who share no name with another one, and the set 'long' needs 64"));
 }
 
-/// Whether every element of `svg` is closed, in order, and every attribute quoted.
+/// True if every element of `svg` is closed, in order, and every attribute quoted.
 bool IsWellFormed(const std::string& svg) {
   std::vector<std::string> open;
   for (size_t at = 0; (at = svg.find('<', at)) != std::string::npos;) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answers: what every retrieval policy costs in answers, on the bundled model's questions, at
-// budgets that are shares of the context, against full attention over the same questions.
+// Answers: the accuracy that every retrieval policy loses on the bundled model's questions. Budgets
+// are shares of the context; the rival is full attention over the same questions.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
@@ -20,7 +20,7 @@
 #include "bench/answers/calibrate_threshold.h"
 #include "bench/answers/question_sets.h"
 #include "bench/benchmark.h"
-#include "gpuworker/retrieval/shadowkv.h"
+#include "gpuworker/retrieval/policies/shadowkv.h"
 #include "kvserver/embedded/embedded_store.h"
 
 namespace quire::bench {
@@ -57,7 +57,7 @@ StatusOr<std::vector<AskedDocument>> MakeSets(const AnswersOptions& options,
   return MakeQuestionSets(dossiers, options.sets);
 }
 
-/// The cells to fill; those of ShadowKV say their rank, which is the published one for 0.
+/// The cells to fill. Those of ShadowKV name their key rank, which is the published one for 0.
 std::vector<AnswerCell> CellsOf(const AnswersOptions& options, const KvSpec& spec) {
   std::vector<AnswerCell> cells = MakeCells(options.policies, options.budgets);
   for (AnswerCell& cell : cells) {
@@ -67,7 +67,7 @@ std::vector<AnswerCell> CellsOf(const AnswersOptions& options, const KvSpec& spe
   return cells;
 }
 
-/// Fails before anything is measured when `path` cannot be written.
+/// Run before the measurement, to fail early if `path` cannot be written.
 Status WriteFile(const std::string& path, const std::string& text) {
   if (path.empty()) return OkStatus();
   std::ofstream file(path);
@@ -79,7 +79,7 @@ Status WriteFile(const std::string& path, const std::string& text) {
                                 " that exists and can be written to");
 }
 
-/// Gives the cells of kCalibrated, where there are any, their tau.
+/// Sets tau in the cells of kCalibrated.
 Status Calibrate(const cli::LocalWorker& local, Client& client,
                  std::span<const AskedDocument> documents, std::vector<AnswerCell>* cells) {
   std::optional<double> tau;
@@ -102,7 +102,7 @@ StatusOr<cli::Json> ReadReport(const std::string& path) {
   return json;
 }
 
-/// What is asked for of the report `json`, in files and as a table.
+/// Writes the report `json` to the requested files, and as a table.
 StatusOr<BenchReport> Show(const AnswersOptions& options, cli::Json json) {
   QUIRE_RETURN_IF_ERROR(WriteFile(options.plot, ToSvg(AnswersPlot(json))));
   QUIRE_RETURN_IF_ERROR(WriteFile(options.markdown, AnswersMarkdown(json)));
@@ -130,7 +130,7 @@ StatusOr<BenchReport> Run(const AnswersOptions& options) {
                                                                 .dram_bytes = 256u << 20}));
   QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = store->transport()}));
   worker::EngineOptions engine;
-  engine.representatives = true;  // For InfLLM; the others do not look at them.
+  engine.representatives = true;  // Used by InfLLM only.
   engine.page_tokens = options.page_tokens;
   engine.segment_pages = kSegmentTokens / options.page_tokens;
   QUIRE_ASSIGN_OR_RETURN(const cli::LocalWorker local,

@@ -14,9 +14,9 @@
 namespace quire::bench {
 namespace {
 
-constexpr size_t kQuestions = 8;  ///< Of each set.
+constexpr size_t kQuestions = 8;  ///< Questions of each set.
 constexpr double kPercent = 12.5;
-constexpr double kNoCorrection = -1;  ///< No head is corrected.
+constexpr double kNoCorrection = -1;  ///< Corrects no head.
 
 /// Conversations over a document in the store.
 struct Probe {
@@ -24,13 +24,13 @@ struct Probe {
   std::vector<Conversation> conversations;
 };
 
-/// Head-steps, and those of them whose recall preceded attention.
+/// Head-steps, and the part of them whose recall preceded attention.
 struct HeadSteps {
   uint64_t all = 0;
   uint64_t blocking = 0;
 };
 
-/// The first questions of each set, and of conversations only as much as they need.
+/// Picks the first questions of each set, and as much of a conversation as they need.
 class QuestionPicker {
  public:
   explicit QuestionPicker(const worker::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
@@ -50,7 +50,7 @@ class QuestionPicker {
   }
 
  private:
-  /// Of the shortened conversation: what its budget is a share of.
+  /// Tokens of the shortened conversation, of which its budget is a share.
   uint64_t ContextTokens(const AskedDocument& document, const Conversation& conversation) const {
     uint64_t tokens = cli::DocumentTokens(tokenizer_, document.text).size();
     for (const Question& question : conversation.questions) {
@@ -60,7 +60,7 @@ class QuestionPicker {
   }
 
   const worker::Tokenizer& tokenizer_;
-  std::map<std::string, size_t> asked_;  ///< By set.
+  std::map<std::string, size_t> asked_;  ///< Questions by set.
 };
 
 StatusOr<std::vector<Probe>> StoreProbes(const cli::LocalWorker& local,
@@ -93,7 +93,7 @@ Status Ask(const cli::LocalWorker& local, const DocumentName& document,
   return OkStatus();
 }
 
-/// Of all probes, with that threshold.
+/// Runs all probes with that threshold.
 StatusOr<HeadSteps> AskAll(const cli::LocalWorker& local, std::span<const Probe> probes,
                            double tau) {
   HeadSteps total;
@@ -106,7 +106,8 @@ StatusOr<HeadSteps> AskAll(const cli::LocalWorker& local, std::span<const Probe>
   return total;
 }
 
-/// Of those that do not block whatever the threshold is, as `never` says, which corrects none.
+/// Share of corrected head-steps among those that can be. `never`, measured without correction,
+/// gives those that block at any threshold.
 double CorrectedShareOf(const HeadSteps& steps, const HeadSteps& never) {
   if (steps.all <= never.blocking) return 0;
   const uint64_t corrected = steps.blocking - std::min(steps.blocking, never.blocking);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CalibrateOnQuestions: FreeKV's threshold at which a model corrects as many heads over questions
-// as trained models do at the published one (calibrate_threshold.h).
+// CalibrateOnQuestions: calibrates FreeKV's threshold on questions (calibrate_threshold.h). At the
+// result, a model corrects as many heads as trained models do at the published threshold.
 #ifndef QUIRE_BENCH_ANSWERS_ANSWERS_CALIBRATION_H_
 #define QUIRE_BENCH_ANSWERS_ANSWERS_CALIBRATION_H_
 
@@ -14,10 +14,10 @@
 
 namespace quire::bench {
 
-/// The threshold at which about kCorrectedShare of the KV heads are corrected while the first few
-/// questions of every set are asked under a budget of 12.5 %. What blocks whatever the threshold is
-/// does not count: first steps of sequences, and steps in which everything fits. The documents of
-/// those questions are stored meanwhile.
+/// Returns the threshold at which about kCorrectedShare of the KV heads are corrected. It asks the
+/// first few questions of every set under a budget of 12.5 %, and stores their documents. Recalls
+/// that block at any threshold do not count: first steps of sequences, and steps in which
+/// everything fits.
 StatusOr<float> CalibrateOnQuestions(const cli::LocalWorker& local, Client& client,
                                      std::span<const AskedDocument> documents);
 

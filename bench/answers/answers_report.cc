@@ -20,7 +20,7 @@ constexpr double kGoalLoss = 0.01;
 
 using Chosen = std::function<bool(const AnswerSample&)>;
 
-/// Accuracy of a cell, and what full attention is ahead of it, over chosen samples.
+/// Accuracy of a cell over chosen samples, and the lead of full attention.
 struct Accuracy {
   size_t samples = 0;
   Estimate right;
@@ -35,8 +35,8 @@ class Summary {
         only_long_(std::ranges::all_of(
             results.samples, [](const AnswerSample& sample) { return sample.set == kLongSet; })) {}
 
-  /// Whether a set is in what is said of all of them. The long one stands apart, unless it is the
-  /// only one: its answers depend on each other, and are about as many as those of all other sets.
+  /// True if a set counts in the overall figures. The long one does only if it is the only one. Its
+  /// answers depend on each other, and are about as many as those of all other sets.
   bool InOverall(const std::string& set) const { return set != kLongSet || only_long_; }
 
   Accuracy Of(const CellAnswers& cell, const Chosen& chosen) const {
@@ -79,7 +79,7 @@ cli::Json ToJson(const Accuracy& accuracy, const AnswerCosts& costs) {
           {"seconds", costs.seconds}};
 }
 
-/// Right of all, at every place that is told apart.
+/// Numbers of correct and all answers, at every place.
 cli::Json PlacesJson(const AnswerResults& results, const CellAnswers& cell) {
   std::map<std::string, std::pair<uint32_t, uint32_t>> places;
   for (size_t i = 0; i < results.samples.size(); ++i) {
@@ -115,9 +115,9 @@ cli::Json CellJson(const AnswerResults& results, const Summary& summary, const C
   return json;
 }
 
-/// How answers hold while a sequence generates, by key: "long_full", "long_early_freekv_12_5".
+/// Adds accuracy while a sequence generates, by key: "long_full", "long_early_freekv_12_5".
 void AddLong(cli::Json* json) {
-  const cli::Json cells = (*json)["cells"];  // New fields move the others.
+  const cli::Json cells = (*json)["cells"];  // A copy, because new fields move the others.
   for (const auto& [key, cell] : cells.items()) {
     if (!cell.at("sets").contains(kLongSet)) continue;
     (*json)["long_" + key] = cell.at("sets").at(kLongSet).at("accuracy");
@@ -126,11 +126,11 @@ void AddLong(cli::Json* json) {
   }
 }
 
-/// How FreeKV does against its goal, where it took part.
+/// Adds the result of FreeKV against its goal, if it took part.
 void AddGoal(cli::Json* json) {
   const cli::Json& cells = (*json)["cells"];
   if (!cells.contains(kGoal)) return;
-  const cli::Json goal = cells[kGoal];  // New fields move the others.
+  const cli::Json goal = cells[kGoal];  // A copy, because new fields move the others.
   (*json)["full_minus_freekv_12_5"] = goal["loss"];
   (*json)["full_minus_freekv_12_5_95"] = goal["loss_95"];
   (*json)["freekv_within_1_point_at_12_5"] = goal["loss"].get<double>() <= kGoalLoss ? 1 : 0;
@@ -138,7 +138,7 @@ void AddGoal(cli::Json* json) {
       goal["loss_95"][1].get<double>() <= kGoalLoss ? 1 : 0;
 }
 
-/// What the table says of each cell, in the order of its columns.
+/// Fields of a table row, in the order of the columns.
 struct Row {
   std::vector<std::string> titles;
   std::vector<std::string> cells;
@@ -149,7 +149,7 @@ std::string PercentInterval(const cli::Json& interval) {
   return Percent(interval.at(0).get<double>()) + ".." + Percent(interval.at(1).get<double>());
 }
 
-/// What the cell moved of `kinds`, over every token that ran.
+/// Bytes of `kinds` that the cell moved, per token that ran.
 double BytesPerToken(const cli::Json& cell, std::initializer_list<const char*> kinds) {
   const auto steps = cell.at("steps").get<double>();
   double bytes = 0;
@@ -176,7 +176,7 @@ std::vector<Row> Rows(const cli::Json& json) {
     add("interval", PercentInterval(cell.at("accuracy_95")));
     add("lost to full", full ? "" : Percent(cell.at("loss")));
     add("its interval", full ? "" : PercentInterval(cell.at("loss_95")));
-    // Reports had none once.
+    // Absent in older reports.
     add("blocked %", cell.contains("blocking_heads") ? Percent(cell.at("blocking_heads")) : "");
     for (const auto& [set, of_set] : cell.at("sets").items()) {
       add(set, Percent(of_set.at("accuracy")));

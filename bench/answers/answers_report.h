@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What AnswerRun found, summed up: accuracies and what they lose against full attention, with 95 %
-// bootstrap intervals, and what was recalled for them. Pure functions.
+// Summary of an AnswerRun: accuracies and losses against full attention, with 95 % bootstrap
+// intervals, and the bytes recalled for them. Pure functions.
 #ifndef QUIRE_BENCH_ANSWERS_ANSWERS_REPORT_H_
 #define QUIRE_BENCH_ANSWERS_ANSWERS_REPORT_H_
 
@@ -21,28 +21,28 @@ struct AnswerSummaryOptions {
   uint64_t seed = 1;
 };
 
-/// Accuracies by key ("full", "freekv_12_5") first, then everything of each cell: overall, by set,
-/// and by place, then `freekv_within_1_point_at_12_5` where that was asked, and for the long set,
-/// which is not in what is overall, `long_full`, `long_early_full`, `long_late_full` and so on.
+/// Makes the report. First come accuracies by key ("full", "freekv_12_5"), then the details of each
+/// cell: overall, by set, and by place. On request it has `freekv_within_1_point_at_12_5`. The long
+/// set is not in the overall figures; it has `long_full`, `long_early_full`, `long_late_full` and
+/// so on.
 cli::Json AnswersJson(const AnswerResults& results, const AnswerSummaryOptions& options);
 
-/// INVALID_ARGUMENT unless `json` is a report that table and plot can be made of.
+/// INVALID_ARGUMENT unless `json` is a report from which table and plot can be made.
 [[nodiscard]] Status CheckAnswersReport(const cli::Json& json);
 
-/// Adds the cells of `earlier`, a report over the same questions, that `json` has not.
-/// INVALID_ARGUMENT as CheckAnswersReport, or names what differs: what was asked, or what full
-/// attention answered.
+/// Adds the cells of `earlier`, a report over the same questions, that `json` lacks.
+/// INVALID_ARGUMENT as CheckAnswersReport, or naming the difference in questions or in the answers
+/// of full attention.
 [[nodiscard]] Status AddEarlierCells(const cli::Json& earlier, cli::Json* json);
 
-/// The same for people, from AnswersJson's object: a row for each cell. Which share of the heads
-/// blocked is left blank for cells of reports that do not say it. What moved for it is by
-/// what it was for, and all of it, over every token that ran. Of a report that CheckAnswersReport
-/// passes, as those below.
+/// Makes a table of AnswersJson's object: a row for each cell. The share of blocked heads is blank
+/// for cells of reports without it. Bytes moved are given by purpose and in total, per token that
+/// ran. REQUIRES, like the functions below: the report passes CheckAnswersReport.
 cli::Table AnswersTable(const cli::Json& json);
-/// AnswersTable's rows as a table in Markdown.
+/// Formats AnswersTable's rows as a table in Markdown.
 std::string AnswersMarkdown(const cli::Json& json);
-/// Accuracy against all bytes moved per token (units, digests, and what was read when sequences
-/// were opened), a line for each policy.
+/// Plots accuracy against all bytes moved per token, with a line for each policy. The bytes are
+/// units, digests, and reads at the opening of sequences.
 ScatterPlot AnswersPlot(const cli::Json& json);
 
 }  // namespace quire::bench

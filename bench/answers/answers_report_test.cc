@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kSamples = 40;
 
-/// The first `right` of all samples are right.
+/// Makes the first `right` of all samples right.
 CellAnswers Answers(const AnswerCell& cell, size_t right) {
   CellAnswers answers{.cell = cell, .right = std::vector<uint8_t>(kSamples), .costs = {}};
   std::fill_n(answers.right.begin(), right, uint8_t{1});
@@ -121,7 +121,7 @@ TEST(AnswersReportTest, ThresholdsOfFreeKvAreCellsOfTheirOwn) {
   EXPECT_EQ(AnswersPlot(json).lines.size(), 4u) << "a line for each";
 }
 
-// A quarter of the heads in recall; none selects in the other set.
+// A quarter of the heads block in recall; the other set has no selections.
 TEST(AnswersReportTest, EveryCellSaysWhichShareOfTheHeadsBlocked) {
   const std::vector<std::string> policies = {"freekv", "streaming"};
   const std::vector<double> budgets = {12.5};
@@ -166,7 +166,7 @@ TEST(AnswersReportTest, AReportThatDoesNotSayWhatBlockedIsShownWithoutIt) {
   EXPECT_EQ(CheckAnswersReport(json).code(), StatusCode::kInvalidArgument);
 }
 
-// The first half of the long set's answers are right, of the others all.
+// The first half of the long set's answers are right; in the other sets all are.
 TEST(AnswersReportTest, TheLongSetHasFiguresOfItsOwn) {
   AnswerResults results{.samples = std::vector<AnswerSample>(kSamples, {"recall", ""}),
                         .cells = {}};
@@ -231,7 +231,7 @@ TEST(AnswersReportTest, TheGoalIsMetWithinOnePoint) {
   }
 }
 
-// 100 tokens ran: 40 bytes of units each, 10 of digests, and 50 when the sequences were opened.
+// 100 tokens ran: 40 bytes of units each, 10 of digests, and 50 at the opening of sequences.
 TEST(AnswersReportTest, WhatMovedIsUnitsDigestsAndWhatWasReadAtTheStart) {
   const std::vector<std::string> policies = {"quest", "streaming"};
   const std::vector<double> budgets = {12.5, 25};

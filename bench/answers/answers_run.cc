@@ -8,7 +8,7 @@
 #include "bench/kit/asking.h"
 #include "bench/kit/published_options.h"
 #include "common/base/executor.h"
-#include "gpuworker/retrieval/freekv.h"
+#include "gpuworker/retrieval/policies/freekv.h"
 #include "gpuworker/retrieval/policy.h"
 
 namespace quire::bench {
@@ -18,7 +18,7 @@ constexpr const char* kFullPolicy = "full";
 constexpr uint32_t kSinkPages = 1;
 constexpr uint32_t kWindowPages = 2;
 
-/// As short as it can be: "6.25", "12.5", "25".
+/// The shortest form: "6.25", "12.5", "25".
 std::string PercentText(double percent) {
   std::string text = cli::FormatRatio(percent, 2);
   text.erase(text.find_last_not_of('0') + 1);
@@ -26,7 +26,7 @@ std::string PercentText(double percent) {
   return text;
 }
 
-/// The tau of a cell of `policy`, as far as it is known before anything is asked.
+/// The tau of a cell of `policy` if known before any question; null otherwise.
 std::optional<double> KnownTau(const std::string& policy) {
   if (policy == kSpeculating) return -1;
   if (policy != worker::FreeKvPolicy::kName) return std::nullopt;

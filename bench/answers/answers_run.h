@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // AnswerRun: asks every question under every policy and budget. A document is read into the store
-// once and shared by all; each conversation over it is a sequence of its own for each policy and
-// budget, so all of them answer the same questions in the same order.
-// Thread-safety: none; it has threads of its own. Ownership: what it is given outlives it.
+// once and shared by all. Each conversation over it is a separate sequence for each policy and
+// budget. All sequences therefore answer the same questions in the same order.
+// Thread-safety: none; it starts its own threads.
+// Ownership: the arguments outlive it.
 #ifndef QUIRE_BENCH_ANSWERS_ANSWERS_RUN_H_
 #define QUIRE_BENCH_ANSWERS_ANSWERS_RUN_H_
 
@@ -24,56 +25,57 @@
 
 namespace quire::bench {
 
-/// FreeKV with other thresholds than the published one, beside the registered policies.
-inline constexpr const char* kSpeculating = "freekv_tau_-1";     ///< Never corrects.
-inline constexpr const char* kCalibrated = "freekv_calibrated";  ///< answers_calibration.h
+/// FreeKV with other thresholds than the published one, in addition to the registered policies.
+inline constexpr const char* kSpeculating = "freekv_tau_-1";  ///< Never corrects.
+/// Uses the threshold of answers_calibration.h.
+inline constexpr const char* kCalibrated = "freekv_calibrated";
 
 /// The registered policies and those two, sorted.
 std::vector<std::string> AnswerPolicies();
 
-/// One way to answer.
+/// One combination of policy and budget.
 struct AnswerCell {
   std::string key;                ///< "full", "freekv_12_5", "freekv_tau_-1_12_5"
-  std::string policy;             ///< Of AnswerPolicies().
-  double percent = 0;             ///< Of the context, the budget; no meaning for "full".
+  std::string policy;             ///< One of AnswerPolicies().
+  double percent = 0;             ///< Budget in percent of the context; unused for "full".
   std::string percent_text = {};  ///< "12.5"; empty for "full".
-  uint32_t key_rank = 0;          ///< RetrievalOptions::key_rank; 0: as published.
-  /// RetrievalOptions::correction_threshold of a cell of FreeKV, of whichever name.
+  uint32_t key_rank = 0;          ///< RetrievalOptions::key_rank; 0 as published.
+  /// RetrievalOptions::correction_threshold of any FreeKV cell.
   std::optional<double> tau = {};
 };
 
-/// "full" first, and only once; then every other policy with every budget. Cells of kCalibrated
-/// have no tau yet.
+/// Returns "full" once, and then every other policy with every budget. Cells of kCalibrated have no
+/// tau yet.
 std::vector<AnswerCell> MakeCells(std::span<const std::string> policies,
                                   std::span<const double> percents);
 
-/// What was published for the cell's policy, with a budget of `percent` of `context_tokens`, a sink
-/// page and a window of two of it, over all layers: whole pages, rounded down, but at least one
-/// page to select. INVALID_ARGUMENT for a policy that there is none of, and for kCalibrated without
-/// a tau.
+/// The published options of the cell's policy, with a budget of `percent` of `context_tokens` over
+/// all layers. The budget includes a sink page and a window of two pages. It is rounded down to
+/// whole pages, with at least one page to select. INVALID_ARGUMENT for an unknown policy, and for
+/// kCalibrated without a tau.
 StatusOr<worker::RetrievalOptions> CellRetrieval(const AnswerCell& cell, uint64_t context_tokens,
                                                  uint32_t page_tokens);
 
-/// A question, as far as results are told apart by it.
+/// The properties of a question that results are grouped by.
 struct AnswerSample {
   std::string set;
   std::string place;
 };
 
-/// What moved while a set's questions were answered.
+/// Costs of answering the questions of a set.
 struct AnswerCosts {
   worker::MovedBytes moved = {};
   uint64_t steps = 0;           ///< Tokens run through the model.
-  uint64_t generated = 0;       ///< Those of them that it wrote.
-  uint64_t sequences = 0;       ///< Opened.
-  double resident_shares = 0;   ///< Summed over sequences, at their end.
-  double seconds = 0;           ///< Of one thread.
-  uint64_t head_steps = 0;      ///< KV heads of every layer-step that a selection was made for.
-  uint64_t blocking_heads = 0;  ///< Those of them whose recall preceded attention.
+  uint64_t generated = 0;       ///< Tokens generated.
+  uint64_t sequences = 0;       ///< Sequences opened.
+  double resident_shares = 0;   ///< Sum over sequences, measured at their end.
+  double seconds = 0;           ///< Time of one thread.
+  uint64_t head_steps = 0;      ///< KV heads, summed over the layer-steps with a selection.
+  uint64_t blocking_heads = 0;  ///< Heads whose recall preceded attention.
 
   void Add(const AnswerCosts& other);
   double recalled_per_token() const;
-  /// Of the head-steps; 0 where nothing is selected.
+  /// Share of blocking_heads in head_steps; 0 without selections.
   double blocking_share() const;
   double resident_share() const;
 };
@@ -94,7 +96,7 @@ class AnswerRun {
   AnswerRun(const cli::LocalWorker& local, Client& client, std::span<const AskedDocument> documents,
             std::span<const AnswerCell> cells, uint32_t threads);
 
-  /// Progress goes to stderr.
+  /// Runs all cells. Reports progress on stderr.
   StatusOr<AnswerResults> Run();
 
  private:
@@ -106,7 +108,7 @@ class AnswerRun {
   };
   Status RunDocument(const AskedDocument& document, size_t first_sample);
   Status RunJob(const Job& job);
-  /// Keeps the first error; what is left to do is then left.
+  /// Keeps the first error, which ends the remaining jobs.
   void Finish(const Job& job, const Status& status);
   bool failed();
 

@@ -107,19 +107,19 @@ TEST_F(AnswerRunTest, TheModelBeginsLinesItselfAndItsOwnPagesAreRecalled) {
   const uint64_t lines = conversation.questions.size();
   const uint64_t line_start_tokens = local_.tokenizer->Encode(kLineStart).size();
   EXPECT_EQ(line_start_tokens, 3u);
-  // A line start that goes wrong ends with its first token.
+  // A wrong line start ends with its first token.
   const uint64_t generated = full.costs.at(kLongSet).generated - AnswerTokens(conversation);
   EXPECT_GT(generated, lines * 2);
   EXPECT_LE(generated, lines * line_start_tokens);
   EXPECT_GT(full.costs.at(kLongSet).steps, full.costs.at(kLongSet).generated);
 
-  // The document is within the sinks and the first page after them.
+  // The document fits the sinks and the first page after them.
   const CellAnswers& quest = results->cells[1];
   EXPECT_GT(quest.costs.at(kLongSet).moved.units, 0u);
   EXPECT_GT(std::ranges::count(quest.right, 1), 0);
 }
 
-// The budget is of four pages, which the first steps do not fill yet: speculation blocks in those.
+// The first steps do not fill the budget of four pages; speculation blocks in those.
 TEST_F(AnswerRunTest, EveryCellCountsTheHeadsThatBlocked) {
   const Conversation conversation = AskTwice();
   const std::vector<std::string> policies = {"quest", "streaming", "freekv", kSpeculating};

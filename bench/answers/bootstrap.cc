@@ -10,7 +10,8 @@
 namespace quire::bench {
 namespace {
 
-constexpr double kOutside = 0.025;  ///< Of the resampled means, on either side.
+/// Share of the resampled means outside the interval on either side.
+constexpr double kOutside = 0.025;
 
 }  // namespace
 

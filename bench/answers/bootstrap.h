@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bootstrap: how sure a mean over samples is. Pure functions; the same seed gives the same
-// intervals on every machine.
+// Bootstrap: the confidence interval of a mean over samples. Pure functions; the same seed gives
+// the same intervals on every machine.
 #ifndef QUIRE_BENCH_ANSWERS_BOOTSTRAP_H_
 #define QUIRE_BENCH_ANSWERS_BOOTSTRAP_H_
 
@@ -17,10 +17,10 @@ struct Estimate {
   double high = 0;
 };
 
-/// The mean of `values` with its percentile bootstrap interval: `resamples` times as many values
-/// are drawn from them with replacement, and 2.5 % of the means drawn lie below `low`, as many
-/// above `high`. All zero for no values. Differences of pairs give the interval of a paired
-/// difference. REQUIRES: resamples > 0.
+/// The mean of `values` with its percentile bootstrap interval. It resamples `values` with
+/// replacement `resamples` times. 2.5 % of the resampled means lie below `low`, and as many above
+/// `high`. All zero for no values. For a paired difference pass the differences of pairs. REQUIRES:
+/// resamples > 0.
 Estimate BootstrapMean(std::span<const double> values, uint32_t resamples, uint64_t seed);
 
 }  // namespace quire::bench

@@ -9,7 +9,7 @@
 namespace quire::bench {
 namespace {
 
-/// As of cosines that are evenly spread from `least` to `greatest`.
+/// Shares for cosines that are evenly spread from `least` to `greatest`.
 CorrectedShare Spread(double least, double greatest, std::vector<float>* tried = nullptr) {
   return [=](float tau) -> StatusOr<double> {
     if (tried != nullptr) tried->push_back(tau);
@@ -18,7 +18,7 @@ CorrectedShare Spread(double least, double greatest, std::vector<float>* tried =
 }
 
 TEST(CalibrateThresholdTest, FindsWhereTheWantedShareIsCorrected) {
-  // The published threshold corrects too many, too few, and all of them; cosines are negative too.
+  // The published threshold corrects too many, too few, or all; cosines may be negative.
   for (const auto& [least, greatest] :
        {std::pair{0.3, 0.9}, {0.75, 1.0}, {-0.9, -0.1}, {-1., 1.}}) {
     SCOPED_TRACE(least);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kSeparators = " \n";
 
-/// The first word of `text`, which loses it and the blank after it.
+/// Removes and returns the first word of `text`, with the blank after it.
 std::string_view TakeWord(std::string_view* text) {
   const size_t end = text->find(' ');
   const std::string_view word = text->substr(0, end);
@@ -17,7 +17,7 @@ std::string_view TakeWord(std::string_view* text) {
   return word;
 }
 
-/// "[Then ]First Last has attribute value.", after a title or not.
+/// Parses "[Then ]First Last has attribute value.", with or without a title.
 std::optional<Fact> FactOf(std::string_view sentence) {
   const size_t line = sentence.rfind('\n');
   if (line != std::string_view::npos) sentence.remove_prefix(line);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dossier: a bundled document taken apart into sentences, some of which state a fact ("Alice Brown
-// has home Harrowgate."), so that windows of it can be cut and questions asked about them. Pure
-// functions of text; the caller says how many tokens a text has.
+// Dossier: a bundled document divided into sentences. Some sentences state a fact ("Alice Brown has
+// home Harrowgate."). Windows can be cut from a dossier and questions asked about them. Pure
+// functions of text; the caller provides the token count of a text.
 #ifndef QUIRE_BENCH_ANSWERS_DOSSIER_H_
 #define QUIRE_BENCH_ANSWERS_DOSSIER_H_
 
@@ -16,23 +16,23 @@
 
 namespace quire::bench {
 
-/// What every question begins with, in the wording that the bundled questions have.
+/// The beginning of every question, in the wording of the bundled questions.
 inline constexpr std::string_view kLineStart = "\nQuestion:";
 
 struct Fact {
-  std::string key;    ///< "Alice Brown has home": no other fact of a dossier has the same.
+  std::string key;    ///< "Alice Brown has home"; unique within a dossier.
   std::string value;  ///< "Harrowgate"
 
-  /// What asks for it, and what is to be generated.
+  /// The prompt that asks for the fact.
   std::string Prompt() const { return std::string(kLineStart) + " " + key; }
   std::string Answer() const { return " " + value + "."; }
 };
 
-/// Tokens of a text that follows another one.
+/// Counts the tokens of a text that follows another one.
 using CountTokens = std::function<size_t(std::string_view)>;
 
 struct Sentence {
-  std::string text;  ///< With what separates it from the one before: a blank or a line break.
+  std::string text;  ///< With the separator from the sentence before: a blank or a line break.
   uint32_t tokens = 0;
   std::optional<Fact> fact = {};
 };
@@ -42,30 +42,31 @@ struct Dossier {
   std::vector<Sentence> sentences;
 };
 
-/// Takes `text` apart. The texts of all sentences together are a line break and `text`.
+/// Divides `text` into sentences. The texts of all sentences together are a line break and `text`.
 Dossier TakeApart(std::string name, std::string_view text, const CountTokens& count_tokens);
 
-/// A fact, how many tokens of the window stand before its sentence, and how many that has.
+/// A fact, the number of window tokens before its sentence, and the length of the sentence in
+/// tokens.
 struct PlacedFact {
   Fact fact;
   uint32_t position = 0;
   uint32_t tokens = 0;
 };
 
-/// Sentences of a dossier in a row; after the last one comes the first.
+/// Consecutive sentences of a dossier, wrapping around at its end.
 struct Window {
   std::string text;  ///< Begins with the separator of its first sentence.
   uint32_t tokens = 0;
-  size_t end = 0;  ///< Index of the sentence after it.
+  size_t end = 0;  ///< Index of the next sentence after the window.
   std::vector<PlacedFact> facts;
 };
 
-/// As many whole sentences from `first` on as have `tokens` tokens together, each once at most.
+/// The whole sentences from `first` on that fit `tokens` tokens, each at most once.
 Window CutWindow(const Dossier& dossier, size_t first, uint32_t tokens);
 /// The whole dossier from its first sentence on.
 Window WholeDossier(const Dossier& dossier);
 
-/// `text` without the blanks and line breaks that it begins with: how a document begins.
+/// Makes a document of `text` by removing leading blanks and line breaks.
 std::string AsDocument(std::string_view text);
 
 }  // namespace quire::bench

@@ -13,17 +13,17 @@
 namespace quire::bench {
 namespace {
 
-constexpr size_t kAskedAlone = 9;  ///< Questions about a dossier, each in a sequence of its own.
+constexpr size_t kAskedAlone = 9;  ///< Questions about a dossier that have a sequence of their own.
 constexpr uint32_t kNeedleLengths[] = {1024, 2048, 3072, 4096};
 constexpr int kNeedleTenths[] = {1, 3, 5, 7, 9};  ///< Depths, in tenths of the length.
 constexpr uint32_t kReadsDocument = 2048;
 constexpr uint32_t kReadsPart = 128;
 constexpr uint32_t kReadsParts = 8;
 constexpr uint32_t kQuestionsPerPart = 3;
-// The bundled model has 8192 positions. Some stay free, for line starts that go wrong.
+// Less than the 8192 positions of the bundled model, to leave room for wrong line starts.
 constexpr uint32_t kLongTokens = 8000;
 constexpr uint32_t kLongDocument = 256;
-// More facts, and facts about people who share a name, are mixed up with every page resident, too.
+// With more facts, or with people who share a name, the model errs even with every page resident.
 constexpr size_t kLongFacts = 64;
 constexpr uint32_t kBosTokens = 1;
 constexpr uint32_t kLineStartTokens = 3;
@@ -38,7 +38,7 @@ Question Ask(const Fact& fact) {
   return {.reads = {}, .prompt = fact.Prompt(), .answer = fact.Answer(), .place = {}};
 }
 
-/// Takes one of `facts` out that is far from `position`: any of the farther half.
+/// Removes and returns one of `facts` far from `position`: any of the farther half.
 PlacedFact TakeFar(std::vector<PlacedFact>* facts, uint32_t position, Random* random) {
   const auto distance = [&](const PlacedFact& placed) {
     return placed.position > position ? placed.position - position : position - placed.position;
@@ -50,13 +50,13 @@ PlacedFact TakeFar(std::vector<PlacedFact>* facts, uint32_t position, Random* ra
   return taken;
 }
 
-/// First and last name of whom it is about.
+/// First and last name of the person in the fact.
 std::array<std::string, 2> NamesOf(const Fact& fact) {
   const size_t first = fact.key.find(' '), last = fact.key.find(' ', first + 1);
   return {fact.key.substr(0, first), fact.key.substr(first + 1, last - first - 1)};
 }
 
-/// Whether it has nothing but its fact: it does not begin a line.
+/// True if the sentence has nothing but its fact, and does not begin a line.
 bool IsPlain(const Sentence& sentence) {
   return sentence.fact && sentence.text == " " + sentence.fact->key + sentence.fact->Answer();
 }
@@ -143,7 +143,7 @@ class SetMaker {
     return OkStatus();
   }
 
-  /// Documents that nobody asks about are left out.
+  /// Returns the documents that have questions.
   Documents Take() {
     std::erase_if(documents_,
                   [](const AskedDocument& document) { return document.conversations.empty(); });
@@ -160,8 +160,8 @@ class SetMaker {
     return conversation;
   }
 
-  /// A sentence of a dossier that no document begins with, so that none is a prefix of another one;
-  /// any when there is no such sentence.
+  /// Chooses a sentence of a dossier that no document begins with, so that no document is a prefix
+  /// of another. Any sentence if there is no such one.
   size_t NewStart(size_t dossier, Random* random) {
     std::set<size_t>& starts = starts_[dossier];
     const size_t sentences = dossiers_[dossier].sentences.size();
@@ -216,7 +216,7 @@ class SetMaker {
         conversation.questions.push_back(std::move(question));
         position = fact.position;
       }
-      // What has just been read is asked for from the next part on, when it has been passed.
+      // Facts just read are asked for only after the next part has been read.
       for (PlacedFact fact : read.facts) {
         fact.position += tokens;
         told.push_back(std::move(fact));
@@ -258,8 +258,8 @@ class SetMaker {
     return document;
   }
 
-  /// Facts of all dossiers, in random order, about people who share no name with each other or with
-  /// anybody that `start` states something about.
+  /// A window of facts of all dossiers, in random order, about people who share no name with each
+  /// other or with people in `start`.
   StatusOr<Window> ListOfStrangers(const Window& start, Random* random) const {
     std::vector<const Sentence*> left;
     for (const Dossier& dossier : dossiers_) {
@@ -292,8 +292,8 @@ class SetMaker {
 
   const std::span<const Dossier> dossiers_;
   const SetOptions& options_;
-  std::vector<Window> whole_;             ///< Of each dossier.
-  std::vector<std::set<size_t>> starts_;  ///< Sentences of each that documents begin with.
+  std::vector<Window> whole_;             ///< By dossier.
+  std::vector<std::set<size_t>> starts_;  ///< By dossier: sentences that documents begin with.
   Documents documents_;
 };
 

@@ -13,7 +13,7 @@ constexpr int kWidth = 860, kHeight = 520;
 constexpr int kLeft = 70, kRight = 660, kTop = 50, kBottom = 460;  ///< The axes' rectangle.
 constexpr int kLegendLeft = 680, kLegendStep = 20;
 constexpr double kTickCount = 5;
-// Distinct to people who do not tell red from green as well.
+// Distinct for people who do not distinguish red from green.
 constexpr const char* kColours[] = {"#4477aa", "#ee6677", "#228833", "#aa8800",
                                     "#0099bb", "#aa3377", "#777777", "#cc5500",
                                     "#332288", "#117733", "#882255", "#999933"};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ScatterPlot: points joined to lines, in two dimensions, as an SVG file of its own: linear axes
-// with ticks, a legend, dashed level lines. Pure functions.
+// ScatterPlot: points joined to lines, in two dimensions, as an SVG file. It has linear axes with
+// ticks, a legend, and dashed level lines. Pure functions.
 #ifndef QUIRE_BENCH_ANSWERS_SCATTER_PLOT_H_
 #define QUIRE_BENCH_ANSWERS_SCATTER_PLOT_H_
 
@@ -13,16 +13,16 @@ namespace quire::bench {
 struct PlotPoint {
   double x = 0;
   double y = 0;
-  std::string label = {};  ///< Shown when the mouse rests on it.
+  std::string label = {};  ///< Shown while the mouse points at it.
 };
 
-/// Points joined in their order; a colour of its own.
+/// Points joined in their order, in a separate colour.
 struct PlotLine {
   std::string name;
   std::vector<PlotPoint> points;
 };
 
-/// A height that lines are compared with.
+/// A dashed horizontal line for comparison.
 struct PlotLevel {
   std::string name;
   double y = 0;
@@ -36,11 +36,11 @@ struct ScatterPlot {
   std::vector<PlotLevel> levels = {};
 };
 
-/// Values that an axis from 0 to `highest` or a little more is marked with: 1, 2 or 5 times a power
+/// Tick values for an axis from 0 to `highest` or slightly more. They are 1, 2 or 5 times a power
 /// of ten apart, about five of them.
 std::vector<double> AxisTicks(double highest);
 
-/// The SVG document. Axes begin at 0.
+/// Makes the SVG document. Axes begin at 0.
 std::string ToSvg(const ScatterPlot& plot);
 
 }  // namespace quire::bench

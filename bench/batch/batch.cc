@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch: tokens per second of 1, 4 and 8 sequences that run as one batch, against the same
-// sequences one after another (the rival), over one document and with a quarter of it resident.
+// Batch: tokens per second of 1, 4 and 8 sequences that run as one batch. The rival is the same
+// sequences one after another. All use one document, with a quarter of it resident.
 #include "gpuworker/engine/batch/batch.h"
 
 #include <CLI/CLI.hpp>
@@ -33,7 +33,7 @@ struct BatchOptions {
   std::string data_dir;
 };
 
-/// One of the sequences: its own prompt after the document that they share.
+/// One of the sequences: its own prompt after the common document.
 StatusOr<worker::BatchRequest> MakeRequest(const cli::LocalWorker& local,
                                            const BatchOptions& options, uint32_t number) {
   const KvSpec& spec = local.engine->spec();
@@ -70,7 +70,7 @@ StatusOr<double> Sequential(const cli::LocalWorker& local, const BatchOptions& o
 
 struct Batched {
   double seconds = 0;
-  double recalls_per_lane = 0;  ///< Messages for each lane that was asked for.
+  double recalls_per_lane = 0;  ///< Messages per requested lane.
 };
 
 StatusOr<Batched> InBatch(const cli::LocalWorker& local, const BatchOptions& options,
@@ -106,7 +106,7 @@ StatusOr<Batched> InBatch(const cli::LocalWorker& local, const BatchOptions& opt
 }
 
 struct BatchRow {
-  double sequential = 0;  ///< Tokens a second.
+  double sequential = 0;  ///< Tokens per second.
   double batched = 0;
   double recalls_per_lane = 0;
 };
@@ -116,7 +116,7 @@ double MiddleOf(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// The middle of the repeats; the two take turns, so that both see the same machine.
+/// Medians of the repeats. Batch and rival take turns, so that both see the same machine.
 StatusOr<BatchRow> Measure(const cli::LocalWorker& local, const BatchOptions& options,
                            uint32_t count) {
   std::vector<double> sequential;

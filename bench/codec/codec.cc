@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Codec: what each page codec saves and costs. The model reads documents; their real K and V are
-// encoded and decoded, compared with the originals, and stored under the same token ids for a
-// tenant of the codec, so that the questions are answered over what attention would see, digests
-// and all. The rival is the untouched document, asked the same.
+// Codec: the savings and costs of each page codec. The model reads documents; their real K and V
+// are encoded and decoded, and compared with the originals. The decoded data is stored under the
+// same token ids for a tenant of the codec. Questions are then answered over what attention would
+// see, digests included. The rival is the original document with the same questions.
 #include "kvserver/store/codec/codec.h"
 
 #include <CLI/CLI.hpp>
@@ -33,17 +33,17 @@ constexpr CodecId kCodecs[] = {CodecId::kRaw, CodecId::kFp8E4M3, CodecId::kInt8,
 constexpr uint32_t kSpeedRounds = 9;
 
 struct Answers {
-  Verdicts full;    ///< Every page resident.
-  Verdicts sparse;  ///< The demo's policy and budget.
+  Verdicts full;    ///< With every page resident.
+  Verdicts sparse;  ///< With the demo's policy and budget.
 };
 
-/// A document's segments as they are stored: tokens and payload [layers][pages][n_kv] units.
+/// A document's segment as stored: tokens and payload [layers][pages][n_kv] units.
 struct Segment {
   std::vector<TokenId> tokens;
   std::vector<std::byte> units;
 };
 
-/// One codec: a tenant whose documents have been through it, and what was measured of it.
+/// One codec: the tenant of its decoded documents, and its measurements.
 struct CodecLane {
   std::string name;
   ExtentCodec codec;
@@ -74,7 +74,7 @@ StatusOr<std::vector<Segment>> FetchSegments(Client& client, const KvSpec& spec,
   return segments;
 }
 
-/// What decoding gives of a segment, layer by layer; adds its error to the lane's.
+/// Decodes an encoded segment, layer by layer, and adds its error to the lane's.
 StatusOr<std::vector<std::byte>> RoundTrip(CodecLane& lane, const KvSpec& spec,
                                            const Segment& segment) {
   const auto tokens = static_cast<uint32_t>(segment.tokens.size());
@@ -95,7 +95,7 @@ StatusOr<std::vector<std::byte>> RoundTrip(CodecLane& lane, const KvSpec& spec,
   return decoded;
 }
 
-/// Stores the document for the lane's tenant as its codec gives it back.
+/// Stores the document, encoded and decoded, for the lane's tenant.
 Status PutThroughCodec(CodecLane& lane, const KvSpec& spec, const DocumentName& name,
                        const std::vector<Segment>& segments) {
   SegmentKey tip = kRootKey;
@@ -112,12 +112,12 @@ Status PutThroughCodec(CodecLane& lane, const KvSpec& spec, const DocumentName& 
 struct CodecOptions {
   std::string model;
   std::string data_dir;
-  size_t questions = 1000000;  ///< All that there are.
+  size_t questions = 1000000;  ///< More than there are: all.
 };
 
 class CodecBench {
  public:
-  /// Everything that it is given outlives it.
+  /// All arguments outlive it.
   CodecBench(const cli::LocalWorker& local, Client& client, const cli::DemoCorpus& corpus,
              std::vector<CodecLane>& lanes)
       : local_(local), client_(client), corpus_(corpus), lanes_(lanes) {}
@@ -162,7 +162,7 @@ class CodecBench {
     return client_.DeleteDocument(name).status();
   }
 
-  /// Over the first document, whole.
+  /// Measures over the whole first document.
   Status MeasureSpeed(const KvSpec& spec, const std::vector<Segment>& segments) {
     std::vector<std::byte> units;
     for (const Segment& segment : segments) {
@@ -184,7 +184,7 @@ class CodecBench {
     return AskAll(engine, name, questions, retrieval, &answers->full);
   }
 
-  /// One sequence for all questions, as a conversation is.
+  /// Asks all questions in one sequence, as a conversation.
   Status AskAll(const worker::Engine& engine, const DocumentName& name,
                 const std::vector<cli::DemoQuestion>& questions,
                 const worker::RetrievalOptions& retrieval, Verdicts* verdicts) {

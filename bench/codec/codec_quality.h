@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a codec costs in quality: the error of its numbers, and questions that are no longer
-// answered. Plain arithmetic.
+// The quality loss of a codec: the error of its numbers, and questions no longer answered. Plain
+// arithmetic.
 #ifndef QUIRE_BENCH_CODEC_CODEC_QUALITY_H_
 #define QUIRE_BENCH_CODEC_CODEC_QUALITY_H_
 
@@ -23,7 +23,7 @@ class ErrorSum {
     squared_ += original * original;
   }
   double max_error() const { return largest_; }
-  /// Root mean square of the error over that of the originals; 0 when those are all zero.
+  /// Root mean square of the error relative to that of the originals; 0 if those are all zero.
   double relative_error() const { return squared_ > 0 ? std::sqrt(squared_error_ / squared_) : 0; }
 
  private:
@@ -32,17 +32,18 @@ class ErrorSum {
   double squared_ = 0;
 };
 
-/// Whether each question was answered rightly, in the order asked.
+/// True for each question answered correctly, in the order asked.
 using Verdicts = std::vector<bool>;
 
-/// Questions answered rightly in `before` and not in `after`. REQUIRES: the same questions.
+/// Number of questions answered correctly in `before` and not in `after`. REQUIRES: the same
+/// questions.
 inline size_t LostAnswers(const Verdicts& before, const Verdicts& after) {
   size_t lost = 0;
   for (size_t i = 0; i < before.size(); ++i) lost += before[i] && !after[i] ? 1 : 0;
   return lost;
 }
 
-/// part / whole; 0 of nothing is 0.
+/// part / whole; 0 if both are 0.
 inline double Fraction(size_t part, size_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }

@@ -14,10 +14,10 @@
 namespace quire::bench {
 namespace {
 
-/// Of one timing: short, so that the median passes over those that were interrupted.
+/// Bytes of one timing: short, so that the median ignores interrupted ones.
 constexpr uint64_t kBatchBytes = 1 << 20;
 
-/// Runs work(0), work(1), ... in turn; the time of each goes to `times`.
+/// Runs work(0), work(1), ... in turn, and appends the time of each to `times`.
 template <typename Work>
 void TimeEach(uint64_t batches, const Work& work, std::vector<Duration>* times) {
   for (uint64_t i = 0; i < batches; ++i) {

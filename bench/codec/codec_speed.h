@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How fast a codec runs on one core against memcpy of the same bytes. All units are encoded, then
-// decoded, then copied, so that each comes from where a working set of that size lies.
+// Speed of a codec on one core against memcpy of the same bytes. All units are encoded, then
+// decoded, then copied. Each therefore comes from the cache level or memory that holds a working
+// set of that size.
 #ifndef QUIRE_BENCH_CODEC_CODEC_SPEED_H_
 #define QUIRE_BENCH_CODEC_CODEC_SPEED_H_
 
@@ -14,7 +15,7 @@
 
 namespace quire::bench {
 
-/// Bytes of decoded units a second; 10^9 bytes are one GB.
+/// Speeds in GB of decoded units per second; 1 GB is 10^9 bytes.
 struct CodecSpeed {
   double encode_gb_per_s = 0;
   double decode_gb_per_s = 0;
@@ -22,7 +23,7 @@ struct CodecSpeed {
 };
 
 /// Encodes, decodes and copies `units` ([n][unit bytes], at least one) in batches of about 1 MiB,
-/// `rounds` (1 or more) times over, without checksums. Of each the median batch.
+/// `rounds` (at least 1) times, without checksums. Returns the median batch of each.
 StatusOr<CodecSpeed> MeasureCodecSpeed(const KvSpec& spec, kvserver::CodecId codec,
                                        std::span<const std::byte> units, uint32_t rounds);
 

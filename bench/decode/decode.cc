@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decode: what a decode step costs when the pages are in a server of another process, ablated:
-// without speculation, without double buffering, without contiguous units, and beside the policies
-// of the rivals and the same budget resident; over every transport, and over a link that is as slow
-// as a network's. A step is of one sequence or of a batch, and ShadowKV is met in a batch of four
-// as well, which the goal is set for (spec G.5). As many of the pages selected are others than in
-// the step before as in the published measurements (spec G.3: 14 to 28 %).
+// Decode: the cost of a decode step with the pages in a server of another process. It is ablated:
+// without speculation, without double buffering, and without contiguous units. It is compared with
+// the policies of the rivals and with the same budget resident. It runs over every transport, and
+// over an emulated slow network link. A step is of one sequence or of a batch. ShadowKV is also
+// compared in a batch of four, for which the goal is set. From step to step as many selected pages
+// change as published for FreeKV (14 to 28 %).
 //
 // The ratios at the top of the report are of one column: the report's own shape, over shared
 // memory. Every other transport, the emulated link and every other shape has an object of its own.
@@ -35,32 +35,36 @@ namespace quire::bench {
 namespace {
 
 constexpr uint64_t kServerRoomBytes = 256 << 20;
-/// With the KV heads and units of an 8B model and little else, so that recalls are a large share of
-/// a step, as they are on an accelerator; its context is shorter, since the server has it twice.
+/// A model with the KV heads and units of an 8B model and little else. Recalls are therefore a
+/// large share of a step, as on an accelerator. Its context is shorter, since the server holds it
+/// twice.
 constexpr RandomModel kAblationModel = {
     .num_layers = 4, .num_query_heads = 8, .num_kv_heads = 8, .intermediate_size = 512};
 constexpr uint32_t kAblationContextTokens = 8192;
-/// Layers of Llama 3.1 8B, of which --model-layers says how many: what offloading costs a step
-/// depends on how much else the step does, so the goal is met with the weights of a model in use.
+/// Layers of Llama 3.1 8B; --model-layers sets their number. The relative cost of offloading
+/// depends on the other work of a step. The goal is therefore measured with the weights of a real
+/// model.
 constexpr RandomModel kModelLayers = {
     .num_query_heads = 32, .num_kv_heads = 8, .intermediate_size = 14336, .own_share = 0.15f};
-constexpr uint32_t kMostSequences = 32;    ///< Of a batch.
-constexpr uint32_t kShadowBatch = 4;       ///< Sequences that ShadowKV is met with besides.
-constexpr char kPlainTransport[] = "shm";  ///< The report's own ratios are of it.
-constexpr uint32_t kMostWays = 16;  ///< More than a comparison has: for contexts on the server.
+constexpr uint32_t kMostSequences = 32;  ///< Most sequences of a batch.
+/// Sequences of the additional comparison with ShadowKV.
+constexpr uint32_t kShadowBatch = 4;
+constexpr char kPlainTransport[] = "shm";  ///< Transport of the report's top ratios.
+/// More than a comparison has; sizes the contexts on the server.
+constexpr uint32_t kMostWays = 16;
 
 struct DecodeOptions {
   uint32_t context_tokens = 32768;
   uint32_t budget_tokens = 2048;
-  uint32_t batch = 1;  ///< Sequences.
+  uint32_t batch = 1;  ///< Number of sequences.
   DecodeTurns turns;
   std::vector<std::string> transports = {"shm", "ucx", "grpc"};
   double link_us = 200;
   double link_gbps = 25;
-  double deadline_ms = 5;          ///< Of the service's recalls.
-  float drift = 0.15f;             ///< RandomModel::own_share, but for the ablation.
-  double host_cache_share = 0.25;  ///< Of the document's bytes.
-  uint32_t model_layers = 2;       ///< Of kModelLayers; 0 leaves them out.
+  double deadline_ms = 5;          ///< Deadline of the service's recalls.
+  float drift = 0.15f;             ///< RandomModel::own_share, except in the ablation.
+  double host_cache_share = 0.25;  ///< Share of the document's bytes.
+  uint32_t model_layers = 2;       ///< Number of kModelLayers; 0 leaves them out.
   std::string model;
   std::string data_dir;
   std::string device = "cpu";
@@ -81,8 +85,8 @@ struct Bed {
   KvSpec spec = {};
   DocumentName document = {};
   uint32_t pages = 0;
-  cli::Json shape = {};   ///< What the report says of it.
-  RowDocument rows = {};  ///< The document as rows, for the ways that have no contiguous units.
+  cli::Json shape = {};   ///< Its description in the report.
+  RowDocument rows = {};  ///< The document as rows, for the ways without contiguous units.
 };
 
 /// A server of another process with the documents, and the models.
@@ -91,10 +95,11 @@ struct Setting {
   std::unique_ptr<ServeProcess> server;
   worker::EngineOptions engine;
   Bed bed;
-  /// A model for measuring the parts of a recall: recalls are a large share of its steps, as in the
-  /// paper's ablation. In `bed` they are a small share.
+  /// A model for measuring the parts of a recall. Recalls are a large share of its steps, as in the
+  /// paper's ablation; in `bed` they are a small one.
   Bed ablation;
-  std::optional<Bed> model_layers;  ///< For offloading against the same budget resident.
+  /// For offloading against the same budget resident; null if left out.
+  std::optional<Bed> model_layers;
 
   std::vector<Bed*> Beds() {
     std::vector<Bed*> beds = {&bed, &ablation};
@@ -103,7 +108,7 @@ struct Setting {
   }
 };
 
-/// A bed of the model in a directory, or of a random one, which is written into `directory`.
+/// Makes a bed of the model in a directory, or of a random one, written into `directory`.
 StatusOr<Bed> MakeBed(const std::string& model, const worker::EngineOptions& engine,
                       const std::string& directory, const std::string& name,
                       const RandomModel& random, uint32_t context_tokens) {
@@ -133,7 +138,7 @@ StatusOr<Bed> MakeBed(const std::string& model, const worker::EngineOptions& eng
   return bed;
 }
 
-/// Pages that a sequence completes must not leave its window, for rows of them are nowhere.
+/// Checks that pages completed by a sequence stay in its window, because they do not exist as rows.
 Status CheckTurns(const DecodeOptions& options, const worker::RetrievalOptions& budget,
                   uint32_t page_tokens) {
   const DecodeTurns& turns = options.turns;
@@ -181,7 +186,7 @@ StatusOr<Setting> Prepare(const DecodeOptions& options) {
   return setting;
 }
 
-/// Of the service's host tier.
+/// Size of the service's host tier.
 uint64_t HostCacheBytes(const Bed& bed, const DecodeOptions& options) {
   return static_cast<uint64_t>(options.host_cache_share *
                                static_cast<double>(SegmentBytes(bed.spec, bed.pages)));
@@ -193,7 +198,7 @@ struct Lane {
   std::string detail;
   cli::LocalWorker worker;
   std::unique_ptr<RowSessions> row_sessions;
-  std::unique_ptr<worker::Engine> rows_engine;  ///< The same model with those.
+  std::unique_ptr<worker::Engine> rows_engine;  ///< The same model with rows.
   std::unique_ptr<worker::Engine> kept_engine;  ///< The same model with a host tier.
   const RowDocument* rows = nullptr;
 
@@ -206,7 +211,7 @@ struct Lane {
   }
 };
 
-/// The lane's model in an engine of its own.
+/// The lane's model in a separate engine.
 StatusOr<std::unique_ptr<worker::Engine>> AnotherEngine(const Lane& lane,
                                                         const worker::EngineOptions& options,
                                                         const std::string& device_name) {
@@ -238,7 +243,7 @@ double Milliseconds(Duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
-/// Median(times) for a half.
+/// A quantile; Median(times) for a half.
 double Quantile(std::vector<Duration> times, double share) {
   if (times.empty()) return 0;
   const auto index = static_cast<size_t>(share * static_cast<double>(times.size()));
@@ -247,8 +252,8 @@ double Quantile(std::vector<Duration> times, double share) {
   return Milliseconds(*at);
 }
 
-/// What a comparison shows, each the median over the turns; `spread` says of how many, and how far
-/// they are apart.
+/// Adds the ratios of a comparison, each the median over the turns. `spread` holds the number of
+/// turns and their spread.
 void AddRatios(const DecodeComparison& comparison, cli::Json* json) {
   const auto add = [&](const char* key, const char* slower, const char* faster) {
     const std::optional<RatioSpread> ratio = comparison.Ratio(slower, faster);
@@ -268,7 +273,7 @@ void AddRatios(const DecodeComparison& comparison, cli::Json* json) {
   add("vs_shadowkv", "shadowkv", "freekv");
 }
 
-/// A step is a token of every sequence; what is said per step is of all of them.
+/// Reports a run. A step is a token of every sequence, and figures per step cover all of them.
 cli::Json JsonOf(const DecodeRun& run, uint32_t num_layers) {
   const DecodeTotals& totals = run.totals;
   const auto steps = static_cast<double>(run.steps.size());
@@ -293,8 +298,7 @@ cli::Json JsonOf(const DecodeRun& run, uint32_t num_layers) {
       {"steps", run.steps.size()}};
 }
 
-/// Each way as it is with the number of threads that is fastest for it, and the steps of all of
-/// them.
+/// Reports each way at its fastest number of threads, and the steps of all.
 cli::Json JsonOf(const DecodeComparison& comparison, uint32_t num_layers) {
   cli::Json json;
   AddRatios(comparison, &json);
@@ -338,7 +342,7 @@ class DecodeBench {
                                      {"A STEP", cli::Table::kRight}})} {}
 
   StatusOr<BenchReport> Run() {
-    // Every way over every transport; over the emulated link with the first one that works.
+    // Runs every way over every transport, and over the emulated link with the first available one.
     bool first = true;
     for (const std::string& transport : options_.transports) {
       auto lane = Connect(setting_, setting_.bed, transport, {}, options_);
@@ -374,7 +378,7 @@ class DecodeBench {
     return std::chrono::nanoseconds(static_cast<int64_t>(options_.deadline_ms * 1e6));
   }
 
-  /// Compares the ways named, each of so many sequences.
+  /// Compares the named ways, with that many sequences each.
   StatusOr<DecodeComparison> Compare(const Lane& lane, const Bed& bed, const Names& names,
                                      uint32_t sequences) {
     std::optional<float>& tau = taus_[bed.document.name];
@@ -405,7 +409,7 @@ class DecodeBench {
     return OkStatus();
   }
 
-  /// ShadowKV in the batch that the goal is set for, unless the report is of that already.
+  /// Compares ShadowKV in the goal's batch, unless the report already is of that.
   Status RunShadowBatch(const std::string& transport, const Lane& lane) {
     if (options_.batch == kShadowBatch) return OkStatus();
     QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
@@ -437,14 +441,14 @@ class DecodeBench {
                   &report_.json["ablation"]);
   }
 
-  /// Measures what offloading costs a model in use, over a transport or over the link.
+  /// Measures the cost of offloading for a real model, over a transport or over the link.
   Status RunModelLayers(const std::string& transport, const LinkShape& link) {
     if (!setting_.model_layers) return OkStatus();
     return RunBed(*setting_.model_layers, kOffloaded, "model layers", transport, link,
                   &report_.json["model_layers"]);
   }
 
-  /// Compares the ways named over a transport or over the link, for `json`.
+  /// Compares the named ways over a transport or over the link, for `json`.
   Status RunBed(const Bed& bed, const Names& names, const std::string& title,
                 const std::string& transport, const LinkShape& link, cli::Json* json) {
     QUIRE_ASSIGN_OR_RETURN(const Lane lane, Connect(setting_, bed, transport, link, options_));
@@ -509,7 +513,7 @@ class DecodeBench {
 };
 
 StatusOr<BenchReport> Run(DecodeOptions options) {
-  // A model on a GPU has its products there.
+  // A model on a GPU runs its products there.
   options.turns.threads =
       options.device == "cpu" ? ThreadsToTry() : std::vector<uint32_t>{kernels::GemmThreads()};
   QUIRE_ASSIGN_OR_RETURN(const Setting setting, Prepare(options));

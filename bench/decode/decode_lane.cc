@@ -13,13 +13,13 @@
 namespace quire::bench {
 namespace {
 
-constexpr uint64_t kFirstSeed = 3;  ///< Of the first sequence's tokens; the next one's is one more.
-/// So high that every token is as likely as any other, whatever the logits.
+constexpr uint64_t kFirstSeed = 3;  ///< Seed of the first sequence's tokens; later ones count up.
+/// Temperature so high that all tokens are equally likely, whatever the logits.
 constexpr float kAnyToken = 1e30f;
-/// More than there is: all sequences have their slots from the first step on.
+/// More than available: all sequences have their slots from the first step on.
 constexpr uint64_t kSlotBytes = uint64_t{1} << 50;
 
-/// The engine of a sequence that runs alone, or, unless `way` has rows, of a batch.
+/// The engine of a sequence that runs alone, or, for ways without rows, of a batch.
 const worker::Engine& EngineOf(const DecodeEngines& engines, const DecodeWay& way) {
   if (way.kept) return *engines.kept;
   return way.rows ? *engines.rows : *engines.units;
@@ -108,7 +108,7 @@ class SequenceBatch final : public DecodeLane {
   }
 
  private:
-  /// A sequence that begins with one token and generates any others for as long as there is room.
+  /// A sequence that begins with one token and generates arbitrary others until it is full.
   static worker::BatchRequest Request(const worker::Engine& engine, const DocumentName& document,
                                       const DecodeWay& way, uint64_t seed) {
     const uint32_t vocabulary = engine.model().vocab_size;
@@ -121,7 +121,7 @@ class SequenceBatch final : public DecodeLane {
     request.params.seed = seed;
     return request;
   }
-  /// The token of a step, which every sequence has one of.
+  /// Takes the token of a step; every sequence has one.
   static Status TakeToken(worker::BatchStream& stream) {
     if (!stream.WaitFor(Duration::zero())) {
       return Unavailable("the server lost it, and it begins anew; run the benchmark again");

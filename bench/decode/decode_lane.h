@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DecodeLane: the sequences of one way to get pages, decoded together over one document, a token of
-// each at a time. One sequence runs alone (worker::Sequence), and its recalls come in pieces; more
-// are a worker::Batch, which recalls a layer for all of them with one message, or with two where
-// some heads block and others do not, in whole parts. The same number of sequences has the same
-// tokens, whatever the way.
+// DecodeLane: sequences that use one way to get pages, decoded together over one document, one
+// token each per step. A single sequence runs alone (worker::Sequence), and its recalls come in
+// pieces. Several are a worker::Batch. It recalls a layer for all of them with one message in whole
+// parts, or with two if only some heads block. The number of sequences alone decides the tokens,
+// whatever the way.
 //
 // All sequences continue the one document. Those of a batch share its digests; slots, recalls and
-// whatever else a policy keeps are each one's own.
+// other policy state are separate.
 //
-// Thread-safety: none. Ownership: what a lane is opened with outlives it.
+// Thread-safety: none.
+// Ownership: the arguments of Open outlive the lane.
 #ifndef QUIRE_BENCH_DECODE_DECODE_LANE_H_
 #define QUIRE_BENCH_DECODE_DECODE_LANE_H_
 
@@ -24,37 +25,40 @@
 
 namespace quire::bench {
 
-/// How a step gets its pages.
+/// One way to get the pages of a step.
 struct DecodeWay {
   std::string name;
   worker::RetrievalOptions retrieval = {};
   bool rows = false;  ///< Recalls bring rows, not units (row_sessions.h).
-  bool kept = false;  ///< Units that came once are placed from the worker's memory (0018).
+  /// Recalled units are kept and placed from the worker's memory (docs/design/0018).
+  bool kept = false;
 };
 
-/// Engines of one model. After `kept`, for ways with rows only.
+/// Engines of one model. `kept` and `rows` serve the ways that need them.
 struct DecodeEngines {
   const worker::Engine* units = nullptr;
-  const worker::Engine* kept = nullptr;  ///< Has a host tier, for ways that keep units.
-  const worker::Engine* rows = nullptr;  ///< Has RowSessions, for sequences that run alone.
+  /// Has a host tier, for ways that keep units; may be null.
+  const worker::Engine* kept = nullptr;
+  /// Has RowSessions, for sequences that run alone; may be null.
+  const worker::Engine* rows = nullptr;
   Client* client = nullptr;
   const RowDocument* row_document = nullptr;
 };
 
-/// What all sequences of a lane did.
+/// Totals over all sequences of a lane.
 struct DecodeTotals {
-  double stall_seconds = 0;  ///< Waiting for recalls and taking them in.
+  double stall_seconds = 0;  ///< Time waiting for recalls and placing them.
   uint64_t units_selected = 0;
   uint64_t units_recalled = 0;
   uint64_t bytes_recalled = 0;
-  uint64_t units_from_host = 0;   ///< Selected, and placed from the worker's memory.
-  uint64_t late_recalls = 0;      ///< Layers that went on without what was late.
-  uint64_t late_corrections = 0;  ///< Those of them whose query had turned.
+  uint64_t units_from_host = 0;   ///< Selected units placed from the worker's memory.
+  uint64_t late_recalls = 0;      ///< Layers that proceeded without late units.
+  uint64_t late_corrections = 0;  ///< Late layers whose query had turned.
   uint64_t blocking_heads = 0;
-  uint64_t recalls = 0;   ///< Each of one layer of one sequence.
-  uint64_t messages = 0;  ///< That asked for them.
-  /// In the last step, by all sequences; a mean over layers and KV heads. No difference is taken,
-  /// and no sum.
+  uint64_t recalls = 0;   ///< Recalls of one layer of one sequence.
+  uint64_t messages = 0;  ///< Messages that requested recalls.
+  /// Tokens attended to in the last step by all sequences, as a mean over layers and KV heads. It
+  /// is neither summed nor subtracted.
   double attended_tokens = 0;
 
   DecodeTotals operator-(const DecodeTotals& before) const;
@@ -63,7 +67,7 @@ struct DecodeTotals {
 
 class DecodeLane {
  public:
-  /// Opens `sequences` over `document`, one or more. Opening those of a batch is part of its first
+  /// Opens `sequences` (at least one) over `document`. A batch opens its sequences in its first
   /// step.
   static StatusOr<std::unique_ptr<DecodeLane>> Open(const DecodeEngines& engines,
                                                     const DocumentName& document,

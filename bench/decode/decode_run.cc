@@ -17,13 +17,13 @@
 namespace quire::bench {
 namespace {
 
-constexpr float kAlways = 1.5f;  ///< tau above every cosine: every recall blocks.
+constexpr float kAlways = 1.5f;  ///< A tau above every cosine: every recall blocks.
 constexpr uint32_t kProbeSteps = 12;
 
-/// How long OpenBLAS's threads look for more work before they rest, and a little more.
+/// Longer than OpenBLAS's idle threads spin before they sleep.
 constexpr Duration kProductThreadsRest = std::chrono::milliseconds(40);
 
-/// Has products use `threads` threads, when those that they do not use any more have come to rest.
+/// Makes products use `threads` threads, after the surplus ones have gone to sleep.
 void UseThreads(uint32_t threads) {
   const uint32_t before = kernels::GemmThreads();
   if (threads == before) return;
@@ -31,7 +31,7 @@ void UseThreads(uint32_t threads) {
   if (threads < before) SystemClock().Sleep(kProductThreadsRest);
 }
 
-/// Gives the process back the number of threads that it had.
+/// Restores the process's number of threads.
 class KeepThreads {
  public:
   KeepThreads() : threads_(kernels::GemmThreads()) {}
@@ -43,7 +43,7 @@ class KeepThreads {
   const uint32_t threads_;
 };
 
-/// Steps of a lane, added to `run`.
+/// Runs steps of a lane, and adds them to `run`.
 Status Step(DecodeLane& lane, uint32_t count, DecodeRun* run) {
   const DecodeTotals before = lane.Totals();
   Duration turn = {};
@@ -123,7 +123,7 @@ std::optional<RatioSpread> DecodeComparison::Ratio(const std::string& slower,
 
 std::vector<uint32_t> ThreadsToTry() {
   const uint32_t cpus = std::max(1u, std::thread::hardware_concurrency());
-  // Products that have one thread only have nothing to try.
+  // Products with one thread only need no trial.
   const KeepThreads keep;
   kernels::SetGemmThreads(cpus);
   if (cpus == 1 || kernels::GemmThreads() == 1) return {1};
@@ -148,8 +148,8 @@ StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,
     lanes.push_back(std::move(lane));
     progress.Advance(1, way.name);
   }
-  // All ways have their turns with one number of threads before any has them with another, so that
-  // the turns of a round that have the same number run the same tokens.
+  // All ways have their turns with one number of threads before the next number. The turns of a
+  // round with the same number therefore run the same tokens.
   std::vector<SideBySide> sides;
   for (const uint32_t threads : turns.threads) {
     std::vector<SideBySide::Contender> contenders;

@@ -16,7 +16,7 @@
 namespace quire::bench {
 namespace {
 
-/// The same tokens in pages of one.
+/// The spec of the same tokens in pages of one.
 KvSpec RowSpec(const KvSpec& spec) {
   KvSpec rows = spec;
   rows.page_tokens = 1;
@@ -24,7 +24,7 @@ KvSpec RowSpec(const KvSpec& spec) {
   return rows;
 }
 
-/// Brings a segment of `spec` from [layers][g][n_kv][2][p][d] to [layers][g * p][n_kv][2][1][d].
+/// Converts a segment of `spec` from [layers][g][n_kv][2][p][d] to [layers][g * p][n_kv][2][1][d].
 std::vector<std::byte> ToRows(const KvSpec& spec, std::span<const std::byte> segment) {
   std::vector<std::byte> rows(segment.size());
   const uint64_t row = spec.key_dim() * ElementBytes(spec.dtype);
@@ -42,13 +42,13 @@ std::vector<std::byte> ToRows(const KvSpec& spec, std::span<const std::byte> seg
   return rows;
 }
 
-/// The rows' units as they came, one slice each.
+/// Splits the payload into the rows' units, one slice each.
 std::vector<Slice> RowSlices(const Payload& payload, uint64_t unit_bytes) {
   Payload rows = payload;
   for (const Slice& slice : payload.slices()) {
     if (slice.bytes.size() % unit_bytes == 0) continue;
     rows = {};
-    rows.Append(payload.Flatten());  // The transport has cut a row in two.
+    rows.Append(payload.Flatten());  // The transport has split a row.
     break;
   }
   std::vector<Slice> slices;
@@ -61,15 +61,15 @@ std::vector<Slice> RowSlices(const Payload& payload, uint64_t unit_bytes) {
   return slices;
 }
 
-/// Asks for rows where pages are wanted, and says of what has come which pages it makes.
+/// Requests rows for wanted pages, and reports the pages that they form.
 class RowChannel final : public worker::RecallChannel {
  public:
-  /// `lane`: of the rows.
+  /// `lane` recalls the rows.
   RowChannel(worker::RecallChannel* lane, const KvSpec* spec, const RowDocument* rows)
       : lane_(lane), spec_(*spec), rows_(*rows) {}
 
-  StatusOr<std::unique_ptr<worker::LaneRecall>> Start(LayerWant want,
-                                                      const RecallOptions& options) override;
+  StatusOr<std::unique_ptr<worker::ChannelRecall>> Start(LayerWant want,
+                                                         const RecallOptions& options) override;
   void Applied(const RecallPart& part) override { lane_->Applied(Taken(part)); }
   void Spoiled(const RecallPart& part) override { lane_->Spoiled(Taken(part)); }
   void Mismatched(MismatchedUnit unit) override { lane_->Mismatched(unit); }
@@ -80,20 +80,20 @@ class RowChannel final : public worker::RecallChannel {
     auto node = came_.extract(part.lanes.at(0).layer);
     return node.empty() ? RecallPart() : std::move(node.mapped());
   }
-  /// The units that `rows`, a lane, make, with the rows where they lie.
+  /// Makes units of `rows`, one lane, without copying the rows.
   StatusOr<RecallPart> ToUnits(const RecallPart& rows) const;
-  /// The placement of the unit that the rows of `run`, p placements, make.
+  /// The placement of the unit that consists of the p rows of `run`.
   StatusOr<Placement> ToUnit(std::span<const Placement> run) const;
 
   worker::RecallChannel* const lane_;
   const KvSpec& spec_;
   const RowDocument& rows_;
-  std::map<uint32_t, RecallPart> came_;  ///< By layer: what was handed out as units.
+  std::map<uint32_t, RecallPart> came_;  ///< Parts returned as units, by layer.
 };
 
-class RowChannel::RowRecall final : public worker::LaneRecall {
+class RowChannel::RowRecall final : public worker::ChannelRecall {
  public:
-  RowRecall(RowChannel* channel, std::unique_ptr<worker::LaneRecall> recall)
+  RowRecall(RowChannel* channel, std::unique_ptr<worker::ChannelRecall> recall)
       : channel_(channel), recall_(std::move(recall)) {}
   TimePoint deadline() const override { return recall_->deadline(); }
   StatusOr<std::optional<RecallPart>> Next(TimePoint deadline) override {
@@ -106,11 +106,11 @@ class RowChannel::RowRecall final : public worker::LaneRecall {
 
  private:
   RowChannel* const channel_;
-  const std::unique_ptr<worker::LaneRecall> recall_;
+  const std::unique_ptr<worker::ChannelRecall> recall_;
 };
 
-StatusOr<std::unique_ptr<worker::LaneRecall>> RowChannel::Start(LayerWant want,
-                                                                const RecallOptions& options) {
+StatusOr<std::unique_ptr<worker::ChannelRecall>> RowChannel::Start(LayerWant want,
+                                                                   const RecallOptions& options) {
   if (!want.query.empty() || want.held.num_pages() > 0) {
     return Unimplemented("rows are recalled for selections of the worker, without a host tier");
   }
@@ -126,7 +126,7 @@ StatusOr<std::unique_ptr<worker::LaneRecall>> RowChannel::Start(LayerWant want,
   RecallOptions whole = options;
   whole.piece_bytes = 0;
   QUIRE_ASSIGN_OR_RETURN(auto recall, lane_->Start(std::move(rows), whole));
-  return std::unique_ptr<worker::LaneRecall>(new RowRecall(this, std::move(recall)));
+  return std::unique_ptr<worker::ChannelRecall>(new RowRecall(this, std::move(recall)));
 }
 
 StatusOr<Placement> RowChannel::ToUnit(std::span<const Placement> run) const {
@@ -141,8 +141,8 @@ StatusOr<Placement> RowChannel::ToUnit(std::span<const Placement> run) const {
             at.page == first.page + t && at.generation == first.generation &&
             at.replaced == replaced;
   }
-  // The server takes the least recently selected slots, the lowest first, and the rows of a page
-  // are selected together.
+  // The server takes the least recently selected slots, the lowest first. The rows of a page are
+  // selected together.
   if (!whole) return Internal("the rows of page ", first.page / p, " are in slots of other pages");
   Placement unit = first;
   unit.slot /= p;
@@ -200,7 +200,7 @@ class RowSeat final : public worker::SessionSeat {
   RowChannel channel_;
 };
 
-/// A seat among `pages` for what is read of them, and one among `lanes` for recalls of rows.
+/// Takes a seat among `pages` for digests, and one among `lanes` for recalls of rows.
 StatusOr<std::unique_ptr<worker::SessionSeat>> TakeSeats(
     const ContextRef& context, const worker::SessionShape& shape, worker::SessionSource& pages,
     worker::SessionSource& lanes, const KvSpec* spec, const RowDocument* rows) {
@@ -226,7 +226,7 @@ StatusOr<RowDocument> PutRowDocument(Client& client, const KvSpec& spec, uint32_
   QUIRE_RETURN_IF_ERROR(VisitRandomDocument(
       spec, pages,
       [&](std::span<const TokenId> tokens, std::span<const std::byte> bytes) -> Status {
-        const uint64_t units = uint64_t{spec.segment_pages} * units_per_page;  // Of a layer.
+        const uint64_t units = uint64_t{spec.segment_pages} * units_per_page;  // Units of a layer.
         for (uint64_t i = 0; i < spec.num_layers * units; ++i) {
           const uint64_t at = (i / units * pages + first_page) * units_per_page + i % units;
           document.unit_checksums[at] = Crc32c(bytes.subspan(i * UnitBytes(spec), UnitBytes(spec)));

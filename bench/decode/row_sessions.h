@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RowSessions: recalls as they are without contiguous units, for comparison (the paper's ablation
-// of its hybrid layout). Where the host keeps pages in the device's order, [page][token][head][d],
-// what a page holds for one KV head lies in p places, one a token, and each is a transfer of its
-// own. Here the server stores the document a second time as units of one token: a recall of the
-// same pages names, looks up, describes and sends p times as many fragments, each a p-th of the
-// size. (The paper's are half that: keys and values of a token lie apart there.) Policies see pages
-// as ever, and select the same; the units that come are the same bytes.
+// RowSessions: recalls without contiguous units, for comparison (the paper's ablation of its hybrid
+// layout). A host may keep pages in the device's order, [page][token][head][d]. A page's data for
+// one KV head then lies in p places, one per token, and each is a separate transfer. Here the
+// server stores the document a second time as units of one token. A recall of the same pages names,
+// looks up, describes and sends p times as many fragments, each a p-th of the size. (The paper's
+// are half that: keys and values of a token lie apart there.) Policies see the pages unchanged and
+// select the same; the recalled bytes are the same.
 //
-// Pages that a sequence appends are not in the second document: a sequence must end before the
-// first of them leaves its window. Selection by the worker only.
+// The second document lacks pages that a sequence appends. A sequence must end before the first of
+// them leaves its window. Selection is by the worker only.
 //
-// SharedRowSessions: the same for a batch, whose recalls of a layer are as few messages.
+// SharedRowSessions: the same for a batch, whose recalls of a layer share messages.
 //
 // Thread-safety: as SessionSource.
 #ifndef QUIRE_BENCH_DECODE_ROW_SESSIONS_H_
@@ -38,30 +38,30 @@ struct RowDocument {
   std::vector<uint32_t> unit_checksums;
 };
 
-/// Stores the document that PutRandomDocument stores with `spec` as units of one token. Progress
-/// goes to stderr.
+/// Stores, as units of one token, the document that PutRandomDocument stores with `spec`. Reports
+/// progress on stderr.
 StatusOr<RowDocument> PutRowDocument(Client& client, const KvSpec& spec, uint32_t pages);
 
 class RowSessions final : public worker::SessionSource {
  public:
-  /// All outlive this and its seats; `spec` is of the pages.
+  /// All arguments outlive this and its seats; `spec` describes the pages.
   RowSessions(Client* client, const KvSpec* spec, const RowDocument* rows)
       : spec_(spec), rows_(rows), pages_(client, spec), lanes_(client, &rows->spec) {}
   /// A seat whose recalls bring rows; digests are those of the pages. INVALID_ARGUMENT for a shape
-  /// of a part of units.
+  /// with a part of units.
   StatusOr<std::unique_ptr<worker::SessionSeat>> Seat(const ContextRef& context,
                                                       const worker::SessionShape& shape) override;
 
  private:
   const KvSpec* const spec_;
   const RowDocument* const rows_;
-  worker::OwnSessions pages_;  ///< For digests.
-  worker::OwnSessions lanes_;  ///< Of rows.
+  worker::OwnSessions pages_;  ///< Sessions for digests.
+  worker::OwnSessions lanes_;  ///< Sessions for rows.
 };
 
 class SharedRowSessions final : public worker::BatchSessions {
  public:
-  /// As RowSessions.
+  /// Arguments as RowSessions.
   SharedRowSessions(Client* client, const KvSpec* spec, const RowDocument* rows)
       : spec_(spec), rows_(rows), pages_(client, spec), lanes_(client, &rows->spec) {}
   StatusOr<std::unique_ptr<worker::SessionSeat>> Seat(const ContextRef& context,
@@ -73,8 +73,8 @@ class SharedRowSessions final : public worker::BatchSessions {
  private:
   const KvSpec* const spec_;
   const RowDocument* const rows_;
-  worker::OwnSessions pages_;     ///< For digests.
-  worker::SharedSessions lanes_;  ///< Of rows.
+  worker::OwnSessions pages_;     ///< Sessions for digests.
+  worker::SharedSessions lanes_;  ///< Sessions for rows.
 };
 
 }  // namespace quire::bench

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Elastic: bytes that recalls move when only what is missing of a selection is sent, against
-// sending each selection again. Selections come from the synthetic stream (bench/stream), at
-// published settings, and from a recorded decode trace of a model. The stream's queries walk as the
-// specification says; beside them walk those that are pulled to their topic, whose figures have a
-// name of their own (docs/design/0023). After every step the slots must
-// hold exactly the selected units, byte for byte; also while replies are dropped, come late or to a
-// later recall, twice or once more. With such replies that is checked over shared memory too, and
-// of slots that units land in.
+// Elastic: bytes moved by recalls that send only the missing part of a selection, against sending
+// each selection again. Selections come from the synthetic stream (bench/stream), at published
+// settings, and from a recorded decode trace of a model. The stream's queries walk freely, or are
+// pulled to their topic; the latter have figures with separate names (docs/design/0023). After
+// every step the slots must hold exactly the selected units, byte for byte. They must also do so
+// while replies are dropped, late, misplaced, duplicated or replayed. Faults are also run over
+// shared memory, and with slots that units land in.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -38,7 +37,7 @@ namespace {
 
 constexpr PageBudget kBudget;  ///< B = 2048, S = W = 512.
 constexpr uint32_t kModelPageTokens = 32;
-/// That of the demo: B = 768, S = 32, W = 64.
+/// Budget of the demo: B = 768, S = 32, W = 64.
 constexpr PageBudget kModelBudget = {.sink_pages = 1, .window_pages = 2, .selected_pages = 21};
 constexpr uint64_t kModelStoreBytes = uint64_t{256} << 20;  ///< For documents of the model.
 
@@ -58,29 +57,29 @@ struct ElasticOptions {
   uint32_t context_tokens = 32768;  ///< N
   uint32_t steps = 512;
   uint32_t questions = 60;
-  uint32_t decoded_tokens = 128;  ///< After each of them.
-  double fault_rate = 0.01;       ///< Of the replies meet each fault of LossyTransport.
+  uint32_t decoded_tokens = 128;  ///< Tokens decoded after each question.
+  double fault_rate = 0.01;       ///< Share of the replies with each fault of LossyTransport.
   uint64_t seed = 1;
   std::string model;
   std::string data_dir;
 
-  /// In whole segments.
+  /// Pages in whole segments.
   uint32_t context_pages() const {
     const KvSpec spec = BenchSpec();
     return context_tokens / spec.segment_tokens() * spec.segment_pages;
   }
 };
 
-/// What follows a context's selections after the first, which fills the slots; of several, their
-/// sums.
+/// Totals of a context's selections after the first, which fills the slots; or sums of several.
 struct ElasticRun {
   uint64_t units_moved = 0;
   uint64_t units_selected = 0;
   uint64_t bytes_moved = 0;
   uint64_t bytes_selected = 0;
   uint64_t failed_recalls = 0;
-  std::vector<Duration> times;  ///< Of the steps.
-  Status exact;                 ///< OK when the slots were right after every step, the first too.
+  std::vector<Duration> times;  ///< Times of the steps.
+  /// OK if the slots were right after every step, including the first.
+  Status exact;
 
   void Add(const ElasticSession::Moved& moved, uint64_t selected, uint64_t unit_bytes) {
     units_moved += moved.units;
@@ -101,25 +100,26 @@ struct ElasticRun {
     return static_cast<double>(units_moved) /
            static_cast<double>(std::max<uint64_t>(units_selected, 1));
   }
-  /// Share of the budget, sinks and window included, that moves from step to step.
+  /// Share of the budget, including sinks and window, that moves from step to step.
   double moved_of_budget(const PageBudget& budget) const {
     const uint32_t all = budget.sink_pages + budget.window_pages + budget.selected_pages;
     return moved_ratio() * budget.selected_pages / all;
   }
 };
 
-/// A context in the store, and how much of it a decoder selects.
+/// A context in the store, and the page budget of its decoder.
 struct Source {
   const PagedContext* context;
   SegmentKey tip;
   uint32_t slots_per_head = 0;
 };
 
-/// How units come to a session.
+/// The way of units to a session.
 struct Path {
   std::shared_ptr<Transport> control;
-  std::shared_ptr<Transport> data = nullptr;  ///< What recalls go over; `control` when null.
-  bool lands = false;                         ///< They land in the slots.
+  std::shared_ptr<Transport> data = nullptr;  ///< Transport of recalls; `control` when null.
+  /// True if the server may write units into a landing.
+  bool lands = false;
 };
 
 StatusOr<std::unique_ptr<Client>> MakeClient(const Path& path) {
@@ -128,7 +128,7 @@ StatusOr<std::unique_ptr<Client>> MakeClient(const Path& path) {
                          .retry = {.first_backoff = std::chrono::milliseconds(1)}});
 }
 
-/// `transport` with each fault of replies at its rate.
+/// Wraps `transport` with each fault at its rate.
 std::shared_ptr<LossyTransport> Lossy(std::shared_ptr<Transport> transport,
                                       const ElasticOptions& options) {
   return std::make_shared<LossyTransport>(
@@ -141,7 +141,7 @@ std::shared_ptr<LossyTransport> Lossy(std::shared_ptr<Transport> transport,
                                                     .seed = options.seed});
 }
 
-/// What a decoder with queries of such a stream selects in each step.
+/// The selections of a decoder with queries of such a stream, step by step.
 StatusOr<std::vector<StepSelection>> StreamSteps(const StreamContext& context,
                                                  const QueryOptions& queries, uint32_t steps) {
   QUIRE_ASSIGN_OR_RETURN(auto selections, StreamSelections::Make(context, queries, kBudget));
@@ -154,10 +154,10 @@ StatusOr<std::vector<StepSelection>> StreamSteps(const StreamContext& context,
   return all;
 }
 
-/// Where a step is added up.
+/// Returns the run that a step counts in.
 using RunOfStep = std::function<ElasticRun*(size_t step)>;
 
-/// A session over `path` follows `steps`, each of which is added to its run.
+/// Follows `steps` with a session over `path`, and adds each to its run.
 Status Follow(const Path& path, const Source& source, std::span<const StepSelection> steps,
               const RunOfStep& run_of) {
   const KvSpec& spec = source.context->spec();
@@ -165,7 +165,7 @@ Status Follow(const Path& path, const Source& source, std::span<const StepSelect
   SlotCache slots(spec, source.slots_per_head);
   QUIRE_ASSIGN_OR_RETURN(auto session,
                          ElasticSession::Open(*client, source.tip, spec, source.slots_per_head));
-  if (path.lands) QUIRE_RETURN_IF_ERROR(session.LandIn(&slots));
+  if (path.lands) QUIRE_RETURN_IF_ERROR(session.Land());
   for (size_t step = 0; step < steps.size(); ++step) {
     const StepSelection& selection = steps[step];
     ElasticRun* const run = run_of(step);
@@ -186,7 +186,8 @@ Status Follow(const Path& path, const Source& source, std::span<const StepSelect
   return Follow(path, source, steps, [run](size_t) { return run; });
 }
 
-/// INTERNAL unless a run without faults moved just what each step lacks of the one before.
+/// INTERNAL unless a run without faults moved exactly the difference of each step to the one
+/// before.
 Status CheckMoved(const ElasticRun& run, std::span<const StepSelection> steps) {
   uint64_t missing = 0;
   for (size_t step = 1; step < steps.size(); ++step) {
@@ -196,7 +197,7 @@ Status CheckMoved(const ElasticRun& run, std::span<const StepSelection> steps) {
   return Internal("recalls moved ", run.units_moved, " units where ", missing, " were missing");
 }
 
-/// Steps whose selection is resident: messages are made, maps compared, nothing moves.
+/// Times steps whose selection is resident: messages are made and maps compared, but nothing moves.
 StatusOr<Duration> MapOverhead(const Path& path, const Source& source,
                                const StepSelection& selection, uint32_t steps) {
   ElasticRun run;
@@ -216,14 +217,14 @@ void AddRow(const std::string& name, const ElasticRun& run, cli::Table* table) {
                  run.exact.ok() ? "exact" : std::string(Message(run.exact))});
 }
 
-/// A run whose replies all arrive as they should, and one in which some go astray.
+/// A run without faults, and one with.
 struct Pair {
   ElasticRun quiet;
   ElasticRun faulty;
 };
 
-/// What the model's decoder follows, by the kind of its steps. Each step comes after the one
-/// before it, of whichever kind: a trace is one session.
+/// Runs of the model's decoder, by kind of step. Each step follows the one before, of any kind: a
+/// trace is one session.
 struct ModelRuns {
   std::array<Pair, kStepKinds> by_kind;
 
@@ -242,34 +243,34 @@ struct ModelRuns {
   Pair all() const { return Sum({StepKind::kQuestion, StepKind::kAnswer, StepKind::kRunOn}); }
 };
 
-/// The faults' run at c = 0.95 over another path than the loopback's messages.
+/// The run with faults at c = 0.95 over another path than the loopback's messages.
 struct SlotCheck {
   std::string over = {};  ///< "shm", "ucx", "loopback"
   ElasticRun run = {};
-  Status followed = {};  ///< Why the run did not take place, or did not come to its end.
+  Status followed = {};  ///< Why the run did not take place or failed; OK otherwise.
 
-  /// True, false, or null when nobody knows.
+  /// True, false, or null if unknown.
   cli::Json exact() const {
     if (!followed.ok()) return nullptr;
     return run.exact.ok();
   }
-  /// Of what is not true.
+  /// Reason for a value other than true.
   std::string reason() const { return std::string(Message(followed.ok() ? run.exact : followed)); }
 };
 
-/// A stream whose queries walk in one way.
+/// A stream with one kind of walk.
 struct Walk {
   Pair c95;
   Pair c90;
 };
 
-/// Everything that is measured.
+/// All measurements.
 struct Measured {
-  Walk walk;    ///< That of the specification.
-  Walk pulled;  ///< Its queries are pulled to their topic.
+  Walk walk;    ///< Queries that walk freely.
+  Walk pulled;  ///< Queries that are pulled to their topic.
   ModelRuns model;
   Duration map_overhead = {};
-  LossyTransport::Faults faults;  ///< Of all faulty runs over the loopback's messages.
+  LossyTransport::Faults faults;  ///< Totals of all runs with faults over the loopback's messages.
   uint32_t model_questions = 0;
   SlotCheck shm;
   SlotCheck landing;
@@ -314,7 +315,7 @@ class ElasticBench {
   }
 
  private:
-  /// Both cosines; the steps of c = 0.95.
+  /// Follows both cosines. Returns the steps of c = 0.95.
   StatusOr<std::vector<StepSelection>> FollowWalk(const StreamContext& context,
                                                   const Source& source, QueryOptions queries,
                                                   Walk* walk) {
@@ -332,7 +333,7 @@ class ElasticBench {
     QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, PutContext(*client_, context, ++stored_));
     return Source{.context = &context, .tip = tip, .slots_per_head = budget.selected_pages};
   }
-  /// Once with the store's replies as they are, and once with faults.
+  /// Follows the steps without faults and with faults.
   Status FollowBoth(const Source& source, std::span<const StepSelection> steps,
                     const std::function<Pair*(size_t step)>& pair_of) {
     const std::shared_ptr<Transport> control = store_->transport();
@@ -342,16 +343,16 @@ class ElasticBench {
                   [&](size_t step) { return &pair_of(step)->faulty; });
   }
 
-  /// A data connection to the store, which listens: `kind` and nothing else.
+  /// A data connection of `kind`, and no other, to the listening store.
   StatusOr<std::shared_ptr<Transport>> Connect(const std::string& kind) {
     QUIRE_ASSIGN_OR_RETURN(const auto control, ConnectGrpc(store_->address()));
     return DataTransport::Open(
         control,
         {.transport = kind, .ucx_within_host = true, .control_address = store_->address()});
   }
-  /// Whatever cannot be had here is no reason to have no report.
+  /// Checks other paths. An unavailable path does not prevent the report.
   void CheckOtherPaths(const Source& source, std::span<const StepSelection> steps) {
-    // All that are built and can listen here: who asks for another hears why not.
+    // Listens on all available transports; connecting to another reports why it is absent.
     const Status listens = store_->Listen({});
     const auto shm = listens.ok() ? Connect("shm") : listens;
     measured_.shm = shm.ok() ? CheckSlots("shm", *shm, false, source, steps)
@@ -502,7 +503,7 @@ cli::Table ToTable(const Measured& measured) {
 
 StatusOr<BenchReport> RunElastic(const ElasticOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const std::string model, cli::FindModel(options.model));
-  // First, so that a model that cannot be read is told at once.
+  // Read first, so that an unreadable model is reported at once.
   QUIRE_ASSIGN_OR_RETURN(const auto traces, RecordTraces(model,
                                                          {.questions = options.questions,
                                                           .page_tokens = kModelPageTokens,

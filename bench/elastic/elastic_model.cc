@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kSegmentPages = 8;
 
-/// Puts the layers of a question together, and the questions of a document.
+/// Assembles the layers of a question, and the questions of a document.
 class TraceRecorder {
  public:
   explicit TraceRecorder(const PageBudget& budget) : budget_(budget) {}
@@ -32,7 +32,7 @@ class TraceRecorder {
     AddUnits(layer);
     return OkStatus();
   }
-  /// Nothing more comes.
+  /// Ends the recording.
   StatusOr<std::vector<ModelTrace>> Take() {
     QUIRE_RETURN_IF_ERROR(Finish());
     return std::move(traces_);
@@ -51,8 +51,8 @@ class TraceRecorder {
     }
   };
 
-  /// The pages of the last question are those of all before it, and its own. Those that fill the
-  /// last segment are complete at no step.
+  /// Keeps the units of the last question, which include those of all before. No step has the pages
+  /// that fill the last segment complete.
   void AddUnits(const RecordedLayer& layer) {
     spec_ = layer.spec;
     spec_.segment_pages = kSegmentPages;
@@ -63,7 +63,7 @@ class TraceRecorder {
     units_.resize(spec_.num_layers * DivideRoundUp(bytes.size(), segment) * segment);
   }
 
-  /// Of the document at hand.
+  /// Ends the present document.
   Status Finish() {
     if (questions_.empty()) return OkStatus();
     QUIRE_ASSIGN_OR_RETURN(PagedContext context,
@@ -100,10 +100,10 @@ class TraceRecorder {
 
   const PageBudget budget_;
   std::vector<ModelTrace> traces_;
-  // Of the document at hand.
+  // The present document.
   std::string document_;
   KvSpec spec_;
-  std::vector<std::byte> units_;  ///< Of its last question.
+  std::vector<std::byte> units_;  ///< Units of its last question.
   std::vector<Question> questions_;
 };
 

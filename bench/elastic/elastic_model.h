@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ModelTrace: what a real model selects while it decodes, step by step, recorded
-// (bench/policy/policy_model.h): a bundled document, its questions in one sequence, and what the
-// model decodes after each. Queries of every token that follows the document select pages of every
-// layer and KV head, of the pages that are complete by then. Decoded tokens are what a decoder
-// steps over; those of questions are steps, too, of one that takes a prompt token by token.
+// ModelTrace: the recorded selections of a real model while it decodes
+// (bench/policy/policy_model.h). The trace covers a bundled document, its questions in one
+// sequence, and the tokens decoded after each. The queries of every token after the document select
+// among the complete pages, for every layer and KV head. Tokens of questions count as steps, too:
+// those of a decoder that takes a prompt token by token.
 #ifndef QUIRE_BENCH_ELASTIC_ELASTIC_MODEL_H_
 #define QUIRE_BENCH_ELASTIC_ELASTIC_MODEL_H_
 
@@ -19,11 +19,11 @@
 
 namespace quire::bench {
 
-/// What a step's token is of.
+/// Kind of a step's token.
 enum class StepKind {
-  kQuestion,  ///< Given.
-  kAnswer,    ///< Decoded, up to where whoever asks stops.
-  kRunOn,     ///< Decoded from there on.
+  kQuestion,  ///< Given in a question.
+  kAnswer,    ///< Decoded as a part of the answer.
+  kRunOn,     ///< Decoded after the answer.
 };
 inline constexpr size_t kStepKinds = 3;
 
@@ -31,11 +31,11 @@ struct ModelTrace {
   std::string document;              ///< Its name.
   PagedContext context;              ///< Document and all tokens after it, in whole segments.
   std::vector<StepSelection> steps;  ///< One for each token after the document.
-  std::vector<StepKind> kinds;       ///< Of them.
+  std::vector<StepKind> kinds;       ///< Kinds of the steps.
   uint32_t questions = 0;
 };
 
-/// One trace for each document that the questions are about. Progress goes to stderr.
+/// Records one trace for each document that the questions are about. Reports progress on stderr.
 StatusOr<std::vector<ModelTrace>> RecordTraces(const std::string& model_directory,
                                                const RecordOptions& options,
                                                const PageBudget& budget);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recorded trace of the bundled model: what its steps are, and what they select from.
+// The recorded trace of the bundled model: its steps, and the pages they select from.
 #include "bench/elastic/elastic_model.h"
 
 #include <gtest/gtest.h>

@@ -15,7 +15,7 @@ namespace {
 constexpr int kMaxAttempts = 16;
 constexpr Duration kServerPatience = std::chrono::milliseconds(100);
 
-/// The reply did not come, or is not to be believed: asking again helps.
+/// True if the reply was lost or invalid, so that a retry helps.
 bool CanAskAgain(const Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
          absl::IsDataLoss(status);
@@ -52,9 +52,8 @@ StatusOr<ElasticSession> ElasticSession::Open(Client& client, const SegmentKey& 
   return ElasticSession(std::move(session));
 }
 
-Status ElasticSession::LandIn(SlotCache* slots) {
-  QUIRE_ASSIGN_OR_RETURN(landing_, session_->MakeLanding(1));
-  slots->LieIn(landing_->bytes());
+Status ElasticSession::Land() {
+  QUIRE_ASSIGN_OR_RETURN(landing_, session_->MakeLanding());
   return OkStatus();
 }
 
@@ -85,7 +84,7 @@ Status ElasticSession::RecallParts(const std::vector<LayerWant>& wants, SlotCach
     if (!part) return OkStatus();
     Take(*part, slots);
     moved->units += part->placements.size();
-    moved->bytes += part->payload.size_bytes() + part->landed_bytes;
+    moved->bytes += part->payload.size_bytes();
   }
 }
 
@@ -94,10 +93,6 @@ void ElasticSession::Take(const RecallPart& part, SlotCache* slots) {
   const uint64_t unit_bytes = session_->unit_bytes();
   uint64_t at = 0;
   for (const Placement& placement : part.placements) {
-    if (landing_ != nullptr) {
-      slots->Landed(placement.layer, placement.head, placement.slot, placement.page);
-      continue;
-    }
     slots->Place(placement.layer, placement.head, placement.slot, placement.page,
                  units.bytes.subspan(at, unit_bytes));
     at += unit_bytes;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ElasticSession: a recall session that follows given selections, step by step, and waits a tenth
-// of a second for each recall. It is all that the benchmark knows of ClientSession. Thread-safety:
-// none. Ownership: the client outlives it, and so do slots that units land in.
+// of a second for each recall. The benchmark uses ClientSession only through it.
+// Thread-safety: none.
+// Ownership: the client outlives it.
 #ifndef QUIRE_BENCH_ELASTIC_ELASTIC_SESSION_H_
 #define QUIRE_BENCH_ELASTIC_ELASTIC_SESSION_H_
 
@@ -20,39 +21,38 @@
 
 namespace quire::bench {
 
-/// Stores the units of `context`, in whole segments, under token ids that follow from `seed`; its
-/// tip. Progress goes to stderr.
+/// Stores the units of `context`, in whole segments, under token ids made from `seed`. Returns the
+/// tip. Reports progress on stderr.
 StatusOr<SegmentKey> PutContext(Client& client, const PagedContext& context, uint64_t seed);
 
 class ElasticSession {
  public:
-  /// Over the chain that ends with `tip`.
+  /// Opens a session over the chain that ends with `tip`.
   static StatusOr<ElasticSession> Open(Client& client, const SegmentKey& tip, const KvSpec& spec,
                                        uint32_t slots_per_head);
 
-  /// From now on `slots`, which every step is given, lie in memory of the session's, and units land
-  /// there: the server writes them, or the transport or the session copies.
-  Status LandIn(SlotCache* slots);
+  /// Lets the server write units into memory of the session, if the transport permits.
+  Status Land();
 
   struct Moved {
     uint64_t units = 0;
     uint64_t bytes = 0;
   };
-  /// Recalls all layers of a step in one message and puts what comes into `slots`. A recall whose
-  /// reply does not come in time, or is not the one that was asked for, is made again.
+  /// Recalls all layers of a step in one message and puts the units into `slots`. A recall whose
+  /// reply is late or mismatched is repeated.
   StatusOr<Moved> Step(const StepSelection& selection, SlotCache* slots);
 
   uint64_t failed_recalls() const { return failed_recalls_; }
 
  private:
-  /// A step's recall, once. Parts that come before an error are in `slots`.
+  /// Makes a step's recall once. Parts that arrive before an error are in `slots`.
   Status RecallParts(const std::vector<LayerWant>& wants, SlotCache* slots, Moved* moved);
   void Take(const RecallPart& part, SlotCache* slots);
 
   explicit ElasticSession(std::unique_ptr<ClientSession> session) : session_(std::move(session)) {}
 
   std::unique_ptr<ClientSession> session_;
-  std::unique_ptr<SessionLanding> landing_;  ///< Null: units come in the message.
+  std::unique_ptr<SessionLanding> landing_;  ///< Null: units come in messages.
   uint64_t failed_recalls_ = 0;
 };
 

@@ -19,7 +19,7 @@ StatusOr<std::vector<uint8_t>> Asking::AskAll() {
   for (const Question& question : conversation_.questions) {
     const std::vector<TokenId> asked = tokenizer_.Encode(question.reads + RestOfPrompt(question));
     const std::vector<TokenId> expected = tokenizer_.Encode(question.answer);
-    // No room is left where line starts went wrong many times. What does not fit is not answered.
+    // Many wrong line starts may use up the room. The remaining questions are not answered.
     if (!line_start_.empty() && !sequence_.CheckRoom(asked.size() + expected.size()).ok()) break;
     QUIRE_RETURN_IF_ERROR(sequence_.Append(asked));
     QUIRE_ASSIGN_OR_RETURN(const bool answered, Answers(expected));

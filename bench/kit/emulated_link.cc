@@ -17,7 +17,7 @@ class EmulatedLink::Call final : public PendingCall {
     Clock& clock = *link_->clock_;
     if (!part_) {
       QUIRE_ASSIGN_OR_RETURN(part_, carried_->Next(deadline));
-      if (!part_) return std::nullopt;  // The end takes no time of the link.
+      if (!part_) return std::nullopt;  // The end takes no time on the link.
       comes_ = link_->Carry(earliest_, part_->control.size() + part_->payload.size_bytes());
     }
     const TimePoint now = clock.Now();
@@ -28,15 +28,15 @@ class EmulatedLink::Call final : public PendingCall {
     return std::exchange(part_, std::nullopt);
   }
   void Cancel() override { carried_->Cancel(); }
-  bool MayHaveLanded() const override { return carried_->MayHaveLanded(); }
   bool IsQuiet() const override { return carried_->IsQuiet(); }
 
  private:
   EmulatedLink* const link_;
   const std::unique_ptr<PendingCall> carried_;
   const TimePoint earliest_;
-  std::optional<CallMessage> part_;  ///< Come from the carrier, and on its way over the link
-  TimePoint comes_;                  ///< until then.
+  /// Received from the carrier, and in flight on the link until `comes_`.
+  std::optional<CallMessage> part_;
+  TimePoint comes_;  ///< Arrival time of part_.
 };
 
 EmulatedLink::EmulatedLink(std::shared_ptr<Transport> carrier, const LinkShape& shape, Clock* clock)

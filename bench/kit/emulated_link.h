@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EmulatedLink: a transport whose replies come as late as a network link would let them come, on
-// top of the transport that really carries them: a part is handed out no earlier than a round trip
-// after its call was started, and no earlier than the link, which carries one part after the other,
-// has had time for its bytes. What waits costs no processor time. It adds to what the real
-// transport takes only where that was faster. Thread-safety: as Transport.
+// EmulatedLink: delays the replies of a real transport as a network link would. A part is delivered
+// no earlier than a round trip after the start of its call. The link carries one part after the
+// other, and a part is delivered only after its bytes had time to pass. Waiting uses no processor
+// time. The delay adds nothing where the real transport is slower. Thread-safety: as Transport.
 #ifndef QUIRE_BENCH_KIT_EMULATED_LINK_H_
 #define QUIRE_BENCH_KIT_EMULATED_LINK_H_
 
@@ -20,7 +19,7 @@ namespace quire::bench {
 
 struct LinkShape {
   Duration round_trip = {};
-  double bytes_per_second = 0;  ///< Towards the client; 0: as fast as can be.
+  double bytes_per_second = 0;  ///< Rate towards the client; 0 for no limit.
 
   bool emulated() const { return round_trip > Duration::zero() || bytes_per_second > 0; }
 };
@@ -36,7 +35,7 @@ class EmulatedLink final : public Transport {
 
  private:
   class Call;
-  /// When the last byte of a part that may leave at `from` has come over the link.
+  /// Returns when the last byte of a part that may leave at `from` has passed the link.
   TimePoint Carry(TimePoint from, uint64_t bytes) QUIRE_EXCLUDES(mutex_);
 
   const std::shared_ptr<Transport> carrier_;

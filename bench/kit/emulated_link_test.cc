@@ -72,7 +72,7 @@ TEST_F(EmulatedLinkTest, WhoeverWaitsForLessIsToldSoAndMayComeAgain) {
   const auto early = call->Next(clock_.Now() + milliseconds(2));
   EXPECT_EQ(early.status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_EQ(clock_.Now() - start_, milliseconds(2));
-  clock_.Advance(milliseconds(10));  // Whoever computes meanwhile does not wait any more.
+  clock_.Advance(milliseconds(10));  // Computing meanwhile shortens the wait.
   ASSERT_TRUE((*call->Next(clock_.Now())).has_value());
   EXPECT_EQ(clock_.Now() - start_, milliseconds(12));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LargePages: memory with large pages, filled, so that no contender pays for page faults.
+// LargePages: memory with large pages, filled, so that no contender incurs page faults.
 // Thread-safety: none.
 #ifndef QUIRE_BENCH_KIT_LARGE_PAGES_H_
 #define QUIRE_BENCH_KIT_LARGE_PAGES_H_
@@ -23,7 +23,7 @@ class LargePages {
     if (place == MAP_FAILED) throw std::bad_alloc();
     room_ = static_cast<std::byte*>(place);
     begin_ = room_ + (kAlignment - reinterpret_cast<uintptr_t>(room_) % kAlignment);
-    (void)madvise(begin_, bytes_, MADV_HUGEPAGE);  // Smaller pages do as well.
+    (void)madvise(begin_, bytes_, MADV_HUGEPAGE);  // Smaller pages work as well.
     std::memset(begin_, 1, bytes_);
   }
   ~LargePages() { munmap(room_, bytes_ + kAlignment); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernel tells of the machine and of this process.
+// Facts that the kernel reports about the machine and this process.
 #ifndef QUIRE_BENCH_KIT_MACHINE_FACTS_H_
 #define QUIRE_BENCH_KIT_MACHINE_FACTS_H_
 
@@ -8,13 +8,13 @@
 
 namespace quire::bench {
 
-/// Bytes of the last level cache; 0 where the kernel does not tell.
+/// Bytes of the last level cache; 0 if unknown.
 [[nodiscard]] uint64_t LastLevelCacheBytes();
-/// Bytes of memory that can be had without swapping; 0 where the kernel does not tell.
+/// Bytes of memory available without swapping; 0 if unknown.
 [[nodiscard]] uint64_t AvailableMemoryBytes();
 
-/// What this process, all threads together, had the storage devices move so far. Zeros where the
-/// kernel does not tell.
+/// Bytes that this process, with all its threads, has moved to and from storage devices. Zeros if
+/// unknown.
 struct DeviceBytes {
   uint64_t read = 0;
   uint64_t written = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Median: the middle value, of an even number the upper one; zero of none. Thread-safety: a pure
-// function.
+// Median: the middle value; the upper middle of an even number of values; zero without values.
+// Thread-safety: a pure function.
 #ifndef QUIRE_BENCH_KIT_MEDIAN_H_
 #define QUIRE_BENCH_KIT_MEDIAN_H_
 

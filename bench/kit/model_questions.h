@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The questions that benchmarks ask of a model: those that belong to the documents in its
-// directory.
+// The questions that belong to the documents in a model's directory, for benchmarks.
 #ifndef QUIRE_BENCH_KIT_MODEL_QUESTIONS_H_
 #define QUIRE_BENCH_KIT_MODEL_QUESTIONS_H_
 
@@ -15,8 +14,8 @@
 
 namespace quire::bench {
 
-/// Calls `visit` with every document that the first `questions` questions in `model_directory`'s
-/// documents are about, and those of them that are about it, in order. Stops at the first error.
+/// Calls `visit` for each document that the first `questions` questions of `model_directory` are
+/// about. Passes the document with its questions, in order. Stops at the first error.
 Status VisitQuestions(const std::string& model_directory, uint32_t questions,
                       const std::function<Status(const cli::DemoDocument&,
                                                  std::span<const cli::DemoQuestion>)>& visit);

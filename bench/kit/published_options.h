@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PublishedWithin: what a policy of a comparison runs with. Everything is as it was published with
-// the policy, but for the budget, which all of the comparison share.
+// PublishedWithin: options of a policy in a comparison. They are as published with the policy,
+// except for the budget, which is common to the comparison.
 #ifndef QUIRE_BENCH_KIT_PUBLISHED_OPTIONS_H_
 #define QUIRE_BENCH_KIT_PUBLISHED_OPTIONS_H_
 
@@ -13,9 +13,9 @@
 
 namespace quire::bench {
 
-/// What was published with `policy` (worker::AsPublished), under the budget of `budget`: its total,
-/// its sinks and window, how much of it is selected, and which layers are not under it. Nothing
-/// else of `budget` counts. INVALID_ARGUMENT for a policy that there is none of.
+/// The published options of `policy` (worker::AsPublished) under the budget of `budget`: total,
+/// sinks and window, selected part, and exempt layers. Other fields of `budget` are ignored.
+/// INVALID_ARGUMENT for an unknown policy.
 StatusOr<worker::RetrievalOptions> PublishedWithin(const worker::RetrievalOptions& budget,
                                                    std::string policy, uint32_t page_tokens);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kTokensOfPage = 16;
 
-// Of the common options only the budget counts: what they say of scores and recalls does not.
+// Only the budget of the common options counts; their score and recall options do not.
 TEST(PublishedOptionsTest, OnlyTheBudgetIsCommon) {
   const worker::RetrievalOptions common{.budget_tokens = 320,
                                         .select_tokens = 64,

@@ -8,14 +8,14 @@
 #include "common/base/random.h"
 #include "common/page/dtype.h"
 #include "common/page/layout.h"
-#include "gpuworker/model/random_checkpoint.h"
+#include "gpuworker/model/checkpoint/random_checkpoint.h"
 
 namespace quire::bench {
 namespace {
 
 constexpr uint64_t kWeightsSeed = 11;
 constexpr double kRopeTheta = 500000.0;
-/// Values of which a document's pages are made; a prime, so that no two pages begin alike.
+/// Number of values that pages consist of; a prime, so that no two pages begin alike.
 constexpr uint64_t kPoolValues = 4194301;
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A model of the usual shapes and no particular answers, and a long document for it, both random
-// and always the same: for what a decode step costs. The tokens' embeddings have most of their
-// direction in common, and so have the queries of consecutive steps.
+// A random model of usual shapes, and a long random document for it, always the same. They serve to
+// measure the cost of a decode step; the answers mean nothing. The tokens' embeddings have most of
+// their direction in common, and so have the queries of consecutive steps.
 #ifndef QUIRE_BENCH_KIT_RANDOM_MODEL_H_
 #define QUIRE_BENCH_KIT_RANDOM_MODEL_H_
 
@@ -27,26 +27,26 @@ struct RandomModel {
   uint32_t intermediate_size = 3584;
   uint32_t vocab_size = 256;
   uint32_t max_positions = 65536;
-  /// Of an embedding, what is its token's own: the larger, the more of the pages selected in a step
-  /// are others than in the step before.
+  /// The part of an embedding that differs between tokens. The larger it is, the more selected
+  /// pages change from step to step.
   float own_share = 0.3f;
 
   uint32_t hidden_size() const { return num_query_heads * head_dim; }
 };
 
-/// Writes config.json and model.safetensors into `directory`, which is made. UNAVAILABLE when they
+/// Writes config.json and model.safetensors into `directory`, which it creates. UNAVAILABLE if they
 /// cannot be written.
 [[nodiscard]] Status WriteRandomModel(const std::string& directory, const RandomModel& model);
 
-/// Hands out the segments of the document below, one after the other; the bytes are valid during
-/// the call.
+/// Receives the segments of the document below, one after the other; the bytes are valid during the
+/// call.
 using SegmentVisitor =
     std::function<Status(std::span<const TokenId> tokens, std::span<const std::byte> bytes)>;
 [[nodiscard]] Status VisitRandomDocument(const KvSpec& spec, uint32_t pages,
                                          const SegmentVisitor& visit);
 
-/// Puts a document of `pages` pages of random keys and values for `spec`, a multiple of its
-/// segments, and registers it as `name`. Progress goes to stderr.
+/// Puts a document of `pages` pages, a multiple of its segments, and registers it as `name`. Keys
+/// and values are random, in the form of `spec`. Reports progress on stderr.
 [[nodiscard]] Status PutRandomDocument(Client& client, const KvSpec& spec, uint32_t pages,
                                        const DocumentName& name);
 

@@ -36,7 +36,7 @@ KvSpec PlanSpec() {
   return spec;
 }
 
-/// Hands out the same bytes for every unit, and nothing else.
+/// Returns the same bytes for every unit; supports nothing else.
 class HandOutStore final : public PageStore {
  public:
   explicit HandOutStore(uint64_t unit_bytes) : bytes_(unit_bytes) {}
@@ -50,7 +50,7 @@ class HandOutStore final : public PageStore {
                       std::vector<kvserver::VerifiedBytes>*) override {
     return Nothing();
   }
-  Status Recheck(const kvserver::Caller&, std::span<const UnitAddress>) override {
+  Status Recheck(const kvserver::Caller&, std::span<const kvserver::ReportedUnit>) override {
     return Nothing();
   }
   StatusOr<PutSegmentResult> PutSegment(std::string_view, const PutSegmentArgs&) override {
@@ -125,7 +125,7 @@ ContextViewPtr MadeUpContext(const KvSpec& spec) {
   return ViewOfChain(chain);
 }
 
-/// The pages of every head, some of which `Drift` replaces.
+/// The pages of every head; `Drift` replaces some.
 class DriftingSelection {
  public:
   DriftingSelection() : random_(1), heads_(kHeads) { Drift(1); }
@@ -163,7 +163,7 @@ class CountingSink final : public RecallSink {
   uint64_t units_ = 0;
 };
 
-/// What one recall took, in microseconds.
+/// Times of one recall, in microseconds.
 struct Times {
   std::vector<double> plan, whole, sent;
 };
@@ -186,7 +186,7 @@ class PlanBench {
   Status Open() {
     return session_->AddSequence({{ReadableContext(MadeUpContext(spec_)), 0}}).status();
   }
-  /// Steps whose selections change by `share`.
+  /// Runs steps whose selections change by `share`.
   StatusOr<Times> Run(uint32_t rounds, double share) {
     Times times;
     QUIRE_RETURN_IF_ERROR(Step(1, nullptr));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Session plan: what a session takes to find which units are missing and where they go, at 10,000
-// units a recall: a layer range of one sequence with one selection that drifts from step to step.
-// The store hands out the same bytes for every unit, so that nothing else is measured.
+// Session plan: the time of a session to find the missing units and their slots, at 10,000 units a
+// recall. The recall is a layer range of one sequence, with one selection that drifts from step to
+// step. The store returns the same bytes for every unit, so its time does not count.
 #ifndef QUIRE_BENCH_KIT_SESSION_PLAN_H_
 #define QUIRE_BENCH_KIT_SESSION_PLAN_H_
 
@@ -13,20 +13,20 @@
 namespace quire::bench {
 
 struct SessionPlanFigures {
-  uint64_t units = 0;       ///< Wanted by one recall.
-  uint64_t units_sent = 0;  ///< By the middle one.
-  /// Planning: the diff, victims, placements and addresses. Medians over the rounds.
+  uint64_t units = 0;       ///< Units wanted by one recall.
+  uint64_t units_sent = 0;  ///< Units sent by the median recall.
+  /// Planning: the diff, victims, placements and addresses. Median over the rounds.
   double plan_us_per_10k_units = 0;
-  /// The same when every slot is replaced.
+  /// Planning when every slot is replaced.
   double plan_all_us_per_10k_units = 0;
-  /// A whole recall as the service makes it, with checks, hand-out and the parts of the reply, when
-  /// every slot is replaced.
+  /// A whole recall in the service, with checks, unit lookup and the parts of the reply, when every
+  /// slot is replaced.
   double recall_all_us_per_10k_units = 0;
-  /// The same of a step that drifts.
+  /// A whole recall of a drifting step.
   double recall_us_per_10k_units = 0;
 };
 
-/// `rounds` >= 1 recalls of each kind.
+/// Measures `rounds` >= 1 recalls of each kind.
 [[nodiscard]] StatusOr<SessionPlanFigures> MeasureSessionPlan(uint32_t rounds);
 
 }  // namespace quire::bench

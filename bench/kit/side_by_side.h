@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SideBySide: contenders that do the same work in turns, so that what drifts (the device, other
-// work on the machine) meets all of them alike. A ratio is the median over the rounds of the ratio
-// within a round. Thread-safety: none.
+// SideBySide: contenders that do the same work in turns, so that drift (the device, other work on
+// the machine) affects all alike. A ratio is the median over the rounds of the ratio within a
+// round. Thread-safety: none.
 #ifndef QUIRE_BENCH_KIT_SIDE_BY_SIDE_H_
 #define QUIRE_BENCH_KIT_SIDE_BY_SIDE_H_
 
@@ -20,7 +20,7 @@
 
 namespace quire::bench {
 
-/// How fast turns of `times` are, of the speed of those of `limit`: the median over the rounds.
+/// Speed of turns of `times` relative to that of `limit`: the median over the rounds.
 inline double SpeedRatio(const std::vector<Duration>& times, const std::vector<Duration>& limit) {
   std::vector<double> ratios;
   for (size_t round = 0; round < std::min(times.size(), limit.size()); ++round) {
@@ -29,7 +29,7 @@ inline double SpeedRatio(const std::vector<Duration>& times, const std::vector<D
   }
   return Median(std::move(ratios));
 }
-/// What is done in a second where a turn does `amount`.
+/// Amount per second if each turn handles `amount`.
 inline double PerSecond(const std::vector<Duration>& times, uint64_t amount) {
   const std::chrono::duration<double> seconds = Median(times);
   return seconds.count() > 0 ? static_cast<double>(amount) / seconds.count() : 0;
@@ -38,11 +38,11 @@ inline double PerSecond(const std::vector<Duration>& times, uint64_t amount) {
 class SideBySide {
  public:
   struct Contender {
-    std::function<Status()> turn;               ///< What is timed.
-    std::function<Status()> prepare = nullptr;  ///< Before each turn, not timed; may be null.
-    std::shared_ptr<Duration> took = nullptr;   ///< Set by a turn that times itself.
+    std::function<Status()> turn;               ///< The timed work.
+    std::function<Status()> prepare = nullptr;  ///< Runs before each turn, not timed; may be null.
+    std::shared_ptr<Duration> took = nullptr;   ///< Set by a turn that measures its own time.
   };
-  /// A turn that times itself, for one that has to set up something first.
+  /// A turn that measures its own time, for a contender with setup work.
   static Contender Timing(std::function<StatusOr<Duration>()> turn) {
     auto took = std::make_shared<Duration>();
     auto timed = [turn = std::move(turn), took]() -> Status {
@@ -52,13 +52,14 @@ class SideBySide {
     return {.turn = std::move(timed), .took = std::move(took)};
   }
 
-  /// `untimed`: how many turns a contender has before each one that is timed, for work that depends
-  /// on what the contender before it left behind, such as the kernel's lists of free pages.
+  /// `untimed`: turns of a contender before each timed one. Use it for work that depends on state
+  /// the previous contender left, such as the kernel's lists of free pages.
   explicit SideBySide(std::vector<Contender> contenders, uint32_t untimed = 0)
       : contenders_(std::move(contenders)), untimed_(untimed), times_(contenders_.size()) {}
 
-  /// So many rounds more. Each round another contender begins, and every other one goes backwards:
-  /// neighbours meet the same drift, and neither always finds what the other left in the caches.
+  /// Runs `rounds` more rounds. Each round begins with another contender, and every other round
+  /// runs backwards. Neighbours thereby see the same drift, and neither always finds the other's
+  /// data in the caches.
   Status Run(uint32_t rounds) {
     for (const uint32_t end = rounds_ + rounds; rounds_ < end; ++rounds_) {
       const size_t count = contenders_.size();
@@ -74,7 +75,7 @@ class SideBySide {
     return OkStatus();
   }
 
-  /// What the timed turns of a contender took, round by round.
+  /// Times of a contender's turns, round by round.
   const std::vector<Duration>& Times(size_t contender) const { return times_[contender]; }
   double Ratio(size_t contender, size_t limit) const {
     return SpeedRatio(times_[contender], times_[limit]);

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A contender that writes down its turns.
+/// A contender that records its turns.
 SideBySide::Contender Noted(char name, std::string* turns) {
   return {.turn = [=]() -> Status {
             *turns += name;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Limits of what computes with memory: as little as it takes to read it once, and the products
-// alone, without reading. Thread-safety: pure functions.
+// Limits of computations on memory: a minimal single read of it, and the products alone, without
+// reading. Thread-safety: pure functions.
 #ifndef QUIRE_BENCH_KIT_STREAM_READERS_H_
 #define QUIRE_BENCH_KIT_STREAM_READERS_H_
 
@@ -10,22 +10,24 @@
 
 namespace quire::bench {
 
-/// The sum of all words. `next`: what is read next, to be fetched meanwhile; may be empty.
+/// Returns the sum of all words. `next`: the words to read next, prefetched meanwhile; may be
+/// empty.
 using StreamReader = uint64_t (*)(std::span<const uint64_t> words, std::span<const uint64_t> next);
 
-/// Word by word, and what the compiler makes of that for every processor of the kind; what is next
-/// is left to the processor.
+/// Reads word by word, as the compiler builds it for every processor of the kind. It leaves
+/// prefetching to the processor.
 uint64_t SumWords(std::span<const uint64_t> words, std::span<const uint64_t> next);
 
-/// In the widest vectors that this processor has, a page ahead of itself; null when this program
-/// was built without Highway.
+/// A reader with the widest vectors of this processor, which prefetches a page ahead. Null if this
+/// program was built without Highway.
 StreamReader VectorReader();
 
-/// Multiplies and adds f32 out of registers, `products` times or up to one step more, and returns
-/// the sum: 1/8 for each.
+/// Multiplies and adds f32 in registers, `products` times or up to one step more. Returns the sum:
+/// 1/8 for each.
 using ProductLoop = float (*)(uint64_t products);
 
-/// In the widest vectors that this processor has; null when this program was built without Highway.
+/// Products with the widest vectors of this processor; null if this program was built without
+/// Highway.
 ProductLoop VectorProducts();
 
 }  // namespace quire::bench

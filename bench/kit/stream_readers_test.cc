@@ -15,7 +15,7 @@ void ExpectSums(StreamReader read) {
   SeededRandom random(5);
   std::vector<uint64_t> words(3000), next(700);
   for (uint64_t& word : words) word = random.Next();
-  // Whole vectors, parts of them, and less than what is fetched ahead.
+  // Whole vectors, parts of them, and less than the prefetch distance.
   for (const size_t size : {0, 1, 3, 4, 31, 32, 33, 511, 1024, 2999, 3000}) {
     const std::span<const uint64_t> some = std::span(words).first(size);
     const uint64_t sum = std::accumulate(some.begin(), some.end(), uint64_t{0});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VectorReader and VectorProducts with Highway. This file is compiled once per instruction set by
-// foreach_target.h; the functions at the end choose at run time.
+// VectorReader and VectorProducts with Highway. foreach_target.h compiles this file once per
+// instruction set; the functions at the end choose at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bench/kit/stream_vectors.cc"
 #include <hwy/foreach_target.h>  // Must come before highway.h.
@@ -17,7 +17,8 @@ namespace quire::bench {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr size_t kAheadWords = 4096 / sizeof(uint64_t);  ///< The processor does not cross pages.
+/// One page ahead, as the processor's own prefetch does not cross pages.
+constexpr size_t kAheadWords = 4096 / sizeof(uint64_t);
 constexpr size_t kLineWords = 64 / sizeof(uint64_t);
 
 HWY_NOINLINE uint64_t SumVectorsImpl(const uint64_t* words, size_t n, const uint64_t* next,
@@ -54,7 +55,7 @@ HWY_NOINLINE float SumProductsImpl(uint64_t products) {
   const Tag tag;
   const uint64_t step = 8 * hn::Lanes(tag);
   const auto x = hn::Set(tag, 0.5f), y = hn::Set(tag, 0.25f);
-  // Eight sums, so that none waits for the one before.
+  // Eight independent sums, so that none waits for the one before.
   auto a = hn::Zero(tag), b = a, c = a, d = a, e = a, f = a, g = a, h = a;
   for (uint64_t i = 0; i < products; i += step) {
     a = hn::MulAdd(x, y, a);

@@ -4,7 +4,7 @@
 namespace quire::bench {
 
 uint64_t SumWords(std::span<const uint64_t> words, std::span<const uint64_t>) {
-  // Four sums, so that none waits for the one before.
+  // Four independent sums, so that none waits for the one before.
   uint64_t a = 0, b = 0, c = 0, d = 0;
   size_t i = 0;
   for (; i + 4 <= words.size(); i += 4) {

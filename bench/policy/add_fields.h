@@ -6,7 +6,7 @@
 
 namespace quire::bench {
 
-/// Adds each of the named fields of `from` to `*to`'s.
+/// Adds each of the named fields of `from` to that of `*to`.
 template <typename Figures, typename... Fields>
 void AddFields(const Figures& from, Figures* to, Fields Figures::*... fields) {
   ((to->*fields += from.*fields), ...);

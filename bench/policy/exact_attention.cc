@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gpuworker/retrieval/host_keys.h"
+#include "gpuworker/retrieval/keys/host_keys.h"
 
 namespace quire::bench {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 /// Weights below this add nothing to an output in float.
 constexpr float kNothing = 1e-10f;
 
-/// The softmax of `logits` as weights; what is nothing becomes 0.
+/// The softmax of `logits` as weights; weights below kNothing become 0.
 void Weigh(std::span<const float> logits, ExactAttention::Head* head) {
   head->highest = *std::ranges::max_element(logits);
   head->weights.resize(logits.size());
@@ -28,7 +28,7 @@ void Weigh(std::span<const float> logits, ExactAttention::Head* head) {
   }
 }
 
-/// What each page holds of the attention and adds to the output, and the output.
+/// Computes each page's attention and contribution, and the output.
 void SumPages(const PagedRows& rows, uint32_t kv_head, ExactAttention::Head* head) {
   const size_t p = rows.spec().page_tokens, d = rows.spec().head_dim;
   head->masses.assign(rows.num_pages(), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ExactAttention: what one step pays to every token, head by head: the truth that policies are
-// measured against. Thread-safety: none.
+// ExactAttention: the attention of one step to every token, head by head. Policies are measured
+// against it. Thread-safety: none.
 #ifndef QUIRE_BENCH_POLICY_EXACT_ATTENTION_H_
 #define QUIRE_BENCH_POLICY_EXACT_ATTENTION_H_
 
@@ -19,29 +19,29 @@ class ExactAttention {
  public:
   /// One query head.
   struct Head {
-    float highest = 0;           ///< Logit.
-    double total = 0;            ///< Of exp(logit - highest).
-    std::vector<float> weights;  ///< [tokens], summing to 1
+    float highest = 0;           ///< Largest logit.
+    double total = 0;            ///< Sum of exp(logit - highest).
+    std::vector<float> weights;  ///< [tokens], with a sum of 1
     std::vector<double> masses;  ///< [pages]
-    std::vector<float> parts;    ///< [pages][d] what each page adds to `out`
+    std::vector<float> parts;    ///< [pages][d] contribution of each page to `out`
     std::vector<double> out;     ///< [d]
   };
 
-  /// Attention of `queries`, [n_q][d], over the first `tokens` tokens.
+  /// Computes the attention of `queries`, [n_q][d], over the first `tokens` tokens.
   [[nodiscard]] Status Compute(const PagedRows& rows, uint64_t tokens,
                                std::span<const float> queries, float scale);
 
   uint64_t tokens() const { return tokens_; }
   const Head& head(uint32_t query_head) const { return heads_[query_head]; }
-  /// The `count` pages of `candidates` that hold the most of a KV head's attention, the mean over
-  /// its group; ascending.
+  /// The `count` pages of `candidates` with the most attention of a KV head, as the mean over its
+  /// group; ascending.
   std::vector<uint32_t> BestPages(uint32_t kv_head, worker::PageRange candidates,
                                   uint32_t count) const;
 
  private:
   uint32_t group_ = 1;
   uint64_t tokens_ = 0;
-  std::vector<float> scores_;  ///< [G][tokens] of the KV head at hand
+  std::vector<float> scores_;  ///< [G][tokens] of the present KV head
   std::vector<Head> heads_;    ///< [n_q]
 };
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OraclePolicy: selects the pages that hold the most attention, which nobody knows before it is
-// computed: the upper end of what a policy can do with whole pages. Thread-safety: none.
+// OraclePolicy: selects the pages with the most attention, known only after it is computed. It is
+// the upper bound for policies that select whole pages. Thread-safety: none.
 #ifndef QUIRE_BENCH_POLICY_ORACLE_POLICY_H_
 #define QUIRE_BENCH_POLICY_ORACLE_POLICY_H_
-
-#include <vector>
 
 #include "bench/policy/exact_attention.h"
 #include "gpuworker/retrieval/budget_policy.h"
@@ -14,15 +12,13 @@ namespace quire::bench {
 
 class OraclePolicy final : public worker::BudgetPolicy {
  public:
-  /// `exact` is of the step at hand and outlives this.
+  /// `exact` holds the present step and outlives this.
   OraclePolicy(const worker::PolicyContext& context, const ExactAttention* exact);
 
   std::string_view name() const override { return "oracle"; }
   StatusOr<worker::Selection> Select(const worker::SelectRequest& request) override;
-  StatusOr<std::vector<bool>> NeedsBlocking(const worker::SelectRequest& request) override;
 
  private:
-  const uint32_t num_kv_heads_;
   const ExactAttention* const exact_;
 };
 

@@ -30,7 +30,7 @@ StatusOr<std::vector<std::byte>> PagedRows::Digests(kernels::DigestKind kind,
 
 Status PagedRows::Scores(uint32_t head, std::span<const float> queries, uint64_t tokens,
                          float scale, std::span<float> scores) const {
-  // The score of a mean is a product, and a unit's keys are as many means in a row.
+  // The score of a mean is a product, and a unit's keys are a row of means.
   const kernels::OpStatus status =
       kernels::CpuKernels().score({.q = queries.data(),
                                    .blocks = key_blocks_.data() + size_t{head} * num_pages(),

@@ -18,7 +18,7 @@ namespace quire::bench {
 
 class PagedRows {
  public:
-  /// `spec` has one layer and dtype f32; `units` are of whole pages, the last of which may be open.
+  /// `spec` has one layer and dtype f32; `units` are whole pages, the last of which may be open.
   static StatusOr<PagedRows> Make(const KvSpec& spec, std::span<const float> units);
 
   const KvSpec& spec() const { return spec_; }
@@ -33,7 +33,7 @@ class PagedRows {
   /// `scale`: [count][tokens].
   [[nodiscard]] Status Scores(uint32_t head, std::span<const float> queries, uint64_t tokens,
                               float scale, std::span<float> scores) const;
-  /// Of the first `pages` pages, [pages][n_kv][DigestElements].
+  /// Digests of the first `pages` pages, [pages][n_kv][DigestElements].
   [[nodiscard]] StatusOr<std::vector<std::byte>> Digests(kernels::DigestKind kind,
                                                          uint32_t pages) const;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Policy: what every retrieval policy captures of exact attention, on the synthetic stream over a
-// grid of its parameters and on recorded steps of a model: attention mass, pages of the oracle,
-// error of the output, overlap from step to step, how often heads are corrected and what would be
-// recalled. No server: policies decide, and what they would move is counted.
+// Policy: the share of exact attention that every retrieval policy captures, on the synthetic
+// stream over a grid of parameters and on recorded steps of a model. Figures: attention mass, pages
+// of the oracle, error of the output, overlap from step to step, frequency of corrections, and
+// bytes to recall. There is no server: policies decide, and moves are only counted.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <memory>
@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kRecordedPageTokens = 32;
 constexpr uint32_t kModelSinks = 32;
 constexpr uint32_t kModelWindow = 64;
-constexpr uint32_t kModelShare = 8;  ///< Of the document, a part in so many is the budget.
+constexpr uint32_t kModelShare = 8;  ///< The budget is this fraction of the document.
 
 struct PolicyOptions {
   GridOptions grid;

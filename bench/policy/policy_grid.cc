@@ -25,16 +25,16 @@ constexpr double kJumpRates[] = {0, .01, .05};
 constexpr uint32_t kTokens[] = {8192, 32768, 131072};
 constexpr uint32_t kKvHeads = 2;
 constexpr uint32_t kHeadDim = 64;
-constexpr uint32_t kBudgetShare = 16;   ///< The context is so many budgets long.
-constexpr uint32_t kFixedTokens = 128;  ///< Sinks, and window.
+constexpr uint32_t kBudgetShare = 16;   ///< Length of the context in budgets.
+constexpr uint32_t kFixedTokens = 128;  ///< Tokens of the sinks, and of the window.
 
-constexpr double kTurned = 0.8;  ///< freekv's threshold, as published.
+constexpr double kTurned = 0.8;  ///< The published threshold of freekv.
 
 constexpr const char* kOracle = "oracle";
-/// What is compared page for page with freekv that always corrects, which blocks then.
+/// Compared page for page with freekv that always corrects, and therefore blocks.
 constexpr const char* kBlocking = "quest_mean_softmax";
 
-/// A trial: a registered policy with something else than what was published.
+/// A trial: a registered policy with a change to its published options.
 struct Variant {
   const char* name;
   const char* policy;
@@ -46,7 +46,7 @@ constexpr Variant kVariants[] = {{"freekv_tau_0.9", "freekv", 0.9f},
                                  {"correction", "freekv", 1.01f},
                                  {kBlocking, "quest", {}, kernels::Pooling::kAvgSM}};
 
-/// `common` has the budget, and may name a rank of keys.
+/// `common` has the budget, and may have a key rank.
 StatusOr<worker::RetrievalOptions> OptionsOf(const std::string& name,
                                              const worker::RetrievalOptions& common,
                                              uint32_t page_tokens) {
@@ -99,7 +99,7 @@ class LayerQueries {
       jumps_ += stream.topic() != before;
     }
   }
-  /// Steps of a head that went to another topic.
+  /// Steps of a head that moved to another topic.
   uint64_t jumps() const { return jumps_; }
 
  private:
@@ -107,7 +107,7 @@ class LayerQueries {
   uint64_t jumps_ = 0;
 };
 
-/// Of the queries over a context of one shape: where they jump does not depend on c.
+/// Seed of the queries over a context of one shape; where they jump does not depend on c.
 uint64_t SeedOf(const GridCell& cell, uint64_t seed) {
   for (const uint32_t part : {cell.tokens, cell.page_tokens, cell.group_size}) {
     seed = SeededRandom(seed + part).Next();
@@ -121,7 +121,7 @@ std::vector<std::string> ValuesOf(const GridCell& cell) {
           "p=" + std::to_string(cell.page_tokens)};
 }
 
-/// What one cell gives.
+/// Result of one cell.
 struct CellResult {
   FiguresByPolicy figures;
   Orderings orderings;
@@ -140,7 +140,7 @@ StatusOr<CellResult> RunCell(const StreamContext& context, const PagedRows& rows
   LayerQueries queries(context, cell, SeedOf(cell, options.seed));
   for (uint32_t step = 0; step < options.steps; ++step) {
     if (step > 0) queries.Step();
-    // The stream's lengths are calibrated for products as they are.
+    // The stream's lengths are calibrated for products without a scale.
     QUIRE_RETURN_IF_ERROR(set->Step(cell.tokens, queries.queries(), 1.0f));
   }
   CellResult result;
@@ -154,7 +154,7 @@ class GridRun {
   GridRun(const GridOptions& options, uint64_t cells)
       : options_(options), progress_("synthetic stream", cells) {}
 
-  /// All cells over one context: those that differ in queries only.
+  /// Runs all cells over one context, which differ in queries only.
   Status RunContext(uint32_t tokens, uint32_t page_tokens) {
     const KvSpec spec = SpecOf(page_tokens, 1);
     QUIRE_ASSIGN_OR_RETURN(
@@ -189,7 +189,7 @@ class GridRun {
     return cells;
   }
 
-  /// Several at a time, added up in their order: sums do not depend on the threads.
+  /// Runs several at a time, and adds them in order, so that sums do not depend on the threads.
   Status RunCells(const StreamContext& context, const PagedRows& rows,
                   const std::vector<GridCell>& cells) {
     std::vector<StatusOr<CellResult>> results(cells.size(), CellResult{});
@@ -278,7 +278,7 @@ void JumpOrdering::Add(const JumpOrdering& other) {
 }
 
 void Orderings::Add(const GridCell& cell, const TrialSet& set, uint64_t jumps) {
-  constexpr double kRounding = 1e-6;  // Masses are kept in float.
+  constexpr double kRounding = 1e-6;  // Masses are kept as float.
   const auto mass = [&](const char* name) { return set.trials().at(name).figures().mean_mass(); };
   ++cells;
   oracle_below_quest += mass("oracle") + kRounding < mass("quest");

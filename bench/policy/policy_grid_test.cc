@@ -6,7 +6,8 @@
 namespace quire::bench {
 namespace {
 
-// The orderings of G.3, over every cosine and jump rate of a context for each group size.
+// The expected orderings of policies, over every cosine and jump rate of a context for each group
+// size.
 TEST(PolicyGridTest, TheOrderingsHold) {
   GridOptions options;
   options.steps = 24;
@@ -32,7 +33,7 @@ TEST(PolicyGridTest, TheOrderingsHold) {
     EXPECT_GT(of_rate.freekv_mass, of_rate.speculation_mass) << "seed " << options.seed;
   }
   EXPECT_TRUE(orderings.hold());
-  // As published, quest pools otherwise than freekv, and selects other pages.
+  // As published, quest pools differently from freekv, and selects other pages.
   EXPECT_NE(grid->all.at("quest").masses, grid->all.at("quest_mean_softmax").masses);
   EXPECT_EQ(grid->all.at("correction").masses, grid->all.at("quest_mean_softmax").masses);
 }

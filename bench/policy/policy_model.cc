@@ -9,7 +9,7 @@
 #include "apps/kit/progress.h"
 #include "bench/kit/model_questions.h"
 #include "common/page/layout.h"
-#include "gpuworker/model/companions.h"
+#include "gpuworker/model/checkpoint/companions.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/model/sampler.h"
@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kChunkTokens = 512;
 
-/// Dense attention that keeps the queries of every step since it was last told to.
+/// Dense attention that keeps the queries of every step since Record.
 class RecordingCache final : public worker::AttentionBackend {
  public:
   RecordingCache(const worker::ModelConfig& config, uint64_t max_tokens)
@@ -35,7 +35,7 @@ class RecordingCache final : public worker::AttentionBackend {
     }
     return cache_.Attend(step);
   }
-  /// Forgets the queries so far, and keeps those that come.
+  /// Drops the queries so far, and keeps later ones.
   void Record() {
     recording_ = true;
     for (std::vector<float>& queries : queries_) queries.clear();
@@ -51,7 +51,7 @@ class RecordingCache final : public worker::AttentionBackend {
   std::vector<std::vector<float>> queries_;  ///< [num_layers]
 };
 
-/// The rows of a layer as units.
+/// Converts the rows of a layer to units.
 std::vector<float> ToUnits(const KvSpec& spec, const worker::DenseCache& cache, uint32_t layer) {
   const size_t p = spec.page_tokens, d = spec.head_dim, n_kv = spec.num_kv_heads;
   std::vector<float> units(DivideRoundUp(cache.length(), p) * n_kv * 2 * p * d);
@@ -76,8 +76,8 @@ Status ReadDocument(const worker::Decoder& decoder, std::span<const TokenId> doc
   return OkStatus();
 }
 
-/// Decodes greedily from `logits`, which are those after the last token of `cache`, until the end
-/// of the sequence or `tokens` tokens, each of which is run. How many there were.
+/// Decodes greedily from `logits`, those after the last token of `cache`. Stops at the end of the
+/// sequence or after `tokens` tokens, each of which is run. Returns their number.
 StatusOr<uint64_t> Decode(const worker::Decoder& decoder, TokenId eos, uint64_t tokens,
                           std::vector<float>* logits, RecordingCache* cache) {
   QUIRE_ASSIGN_OR_RETURN(worker::Sampler greedy, worker::Sampler::Create({}));
@@ -90,7 +90,7 @@ StatusOr<uint64_t> Decode(const worker::Decoder& decoder, TokenId eos, uint64_t 
   return tokens;
 }
 
-/// Asks `question` after all that `cache` has, and decodes.
+/// Asks `question` after the content of `cache`, and decodes.
 Status RecordQuestion(const worker::Decoder& decoder, const worker::Tokenizer& tokenizer,
                       const std::string& document, const cli::DemoQuestion& question,
                       const RecordOptions& options, RecordingCache* cache,

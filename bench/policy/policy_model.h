@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A decode trace of a real model, recorded: the bundled documents are read, each is asked its
-// questions one after the other in one sequence, and the model decodes greedily after every one.
-// Attention is dense. The queries of every token that follows the document are kept, and every
-// layer's keys and values. A prompt is one pass: attention is causal, so the queries of its
-// positions are those of a step that is given this token alone, but for the order of additions in a
-// product of matrices. A decoded token is a pass of its own.
+// Recorded decode traces of a real model. The bundled documents are read, and each is asked its
+// questions one after the other in one sequence. The model decodes greedily after every question,
+// with dense attention. The trace keeps the queries of every token after the document, and every
+// layer's keys and values. A prompt is one pass. Since attention is causal, the queries of a
+// position equal those of a step with that token alone. Only the order of additions in matrix
+// products differs. A decoded token is a pass of its own.
 #ifndef QUIRE_BENCH_POLICY_POLICY_MODEL_H_
 #define QUIRE_BENCH_POLICY_POLICY_MODEL_H_
 
@@ -19,31 +19,33 @@
 
 namespace quire::bench {
 
-/// One layer of a model over a question and what was decoded after it.
+/// One layer of a model over a question and the tokens decoded after it.
 struct RecordedLayer {
-  KvSpec spec;                  ///< Of one layer, f32.
-  uint32_t layer = 0;           ///< In the model.
-  std::string document;         ///< Its name.
-  uint64_t tokens = 0;          ///< Before the first step: document, earlier questions, decoded.
-  uint64_t steps = 0;           ///< One token each.
-  uint64_t question_steps = 0;  ///< The first of them; the others are of decoded tokens.
-  uint64_t answer_steps = 0;    ///< Of those, the first that are the answer, right or wrong.
-  std::vector<float> units;     ///< [pages][n_kv][2][p][d] of all tokens, missing rows are 0
-  std::vector<float> queries;   ///< [steps][n_q][d]
+  KvSpec spec;           ///< Spec of one layer, f32.
+  uint32_t layer = 0;    ///< Index of the layer in the model.
+  std::string document;  ///< Its name.
+  /// Tokens before the first step: document, earlier questions, decoded.
+  uint64_t tokens = 0;
+  uint64_t steps = 0;  ///< Number of steps, one token each.
+  /// Leading steps that are the question; the others are decoded tokens.
+  uint64_t question_steps = 0;
+  uint64_t answer_steps = 0;   ///< Leading decoded steps that are the answer, right or wrong.
+  std::vector<float> units;    ///< [pages][n_kv][2][p][d] of all tokens, missing rows are 0
+  std::vector<float> queries;  ///< [steps][n_q][d]
 };
 
 using RecordedLayerVisitor = std::function<Status(const RecordedLayer&)>;
 
 struct RecordOptions {
-  uint32_t questions = 1;    ///< The first that belong to the model.
-  uint32_t page_tokens = 0;  ///< p
-  /// After each question the model decodes as many tokens as its answer has, which is where
-  /// whoever asks stops, or this many where that is more; or to its end of sequence.
+  uint32_t questions = 1;    ///< Number of leading questions of the model to use.
+  uint32_t page_tokens = 0;  ///< `p`
+  /// Tokens decoded after each question: as many as its answer has, or this many if that is more,
+  /// or up to the end of sequence.
   uint32_t decoded_tokens = 0;
 };
 
 /// Records the model in `model_directory` and calls `visit` with every layer of each question, in
-/// order. Progress goes to stderr.
+/// order. Reports progress on stderr.
 Status RecordModel(const std::string& model_directory, const RecordOptions& options,
                    const RecordedLayerVisitor& visit);
 

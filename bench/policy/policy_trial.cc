@@ -8,6 +8,8 @@
 
 #include "bench/policy/add_fields.h"
 #include "bench/stream/vectors.h"
+#include "gpuworker/retrieval/key_source.h"
+#include "gpuworker/retrieval/page_observer.h"
 
 namespace quire::bench {
 namespace {
@@ -79,18 +81,26 @@ StatusOr<PolicyTrial> PolicyTrial::Make(const worker::PolicyContext& context, co
   trial.table_.StartAt(tokens);
   trial.nominal_.StartAt(tokens);
   trial.complete_pages_ = static_cast<uint32_t>(tokens / context.spec.page_tokens);
-  std::shared_ptr<const worker::StoredDigests> digests;
-  if (const auto kind = trial.policy_->WantedDigests(0)) {
-    QUIRE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
-                           rows.Digests(*kind, trial.complete_pages_));
-    QUIRE_ASSIGN_OR_RETURN(digests, worker::StoredDigests::Make(rows.spec(), *kind, context.device,
-                                                                trial.complete_pages_, bytes));
-  }
-  QUIRE_RETURN_IF_ERROR(trial.policy_->OnPrefillLayer(0, trial.complete_pages_, digests));
-  for (uint32_t page = 0; page < trial.complete_pages_ && trial.policy_->WantsUnits(0); ++page) {
-    QUIRE_RETURN_IF_ERROR(trial.policy_->OnPageComplete(0, page, rows.page(page).data()));
-  }
+  QUIRE_RETURN_IF_ERROR(trial.ShowDocument());
   return trial;
+}
+
+Status PolicyTrial::ShowDocument() {
+  worker::PageObserver* const observer = policy_->page_observer();
+  if (observer == nullptr) return OkStatus();
+  std::shared_ptr<const worker::StoredDigests> digests;
+  if (const auto kind = observer->WantedDigests(0)) {
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
+                           rows_->Digests(*kind, complete_pages_));
+    QUIRE_ASSIGN_OR_RETURN(
+        digests,
+        worker::StoredDigests::Make(rows_->spec(), *kind, context_.device, complete_pages_, bytes));
+  }
+  QUIRE_RETURN_IF_ERROR(observer->OnPrefillLayer(0, complete_pages_, digests));
+  for (uint32_t page = 0; page < complete_pages_ && observer->WantsUnits(0); ++page) {
+    QUIRE_RETURN_IF_ERROR(observer->OnPageComplete(0, page, rows_->page(page).data()));
+  }
+  return OkStatus();
 }
 
 Status PolicyTrial::Grow(uint64_t tokens) {
@@ -98,10 +108,12 @@ Status PolicyTrial::Grow(uint64_t tokens) {
     table_.AppendToken();
     nominal_.AppendToken();
   }
-  // The pipeline tells of a page after the step that completes it.
+  // The pipeline reports a page after the step that completes it.
+  worker::PageObserver* const observer = policy_->page_observer();
   for (; uint64_t{complete_pages_ + 1} * context_.spec.page_tokens < tokens; ++complete_pages_) {
+    if (observer == nullptr) continue;
     QUIRE_RETURN_IF_ERROR(
-        policy_->OnPageComplete(0, complete_pages_, rows_->page(complete_pages_).data()));
+        observer->OnPageComplete(0, complete_pages_, rows_->page(complete_pages_).data()));
   }
   return OkStatus();
 }
@@ -147,7 +159,7 @@ void PolicyTrial::Recall(Head* head, const std::vector<uint32_t>& pages) {
   std::set<uint32_t> next(pages.begin(), pages.end());
   const uint64_t missing = next.size() - CountCommon(next, head->resident);
   if (!history_.empty()) {
-    const uint64_t rows = policy_->RecalledPart() == UnitPart::kValues ? 1 : 2;
+    const uint64_t rows = policy_->recalled_part() == UnitPart::kValues ? 1 : 2;
     figures_.bytes +=
         missing * rows * context_.spec.page_tokens * context_.spec.head_dim * kBytesPerElement;
   }
@@ -172,7 +184,8 @@ std::vector<float> PolicyTrial::RewrittenWeights(const ExactAttention::Head& exa
   const size_t d = query.size(), unit_values = 2 * context_.spec.page_tokens * d;
   const auto stored = rows_->page(page).subspan(kv_head * unit_values, unit_values);
   std::vector<float> unit(stored.begin(), stored.end());
-  policy_->RewriteUnit(0, kv_head, page, std::as_writable_bytes(std::span(unit)));
+  const auto keys = std::span(unit).first(unit_values / 2);
+  policy_->key_source()->FillKeys(0, kv_head, page, std::as_writable_bytes(keys));
   std::vector<float> weights(context_.spec.page_tokens);
   for (size_t t = 0; t < weights.size(); ++t) {
     const double logit = double{scale} * Dot(std::span(unit).subspan(t * d, d), query);
@@ -200,7 +213,7 @@ double PolicyTrial::OutputError(const ExactAttention::Head& exact, uint32_t kv_h
                                 const std::set<uint32_t>& pages, std::span<const float> query,
                                 float scale) const {
   const std::vector<uint32_t>& active = heads_[kv_head].active;
-  const bool rewrites = policy_->RewritesUnits(0);
+  const bool rewrites = policy_->key_source() != nullptr;
   std::vector<double> out(query.size());
   double total = 0;
   for (const uint32_t page : pages) {

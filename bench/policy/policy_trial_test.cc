@@ -49,7 +49,7 @@ class PolicyTrialTest : public ::testing::Test {
                         .uncompressed_layers = {},
                         .correction_threshold = threshold}};
   }
-  /// Follows queries that turn a little from step to step; every other step has a token more.
+  /// Follows queries that turn a little from step to step; every other step has one more token.
   PolicyTrial Follow(const worker::PolicyContext& context,
                      std::unique_ptr<worker::RetrievalPolicy> policy) {
     uint64_t tokens = kPages * 4 - kSteps;
@@ -125,7 +125,7 @@ TEST_F(PolicyTrialTest, EveryPolicyFollowsAStreamOfGrowingLength) {
 TEST_F(PolicyTrialTest, BytesAreThoseOfUnitsThatWereNotResident) {
   const PolicyTrial quest = Follow("quest");
   const auto& history = quest.history();
-  // At least what differs from the step before, less what an earlier step left behind.
+  // A lower bound: the difference to the step before, less what an earlier step left in the slots.
   uint64_t differ = 0;
   for (int step = 1; step < kSteps; ++step) {
     for (int head = 0; head < 2; ++head) {
@@ -134,7 +134,7 @@ TEST_F(PolicyTrialTest, BytesAreThoseOfUnitsThatWereNotResident) {
       }
     }
   }
-  // All slots are taken by every selection, so nothing is left behind.
+  // Every selection uses all slots, so nothing is left from earlier steps.
   EXPECT_EQ(quest.figures().bytes, differ * 2 * 4 * 8 * 2);
 }
 

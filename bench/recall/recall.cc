@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recall: what a decoding step costs when only the missing units are sent, against sending the
-// whole selection again (the rival) and against memcpy of the missing bytes (the limit). The
-// selections drift as a decoder's do: of the pages that a KV head wants, a few change with every
-// step. All times include the checksums and the copy of each unit into its slot.
+// Recall: the cost of a decoding step that sends only the missing units. The rival sends the whole
+// selection again; the limit is memcpy of the missing bytes. The selections drift as a decoder's
+// do: a few pages of each KV head change with every step. All times include the checksums and the
+// copy of each unit into its slot.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
@@ -26,8 +26,8 @@ namespace quire::bench {
 namespace {
 
 constexpr uint32_t kContextPages = 256;
-constexpr uint32_t kSelectedPages = 48;  ///< Per KV head; as many slots.
-constexpr uint32_t kChangedPages = 5;    ///< Of them, per step.
+constexpr uint32_t kSelectedPages = 48;  ///< Per KV head; also the number of slots.
+constexpr uint32_t kChangedPages = 5;    ///< Pages that change per step.
 
 /// One step's layer of a model with 8 KV heads of 128: units of 16 KiB.
 KvSpec BenchSpec() {
@@ -41,7 +41,7 @@ KvSpec BenchSpec() {
   return spec;
 }
 
-/// What every head of every layer wants, drifting from step to step; the same for the same seed.
+/// The wants of every head of every layer, drifting from step to step; the same for the same seed.
 class Selections {
  public:
   explicit Selections(const KvSpec& spec) : random_(1), wanted_(spec.num_layers) {
@@ -71,7 +71,7 @@ class Selections {
   std::vector<std::vector<std::vector<uint32_t>>> wanted_;  ///< [layers][n_kv] ascending pages
 };
 
-/// Reads a payload from its beginning on, across slices.
+/// Reads a payload in order, across slices.
 class PayloadReader {
  public:
   explicit PayloadReader(const Payload& payload) : slices_(payload.slices()) {}
@@ -97,7 +97,7 @@ class PayloadReader {
 };
 
 struct Measured {
-  std::vector<Duration> times;  ///< One a recall: a step of a layer.
+  std::vector<Duration> times;  ///< One per recall: a step of a layer.
   uint64_t bytes = 0;
 };
 
@@ -203,14 +203,14 @@ class RecallBench {
   const KvSpec spec_;
   const uint32_t steps_;
   SegmentKey tip_ = kRootKey;
-  std::vector<std::byte> slots_;  ///< [n_kv][kSelectedPages] units of the layer at hand
+  std::vector<std::byte> slots_;  ///< [n_kv][kSelectedPages] units of the present layer
 };
 
 double Micros(const Measured& measured) {
   return std::chrono::duration<double, std::micro>(Median(measured.times)).count();
 }
 
-/// Runs the three ways over `transport` and adds what was found to `report`.
+/// Runs the three ways over `transport` and adds the results to `report`.
 Status Compare(RecallBench& bench, std::shared_ptr<Transport> transport, BenchReport* report) {
   const std::string name(transport->capabilities().name);
   QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = std::move(transport)}));

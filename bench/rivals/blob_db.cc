@@ -18,7 +18,7 @@ Status ToStatus(const rocksdb::Status& status) {
   return status.ok() ? OkStatus() : Unavailable("BlobDB: ", status.ToString());
 }
 
-/// Numbers in the order of their keys.
+/// Keys order like their numbers.
 std::string Key(uint64_t unit) {
   std::string key(sizeof unit, '\0');
   for (size_t i = sizeof unit; i > 0; --i, unit >>= 8) key[i - 1] = static_cast<char>(unit);

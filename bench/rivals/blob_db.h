@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BlobDb: units as values of RocksDB with values in blob files, the baseline that the SSD tier is
-// measured against. It is given what serves it best: no log, direct I/O, several threads that read,
-// a cache for its index. Thread-safety: none.
+// BlobDb: units as values of RocksDB in blob files, the baseline of the SSD tier. It gets
+// favourable settings: no log, direct I/O, several reading threads, a cache for its index.
+// Thread-safety: none.
 #ifndef QUIRE_BENCH_RIVALS_BLOB_DB_H_
 #define QUIRE_BENCH_RIVALS_BLOB_DB_H_
 
@@ -27,9 +27,9 @@ class BlobDb {
 
   /// Stores each `unit_bytes` of `bytes` under the numbers from `first` on, in one batch.
   Status Put(uint64_t first, std::span<const std::byte> bytes, uint64_t unit_bytes);
-  /// Everything that was put is on the device when this returns.
+  /// Returns once all units are on the device.
   Status Flush();
-  /// Reads all of them, checked, with `threads` threads. NOT_FOUND when one is missing.
+  /// Reads `units`, checked, with `threads` threads. NOT_FOUND if one is missing.
   Status Read(std::span<const uint64_t> units, uint32_t threads);
 
  private:

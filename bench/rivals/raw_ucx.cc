@@ -18,13 +18,13 @@ constexpr unsigned kUnitsId = 1;
 constexpr uint64_t kMessageBytes = uint64_t{1} << 20;
 constexpr uint32_t kMaxMessages = 8;
 
-/// A core that has nothing to do is left to the other side, without which nothing moves when there
-/// are more threads than cores.
+/// Yields an idle core to the other side, which makes the progress when there are more threads than
+/// cores.
 void Poll(const RawUcxSide& side) {
   if (!side.Progress()) std::this_thread::yield();
 }
 
-/// Between which memories.
+/// Source and destination memory.
 struct RawUcxUnits {
   std::span<const std::byte> source;
   std::span<std::byte> destination;
@@ -94,7 +94,7 @@ class Messages final : public RawUcx {
   Status Send(std::span<const RawUcxMove> moves) {
     const size_t per_message = std::max<uint64_t>(1, kMessageBytes / units_.unit_bytes);
     const uint64_t total = moves.size() * units_.unit_bytes;
-    // More messages than can be under way: one is not used again before it has been sent.
+    // One more than can be in flight, so that none is reused before it is sent.
     std::vector<UnitsMessage> messages(kMaxMessages + 1);
     RawUcxWindow window(sides_.sender);
     while (!moves.empty() && window.status() == UCS_OK) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RawUcx: as little as it takes to move scattered units with UCX's messages of 1 MiB, by two
-// threads that poll workers of their own and do not sleep: the receiver copies them to their
-// places. The limit that the UCX pipe is compared with; it handles no failure but by stopping.
-// Thread-safety: none.
+// RawUcx: the minimal program that moves scattered units with UCX's messages of 1 MiB. Two threads
+// poll workers of their own and do not sleep; the receiver copies the units to their places. It is
+// the limit of the UCX pipe. It stops at any failure. Thread-safety: none.
 #ifndef QUIRE_BENCH_RIVALS_RAW_UCX_H_
 #define QUIRE_BENCH_RIVALS_RAW_UCX_H_
 
@@ -18,7 +17,7 @@
 
 namespace quire::bench {
 
-/// From where to where a unit goes, in bytes.
+/// Byte offsets of a unit at source and destination.
 struct RawUcxMove {
   uint64_t from = 0;
   uint64_t to = 0;
@@ -27,16 +26,16 @@ struct RawUcxMove {
 /// The two ends, which stay connected as those of a session do.
 class RawUcx {
  public:
-  /// Units of `unit_bytes` will go from `source` to `destination`. UNIMPLEMENTED without UCX.
-  /// Ownership: both outlive it.
+  /// Connects for moves of units of `unit_bytes` from `source` to `destination`. UNIMPLEMENTED
+  /// without UCX. Ownership: both outlive it.
   static StatusOr<std::unique_ptr<RawUcx>> Connect(const UcxOptions& options,
                                                    std::span<const std::byte> source,
                                                    std::span<std::byte> destination,
                                                    uint64_t unit_bytes);
   virtual ~RawUcx() = default;
 
-  /// Moves units; how long that took, from the first to the last of them. REQUIRES: every move is
-  /// of a whole unit inside, from and to a multiple of a unit.
+  /// Moves units. Returns the time from the first to the last. REQUIRES: every move is a whole unit
+  /// in range, from and to a multiple of a unit.
   virtual StatusOr<Duration> Move(std::span<const RawUcxMove> moves) = 0;
 };
 

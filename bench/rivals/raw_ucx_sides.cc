@@ -32,7 +32,7 @@ StatusOr<RawUcxSide> Open(const UcxOptions& options, const SocketAddress& addres
   return side;
 }
 
-/// `params` says to where.
+/// Connects to the peer in `params`.
 Status Connect(RawUcxSide& side, ucp_ep_params_t params, bool peer_mode) {
   params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
   params.err_mode = peer_mode ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
@@ -40,7 +40,7 @@ Status Connect(RawUcxSide& side, ucp_ep_params_t params, bool peer_mode) {
   return UcxToStatus(ucp_ep_create(side.worker.get(), &params, &side.endpoint), "connect");
 }
 
-/// As the pipe's connections.
+/// Tunes as the pipe does.
 Status TuneConnections(const RawUcxSide& side) {
   int event_fd = -1;
   QUIRE_RETURN_IF_ERROR(
@@ -89,7 +89,7 @@ Status ConnectSides(RawUcxSide& sender, RawUcxSide& receiver, const UcxOptions& 
   receiver.operations->Begin(
       [&](ucs_status_t) { flushed = true; },
       [&](ucp_request_param_t* param) { return ucp_ep_flush_nbx(receiver.endpoint, param); });
-  // The flush refers to this frame: it has to end, which it does on failure too.
+  // The flush refers to this frame, so it must end; it ends on failure too.
   while (!flushed) progress();
   QUIRE_RETURN_IF_ERROR(TuneConnections(sender));
   return TuneConnections(receiver);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RawUcxSides: the two ends of a UCX connection within this process; internal to raw_ucx.
-// RawUcxWindow: the operations of one of them that have begun. Thread-safety: none; one thread at a
-// time uses a side.
+// RawUcxSides: the two ends of a UCX connection within this process, internal to raw_ucx.
+// RawUcxWindow: the operations of one end in flight. Thread-safety: none; one thread at a time uses
+// a side.
 #ifndef QUIRE_BENCH_RIVALS_RAW_UCX_SIDES_H_
 #define QUIRE_BENCH_RIVALS_RAW_UCX_SIDES_H_
 
@@ -30,7 +30,7 @@ struct RawUcxSide {
   std::unique_ptr<ucp_worker, WorkerCloser> worker;
   ucp_ep_h endpoint = nullptr;
 
-  /// Lets UCX work; whether it did anything.
+  /// Drives UCX; returns true if it made progress.
   bool Progress() const { return ucp_worker_progress(worker.get()) != 0; }
 };
 
@@ -38,16 +38,17 @@ struct RawUcxSides {
   RawUcxSide sender;
   RawUcxSide receiver;
 
-  /// Over the loopback address.
+  /// Connects over the loopback address.
   static StatusOr<RawUcxSides> Connect(const UcxOptions& options);
 };
 
-/// Outlives what it has begun: who uses it waits until nothing is under way.
+/// Operations in flight. Wait until none is left before destroying it.
 class RawUcxWindow {
  public:
   explicit RawUcxWindow(RawUcxSide& side) : side_(side) {}
 
-  /// `start(&param)` calls UCX and returns its request. `ended` is called when that has ended.
+  /// Starts an operation. `start(&param)` calls UCX and returns its request. `ended` is called when
+  /// the operation has ended.
   template <typename Start>
   void Begin(Start start, std::function<void()> ended = nullptr) {
     ++under_way_;
@@ -60,7 +61,7 @@ class RawUcxWindow {
         start);
   }
   uint32_t under_way() const { return under_way_; }
-  ucs_status_t status() const { return status_; }  ///< The last that was not UCS_OK.
+  ucs_status_t status() const { return status_; }  ///< The last status other than UCS_OK.
 
  private:
   RawUcxSide& side_;

@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kUnit = 16384;
 constexpr uint64_t kUnits = 300;
 
-// Every unit goes to another place and is looked for there.
+// Moves every unit to another place and checks it there.
 TEST(RawUcxTest, MessagesMoveTheUnits) {
   if (!UcxAvailable()) GTEST_SKIP() << "built without UCX";
   SeededRandom random(11);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RawUring: as little as it takes to keep an io_uring full. The limit that storage benchmarks
-// compare with; it handles no failure but by stopping.
+// RawUring: the minimal program that keeps an io_uring full. It is the limit of storage benchmarks,
+// and stops at any failure.
 // Thread-safety: none.
 #ifndef QUIRE_BENCH_RIVALS_RAW_URING_H_
 #define QUIRE_BENCH_RIVALS_RAW_URING_H_
@@ -27,16 +27,15 @@ class RawUring {
  public:
   enum class Kind { kRead, kWrite };
 
-  /// Moves blocks of `block_bytes` to and from `memory`, one after the other, round and round; as
-  /// large a memory as the rival's, since caches matter. REQUIRES: `memory` is aligned to 4096 and
-  /// outlives the object.
+  /// Moves blocks of `block_bytes` to and from `memory`, cyclically. Use as much memory as the
+  /// rival, since caches matter. REQUIRES: `memory` is aligned to 4096 and outlives the object.
   static StatusOr<std::unique_ptr<RawUring>> Create(uint32_t depth, uint64_t block_bytes,
                                                     std::span<std::byte> memory);
   ~RawUring();
   RawUring(const RawUring&) = delete;
   RawUring& operator=(const RawUring&) = delete;
 
-  /// Moves a block for each transfer, always `depth` in flight. UNAVAILABLE when one fails.
+  /// Moves a block for each transfer, always `depth` in flight. UNAVAILABLE if one fails.
   Status Run(Kind kind, std::span<const RawTransfer> transfers);
 
  private:

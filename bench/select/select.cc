@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Select: scoring digests against reading them. The digests lie as a server holds them, a block for
-// each segment, and are twice the last level cache; the stream is summing the same bytes, by the
-// fastest of the stream readers. Where a group has many heads the products take longer than that:
-// the limit is the slower of the stream and the products alone. Every kind of digest, dtype and
-// group size takes turns with its own limits; one thread throughout. Then a whole selection over a
-// context of a million tokens, and whether the reference picks the same pages.
+// each segment, and are twice the last level cache. The stream is the sum of the same bytes by the
+// fastest stream reader. With many heads in a group the products take longer than the stream. The
+// limit is therefore the slower of the stream and the products alone. Every kind of digest, dtype
+// and group size takes turns with its own limits, on one thread. Then it times a whole selection
+// over a context of a million tokens, and compares its pages with the reference.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
@@ -34,12 +34,12 @@ namespace {
 using kernels::DigestKind;
 
 struct SelectOptions {
-  uint64_t mebibytes = 0;  ///< Of digests; 0: as kDigestNeeds.
+  uint64_t mebibytes = 0;  ///< MiB of digests; 0: by kDigestNeeds.
   uint32_t rounds = 9;
   uint32_t trials = 50;
 };
 
-/// One subject is in memory at a time. Besides: scores, and digests that are compared and selected.
+/// One subject is in memory at a time, with scores, and digests for comparison and selection.
 constexpr WorkingSetNeeds kDigestNeeds = {.caches = 2,
                                           .least_bytes = uint64_t{256} << 20,
                                           .step_bytes = uint64_t{16} << 20,
@@ -48,7 +48,7 @@ constexpr WorkingSetNeeds kDigestNeeds = {.caches = 2,
 constexpr uint32_t kKvHeads = 8;
 constexpr uint32_t kDim = 128;
 constexpr uint32_t kMillionTokens = 1u << 20;
-constexpr uint32_t kPagesChosen = 64;  ///< 2048 tokens of 32 a page.
+constexpr uint32_t kPagesChosen = 64;  ///< 2048 tokens at 32 a page.
 constexpr uint64_t kSelectSeed = 20;
 
 KvSpec SpecOf(DType dtype, uint32_t group) {
@@ -63,14 +63,14 @@ KvSpec SpecOf(DType dtype, uint32_t group) {
   return spec;
 }
 
-/// What is scored in one comparison.
+/// The subject of one comparison.
 struct Subject {
   DigestKind kind = DigestKind::kMinMax;
   DType dtype = DType::kF16;
   uint32_t group = 4;  ///< Query heads of a KV head.
 };
 
-/// Kinds that are scored each in a way of its own; representatives are means to a kernel.
+/// Kinds with separate scoring code; to a kernel, representatives are means.
 struct NamedKind {
   DigestKind kind;
   const char* name;
@@ -82,7 +82,7 @@ constexpr NamedKind kKinds[] = {{DigestKind::kMinMax, "min_max"},
                                 {DigestKind::kDisc, "disc"}};
 constexpr DType kDTypes[] = {DType::kF16, DType::kBF16, DType::kF32};
 constexpr uint32_t kGroups[] = {1, 2, 4, 8};
-/// FreeKV's own, of a model with four query heads to a KV head.
+/// FreeKV's digests, with four query heads per KV head.
 constexpr char kHeadline[] = "min_max_f16_g4";
 
 std::string NameOf(const NamedKind& kind, DType dtype, uint32_t group) {
@@ -97,7 +97,7 @@ uint64_t PageBytes(const Subject& subject) {
 
 /// Products of one score.
 uint64_t TermsOf(DigestKind kind) {
-  if (kind == DigestKind::kMinMax) return kDim;  // Of one corner of two.
+  if (kind == DigestKind::kMinMax) return kDim;  // One corner of two.
   return static_cast<uint64_t>(kernels::DigestElements(kind, kDim));
 }
 
@@ -115,7 +115,7 @@ std::vector<float> RandomFloats(size_t count, Random& random) {
 /// Digests of pages of random keys, in blocks of a segment each.
 class Digests {
  public:
-  /// `different` pages, repeated up to `pages`: the values do not matter for the speed.
+  /// Makes `different` pages, repeated up to `pages`: the values do not affect the speed.
   static StatusOr<Digests> Make(const Subject& subject, uint32_t pages, uint32_t different) {
     const KvSpec spec = SpecOf(subject.dtype, subject.group);
     Digests digests;
@@ -164,7 +164,7 @@ class Digests {
   std::vector<const void*> pointers_;
 };
 
-/// A way to read digests without computing anything. The fastest is the limit.
+/// A way to read digests without computing. The fastest is the limit.
 struct Reader {
   std::string name;
   StreamReader read;
@@ -188,8 +188,8 @@ struct Speed {
   double of_limit() const { return std::max(of_stream, of_products.value_or(0)); }
 };
 
-/// Digests of one turn: few, so that the median passes over turns that were interrupted, and a
-/// whole number of segments.
+/// Digests of one turn: a whole number of segments, few enough that the median ignores interrupted
+/// turns.
 struct Part {
   uint32_t blocks = 0;
   uint32_t pages = 0;
@@ -203,8 +203,8 @@ Part MakePart(const Subject& subject, const SelectOptions& options) {
           .pages = static_cast<uint32_t>(blocks * segment_pages)};
 }
 
-/// All readers and the kernel go round all the digests part by part, equally far apart, so that
-/// none finds in a cache what another has read.
+/// Cycles all readers and the kernel through the digests part by part, equally far apart. None then
+/// finds in a cache what another has read.
 StatusOr<Speed> MeasureSpeed(const Subject& subject, const Digests& digests,
                              const SelectOptions& options) {
   const KvSpec spec = SpecOf(subject.dtype, subject.group);
@@ -269,7 +269,7 @@ StatusOr<Speed> MeasureSpeed(const Subject& subject, const Digests& digests,
   return speed;
 }
 
-/// A query over digests of minima and maxima as a session asks it.
+/// A query over min/max digests as a session makes it.
 kvserver::PageQuery MakeQuery(const KvSpec& spec, uint32_t pages, Random& random) {
   kvserver::PageQuery query;
   query.query = RandomFloats(size_t{spec.num_query_heads} * kDim, random);
@@ -284,9 +284,9 @@ kvserver::DigestBlocks AsBlocks(const KvSpec& spec, const Digests& digests, Dige
   return blocks;
 }
 
-/// Trials, as many with every kind of digests, in which the fast kernels and the reference select
-/// the same pages for every head. Their scores and weights are the same bits (kernels/api/score.h,
-/// pool.h), so all should.
+/// Counts trials in which the fast kernels and the reference select the same pages for every head.
+/// Each kind of digest has equally many trials. Scores and weights are equal to the bit
+/// (kernels/api/score.h, pool.h), so all should.
 StatusOr<uint32_t> EqualSelections(const SelectOptions& options) {
   constexpr uint32_t kPages = 1024;
   const KvSpec spec = SpecOf(DType::kF16, 4);
@@ -363,7 +363,7 @@ StatusOr<Selection> MeasureSelection(const SelectOptions& options) {
   return Selection{milliseconds(0), milliseconds(1), milliseconds(2), milliseconds(3)};
 }
 
-/// The least of some figures, and whose it is.
+/// The least of some figures, and its name.
 class Worst {
  public:
   void Add(double figure, const std::string& name) {
@@ -379,7 +379,7 @@ class Worst {
   std::string name_;
 };
 
-/// Figures of every kind, dtype and group size, as they are measured.
+/// Figures of every kind, dtype and group size.
 class SpeedReport {
  public:
   explicit SpeedReport(BenchReport& report) : report_(report) {}
@@ -419,7 +419,7 @@ class SpeedReport {
   Worst of_limit_;
 };
 
-/// Every group size scores the same digests, which are in memory once.
+/// Every group size scores the same digests, which exist once in memory.
 Status MeasureKind(const NamedKind& kind, DType dtype, const SelectOptions& options,
                    SpeedReport* report) {
   const Part part = MakePart({.kind = kind.kind, .dtype = dtype}, options);

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Store: sequential ingest through the whole store, units read from SSD, and the SSD tier alone
-// against a minimal io_uring loop on the same file system and against BlobDB; scattered units
-// copied out of DRAM against memcpy of the same pattern, and units handed out in place. Puts are
-// durable when they are acknowledged, as by default: several at a time share syncs, and one after
-// the other each has its own, as has each segment of the loop that it is compared with. The working
-// set of the reads from DRAM is four times the last level cache, the dataset on SSD larger than the
-// DRAM that the store is given.
+// Store: speed of the store on SSD and in DRAM.
+//
+// - Sequential ingest through the whole store, units read from SSD, and the SSD tier alone. Rivals:
+//   a minimal io_uring loop on the same file system, and BlobDB.
+// - Scattered units copied out of DRAM against memcpy of the same pattern, and units returned in
+//   place.
+//
+// Puts are durable when they are acknowledged, as by default. Several at a time share syncs; one
+// after the other each has its own, and so has each segment of the compared loop. The working set
+// of the reads from DRAM is four times the last level cache. The dataset on SSD is larger than the
+// store's DRAM.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -25,7 +29,7 @@
 namespace quire::bench {
 namespace {
 
-/// What one size of units came to.
+/// Results for one size of units.
 struct OfSize {
   uint64_t unit_bytes = 0;
   DramRates dram;
@@ -78,7 +82,7 @@ StatusOr<Results> Measure(const StoreBenchOptions& options) {
   return results;
 }
 
-/// The worse of both sizes, then each.
+/// Adds the worse of both sizes, then each.
 template <typename Value>
 void AddWorse(const Results& results, const std::string& key, bool less_is_worse,
               const Value& value, cli::Json* json) {

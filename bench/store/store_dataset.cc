@@ -13,7 +13,7 @@ namespace {
 using kvserver::PageStore;
 using kvserver::PageStoreImpl;
 
-// Never reached: what is measured on SSD stays there.
+// Never reached, so that data measured on SSD stays there.
 constexpr uint32_t kNeverPromote = 1u << 30;
 
 }  // namespace
@@ -24,7 +24,7 @@ std::vector<std::byte> MakeSegmentBytes() {
   for (size_t i = 0; i < bytes.size(); i += 2) {
     const uint64_t bits = random.Next();
     bytes[i] = static_cast<std::byte>(bits);
-    bytes[i + 1] = static_cast<std::byte>((bits >> 8) & 0xbb);  // No exponent of all ones.
+    bytes[i + 1] = static_cast<std::byte>((bits >> 8) & 0xbb);  // Avoids an exponent of all ones.
   }
   return bytes;
 }
@@ -68,7 +68,7 @@ Status Dataset::Reopen() {
   PageStore::Options options;
   options.ssd_path = directory_.path();
   options.dram_bytes = options_.dram_bytes();
-  options.dram_prefault = true;  // So that no turn pays for the first use of memory.
+  options.dram_prefault = true;  // No turn then includes the first use of memory.
   options.promote_after_touches = kNeverPromote;
   QUIRE_ASSIGN_OR_RETURN(store_,
                          PageStoreImpl::Open(options, {.env = nullptr, .engine = engine_.get()}));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `quire bench store` measures on: a page store in a directory of its own, full of segments of
-// one unit size. Units are numbered through, in the order in which they were put.
+// The dataset of `quire bench store`: a page store in a directory of its own, full of segments with
+// one unit size. Units are numbered in the order of their puts.
 #ifndef QUIRE_BENCH_STORE_STORE_DATASET_H_
 #define QUIRE_BENCH_STORE_STORE_DATASET_H_
 
@@ -21,20 +21,24 @@
 namespace quire::bench {
 
 struct StoreBenchOptions {
-  std::string directory;  ///< Gets several times the dataset; what was made is removed again.
-  uint64_t working_set_bytes = 0;       ///< Of the reads from DRAM; 0 = four times the cache.
-  uint64_t dataset_bytes = 2ull << 30;  ///< On SSD; at least twice the DRAM given to the store.
-  uint32_t readers = 2;                 ///< Threads that read from SSD through the store.
-  uint32_t read_units = 1024;           ///< Read from SSD in a round.
+  /// Scratch directory, several times as large as the dataset; files are removed afterwards.
+  std::string directory;
+  /// Working set of reads from DRAM; 0 for four times the cache.
+  uint64_t working_set_bytes = 0;
+  /// Bytes on SSD; at least twice the DRAM given to the store.
+  uint64_t dataset_bytes = 2ull << 30;
+  uint32_t readers = 2;        ///< Threads that read from SSD through the store.
+  uint32_t read_units = 1024;  ///< Units read from SSD in a round.
   uint32_t read_rounds = 51;
-  uint64_t write_bytes = 512ull << 20;  ///< Written in a round.
-  uint32_t writers = 2;                 ///< Puts at a time that the store takes in.
+  uint64_t write_bytes = 512ull << 20;  ///< Bytes written in a round.
+  uint32_t writers = 2;                 ///< Concurrent puts that the store accepts.
   uint32_t write_rounds = 7;
-  uint32_t depth = 32;          ///< Requests in flight.
-  uint32_t batch_units = 128;   ///< Units of one call that reads from SSD, at most.
-  uint32_t dram_rounds = 2000;  ///< On DRAM: of 4 MiB copied, or 16384 units handed out.
+  uint32_t depth = 32;         ///< Requests in flight.
+  uint32_t batch_units = 128;  ///< Most units of one call that reads from SSD.
+  /// Rounds on DRAM: of 4 MiB copied, or 16384 units returned in place.
+  uint32_t dram_rounds = 2000;
 
-  /// Requests in flight of one call, so that the readers together keep `depth`.
+  /// Requests in flight of one call; the readers together keep `depth`.
   uint32_t depth_of_call() const { return std::max(1u, depth / readers); }
   /// DRAM given to the store: pins may hold half of it.
   uint64_t dram_bytes() const { return 2 * working_set_bytes + (64 << 20); }
@@ -44,7 +48,7 @@ struct StoreBenchOptions {
 inline constexpr uint64_t kSegmentBytes = 32 << 20;
 inline constexpr uint64_t kExtentBytes = 1 << 20;
 
-/// A directory below `parent` that is removed with what is in it.
+/// A directory below `parent` that is removed with its contents.
 class ScratchDirectory {
  public:
   ScratchDirectory(const std::string& parent, const std::string& name)
@@ -61,28 +65,28 @@ class ScratchDirectory {
   void Remove() { std::filesystem::remove_all(path_, ignored_); }
 
   const std::string path_;
-  std::error_code ignored_;  ///< What uses the directory reports it.
+  std::error_code ignored_;  ///< Users of the directory report errors.
 };
 
-/// The same bytes every time; finite numbers of 16 bits.
+/// Always the same bytes: finite numbers of 16 bits.
 std::vector<std::byte> MakeSegmentBytes();
 
-/// A model whose units are of `unit_bytes`: 16 KiB or 128 KiB.
+/// A model whose units have `unit_bytes`: 16 KiB or 128 KiB.
 KvSpec SpecOfUnits(uint64_t unit_bytes);
 
 class Dataset {
  public:
-  /// Puts `bytes` of segments; the store is empty before. `name`: of its directory, another one for
-  /// each that is there at the same time.
+  /// Puts `bytes` of segments into an empty store. `name`: its directory; use another one for each
+  /// store that exists at the same time.
   static StatusOr<std::unique_ptr<Dataset>> Make(const StoreBenchOptions& options,
                                                  uint64_t unit_bytes, uint64_t bytes,
                                                  const std::string& name = "quire-bench-store");
 
-  /// Opens the store again: nothing is in DRAM then.
+  /// Opens the store again, with nothing in DRAM.
   Status Reopen();
   /// Pins the first `bytes` bytes of the dataset.
   Status Pin(uint64_t bytes);
-  /// Puts the segment of that number, another one for each, and does not count it to the units.
+  /// Puts the segment of a number; each number gives another one. It does not count as units.
   /// Thread-safe.
   StatusOr<SegmentKey> PutSegment(uint64_t number, kvserver::Durability durability);
 

@@ -20,9 +20,9 @@ using kvserver::ArenaMemory;
 using kvserver::UnitAddress;
 using kvserver::UnitBytes;
 
-// A turn is short, so that the median passes over interruptions: this much is copied,
+// Bytes copied in a turn: few, so that the median ignores interrupted turns.
 constexpr uint64_t kTurnBytes = 4 << 20;
-// or as often as this so many units are handed out.
+// Calls of a turn that return units in place.
 constexpr uint32_t kTurnCalls = 64;
 constexpr uint32_t kCallUnits = 256;
 
@@ -35,7 +35,7 @@ std::vector<uint64_t> Shuffled(uint64_t units) {
   return order;
 }
 
-/// Consecutive parts of a list, from its start again after its end.
+/// Consecutive parts of a list, cyclically.
 template <typename T>
 class Parts {
  public:
@@ -101,7 +101,7 @@ class StoreReader {
   std::vector<UnitBytes> out_;
 };
 
-/// The same pattern from memory that is nobody's.
+/// Reads the same pattern from plain memory.
 class PlainReader {
  public:
   PlainReader(std::span<const std::byte> buffer, std::span<const uint64_t> order,
@@ -136,7 +136,7 @@ StatusOr<std::unique_ptr<ArenaMemory>> PlainBuffer(uint64_t bytes) {
 StatusOr<DramRates> MeasureDram(const StoreBenchOptions& options, Dataset& dataset) {
   QUIRE_RETURN_IF_ERROR(dataset.Pin(options.working_set_bytes));
   QUIRE_ASSIGN_OR_RETURN(const auto buffer, PlainBuffer(options.working_set_bytes));
-  // One for both: how source and destination lie to each other makes a difference to memcpy.
+  // One for both: the relative alignment of source and destination affects memcpy.
   QUIRE_ASSIGN_OR_RETURN(const auto destination, PlainBuffer(kTurnBytes));
   const std::vector<uint64_t> order = Shuffled(options.working_set_bytes / dataset.unit_bytes());
   StoreReader store(dataset, order);

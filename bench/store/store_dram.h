@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the store gets out of DRAM: scattered units copied out through it against memcpy of the same
-// pattern from a plain buffer of the same size and kind of pages, and units handed out in place.
+// Read speed of the store from DRAM. Scattered units are copied out through the store, against
+// memcpy of the same pattern. The plain buffer has the same size and kind of pages. Units are also
+// returned in place.
 #ifndef QUIRE_BENCH_STORE_STORE_DRAM_H_
 #define QUIRE_BENCH_STORE_STORE_DRAM_H_
 
@@ -14,14 +15,14 @@ namespace quire::bench {
 
 struct DramRates {
   double vs_memcpy = 0;
-  double copied_gb_per_s = 0;  ///< 10^9 bytes.
+  double copied_gb_per_s = 0;  ///< GB per second; 1 GB is 10^9 bytes.
   double memcpy_gb_per_s = 0;
-  double handout_units_per_s = 0;  ///< One thread, through the tier.
-  double store_units_per_s = 0;    ///< One thread, through the whole store.
-  std::string pages;               ///< How the arena lies in memory.
+  double handout_units_per_s = 0;  ///< By one thread, through the tier.
+  double store_units_per_s = 0;    ///< By one thread, through the whole store.
+  std::string pages;               ///< Kind of pages of the arena.
 };
 
-/// Reads the first `working_set_bytes` of `dataset`, in an order that is random by unit.
+/// Reads the first `working_set_bytes` of `dataset`, in random order of units.
 StatusOr<DramRates> MeasureDram(const StoreBenchOptions& options, Dataset& dataset);
 
 }  // namespace quire::bench

@@ -28,15 +28,15 @@ using kvserver::SsdTier;
 using kvserver::UnitAddress;
 using kvserver::UnitBytes;
 
-// What reads fastest on a few cores: BlobDB reads one value at a time.
+// Fastest on a few cores: BlobDB reads one value at a time.
 constexpr uint32_t kBlobThreads = 4;
 
-/// Where units lie in the volumes.
+/// Location of units in the volumes.
 class UnitPlaces {
  public:
   explicit UnitPlaces(Dataset& dataset) : dataset_(dataset) {}
 
-  /// A unit that lies in two pieces has no single raw transfer; its length is 0.
+  /// Finds the raw transfer of a unit. A unit in two pieces has none; its length is then 0.
   StatusOr<RawTransfer> Find(uint64_t unit, bool* whole) {
     const UnitAddress address = dataset_.Unit(unit);
     QUIRE_ASSIGN_OR_RETURN(
@@ -69,7 +69,7 @@ class UnitPlaces {
   std::vector<int> fds_;
 };
 
-/// What every contender reads in one round.
+/// The reads of every contender in one round.
 struct ReadPlan {
   std::vector<uint64_t> units;
   std::vector<UnitAddress> addresses;
@@ -102,8 +102,9 @@ StatusOr<std::vector<ReadPlan>> MakePlans(const StoreBenchOptions& options, Data
   return plans;
 }
 
-/// Calls of a server: each of a few threads reads a batch, checks it and goes on with the next one,
-/// so that one's requests are in flight while another's bytes are checked. They share the depth.
+/// Concurrent calls as in a server: each of a few threads reads a batch, checks it, and takes the
+/// next one. Requests of one are in flight while another checks its bytes. The threads share the
+/// depth.
 class StoreReaders {
  public:
   StoreReaders(const StoreBenchOptions& options, Dataset& dataset)
@@ -123,7 +124,7 @@ class StoreReaders {
   }
 
  private:
-  /// Batches that no other reader took, until there are no more.
+  /// Reads batches that no other reader has taken, until none is left.
   Status ReadSome(std::span<const UnitAddress> addresses, std::vector<UnitBytes>* units) {
     for (size_t at = next_.fetch_add(batch_); at < addresses.size(); at = next_.fetch_add(batch_)) {
       const auto batch = addresses.subspan(at, std::min(batch_, addresses.size() - at));
@@ -134,7 +135,7 @@ class StoreReaders {
 
   const size_t batch_;
   Dataset& dataset_;
-  std::vector<std::vector<UnitBytes>> units_;  ///< Of each reader.
+  std::vector<std::vector<UnitBytes>> units_;  ///< By reader.
   std::atomic<size_t> next_{0};
 };
 
@@ -149,7 +150,7 @@ StatusOr<std::unique_ptr<BlobDb>> FillBlobDb(const std::string& path, const Data
   return blobs;
 }
 
-/// Gives each turn the plan of its round, and adds up what the devices moved meanwhile.
+/// Gives each turn the plan of its round, and adds up the bytes that the devices moved.
 class ReadTurns {
  public:
   ReadTurns(const std::vector<ReadPlan>& plans, std::function<Status(const ReadPlan&)> read)
@@ -180,7 +181,7 @@ StatusOr<SsdReads> MeasureSsdReads(const StoreBenchOptions& options, Dataset& da
   const uint64_t unit_bytes = dataset.unit_bytes();
   QUIRE_ASSIGN_OR_RETURN(const AlignedBuffer memory, dataset.store().payload().buffers().Take(
                                                          options.batch_units * unit_bytes));
-  std::ranges::fill(memory.bytes(), std::byte{0});  // So that no loop pays for its pages.
+  std::ranges::fill(memory.bytes(), std::byte{0});  // No loop then pays for page faults.
   QUIRE_ASSIGN_OR_RETURN(const auto raw,
                          RawUring::Create(options.depth, unit_bytes, memory.bytes()));
   UnitPlaces places(dataset);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the store gets out of an SSD, against a minimal io_uring loop on the same file system with
-// the same block size and depth, and against BlobDB with the same values. All take turns in every
-// round.
+// Speed of the store on an SSD, against two rivals. One is a minimal io_uring loop on the same file
+// system with the same block size and depth. The other is BlobDB with the same values. All take
+// turns in every round.
 #ifndef QUIRE_BENCH_STORE_STORE_SSD_H_
 #define QUIRE_BENCH_STORE_STORE_SSD_H_
 
@@ -15,29 +15,29 @@ namespace quire::bench {
 /// One contender.
 struct SsdRate {
   double vs_raw = 0;
-  double gb_per_s = 0;       ///< Of what was asked for, 10^9 bytes.
-  double amplification = 0;  ///< Bytes that the devices moved for each that was asked for.
+  double gb_per_s = 0;       ///< Requested GB per second; 1 GB is 10^9 bytes.
+  double amplification = 0;  ///< Device bytes per requested byte.
 };
 
 struct SsdReads {
-  SsdRate store;  ///< PageStore::ReadUnits.
+  SsdRate store;  ///< By PageStore::ReadUnits.
   SsdRate blobdb;
   double raw_gb_per_s = 0;
 };
-/// Random units of `dataset`, none of which is in DRAM.
+/// Reads random units of `dataset`, none of which is in DRAM.
 StatusOr<SsdReads> MeasureSsdReads(const StoreBenchOptions& options, Dataset& dataset);
 
-/// Sequential ingest of segments into something empty.
+/// Sequential ingest of segments into an empty store.
 struct SsdWrites {
-  /// PageStore::PutSegment at the default durability: checksums, digests, the copy to DRAM and the
-  /// commit besides. `writers` puts at a time, which share syncs; against `raw`.
+  /// By PageStore::PutSegment at the default durability, including checksums, digests, the copy to
+  /// DRAM and the commit. `writers` concurrent puts share syncs. Compare with `raw`.
   SsdRate store;
-  /// The same, one put after the other, so that each has its sync; against `raw_each_synced`.
+  /// The same, one put after the other, each with its own sync. Compare with `raw_each_synced`.
   SsdRate store_each_synced;
-  SsdRate tier;  ///< SsdTier::Put of segments and a sync at the end; against `raw`.
+  SsdRate tier;  ///< By SsdTier::Put of segments and a sync at the end. Compare with `raw`.
   SsdRate blobdb;
-  double raw_gb_per_s = 0;              ///< A sync at the end.
-  double raw_each_synced_gb_per_s = 0;  ///< A sync for each segment.
+  double raw_gb_per_s = 0;              ///< With one sync at the end.
+  double raw_each_synced_gb_per_s = 0;  ///< With a sync for each segment.
 };
 StatusOr<SsdWrites> MeasureSsdWrites(const StoreBenchOptions& options);
 

@@ -39,15 +39,15 @@ using kvserver::SsdTier;
 constexpr uint64_t kUnitBytes = 16 << 10;
 constexpr uint64_t kRawWriteBytes = 1 << 20;
 
-/// What writes segments into something empty. A new one is made for every turn.
+/// Writes segments into an empty target. Every turn makes a new one.
 class Ingest {
  public:
   virtual ~Ingest() = default;
-  /// Writes `segment` as often as that, one after the other. All is on the device when it returns.
+  /// Writes `segment` that many times, one after the other. All is on the device when it returns.
   virtual Status Write(std::span<const std::byte> segment, uint64_t times) = 0;
 };
 
-/// The SSD tier by itself.
+/// The SSD tier alone.
 class TierIngest final : public Ingest {
  public:
   static StatusOr<std::unique_ptr<Ingest>> Make(const StoreBenchOptions& options,
@@ -133,7 +133,7 @@ class StoreIngest final : public Ingest {
   }
 
  private:
-  /// Segments that no other writer took, until there are no more.
+  /// Puts segments that no other writer has taken, until none is left.
   Status WriteSome(uint64_t times) {
     for (uint64_t i = next_.fetch_add(1); i < times; i = next_.fetch_add(1)) {
       QUIRE_RETURN_IF_ERROR(dataset_->PutSegment(i, Durability::kPersisted).status());
@@ -142,7 +142,7 @@ class StoreIngest final : public Ingest {
   }
 
   std::unique_ptr<Dataset> dataset_;
-  std::vector<Status> results_;  ///< Of each writer.
+  std::vector<Status> results_;  ///< By writer.
   std::atomic<uint64_t> next_{0};
 };
 
@@ -168,7 +168,7 @@ class BlobIngest final : public Ingest {
   std::unique_ptr<BlobDb> blobs_;
 };
 
-/// A loop of writes into one file whose space was taken ahead.
+/// A loop of writes into one file with preallocated space.
 class RawIngest final : public Ingest {
  public:
   enum class Syncs { kAtTheEnd, kEachSegment };
@@ -213,7 +213,7 @@ class RawIngest final : public Ingest {
   std::unique_ptr<RawUring> raw_;
 };
 
-/// One contender's turns, each into something new.
+/// One contender's turns, each into a new target.
 class WriteTurns {
  public:
   using Make = std::function<StatusOr<std::unique_ptr<Ingest>>()>;
@@ -223,7 +223,7 @@ class WriteTurns {
   SideBySide::Contender contender() {
     return {.turn = [this] { return Turn(); }, .prepare = [this] { return Prepare(); }};
   }
-  /// What the devices were made to write for each byte, in all turns.
+  /// Device bytes written per byte, over all turns.
   double Amplification() const {
     return static_cast<double>(moved_.written) /
            static_cast<double>(turns_ * segments_ * kSegmentBytes);
@@ -254,7 +254,7 @@ class WriteTurns {
 }  // namespace
 
 StatusOr<SsdWrites> MeasureSsdWrites(const StoreBenchOptions& options) {
-  // As the store's memory: of large pages a write has fewer pieces, which is half as fast again on
+  // Large pages, as the store has: a write then has fewer pieces, which is half as fast again on
   // some devices.
   const LargePages memory(kSegmentBytes);
   const std::span<std::byte> segment = memory.bytes();

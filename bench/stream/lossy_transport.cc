@@ -10,7 +10,7 @@
 
 namespace quire::bench {
 
-/// Takes the whole reply when it is first asked for, and hands out what is to be heard of it.
+/// Takes the whole reply when first asked, and delivers what the fault leaves of it.
 class LossyTransport::LossyCall final : public PendingCall {
  public:
   LossyCall(LossyTransport* lossy, std::unique_ptr<PendingCall> call, Fault fault, TimePoint over)
@@ -39,7 +39,7 @@ class LossyTransport::LossyCall final : public PendingCall {
   bool IsQuiet() const override { return call_->IsQuiet(); }
 
  private:
-  /// A part, and what is wrong with its coming.
+  /// A part, and the fault of its delivery.
   struct Coming {
     CallMessage part;
     Fault fault;
@@ -87,13 +87,13 @@ class LossyTransport::LossyCall final : public PendingCall {
   LossyTransport* const lossy_;
   const std::unique_ptr<PendingCall> call_;
   const Fault fault_;
-  const TimePoint over_;  ///< When the call's own time is up.
+  const TimePoint over_;  ///< Deadline of the call itself.
   std::atomic<bool> cancelled_{false};
   bool taken_ = false;
-  Parts reply_;                            ///< As the server gave it.
-  TimePoint comes_at_ = TimePoint::min();  ///< Not before.
+  Parts reply_;                            ///< As the server sent it.
+  TimePoint comes_at_ = TimePoint::min();  ///< Earliest delivery.
   std::deque<Coming> coming_;
-  Fault counted_ = Fault::kNone;  ///< The latest.
+  Fault counted_ = Fault::kNone;  ///< The last fault counted.
 };
 
 LossyTransport::LossyTransport(std::shared_ptr<Transport> transport, Options options)

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LossyTransport: a Transport in front of another, on which replies to one method go astray. The
-// server has answered every time; what differs is what reaches the client, and when:
+// LossyTransport: a Transport in front of another, on which replies to one method are lost or
+// misplaced. The server has answered every time; the faults differ in what reaches the client, and
+// when:
 //
-//   dropped     nothing, ever: the caller's time runs out
-//   late        the reply, some time after it was there
-//   stale       nothing until the caller has given the call up; then the reply comes in a later
-//               call, before what that one brings
+//   dropped     nothing, ever: the caller's call times out
+//   late        the reply, some time after it arrived
+//   stale       nothing until the caller has abandoned the call; then the reply comes in a later
+//               call, before that call's own reply
 //   duplicated  every part of the reply twice
-//   replayed    the reply to an earlier call, which has come before, and then the call's own
+//   replayed    the reply to an earlier call, delivered before, and then the call's own
 //
-// What a caller is given in a call that it did not make there comes through PendingCall::Next like
-// every other part, so that the client has to tell. Which calls are hit follows from the seed and
-// the order of calls alone. Units that the server puts into a landing are there whatever becomes of
-// their reply.
+// Misplaced parts come through PendingCall::Next like every other part, so the client must detect
+// them. Seed and order of calls alone decide which calls are hit. Units that the server puts into a
+// landing are there whatever happens to their reply.
 //
-// Thread-safety: as Transport, but for waits, which Cancel does not end: they last until their
-// deadline. Ownership: shares the transport that it stands in front of; its calls end before it.
+// Thread-safety: as Transport, except that Cancel does not end waits; they last until their
+// deadline.
+// Ownership: shares the inner transport; its calls end before it.
 #ifndef QUIRE_BENCH_STREAM_LOSSY_TRANSPORT_H_
 #define QUIRE_BENCH_STREAM_LOSSY_TRANSPORT_H_
 
@@ -38,17 +39,17 @@ class LossyTransport final : public Transport {
  public:
   struct Options {
     std::string method = {};  ///< "package.Service/Method"
-    double drop_rate = 0;     ///< Shares of its calls; together at most 1.
+    double drop_rate = 0;     ///< Shares of the method's calls; together at most 1.
     double late_rate = 0;
     double stale_rate = 0;
     double duplicate_rate = 0;
     double replay_rate = 0;
     Duration late_by = std::chrono::milliseconds(5);
     uint64_t seed = 1;
-    Clock* clock = nullptr;  ///< SystemClock() when null; of the deadlines that callers give.
+    Clock* clock = nullptr;  ///< Clock of the callers' deadlines; SystemClock() when null.
   };
-  /// Replies that went astray so far: dropped ones when they were lost, others when what should not
-  /// have come then was handed to the client.
+  /// Faults so far. Dropped replies count when they are lost, others when the client gets the wrong
+  /// part.
   struct Faults {
     uint64_t dropped = 0;
     uint64_t late = 0;
@@ -67,7 +68,7 @@ class LossyTransport final : public Transport {
                                                const CallOptions& options) override;
   Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
               const CallOptions& options) override;
-  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
+  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
     return transport_->AddLanding(memory);
   }
   StatusOr<OwnedMemory> AllocateLandingMemory(uint64_t bytes) override {
@@ -79,13 +80,13 @@ class LossyTransport final : public Transport {
   using Parts = std::vector<CallMessage>;
   class LossyCall;
 
-  /// What happens to the next call of the method.
+  /// The fault of the method's next call.
   Fault NextFault() QUIRE_EXCLUDES(mutex_);
   void Count(Fault fault) QUIRE_EXCLUDES(mutex_);
-  /// Keeps the reply of a call that was given up for a later one.
+  /// Keeps the reply of an abandoned call for a later one.
   void Strand(Parts reply) QUIRE_EXCLUDES(mutex_);
   Parts TakeStranded() QUIRE_EXCLUDES(mutex_);
-  /// Keeps a reply that comes, to replay it, and returns the one before; empty when there is none.
+  /// Keeps a reply for a replay, and returns the one before; empty if there is none.
   Parts Exchange(Parts reply) QUIRE_EXCLUDES(mutex_);
 
   const std::shared_ptr<Transport> transport_;
@@ -94,8 +95,8 @@ class LossyTransport final : public Transport {
   mutable Mutex mutex_;
   SeededRandom random_ QUIRE_GUARDED_BY(mutex_);
   Faults faults_ QUIRE_GUARDED_BY(mutex_);
-  Parts stranded_ QUIRE_GUARDED_BY(mutex_);  ///< Of calls that were given up.
-  Parts last_ QUIRE_GUARDED_BY(mutex_);      ///< The latest reply that came.
+  Parts stranded_ QUIRE_GUARDED_BY(mutex_);  ///< From abandoned calls.
+  Parts last_ QUIRE_GUARDED_BY(mutex_);      ///< The latest reply.
 };
 
 }  // namespace quire::bench

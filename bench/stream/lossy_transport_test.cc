@@ -44,7 +44,7 @@ class LossyTransportTest : public ::testing::Test {
     EXPECT_TRUE(call.ok()) << call.status();
     return *std::move(call);
   }
-  /// What comes of a call before it ends, and how it ends.
+  /// Parts of a call before its end, and its status.
   struct Heard {
     std::vector<std::string> parts;
     Status end;
@@ -112,7 +112,7 @@ TEST_F(LossyTransportTest, AStaleReplyComesInACallThatIsMadeAfterItsOwnWasGivenU
   EXPECT_TRUE(absl::IsDeadlineExceeded(Hear(*given_up).end));
   EXPECT_EQ(stale.faults().stale, 0u) << "nobody has been given it";
   given_up.reset();
-  // Of the calls that follow some are stale themselves, and bring nothing.
+  // Some of the later calls are stale themselves, and deliver nothing.
   LossyTransport half = Make({.stale_rate = 0.5, .seed = 3});
   uint64_t calls = 1, strayed = 0;
   Strings waiting;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PagedContext: a whole context in memory: its units as a store keeps them, the digests of their
-// keys, and what digests select.
+// keys, and selection by digests.
 //
-// Selection is that of spec A.1: score of the digest's bound, softmax per query head, mean over the
-// group, the best pages of each KV head between sinks and window.
+// Selection is that of FreeKV: min/max score per query head, softmax over the candidates, mean over
+// the group. Each KV head selects the best pages between sinks and window.
 // Thread-safety: immutable.
 #ifndef QUIRE_BENCH_STREAM_PAGED_CONTEXT_H_
 #define QUIRE_BENCH_STREAM_PAGED_CONTEXT_H_
@@ -25,22 +25,21 @@ using StepSelection = std::vector<std::vector<std::vector<uint32_t>>>;
 struct PageBudget {
   uint32_t sink_pages = 16;      ///< S / p
   uint32_t window_pages = 16;    ///< W / p
-  uint32_t selected_pages = 32;  ///< k = (B - S - W) / p
+  uint32_t selected_pages = 32;  ///< `k` = (B - S - W) / p
 };
 
 class PagedContext {
  public:
-  /// `units`, [layers][pages][n_kv] of `spec`, are of whole pages. REQUIRES: dtype f16 or f32, no
-  /// MLA.
+  /// `units`, [layers][pages][n_kv] of `spec`, are whole pages. REQUIRES: dtype f16 or f32, no MLA.
   static StatusOr<PagedContext> Make(const KvSpec& spec, std::vector<std::byte> units);
 
   const KvSpec& spec() const { return spec_; }
   uint32_t num_pages() const { return num_pages_; }
   /// The unit as the store has it.
   std::span<const std::byte> unit(uint32_t layer, uint32_t page, uint32_t head) const;
-  /// What queries of `layer`, [n_q][d], select of the first `pages` pages, which are those that
-  /// there are at their step: [n_kv] pages, ascending. REQUIRES: no fewer than the budget has, and
-  /// no more than the context.
+  /// Selects by queries of `layer`, [n_q][d], among the first `pages` pages, which exist at that
+  /// step. Returns [n_kv] pages, ascending. REQUIRES: at least as many pages as the budget, and at
+  /// most those of the context.
   StatusOr<std::vector<std::vector<uint32_t>>> Select(uint32_t layer,
                                                       std::span<const float> queries,
                                                       const PageBudget& budget,
@@ -56,7 +55,7 @@ class PagedContext {
   std::vector<std::byte> digests_;  ///< [layers][pages][n_kv][2][d] dtype
 };
 
-/// Units of `now` that are not in `before`; all of them when that is empty.
+/// Number of units of `now` that are not in `before`; all if that is empty.
 uint64_t MissingUnits(const StepSelection& before, const StepSelection& now);
 uint64_t CountUnits(const StepSelection& selection);
 

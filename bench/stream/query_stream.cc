@@ -10,18 +10,18 @@
 namespace quire::bench {
 namespace {
 
-constexpr double kMass = 0.95;         ///< Of the attention, that
-constexpr uint32_t kTopShare = 16;     ///< the best pages, one of so many, hold.
-constexpr double kGatherCosine = 0.5;  ///< Of the first query and its topic, when nothing pulls.
+constexpr double kMass = 0.95;         ///< Share of the attention in the best pages.
+constexpr uint32_t kTopShare = 16;     ///< The best pages are one in this many.
+constexpr double kGatherCosine = 0.5;  ///< Cosine of the first query and its topic without a pull.
 constexpr int kSampledSteps = 16;
 constexpr int kStepsBetweenSamples = 8;
 
-// Of norms; steps and tolerance are of their logarithms.
+// Bounds of norms; steps and tolerance apply to their logarithms.
 constexpr double kLeastNorm = 1e-3, kGreatestNorm = 1e3;
 constexpr double kFirstStep = 0.25;
 constexpr double kTolerance = 4e-7;
 
-/// The part of the noise that points to the topic: with it, steps of cosine c keep the cosine x of
+/// The part of the noise that points to the topic. With it, steps of cosine c keep the cosine x of
 /// query and topic, since x = c x + sqrt(1 - c^2) pull (1 - x^2).
 double TopicPull(const QueryOptions& options) {
   const double x = options.topic_cosine;
@@ -31,9 +31,9 @@ double TopicPull(const QueryOptions& options) {
 
 double LogOdds(double share) { return std::log(share / (1 - share)); }
 
-/// The norm at which the best pages hold kMass; `mass` is what they hold at a norm, and rises with
-/// it. Its log odds are nearly a line over the logarithm of the norm, so secants get there in a few
-/// steps. One that leads out of the range that is left gives way to the middle of that.
+/// Finds the norm at which the best pages hold kMass. `mass` is their share at a norm, and rises
+/// with it. Its log odds are nearly linear in the logarithm of the norm, so secants converge in a
+/// few steps. A step out of the remaining range is replaced by the middle of the range.
 template <typename Mass>
 double FindNorm(const Mass& mass, double guess) {
   const auto excess = [&](double log_norm) {
@@ -47,7 +47,7 @@ double FindNorm(const Mass& mass, double guess) {
     const double value_before = std::exchange(value, excess(at));
     (value < 0 ? low : high) = at;
     next = at - value * (at - before) / (value - value_before);
-    // Where odds do not differ, or are infinite, it is not a number.
+    // A NaN, for equal or infinite odds, fails this too.
     if (!(low < next && next < high)) next = (low + high) / 2;
   }
   return std::exp(next);
@@ -97,8 +97,8 @@ void QueryStream::Advance(Walk* walk) const {
 }
 
 double QueryStream::Calibrate() const {
-  Walk walk = walk_;                        // The very queries that are to come.
-  std::vector<std::vector<float>> samples;  // Scores of all keys for directions on the way.
+  Walk walk = walk_;                        // A copy: these are the queries to come.
+  std::vector<std::vector<float>> samples;  // Scores of all keys for directions on the walk.
   for (int sample = 0; sample < kSampledSteps; ++sample) {
     for (int step = 0; step < kStepsBetweenSamples; ++step) Advance(&walk);
     const auto& direction = walk.directions[static_cast<size_t>(sample) % walk.directions.size()];
@@ -114,7 +114,7 @@ double QueryStream::Calibrate() const {
       return sum / static_cast<double>(count);
     };
   };
-  // One sample says about where it is, for a sixteenth of the work.
+  // One sample gives a starting value, for a sixteenth of the work.
   return FindNorm(mass_of(samples.size()), FindNorm(mass_of(1), 1));
 }
 

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // QueryStream: the queries of one KV head's group over TopicPages, step by step. Each query head
-// goes its own way around a topic that the group shares: q' = c q + sqrt(1 - c^2) e, where e is
-// perpendicular to q and as long, so that the cosine from step to step is exactly c and the length
-// stays. Of e a small part points to the topic, as much as keeps the cosine of query and topic at
-// `topic_cosine` on average; without it the queries would forget every topic within a few dozen
-// steps. The default is calibrated: of 32 pages selected by digests, 29 % are new in a step when
-// all heads drift (c = 0.84) and 17 % when they are quiet (c = 0.95), in the mean of 40 streams;
-// published are 28 % and 14 % (docs/design/0023).
-// With probability `jump_rate` a step goes to another topic instead.
+// walks around a topic of the group: q' = c q + sqrt(1 - c^2) e. Here e is perpendicular to q and
+// as long, so the cosine from step to step is exactly c and the length is constant. A small part of
+// e points to the topic, and keeps the cosine of query and topic at `topic_cosine` on average.
+// Without it the queries would leave every topic within a few dozen steps.
+//
+// The default is calibrated over the mean of 40 streams, with 32 pages selected by digests. In a
+// step 29 % of them are new when all heads drift (c = 0.84), and 17 % when they are quiet (c =
+// 0.95). The published shares are 28 % and 14 % (docs/design/0023). With probability `jump_rate` a
+// step moves to another topic instead.
 //
 // The length is such that the best sixteenth of the pages hold 95 % of the attention of the first
-// 128 steps, of which every eighth is looked at. The same options give the same queries on every
-// machine.
-// Thread-safety: none. Ownership: the pages outlive it.
+// 128 steps, measured on every eighth. The same options give the same queries on every machine.
+// Thread-safety: none.
+// Ownership: the pages outlive it.
 #ifndef QUIRE_BENCH_STREAM_QUERY_STREAM_H_
 #define QUIRE_BENCH_STREAM_QUERY_STREAM_H_
 
@@ -28,9 +29,9 @@ namespace quire::bench {
 
 struct QueryOptions {
   uint32_t group_size = 4;     ///< G
-  double cosine = 0.95;        ///< c, in (0, 1).
+  double cosine = 0.95;        ///< `c`, in (0, 1).
   double topic_cosine = 0.30;  ///< In [0, 1); 0 never turns back to the topic.
-  double jump_rate = 0;        ///< rho
+  double jump_rate = 0;        ///< `rho`
   uint64_t seed = 1;
 };
 
@@ -38,21 +39,21 @@ class QueryStream {
  public:
   QueryStream(const TopicPages& pages, const QueryOptions& options);
 
-  /// Those of the step at hand: [group_size][head_dim].
+  /// Queries of the present step: [group_size][head_dim].
   std::span<const float> queries() const { return queries_; }
   uint32_t topic() const { return walk_.topic; }
-  double norm() const { return norm_; }  ///< Of every query.
+  double norm() const { return norm_; }  ///< Length of every query.
   void Step();
 
  private:
-  /// Where the heads are: directions, and what draws the next ones.
+  /// State of the walk: directions of the heads, and the source of random steps.
   struct Walk {
     SeededRandom random;
     uint32_t topic = 0;
     std::vector<std::vector<float>> directions;  ///< [group_size] of [head_dim]
   };
   Walk Begin(uint64_t seed) const;
-  /// Heads around walk->topic.
+  /// Places the heads around walk->topic.
   void Gather(Walk* walk) const;
   void Advance(Walk* walk) const;
   double Calibrate() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stream is what it says, and looks like the published ones (spec G.3).
+// The stream has the stated properties, and resembles the published ones.
 #include "bench/stream/query_stream.h"
 
 #include <gtest/gtest.h>
@@ -93,7 +93,7 @@ TEST(QueryStreamTest, TheBestSixteenthOfThePagesHoldsMostOfTheAttention) {
   EXPECT_NEAR(mass / samples, 0.95, 0.02);
 }
 
-/// What the best sixteenth of the pages holds in the steps that a stream's length is calibrated by.
+/// Share of the best sixteenth of the pages in the steps that calibrate a stream's length.
 double CalibratedMass(const TopicPages& pages, const QueryOptions& options) {
   QueryStream stream(pages, options);
   const TopicShape& shape = pages.shape();
@@ -123,7 +123,7 @@ TEST(QueryStreamTest, TheLengthIsExactWhateverTheShape) {
   }
 }
 
-// A single page holds everything, so no length is the one.
+// A single page holds everything at any length.
 TEST(QueryStreamTest, TheLengthIsTheLeastWhereAnyWillDo) {
   const TopicPages pages({.pages = 1, .page_tokens = 8, .head_dim = 16, .topics = 2});
   EXPECT_NEAR(QueryStream(pages, {}).norm(), 1e-3, 1e-8);

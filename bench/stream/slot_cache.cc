@@ -11,16 +11,12 @@ SlotCache::SlotCache(const KvSpec& spec, uint32_t slots_per_head)
     : num_kv_heads_(spec.num_kv_heads),
       slots_(slots_per_head),
       unit_bytes_(UnitBytes(spec)),
-      own_(uint64_t{spec.num_layers} * spec.num_kv_heads * slots_per_head * unit_bytes_),
-      pages_(own_.size() / unit_bytes_) {}
+      units_(uint64_t{spec.num_layers} * spec.num_kv_heads * slots_per_head * unit_bytes_),
+      pages_(units_.size() / unit_bytes_) {}
 
 void SlotCache::Place(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page,
                       std::span<const std::byte> unit) {
   std::ranges::copy(unit, Unit(IndexOf(layer, head, slot)).begin());
-  Landed(layer, head, slot, page);
-}
-
-void SlotCache::Landed(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page) {
   pages_[IndexOf(layer, head, slot)] = page;
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SlotCache: a worker's slots in plain memory, with a record of its own of what each holds, so that
-// what a session did can be checked against what it should have done, byte by byte.
-// Thread-safety: none.
+// SlotCache: a worker's slots in plain memory, with a separate record of their contents. A test or
+// benchmark compares the result of a session byte by byte. Thread-safety: none.
 #ifndef QUIRE_BENCH_STREAM_SLOT_CACHE_H_
 #define QUIRE_BENCH_STREAM_SLOT_CACHE_H_
 
@@ -22,16 +21,11 @@ class SlotCache {
  public:
   SlotCache(const KvSpec& spec, uint32_t slots_per_head);
 
-  /// The slots lie in `memory` from now on, which stays until they are checked for the last time:
-  /// [layers][n_kv][slots] units, as a session's landing for one sequence. Nothing is in them yet.
-  void LieIn(std::span<std::byte> memory) { elsewhere_ = memory; }
-  /// Slot `slot` holds `page` from now on.
+  /// Copies a unit of `page` into slot `slot`.
   void Place(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page,
              std::span<const std::byte> unit);
-  /// The same of a unit that has landed in its slot.
-  void Landed(uint32_t layer, uint32_t head, uint32_t slot, uint32_t page);
-  /// OK when the slots hold exactly what is selected, as many as they are, and every byte of it is
-  /// the context's; otherwise DATA_LOSS naming the first slot or page that is wrong.
+  /// OK if the slots hold exactly the selection, and every byte equals the context's. Otherwise
+  /// DATA_LOSS, naming the first wrong slot or page.
   [[nodiscard]] Status Check(const StepSelection& selection, const PagedContext& context) const;
 
  private:
@@ -39,8 +33,7 @@ class SlotCache {
     return (size_t{layer} * num_kv_heads_ + head) * slots_ + slot;
   }
   std::span<std::byte> Unit(size_t index) {
-    return (elsewhere_.empty() ? std::span(own_) : elsewhere_)
-        .subspan(index * unit_bytes_, unit_bytes_);
+    return std::span(units_).subspan(index * unit_bytes_, unit_bytes_);
   }
   std::span<const std::byte> Unit(size_t index) const {
     return const_cast<SlotCache*>(this)->Unit(index);
@@ -49,8 +42,7 @@ class SlotCache {
   const uint32_t num_kv_heads_;
   const uint32_t slots_;
   const uint64_t unit_bytes_;
-  std::vector<std::byte> own_;
-  std::span<std::byte> elsewhere_;              ///< Instead of own_, where it is not empty.
+  std::vector<std::byte> units_;                ///< [layers][n_kv][slots] units.
   std::vector<std::optional<uint32_t>> pages_;  ///< [layers][n_kv][slots]
 };
 

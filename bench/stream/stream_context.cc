@@ -17,7 +17,7 @@ uint64_t SeedOf(uint64_t seed, uint32_t layer, uint32_t head) {
   return SeededRandom(seed * 1000003 + layer * 1024 + head).Next();
 }
 
-/// `keys`, then as many random values.
+/// Writes `keys`, then as many random values.
 void WriteUnit(DType dtype, std::span<const float> keys, uint64_t seed, std::byte* out) {
   for (size_t i = 0; i < keys.size(); ++i) {
     StoreElement(out, static_cast<int64_t>(i), dtype, keys[i]);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StreamContext: a synthetic context, TopicPages for every layer and KV head. StreamSelections:
-// what a decoder with such queries selects, step by step. Thread-safety: a StreamContext is
-// immutable; StreamSelections has none. Ownership: the context outlives its selections.
+// StreamContext: a synthetic context, TopicPages for every layer and KV head. StreamSelections: the
+// selections of a decoder with such queries, step by step.
+// Thread-safety: a StreamContext is immutable; StreamSelections has none.
+// Ownership: the context outlives its selections.
 #ifndef QUIRE_BENCH_STREAM_STREAM_CONTEXT_H_
 #define QUIRE_BENCH_STREAM_STREAM_CONTEXT_H_
 
@@ -20,8 +21,8 @@ namespace quire::bench {
 
 class StreamContext : public PagedContext {
  public:
-  /// `shape` gives the number of pages and topics; its page size and head size are the spec's, and
-  /// every layer and head has a seed of its own. Units are keys, then random values. REQUIRES: as
+  /// `shape` gives the number of pages and topics; page size and head size come from `spec`. Every
+  /// layer and head has a seed of its own. Units are keys, then random values. REQUIRES: as
   /// PagedContext.
   static StatusOr<StreamContext> Make(const KvSpec& spec, TopicShape shape);
 
@@ -42,7 +43,7 @@ class StreamSelections {
   static StatusOr<StreamSelections> Make(const StreamContext& context, QueryOptions queries,
                                          const PageBudget& budget);
 
-  /// What the step at hand selects.
+  /// The selection of the present step.
   const StepSelection& selection() const { return selection_; }
   Status Step();
 

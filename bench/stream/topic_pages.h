@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TopicPages: the keys of one KV head of a synthetic context. Topic centres are normal vectors, a
-// page is about one topic, pages of a topic come in runs of geometric length, and keys scatter
+// TopicPages: the keys of one KV head of a synthetic context. Topic centres are normal vectors, and
+// each page belongs to one topic. Pages of a topic come in runs of geometric length. Keys scatter
 // normally around their page's centre. The same shape gives the same keys on every machine.
 // Thread-safety: immutable.
 #ifndef QUIRE_BENCH_STREAM_TOPIC_PAGES_H_
@@ -19,8 +19,8 @@ struct TopicShape {
   uint32_t head_dim = 128;
   uint32_t topics = 64;  ///< At least 2, so that a query can jump.
   double mean_run_pages = 8;
-  double topic_deviation = 1;  ///< Of a centre in each channel.
-  double key_deviation = 1;    ///< Of a key around its centre.
+  double topic_deviation = 1;  ///< Standard deviation of a centre in each channel.
+  double key_deviation = 1;    ///< Standard deviation of a key around its centre.
   uint64_t seed = 1;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The little arithmetic of vectors that the synthetic stream needs. Pure functions.
+// Vector arithmetic of the synthetic stream. Pure functions.
 #ifndef QUIRE_BENCH_STREAM_VECTORS_H_
 #define QUIRE_BENCH_STREAM_VECTORS_H_
 
@@ -13,7 +13,7 @@
 
 namespace quire::bench {
 
-/// In four partial sums, which a compiler can keep in vector registers.
+/// Dot product in four partial sums, which a compiler can keep in vector registers.
 inline float Dot(std::span<const float> a, std::span<const float> b) {
   const size_t whole = a.size() / 4 * 4;
   float sums[4] = {};
@@ -34,17 +34,17 @@ inline std::vector<float> Combine(double a, std::span<const float> x, double b,
   return sum;
 }
 
-/// Of length 1; `a` is not zero.
+/// `a` scaled to length 1; `a` is not zero.
 inline std::vector<float> Unit(std::span<const float> a) { return Combine(1 / Norm(a), a, 0, a); }
 
-/// A direction, all of them equally likely.
+/// A uniformly distributed direction.
 inline std::vector<float> RandomDirection(size_t dimensions, Random& random) {
   std::vector<float> direction(dimensions);
   for (float& value : direction) value = random.Normal();
   return Unit(direction);
 }
 
-/// The direction of what of `a` is perpendicular to the direction `to`.
+/// The direction of the part of `a` that is perpendicular to the direction `to`.
 inline std::vector<float> Perpendicular(std::span<const float> a, std::span<const float> to) {
   return Unit(Combine(1, a, -Dot(a, to), to));
 }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kNobodyListens = 3;
 
-/// Starts the program with its standard output at `output`. An errno value.
+/// Starts the program with its standard output at `output`. Returns an errno value.
 int Spawn(std::vector<std::string>& command, int output, pid_t* pid) {
   std::vector<char*> arguments;
   for (std::string& argument : command) arguments.push_back(argument.data());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Child: a program that is run to be killed. Its standard output is a pipe of events. A child that
-// still runs is killed at destruction. Thread-safety: none.
+// Child: a program that is run to be killed. Its standard output is a pipe of events. The
+// destructor kills a child that still runs. Thread-safety: none.
 #ifndef QUIRE_BENCH_TORTURE_CHILD_H_
 #define QUIRE_BENCH_TORTURE_CHILD_H_
 
@@ -27,18 +27,18 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  /// Blocks for the next event, of the kind that the program writes; false when there is none any
-  /// more. An event of which only a part arrived does not count.
+  /// Blocks for the next event, of the kind that the program writes; false at the end. A partial
+  /// event does not count.
   template <typename AnyEvent>
   bool Read(AnyEvent* event) {
     static_assert(std::is_trivially_copyable_v<AnyEvent>);
     return ReadBytes(std::as_writable_bytes(std::span(event, 1)));
   }
-  /// For a program that writes lines instead: blocks for the next one, without its end. False when
-  /// there is none any more.
+  /// Blocks for the next line of a program that writes lines, without its end; false at the end of
+  /// the output.
   bool ReadLine(std::string* line);
   void Kill();
-  /// Waits for its end. OK when it was killed; INTERNAL with what it did when it ended otherwise.
+  /// Waits for its end. OK if it was killed; otherwise INTERNAL with the manner of its end.
   Status AwaitKilled();
 
  private:
@@ -50,8 +50,8 @@ class Child {
   const int events_;
 };
 
-/// Writes an event to a descriptor with one call, and ends the process when that fails: then nobody
-/// is left to tell.
+/// Writes an event to a descriptor with one call. Ends the process if that fails, because the
+/// reader is then gone.
 void WriteEvent(int descriptor, std::span<const std::byte> event);
 
 class DescriptorSink final : public EventSink {

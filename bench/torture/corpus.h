@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Corpus: the segments that a torture run may put. Every token and byte follows from the seed and
-// the segment's place, so that whoever knows the seed can say what a store should hold.
-// Thread-safety: immutable. Units: segments of a chain count from 0.
+// Corpus: the segments that a torture run may put. The seed and the segment's place determine every
+// token and byte. A reader with the seed can therefore tell what a store should hold.
+// Thread-safety: immutable. Segments of a chain count from 0.
 #ifndef QUIRE_BENCH_TORTURE_CORPUS_H_
 #define QUIRE_BENCH_TORTURE_CORPUS_H_
 
@@ -18,7 +18,7 @@ namespace quire::torture {
 
 struct SegmentId {
   uint32_t chain = 0;
-  uint32_t index = 0;  ///< In the chain.
+  uint32_t index = 0;  ///< Index in the chain.
   friend auto operator<=>(const SegmentId&, const SegmentId&) = default;
 };
 
@@ -27,7 +27,8 @@ class Corpus {
   struct Options {
     uint64_t seed = 1;
     uint32_t chains = 96;
-    uint32_t segments = 4;      ///< Of each chain; the last one of every fourth chain is short.
+    /// Segments of each chain; every fourth chain has a short last one.
+    uint32_t segments = 4;
     std::vector<KvSpec> specs;  ///< At least one; chains take turns.
   };
   explicit Corpus(Options options) : options_(std::move(options)) {}
@@ -36,7 +37,7 @@ class Corpus {
   uint32_t segments() const { return options_.segments; }
   const KvSpec& Spec(uint32_t chain) const { return options_.specs[chain % options_.specs.size()]; }
   std::vector<TokenId> Tokens(SegmentId id) const;
-  /// Tokens of the chain up to and with segment `id`.
+  /// Tokens of the chain up to and including segment `id`.
   std::vector<TokenId> TokensUpTo(SegmentId id) const;
   /// Finite numbers of the spec's dtype, which is 16 bits wide.
   std::vector<std::byte> Payload(SegmentId id) const;
@@ -49,7 +50,7 @@ class Corpus {
   const Options options_;
 };
 
-/// Small units: 4 KiB, which are blocks, and 3200 bytes, which are none.
+/// Specs with small units: 4 KiB, a multiple of a block, and 3200 bytes, which is not.
 std::vector<KvSpec> SmallSpecs();
 /// Units of 16 KiB in segments of 1 MiB, the shape of real models.
 KvSpec LargeSpec();

@@ -112,7 +112,7 @@ Corpus FillCorpus(uint64_t fill_bytes) {
 
 Status RunCrashChild(const CrashChildOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const auto point, PointNamed(options.kill_point));
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // Nobody else would end it.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // Ends the process with its parent.
   KillAtPoint faults(point, options.kill_skip);
   if (options.has_documents) return RunWithDocuments(options, &faults);
   QUIRE_ASSIGN_OR_RETURN(const auto store,

@@ -24,8 +24,8 @@ using kvserver::PageStoreImpl;
 constexpr const char* kRandomMoment = "random_moment";
 constexpr double kGib = 1 << 30;
 
-/// How the rounds take turns, with the most times that a point is passed before it kills. Volumes
-/// are made at the beginning of a store's life only, so that such a round starts a new one.
+/// A kind of round, and the most passes of its point before the kill. Volumes are made only at the
+/// beginning of a store's life, so the first round starts a new store.
 struct Turn {
   const char* kill_point;
   uint64_t most_skipped;
@@ -61,7 +61,7 @@ class CrashRun {
     if (options_.recovery_bytes > 0) QUIRE_RETURN_IF_ERROR(TimeRecovery());
     report_.totals = history_.totals();
     report_.document_totals = server_history_.totals();
-    std::error_code ignored;  // What stays behind is in a directory of the caller's.
+    std::error_code ignored;  // Remains lie in a directory of the caller's.
     std::filesystem::remove_all(directory_, ignored);
     return report_;
   }
@@ -96,7 +96,7 @@ class CrashRun {
     child.has_limit = HasLimit();
     child.unix_micros = clock_.UnixMicros();
     if (turn.most_skipped > 0) {
-      // Operations pass a kill point less often where there are documents.
+      // Operations pass a kill point less often with documents.
       child.kill_skip = random_.Below(turn.most_skipped) / (HasDocuments() ? kFewerSkips : 1);
     }
     const uint64_t limit =
@@ -125,7 +125,7 @@ class CrashRun {
     report_.space_problems += problems.size();
   }
 
-  /// Runs a child until it has died, and kills it after `limit` events: then true.
+  /// Runs a child until it has died. Kills it after `limit` events, and then returns true.
   template <typename AnyEvent, typename Apply>
   StatusOr<bool> RunChild(const CrashChildOptions& options, uint64_t limit, const Apply& apply) {
     std::vector<std::string> command = options_.command;
@@ -141,7 +141,7 @@ class CrashRun {
   }
 
   Status CheckFiles() {
-    // A server that died while it made its directory left none.
+    // A server that died while it created its directory left no store.
     if (!std::filesystem::exists(directory_ + "/FORMAT")) return OkStatus();
     QUIRE_ASSIGN_OR_RETURN(const kvserver::FsckReport checked, kvserver::Fsck(directory_, {}));
     for (const kvserver::FsckProblem& problem : checked.problems) Tell(problem.what);
@@ -156,7 +156,7 @@ class CrashRun {
     return CompareAll(*store, corpus_, &history_);
   }
 
-  /// The same with documents. The last store of its turns is emptied.
+  /// The same with documents. Empties the last store of its turns.
   Status ReopenServer(bool is_last) {
     clock_.MoveTo(server_history_.now_micros());
     SpaceAccount account;
@@ -200,8 +200,8 @@ class CrashRun {
   const CrashOptions& options_;
   const Progress& progress_;
   const std::string directory_;
-  const Corpus corpus_;     ///< Of puts alone.
-  const Corpus documents_;  ///< Of rounds with documents.
+  const Corpus corpus_;     ///< Corpus of puts alone.
+  const Corpus documents_;  ///< Corpus of rounds with documents.
   SeededRandom random_;
   uint32_t stores_ = 0;  ///< Runs of turns before this one.
   HandClock clock_;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CrashRun: servers under load are killed, at random moments and inside fault points, and what they
-// leave behind is compared with what they had acknowledged. Rounds take turns by eight: of puts
-// alone, and of documents that are pinned, expire and are deleted, with contexts open; every other
-// of these stores has a limit and evicts what no document names.
+// CrashRun: kills servers under load, at random moments and inside fault points. It compares the
+// remaining data with the acknowledged operations. Eight rounds of puts alone alternate with eight
+// rounds of documents that are pinned, expire and are deleted, with contexts open. Every other
+// store with documents has a limit, and evicts segments that no document names.
 //
-// A process that dies takes nothing with it that it had written: the page cache is the system's.
-// So acknowledgements of every durability are held against the store; only a power failure tells
-// them apart, and that is tested with FaultEngine (page_store_faults_test).
+// The death of a process loses nothing that it had written, since the page cache belongs to the
+// system. Acknowledgements of every durability must therefore hold. Only a power failure
+// distinguishes them; FaultEngine tests that (page_store_faults_test).
 #ifndef QUIRE_BENCH_TORTURE_CRASH_RUN_H_
 #define QUIRE_BENCH_TORTURE_CRASH_RUN_H_
 
@@ -25,7 +25,7 @@
 
 namespace quire::torture {
 
-/// Told after each step of a run with a word on what is at hand.
+/// Called after each step of a run, with a note on the present state.
 using Progress = std::function<void(const std::string& note)>;
 
 struct CrashOptions {
@@ -33,21 +33,24 @@ struct CrashOptions {
   std::vector<std::string> command;  ///< Program and arguments that run RunCrashChild.
   uint32_t rounds = 50;
   uint64_t seed = 1;
-  uint64_t events = 2000;                ///< Of a round, after which it is killed at the latest.
-  uint64_t recovery_bytes = 1ull << 30;  ///< What the store holds whose recovery is timed; 0: none.
-  std::ostream* log = &std::cerr;        ///< Told what is wrong, a line for each segment.
+  /// Events of a round, after which it is killed at the latest.
+  uint64_t events = 2000;
+  uint64_t recovery_bytes = 1ull << 30;  ///< Size of the store whose recovery is timed; 0 for none.
+  std::ostream* log = &std::cerr;        ///< Receives problems, a line for each segment.
 };
 
 struct CrashReport {
   uint32_t rounds = 0;
-  History::Totals totals;                     ///< Of rounds of puts alone.
-  ServerHistory::Totals document_totals;      ///< Of rounds with documents, pins and open contexts.
+  History::Totals totals;  ///< Totals of rounds with puts alone.
+  /// Totals of rounds with documents, pins and open contexts.
+  ServerHistory::Totals document_totals;
   std::map<std::string, uint64_t> killed_at;  ///< By fault point, and "random_moment".
-  uint64_t fsck_problems = 0;                 ///< Found before the store was opened again.
-  /// Problems of space in directories with documents, after a clean close: findings of fsck, counts
-  /// that differ from the server's, bytes left after everything was deleted.
+  /// Problems that fsck found before the store was opened again.
+  uint64_t fsck_problems = 0;
+  /// Space problems in directories with documents, after a clean close: findings of fsck, counts
+  /// that differ from the server's, bytes left after deleting everything.
   uint64_t space_problems = 0;
-  Duration slowest_reopen{};     ///< Of the rounds.
+  Duration slowest_reopen{};     ///< Slowest reopening of a store in the rounds.
   uint64_t recovered_bytes = 0;  ///< Payload of the store whose recovery was timed.
   Duration recovery{};
 
@@ -57,13 +60,13 @@ struct CrashReport {
   }
 };
 
-/// Steps that RunCrashes tells its progress of.
+/// Number of steps that RunCrashes reports.
 inline uint64_t CrashSteps(const CrashOptions& options) {
   return options.rounds + (options.recovery_bytes > 0 ? 1 : 0);
 }
 
-/// Errors are of the machinery: a server that cannot be started, ends by itself, or leaves a store
-/// that cannot be opened. What the store did wrong is in the report.
+/// Runs the rounds. Errors concern the test machinery: a server that cannot be started, ends
+/// unasked, or leaves a store that cannot be opened. The report has the faults of the store.
 StatusOr<CrashReport> RunCrashes(const CrashOptions& options, const Progress& progress);
 
 }  // namespace quire::torture

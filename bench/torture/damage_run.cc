@@ -19,14 +19,14 @@ namespace fs = std::filesystem;
 using kvserver::PageStoreImpl;
 
 constexpr uint64_t kBlock = 4096;
-constexpr uint32_t kMostDamages = 4;  ///< Of a round.
+constexpr uint32_t kMostDamages = 4;  ///< Most damages of a round.
 
 Status Failed(const std::string& what, const std::error_code& error) {
   return Unavailable("cannot ", what, ": ", error.message());
 }
 
-/// The files of a store that hold something, in a fixed order. RocksDB's own log, and settings that
-/// it only compares, hold nothing of the store.
+/// The non-empty files of a store, in a fixed order. Excludes RocksDB's own log, and settings that
+/// it only compares.
 StatusOr<std::vector<fs::path>> FilesOf(const std::string& directory) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -90,13 +90,13 @@ class DamageRun {
       QUIRE_RETURN_IF_ERROR(Annotate(Round(), "damage round ", round, " of seed ", options_.seed));
       progress_("damaged files");
     }
-    std::error_code ignored;  // What stays behind is in a directory of the caller's.
+    std::error_code ignored;  // Remains lie in a directory of the caller's.
     fs::remove_all(sound_, ignored);
     return report_;
   }
 
  private:
-  /// A store with tables, written when it was opened again, and a log of what came after.
+  /// Makes a store with tables, written when it was reopened, and a log of later changes.
   Status MakeSoundStore() {
     QUIRE_RETURN_IF_ERROR(PutAll(sound_));
     QUIRE_ASSIGN_OR_RETURN(const auto store, PageStoreImpl::Open(SmallStore(sound_), {}));
@@ -123,7 +123,7 @@ class DamageRun {
     QUIRE_ASSIGN_OR_RETURN(const std::vector<fs::path> files, FilesOf(damaged_));
     for (uint64_t left = 1 + random_.Below(kMostDamages); left > 0; --left) {
       const fs::path& file = files[random_.Below(files.size())];
-      if (fs::file_size(file) == 0) continue;  // An earlier cut took all of it.
+      if (fs::file_size(file) == 0) continue;  // An earlier cut removed all of it.
       QUIRE_RETURN_IF_ERROR(Damage(file, random_));
       ++report_.faults_injected;
     }

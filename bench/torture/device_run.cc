@@ -26,16 +26,16 @@ using kvserver::PageStoreImpl;
 
 constexpr uint64_t kStepsPerThread = 120;
 constexpr uint64_t kMostEventsUntilGone = 1500;
-/// So that space comes back also while every change waits for the database to resume.
+/// Few enough that space comes back while every change waits for the database to resume.
 constexpr uint64_t kMostMetadataFailures = 16;
 
-/// How the device of a round behaves.
+/// Behaviour of the device in a round.
 enum class Behaviour : uint8_t { kFails, kLies, kMetadataFails, kGoes };
 constexpr std::array kBehaviours = {Behaviour::kFails, Behaviour::kLies, Behaviour::kMetadataFails,
                                     Behaviour::kGoes};
 constexpr std::array kBehaviourNames = {"fails", "lies", "fails the metadata", "goes"};
 
-/// One thing that can be done to the next request of a kind.
+/// One fault to inject into the next request of a kind.
 struct Injection {
   IoRequest::Kind kind;
   IoFault fault;
@@ -55,7 +55,7 @@ constexpr std::array kMetadataFaults = {
     kvserver::Fault::kNoSpaceAtSync,    kvserver::Fault::kErrorAtSync,
     kvserver::Fault::kErrorOnceWritten, kvserver::Fault::kIoError};
 
-/// Passes events on, and now and then does something to the device first. Thread-safe.
+/// Passes events on, and occasionally injects a fault first. Thread-safe.
 class Saboteur final : public EventSink {
  public:
   Saboteur(Behaviour behaviour, uint64_t seed, FaultEngine* engine, kvserver::FaultSwitch* metadata,
@@ -114,8 +114,8 @@ class Saboteur final : public EventSink {
   uint64_t gone_at_ QUIRE_GUARDED_BY(mutex_) = 0;
 };
 
-/// Loads a store on a device that behaves so, closes it, and compares what is there when the device
-/// behaves again. What is wrong is added to `problems`.
+/// Loads a store on a device with that behaviour, closes it, and compares the data once the device
+/// works again. Adds the differences to `problems`.
 StatusOr<FaultReport> RunOne(const std::string& directory, Behaviour behaviour, uint64_t seed,
                              std::vector<std::string>* problems) {
   const Corpus corpus({.seed = seed, .specs = SmallSpecs()});
@@ -142,8 +142,8 @@ StatusOr<FaultReport> RunOne(const std::string& directory, Behaviour behaviour, 
   QUIRE_RETURN_IF_ERROR(CompareAll(*store, corpus, &history));
   const History::Totals& totals = history.totals();
   const bool lied = behaviour == Behaviour::kLies;
-  // A commit that failed may be found in the log again after its space was given out: then the
-  // segment, which was never acknowledged, is refused. That is no wrong answer, and no loss.
+  // A failed commit may be found in the log after its space was reused. The segment, never
+  // acknowledged, is then refused. This is neither a wrong answer nor a loss.
   FaultReport report{.rounds = 1,
                      .faults_injected = engine.injected() + saboteur.metadata_faults(),
                      .refused = totals.refused,

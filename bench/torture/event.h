@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Event: what a load tells of one operation, once when it starts and once when it has ended. Events
-// of one segment come from one thread, in order. Plain values; they go through a pipe as they are,
-// between processes of one program.
+// Event: a report of a load on one operation, at its start and at its end. Events of one segment
+// come from one thread, in order. Plain values; a pipe carries them unchanged between processes of
+// one program.
 #ifndef QUIRE_BENCH_TORTURE_EVENT_H_
 #define QUIRE_BENCH_TORTURE_EVENT_H_
 
@@ -19,10 +19,10 @@ struct Event {
     kStarted,
     kDone,        ///< Acknowledged.
     kExisted,     ///< A put is acknowledged: the segment was there.
-    kMissing,     ///< A delete, or a read of what this load had put: the segment was not there.
-    kRefused,     ///< An error that says that nothing changed.
+    kMissing,     ///< A delete, or a read of a segment that this load put: it is missing.
+    kRefused,     ///< An error that means that nothing changed.
     kFailed,      ///< An error after which the change may have happened.
-    kWrongBytes,  ///< Bytes were handed out, or found stored, that are not those of the segment.
+    kWrongBytes,  ///< Bytes were served, or found stored, that are not those of the segment.
   };
 
   SegmentId segment;
@@ -32,7 +32,7 @@ struct Event {
 };
 static_assert(std::is_trivially_copyable_v<Event> && sizeof(Event) == 12);
 
-/// Where events go. Thread-safety: every implementation may be called concurrently.
+/// Receives events. Thread-safety: every implementation may be called concurrently.
 class EventSink {
  public:
   virtual ~EventSink() = default;

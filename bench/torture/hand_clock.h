@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HandClock: time that goes on when a run says so, so that documents expire at known moments, and
-// that goes on where it was when a store is opened again. Thread-safe.
+// HandClock: a clock that a run moves by hand, so that documents expire at known moments. It
+// continues from its time when a store is opened again. Thread-safe.
 #ifndef QUIRE_BENCH_TORTURE_HAND_CLOCK_H_
 #define QUIRE_BENCH_TORTURE_HAND_CLOCK_H_
 
@@ -19,9 +19,9 @@ class HandClock final : public Clock {
   explicit HandClock(int64_t unix_micros = kStartMicros) : unix_micros_(unix_micros) {}
   TimePoint Now() const override { return TimePoint(std::chrono::microseconds(UnixMicros())); }
   int64_t UnixMicros() const override { return unix_micros_.load(); }
-  /// Blocks nobody and moves nothing: what waits a little between two steps goes on at once.
+  /// Returns at once and does not move the clock.
   void Sleep(Duration) override {}
-  /// Goes on to `unix_micros`, unless it is later already.
+  /// Moves on to `unix_micros`, unless it is later already.
   void MoveTo(int64_t unix_micros) {
     unix_micros_.store(std::max(unix_micros_.load(), unix_micros));
   }

@@ -101,7 +101,7 @@ void History::Wrong(uint64_t Totals::*kind, SegmentId segment, std::string_view 
 
 std::vector<std::string> History::TakeProblems() { return std::exchange(problems_, {}); }
 
-/// A change that ends takes the place of its start.
+/// The end of a change replaces its start.
 void History::Entry::Keep(const Event& change) {
   if (!running) ++steps;
   last_steps[(steps - 1) % kStepsKept] = {change.operation, change.outcome};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// History: what a store must hold after the events that were told, and what is wrong when it holds
-// something else. No I/O. Thread-safety: none.
+// History: the expected content of a store after the reported events, and the differences found. No
+// I/O. Thread-safety: none.
 //
 //   acknowledged put              whole, with the bytes that were put
 //   acknowledged delete           not there
 //   started and never ended       whole or not there, nothing between
 //   refused                       as it was before
 //   failed                        whole or not there, until a later change is acknowledged: the
-//                                 running store may miss what it finds when it is opened again
+//                                 running store may miss what it finds after reopening
 #ifndef QUIRE_BENCH_TORTURE_HISTORY_H_
 #define QUIRE_BENCH_TORTURE_HISTORY_H_
 
@@ -23,12 +23,12 @@
 
 namespace quire::torture {
 
-/// How a segment was found in a store.
+/// State of a segment found in a store.
 enum class Found : uint8_t {
-  kWhole,       ///< All of it can be read and is what was put.
+  kWhole,       ///< All of it can be read and equals the put.
   kMissing,     ///< There is no such segment.
-  kUnreadable,  ///< It is there, and a part of it is refused.
-  kWrong,       ///< Bytes were handed out that are not those that were put.
+  kUnreadable,  ///< It exists, and a part of it is refused.
+  kWrong,       ///< Bytes were served that differ from the put.
 };
 
 class History {
@@ -40,22 +40,22 @@ class History {
     uint64_t half = 0;      ///< Never ended, and neither whole nor missing.
     uint64_t appeared = 0;  ///< There although deleted, or never put.
     uint64_t corrupt = 0;   ///< Wrong bytes.
-    /// Whether the store kept its promises.
+    /// True if the store kept its promises.
     bool sound() const { return lost + half + appeared + corrupt == 0; }
   };
 
   void Apply(const Event& event);
-  /// Compares with what the store was found to hold, counts what is wrong, and takes it as the
-  /// state to go on from. `answer` is what the store said.
+  /// Compares with the state found in the store, counts differences, and continues from that state.
+  /// `answer` is the store's answer.
   void Compare(SegmentId segment, Found found, std::string_view answer = "");
-  /// From now on another, empty store is meant; the totals go on.
+  /// Forgets the expected state, for another, empty store; keeps the totals.
   void ForgetStates() { entries_.clear(); }
-  /// Segments outside the corpus were found.
+  /// Counts segments found outside the corpus.
   void CountStrangers(uint64_t segments) { totals_.appeared += segments; }
 
   const Totals& totals() const { return totals_; }
-  /// The first of what was found wrong since the call before, in words: the segment, what the store
-  /// answered, and the last changes of it.
+  /// Returns the first problems since the previous call, in words: the segment, the store's answer,
+  /// and its last changes.
   std::vector<std::string> TakeProblems();
 
  private:
@@ -68,8 +68,8 @@ class History {
   };
   struct Entry {
     State state = State::kMissing;
-    bool running = false;                          ///< A change of it has started and not ended.
-    std::array<Step, kStepsKept> last_steps = {};  ///< Changes, as a ring.
+    bool running = false;                          ///< A change of it is in flight.
+    std::array<Step, kStepsKept> last_steps = {};  ///< Last changes, as a ring.
     uint64_t steps = 0;
     void Keep(const Event& change);
     std::string LastSteps() const;

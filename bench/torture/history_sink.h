@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HistorySink: a history that several threads tell. Thread-safety: all methods are safe.
+// HistorySink: a history that several threads report to. Thread-safety: all methods are safe.
 #ifndef QUIRE_BENCH_TORTURE_HISTORY_SINK_H_
 #define QUIRE_BENCH_TORTURE_HISTORY_SINK_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The comparison can fail: each kind of wrong is found, and what is right is not.
+// The comparison can fail: each kind of fault is found, and correct states are accepted.
 #include "bench/torture/history.h"
 
 #include <gmock/gmock.h>
@@ -85,7 +85,7 @@ TEST(HistoryTest, WhatNeverEndedIsWholeOrMissing) {
   }
 }
 
-// The log may hold what the running store took back.
+// The log may hold a change that the running store rolled back.
 TEST(HistoryTest, ThatItIsMissingSettlesNothingAfterAFailure) {
   for (const Found found : {Found::kWhole, Found::kMissing}) {
     EXPECT_TRUE(Compared({kPutStarts, kPutFails, kDeleteStarts, kDeleteMissing}, found).sound());
@@ -109,7 +109,7 @@ TEST(HistoryTest, ALoadThatMissesWhatItPutFoundALoss) {
   EXPECT_TRUE(After({kDeleteStarts, kDeleteMissing}).totals().sound());
 }
 
-// A put that found the segment says that it will stay, whatever failed before.
+// A put that found the segment promises that it stays, whatever failed before.
 TEST(HistoryTest, APutThatExistedSettlesAFailure) {
   const auto steps = {kPutStarts,    kPutDone,
                       kDeleteStarts, Step{Operation::kDelete, Outcome::kFailed},

@@ -23,7 +23,7 @@ Load::Load(PageStore* store, const Corpus* corpus, const TenantSalt& salt, Event
       sink_(sink),
       options_(options),
       keys_(AllKeys(*corpus, salt)) {
-  // Nothing of it is a cache: what is acknowledged has to be there.
+  // No segment is merely cached: acknowledged ones must exist.
   PageStore::SegmentNames names;
   for (const std::vector<SegmentKey>& chain : keys_) {
     for (const SegmentKey& key : chain) names[key] = 1;
@@ -57,7 +57,7 @@ uint64_t Load::PutAll() {
 void Load::Step(Worker& worker) {
   const uint64_t dice = worker.random.Below(100);
   if (dice < 45) {
-    // A store that is full gets room, so that its space is used again.
+    // Frees room in a full store, so that its space is reused.
     if (!PutChain(worker, OwnChain(worker))) DeleteChain(worker, OwnChain(worker));
   } else if (dice < 65) {
     DeleteChain(worker, OwnChain(worker));
@@ -83,7 +83,8 @@ bool Load::PutChain(Worker& worker, uint32_t chain) {
 }
 
 void Load::DeleteChain(Worker& worker, uint32_t chain) {
-  // From the tip on; sometimes the beginning stays, or a segment is taken out of the middle.
+  // Deletes from the tip on. Sometimes the beginning stays, or a segment is taken out of the
+  // middle.
   const uint64_t dice = worker.random.Below(10);
   const auto first = static_cast<uint32_t>(worker.random.Below(corpus_->segments()));
   const uint32_t stop = dice < 6 ? 0 : first;
@@ -110,9 +111,9 @@ bool Load::Put(SegmentId id, Durability durability) {
   args.payload = payload;
   args.expected_key = KeyOf(id);
   args.durability = durability;
-  kvserver::SegmentHold hold;  // Until it is named.
+  kvserver::SegmentHold hold;  // Holds the segment until it is named.
   args.hold = &hold;
-  args.strict = true;  // Nothing but these bytes is ever put under this key.
+  args.strict = true;  // Only these bytes are ever put under this key.
   Tell(id, Operation::kPut, Outcome::kStarted);
   const auto result = store_->PutSegment(kTenant, args);
   Tell(id, Operation::kPut,
@@ -144,7 +145,7 @@ void Load::Read(SegmentId id, bool is_there) {
   }
 }
 
-/// What an error means for the change that it ended.
+/// Meaning of an error for the change that it ended.
 Outcome Load::OutcomeOf(const Status& error) const {
   switch (error.code()) {
     case StatusCode::kResourceExhausted:

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Load: puts, deletes and reads of a corpus from several threads, each operation told to a sink.
-// A chain is changed by one thread only (chain modulo threads) and read by all of them; every read
-// is compared with what was put.
-// Ownership: everything given outlives the load. Thread-safety: Run is called once.
+// Load: puts, deletes and reads of a corpus from several threads, each operation reported to a
+// sink. One thread only changes a chain (chain modulo threads), and all read it. Every read is
+// compared with the put.
+// Ownership: the arguments outlive the load.
+// Thread-safety: Run is called once.
 #ifndef QUIRE_BENCH_TORTURE_LOAD_H_
 #define QUIRE_BENCH_TORTURE_LOAD_H_
 
@@ -25,22 +26,22 @@ class Load {
   struct Options {
     uint32_t threads = 3;
     uint64_t seed = 1;
-    uint64_t steps = 0;  ///< Of each thread, an operation on a chain each; 0: for ever.
+    uint64_t steps = 0;  ///< Steps of each thread, each an operation on a chain; 0 for no limit.
     const std::atomic<bool>* stop = nullptr;  ///< Ends the load when it becomes true; may be null.
-    /// Commits may fail for want of space, so that this error does not say that nothing changed.
+    /// Commits may fail for want of space. Such a failure then does not imply that nothing changed.
     bool commits_run_out_of_space = false;
   };
   Load(kvserver::PageStore* store, const Corpus* corpus, const TenantSalt& salt, EventSink* sink,
        const Options& options);
 
-  /// Returns when every thread has made its steps or was told to stop.
+  /// Returns once every thread has made its steps or was stopped.
   void Run();
-  /// Puts every segment of the corpus once, in order, without syncing each. Returns how many were
+  /// Puts every segment of the corpus once, in order, without syncing each. Returns the number
   /// refused.
   uint64_t PutAll();
 
  private:
-  /// What one thread knows: the segments that it has put, and not deleted, since the load began.
+  /// State of one thread: the segments that it has put, and not deleted, since the load began.
   struct Worker {
     uint32_t number = 0;
     SeededRandom random;

@@ -27,7 +27,7 @@ Json ToJson(const LoadTotals& totals) {
           {"first_failure", totals.first_failure}};
 }
 
-/// A number of `json` by name, 0 where there is none.
+/// A number of `json` by name; 0 if missing.
 uint64_t Number(const Json& json, const char* name) {
   const auto it = json.find(name);
   return it != json.end() && it->is_number_unsigned() ? it->get<uint64_t>() : 0;

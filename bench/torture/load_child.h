@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process of one client of a load. It works on documents of its own until its time is over,
-// deletes what it has left, and says on standard output what came of its calls.
+// The process of one client of a load. It works on its own documents for a given time, then deletes
+// the rest. It reports the results of its calls on standard output.
 #ifndef QUIRE_BENCH_TORTURE_LOAD_CHILD_H_
 #define QUIRE_BENCH_TORTURE_LOAD_CHILD_H_
 
@@ -16,8 +16,8 @@
 namespace quire::torture {
 
 struct LoadChildOptions {
-  std::string address;  ///< Of the server.
-  uint32_t number = 0;  ///< Of the client; clients of one seed draw from the same texts.
+  std::string address;  ///< Address of the server.
+  uint32_t number = 0;  ///< Number of the client; clients of one seed draw from the same texts.
   uint64_t seed = 1;
   uint32_t seconds = 120;
 

@@ -13,7 +13,7 @@ namespace quire::torture {
 namespace {
 
 constexpr size_t kMostDocuments = 24;
-/// Limit of attempts at a put whose prefix is deleted meanwhile.
+/// Most attempts at a put whose prefix is deleted meanwhile.
 constexpr int kMostAttempts = 8;
 
 const KvSpec& Spec() {

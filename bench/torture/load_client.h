@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LoadClient: one client of a load: it puts documents under names of its own, whose texts overlap
-// with those of other clients, continues them, reads them and deletes them, over a connection of
-// its own. What it works on it was told to be there, and nobody but it deletes that; so the store
-// has to have it, and an answer of NOT_FOUND is a fault. What a lookup has found belongs to others,
-// who may delete it before it is continued or named: then the put begins anew, as an ingest does.
-// Thread-safety: none. Ownership: the client outlives it.
+// LoadClient: one client of a load, with its own connection. It puts documents under names of its
+// own, and continues, reads and deletes them. Their texts overlap with those of other clients. Only
+// this client deletes its acknowledged documents, so the store must have them, and NOT_FOUND is a
+// fault. Segments found by a lookup belong to other clients, who may delete them before they are
+// continued or named. The put then starts over, as an ingest does.
+// Thread-safety: none.
+// Ownership: the client outlives it.
 #ifndef QUIRE_BENCH_TORTURE_LOAD_CLIENT_H_
 #define QUIRE_BENCH_TORTURE_LOAD_CLIENT_H_
 
@@ -31,10 +32,12 @@ struct LoadCounts {
 
 struct LoadTotals {
   std::map<std::string, LoadCounts> operations;  ///< "put", "continue", "read", "ask", "delete"
-  uint64_t not_found = 0;                        ///< Of what was acknowledged and not deleted.
+  /// NOT_FOUND answers for documents acknowledged and not deleted.
+  uint64_t not_found = 0;
   uint64_t wrong_bytes = 0;
-  uint64_t begun_anew = 0;    ///< Puts, because what a lookup had found was deleted meanwhile.
-  std::string first_failure;  ///< In words.
+  /// Puts started over because a segment found by a lookup was deleted.
+  uint64_t begun_anew = 0;
+  std::string first_failure;  ///< Description of the first failure.
   void Add(const LoadTotals& other);
   uint64_t failed() const;
 };
@@ -47,7 +50,7 @@ class LoadClient {
 
   /// Does one operation.
   void Step();
-  /// Deletes every document that it has left.
+  /// Deletes all its remaining documents.
   void DeleteAll();
   const LoadTotals& totals() const { return totals_; }
 
@@ -68,11 +71,12 @@ class LoadClient {
   Outcome Read();
   Outcome Ask();
   Outcome Delete(size_t index);
-  /// One attempt; `*others` is set when it depends on what a lookup has found and nobody holds.
+  /// Attempts a put once. Sets `*others` if it depends on a segment that a lookup found and no
+  /// reference holds.
   Outcome TryPut(const LoadText& text, bool* others);
   /// Stores `text` after its stored prefix; `tip` is its last segment's key.
   Outcome Store(const LoadText& text, SegmentKey* tip, bool* others);
-  /// Whether `payload` is `expected`, but for noise.
+  /// True if `payload` equals `expected`, up to noise.
   static bool IsExpected(const Payload& payload, const std::vector<std::byte>& expected);
   /// Appends what `context` lacks of `text`.
   Outcome AppendRest(const OpenedContext& context, const LoadText& text);

@@ -18,8 +18,8 @@ namespace quire::torture {
 namespace {
 
 constexpr std::string_view kListening = "quired listening on ";
-/// Counters of the server that are 0 when it holds nothing: payload that is named or cached, the
-/// pages of it in the volumes and in DRAM, and pages of open contexts.
+/// Counters of an empty server that are 0: named or cached payload, its pages in the volumes and in
+/// DRAM, and pages of open contexts.
 constexpr std::array<std::string_view, 5> kLeftovers = {"contexts_open_bytes", "dram_bytes_payload",
                                                         "payload_used_bytes", "ssd_bytes_cached",
                                                         "ssd_bytes_used"};
@@ -51,11 +51,11 @@ class LoadRun {
     QUIRE_RETURN_IF_ERROR(RunClients(&report.totals));
     report.seconds = SecondsSince(start);
     QUIRE_RETURN_IF_ERROR(AwaitEmpty(&report));
-    server_.reset();  // Killed: what it leaves is right at any moment.
+    server_.reset();  // Kills it: its data must be sound at any moment.
     QUIRE_ASSIGN_OR_RETURN(const kvserver::FsckReport checked, kvserver::Fsck(directory_, {}));
     report.fsck_problems = checked.problem_count;
     report.fsck_segments = checked.segments;
-    std::error_code ignored;  // What stays behind is in a directory of the caller's.
+    std::error_code ignored;  // Remains lie in a directory of the caller's.
     std::filesystem::remove_all(directory_, ignored);
     return report;
   }
@@ -84,7 +84,7 @@ class LoadRun {
     return Child::Start(command);
   }
 
-  /// Runs the clients until their time is over and they have deleted what they had left.
+  /// Runs the clients until their time is over and their documents are deleted.
   Status RunClients(LoadTotals* totals) {
     std::vector<std::unique_ptr<Child>> clients;
     for (uint32_t number = 0; number < options_.clients; ++number) {
@@ -96,7 +96,7 @@ class LoadRun {
     }
     for (const auto& client : clients) {
       std::string line;
-      (void)client->ReadLine(&line);  // Nothing, when it died.
+      (void)client->ReadLine(&line);  // Empty if it died.
       QUIRE_ASSIGN_OR_RETURN(const LoadTotals its, ParseLoadTotals(line));
       totals->Add(its);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LoadRun: a server and clients, each in a process of its own. The clients put, continue, read, ask
-// and delete documents which overlap, each with pages of its own last bits, as from hardware of its
-// own. Nothing that was acknowledged may be missing, and when everything has been deleted nothing
-// may stay: on the server, and for fsck after it was killed.
+// LoadRun: a server and clients, each in its own process. The clients put, continue, read, ask and
+// delete overlapping documents. Each client's pages differ in their last bits, as from different
+// hardware. Acknowledged data must never be missing. After everything is deleted, nothing may
+// remain: on the server, and for fsck after the server was killed.
 #ifndef QUIRE_BENCH_TORTURE_LOAD_RUN_H_
 #define QUIRE_BENCH_TORTURE_LOAD_RUN_H_
 
@@ -19,8 +19,9 @@
 namespace quire::torture {
 
 struct LoadOptions {
-  std::string directory;             ///< Exists; its subdirectory "load" is used and removed.
-  std::vector<std::string> command;  ///< Program and arguments that serve; where is added.
+  std::string directory;  ///< Exists; its subdirectory "load" is used and removed.
+  /// Program and arguments that serve; paths and address are added.
+  std::vector<std::string> command;
   /// Program and arguments that run RunLoadChild; LoadChildOptions are added.
   std::vector<std::string> client_command;
   uint32_t clients = 8;
@@ -33,12 +34,13 @@ struct LoadReport {
 
   LoadTotals totals;
   double seconds = 0;
-  /// Bytes that the server still has after everything was deleted, by counter of kLeftovers. Read
+  /// Bytes remaining at the server after everything was deleted, by counter of kLeftovers. Read
   /// when all of them are 0, or kMostSecondsUntilEmpty later.
   std::map<std::string, uint64_t> left;
   double seconds_until_empty = 0;
-  uint64_t puts_differed = 0;  ///< Of segments that were stored with other bytes, which stood.
-  uint64_t fsck_problems = 0;  ///< Once the server was killed.
+  /// Puts of segments already stored with other bytes, which remained.
+  uint64_t puts_differed = 0;
+  uint64_t fsck_problems = 0;  ///< Problems found once the server was killed.
   uint64_t fsck_segments = 0;
 
   uint64_t bytes_left() const;
@@ -48,8 +50,8 @@ struct LoadReport {
   }
 };
 
-/// Steps of `progress`: one a second. Errors are of the machinery; what the store did wrong is in
-/// the report.
+/// Runs the load. Each second is a step of `progress`. Errors concern the test machinery; the
+/// report has the faults of the store.
 StatusOr<LoadReport> RunLoad(const LoadOptions& options, const Progress& progress);
 
 }  // namespace quire::torture

@@ -17,10 +17,10 @@ constexpr uint32_t kMostEndingPages = 7;
 constexpr uint64_t kTextVocabulary = 32000;
 /// Clears the highest exponent bit of four 16-bit floats, so that each is finite.
 constexpr uint64_t kFiniteHalves = 0xbfffbfffbfffbfff;
-/// The last bits of four of them.
+/// The last bits of four 16-bit numbers.
 constexpr uint64_t kNoise = 0x0001000100010001;
 
-/// Gives each 8 bytes of `units` what `change` makes of them.
+/// Applies `change` to each 8 bytes of `units`.
 void ChangeWords(std::span<std::byte> units, const std::function<uint64_t(uint64_t)>& change) {
   for (size_t at = 0; at < units.size(); at += sizeof(uint64_t)) {
     uint64_t word = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LoadText: texts that overlap, and the pages that they give. A text is a common beginning and an
-// ending; texts of one beginning share its segments. The bytes of a page follow from the tokens up
-// to its end, as those of a model do, so that whoever has the text can say what a unit holds: but
-// for the last bit of each number, which is noise, as between processors of different makes.
+// LoadText: overlapping texts and their pages. A text is a common beginning and an ending. Texts
+// with one beginning share its segments. The tokens up to the end of a page determine its bytes, as
+// those of a model do. Only the last bit of each number is noise, as between different processors.
+// The text alone therefore tells what a unit holds, up to noise.
 // Thread-safety: immutable.
 #ifndef QUIRE_BENCH_TORTURE_LOAD_TEXT_H_
 #define QUIRE_BENCH_TORTURE_LOAD_TEXT_H_
@@ -21,20 +21,20 @@ namespace quire::torture {
 
 class LoadText {
  public:
-  /// One of the overlapping texts of `seed`, drawn by `random`: whole pages.
+  /// Draws one of the overlapping texts of `seed` by `random`: whole pages.
   static LoadText Draw(const KvSpec& spec, uint64_t seed, SeededRandom& random);
-  /// This text with `pages` more pages, which no other text has.
+  /// This text with `pages` more pages, unique to the result.
   LoadText ContinuedBy(uint32_t pages, SeededRandom& random) const;
   /// Its first pages.
   LoadText First(uint32_t pages) const;
 
   const std::vector<TokenId>& tokens() const { return tokens_; }
   uint32_t num_pages() const { return static_cast<uint32_t>(page_seeds_.size()); }
-  /// Without noise.
+  /// The unit without noise.
   std::vector<std::byte> Unit(uint32_t page, uint32_t layer, uint32_t head) const;
   /// Pages [first, num_pages()) as [pages][layers][n_kv] units, with noise drawn by `random`.
   std::vector<std::byte> PagesFrom(uint32_t first, SeededRandom& random) const;
-  /// Takes the noise out of whole units.
+  /// Removes the noise from whole units.
   static void RemoveNoise(std::span<std::byte> units);
   std::span<const TokenId> TokensFrom(uint32_t first_page) const;
 
@@ -44,7 +44,7 @@ class LoadText {
 
   KvSpec spec_;
   std::vector<TokenId> tokens_;
-  std::vector<uint64_t> page_seeds_;  ///< Of the tokens up to the end of each page.
+  std::vector<uint64_t> page_seeds_;  ///< Seed of the tokens up to the end of each page.
 };
 
 }  // namespace quire::torture

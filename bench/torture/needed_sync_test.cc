@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The run of power failures finds what is lost as soon as the disk leaves out any kind of sync that
-// the store depends on. Built without sanitizers only: it is the run that is tested here, and the
-// rounds that it takes are ten times as long with them.
+// The power failure run detects a loss for each kind of sync that the store depends on and the disk
+// ignores. Built without sanitizers only: this tests the run itself, and its rounds take ten times
+// as long with them.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -23,7 +23,7 @@ class NeededSyncTest : public ::testing::TestWithParam<Sync> {};
 
 TEST_P(NeededSyncTest, WithoutItTheRunFindsALossOrAStoreThatDoesNotOpen) {
   std::ostringstream problems;
-  const auto report = RunPowerFailures({.rounds = 4096,  // 512 did not always find the rarest.
+  const auto report = RunPowerFailures({.rounds = 4096,  // 512 did not always find the rarest loss.
                                         .seed = 7,
                                         .ignores_sync = GetParam().is_it,
                                         .ends_when_unsound = true,

@@ -21,16 +21,18 @@ using kvserver::PowerDisk;
 
 constexpr uint32_t kRoundsOfADisk = 8;
 constexpr uint64_t kPhases = 8;
-constexpr uint64_t kPhasesBeforeTheEnd = 2;  ///< Of a disk's last server, which is then emptied.
-constexpr uint64_t kPayloadOfTheTenant = 1 << 20;  ///< With a limit: a third of what may be put.
-/// A limit with which the database flushes and compacts now and then; with the least one it does so
-/// all the time, and RocksDB waits for a second after one that failed.
+/// Phases of a disk's last server, which is then emptied.
+constexpr uint64_t kPhasesBeforeTheEnd = 2;
+constexpr uint64_t kPayloadOfTheTenant = 1 << 20;  ///< With a limit: a third of the corpus.
+/// A limit with which the database sometimes flushes and compacts. With the least one it does so
+/// all the time, and RocksDB waits a second after a failure.
 constexpr uint64_t kRoomyBytes = 64 << 20;
-constexpr uint64_t kOperationsOfOpening = 120;  ///< About.
+/// Approximate number of disk operations of an opening.
+constexpr uint64_t kOperationsOfOpening = 120;
 constexpr uint64_t kLies = 8;
 constexpr uint64_t kOperationsAfterLie = 32;
 
-/// A simulated disk, and everything that a store sees of it.
+/// A simulated disk, and the rest of a store's environment.
 struct Machine {
   PowerDisk disk;
   DiskEngine engine{&disk};
@@ -61,7 +63,7 @@ class PowerRun {
   }
 
  private:
-  /// An empty disk. What the server is given is there and durable.
+  /// Makes an empty disk with the server's given files, durable.
   Status StartAfresh() {
     CountDisk();
     machine_ = std::make_unique<Machine>();
@@ -118,7 +120,7 @@ class PowerRun {
     const bool while_opening = random_.Below(4) == 0;
     disk.CutAfter(while_opening ? random_.Below(kOperationsOfOpening)
                                 : kOperationsOfOpening + random_.Below(options_.operations));
-    // An ignored sync shows only when the power goes soon afterwards.
+    // An ignored sync shows only if the power fails soon after it.
     if (random_.Below(2) == 0) {
       disk.CutAfterLie(1 + random_.Below(kLies), random_.Below(kOperationsAfterLie));
     }
@@ -126,12 +128,12 @@ class PowerRun {
     const uint64_t cut_seed = random_.Next() >> 16;
     {
       StatusOr<TorturedServer> server = Open();
-      // It had been opened before, on this very disk.
+      // The store was opened before on this disk, so this is a fault.
       if (!server.ok() && !disk.is_off()) return Refused(server.status());
       if (server.ok()) {
         ServerLoad load = MakeLoad(&*server, load_seed, kPhases);
         load.Run();
-        disk.CutAfter(0);  // What closing the contexts and the store would write is not there.
+        disk.CutAfter(0);  // Discards writes by the closing of contexts and store.
         report_.contexts_cut += load.num_open_contexts();
         CountEvicted(*server);
       } else {
@@ -158,7 +160,7 @@ class PowerRun {
     return StartAfresh();
   }
 
-  /// Deletes everything after some more load; nothing may be left.
+  /// Deletes everything after some more load; nothing may remain.
   Status Empty(TorturedServer& server, uint64_t seed) {
     MakeLoad(&server, seed, kPhasesBeforeTheEnd).Run();
     QUIRE_ASSIGN_OR_RETURN(const std::vector<std::string> left, EmptyServer(server, corpus_));
@@ -167,7 +169,7 @@ class PowerRun {
     return OkStatus();
   }
 
-  /// Closes the server in order and compares its accounts with what lies there.
+  /// Closes the server cleanly and compares its accounts with the disk.
   Status CheckSpace(TorturedServer server) {
     const SpaceAccount account = AccountOf(server);
     { const TorturedServer closed = std::move(server); }
@@ -187,9 +189,9 @@ class PowerRun {
   SeededRandom random_;
   HandClock clock_;
   std::unique_ptr<Machine> machine_;
-  uint32_t disks_ = 0;      ///< That were made so far.
-  bool has_limit_ = false;  ///< Of the disk.
-  bool is_last_ = false;    ///< The round is the last one of its disk.
+  uint32_t disks_ = 0;      ///< Disks made so far.
+  bool has_limit_ = false;  ///< True if the disk has a limit.
+  bool is_last_ = false;    ///< True in the last round of its disk.
   ServerHistory history_;
   PowerReport report_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Promise 3 against power failures: some dozen rounds find nothing wrong.
+// Promise 3 under power failures: some dozen rounds find no fault.
 #include "bench/torture/power_run.h"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ServerEvent: what a load of a store and its registry tells of one operation: an event when it
-// starts and one when it has ended. Events of one chain and its document come from one thread, in
-// order. Plain values; they go through a pipe as they are, between processes of one program.
+// ServerEvent: a report of a load on a store and its registry, at the start and at the end of an
+// operation. Events of one chain and its document come from one thread, in order. Plain values; a
+// pipe carries them unchanged between processes of one program.
 #ifndef QUIRE_BENCH_TORTURE_SERVER_EVENT_H_
 #define QUIRE_BENCH_TORTURE_SERVER_EVENT_H_
 
@@ -20,31 +20,32 @@ struct ServerEvent {
     kPutStarts,
     kPutEnds,  ///< `flag`: as persisted.
     kDeleteStarts,
-    kDeleteEnds,        ///< `flag`: an open context holds the segment, which goes with it.
-    kRead,              ///< `found`.
-    kRegisterStarts,    ///< `micros`: when the document will expire.
-    kRegisterEnds,      ///< `flag`: it was there before. `micros`: when it expires.
-    kUnregisterStarts,  ///< `flag`: its segments stay.
+    kDeleteEnds,        ///< `flag`: an open context holds the segment, which is deleted with it.
+    kRead,              ///< `found`: the state found.
+    kRegisterStarts,    ///< `micros`: time of the document's expiry.
+    kRegisterEnds,      ///< `flag`: it existed before. `micros`: time of its expiry.
+    kUnregisterStarts,  ///< `flag`: its segments remain.
     kUnregisterEnds,
     kPinStarts,
     kPinEnds,
     kUnpinStarts,
     kUnpinEnds,
-    kTimeIs,          ///< `micros`: from now on. What expires by then is gone, or goes.
-    kExpiredRemoved,  ///< What had expired is removed.
+    /// `micros`: the time from now on. Documents that expire by then are, or are being, removed.
+    kTimeIs,
+    kExpiredRemoved,  ///< All expired documents are removed.
   };
   static constexpr int64_t kNever = INT64_MAX;  ///< `micros` of a document that does not expire.
 
   Kind kind = Kind::kPutStarts;
-  bool ok = false;    ///< Of what ends.
-  bool flag = false;  ///< As the kind says.
+  bool ok = false;    ///< Result of an operation that ends.
+  bool flag = false;  ///< Meaning depends on the kind.
   Found found = Found::kMissing;
-  SegmentId segment = {};  ///< Of a document: the chain that it is made of.
+  SegmentId segment = {};  ///< For a document: the chain that it consists of.
   int64_t micros = 0;
 };
 static_assert(std::is_trivially_copyable_v<ServerEvent>);
 
-/// Gets the events; called from several threads at once.
+/// Receives the events; called from several threads at once.
 using ServerEventSink = std::function<void(const ServerEvent&)>;
 
 }  // namespace quire::torture

@@ -98,8 +98,8 @@ ServerHistory::State ServerHistory::Promised(State state, uint32_t chain) const 
 void ServerHistory::PutStarts(SegmentId segment) {
   Entry& entry = segments_[segment];
   Keep(entry.last_steps, "put");
-  // A segment that is there stays there, whatever becomes of the put. One that was evicted may come
-  // back as less than it was.
+  // An existing segment stays, whatever happens to the put. An evicted one may come back with less
+  // than it had.
   entry.now = Promised(entry.now, segment.chain);
   entry.after = Promised(entry.after, segment.chain);
   MayCome(entry.now);
@@ -111,7 +111,7 @@ void ServerHistory::PutEnds(SegmentId segment, bool ok, bool persisted) {
   const bool survives = persisted || options_.keeps_everything;
   End(ok, survives);
   Keep(entry.last_steps, !ok ? "failed" : persisted ? "persisted" : "in memory");
-  // A document that has expired still takes its segments along.
+  // An expired document still deletes its segments.
   if (!ok || documents_[segment.chain].is_going) return;
   entry.now = State::kThere;
   if (survives) entry.after = State::kThere;
@@ -195,7 +195,7 @@ void ServerHistory::PinStarts(uint32_t chain, bool on) {
 void ServerHistory::PinEnds(uint32_t chain, bool on, bool ok) {
   Document& document = documents_[chain];
   Keep(document.last_steps, !ok ? "failed" : on ? "pinned" : "unpinned");
-  // No room in DRAM, or no such document, is no fault.
+  // A lack of room in DRAM, or of the document, is no fault.
   if (!ok) return;
   End(ok, /*persisted=*/true);
   document.pin = on ? State::kThere : State::kMissing;
@@ -248,7 +248,7 @@ void ServerHistory::Compare(SegmentId segment, Found found, std::string_view ans
   const bool there = found == Found::kWhole;
   Keep(entry.last_steps, there ? "stopped, there" : "stopped, gone");
   entry.now = there ? State::kThere : State::kMissing;
-  // Being found is no promise. Only what was acknowledged as persisted must survive again.
+  // Existence is no promise. Only what was acknowledged as persisted must survive the next failure.
   if (!there || options_.keeps_everything) {
     entry.after = entry.now;
   } else {
@@ -277,7 +277,7 @@ void ServerHistory::ComparePin(uint32_t chain, bool found) {
   MutexLock lock(mutex_);
   Document& document = documents_[chain];
   const std::string what = "pin of the " + NameOf(chain);
-  // A document and its pin go together.
+  // A document and its pin disappear together.
   const bool may_be = document.state == State::kThere || document.is_going;
   const State expected = may_be ? document.pin : State::kMissing;
   Check(expected, found ? Found::kWhole : Found::kMissing, what, document.last_steps, "");

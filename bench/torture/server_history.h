@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ServerHistory: what a store and its registry must hold after a power failure or a crash, by what
-// they had acknowledged, and what is wrong when they hold something else. No I/O. Thread-safety:
-// all methods may be called concurrently; what is told of one chain and its document comes from one
-// thread, in order.
+// ServerHistory: the expected content of a store and its registry after a power failure or a crash,
+// by their acknowledgements, and the differences found. No I/O.
+// Thread-safety: all methods may be called concurrently; events of one chain and its document come
+// from one thread, in order.
 //
-//   segment   put, acknowledged as persisted   whole until somebody starts to delete it
+//   segment   put, acknowledged as persisted   whole until a delete of it starts
 //             put, acknowledged as memory      whole while the power is on; then whole or missing
 //             delete, acknowledged             missing while the power is on; then whole or missing
 //             failed, or never ended           whole or missing
 //             in no case                       there and not readable, or other bytes
-//   document  registered, acknowledged         there until somebody starts to delete it, and until
-//                                              it expires
+//   document  registered, acknowledged         there until a delete of it starts, and until it
+//                                              expires
 //             deleted, or expired              not there
-//   pin       acknowledged                     there as long as its document, until somebody starts
-//                                              to take it back
-//             taken back, or a new document    not there
+//   pin       acknowledged                     there as long as its document, until its removal
+//                                              starts
+//             removed, or a new document       not there
 //
-// A crash of the process takes nothing along (Options::keeps_everything): then what is acknowledged
-// as memory counts as persisted, and a delete as durable. A store with a limit evicts
-// (Options::evicts): then only those segments must be there that a document names.
+// A crash of the process loses nothing (Options::keeps_everything). Data acknowledged as memory
+// then counts as persisted, and a delete as durable. A store with a limit evicts (Options::evicts).
+// Only segments that a document names must then be there.
 #ifndef QUIRE_BENCH_TORTURE_SERVER_HISTORY_H_
 #define QUIRE_BENCH_TORTURE_SERVER_HISTORY_H_
 
@@ -41,18 +41,19 @@ class ServerHistory {
   struct Options {
     bool keeps_everything = false;
     bool evicts = false;
-    uint32_t segments = 4;  ///< Of each chain; a document names all of them.
+    uint32_t segments = 4;  ///< Segments of each chain; a document names all of them.
   };
   struct Totals {
     uint64_t acknowledged = 0;
-    uint64_t persisted = 0;  ///< Of those, what has to survive.
+    uint64_t persisted = 0;  ///< Acknowledged segments that must survive.
     uint64_t failed = 0;     ///< Operations that ended with an error.
-    uint64_t lost = 0;       ///< Acknowledged, and gone or unreadable when it had to be there.
-    uint64_t half = 0;       ///< There without having to be, and not readable.
-    uint64_t appeared = 0;   ///< There although it had to be gone.
-    uint64_t corrupt = 0;    ///< Other bytes than were put.
-    uint64_t pins_kept = 0;  ///< Found, as they had to be.
-    uint64_t expired = 0;    ///< Documents found gone whose time was over.
+    /// Acknowledged items that are gone or unreadable although they must exist.
+    uint64_t lost = 0;
+    uint64_t half = 0;       ///< Items that exist although they need not, and are unreadable.
+    uint64_t appeared = 0;   ///< Items that exist although they must be gone.
+    uint64_t corrupt = 0;    ///< Items with other bytes than were put.
+    uint64_t pins_kept = 0;  ///< Pins found where they must be.
+    uint64_t expired = 0;    ///< Expired documents found gone.
     bool sound() const { return lost + half + appeared + corrupt == 0; }
   };
 
@@ -63,42 +64,42 @@ class ServerHistory {
   /// The time of the last kTimeIs; 0 before the first.
   int64_t now_micros() const;
 
-  /// Compares what was found after the power came back with what must be there: documents and their
-  /// pins first, then segments. The history goes on from what was found.
-  /// `expires_micros`: of a document that was found.
+  /// Compares the state after power returned with the expected one: documents and their pins first,
+  /// then segments. Continues from the found state. `expires_micros` belongs to a document that was
+  /// found.
   void CompareDocument(uint32_t chain, bool found, int64_t expires_micros, std::string_view answer);
   void ComparePin(uint32_t chain, bool found);
   void Compare(SegmentId segment, Found found, std::string_view answer);
-  /// Segments outside the corpus were found.
+  /// Counts segments found outside the corpus.
   void CountStrangers(uint64_t segments);
-  /// Expects nothing any more, of a store that cannot be opened or of another, empty one in its
+  /// Drops all expectations, for a store that cannot be opened or for another, empty one in its
   /// place.
   void StartAfresh(const Options& options);
 
   Totals totals() const;
-  /// The first problems found since the call before, in words.
+  /// Returns the first problems since the previous call, in words.
   std::vector<std::string> TakeProblems();
 
  private:
   enum class State : uint8_t { kMissing, kThere, kEither };
   struct Entry {
     State now = State::kMissing;    ///< While the power is on.
-    State after = State::kMissing;  ///< When it fails.
+    State after = State::kMissing;  ///< After the power fails.
     std::string last_steps;         ///< The last few changes, in words.
   };
   struct Document {
     State state = State::kMissing;
     State pin = State::kMissing;
-    /// When it expires: one of these moments, or one between them.
+    /// Earliest and latest time of its expiry.
     int64_t expires_least = ServerEvent::kNever;
     int64_t expires_most = ServerEvent::kNever;
-    /// It has expired and may not be removed yet, so that its segments may still go.
+    /// Expired and possibly not removed yet, so that its segments may still be removed.
     bool is_going = false;
     std::string last_steps;
   };
 
   static void Keep(std::string& last_steps, std::string_view step);
-  /// Mark `state` as one that may be there, or may be gone, from now on.
+  /// Marks `state` as one that may exist or not from now on.
   static void MayCome(State& state);
   static void MayGo(State& state);
   void SegmentsMayGo(uint32_t chain, std::string_view step) QUIRE_REQUIRES(mutex_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The comparison after a power failure or a crash can fail: each kind of wrong is found, and what
-// is right is not.
+// The comparison after a power failure or a crash can fail: each kind of fault is found, and
+// correct states are accepted.
 #include "bench/torture/server_history.h"
 
 #include <gmock/gmock.h>

@@ -109,12 +109,12 @@ void ServerLoad::PassTime() {
   const int64_t now = server_.clock->UnixMicros() + seconds * 1'000'000;
   Tell({.kind = Kind::kTimeIs, .micros = now});
   server_.clock->MoveTo(now);
-  // A server that is busy is late.
+  // Sometimes late, as a busy server is.
   if (random_.Below(4) > 0 && server_.registry->RemoveExpired().ok()) {
     Tell({.kind = Kind::kExpiredRemoved});
   }
-  (void)server_.registry->RestorePins(TimePoint::max());  // Those that fit.
-  if (options_.sweeps) (void)server_.store->Sweep();      // What fails is swept later.
+  (void)server_.registry->RestorePins(TimePoint::max());  // Restores the pins that fit.
+  if (options_.sweeps) (void)server_.store->Sweep();      // Failures are swept later.
 }
 
 uint32_t ServerLoad::OwnChain(Worker& worker) const {
@@ -122,7 +122,7 @@ uint32_t ServerLoad::OwnChain(Worker& worker) const {
   return worker.number + options_.threads * static_cast<uint32_t>(worker.random.Below(own));
 }
 
-// More is put in memory than persisted, so that runs of operations without a sync come up.
+// Puts more in memory than persisted, so that runs of operations without a sync occur.
 void ServerLoad::Step(Worker& worker) {
   const uint32_t chain = OwnChain(worker);
   const uint64_t dice = worker.random.Below(100);
@@ -175,8 +175,8 @@ void ServerLoad::DeleteSome(Worker& worker, uint32_t chain) {
 
 void ServerLoad::Delete(const Worker& worker, SegmentId id) {
   const SegmentKey& key = keys_[id.chain][id.index];
-  // The registry does not delete a segment that a document refers to. No other thread registers a
-  // document of this chain.
+  // The registry keeps a segment that a document refers to. No other thread registers a document of
+  // this chain.
   if (!server_.registry->CheckUnreferenced(kTenant, key).ok()) return;
   Tell({.kind = Kind::kDeleteStarts, .segment = id});
   const Status status = server_.registry->DeleteSegment(kTenant, key);
@@ -195,7 +195,7 @@ void ServerLoad::Read(SegmentId id) {
 void ServerLoad::Register(Worker& worker, uint32_t chain) {
   std::optional<uint64_t> ttl;
   if (worker.random.Below(2) == 0) ttl = 1 + worker.random.Below(kMostTtlSeconds);
-  // The clock stands while threads run.
+  // The clock stands still while threads run.
   const int64_t expires = ttl ? server_.clock->UnixMicros() + static_cast<int64_t>(*ttl) * 1'000'000
                               : ServerEvent::kNever;
   Tell({.kind = Kind::kRegisterStarts, .segment = {chain}, .micros = expires});
@@ -248,7 +248,7 @@ void ServerLoad::StepContext(Worker& worker, uint32_t chain) {
 void ServerLoad::AppendPage(Growing& growing) {
   const KvSpec& spec = corpus_.Spec(growing.chain);
   const SegmentId id{growing.chain, growing.pages / spec.segment_pages};
-  if (id.index + 1 >= corpus_.segments()) return;  // The last one may be short.
+  if (id.index + 1 >= corpus_.segments()) return;  // The last segment may be short.
   const uint32_t page = growing.pages % spec.segment_pages;
   const std::vector<TokenId> tokens = corpus_.Tokens(id);
   const std::vector<std::byte> units = PageOf(spec, corpus_.Payload(id), page);

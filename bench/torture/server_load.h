@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ServerLoad: what a store and a registry are busy with when the power fails or the process dies:
-// puts at both levels, open contexts that are appended to and left open, deletes, documents that
-// are registered, pinned, expire and are deleted, and reads. Time goes on between phases, in which
-// the threads rest: then what has expired is removed, as a server does once a second. Every
-// operation is told to a sink. A chain, and the document that is made of it, belong to one thread
-// (chain modulo threads).
-// Ownership: everything given outlives the load. Contexts that are open stay open until the load
-// goes. Thread-safety: Run is called once.
+// ServerLoad: the work of a store and a registry at a power failure or crash. It consists of puts
+// at both levels, open contexts that are appended to and left open, deletes, and reads. Documents
+// are registered, pinned, expire and are deleted. The clock moves between phases, while the threads
+// rest. Expired documents are then removed, as a server does once a second. Every operation is
+// reported to a sink. A chain, and its document, belong to one thread (chain modulo threads).
+// Ownership: the arguments outlive the load. Open contexts stay open until the load is destroyed.
+// Thread-safety: Run is called once.
 #ifndef QUIRE_BENCH_TORTURE_SERVER_LOAD_H_
 #define QUIRE_BENCH_TORTURE_SERVER_LOAD_H_
 
@@ -27,15 +26,15 @@
 
 namespace quire::torture {
 
-/// The document that a load makes of a chain.
+/// Name of the document that a load makes of a chain.
 kvserver::DocumentName DocumentOf(uint32_t chain);
-/// When a document expires, as events say it.
+/// Time of a document's expiry in the form of events.
 int64_t MicrosOfExpiry(const kvserver::Document& document);
 
 /// A server without its network.
 struct TorturedServer {
-  /// Opens a store as `options` say, on the files of `machine`, with the documents in it. Time is
-  /// that of `clock`. All of them outlive the server.
+  /// Opens a store with `options` on the files of `machine`, with the documents in it, by the time
+  /// of `clock`. All arguments outlive the server.
   static StatusOr<TorturedServer> Open(kvserver::PageStore::Options options,
                                        const kvserver::PageStoreImpl::Machine& machine,
                                        HandClock* clock);
@@ -52,9 +51,10 @@ class ServerLoad {
   struct Options {
     uint32_t threads = 2;
     uint64_t seed = 1;
-    uint64_t phases = 0;  ///< Of kStepsOfAPhase steps of each thread; 0: for ever.
-    bool sweeps = false;  ///< Whether cached segments may expire between phases.
-    /// Whether the power is off: the load then ends, and what fails is no loss. Null: never.
+    uint64_t phases = 0;  ///< Phases of kStepsOfAPhase steps of each thread; 0 for no limit.
+    bool sweeps = false;  ///< True if cached segments may expire between phases.
+    /// Returns true once the power is off. The load then ends, and failures are no loss. Null:
+    /// never.
     std::function<bool()> is_off = nullptr;
   };
   static constexpr uint64_t kStepsOfAPhase = 50;
@@ -62,14 +62,14 @@ class ServerLoad {
   ServerLoad(TorturedServer* server, const Corpus* corpus, ServerEventSink sink, Options options);
 
   void Run();
-  /// Contexts that are open now, with what they have appended.
+  /// Number of contexts open now, with their appended pages.
   uint64_t num_open_contexts() const;
 
  private:
-  /// A context that appends the segments of a chain, page after page.
+  /// An open context to which a chain's segments are appended, page by page.
   struct Growing {
     uint32_t chain = 0;
-    uint32_t pages = 0;  ///< Appended.
+    uint32_t pages = 0;  ///< Pages appended so far.
     bool is_private = false;
     uint64_t id = 0;
     std::shared_ptr<kvserver::OpenContext> context;
@@ -84,7 +84,7 @@ class ServerLoad {
 
   bool IsOff() const { return options_.is_off && options_.is_off(); }
   void RunPhase();
-  /// Time goes on, and what has expired is removed.
+  /// Moves the clock, and removes expired documents.
   void PassTime();
   void Step(Worker& worker);
   void PutChain(uint32_t chain, bool persisted);
@@ -105,7 +105,7 @@ class ServerLoad {
   const ServerEventSink sink_;
   const Options options_;
   const std::vector<std::vector<SegmentKey>> keys_;  ///< [chain][segment]
-  SeededRandom random_;                              ///< Of what comes between phases.
+  SeededRandom random_;                              ///< Source of the work between phases.
   std::vector<Worker> workers_;
 };
 

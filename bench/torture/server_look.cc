@@ -13,7 +13,7 @@
 namespace quire::torture {
 namespace {
 
-/// Longer than any time to live that a load gives, and than the lease of a context.
+/// Longer than any time to live of a load, and than the lease of a context.
 constexpr int64_t kLongMicros = int64_t{3600} * 1'000'000;
 
 /// Metrics that are zero on an empty server.
@@ -39,7 +39,7 @@ std::map<std::string, uint64_t> MetricsOf(const TorturedServer& server) {
   return metrics;
 }
 
-/// As a server does once a second.
+/// Runs the sweep that a server runs once a second.
 Status RemoveWhatHasExpired(TorturedServer& server) {
   server.contexts->RemoveExpired();
   QUIRE_RETURN_IF_ERROR(server.registry->RemoveExpired().status());

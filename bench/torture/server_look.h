@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks of a server that torture runs opened again: it holds what its history says, and its
-// accounts agree with what lies on the disk.
+// Checks of a reopened server in torture runs: its content matches its history, and its accounts
+// match the disk.
 #ifndef QUIRE_BENCH_TORTURE_SERVER_LOOK_H_
 #define QUIRE_BENCH_TORTURE_SERVER_LOOK_H_
 
@@ -20,22 +20,22 @@ namespace quire::torture {
 /// Compares documents, their pins and the segments of the corpus with the history.
 Status CompareServer(TorturedServer& server, const Corpus& corpus, ServerHistory* history);
 
-/// What a server says that it stores.
+/// A server's own count of what it stores.
 struct SpaceAccount {
   uint64_t segments = 0;
   uint64_t bytes = 0;
-  uint64_t cached_segments = 0;  ///< That no document refers to; and their bytes.
+  uint64_t cached_segments = 0;  ///< Segments that no document refers to; and their bytes.
   uint64_t cached_bytes = 0;
 };
 SpaceAccount AccountOf(const TorturedServer& server);
 
-/// What is wrong with a directory whose server was closed in order, in words: what fsck finds, and
-/// where it counts others than the server did.
+/// Problems of a directory whose server was closed cleanly: findings of fsck, and counts that
+/// differ from the server's.
 std::vector<std::string> ProblemsOfSpace(const SpaceAccount& account,
                                          const kvserver::FsckReport& checked);
 
-/// Deletes everything that a server holds, documents and segments. What is still there then, in
-/// words: nothing may be.
+/// Deletes everything that a server holds, documents and segments. Returns descriptions of what
+/// remains; nothing may.
 StatusOr<std::vector<std::string>> EmptyServer(TorturedServer& server, const Corpus& corpus);
 
 }  // namespace quire::torture

@@ -23,7 +23,7 @@ using kvserver::PageStoreImpl;
 constexpr double kGib = 1 << 30;
 constexpr uint32_t kSegmentsPerChain = 4;
 
-/// A line "NAME:  1234 kB" of /proc/self/status, in bytes; 0 when there is none.
+/// Parses a line "NAME:  1234 kB" of /proc/self/status into bytes; 0 if missing.
 uint64_t StatusBytes(const std::string& name) {
   std::ifstream file("/proc/self/status");
   for (std::string word; file >> word;) {
@@ -64,7 +64,7 @@ std::span<const MemorySample> LastThird(const std::vector<MemorySample>& samples
   return std::span(samples).last(samples.size() / 3);
 }
 
-/// Twice what the store may hold, so that there is always something else to put.
+/// Twice the store's capacity, so that there are always other segments to put.
 Corpus SoakCorpus(const SoakOptions& options) {
   const KvSpec spec = LargeSpec();
   const uint64_t chain_bytes = kSegmentsPerChain * SegmentBytes(spec, spec.segment_pages);
@@ -88,7 +88,7 @@ void Watch(const PageStoreImpl& store, const SoakOptions& options, const Progres
   }
 }
 
-/// Opens a store in `directory`, turns it over until the time is over, and closes it.
+/// Opens a store in `directory`, replaces its content until the time is over, and closes it.
 StatusOr<SoakReport> TurnOver(const std::string& directory, const SoakOptions& options,
                               const Progress& progress) {
   const Corpus corpus = SoakCorpus(options);
@@ -146,7 +146,7 @@ double SoakReport::growth_noise_bytes() const {
 StatusOr<SoakReport> RunSoak(const SoakOptions& options, const Progress& progress) {
   const std::string directory = options.directory + "/soak";
   const StatusOr<SoakReport> report = TurnOver(directory, options, progress);
-  std::error_code ignored;  // What stays behind is in a directory of the caller's.
+  std::error_code ignored;  // Remains lie in a directory of the caller's.
   std::filesystem::remove_all(directory, ignored);
   return report;
 }

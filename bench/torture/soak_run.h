@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SoakRun: a store that is full, turned over again and again; does its memory stay where it is?
+// SoakRun: measures the memory growth of a full store whose content is replaced again and again.
 //
-// What is counted as overhead: the process's private memory (RssAnon), less what it was when the
-// empty store had been opened, less what the configured caches and buffers hold at that moment
-// (segment records and chains, digests, RocksDB's memtables and block cache, payload buffers).
-// The arena is shared memory (RssShmem) and never a part of RssAnon. What the load itself holds is
-// counted as the store's.
+// Overhead is the private memory of the process (RssAnon), less that of the opened empty store,
+// less the configured caches and buffers. The latter are segment records and chains, digests,
+// RocksDB's memtables and block cache, and payload buffers. The arena is shared memory (RssShmem)
+// and never a part of RssAnon. Memory of the load counts as the store's.
 #ifndef QUIRE_BENCH_TORTURE_SOAK_RUN_H_
 #define QUIRE_BENCH_TORTURE_SOAK_RUN_H_
 
@@ -23,7 +22,7 @@ struct SoakOptions {
   std::string directory;  ///< Exists; its subdirectory "soak" is used and removed.
   uint32_t seconds = 600;
   uint64_t dram_bytes = 256 << 20;
-  uint64_t ssd_bytes = 2ull << 30;  ///< Disk that the store may take.
+  uint64_t ssd_bytes = 2ull << 30;  ///< Most disk space of the store.
   uint32_t threads = 2;
   uint64_t seed = 1;
 };
@@ -32,8 +31,8 @@ struct SoakOptions {
 struct MemorySample {
   uint64_t private_bytes = 0;   ///< RssAnon
   uint64_t shared_bytes = 0;    ///< RssShmem: the part of the arena that was touched.
-  uint64_t cached_bytes = 0;    ///< What the configured caches and buffers hold.
-  uint64_t memtable_bytes = 0;  ///< Of those, RocksDB's memtables.
+  uint64_t cached_bytes = 0;    ///< Bytes in the configured caches and buffers.
+  uint64_t memtable_bytes = 0;  ///< Part of cached_bytes in RocksDB's memtables.
   uint64_t stored_bytes = 0;    ///< Payload in the store.
 
   int64_t uncached_bytes() const {
@@ -44,20 +43,21 @@ struct MemorySample {
 struct SoakReport {
   double seconds = 0;
   uint64_t written_bytes = 0;
-  double turnovers = 0;  ///< Payload written over payload that the store may hold.
+  double turnovers = 0;  ///< Payload written, as a multiple of the store's capacity.
   History::Totals totals;
   MemorySample at_open;
-  /// Once a second, from when the store had been turned over once.
+  /// One per second, after the first turnover.
   std::vector<MemorySample> samples;
 
-  /// Mean of the last third of the samples over the store's empty state, for each GiB stored.
+  /// Mean overhead over the last third of the samples, for each GiB stored.
   double overhead_bytes_per_gib() const;
   /// Mean of the last third less mean of the first third.
   double growth_bytes() const;
-  double growth_noise_bytes() const;  ///< Growth below this is none: twice the samples' deviation.
+  /// Twice the samples' deviation: smaller growth is not significant.
+  double growth_noise_bytes() const;
 };
 
-/// Steps of `progress`: one a second.
+/// Runs the load. Each second is a step of `progress`.
 StatusOr<SoakReport> RunSoak(const SoakOptions& options, const Progress& progress);
 
 }  // namespace quire::torture

@@ -89,7 +89,7 @@ Found LookAt(PageStore& store, const Corpus& corpus, SegmentId id, const Segment
     said = store.ReadDigests(kTenant, key, layer).status();
   }
   if (said.ok()) return Found::kWhole;
-  // Others may evict it while it is looked at.
+  // Another thread may evict it during the check.
   const bool gone = store.Tokens(kTenant, key).status().code() == StatusCode::kNotFound;
   return gone ? Found::kMissing : Found::kUnreadable;
 }

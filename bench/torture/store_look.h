@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What torture runs ask of a store: its salt, and whether it holds a segment of the corpus whole.
+// Queries of torture runs on a store: its salt, and the state of segments of the corpus.
 #ifndef QUIRE_BENCH_TORTURE_STORE_LOOK_H_
 #define QUIRE_BENCH_TORTURE_STORE_LOOK_H_
 
@@ -17,7 +17,7 @@ namespace quire::torture {
 
 inline constexpr const char* kTenant = "default";
 
-/// A store so small that eviction, reuse of space, and the limit of its size are met all the time.
+/// Options of a store so small that it constantly evicts, reuses space, and reaches its limit.
 kvserver::PageStore::Options SmallStore(const std::string& directory);
 
 /// The salt under which the store keeps the tenant's segments.
@@ -26,17 +26,16 @@ StatusOr<TenantSalt> SaltOf(kvserver::PageStoreImpl& store);
 /// [chain][segment]
 std::vector<std::vector<SegmentKey>> AllKeys(const Corpus& corpus, const TenantSalt& salt);
 
-/// Reads all of a segment. INTERNAL when what was handed out is not what was put; otherwise as
-/// PageStore.
+/// Reads all of a segment. INTERNAL if the bytes differ from the put; otherwise as PageStore.
 Status ReadAndCompare(kvserver::PageStore& store, const Corpus& corpus, SegmentId id,
                       const SegmentKey& key);
 
-/// As ReadAndCompare, and its digests and tokens; what the store answered is left in `answer`,
+/// As ReadAndCompare, and also reads digests and tokens. The store's answer is written to `answer`,
 /// which may be null.
 Found LookAt(kvserver::PageStore& store, const Corpus& corpus, SegmentId id, const SegmentKey& key,
              Status* answer = nullptr);
 
-/// Segments in the database that are none of the corpus.
+/// Number of segments in the database outside the corpus.
 StatusOr<uint64_t> CountStrangers(kvserver::PageStoreImpl& store,
                                   const std::vector<std::vector<SegmentKey>>& keys);
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "gpuworker/model/json.h"
+#include "gpuworker/model/checkpoint/json.h"
 
 namespace quire::bench {
 namespace {

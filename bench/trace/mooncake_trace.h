@@ -4,9 +4,11 @@
 //
 //   {"timestamp": 0, "input_length": 1300, "output_length": 52, "hash_ids": [0, 14, 15]}
 //
-// timestamp is in milliseconds. hash_ids name the blocks of 512 tokens of the prompt, each together
-// with all before it; the last block is short. Traces that leave the short block out are read too:
-// its tokens count as new. output_length is checked and not used, since generation is not replayed.
+// - timestamp is in milliseconds.
+// - hash_ids name the blocks of 512 tokens of the prompt, each together with all before it. The
+//   last block is short. In traces that omit it, its tokens count as new.
+// - output_length is checked and not used, since generation is not replayed.
+//
 // Empty lines are skipped, further fields ignored, requests sorted by time.
 #ifndef QUIRE_BENCH_TRACE_MOONCAKE_TRACE_H_
 #define QUIRE_BENCH_TRACE_MOONCAKE_TRACE_H_
@@ -21,9 +23,9 @@ namespace quire::bench {
 
 inline constexpr uint32_t kMooncakeBlockTokens = 512;
 
-/// `name` (a file's) starts every error, which also names the line and the field.
+/// `name`, that of a file, starts every error, which also names the line and the field.
 StatusOr<Trace> ParseMooncakeTrace(std::string_view text, const std::string& name);
-/// NOT_FOUND when it is not there, RESOURCE_EXHAUSTED when it is larger than 1 GiB.
+/// NOT_FOUND for a missing file, RESOURCE_EXHAUSTED for one over 1 GiB.
 StatusOr<Trace> ReadMooncakeTrace(const std::string& path);
 
 }  // namespace quire::bench

@@ -14,7 +14,7 @@ using kvserver::EvictionPolicy;
 using kvserver::ExtentId;
 using kvserver::ExtentIdHash;
 
-/// Never the root key: the tenant is stored as one more than its number.
+/// Differs from the root key: the tenant is stored as one more than its number.
 ExtentId IdOf(uint32_t tenant, const TraceBlock& block) {
   const uint64_t owner = uint64_t{tenant} + 1;
   ExtentId id;
@@ -50,10 +50,10 @@ class Cache {
   struct Block {
     uint64_t bytes = 0;
     uint64_t used_by = 0;   ///< Number of the last request with it.
-    bool is_known = false;  ///< To the policy.
+    bool is_known = false;  ///< True if the policy tracks it.
   };
 
-  /// Counts what the request hits; how many blocks, from the first on.
+  /// Counts the hits of the request. Returns the number of blocks, from the first on.
   size_t Count(const TraceRequest& request) {
     size_t hits = 0;
     while (hits < ids_.size() && cached_.contains(ids_[hits])) ++hits;
@@ -76,8 +76,8 @@ class Cache {
     return hits;
   }
 
-  /// Brings blocks from the first missing one on, as far as there is room; how many, from the first
-  /// of all on, are cached then.
+  /// Caches blocks from the first missing one on, as far as there is room. Returns the number of
+  /// leading blocks that are then cached.
   size_t Admit(std::span<const TraceBlock> blocks, size_t hits) {
     for (size_t i = hits; i < blocks.size(); ++i) {
       if (cached_.contains(ids_[i])) continue;
@@ -124,7 +124,7 @@ class Cache {
   uint64_t cached_bytes_ = 0;
   ReplayResult result_;
 
-  // Of the request at hand.
+  // Number of the present request.
   uint64_t request_ = 0;
   std::vector<ExtentId> ids_;
   double seconds_per_token_ = 0;

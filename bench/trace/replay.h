@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replay: what a cache of given size would have saved on a trace under an eviction policy. Nothing
-// is stored and nothing is timed; the same trace gives the same result everywhere.
+// Replay: the savings of a cache of given size on a trace under an eviction policy. Nothing is
+// stored and nothing is timed; the same trace gives the same result everywhere.
 //
 // A request hits the longest run of its blocks, from the first on, that are all cached; the rest is
-// computed. Then all its blocks are brought to the cache, from the first on as far as room can be
-// made without those of the request itself. Uses are told to the policy from the last block to the
-// first, so that one that goes by age lets a chain go from its end, as a prefix cache has to. The
-// cost sample of a block that came is T(cached, new) / new of its request.
+// computed. Then its blocks enter the cache, from the first on, as far as evicting other requests'
+// blocks makes room. The policy sees uses from the last block to the first. A policy by age
+// therefore evicts a chain from its end, as a prefix cache must. The cost sample of a new block is
+// T(cached, new) / new of its request.
 #ifndef QUIRE_BENCH_TRACE_REPLAY_H_
 #define QUIRE_BENCH_TRACE_REPLAY_H_
 
@@ -27,14 +27,14 @@ struct ReplayOptions {
 };
 
 struct ReplayResult {
-  uint64_t tokens = 0;  ///< Of all blocks of all requests.
+  uint64_t tokens = 0;  ///< Tokens of all blocks of all requests.
   uint64_t hit_tokens = 0;
   uint64_t bytes = 0;
   uint64_t hit_bytes = 0;
   uint64_t evictions = 0;
   uint64_t most_cached_bytes = 0;
-  double seconds_without_cache = 0;  ///< Prefill of everything.
-  double seconds_saved = 0;          ///< Of them.
+  double seconds_without_cache = 0;  ///< Prefill time of everything.
+  double seconds_saved = 0;          ///< Part of seconds_without_cache that is saved.
 
   double token_hit_ratio() const;
   double byte_hit_ratio() const;

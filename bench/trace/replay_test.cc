@@ -25,8 +25,9 @@ ReplayResult ReplayLru(std::vector<TraceRequest> requests, uint64_t cache_bytes)
       {.cache_bytes = cache_bytes, .cost = {.seconds_per_token = 1, .seconds_per_pair = 0.1}}, lru);
 }
 
-// T(c, n) = n + 0.1 * (c * n + n * n / 2):  T(0, 25) = 25 + 31.25 = 56.25,
-// T(10, 15) = 15 + 15 + 11.25 = 41.25, T(20, 5) = 5 + 10 + 1.25 = 16.25.
+// T(c, n) = n + 0.1 * (c * n + n * n / 2):
+//   T(0, 25) = 25 + 31.25 = 56.25, T(10, 15) = 15 + 15 + 11.25 = 41.25,
+//   T(20, 5) = 5 + 10 + 1.25 = 16.25.
 TEST(PrefillCostTest, AnExampleByHand) {
   const PrefillCost cost{.seconds_per_token = 1, .seconds_per_pair = 0.1};
   EXPECT_DOUBLE_EQ(cost.Seconds(0, 25), 56.25);
@@ -41,8 +42,8 @@ TEST(PrefillCostTest, WhatIsComputedInTwoPartsCostsAsMuchAsInOne) {
 }
 
 // A cache of two blocks; three requests of two blocks:
-//   1 2  nothing is there: 56.25 to compute. 1 and 2 come.
-//   1 3  1 hits, 41.25 left: 15 saved. 3 takes the place of 2.
+//   1 2  nothing is cached: 56.25 to compute. 1 and 2 enter.
+//   1 3  1 hits, 41.25 left: 15 saved. 3 replaces 2.
 //   1 3  both hit, 16.25 left: 40 saved.
 TEST(ReplayTest, AnExampleByHand) {
   const ReplayResult result = ReplayLru({Request({1, 2}), Request({1, 3}), Request({1, 3})}, 200);
@@ -58,14 +59,14 @@ TEST(ReplayTest, AnExampleByHand) {
   EXPECT_DOUBLE_EQ(result.seconds_saved, 15 + 40);
 }
 
-// 2 stays cached, but 1, which it continues, does not: it is of no use.
+// 2 stays cached without 1, which it continues, and is useless.
 TEST(ReplayTest, ABlockIsOfNoUseWithoutAllBeforeIt) {
   const ReplayResult result = ReplayLru({Request({2}), Request({1, 2})}, 200);
   EXPECT_EQ(result.hit_tokens, 0u);
   EXPECT_EQ(result.evictions, 0u) << "it is not brought twice";
 }
 
-// LRU lets the chain 1 2 3 go from its end: when 4 comes, 3 leaves.
+// LRU evicts the chain 1 2 3 from its end: when 4 enters, 3 leaves.
 TEST(ReplayTest, AChainLeavesFromItsEnd) {
   const ReplayResult result =
       ReplayLru({Request({1, 2, 3}), Request({4}), Request({1, 2, 3})}, 300);
@@ -106,8 +107,8 @@ TEST(ReplayTest, AnEmptyTraceHasNoRatios) {
   EXPECT_EQ(result.byte_hit_ratio(), 0);
 }
 
-// Two traces one after the other, of documents that have nothing in common: LFU keeps what was
-// popular in the first, PGDSF's clock lets it fall behind.
+// Two traces one after the other, over different documents. LFU keeps the popular ones of the
+// first; PGDSF's clock ages them.
 TEST(ReplayTest, WhenPopularityChangesAPolicyThatAgesSavesMore) {
   Trace trace = MakeZipfTrace({.documents = 300, .requests = 5000, .seed = 1});
   for (TraceRequest& request :

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trace: what each eviction policy would save on a trace of requests, with a cache of a share of
-// the trace's bytes; beside them the limit, a cache that holds everything. Nothing is timed: the
-// seconds are those of kvserver/store/policy/prefill_cost.h.
+// Trace: the savings of each eviction policy on a trace of requests, with a cache of a share of the
+// trace's bytes. The limit is a cache that holds everything. Nothing is timed: the seconds are
+// those of kvserver/store/policy/prefill_cost.h.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>

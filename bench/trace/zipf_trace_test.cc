@@ -16,7 +16,7 @@ uint64_t Tokens(const TraceRequest& request) {
   return tokens;
 }
 
-/// Requests for each document, known by its first block.
+/// Number of requests for each document, identified by its first block.
 std::map<uint64_t, uint64_t> Popularity(const Trace& trace) {
   std::map<uint64_t, uint64_t> counts;
   for (const TraceRequest& request : trace.requests) ++counts[request.blocks.front().id];
@@ -38,8 +38,8 @@ TEST(ZipfTraceTest, TheSameSeedGivesTheSameTraceAndAnotherAnother) {
   EXPECT_NE(ids(7), ids(8));
 }
 
-// Of 1000 documents the k-th has the probability 1 / (k * H), H = 1 + 1/2 + ... + 1/1000 = 7.485.
-// Of 200000 requests the first gets 26718 +- 152, the tenth a tenth of them: 2672 +- 51.
+// With 1000 documents the k-th has the probability 1 / (k * H), H = 1 + 1/2 + ... + 1/1000 = 7.485.
+// The first gets 26718 +- 152 of 200000 requests, the tenth a tenth of them: 2672 +- 51.
 TEST(ZipfTraceTest, PopularityFollowsThePowerLaw) {
   const Trace trace = MakeZipfTrace({.documents = 1000, .requests = 200000, .block_tokens = 0});
   const auto counts = Popularity(trace);
@@ -55,8 +55,8 @@ TEST(ZipfTraceTest, AnExponentOfZeroIsUniform) {
   }
 }
 
-// Lengths are exp(N(ln 2048, 1)): half are below 2048, 15.9 % below 2048 / e and as many above
-// 2048 * e. Each document once is enough, so the exponent is 0.
+// Lengths are exp(N(ln 2048, 1)): half are below 2048, 15.9 % below 2048 / e and as many above 2048
+// * e. The exponent is 0, since each document once is enough.
 TEST(ZipfTraceTest, LengthsAreLogNormal) {
   const Trace trace =
       MakeZipfTrace({.documents = 20000, .requests = 100000, .zipf = 0, .block_tokens = 0});

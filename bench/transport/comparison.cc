@@ -29,7 +29,8 @@
 namespace quire::bench {
 namespace {
 
-constexpr uint64_t kPartBytes = 1 << 20;  ///< Of the connections, and of the raw gRPC program.
+/// Part size of the connections, and of the raw gRPC program.
+constexpr uint64_t kPartBytes = 1 << 20;
 
 std::vector<uint64_t> Shuffled(uint64_t count, SeededRandom& random) {
   std::vector<uint64_t> order(count);
@@ -44,7 +45,7 @@ struct Lane {
   std::unique_ptr<Client> client;
   std::unique_ptr<LargePages> slots;
   std::unique_ptr<RecallRounds> rounds;
-  std::unique_ptr<RecallRounds> contiguous;  ///< A session of its own, with the same slots.
+  std::unique_ptr<RecallRounds> contiguous;  ///< A separate session with the same slots.
 };
 
 /// One set: servers and clients from their start to their end.
@@ -89,7 +90,7 @@ class Comparison {
     return OpenInPlace();
   }
 
-  /// A transport that is not there is left out of the comparison.
+  /// Opens a lane; an unavailable transport is left out of the comparison.
   Status Open(const std::string& transport, const std::string& name) {
     if (!options_.Wants(name)) return OkStatus();
     Lane lane;
@@ -123,7 +124,7 @@ class Comparison {
 
   using Contender = SideBySide::Contender;
 
-  /// `peers`: processes that take part besides this one.
+  /// `peers`: other processes that take part.
   void Add(const std::string& name, Contender contender, const std::vector<pid_t>& peers = {}) {
     if (options_.Wants(name)) AddAlways(name, Metered(name, std::move(contender), peers));
   }
@@ -131,7 +132,7 @@ class Comparison {
     index_[name] = contenders_.size();
     contenders_.push_back(std::move(contender));
   }
-  /// Adds up the processors' time of its turns, those that are not timed as well.
+  /// Adds up the CPU time of its turns, including untimed ones.
   Contender Metered(const std::string& name, Contender contender, std::vector<pid_t> peers) {
     contender.turn = [this, name, peers = std::move(peers),
                       turn = std::move(contender.turn)]() -> Status {
@@ -151,7 +152,7 @@ class Comparison {
             .prepare = [&rounds, pattern] { return rounds.Prepare(pattern); }};
   }
 
-  /// Units in the order and to the places of a scattered round.
+  /// The units of a scattered round, in its order and with its places.
   std::vector<RawUcxMove> Moves() {
     const std::vector<uint64_t> from = Shuffled(shape_.units_per_round() * 2, random_);
     const std::vector<uint64_t> to = Shuffled(shape_.units_per_round(), random_);
@@ -176,7 +177,7 @@ class Comparison {
     }
   }
 
-  /// When there is such a lane.
+  /// Adds a lane if it exists.
   void AddLane(const std::string& name) {
     for (const Lane& lane : lanes_) {
       if (lane.name != name) continue;
@@ -184,7 +185,7 @@ class Comparison {
     }
   }
 
-  /// Unless "ucx_tcp", whose limit it is, is absent.
+  /// Adds the limit of "ucx_tcp", unless that lane is absent.
   Status AddRawUcx() {
     if (figures_.absent.contains("ucx_tcp")) return OkStatus();
     if (!options_.Wants("raw_ucx_tcp")) return OkStatus();
@@ -253,7 +254,7 @@ class Comparison {
     }
   }
 
-  /// A read more, not timed, of each way over several connections.
+  /// Reads once more, untimed, in each way over several connections.
   Status WatchRedis() {
     if (redis_ == nullptr) return OkStatus();
     for (const auto& [name, wire, connections] : kRedisWays) {
@@ -286,7 +287,7 @@ class Comparison {
       Add("shm_in_place", RoundsOf(*in_place_.rounds, RecallRounds::Pattern::kScattered),
           {server_->pid()});
     }
-    // Each lane beside what it is compared with.
+    // Places each lane next to its comparisons.
     AddCopyLoops();
     AddLane("shm");
     AddLane("ucx_tcp");
@@ -313,7 +314,7 @@ class Comparison {
     return OkStatus();
   }
 
-  /// Programs that send units over TCP, from now on.
+  /// Programs that send units over TCP, counted from now on.
   std::map<std::string, TcpSenders> Senders() const {
     std::map<std::string, TcpSenders> senders;
     senders.emplace("this_program", getpid());
@@ -369,7 +370,7 @@ class Comparison {
   SeededRandom random_;
 
   std::unique_ptr<ServeProcess> server_;
-  SegmentKey document_ = kRootKey;  ///< The document in it.
+  SegmentKey document_ = kRootKey;  ///< Key of the document in it.
   std::unique_ptr<Process> raw_grpc_;
   std::unique_ptr<Redis> redis_;
   std::unique_ptr<Mooncake> mooncake_;

@@ -47,7 +47,7 @@ std::optional<TcpSenders::Connections> TcpSenders::Now() const {
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
   for (const int descriptor : OpenDescriptors(pid_)) {
     const UniqueFd socket(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), descriptor, 0)));
-    if (!socket.valid() && errno == EBADF) continue;  // Closed by now.
+    if (!socket.valid() && errno == EBADF) continue;  // The descriptor was closed meanwhile.
     if (!socket.valid()) return std::nullopt;
     tcp_info info = {};
     socklen_t bytes = sizeof info;

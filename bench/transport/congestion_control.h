@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Congestion control of contenders over loopback: the rivals get one that does not pace, as our own
-// connections do, and what every program's connections really had is read from the kernel.
+// Congestion control of contenders over loopback. The rivals get one that does not pace, as our own
+// connections do. The actual one of every program's connections is read from the kernel.
 // Thread-safety: none.
 #ifndef QUIRE_BENCH_TRANSPORT_CONGESTION_CONTROL_H_
 #define QUIRE_BENCH_TRANSPORT_CONGESTION_CONTROL_H_
@@ -20,22 +20,21 @@ namespace quire::bench {
 /// The shared library of loopback_congestion.c.
 extern const std::string_view kLoopbackCongestion;
 
-/// What a program's environment needs for it, as Process::Start takes it: the library is written to
-/// `directory`, which the program's life is within. Nothing where it cannot be written.
+/// The environment of a program that uses it, for Process::Start. Writes the library to
+/// `directory`, which must outlive the program. Empty if it cannot be written.
 std::vector<std::string> UnpacedEnvironment(const std::string& directory);
 
-/// What connections of this host have unless they are told otherwise; "unknown" where the kernel
-/// does not tell.
+/// The default of connections on this host; "unknown" if the kernel does not report it.
 std::string HostCongestionControl();
 
-/// What a process sends over TCP.
+/// TCP connections that a process sends on.
 class TcpSenders {
  public:
-  /// Counts from now. The process is this one or one that it has started.
+  /// Counts from now. The process is this one or a child.
   explicit TcpSenders(pid_t pid) : pid_(pid), before_(Now()) {}
-  /// The congestion controls of the connections that have sent a MiB or more since: "cubic", or
-  /// "bbr,cubic"; "none" when there is no such connection, and "unknown" where this process may not
-  /// look into that one.
+  /// The congestion controls of the connections that have since sent at least a MiB: "cubic", or
+  /// "bbr,cubic". "none" without such a connection, and "unknown" if this process may not inspect
+  /// the other.
   std::string CongestionControls() const;
 
  private:
@@ -44,7 +43,8 @@ class TcpSenders {
     std::string congestion_control;
   };
   using Connections = std::map<uint64_t, Connection>;  ///< By inode of the socket.
-  std::optional<Connections> Now() const;              ///< nullopt where it may not be seen.
+  /// Null if this process may not inspect the other.
+  std::optional<Connections> Now() const;
 
   pid_t pid_;
   std::optional<Connections> before_;

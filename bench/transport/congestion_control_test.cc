@@ -25,7 +25,7 @@ using testing::TcpPair;
 
 constexpr size_t kSentBytes = 2 << 20;
 
-/// Sends so much, and waits until it has been received.
+/// Sends that many bytes, and waits until they have been received.
 void Send(const TcpPair& tcp, size_t bytes) {
   std::vector<char> sent(bytes), received(bytes);
   std::thread sender(
@@ -48,7 +48,7 @@ TEST(CongestionControlTest, WhoeverHasSentSinceIsNamed) {
   if (senders.CongestionControls() == "unknown") GTEST_SKIP() << "descriptors may not be seen here";
   EXPECT_EQ(senders.CongestionControls(), "none") << "nobody has sent anything";
   Send(during, kSentBytes);
-  // The acknowledgement of the last bytes may be on its way.
+  // The acknowledgement of the last bytes may still be in flight.
   std::string found = senders.CongestionControls();
   for (int i = 0; i < 1000 && found == "none"; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -71,10 +71,11 @@ TEST(CongestionControlTest, TheLibraryUnpacesAProgramsSockets) {
   quire::testing::TempDir directory;
   const std::vector<std::string> environment = UnpacedEnvironment(directory.path());
   ASSERT_EQ(environment.size(), 1u);
-  // What a program's own socket has: one that is not there has nothing.
+  // Prints the congestion control of a program's own socket; an unavailable one gives nothing.
+  // TCP_CONGESTION
   const std::string program =
       "import socket; s = socket.socket(); "
-      "print(s.getsockopt(socket.IPPROTO_TCP, 13, 16).split(b'\\0')[0].decode())";  // TCP_CONGESTION
+      "print(s.getsockopt(socket.IPPROTO_TCP, 13, 16).split(b'\\0')[0].decode())";
   auto process = Process::Start({"python3", "-c", program}, directory.path() + "/log", environment);
   if (!process.ok()) GTEST_SKIP() << process.status();
   ASSERT_EQ((*process)->WaitForEnd(std::chrono::seconds(60)), OkStatus());

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CopyLoops: what this machine's memory gives a loop that copies scattered units and does nothing
-// else, by each copy that is at hand and by one and by two threads. The fastest of them is the
-// limit of a recall that is read from shared memory. Thread-safety: none.
+// CopyLoops: the speed of loops that only copy scattered units, by each available copy and by one
+// and two threads. The fastest is the limit of a recall from shared memory. Thread-safety: none.
 #ifndef QUIRE_BENCH_TRANSPORT_COPY_LOOPS_H_
 #define QUIRE_BENCH_TRANSPORT_COPY_LOOPS_H_
 
@@ -18,14 +17,14 @@ namespace quire::bench {
 
 struct CopyLoop {
   const char* name;
-  /// Copies a unit. `next`: where the next one begins, null for none.
+  /// Copies a unit. `next`: beginning of the next one; null for none.
   void (*copy)(std::span<const std::byte> from, std::byte* to, const std::byte* next);
   uint32_t threads;
 };
-/// glibc's memcpy; stores around the cache; the same with the checksum of what was copied, as a
-/// recall has it; and by way of the cache, with the next unit fetched meanwhile.
+/// The copies: glibc's memcpy; streaming stores; the same with a checksum, as a recall does; stores
+/// through the cache that prefetch the next unit.
 std::span<const CopyLoop> CopyLoops();
-/// Their names: of all, or of those by one thread.
+/// Names of all loops, or of those by one thread.
 std::vector<std::string> CopyLoopNames();
 std::vector<std::string> CopyLoopNamesByOne();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CpuTime: what processes have used of the processors' time, by the kernel's clock of each.
-// Thread-safety: pure function.
+// CpuTime: processor time of processes, by the kernel's clock of each. Thread-safety: pure
+// function.
 #ifndef QUIRE_BENCH_TRANSPORT_CPU_TIME_H_
 #define QUIRE_BENCH_TRANSPORT_CPU_TIME_H_
 
@@ -15,7 +15,7 @@
 namespace quire::bench {
 
 /// Sum of the CPU time, user and system, of this process and `others`, each since its start.
-/// UNAVAILABLE when one of them has ended.
+/// UNAVAILABLE if one of them has ended.
 StatusOr<Duration> CpuTime(std::span<const pid_t> others);
 
 }  // namespace quire::bench

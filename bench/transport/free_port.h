@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FreePort: a TCP port of loopback that nobody listens on now, for servers that cannot be told to
-// take any. Somebody else may take it before they do; then they say so.
+// FreePort: a TCP port of loopback that is free now, for servers that cannot choose one. Another
+// process may take it before the server does; the server then fails with an error.
 #ifndef QUIRE_BENCH_TRANSPORT_FREE_PORT_H_
 #define QUIRE_BENCH_TRANSPORT_FREE_PORT_H_
 

@@ -23,13 +23,13 @@ constexpr Duration kInstallTime = std::chrono::minutes(5);
 constexpr Duration kStartTime = std::chrono::seconds(120);
 constexpr Duration kReadTime = std::chrono::minutes(3);
 
-/// Runs a command to its end. UNAVAILABLE with what it said when it fails.
+/// Runs a command to its end. UNAVAILABLE, with its output, if it fails.
 Status RunToEnd(std::vector<std::string> command, const std::string& log) {
   QUIRE_ASSIGN_OR_RETURN(const auto process, Process::Start(std::move(command), log));
   return process->WaitForEnd(kInstallTime);
 }
 
-/// The Python environment, made when it is not there. Its last step makes mooncake_master.
+/// Creates the Python environment if missing. The last step makes mooncake_master.
 Status Install(const std::string& environment, const std::string& log) {
   if (std::filesystem::exists(environment + "/bin/mooncake_master")) return OkStatus();
   QUIRE_RETURN_IF_ERROR(RunToEnd({"python3", "-m", "venv", environment}, log));
@@ -70,7 +70,8 @@ Status Mooncake::StartReader() {
   if (mkfifo(turns.c_str(), 0600) != 0) {
     return Unavailable("cannot make the pipe ", turns, ": ", std::strerror(errno));
   }
-  // Open for both, so that nobody waits for the other end, nor gets a signal when it dies.
+  // Opened for reading and writing, so that neither end blocks, nor gets a signal when the other
+  // dies.
   turns_ = UniqueFd(open(turns.c_str(), O_RDWR | O_CLOEXEC));
   QUIRE_ASSIGN_OR_RETURN(auto command, Side("reader"));
   command.insert(command.end(), {"--turns", turns});

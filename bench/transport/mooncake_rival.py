@@ -30,7 +30,7 @@ def connect(options, segment_bytes, num_units):
                        f"127.0.0.1:{options.master}")
     if code != 0:
         sys.exit(f"setup failed: {code}")
-    # With large pages, as the memory of those that it is compared with; smaller ones do as well.
+    # Large pages, as the compared programs have; smaller ones work as well.
     memory = mmap.mmap(-1, options.unit_bytes * num_units, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with contextlib.suppress(OSError):
         memory.madvise(mmap.MADV_HUGEPAGE)

@@ -23,9 +23,9 @@ namespace {
 
 constexpr Duration kPoll = std::chrono::milliseconds(5);
 constexpr Duration kTimeToEnd = std::chrono::seconds(5);
-constexpr size_t kShownBytes = 2000;  ///< Of the output, in an error.
+constexpr size_t kShownBytes = 2000;  ///< Bytes of the output in an error.
 
-/// Ends with a null, as programs take them; into `strings`.
+/// Pointers into `strings` with a final null, as exec takes them.
 std::vector<char*> PointersTo(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (std::string& string : strings) pointers.push_back(string.data());
@@ -33,7 +33,7 @@ std::vector<char*> PointersTo(std::vector<std::string>& strings) {
   return pointers;
 }
 
-/// `environment`, and what this program's has besides.
+/// `environment`, followed by this program's own.
 std::vector<std::string> WithOwnEnvironment(std::vector<std::string> environment) {
   const size_t given = environment.size();
   for (char** own = environ; *own != nullptr; ++own) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Process: a program that a benchmark runs beside itself: a server of ours or of a rival. What it
-// prints goes to a file. It is asked to end at destruction, and killed when it does not.
-// Thread-safety: none.
+// Process: a program that a benchmark runs, such as a server of ours or of a rival. Its output goes
+// to a file. The destructor asks it to end, and kills it if it does not. Thread-safety: none.
 #ifndef QUIRE_BENCH_TRANSPORT_PROCESS_H_
 #define QUIRE_BENCH_TRANSPORT_PROCESS_H_
 
@@ -20,9 +19,9 @@ namespace quire::bench {
 
 class Process {
  public:
-  /// Runs `command`, a program (looked for in PATH) and its arguments; its output is appended to
-  /// the file `log`. `environment` ("NAME=value") goes before this program's. UNAVAILABLE when it
-  /// cannot be started.
+  /// Runs `command`, a program (searched in PATH) and its arguments, and appends its output to the
+  /// file `log`. `environment` ("NAME=value") precedes this program's. UNAVAILABLE if it cannot be
+  /// started.
   static StatusOr<std::unique_ptr<Process>> Start(std::vector<std::string> command,
                                                   const std::string& log,
                                                   std::vector<std::string> environment = {});
@@ -30,14 +29,14 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  pid_t pid() const { return pid_; }  ///< -1 when it is known to have ended.
-  /// Waits until `ready` answers true. UNAVAILABLE with the end of its output when it ends before,
-  /// or when `timeout` passes.
+  pid_t pid() const { return pid_; }  ///< -1 once it is known to have ended.
+  /// Waits until `ready` returns true. UNAVAILABLE, with the end of its output, if the program ends
+  /// first or `timeout` passes.
   Status WaitUntil(const std::function<bool()>& ready, Duration timeout);
-  /// Waits for its end by itself: OK for exit code 0, UNAVAILABLE with the end of its output
-  /// otherwise, or when it takes longer than `timeout`.
+  /// Waits for the program to end. OK for exit code 0; otherwise, or after `timeout`, UNAVAILABLE
+  /// with the end of its output.
   Status WaitForEnd(Duration timeout);
-  /// What it has printed.
+  /// Its output so far.
   std::string Output() const;
 
  private:

@@ -50,10 +50,10 @@ class RawService final : public grpc::Service {
         grpc::internal::ServerStreamingHandler<RawService, grpc::ByteBuffer, grpc::ByteBuffer>;
     const auto read = [](RawService* self, grpc::ServerContext* context,
                          const grpc::ByteBuffer* request, Writer* writer) {
-      DoNotPaceLocalConnectionsTo(PortOf(context->peer()));  // As the transport's server.
+      DoNotPaceLocalConnectionsTo(PortOf(context->peer()));  // As the transport's server does.
       return self->Read(*request, writer);
     };
-    AddMethod(new grpc::internal::RpcServiceMethod(  // The service takes it over.
+    AddMethod(new grpc::internal::RpcServiceMethod(  // The service takes ownership.
         kMethod, grpc::internal::RpcMethod::SERVER_STREAMING, new Handler(read, this)));
   }
 
@@ -155,7 +155,7 @@ RawGrpcClient::RawGrpcClient(const RawGrpcShape& shape, const std::string& addre
       channel_(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), Arguments())),
       places_(places) {
   if (channel_->WaitForConnected(std::chrono::system_clock::now() + kConnectTime)) {
-    DoNotPaceLocalConnectionsTo(PortOf(address));  // As the transport's client.
+    DoNotPaceLocalConnectionsTo(PortOf(address));  // As the transport's client does.
   }
 }
 

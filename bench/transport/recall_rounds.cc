@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apps/kit/progress.h"
+#include "bench/transport/unit_copier.h"
 #include "common/page/layout.h"
 
 namespace quire::bench {
@@ -16,9 +17,9 @@ constexpr uint32_t kLayers = 32;
 constexpr uint32_t kHeadDim = 128;
 constexpr uint64_t kSmallUnitBytes = 16 << 10;
 constexpr uint32_t kSmallUnitTokens = 32;
-constexpr uint32_t kGroups = 8;  ///< That pages are used in before a scattered round.
+constexpr uint32_t kGroups = 8;  ///< Groups in which pages are used before a scattered round.
 
-/// What the first bytes of a unit say.
+/// The first bytes of a unit.
 uint64_t StampOf(uint32_t layer, uint32_t page) { return uint64_t{layer} << 32 | page; }
 
 }  // namespace
@@ -69,12 +70,12 @@ StatusOr<std::unique_ptr<RecallRounds>> RecallRounds::Open(Client* client,
                                                            const RecallShape& shape,
                                                            Delivery delivery,
                                                            std::span<std::byte> slots) {
-  std::unique_ptr<RecallRounds> self(new RecallRounds(shape, delivery));
+  std::unique_ptr<RecallRounds> self(new RecallRounds(shape, delivery, slots));
   QUIRE_ASSIGN_OR_RETURN(
       self->session_,
       client->OpenSession(document, {.spec = shape.spec, .slots_per_head = shape.slots()}));
-  if (delivery == Delivery::kSlots) {
-    QUIRE_ASSIGN_OR_RETURN(self->landing_, self->session_->MakeLanding(1, slots));
+  if (self->session_->LandsDirectly()) {
+    QUIRE_ASSIGN_OR_RETURN(self->landing_, self->session_->MakeLanding());
   }
   for (uint32_t layer = 0; layer < shape.spec.num_layers; ++layer) {
     self->resident_half_[layer].resize(shape.pages);
@@ -92,7 +93,7 @@ Status RecallRounds::Prepare(Pattern pattern) {
     for (uint32_t page = 0; page < shape_.pages; ++page) {
       if (count == 0 || !resident[page]) candidates.push_back(page);
     }
-    // The first round has all pages to choose from; every other one exactly the other half.
+    // The first round chooses among all pages; every other one takes exactly the other half.
     if (pattern == Pattern::kScattered) {
       for (size_t i = candidates.size(); i > 1; --i) {
         std::swap(candidates[i - 1], candidates[random_.Below(i)]);
@@ -141,8 +142,9 @@ Status RecallRounds::Run(uint64_t expected_units, bool verify,
 }
 
 Status RecallRounds::Run(uint64_t expected_units) {
-  return Run(expected_units, delivery_ == Delivery::kSlots,
-             [](const RecallPart&) { return OkStatus(); });
+  return Run(expected_units, /*verify=*/false, [&](const RecallPart& part) {
+    return delivery_ == Delivery::kSlots ? slots_.Fill(part) : OkStatus();
+  });
 }
 
 Status RecallRounds::RunVerified() {
@@ -166,14 +168,27 @@ Status RecallRounds::RunVerified() {
   });
 }
 
-Status CheckSlots(const ClientSession& session, const SessionLanding& landing,
-                  const RecallShape& shape) {
-  for (uint32_t layer = 0; layer < shape.spec.num_layers; ++layer) {
+std::byte* UnitSlots::Unit(uint32_t layer, uint32_t slot) const {
+  return memory_.data() + (uint64_t{layer} * slots_ + slot) * UnitBytes(shape_.spec);
+}
+
+Status UnitSlots::Fill(const RecallPart& part) {
+  UnitCopier copier(part.payload, UnitBytes(shape_.spec));
+  for (size_t i = 0; i < part.placements.size(); ++i) {
+    const Placement& at = part.placements[i];
+    if (copier.CopyNext(Unit(at.layer, at.slot)) == part.checksums[i]) continue;
+    return DataLoss("page ", at.page, " of layer ", at.layer, " does not match its checksum");
+  }
+  return part.StillGood() ? OkStatus() : DataLoss("the units were not lent for long enough");
+}
+
+Status UnitSlots::Check(const ClientSession& session) const {
+  for (uint32_t layer = 0; layer < shape_.spec.num_layers; ++layer) {
     const auto pages = session.resident_map().Pages(0, layer);
     for (uint32_t slot = 0; slot < pages.size(); ++slot) {
-      if (pages[slot] < 0) continue;  // It has held nothing yet.
+      if (pages[slot] < 0) continue;  // Never filled.
       uint64_t stamp = 0;
-      std::memcpy(&stamp, landing.Unit(0, layer, 0, slot).data(), sizeof stamp);
+      std::memcpy(&stamp, Unit(layer, slot), sizeof stamp);
       if (stamp == StampOf(layer, static_cast<uint32_t>(pages[slot]))) continue;
       return DataLoss("slot ", slot, " of layer ", layer, " does not hold page ", pages[slot]);
     }

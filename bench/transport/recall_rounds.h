@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RecallRounds: a document and a session that reads it, half of its pages at a time: every round
-// wants the half that is not resident, so that all of it moves. Pages are wanted scattered (random
-// halves, so that places in the server's memory and slots are in no order) or one after the other.
-// Unit contents say which unit it is, and every round can be checked. Thread-safety: none.
+// RecallRounds: a document and a session that reads it, half of its pages at a time. Every round
+// wants the half that is not resident, so that all of it moves. Pages are wanted scattered or in
+// order. Scattered halves are random, so that places in the server's memory and slots are in no
+// order. Every unit names itself, so that every round can be checked. Thread-safety: none.
 #ifndef QUIRE_BENCH_TRANSPORT_RECALL_ROUNDS_H_
 #define QUIRE_BENCH_TRANSPORT_RECALL_ROUNDS_H_
 
@@ -23,7 +23,7 @@
 
 namespace quire::bench {
 
-/// A document of units of one size: one KV head, so that consecutive pages lie side by side.
+/// A document of units of one size. It has one KV head, so that consecutive pages are adjacent.
 struct RecallShape {
   KvSpec spec;
   uint32_t pages = 0;
@@ -33,62 +33,81 @@ struct RecallShape {
   uint64_t bytes_per_round() const;
 };
 
-/// `unit_bytes` 16 KiB or 128 KiB; `document_bytes` a multiple of 32 MiB, so that both
-/// are cut into whole segments.
+/// `unit_bytes` is 16 KiB or 128 KiB; `document_bytes` is a multiple of 32 MiB, so that both make
+/// whole segments.
 RecallShape ShapeOf(uint64_t unit_bytes, uint64_t document_bytes);
 
-/// Puts the document; its tip.
+/// Puts the document. Returns its tip.
 StatusOr<SegmentKey> PutDocument(Client& client, const RecallShape& shape);
 
-/// Whether every slot of a landing holds the unit that its session takes it to hold, as far as its
-/// beginning tells.
-Status CheckSlots(const ClientSession& session, const SessionLanding& landing,
-                  const RecallShape& shape);
+/// A caller's slots in plain memory, [layers][slots] units of one KV head. Ownership: the memory
+/// outlives it. Thread-safety: none.
+class UnitSlots {
+ public:
+  UnitSlots(const RecallShape& shape, uint32_t slots, std::span<std::byte> memory)
+      : shape_(shape), slots_(slots), memory_(memory) {}
+
+  /// Copies the units of a part into their slots. DATA_LOSS for a unit with another checksum, or
+  /// lent for too short a time.
+  Status Fill(const RecallPart& part);
+  /// Checks that every slot holds the unit of the session's map, by the beginning of the unit.
+  Status Check(const ClientSession& session) const;
+
+ private:
+  std::byte* Unit(uint32_t layer, uint32_t slot) const;
+
+  const RecallShape shape_;
+  const uint32_t slots_;
+  const std::span<std::byte> memory_;
+};
 
 class RecallRounds {
  public:
   enum class Pattern { kScattered, kContiguous };
   enum class Delivery {
-    kSlots,    ///< Into the slots, verified.
-    kInPlace,  ///< Pointers to where the units are, with the checksums to verify them by.
+    kSlots,    ///< Copied into the slots, verified.
+    kInPlace,  ///< Pointers to the units in place, with the checksums to verify them.
   };
 
-  /// `slots` has room for shape.bytes_per_round() and outlives this; when it is empty the session
-  /// allocates its own. Unused in place.
+  /// `slots` has room for shape.bytes_per_round() and outlives this. Unused in place.
   static StatusOr<std::unique_ptr<RecallRounds>> Open(Client* client, const SegmentKey& document,
                                                       const RecallShape& shape, Delivery delivery,
                                                       std::span<std::byte> slots);
 
-  /// Chooses what the next round wants, and for scattered pages also shuffles which slots were used
-  /// last, so that they are filled in no order. Not timed.
+  /// Chooses what the next round wants. For scattered pages it also shuffles the order of last use
+  /// of the slots, so that they are filled in no order. Not timed.
   Status Prepare(Pattern pattern);
-  /// Recalls it: all layers in one message.
+  /// Recalls the round: all layers in one message.
   Status Run() { return Run(shape_.units_per_round()); }
-  /// A round, not to be timed, of which every unit is verified: its checksum, and that it says of
-  /// itself that it is the one of its placement. For units in place, whose rounds touch no byte.
+  /// Runs a round that verifies every unit: its checksum, and the unit's own name. Not timed. It
+  /// serves units in place, whose timed rounds touch no byte.
   Status RunVerified();
-  /// CheckSlots. Only for units in slots.
-  Status Check() const { return CheckSlots(*session_, *landing_, shape_); }
-  /// Asks for what is resident: a round trip that moves nothing.
+  /// Calls UnitSlots::Check; only for units in slots.
+  Status Check() const { return slots_.Check(*session_); }
+  /// Recalls what is resident: a round trip that moves nothing.
   Status RunEmpty();
 
  private:
-  /// `visit` sees every part.
+  /// `visit` receives every part.
   Status Run(uint64_t expected_units, bool verify,
              const std::function<Status(const RecallPart&)>& visit);
   Status Run(uint64_t expected_units);
-  /// Asks for parts of what is resident, in random groups of pages.
+  /// Recalls parts of what is resident, in random groups of pages.
   Status ShuffleSlots();
-  RecallRounds(const RecallShape& shape, Delivery delivery)
-      : shape_(shape), delivery_(delivery), resident_half_(shape.spec.num_layers) {}
+  RecallRounds(const RecallShape& shape, Delivery delivery, std::span<std::byte> slots)
+      : shape_(shape),
+        delivery_(delivery),
+        slots_(shape, shape.slots(), slots),
+        resident_half_(shape.spec.num_layers) {}
 
   const RecallShape shape_;
   const Delivery delivery_;
+  UnitSlots slots_;
   std::unique_ptr<ClientSession> session_;
-  std::unique_ptr<SessionLanding> landing_;
+  std::unique_ptr<SessionLanding> landing_;  ///< Null if the server writes into none.
   SeededRandom random_{1};
-  std::vector<LayerWant> wants_;  ///< One a layer.
-  /// By layer: whether a page is in the half that was wanted last.
+  std::vector<LayerWant> wants_;  ///< One per layer.
+  /// By layer: true for a page in the half that was wanted last.
   std::vector<std::vector<bool>> resident_half_;
 };
 

@@ -65,7 +65,7 @@ Redis::~Redis() {
   if (control_ != nullptr) redisFree(control_);
 }
 
-/// May be called again when it has failed, and goes on where it was.
+/// Connects; may be called again after a failure, and continues.
 Status Redis::Connect(const std::string& socket, int port) {
   const auto connected = [](redisContext* context) -> StatusOr<redisContext*> {
     if (context != nullptr && context->err == 0) return context;
@@ -151,7 +151,7 @@ Status Redis::Read(Wire wire, size_t connections, std::span<const uint64_t> unit
   const auto batch = [&](size_t i) {
     return units.subspan(i * batch_units, std::min(batch_units, units.size() - i * batch_units));
   };
-  // The client's library keeps what is sent until it waits for a reply.
+  // The client's library buffers commands until it waits for a reply.
   const auto flush = [](redisContext* context) -> Status {
     for (int done = 0; done == 0;) {
       if (redisBufferWrite(context, &done) != REDIS_OK) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Request encoding: what packing 10,000 wanted units into the bytes of a recall takes at the
-// client, when every KV head of every layer wants pages of its own.
+// Request encoding: the time of the client to pack 10,000 wanted units into the bytes of a recall.
+// Every KV head of every layer wants different pages.
 #ifndef QUIRE_BENCH_TRANSPORT_REQUEST_ENCODING_H_
 #define QUIRE_BENCH_TRANSPORT_REQUEST_ENCODING_H_
 

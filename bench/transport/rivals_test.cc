@@ -86,7 +86,7 @@ TEST(RedisTest, ItsTcpConnectionsAreNotPaced) {
   std::iota(units.begin(), units.end(), 0u);
   const TcpSenders senders((*redis)->pid());
   ASSERT_EQ((*redis)->Read(Redis::Wire::kTcp, 1, units), OkStatus());
-  // In a sandbox other processes may be out of sight.
+  // A sandbox may hide other processes.
   EXPECT_THAT(senders.CongestionControls(), AnyOf("cubic", "reno", "unknown"));
 }
 

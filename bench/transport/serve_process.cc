@@ -19,7 +19,7 @@ StatusOr<std::string> AwaitAddress(Process& process, const std::string& port_fil
   QUIRE_RETURN_IF_ERROR(process.WaitUntil(
       [&] {
         std::ifstream file(port_file);
-        std::string line;  // Written when it ends with a newline.
+        std::string line;  // The file is complete once it ends with a newline.
         if (!std::getline(file, line) || file.eof()) return false;
         port = std::stoi(line);
         return true;

@@ -23,13 +23,13 @@ namespace {
 
 /// Has twice as many pages as the largest recall.
 constexpr uint64_t kLeastDocumentBytes = uint64_t{64} << 20;
-/// More than the last level cache of most processors; rounds of half a document need more.
+/// Larger than the last level cache of most processors; rounds of half a document need more.
 constexpr uint64_t kMostDocumentBytes = uint64_t{256} << 20;
 constexpr uint64_t kTenantDocumentBytes = kLeastDocumentBytes;
 constexpr uint64_t kServerRoomBytes = uint64_t{256} << 20;
-constexpr uint32_t kBlocks = 10;  ///< Parts that a contender's recalls are cut into.
+constexpr uint32_t kBlocks = 10;  ///< Blocks that a contender's recalls are divided into.
 
-/// A path that recalls take when nobody chooses one, on one host or between two.
+/// A default path of recalls, on one host or between two.
 struct Path {
   const char* name;
   const char* transport;
@@ -54,7 +54,7 @@ class StepComparison {
             std::clamp(options.document_bytes, kLeastDocumentBytes, kMostDocumentBytes)),
         shape_(ShapeOf(kStepUnitBytes, document_bytes_)) {}
 
-  /// Starts servers and rivals, those that are wanted and can be had.
+  /// Starts servers and rivals that are wanted and available.
   Status Start() {
     QUIRE_ASSIGN_OR_RETURN(server_, StartServer(Directory("steps"), document_bytes_));
     QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = server_->control()}));
@@ -122,7 +122,7 @@ class StepComparison {
     return SystemClock().Now() - start;
   }
 
-  /// The first recall, which finds what the contender before it has left behind, does not count.
+  /// Excludes the first recall, which is affected by the previous contender.
   Status RunBlock(const std::function<StatusOr<Duration>()>& one, std::vector<Duration>* times) {
     QUIRE_RETURN_IF_ERROR(one().status());
     for (uint32_t i = 0; i < BlockRecalls(); ++i) {
@@ -160,7 +160,7 @@ class StepComparison {
     }
   }
 
-  /// One MGET of all units, and the way that is the fastest for many.
+  /// Adds one MGET of all units, and the fastest way for many.
   template <typename AddFunction>
   void AddRedis(uint32_t units, const AddFunction& add) {
     if (redis_ == nullptr) return;
@@ -204,7 +204,7 @@ struct Tenant {
   std::vector<Duration> times = {};
   Status status = {};
 
-  /// Recalls until it has made `count`, or `stop` is set, which it sets then.
+  /// Recalls `count` times or until `stop` is set. Sets `stop` after the last.
   void Run(uint32_t count, std::atomic<bool>* stop) {
     times.clear();
     while (times.size() < count && !stop->load(std::memory_order_relaxed)) {
@@ -268,7 +268,7 @@ StatusOr<TenantFigures> CompareOver(const Path& path, const ServeProcess& server
   for (Tenant& tenant : tenants) {
     figures.times.insert(figures.times.end(), tenant.times.begin(), tenant.times.end());
     QUIRE_RETURN_IF_ERROR(tenant.recalls->Check());
-    tenant.recalls.reset();  // Before its client.
+    tenant.recalls.reset();  // Destroyed before its client.
     tenant.client.reset();
   }
   return figures;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CompareSteps: how long a recall of a decode step's size takes, beside Redis and Mooncake Store
-// with as many bytes, in turns in one run. Every contender has blocks of recalls, one after the
-// other, as a decoder that keeps its connection has. CompareTenants: the same recalls of several
-// tenants of one server at once. Thread-safety: none.
+// CompareSteps: times of recalls of a decode step's size, against Redis and Mooncake Store with as
+// many bytes, in turns in one run. Every contender has blocks of consecutive recalls, as a decoder
+// with a persistent connection has. CompareTenants: the same recalls by several tenants of one
+// server at once. Thread-safety: none.
 #ifndef QUIRE_BENCH_TRANSPORT_STEP_COMPARISON_H_
 #define QUIRE_BENCH_TRANSPORT_STEP_COMPARISON_H_
 
@@ -28,7 +28,7 @@ inline constexpr uint32_t kTenantUnits = 64;  ///< Units of each tenant's recall
 struct StepFigures {
   uint32_t units = 0;
   std::map<std::string, std::vector<Duration>> times = {};  ///< By contender.
-  std::map<std::string, std::string> absent = {};           ///< Contender, and why.
+  std::map<std::string, std::string> absent = {};           ///< Reason, by absent contender.
 };
 
 /// Compares contenders at every size of kStepUnits, with options.step_recalls recalls each.

@@ -15,7 +15,9 @@ StatusOr<std::unique_ptr<StepRecalls>> StepRecalls::Open(Client* client, const S
   std::unique_ptr<StepRecalls> self(new StepRecalls(shape, units));
   QUIRE_ASSIGN_OR_RETURN(
       self->session_, client->OpenSession(document, {.spec = shape.spec, .slots_per_head = units}));
-  QUIRE_ASSIGN_OR_RETURN(self->landing_, self->session_->MakeLanding());
+  if (self->session_->LandsDirectly()) {
+    QUIRE_ASSIGN_OR_RETURN(self->landing_, self->session_->MakeLanding());
+  }
   return self;
 }
 
@@ -35,11 +37,13 @@ void StepRecalls::Prepare() {
 }
 
 Status StepRecalls::Run() {
-  QUIRE_ASSIGN_OR_RETURN(const auto recall, session_->Start(wants_, {.landing = landing_.get()}));
+  QUIRE_ASSIGN_OR_RETURN(const auto recall,
+                         session_->Start(wants_, {.landing = landing_.get(), .verify = false}));
   uint64_t units = 0;
   while (true) {
     QUIRE_ASSIGN_OR_RETURN(const std::optional<RecallPart> part, recall->Next());
     if (!part) break;
+    QUIRE_RETURN_IF_ERROR(slots_.Fill(*part));
     session_->Applied(*part);
     units += part->placements.size();
   }

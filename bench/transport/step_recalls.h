@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepRecalls: a session whose recalls are of the size of a decode step's: a few units of one
-// layer, each of them missing and scattered over the document, one layer after the other. Units
-// come into slots, verified. Thread-safety: none. Ownership: the client outlives it.
+// StepRecalls: a session whose recalls have the size of a decode step's. Each recalls a few units
+// of one layer, all missing and scattered over the document, one layer after the other. Units are
+// copied into slots and verified.
+// Thread-safety: none.
+// Ownership: the client outlives it.
 #ifndef QUIRE_BENCH_TRANSPORT_STEP_RECALLS_H_
 #define QUIRE_BENCH_TRANSPORT_STEP_RECALLS_H_
 
@@ -10,40 +12,47 @@
 #include <memory>
 #include <vector>
 
+#include "bench/kit/large_pages.h"
 #include "bench/transport/recall_rounds.h"
 #include "client/client.h"
 #include "client/session.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
 #include "common/page/key.h"
+#include "common/page/layout.h"
 
 namespace quire::bench {
 
 class StepRecalls {
  public:
-  /// `units` of each recall, at most half of the document's pages.
+  /// `units` per recall, at most half of the document's pages.
   static StatusOr<std::unique_ptr<StepRecalls>> Open(Client* client, const SegmentKey& document,
                                                      const RecallShape& shape, uint32_t units);
 
   /// Chooses what the next recall wants. Not timed.
   void Prepare();
   Status Run();
-  /// Whether every slot holds the unit that the session takes it to hold, as far as its beginning
-  /// tells.
-  Status Check() const { return CheckSlots(*session_, *landing_, shape_); }
+  /// Checks that every slot holds the unit of the session's map, by the beginning of the unit.
+  Status Check() const { return slots_.Check(*session_); }
 
  private:
   StepRecalls(const RecallShape& shape, uint32_t units)
-      : shape_(shape), units_(units), resident_(shape.spec.num_layers) {}
+      : shape_(shape),
+        units_(units),
+        memory_(uint64_t{shape.spec.num_layers} * units * UnitBytes(shape.spec)),
+        slots_(shape, units, memory_.bytes()),
+        resident_(shape.spec.num_layers) {}
 
   const RecallShape shape_;
   const uint32_t units_;
+  const LargePages memory_;
+  UnitSlots slots_;
   std::unique_ptr<ClientSession> session_;
-  std::unique_ptr<SessionLanding> landing_;
+  std::unique_ptr<SessionLanding> landing_;  ///< Null if the server writes into none.
   SeededRandom random_{1};
   std::vector<std::vector<uint32_t>> resident_;  ///< By layer, ascending.
-  uint32_t layer_ = 0;                           ///< Of the next recall.
-  std::vector<LayerWant> wants_;                 ///< That one.
+  uint32_t layer_ = 0;                           ///< Layer of the next recall.
+  std::vector<LayerWant> wants_;                 ///< Its wants.
 };
 
 }  // namespace quire::bench

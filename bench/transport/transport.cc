@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transport: scattered units from a server's DRAM into a client's slots, over shared memory, UCX
-// and gRPC, beside what the wire gives a minimal program and beside Redis and Mooncake Store, all
-// in turns in one run. The document is four times the last level cache, where memory holds all
-// copies of it, and every way reads half of its own in a round. Ours go the whole way: a session
-// plans the recall, parts stream, every unit that is put into a slot has its checksum verified. In
-// place a round touches no byte of the units, since whoever computes with them reads and verifies
-// them there; one round of each set, not timed, is verified.
+// Transport: moves scattered units from a server's DRAM into a client's slots, over shared memory,
+// UCX and gRPC. The limits are minimal programs on the same wire; the rivals are Redis and Mooncake
+// Store. All take turns in one run. The document is four times the last level cache, where memory
+// holds all copies of it. Every way reads half of its own in a round. Ours go the whole way: a
+// session plans the recall, parts stream, and every unit put into a slot is verified. In place, a
+// round touches no byte of the units, since their reader verifies them. One round of each set, not
+// timed, is verified.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -43,7 +43,7 @@ std::string SizeOf(const TransportFigures& figures) {
   return std::to_string(figures.unit_bytes >> 10) + "k";
 }
 
-/// How a contender compares with the best of its limits, and which that is.
+/// A contender's speed relative to the best of its limits, and the name of that limit.
 struct Compared {
   double ratio;
   std::string limit;
@@ -56,7 +56,7 @@ struct Ratio {
   std::string key;
   const char* contender;
   std::vector<std::string> limits;  ///< The best of them counts.
-  std::string limit_key = {};       ///< Of the best one's name; empty: not reported.
+  std::string limit_key = {};       ///< Key for the name of the best limit; empty: not reported.
   TransportTurns TransportFigures::*turns = &TransportFigures::scattered;
 
   std::optional<Compared> Of(const TransportFigures& figures) const {
@@ -67,14 +67,14 @@ struct Ratio {
     }
     return least;
   }
-  /// `suffix` says of what.
+  /// `suffix` names the variant.
   void Report(const Compared& compared, const std::string& suffix, cli::Json* json) const {
     (*json)[key + suffix] = compared.ratio;
     if (!limit_key.empty()) (*json)[limit_key + suffix] = compared.limit;
   }
 };
 
-/// The worst of both sizes, then each.
+/// Adds the worst of both sizes, then each.
 void AddRatio(const std::vector<TransportFigures>& sizes, const Ratio& ratio, cli::Json* json) {
   std::optional<Compared> worst;
   for (const TransportFigures& size : sizes) {
@@ -86,7 +86,7 @@ void AddRatio(const std::vector<TransportFigures>& sizes, const Ratio& ratio, cl
   if (worst) ratio.Report(*worst, "", json);
 }
 
-/// What reading Redis came to: over one connection, or over several, on either wire.
+/// Ways to read Redis: over one connection or several, on either wire.
 std::vector<std::string> RedisWays() {
   return {"redis_unix", "redis_unix_by_four", "redis_tcp", "redis_tcp_by_four"};
 }
@@ -103,8 +103,8 @@ std::map<std::string, double> SpeedsOf(const TransportFigures& size) {
   return speeds;
 }
 
-/// The speed of scattered small units, of the same transport's with large ones: what it costs to
-/// move the same bytes in smaller pieces. Of each transport, and the worst.
+/// Adds the speed of scattered small units relative to large ones of the same transport, for each
+/// transport and the worst. It shows the cost of moving the same bytes in smaller pieces.
 void AddLargeUnitRatios(const std::vector<TransportFigures>& sizes, cli::Json* json) {
   const std::string key = "scatter_vs_large_units";
   const auto small = SpeedsOf(sizes.front()), large = SpeedsOf(sizes.back());
@@ -143,7 +143,7 @@ void AddRatios(const std::vector<TransportFigures>& sizes, cli::Json* json) {
   AddLargeUnitRatios(sizes, json);
 }
 
-/// Processors' seconds for each GiB that a contender has moved, of both of its ends.
+/// Adds CPU seconds per GiB moved, for both ends of a contender.
 void AddCpuTimes(const std::vector<TransportFigures>& sizes, cli::Json* json) {
   cli::Json& all = (*json)["cpu_s_per_gib"];
   for (const TransportFigures& size : sizes) {
@@ -192,7 +192,7 @@ double MicrosAt(std::vector<Duration> times, double share) {
 
 constexpr std::pair<const char*, double> kLatencies[] = {{"p50", 0.5}, {"p99", 0.99}};
 
-/// How much longer the best of a rival's ways takes than each of ours, by p50 and by p99.
+/// Adds the time of a rival's best way relative to each of ours, by p50 and by p99.
 void AddStepRatios(const StepFigures& figures, const std::string& rival, cli::Json* json) {
   for (const auto& [quantile, share] : kLatencies) {
     std::optional<double> best;
@@ -230,7 +230,7 @@ void AddSteps(const std::vector<StepFigures>& steps, BenchReport* report) {
   }
 }
 
-/// Several tenants of one server, beside one of them alone.
+/// Adds the rates of several tenants of one server, and of one tenant alone.
 void AddTenants(const std::vector<TenantFigures>& tenants, BenchReport* report) {
   for (const TenantFigures& figures : tenants) {
     cli::Json& json = report->json["tenants"][figures.transport];
@@ -274,14 +274,14 @@ struct Options {
   std::string rivals_dir;
 };
 
-/// That the document is smaller than it has to be.
+/// A note for a document smaller than required.
 std::string CappedNote(uint64_t document_bytes, uint64_t cache_bytes) {
   return "document " + cli::FormatBytes(document_bytes) + ", less than " +
          std::to_string(kDocumentNeeds.caches) + " times the cache of " +
          cli::FormatBytes(cache_bytes) + ": memory holds no more copies";
 }
 
-/// INVALID_ARGUMENT for a name in `ways` that no contender and no part of the benchmark has.
+/// INVALID_ARGUMENT for a name in `ways` of no contender and no part of the benchmark.
 Status CheckWays(const std::vector<std::string>& ways, const TransportFigures& figures) {
   std::set<std::string> names = {"contiguous", "shm_in_place", "step_recalls", "tenants"};
   for (const auto& [name, turns] : figures.scattered) names.insert(name);
@@ -339,10 +339,10 @@ StatusOr<BenchReport> Run(Options options) {
   }
   report.json["encode_us_per_10k_units"] = encoding.us_per_10k_units;
   report.json["request_bytes_per_unit"] = encoding.bytes_per_unit;
-  // The worst case, every slot replaced; and what a decode step is like, a tenth missing.
+  // The worst case, with every slot replaced; and a typical decode step, with a tenth missing.
   report.json["plan_us_per_10k_units"] = plan.plan_all_us_per_10k_units;
   report.json["plan_step_us_per_10k_units"] = plan.plan_us_per_10k_units;
-  // Of the same recalls all that the session does: planning is a part of it.
+  // All work of the session in the same recalls, including the planning.
   report.json["recall_us_per_10k_units"] = plan.recall_all_us_per_10k_units;
   report.json["recall_step_us_per_10k_units"] = plan.recall_us_per_10k_units;
   AddCpuTimes(sizes, &report.json);
@@ -361,7 +361,7 @@ StatusOr<BenchReport> Run(Options options) {
   return report;
 }
 
-/// The raw gRPC program's server, in a process of its own.
+/// The raw gRPC program's server, in a separate process.
 void AddRawGrpcServer(Benches& benches) {
   struct Peer {
     RawGrpcShape shape;
@@ -378,7 +378,7 @@ void AddRawGrpcServer(Benches& benches) {
         return OkStatus();
       },
       &benches.parent);
-  command.group("");  // Not in the help.
+  command.group("");  // Hidden in the help.
   command.add_option("--unit-bytes", peer->shape.unit_bytes)->required();
   command.add_option("--units", peer->shape.num_units)->required();
   command.add_option("--units-per-read", peer->shape.units_per_read)->required();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answered: tells an UNAVAILABLE that a peer itself gave from one of the way to it, which starting
-// a server may cure. Transports set the mark. Pure functions.
+// Answered: marks an UNAVAILABLE status that the peer itself sent. Without the mark the peer could
+// not be reached, and starting a server may help. Transports set the mark. Pure functions.
 #ifndef QUIRE_COMMON_BASE_ANSWERED_H_
 #define QUIRE_COMMON_BASE_ANSWERED_H_
 
@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// `status` with the mark where it is UNAVAILABLE; any other as it is.
+/// Returns `status` with the mark when its code is UNAVAILABLE, and unchanged otherwise.
 [[nodiscard]] Status Answered(Status status);
 
 [[nodiscard]] bool IsAnswered(const Status& status);

@@ -21,7 +21,7 @@ Columns After(const Columns& first, const Columns& second) {
   return both;
 }
 
-/// What one more zero byte makes of a remainder.
+/// The map of one appended zero byte.
 Columns OneZero() {
   constexpr std::byte kZero[1] = {};
   Columns map;
@@ -31,8 +31,9 @@ Columns OneZero() {
 
 }  // namespace
 
-// The remainder, without the inversions, is linear in its initial value and in the bytes. So the
-// inversions cancel in Crc32c(a b) ^ Crc32c(b), which is what |b| zeros make of Crc32c(a).
+// Without the inversions, the remainder is linear in its initial value and in the bytes. The
+// inversions therefore cancel in Crc32c(a b) ^ Crc32c(b), which equals Crc32c(a) advanced by |b|
+// zero bytes.
 Crc32cSuffix::Crc32cSuffix(uint64_t suffix_bytes) {
   for (size_t bit = 0; bit < shifted_.size(); ++bit) shifted_[bit] = 1u << bit;
   for (Columns zeros = OneZero(); suffix_bytes > 0; suffix_bytes >>= 1) {

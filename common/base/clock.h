@@ -11,7 +11,7 @@
 namespace quire {
 
 using Duration = std::chrono::nanoseconds;
-/// Upper bound of one wait: deadlines may be endless, waits and timeouts on the wire are not.
+/// Upper bound of one wait. Deadlines may be endless; waits and timeouts on the wire are not.
 constexpr Duration kLongestWait = std::chrono::minutes(1);
 /// A point on the monotonic clock; only differences mean anything.
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;

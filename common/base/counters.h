@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counter: a number that many threads add to. Components count; they know nothing of exporters,
-// which read through metrics.h.
+// Counter: a number that many threads add to. Exporters read counters through metrics.h.
 #ifndef QUIRE_COMMON_BASE_COUNTERS_H_
 #define QUIRE_COMMON_BASE_COUNTERS_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Executor: where background work runs. ThreadPool is the real one; InlineExecutor runs a task at
-// once in the caller (used where order must be deterministic); tests/kit has a ManualExecutor.
+// Executor: runs background work. ThreadPool uses threads. InlineExecutor runs a task in the caller
+// at once, where order must be deterministic. Tests have a ManualExecutor (tests/kit).
 #ifndef QUIRE_COMMON_BASE_EXECUTOR_H_
 #define QUIRE_COMMON_BASE_EXECUTOR_H_
 
@@ -21,8 +21,8 @@ class Executor {
  public:
   using Task = std::function<void()>;
   virtual ~Executor() = default;
-  /// Takes `task` to run it once. RESOURCE_EXHAUSTED when the queue is full: the task was not
-  /// taken.
+  /// Takes `task` and runs it once. RESOURCE_EXHAUSTED when the queue is full; the task is not
+  /// taken then.
   [[nodiscard]] virtual Status Submit(Task task) = 0;
 };
 
@@ -34,13 +34,13 @@ class InlineExecutor final : public Executor {
   }
 };
 
-/// A fixed number of threads over one bounded queue, first in first out. The destructor runs what
-/// is queued and joins.
+/// A fixed number of threads over one bounded FIFO queue. The destructor runs all queued tasks and
+/// joins.
 class ThreadPool final : public Executor {
  public:
   struct Options {
     size_t threads = 1;
-    size_t queue_limit = 1024;  ///< Tasks waiting, not counting those that run.
+    size_t queue_limit = 1024;  ///< Pending tasks, not counting running ones.
   };
   explicit ThreadPool(const Options& options);
   ~ThreadPool() override;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Folding (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ"): bytes
-// are a polynomial over GF(2), and 128 bits that are followed by n more bits can be replaced by
-// their product with x^n modulo the checksum's polynomial, added to the last 128 of those. Four
-// registers of four such numbers each fold what is 256 bytes behind into what was just loaded.
+// Folding (Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ"). Bytes are
+// a polynomial over GF(2). Let n bits follow a number of 128 bits. Its product with x^n modulo the
+// checksum's polynomial, added to the last 128 of those bits, can replace it. Four registers of
+// four such numbers each fold the bytes 256 earlier into those just loaded.
 #include "common/base/folded_copy.h"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ namespace {
 #define QUIRE_FOLDED_CODE __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2")))
 #define QUIRE_FOLDED_TARGET QUIRE_FOLDED_CODE __attribute__((always_inline))
 
-/// x^n modulo the polynomial of CRC-32C, its bits in the reflected order of the checksum, and one
-/// place up: the product of two reflected numbers comes out one place down.
+/// x^n modulo the polynomial of CRC-32C, in the checksum's reflected bit order. It is one place up:
+/// the product of two reflected numbers comes out one place down.
 constexpr long long PowerOfX(int n) {  // NOLINT(google-runtime-int): as the intrinsics take it
   constexpr uint32_t kReflected = 0x82f63b78;
   uint32_t power = 1u << 31;  // x^0
@@ -33,14 +33,13 @@ constexpr long long PowerOfX(int n) {  // NOLINT(google-runtime-int): as the int
 
 constexpr size_t kLineBytes = 64;
 constexpr size_t kAheadBytes = 16 << 10;
-/// Folded, and then stored: memory takes reads by themselves and writes by themselves faster than
-/// both in turns. Stays in the first-level cache in between.
+/// Bytes folded and then stored. Memory is faster with separate reads and writes than with
+/// alternating ones. The chunk stays in the first-level cache in between.
 constexpr size_t kChunkBytes = 4 << 10;
 constexpr size_t kPageBytes = 4 << 10;
 
-/// What a number is multiplied by that `bits` bits follow: its first half, in the low half of a
-/// register, is 64 bits farther away than its second; the product of reflected numbers is 32
-/// nearer.
+/// Factors of a number that `bits` bits follow. Its first half, in the low half of a register, is
+/// 64 bits farther away than its second. The product of reflected numbers is 32 nearer.
 template <int bits>
 struct Factors {
   static constexpr auto kFirstHalf = PowerOfX(bits + 32), kSecondHalf = PowerOfX(bits - 32);
@@ -61,7 +60,7 @@ QUIRE_FOLDED_TARGET inline __m128i Fold(__m128i before, __m128i factors, __m128i
                                            _mm_clmulepi64_si128(before, factors, 0x11)));
 }
 
-/// A block. Members, because compilers keep those of a struct in registers, and arrays in memory.
+/// A block. Members instead of an array: compilers keep those in registers.
 struct Block {
   __m512i a, b, c, d;
 };
@@ -71,7 +70,7 @@ QUIRE_FOLDED_TARGET inline Block Fold(const Block& before, __m512i factors, cons
           Fold(before.c, factors, into.c), Fold(before.d, factors, into.d)};
 }
 
-/// The checksum of what was folded into `block`.
+/// Checksum of the bytes folded into `block`.
 QUIRE_FOLDED_TARGET inline uint32_t Reduce(const Block& block) {
   const __m512i by_line = Factors<8 * kLineBytes>::Line();
   const __m512i line =
@@ -97,16 +96,16 @@ QUIRE_FOLDED_TARGET inline void Stream(const Block& block, std::byte* to) {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to + 3 * kLineBytes), block.d);
 }
 
-/// A block that is read soon, into the second-level cache. Of a page the first line goes to the
-/// first level: some processors (AMD Zen 4) look up a page for such a fetch, and drop one to the
-/// second level whose page they do not know.
+/// Prefetches a block into the second-level cache. The first line of a page goes to the first
+/// level. Some processors (AMD Zen 4) look up a page only for such a fetch, and drop one to the
+/// second level when its page is unknown.
 QUIRE_FOLDED_TARGET inline void Fetch(const std::byte* block) {
   if (reinterpret_cast<uintptr_t>(block) % kPageBytes < kFoldedBlockBytes) {
     _mm_prefetch(block, _MM_HINT_T0);
   }
   for (size_t i = 0; i < kFoldedBlockBytes; i += kLineBytes) _mm_prefetch(block + i, _MM_HINT_T1);
 }
-/// What is read kAheadBytes after `at`.
+/// Prefetches the block kAheadBytes after `at`.
 QUIRE_FOLDED_TARGET inline void FetchAhead(std::span<const std::byte> from, size_t at,
                                            const std::byte* next) {
   const size_t ahead = at + std::min(kAheadBytes, from.size());
@@ -138,7 +137,7 @@ QUIRE_FOLDED_CODE uint32_t Copy(std::span<const std::byte> from, std::byte* to,
       Stream(Load(from.data() + at), to + at);
     }
   }
-  _mm_sfence();  // Streaming stores are ordered after each other and before what follows only so.
+  _mm_sfence();  // Orders streaming stores before later ones.
   return kFold ? Reduce(folded) : 0;
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FoldedCopy: the copies of unit_copy.h on processors with carry-less multiplication of whole cache
-// lines (AVX-512 and VPCLMULQDQ; Intel since Ice Lake, AMD since Zen 4). Such a checksum takes a
-// fraction of the time that memory needs for the bytes, so what is read later can be fetched line
-// by line meanwhile; and stores go around the cache.
-// Thread-safety: pure functions.
+// FoldedCopy: the copies of unit_copy.h for processors that multiply whole cache lines without
+// carry. These have AVX-512 with VPCLMULQDQ: Intel since Ice Lake, AMD since Zen 4. The checksum
+// takes a fraction of the memory's time. The copy uses the rest to prefetch the next source line by
+// line. Stores bypass the cache. Thread-safety: pure functions.
 #ifndef QUIRE_COMMON_BASE_FOLDED_COPY_H_
 #define QUIRE_COMMON_BASE_FOLDED_COPY_H_
 
@@ -14,19 +13,21 @@
 
 namespace quire {
 
-/// What FoldedCopy copies at a time.
+/// Bytes that FoldedCopy copies at a time.
 inline constexpr size_t kFoldedBlockBytes = 256;
 
-/// Whether this processor can run FoldedCopy.
+/// True when this processor can run FoldedCopy.
 bool HasFoldedCopy();
-/// Has HasFoldedCopy say no, or the truth again: so that tests find what other processors run.
+/// Makes HasFoldedCopy return false, or the truth again. Tests exercise other processors' code this
+/// way.
 void HideFoldedCopyForTesting(bool hide);
 
 enum class CopyChecksum { kNone, kCrc32c };
 
-/// Copies `from`, a multiple of kFoldedBlockBytes and at least one, to `to`, which starts a cache
-/// line and does not overlap it; Crc32c(from), or 0 when none is asked for. `next`: where the next
-/// copy begins, null when there is none. REQUIRES: HasFoldedCopy().
+/// Copies `from` to `to` and returns Crc32c(from), or 0 with CopyChecksum::kNone. `from` has a
+/// multiple of kFoldedBlockBytes, at least one. `to` starts a cache line and does not overlap
+/// `from`. `next` is the start of the next copy's source; null when there is none. REQUIRES:
+/// HasFoldedCopy().
 uint32_t FoldedCopy(std::span<const std::byte> from, std::byte* to, const std::byte* next,
                     CopyChecksum checksum);
 

@@ -7,14 +7,15 @@ namespace quire {
 namespace {
 
 constexpr std::array<std::string_view, kNumTroubles> kNames = {
-    "data_damaged", "records_damaged", "disk_full",   "device_failed",  "device_stalled",
-    "sync_failed",  "store_unreached", "read_failed", "cleanup_failed", "pins_waiting",
-    "data_torn",    "memory_damaged",  "over_quota",  "call_refused",   "caller_unproven"};
+    "data_damaged",       "records_damaged", "disk_full",       "device_failed",
+    "device_stalled",     "sync_failed",     "store_unreached", "read_failed",
+    "cleanup_failed",     "pins_waiting",    "data_torn",       "memory_damaged",
+    "damaged_on_the_way", "over_quota",      "call_refused",    "caller_unproven"};
 /// Upper bound of a detail; the rest is cut off.
 constexpr size_t kMostDetailBytes = 1024;
 
-/// Parts of a detail may be what callers sent, or names of files: it becomes one line of ASCII,
-/// that any log, page and message can hold.
+/// Converts a detail to one line of ASCII for logs, pages and messages. Details may contain text of
+/// callers or file names.
 std::string Plain(std::string_view detail) {
   std::string text(detail.substr(0, kMostDetailBytes));
   for (char& c : text) {
@@ -61,7 +62,7 @@ std::optional<Health::Line> Health::NextLine(Trouble trouble, bool is_over,
                                              std::string_view detail) {
   State& state = Of(trouble);
   const TimePoint now = clock_.Now();
-  // The end of a trouble has a line of its own wherever its beginning had one.
+  // A trouble whose start had a line gets one for its end.
   const bool may =
       is_over ? state.is_told : !state.last_line || now - *state.last_line >= kLineInterval;
   if (!may) {

@@ -82,7 +82,7 @@ TEST_F(HealthTest, WhatIsNotedIsCountedAndDegradesNothing) {
   EXPECT_THAT(Take(), ElementsAre("over_quota: team-a"));
 }
 
-// Promise 6: nothing is unbounded, the log neither.
+// Promise 6: nothing is unbounded, including the log.
 TEST_F(HealthTest, Promise6OneLineForAReasonAndIntervalSaysHowManyWereLeftOut) {
   for (int i = 0; i < 100; ++i) health_.Note(Trouble::kCallRefused, "a");
   health_.Note(Trouble::kOverQuota, "b");

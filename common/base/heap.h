@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the process's heap keeps memory. For mains: the setting is the whole process's.
+// Memory policy of the process's heap. For mains: the setting is global.
 #ifndef QUIRE_COMMON_BASE_HEAP_H_
 #define QUIRE_COMMON_BASE_HEAP_H_
 
@@ -8,14 +8,13 @@
 
 namespace quire {
 
-/// Large allocations go back to the system when they are freed. glibc otherwise raises the size
-/// from which it does that to the largest that was ever freed, 32 MiB at most, and keeps what is
-/// below it in the arenas of its threads: a store that writes segments of a MiB then holds tens of
-/// MiB of nothing. Call it before there are other threads.
+/// Returns large allocations to the system when they are freed. Call it before other threads start.
+/// By default glibc raises its threshold to the largest freed size, at most 32 MiB. It then keeps
+/// smaller blocks in thread arenas, which wastes tens of MiB in a store of 1 MiB segments.
 inline void ReturnLargeAllocations() {
 #ifdef __GLIBC__
   constexpr int kThresholdBytes = 256 << 10;
-  (void)mallopt(M_MMAP_THRESHOLD, kThresholdBytes);  // It refuses only sizes beyond its bounds.
+  (void)mallopt(M_MMAP_THRESHOLD, kThresholdBytes);  // Fails only for sizes out of bounds.
 #endif
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tells this boot of this machine from every other: two processes with the same id can share
-// memory. Containers of one machine have the same id; whether they see each other's sockets shows
-// when they connect. Thread-safety: pure but for the file.
+// Identifier of this boot of this machine. Two processes with the same id can share memory.
+// Containers of one machine have the same id; a connect shows if they reach each other's sockets.
+// Thread-safety: pure but for the file.
 #ifndef QUIRE_COMMON_BASE_HOST_ID_H_
 #define QUIRE_COMMON_BASE_HOST_ID_H_
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LatencyHistogram: how long things took, in fixed memory. Buckets are log-linear: eight for each
-// power of two nanoseconds, so that a quantile read from them is never below the true one and above
-// it by at most an eighth (12.5 %). Everything beyond 2^40 ns (18 minutes) falls into the last
-// bucket; the longest time itself is kept exactly.
+// LatencyHistogram: durations, in fixed memory. Buckets are log-linear, eight for each power of two
+// nanoseconds. A quantile is never below the true one and at most 12.5 % above it. The last bucket
+// takes everything beyond 2^40 ns (18 minutes). The maximum is exact.
 //
-// Thread-safety: all methods may be called concurrently without locks. A snapshot that is taken
-// while others record may lack some of what is being recorded.
-// Units: nanoseconds.
+// Thread-safety: all methods may be called concurrently without locks. A snapshot may miss records
+// made meanwhile. Units: nanoseconds.
 #ifndef QUIRE_COMMON_BASE_LATENCY_HISTOGRAM_H_
 #define QUIRE_COMMON_BASE_LATENCY_HISTOGRAM_H_
 
@@ -28,7 +26,7 @@ class LatencyHistogram {
   static constexpr uint32_t kMaxBits = 40;
   static constexpr size_t kBuckets = (kMaxBits - 2) * 8;
 
-  /// The bucket that counts `nanos`; it has those in (UpperBound(i - 1), UpperBound(i)].
+  /// Bucket of `nanos`. Bucket i counts the times in (UpperBound(i - 1), UpperBound(i)].
   static constexpr size_t BucketOf(uint64_t nanos) {
     constexpr uint64_t kLargest = (uint64_t{1} << kMaxBits) - 1;
     const uint64_t below = std::min(nanos - (nanos > 0 ? 1 : 0), kLargest);
@@ -42,20 +40,21 @@ class LatencyHistogram {
     return uint64_t{8 + (i & 7) + 1} << ((i >> 3) - 1);
   }
 
-  /// What was recorded up to a moment. A plain value.
+  /// A copy of the counts. A plain value.
   struct Snapshot {
     std::array<uint64_t, kBuckets> counts{};
     uint64_t sum_nanos = 0;
     uint64_t max_nanos = 0;
 
     uint64_t count() const { return CountUpTo(UINT64_MAX); }
-    /// How many took at most `nanos`. REQUIRES: UpperBound of some bucket, or more than any.
+    /// Returns the number of times of at most `nanos`. REQUIRES: UpperBound of some bucket, or more
+    /// than any.
     uint64_t CountUpTo(uint64_t nanos) const {
       uint64_t count = 0;
       for (size_t i = 0; i < kBuckets && UpperBound(i) <= nanos; ++i) count += counts[i];
       return count;
     }
-    /// The time that a share `q` in [0, 1] took at most; 0 when nothing was recorded.
+    /// Returns an upper bound of the share `q`, in [0, 1], of all times; 0 when there are none.
     uint64_t Quantile(double q) const {
       const uint64_t all = count();
       const auto rank =
@@ -68,7 +67,7 @@ class LatencyHistogram {
       }
       return max_nanos;
     }
-    /// As if everything had been recorded in one histogram.
+    /// Adds the counts of `other`.
     void Merge(const Snapshot& other) {
       for (size_t i = 0; i < kBuckets; ++i) counts[i] += other.counts[i];
       sum_nanos += other.sum_nanos;
@@ -76,7 +75,7 @@ class LatencyHistogram {
     }
   };
 
-  /// Counts one; a negative time counts as none.
+  /// Counts one time. A negative time counts as zero.
   void Record(Duration time) {
     const auto nanos = static_cast<uint64_t>(std::max<int64_t>(time.count(), 0));
     counts_[BucketOf(nanos)].fetch_add(1, std::memory_order_relaxed);
@@ -103,7 +102,7 @@ class LatencyHistogram {
   std::atomic<uint64_t> max_nanos_{0};
 };
 
-/// Records the time from its construction to its end. `histogram` and `clock` outlive it.
+/// Records the time between its construction and destruction. `histogram` and `clock` outlive it.
 class LatencyTimer {
  public:
   LatencyTimer(LatencyHistogram& histogram, const Clock& clock)
@@ -112,7 +111,7 @@ class LatencyTimer {
   LatencyTimer(const LatencyTimer&) = delete;
   LatencyTimer& operator=(const LatencyTimer&) = delete;
 
-  /// Records in `histogram` instead: for what turns out to be something else on its way.
+  /// Records in `histogram` instead, when the operation turns out to be of another kind.
   void CountAs(LatencyHistogram& histogram) { histogram_ = &histogram; }
 
  private:

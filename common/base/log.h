@@ -18,8 +18,8 @@ namespace quire {
 
 using LogFields = std::initializer_list<std::pair<std::string_view, std::string>>;
 
-/// The line for an event at `unix_micros`, without its end. Values with spaces, quotes or control
-/// characters are quoted.
+/// Returns the line for an event at `unix_micros`, without its line end. Values with spaces, quotes
+/// or control characters are quoted.
 std::string LogLine(int64_t unix_micros, std::string_view level, std::string_view event,
                     LogFields fields);
 

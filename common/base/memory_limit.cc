@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-/// Takes the limit in `path`, where it has one that is less. "max", and what is no number, is none.
+/// Takes the limit in `path` if it is lower. "max" and other text mean no limit.
 void TakeLimit(const std::string& path, MemoryLimit* limit) {
   std::ifstream file(path);
   std::string text;
@@ -21,8 +21,8 @@ void TakeLimit(const std::string& path, MemoryLimit* limit) {
   if (bytes < limit->bytes) *limit = {bytes, "the limit in " + path};
 }
 
-/// Takes the limits of the group `name` ("/a/b") and of those it lies in. In a container the names
-/// may be the host's while only the container's own group is mounted: at the root.
+/// Takes the limits of the group `name` ("/a/b") and its parents. In a container the names may be
+/// the host's while only the container's own group is mounted, at the root.
 void TakeLimits(const std::string& mount, std::string_view name, std::string_view file,
                 MemoryLimit* limit) {
   for (std::string group(name);; group.erase(group.rfind('/'))) {

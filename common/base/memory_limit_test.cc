@@ -74,7 +74,7 @@ TEST_F(MemoryLimitTest, AnOptionIsRefusedBeyondTheGroupsLimitAlthoughTheMachineH
   Write("sys/fs/cgroup/memory/v1/memory.limit_in_bytes", std::to_string(asked - 1));
   EXPECT_THAT(std::string(CheckWithin(Read(), "--some-bytes", asked).message()),
               HasSubstr("v1/memory.limit_in_bytes, 16777215"));
-  // As version 1 says that there is no limit.
+  // Version 1's number for no limit.
   Write("sys/fs/cgroup/memory/v1/memory.limit_in_bytes", "9223372036854771712");
   Write("sys/fs/cgroup/v2/memory.max", "9223372036854771712");
   EXPECT_THAT(std::string(CheckWithin(Read(), "--some-bytes", machine.bytes + 1).message()),

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metrics: what a component tells about itself. Each component offers
+// Metrics: how a component reports its numbers. Each component has
 //
 //   void VisitMetrics(MetricsVisitor& visit) const {
 //     visit.Counter("dram_evictions", "Extents that left DRAM to make room.", evictions_.Get());
 //     visit.Gauge("dram_extents", "Extents held in DRAM.", extents_.Get());
 //   }
 //
-// and says there of every metric what it is. Exporters (Prometheus text, the Admin service, tests)
-// are visitors. Names are lower case with underscores and the unit last; one name has one kind, one
-// help text and one set of label names, wherever it is reported. The sets of label values are
-// bounded: methods, tiers, configured tenants, never what a caller chose.
-// Thread-safety: VisitMetrics of every component may be called at any time; values are read one by
-// one, not at one moment.
+// Exporters (Prometheus text, the Admin service, tests) are visitors. A name is lower case with
+// underscores, the unit last. A name has one kind, one help text and one set of label names
+// everywhere. Label values are bounded sets: methods, tiers, configured tenants. They never come
+// from a caller. Thread-safety: VisitMetrics may be called at any time. Values are read one by one,
+// not at one moment.
 #ifndef QUIRE_COMMON_BASE_METRICS_H_
 #define QUIRE_COMMON_BASE_METRICS_H_
 
@@ -29,7 +28,7 @@
 namespace quire {
 
 enum class MetricKind : uint8_t {
-  kCounter,    ///< A total since the start; never falls.
+  kCounter,    ///< A total since the start. Never falls.
   kGauge,      ///< An amount held now.
   kHistogram,  ///< Times; the name ends in _seconds.
 };

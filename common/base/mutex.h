@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Mutex, MutexLock and CondVar: std::mutex and std::condition_variable with clang's thread-safety
-// annotations. All locks of the project are these: ThreadSanitizer understands std::mutex exactly.
+// annotations. The project uses no other locks. ThreadSanitizer understands std::mutex exactly.
 #ifndef QUIRE_COMMON_BASE_MUTEX_H_
 #define QUIRE_COMMON_BASE_MUTEX_H_
 
@@ -46,8 +46,7 @@ class QUIRE_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-/// A condition variable used with Mutex. Wake-ups may be spurious: wait in a loop over the
-/// condition.
+/// A condition variable for Mutex. Wake-ups may be spurious: wait in a loop over the condition.
 class CondVar {
  public:
   void Wait(Mutex& mutex) QUIRE_REQUIRES(mutex) {

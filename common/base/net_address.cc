@@ -22,7 +22,7 @@ bool IsLetterOrDigit(char c) {
 }
 bool AllDigits(std::string_view text) { return std::ranges::all_of(text, IsDigit); }
 
-/// Quotes a text that may hold anything.
+/// Quotes arbitrary text.
 std::string Quoted(std::string_view text) {
   constexpr size_t kMostShown = 200;
   std::string quoted = "'";
@@ -41,7 +41,7 @@ bool IsIpv4(const std::string& host) {
   return inet_pton(AF_INET, host.c_str(), &address) == 1;
 }
 
-/// The address in `host`, whose zone (%eth0) is left out; nullopt for what is none.
+/// The address in `host` without its zone (%eth0); nullopt when it is invalid.
 std::optional<in6_addr> Ipv6Of(const std::string& host) {
   const size_t percent = host.find('%');
   if (percent != std::string::npos) {
@@ -56,7 +56,7 @@ std::optional<in6_addr> Ipv6Of(const std::string& host) {
   return address;
 }
 
-/// Why `host` is no name of a host; empty for one that is.
+/// Reason why `host` is not a host name; empty when it is one.
 std::string WhyNoName(const std::string& host) {
   std::string_view rest = host.ends_with('.') ? std::string_view(host).substr(0, host.size() - 1)
                                               : std::string_view(host);
@@ -77,7 +77,7 @@ std::string WhyNoName(const std::string& host) {
   return AllDigits(label) ? Quoted(host) + " is no IPv4 address of four numbers" : "";
 }
 
-/// Why `host` may not stand before a port; `bracketed` when it stood in brackets.
+/// Reason why `host` may not precede a port; empty when it may. `bracketed`: it stood in brackets.
 std::string WhyNoHost(const std::string& host, bool bracketed) {
   if (bracketed) return Ipv6Of(host) ? "" : Quoted(host) + " is no IPv6 address";
   if (host.empty()) return "its host is missing (0.0.0.0 or [::] for all addresses of this one)";
@@ -92,7 +92,7 @@ StatusOr<NetAddress> NetAddress::Parse(std::string_view text) {
   if (text.empty()) return Refuse(text, "it is empty");
   if (text.starts_with(kUnix)) {
     std::string_view path = text.substr(kUnix.size());
-    if (path.starts_with("///")) path.remove_prefix(2);  // As a URI without a host is written.
+    if (path.starts_with("///")) path.remove_prefix(2);  // Written like a URI without a host.
     if (path.empty()) return Refuse(text, "its path is missing");
     if (path.starts_with("//")) return Refuse(text, "a Unix socket is on no other host");
     if (path.size() > kLongestPath) {

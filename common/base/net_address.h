@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NetAddress: the one reading of the addresses that people write for servers, workers, admin ports
-// and their clients:
+// NetAddress: parses the addresses of servers, workers, admin ports and their clients:
 //
 //   127.0.0.1:7410   host.example.org:7410   [::1]:7410   unix:/run/quire.sock
 //
-// Every part has to be there, and means what it says: there is no default port, an empty host is
-// not "all of them" (0.0.0.0 and [::] are), and digits with dots are an IPv4 address or nothing.
-// Thread-safety: a value type. Errors: INVALID_ARGUMENT quoting the text and saying what to write.
+// Every part is required. There is no default port. An empty host does not mean all addresses;
+// 0.0.0.0 and [::] do. Digits with dots are an IPv4 address or an error. Thread-safety: a value
+// type. Errors: INVALID_ARGUMENT quoting the text and saying what to write.
 #ifndef QUIRE_COMMON_BASE_NET_ADDRESS_H_
 #define QUIRE_COMMON_BASE_NET_ADDRESS_H_
 
@@ -21,25 +20,27 @@ namespace quire {
 
 class NetAddress {
  public:
-  /// Reads an address to listen on: port 0 takes a free one.
+  /// Parses an address to listen on. Port 0 takes a free port.
   static StatusOr<NetAddress> ParseListen(std::string_view text);
-  /// Reads the address of a server, which has a port.
+  /// Parses a server's address, which has a port.
   static StatusOr<NetAddress> ParseServer(std::string_view text);
 
   bool is_unix() const { return !path_.empty(); }
-  const std::string& path() const { return path_; }  ///< Of a Unix socket; else empty.
-  const std::string& host() const { return host_; }  ///< Without brackets; empty for a socket.
-  uint16_t port() const { return port_; }            ///< 0 for a Unix socket.
+  const std::string& path() const { return path_; }  ///< Unix socket path. Empty for TCP.
+  const std::string& host() const {
+    return host_;
+  }                                        ///< Host without brackets. Empty for a Unix socket.
+  uint16_t port() const { return port_; }  ///< 0 for a Unix socket.
 
-  /// Writes it as it is parsed.
+  /// Returns the address as it is parsed.
   std::string Text() const;
-  /// The same host with another port; a Unix socket stays as it is.
+  /// Returns the same host with another port. A Unix socket stays as it is.
   NetAddress WithPort(uint16_t port) const;
 
-  /// Whether only this host can connect to what listens there: a Unix socket, localhost or a
-  /// loopback address. A name is not looked up: any other one may be reached from elsewhere.
+  /// True for a Unix socket, localhost or a loopback address: only this host can connect. Other
+  /// names are not looked up and return false.
   bool StaysOnThisHost() const;
-  /// Whether it stands for all addresses of a host: 0.0.0.0 or [::].
+  /// True for 0.0.0.0 and [::], which stand for all addresses of a host.
   bool IsEveryAddress() const;
 
  private:

@@ -34,8 +34,8 @@ TEST(NetAddressTest, SaysWhatItConsistsOf) {
   EXPECT_EQ(path->WithPort(443).Text(), "unix:/run/q.sock");
 }
 
-// Refuses an address that a library would complete, reduce or look up: a server listens where it
-// was told.
+// Refuses an address that a library would complete, shorten or look up: a server listens exactly
+// where it is told.
 TEST(NetAddressTest, RefusesWhatItDoesNotMean) {
   const std::string long_path = "unix:/" + std::string(107, 'x');
   const std::string long_host = std::string(64, 'x') + ":80";

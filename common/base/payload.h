@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Payload: bulk bytes as a list of slices that may lie anywhere, each kept alive by its owner. It
-// is how units travel from a tier to a transport without being copied. Ownership: a slice's bytes
-// are valid while a copy of its `owner` lives, and, where they are lent, for as long as the lease
-// lasts (payload_lease.h). Who takes slices out of a payload takes its leases along. Thread-safety:
-// a value type.
+// Payload: bulk bytes as a list of slices, each kept alive by its owner. Units travel from a tier
+// to a transport in payloads, without copies. Ownership: a slice's bytes are valid while a copy of
+// its `owner` lives. Lent bytes are valid only while their lease lasts (payload_lease.h). Code that
+// takes slices out of a payload takes its leases along. Thread-safety: a value type.
 #ifndef QUIRE_COMMON_BASE_PAYLOAD_H_
 #define QUIRE_COMMON_BASE_PAYLOAD_H_
 
@@ -30,32 +29,32 @@ class Payload {
  public:
   Payload() = default;
 
-  /// Room for so many slices.
+  /// Reserves room for `slices` slices.
   void Reserve(size_t slices) { slices_.reserve(slices); }
   void Append(Slice slice) {
     size_bytes_ += slice.bytes.size();
     if (!slice.bytes.empty()) slices_.push_back(std::move(slice));
   }
-  /// Takes over a buffer.
+  /// Takes ownership of `buffer`.
   void Append(std::vector<std::byte> buffer) {
     auto owner = std::make_shared<const std::vector<std::byte>>(std::move(buffer));
     const std::span<const std::byte> bytes(*owner);
     Append(Slice{bytes, std::move(owner)});
   }
 
-  /// Everything of `other`.
+  /// Appends all slices and leases of `other`.
   void Append(const Payload& other) {
     for (const Slice& slice : other.slices_) Append(slice);
     AddLeases(other);
   }
-  /// Some of the slices are lent by it.
+  /// Adds the lease of a lender of some slices.
   void AddLease(std::shared_ptr<PayloadLease> lease) { leases_.push_back(std::move(lease)); }
-  /// Those of `other`, which slices were taken from.
+  /// Adds the leases of `other`, whose slices were taken.
   void AddLeases(const Payload& other) {
     leases_.insert(leases_.end(), other.leases_.begin(), other.leases_.end());
   }
   const std::vector<std::shared_ptr<PayloadLease>>& leases() const { return leases_; }
-  /// Whether all bytes are as they came (PayloadLease::StillGood).
+  /// True when every lease is still good (PayloadLease::StillGood).
   bool StillGood() const {
     return std::all_of(leases_.begin(), leases_.end(),
                        [](const auto& lease) { return lease->StillGood(); });
@@ -64,7 +63,7 @@ class Payload {
   size_t size_bytes() const { return size_bytes_; }
   bool empty() const { return size_bytes_ == 0; }
   const std::vector<Slice>& slices() const { return slices_; }
-  /// The slices, taken out.
+  /// Moves the slices out.
   std::vector<Slice> TakeSlices() && {
     size_bytes_ = 0;
     return std::exchange(slices_, {});
@@ -88,7 +87,7 @@ class Payload {
 
  private:
   std::vector<Slice> slices_;
-  std::vector<std::shared_ptr<PayloadLease>> leases_;  ///< Few: one for each message that came.
+  std::vector<std::shared_ptr<PayloadLease>> leases_;  ///< One for each message received; few.
   size_t size_bytes_ = 0;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PayloadCutter: takes a payload apart from its front, without copying bytes. Thread-safety: none.
-// Ownership: the payload outlives the cutter; what is cut keeps the owners of its bytes, and not
-// its leases.
+// PayloadCutter: cuts pieces off the front of a payload, without copying bytes. Thread-safety:
+// none. Ownership: the payload outlives the cutter. The pieces share the owners of their bytes, but
+// not the leases.
 #ifndef QUIRE_COMMON_BASE_PAYLOAD_CUTTER_H_
 #define QUIRE_COMMON_BASE_PAYLOAD_CUTTER_H_
 
@@ -19,7 +19,7 @@ class PayloadCutter {
  public:
   explicit PayloadCutter(const Payload& payload) : slices_(payload.slices()) {}
 
-  /// The next `bytes`. REQUIRES: the payload has so many more.
+  /// Cuts off the next `bytes`. REQUIRES: the payload has that many more.
   Payload Cut(uint64_t bytes) {
     Payload cut;
     while (bytes > 0) {

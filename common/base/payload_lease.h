@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PayloadLease: the bytes of a payload lie in memory of somebody else, who lends them for a time
-// and may use it for something else afterwards. Who reads them asks afterwards whether they were
-// good the whole time. Thread-safety: all methods may be called concurrently.
+// PayloadLease: a loan of payload bytes in a lender's memory, for a limited time. The lender may
+// reuse the memory afterwards. A reader checks StillGood after its last read. Thread-safety: all
+// methods may be called concurrently.
 #ifndef QUIRE_COMMON_BASE_PAYLOAD_LEASE_H_
 #define QUIRE_COMMON_BASE_PAYLOAD_LEASE_H_
 
@@ -14,15 +14,15 @@ namespace quire {
 class PayloadLease {
  public:
   virtual ~PayloadLease() = default;
-  /// How long the bytes are lent, from the moment at which they were sent, or the lease renewed.
+  /// Length of the loan, from the send or the last renewal on.
   virtual Duration duration() const = 0;
-  /// Whether the bytes are as they came. True after a use means that it saw the right bytes: a
-  /// lender tells that a lease has ended before the memory is used again. False stays false. Costs
-  /// a system call at most.
+  /// True when the bytes are unchanged. True after a read means that it saw the right bytes: the
+  /// lender ends a lease before it reuses the memory. False stays false. Costs at most one system
+  /// call.
   virtual bool StillGood() = 0;
-  /// The bytes are lent for duration() from now on; waits for the lender's word.
-  /// FAILED_PRECONDITION when the lease has ended or the lender refuses; DEADLINE_EXCEEDED when it
-  /// does not answer within `timeout`.
+  /// Extends the loan to duration() from now. Waits for the lender's answer. FAILED_PRECONDITION
+  /// when the lease has ended or the lender refuses. DEADLINE_EXCEEDED when there is no answer
+  /// within `timeout`.
   [[nodiscard]] virtual Status Renew(Duration timeout) = 0;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PeriodicTask: one thread that runs a task at once and then every `period` of real time until the
-// object goes. A task that takes longer than the period delays the next one; none is made up for.
-// Thread-safety: the task runs in the object's own thread, never twice at the same time. Ownership:
-// what the task uses outlives the object, whose destructor waits for a task that runs.
+// PeriodicTask: one thread that runs a task at once and then every `period` of real time, until
+// destruction. A task longer than the period delays the next one; no run is made up for.
+// Thread-safety: the task runs in the object's own thread, never twice at a time. Ownership:
+// everything the task uses outlives the object. The destructor waits for a running task.
 #ifndef QUIRE_COMMON_BASE_PERIODIC_TASK_H_
 #define QUIRE_COMMON_BASE_PERIODIC_TASK_H_
 
@@ -24,7 +24,7 @@ class PeriodicTask {
 
  private:
   void Run();
-  /// Waits out the period; false when the object goes.
+  /// Waits for the end of the period. Returns false at destruction.
   bool WaitForNext() QUIRE_EXCLUDES(mutex_);
 
   const Duration period_;

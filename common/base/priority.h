@@ -7,9 +7,9 @@
 
 namespace quire {
 
-/// Which of the calls that compete for a server or a connection go first.
+/// Priority of calls that compete for a server or a connection. Higher values go first.
 enum class Priority : uint8_t {
-  kPrefetch = 0,  ///< Useful only if it comes early enough.
+  kPrefetch = 0,  ///< Useful only if it arrives early enough.
   kNormal = 1,
   kCorrection = 2,  ///< A step waits for it.
 };

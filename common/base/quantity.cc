@@ -38,7 +38,7 @@ constexpr std::array<Unit, 17> kByteUnits = {{{"", 1},
 constexpr std::array<Unit, 6> kSecondUnits = {
     {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}, {"w", 7 * 86400}}};
 
-/// nullopt when `text` is no number and unit, or above `max`.
+/// nullopt when `text` is not a number and unit, or above `max`.
 std::optional<uint64_t> Parse(std::string_view text, std::span<const Unit> units, uint64_t max) {
   uint64_t number = 0;
   const char* const end = text.data() + text.size();

@@ -25,8 +25,8 @@ namespace quire {
 [[nodiscard]] StatusOr<uint64_t> ParseBytes(std::string_view text);
 [[nodiscard]] StatusOr<std::chrono::seconds> ParseSeconds(std::string_view text);
 
-/// The same number of seconds in the largest unit up to days that it is whole in: "7d", "36h",
-/// "90s". ParseSeconds reads it back. REQUIRES: not negative.
+/// Formats `seconds` in the largest unit, up to days, that divides it: "7d", "36h", "90s".
+/// ParseSeconds reads it back. REQUIRES: not negative.
 [[nodiscard]] std::string FormatSeconds(std::chrono::seconds seconds);
 
 }  // namespace quire

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random: the seam through which all randomness comes. SeededRandom gives the same sequence for the
-// same seed on every machine, for tests, samplers and jitter; SystemRandom is the operating
-// system's generator, for what nobody may guess.
+// Random: the source of all randomness. SeededRandom repeats the same sequence for a seed on every
+// machine; it serves tests, samplers and jitter. SystemRandom is the operating system's generator,
+// for secrets.
 #ifndef QUIRE_COMMON_BASE_RANDOM_H_
 #define QUIRE_COMMON_BASE_RANDOM_H_
 
@@ -15,7 +15,7 @@ class Random {
  public:
   virtual ~Random() = default;
 
-  /// Uniform over all 64-bit values.
+  /// Returns a uniform 64-bit value.
   virtual uint64_t Next() = 0;
 
   /// Uniform in [0, bound); bound > 0. The modulo bias is below 2^-32 for bounds below 2^32.
@@ -42,8 +42,8 @@ class SeededRandom final : public Random {
   uint64_t state_;
 };
 
-/// The operating system's generator. Thread-safe. The process ends when it fails: without
-/// randomness no session id and no salt can be trusted, so there is nothing to go on with.
+/// The operating system's generator. Thread-safe. The process aborts when it fails: no session id
+/// and no salt can be trusted without it.
 Random& SystemRandom();
 
 }  // namespace quire

@@ -12,7 +12,7 @@
 namespace quire {
 namespace {
 
-// Of Linux 5.1; the C library's headers may be older than the kernel.
+// Seal of Linux 5.1; the C library's headers may be older than the kernel.
 constexpr int kSealFutureWrite = 0x0010;
 constexpr uint64_t kLargePageBytes = 2 << 20;
 
@@ -23,7 +23,7 @@ Status Refused(const char* what) {
 }  // namespace
 
 Status SealSharedMemory(int fd) {
-  // The mode is a second lock for everybody but the file's owner and root, whom the seals stop.
+  // The mode is a second lock for all users but the owner and root; the seals stop those.
   if (fchmod(fd, S_IRUSR) != 0) return Refused("restrict the file");
   if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | kSealFutureWrite | F_SEAL_SEAL) != 0) {
     return Refused("seal the file");
@@ -64,7 +64,7 @@ StatusOr<std::unique_ptr<ReadOnlyMapping>> ReadOnlyMapping::Map(int fd, uint64_t
   if (bytes == 0 || static_cast<uint64_t>(file.st_size) < bytes) {
     return InvalidArgument("the peer's shared memory has ", file.st_size, " bytes, not ", bytes);
   }
-  // Large pages of the file are mapped as such only where addresses and offsets match.
+  // Large pages need matching alignment of addresses and offsets.
   const uint64_t reserved = bytes + kLargePageBytes;
   void* const room = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) return Refused("reserve addresses");

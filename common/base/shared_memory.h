@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared memory: memory of one process that others may read and never write. It is a memory file
-// (memfd) that its owner maps writable and then seals: from then on nobody, the owner included, can
-// map it writable once more, write to its descriptor, resize it or take the seals away, however the
-// descriptor was opened. Readers get a descriptor that is read only besides.
+// Shared memory: memory of one process that others may read and never write. The owner maps a
+// memory file (memfd) writable and then seals it. After that no process, not even the owner, can
+// map it writable again, write to its descriptor, resize it or remove the seals. Readers get a
+// read-only descriptor.
 //
-// Ownership: SharedMemory and ReadOnlyMapping unmap at destruction; a mapping of another process
-// stays whole after that, and after the owner's death. Thread-safety: constant once made; who reads
-// bytes while their owner changes them must be told by other means when not to.
-// Errors: RESOURCE_EXHAUSTED when the system refuses, INVALID_ARGUMENT for a descriptor that is not
-// what it should be.
+// Ownership: SharedMemory and ReadOnlyMapping unmap at destruction. A mapping in another process
+// stays valid after that, and after the owner's death. Thread-safety: immutable once made. Readers
+// and a writing owner need synchronisation of their own. Errors: RESOURCE_EXHAUSTED when the system
+// refuses, INVALID_ARGUMENT for an unsuitable descriptor.
 #ifndef QUIRE_COMMON_BASE_SHARED_MEMORY_H_
 #define QUIRE_COMMON_BASE_SHARED_MEMORY_H_
 
@@ -23,19 +22,19 @@
 
 namespace quire {
 
-/// Memory of this process that others may map. A view: whoever gave it keeps both.
+/// Memory of this process that others may map. A view: the provider keeps both fields valid.
 struct SharedMemoryView {
-  std::span<const std::byte> bytes;  ///< Where it lies here; the whole file, from its start.
-  int fd = -1;                       ///< Read only.
+  std::span<const std::byte> bytes;  ///< Address here. The whole file, from its start.
+  int fd = -1;                       ///< Read-only descriptor.
 };
 
-/// Seals the memory file `fd`, made with MFD_ALLOW_SEALING. Writable mappings that exist stay.
+/// Seals the memory file `fd`, made with MFD_ALLOW_SEALING. Existing writable mappings stay.
 [[nodiscard]] Status SealSharedMemory(int fd);
 
-/// Another descriptor of the same memory file, read only.
+/// Opens another, read-only descriptor of the same memory file.
 [[nodiscard]] StatusOr<UniqueFd> OpenReadOnly(int fd);
 
-/// Sealed memory and its owner. Pages are taken from the system when they are first used.
+/// Sealed memory and its owner. The system provides pages on first use.
 class SharedMemory {
  public:
   /// REQUIRES: bytes > 0.
@@ -57,8 +56,8 @@ class SharedMemory {
 /// Shared memory of another process.
 class ReadOnlyMapping {
  public:
-  /// Maps the first `bytes` of the file. INVALID_ARGUMENT when it is shorter or could become
-  /// shorter: reading past the end of a file ends a process.
+  /// Maps the first `bytes` of the file. INVALID_ARGUMENT when the file is shorter or could shrink:
+  /// a read past its end kills the process.
   static StatusOr<std::unique_ptr<ReadOnlyMapping>> Map(int fd, uint64_t bytes);
   ~ReadOnlyMapping();
   ReadOnlyMapping(const ReadOnlyMapping&) = delete;
@@ -70,7 +69,7 @@ class ReadOnlyMapping {
   ReadOnlyMapping(std::span<std::byte> reserved, std::span<const std::byte> bytes)
       : reserved_(reserved), bytes_(bytes) {}
 
-  const std::span<std::byte> reserved_;  ///< Addresses around the bytes, so that they are aligned.
+  const std::span<std::byte> reserved_;  ///< Address range around the bytes, for alignment.
   const std::span<const std::byte> bytes_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a reader of shared memory can do with the descriptor that it was given: read.
+// A reader of shared memory can only read through its descriptor.
 #include "common/base/shared_memory.h"
 
 #include <fcntl.h>
@@ -51,13 +51,13 @@ TEST(SharedMemoryTest, AReadersDescriptorCannotChangeIt) {
   munmap(place, kBytes);
 }
 
-// The file's owner and root may open it writable: then it is the seals that stop them.
+// The file's owner and root may open it writable. The seals stop them.
 TEST(SharedMemoryTest, OpeningTheDescriptorAgainHelpsNobody) {
   const auto memory = SharedMemory::Create("quire-test", kBytes).value();
   const int fd = memory->view().fd;
   (void)fchmod(fd, 0600);
   const UniqueFd again(open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC));
-  if (!again.valid()) return;  // Stopped even earlier.
+  if (!again.valid()) return;  // Refused even earlier.
   const char byte = 1;
   EXPECT_FALSE(CanMapWritable(again.get()));
   EXPECT_LT(write(again.get(), &byte, 1), 0);

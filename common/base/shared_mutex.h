@@ -14,7 +14,7 @@
 
 namespace quire {
 
-/// Held by many at once or by one alone. Not recursive either way.
+/// A lock that many readers share or one writer holds. Not recursive either way.
 class QUIRE_CAPABILITY("mutex") SharedMutex {
  public:
   void Lock() QUIRE_ACQUIRE() { mutex_.lock(); }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReadSmallFile: a file that a program is configured with, read in one go. Thread-safety: pure but
-// for the file.
+// ReadSmallFile: reads a configuration file in one go. Thread-safety: pure but for the file.
 #ifndef QUIRE_COMMON_BASE_SMALL_FILE_H_
 #define QUIRE_COMMON_BASE_SMALL_FILE_H_
 
@@ -14,12 +13,12 @@ namespace quire {
 
 struct SmallFile {
   std::string text;
-  bool read_by_everybody = false;  ///< A regular file that users outside its group may read, too.
+  bool read_by_everybody = false;  ///< A regular file that users outside its group may read.
 };
 
-/// All of the file, or of the pipe, at `path`. Errors name the path: NOT_FOUND when it cannot be
-/// opened, INVALID_ARGUMENT when it is a directory or has more than `max_bytes`, UNAVAILABLE when
-/// reading fails.
+/// Reads all of the file, or of the pipe, at `path`. Errors name the path: NOT_FOUND when it cannot
+/// be opened, INVALID_ARGUMENT for a directory or more than `max_bytes`, UNAVAILABLE when reading
+/// fails.
 [[nodiscard]] StatusOr<SmallFile> ReadSmallFile(const std::string& path, size_t max_bytes);
 
 }  // namespace quire

@@ -87,7 +87,7 @@ template <typename... Parts>
   return MakeStatus(StatusCode::kInternal, parts...);
 }
 
-/// The same status with `context` and ": " put before its message; OK stays OK, a retry hint stays.
+/// Returns the status with `context` and ": " before its message. OK stays OK. A retry hint stays.
 template <typename... Parts>
 [[nodiscard]] Status Annotate(const Status& status, const Parts&... context) {
   if (status.ok()) return status;
@@ -97,7 +97,7 @@ template <typename... Parts>
   return result;
 }
 
-/// A status's message as a std::string_view (abseil's own string_view is another type here).
+/// Returns the message as a std::string_view (abseil's own string_view is another type here).
 inline std::string_view Message(const Status& status) {
   return {status.message().data(), status.message().size()};
 }

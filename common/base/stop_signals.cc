@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-// What the handler writes: a handler can reach nothing but globals, and may neither lock nor wait.
+// State of the handler: it can reach only globals, and may neither lock nor wait.
 std::atomic<bool> is_installed = false;
 std::atomic<bool> interrupted = false;
 std::atomic<bool> terminated = false;
@@ -42,13 +42,13 @@ StatusOr<std::unique_ptr<StopSignals>> StopSignals::Install() {
 StopSignals::~StopSignals() {
   sigaction(SIGINT, &before_int_, nullptr);
   sigaction(SIGTERM, &before_term_, nullptr);
-  is_installed = false;  // The semaphore stays: a handler may be running still.
+  is_installed = false;  // The semaphore stays: a handler may still be running.
 }
 
 int StopSignals::Wait() {
   for (;;) {
     // Not a read from a pipe: ThreadSanitizer runs handlers late inside calls that it does not know
-    // to wait.
+    // to block.
     while (sem_wait(&arrived) != 0) {
     }
     if (terminated.exchange(false)) return SIGTERM;

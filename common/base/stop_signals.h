@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StopSignals: how a program that serves waits for its end. From the moment it is made, SIGINT and
-// SIGTERM no longer end the process: they are kept for Wait(). It handles them instead of blocking
-// them, because libraries start threads before main whose signal masks are not ours.
-// Thread-safety: Wait() belongs to one thread. One object a process at a time.
+// StopSignals: waits for the end of a serving program. From construction on, SIGINT and SIGTERM no
+// longer end the process; Wait() returns them. The signals are handled, not blocked: libraries
+// start threads before main, whose signal masks are not ours. Thread-safety: Wait() belongs to one
+// thread. One object per process at a time.
 #ifndef QUIRE_COMMON_BASE_STOP_SIGNALS_H_
 #define QUIRE_COMMON_BASE_STOP_SIGNALS_H_
 
@@ -17,14 +17,15 @@ namespace quire {
 
 class StopSignals {
  public:
-  /// FAILED_PRECONDITION when there is one already.
+  /// FAILED_PRECONDITION when an object exists already.
   static StatusOr<std::unique_ptr<StopSignals>> Install();
-  /// Gives both signals back the effect they had.
+  /// Restores the earlier actions of both signals.
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// Blocks until one of the two has come since the last Wait(), or since Install(); returns which.
+  /// Blocks until either signal arrives after the last Wait(), or after Install(). Returns the
+  /// signal.
   int Wait();
 
  private:

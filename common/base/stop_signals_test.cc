@@ -22,7 +22,7 @@ TEST(StopSignalsTest, ASignalThatCameBeforeTheWaitIsKept) {
 TEST(StopSignalsTest, ASignalDeliveredToAThreadOfALibraryIsKeptToo) {
   std::latch installed(1);
   std::latch signalled(1);
-  std::thread library([&] {  // Started earlier than Install, as those of libraries are.
+  std::thread library([&] {  // Started before Install, like the threads of libraries.
     installed.wait();
     pthread_kill(pthread_self(), SIGINT);
     signalled.count_down();

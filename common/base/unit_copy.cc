@@ -14,20 +14,20 @@
 namespace quire {
 namespace {
 
-/// Checksummed and copied at a time: stays in the first-level cache in between.
+/// Bytes checksummed and copied at a time; they stay in the first-level cache in between.
 constexpr size_t kChunkBytes = 1024;
 constexpr size_t kLineBytes = 64;
-/// What is copied so much later is fetched now, also across the end of a unit: the processor itself
-/// fetches ahead only within a page, and needs its beginning to notice.
+/// Prefetch distance, also across the end of a unit. The processor itself fetches ahead only within
+/// a page, once it has seen its beginning.
 constexpr size_t kAheadBytes = 8 << 10;
 constexpr size_t kPageBytes = 4 << 10;
-constexpr size_t kFetchedBytes = 1 << 10;  ///< Of a page.
+constexpr size_t kFetchedBytes = 1 << 10;  ///< Bytes prefetched of each page.
 
 using StreamFn = void (*)(const std::byte* from, size_t bytes, std::byte* to);
 
 #if defined(__x86_64__)
 
-/// `bytes` and `to` are multiples of a line.
+/// REQUIRES: `bytes` and `to` are multiples of a line.
 __attribute__((target("avx512f"))) void Stream512(const std::byte* from, size_t bytes,
                                                   std::byte* to) {
   for (size_t i = 0; i < bytes; i += kLineBytes) {
@@ -43,7 +43,7 @@ void Stream128(const std::byte* from, size_t bytes, std::byte* to) {
 }
 
 StreamFn BestStream() { return __builtin_cpu_supports("avx512f") ? Stream512 : Stream128; }
-/// Streaming stores are ordered after each other and before what follows only by this.
+/// Orders streaming stores before later ones.
 void EndStream() { _mm_sfence(); }
 
 #else
@@ -61,13 +61,12 @@ bool StartsALine(const std::byte* address) {
   return reinterpret_cast<uintptr_t>(address) % kLineBytes == 0;
 }
 
-/// Fetches the beginning of the page that a copy of `from` gets to a while after the one at `done`:
-/// of `from`, or behind it of what begins at `next`, if that is known. The processor fetches the
-/// rest of a page itself once it sees the beginning being read, and faster than it is told to. Into
-/// the second-level cache: the first has no room for what is used so much later; but one line, for
-/// which also those processors look up the page that drop other fetches then. What lies behind a
-/// unit is no harm: it does not have to be there. Inline, because GCC drops calls of a function
-/// that does nothing but fetch.
+/// Prefetches the beginning of the page at kAheadBytes after `done` in `from`, or in `next` beyond
+/// its end if that is known. The processor then fetches the rest of the page itself, faster than on
+/// request. Lines go to the second-level cache, as the first is too small for a use so much later.
+/// One line goes to the first level, so that processors that drop other fetches find the page.
+/// Bytes beyond a unit need not exist. Inline, because GCC drops calls of functions that only
+/// prefetch.
 [[gnu::always_inline]] inline void FetchAhead(std::span<const std::byte> from, size_t done,
                                               const std::byte* next) {
   constexpr int kRead = 0;
@@ -82,8 +81,8 @@ bool StartsALine(const std::byte* address) {
   }
 }
 
-/// Copies `from` to `to` around the cache, where `to` allows it. `read` is called with every piece
-/// in order, next to its copy, so that it is read from memory once.
+/// Copies `from` to `to` around the cache, where `to` allows it. Calls `read` with every piece in
+/// order, next to its copy, so each is read from memory once.
 template <typename Read>
 void StreamPieces(std::span<const std::byte> from, std::byte* to, const std::byte* next,
                   const Read& read) {
@@ -103,13 +102,13 @@ void StreamPieces(std::span<const std::byte> from, std::byte* to, const std::byt
   read(rest);
 }
 
-/// How much of `from` FoldedCopy can copy to `to`.
+/// Number of bytes of `from` that FoldedCopy can copy to `to`.
 size_t FoldedBytes(std::span<const std::byte> from, const std::byte* to) {
   return HasFoldedCopy() && StartsALine(to) ? from.size() / kFoldedBlockBytes * kFoldedBlockBytes
                                             : 0;
 }
 
-/// Copies the end of something whose beginning has the checksum `crc32c`: that of both.
+/// Copies the rest after bytes with the checksum `crc32c`. Returns the checksum of both.
 uint32_t CopyRest(std::span<const std::byte> rest, std::byte* to, uint32_t crc32c) {
   if (rest.empty()) return crc32c;
   std::memcpy(to, rest.data(), rest.size());
@@ -121,7 +120,7 @@ uint32_t CopyRest(std::span<const std::byte> rest, std::byte* to, uint32_t crc32
 void CopyFetchingAhead(std::span<const std::byte> from, std::byte* to, const std::byte* next) {
   for (size_t done = 0; done < from.size(); done += kPageBytes) {
     FetchAhead(from, done, next);
-    // A memcpy of at most so much is made inline, several times slower than the library's.
+    // GCC inlines a memcpy of at most this size, several times slower than the library's.
     std::memmove(to + done, from.data() + done, std::min(kPageBytes, from.size() - done));
   }
 }
@@ -163,19 +162,6 @@ Status CheckPlaces(const Payload& payload, const std::vector<uint64_t>& places,
     QUIRE_RETURN_IF_ERROR(CheckPlace(i, places[i], slices[i].bytes.size(), landing_bytes));
   }
   return OkStatus();
-}
-
-std::vector<uint32_t> CopyToPlaces(const Payload& payload, std::span<const uint64_t> places,
-                                   std::span<std::byte> memory) {
-  const std::vector<Slice>& slices = payload.slices();
-  std::vector<uint32_t> crc32c;
-  crc32c.reserve(slices.size());
-  for (size_t i = 0; i < slices.size(); ++i) {
-    const bool more = i + 1 < slices.size() && slices[i + 1].bytes.size() >= slices[i].bytes.size();
-    crc32c.push_back(CopyWithCrc32c(slices[i].bytes, memory.data() + places[i],
-                                    more ? slices[i + 1].bytes.data() : nullptr));
-  }
-  return crc32c;
 }
 
 }  // namespace quire

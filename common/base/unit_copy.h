@@ -3,9 +3,8 @@
 // CopyWithCrc32c: copies a unit to memory that is not read again at once (a slot, a staging
 // buffer), and tells the checksum of what was copied, in one pass. Stores go around the cache where
 // the processor can do that, so the memory under the destination is not read first: verified copies
-// of scattered units are faster than plain memcpy. CopyToPlaces does so with the slices of a
-// payload, and CopyAroundCache without a checksum. CopyFetchingAhead is for memory that is read
-// again at once (a send buffer).
+// of scattered units are faster than plain memcpy. CopyAroundCache does so without a checksum.
+// CopyFetchingAhead is for memory that is read again at once (a send buffer).
 // Thread-safety: pure functions.
 #ifndef QUIRE_COMMON_BASE_UNIT_COPY_H_
 #define QUIRE_COMMON_BASE_UNIT_COPY_H_
@@ -20,10 +19,9 @@
 
 namespace quire {
 
-/// Copies `from` to `to`, which has room for it and does not overlap it, and returns
-/// Crc32c(from). `next`: where the next copy begins, with at least as many bytes, to be fetched
-/// meanwhile; null when there is none. Other threads see the bytes after any later
-/// synchronisation of this thread, as with every store.
+/// Copies `from` to `to`, without overlap, and returns Crc32c(from). `next` is the start of the
+/// next copy's source, at least as long, to be prefetched; null when there is none. Other threads
+/// see the bytes after this thread's next synchronisation, as with every store.
 uint32_t CopyWithCrc32c(std::span<const std::byte> from, std::byte* to,
                         const std::byte* next = nullptr);
 
@@ -31,25 +29,19 @@ uint32_t CopyWithCrc32c(std::span<const std::byte> from, std::byte* to,
 void CopyAroundCache(std::span<const std::byte> from, std::byte* to,
                      const std::byte* next = nullptr);
 
-/// Copies `from` to `to`, which has room for it and does not overlap it, by way of the cache.
-/// `next`: as above.
+/// Copies `from` to `to`, without overlap, through the cache. `next`: as in CopyWithCrc32c.
 void CopyFetchingAhead(std::span<const std::byte> from, std::byte* to,
                        const std::byte* next = nullptr);
 
-/// INVALID_ARGUMENT unless slice `index`, of `bytes` bytes at `place`, lies within a landing of
+/// INVALID_ARGUMENT unless slice `index`, of `bytes` bytes at `place`, fits in a landing of
 /// `landing_bytes`.
 [[nodiscard]] Status CheckPlace(size_t index, uint64_t place, uint64_t bytes,
                                 uint64_t landing_bytes);
 
-/// INVALID_ARGUMENT unless there is one place for each slice of `payload` and each slice passes
-/// CheckPlace there.
+/// INVALID_ARGUMENT unless `payload` has one place for each slice and every slice passes
+/// CheckPlace.
 [[nodiscard]] Status CheckPlaces(const Payload& payload, const std::vector<uint64_t>& places,
                                  uint64_t landing_bytes);
-
-/// Copies each slice of `payload` to its place in `memory`, and answers their CRC-32C. REQUIRES:
-/// CheckPlaces.
-std::vector<uint32_t> CopyToPlaces(const Payload& payload, std::span<const uint64_t> places,
-                                   std::span<std::byte> memory);
 
 }  // namespace quire
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UrgentQueue: who is next of those that wait for the same thing: the most urgent, and of those the
-// one that came first. So that nobody waits for ever, the oldest of all goes after kOvertakes
-// others in a row have gone before it. A pure policy: no threads, no clock. Thread-safety: none;
-// its user holds a mutex.
+// UrgentQueue: the order of waiters for one resource. The most urgent goes first; equal ones go in
+// order of arrival. The oldest of all goes after kOvertakes others in a row have overtaken it, so
+// no waiter starves. A pure policy: no threads, no clock. Thread-safety: none; its user holds a
+// mutex.
 #ifndef QUIRE_COMMON_BASE_URGENT_QUEUE_H_
 #define QUIRE_COMMON_BASE_URGENT_QUEUE_H_
 
@@ -29,9 +29,9 @@ class UrgentQueue {
     of_priority_[static_cast<size_t>(priority)].push_back({arrivals_++, std::move(value)});
     ++size_;
   }
-  /// The next one. REQUIRES, as for Pop: !empty().
+  /// Returns the next entry. REQUIRES, as for Pop: !empty().
   const T& Next() const { return of_priority_[NextPriority()].front().value; }
-  /// What it waits as.
+  /// Priority of the next entry.
   Priority next_priority() const { return static_cast<Priority>(NextPriority()); }
   T Pop() {
     const size_t next = NextPriority();
@@ -41,7 +41,7 @@ class UrgentQueue {
     --size_;
     return value;
   }
-  /// Takes out the one that would be served last, if it is less urgent than `priority`.
+  /// Removes the last entry in order, if it is less urgent than `priority`.
   std::optional<T> PopLessUrgent(Priority priority) {
     for (size_t i = 0; i < static_cast<size_t>(priority); ++i) {
       if (of_priority_[i].empty()) continue;
@@ -52,12 +52,12 @@ class UrgentQueue {
     }
     return std::nullopt;
   }
-  /// Lets those wait as `priority` that are less urgent and that one with that priority must not
-  /// overtake: the ones that `holds_back` says, and all that came before the last of them.
+  /// Promotes to `priority` all less urgent entries that it must not overtake. Those are the
+  /// entries for which `holds_back` is true, and all entries before the last of them.
   template <typename HoldsBack>
   void Lift(Priority priority, HoldsBack holds_back) {
     const std::span<Entries> less_urgent(of_priority_.data(), static_cast<size_t>(priority));
-    uint64_t end = 0;  // Of the arrivals that are lifted.
+    uint64_t end = 0;  // End of the arrivals to promote.
     for (const Entries& entries : less_urgent) {
       for (const Entry& entry : entries) {
         if (entry.arrival >= end && holds_back(entry.value)) end = entry.arrival + 1;
@@ -72,7 +72,7 @@ class UrgentQueue {
     }
     if (lifted.size() > before) std::ranges::sort(lifted, {}, &Entry::arrival);
   }
-  /// Takes out one that gave up. REQUIRES: it waits.
+  /// Removes a waiter that gave up. REQUIRES: it waits.
   void Erase(const T& value) {
     for (Entries& entries : of_priority_) {
       size_ -= std::erase_if(entries, [&](const Entry& entry) { return entry.value == value; });
@@ -110,7 +110,7 @@ class UrgentQueue {
   std::array<Entries, kNumPriorities> of_priority_;
   size_t size_ = 0;
   uint64_t arrivals_ = 0;
-  uint32_t overtaken_ = 0;  ///< In a row that went before the oldest.
+  uint32_t overtaken_ = 0;  ///< Entries in a row that overtook the oldest.
 };
 
 }  // namespace quire

@@ -10,21 +10,21 @@ namespace {
 
 enum class Kind : uint8_t { kWhole, kBeginning, kInvalid };
 
-/// First bytes of a text: a character, the beginning of one, or bytes that belong to none.
+/// First bytes of a text: a character, an incomplete one, or invalid bytes.
 struct Sequence {
   Kind kind = Kind::kInvalid;
-  size_t bytes = 0;  ///< Length of the character, of its beginning, or of what is replaced.
+  size_t bytes = 0;  ///< Length of the character, of the incomplete one, or of the replaced bytes.
 };
 
-/// Bytes of a character with this first byte; 0 when no character has it.
+/// Bytes of a character with this first byte; 0 when none has it.
 size_t LengthByLead(unsigned char lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xc2 || lead > 0xf4) return 0;
   return lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
 }
 
-/// Whether `next` may follow `lead`. The second byte excludes overlong forms, surrogates and values
-/// past U+10FFFF.
+/// True when `next` may follow `lead`. The second byte excludes overlong forms, surrogates and
+/// values past U+10FFFF.
 bool MaySecondFollow(unsigned char lead, unsigned char next) {
   const unsigned char low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
   const unsigned char high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;

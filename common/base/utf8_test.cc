@@ -27,8 +27,8 @@ TEST(Utf8Test, WholeTextHasNoInvalidByte) {
 
 struct Broken {
   std::string text;
-  size_t at;             ///< The first byte that is wrong.
-  std::string replaced;  ///< With '?' for U+FFFD.
+  size_t at;             ///< Offset of the first invalid byte.
+  std::string replaced;  ///< Expected text, with '?' for U+FFFD.
 };
 
 std::string WithQuestionMarks(std::string text) {
@@ -41,15 +41,15 @@ std::string WithQuestionMarks(std::string text) {
 TEST(Utf8Test, WhatIsNoCharacterIsFoundAndReplaced) {
   const std::vector<Broken> all = {
       {"\xff", 0, "?"},
-      {"ab\x80z", 2, "ab?z"},            // A byte that continues nothing.
+      {"ab\x80z", 2, "ab?z"},            // A stray continuation byte.
       {"a\xc0\xaf", 1, "a??"},           // Overlong.
       {"\xe0\x80\x80", 0, "???"},        // Overlong.
       {"\xed\xa0\x80", 0, "???"},        // A surrogate.
       {"\xf4\x90\x80\x80", 0, "????"},   // Past U+10FFFF.
-      {"\xf5z", 0, "?z"},                // No character begins with it.
-      {"Caf\xc3", 3, "Caf?"},            // Cut after one of two bytes,
-      {"\xe4\xb8", 0, "?"},              // after two of three,
-      {"\xf0\x9f\x99z", 0, "?z"},        // and after three of four.
+      {"\xf5z", 0, "?z"},                // Never a first byte.
+      {"Caf\xc3", 3, "Caf?"},            // Cut after one of two bytes.
+      {"\xe4\xb8", 0, "?"},              // Cut after two of three bytes.
+      {"\xf0\x9f\x99z", 0, "?z"},        // Cut after three of four bytes.
       {"\xc3\xc3\xa9", 0, "?\xc3\xa9"},  // A character follows.
   };
   for (const Broken& broken : all) {

@@ -14,15 +14,15 @@ bool IsBlank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-/// "0", "0.0", "0s", "0MiB".
+/// True for "0", "0.0", "0s", "0MiB".
 bool IsZero(std::string_view text) {
   const size_t number = std::min(text.find_first_not_of("0."), text.size());
   if (text.substr(0, number).find('0') == std::string_view::npos) return false;
   return std::ranges::all_of(text.substr(number), [](unsigned char c) { return std::isalpha(c); });
 }
 
-/// INVALID_ARGUMENT when the value of `option` is blank, or a zero that `refused` is about. OK when
-/// nothing is wrong with it, or something else.
+/// INVALID_ARGUMENT when the value of `option` is blank, or the zero that `refused` reports. OK
+/// otherwise, even for other errors.
 Status CheckOption(const CLI::Option& option, const CLI::ParseError* refused) {
   const std::string name = option.get_name();
   if (std::ranges::any_of(option.results(), IsBlank)) {

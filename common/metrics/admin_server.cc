@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread moves the bytes of all connections and waits for none of them; another one makes
-// metrics, which may take a while and hold up nobody but who asked for them.
+// One thread moves the bytes of all connections and blocks on none. Another makes metrics, which
+// may take a while and delays only their readers.
 #include "common/metrics/admin_server.h"
 
 #include <fcntl.h>
@@ -36,12 +36,12 @@ constexpr size_t kMaxConnections = 64;
 constexpr size_t kMaxRequestBytes = 16 << 10;
 constexpr Duration kConnectionTime = std::chrono::seconds(5);
 constexpr int kBacklog = 64;
-/// How long the listener waits while the process has no descriptor left.
+/// Time that the listener waits while the process has no descriptors.
 constexpr std::chrono::milliseconds kWaitForDescriptor{100};
 constexpr char kPlain[] = "text/plain";
 
-/// A connection and what has been moved of its request and answer. The thread of connections owns
-/// it; `id` names it to the thread of metrics.
+/// A connection with the moved parts of its request and answer. The connection thread owns it; `id`
+/// names it to the metrics thread.
 struct Connection {
   UniqueFd fd;
   uint64_t id = 0;
@@ -52,7 +52,7 @@ struct Connection {
   size_t sent = 0;
 
   bool is_answered() const { return !answer.empty(); }
-  /// Events that the connection waits for, as poll names them.
+  /// Events that the connection waits for, as in poll.
   short events() const {
     if (is_answered()) return POLLOUT;
     return waits_for_metrics ? 0 : POLLIN;
@@ -73,7 +73,7 @@ Status CannotListen(const NetAddress& at, std::string_view reason) {
                      "one with --admin-listen, port 0 for any that is free, or \"\" for none");
 }
 
-/// A listening socket at the first address of `at` that takes it, which nobody shares.
+/// Returns an exclusive listening socket at the first usable address of `at`.
 StatusOr<UniqueFd> ListenAt(const NetAddress& at) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -105,7 +105,7 @@ uint16_t PortOf(int fd) {
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
-  // The port is at the same place for both families.
+  // Both families have the port at the same offset.
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
@@ -116,10 +116,10 @@ struct AdminServer::Rep {
   int port = 0;
   const Health* health = nullptr;
   UniqueFd listening;
-  UniqueFd wake;  ///< An eventfd: `stopping` or `answers` have changed.
+  UniqueFd wake;  ///< An eventfd: `stopping` or `answers` changed.
   std::atomic<bool> ready{false};
-  std::thread moving;    ///< Connections.
-  std::thread scraping;  ///< Metrics.
+  std::thread moving;    ///< Moves bytes of connections.
+  std::thread scraping;  ///< Makes metrics.
 
   Mutex visit_mutex;  ///< Held while metrics are visited: one scrape at a time.
   VisitMetrics visit QUIRE_GUARDED_BY(visit_mutex);
@@ -127,11 +127,11 @@ struct AdminServer::Rep {
   Mutex mutex;
   CondVar changed;
   bool stopping QUIRE_GUARDED_BY(mutex) = false;
-  std::vector<uint64_t> asking QUIRE_GUARDED_BY(mutex);  ///< Connections that want metrics.
+  std::vector<uint64_t> asking QUIRE_GUARDED_BY(mutex);  ///< Connections waiting for metrics.
   std::vector<std::pair<uint64_t, std::string>> answers QUIRE_GUARDED_BY(mutex);
 
-  // Owned by the thread of connections:
-  std::list<Connection> connections;  ///< The oldest first.
+  // Owned by the connection thread:
+  std::list<Connection> connections;  ///< Oldest first.
   uint64_t next_id = 1;
 
   void Wake();
@@ -142,10 +142,10 @@ struct AdminServer::Rep {
 
   std::string MetricsAnswer();
   std::string ReadyAnswer() const;
-  /// False when it is time to stop.
+  /// Returns false when it is time to stop.
   bool TakeAnswers();
   void Accept();
-  /// Moves what can be moved; false when the connection is over.
+  /// Moves available bytes. Returns false when the connection is over.
   bool Serve(Connection& connection);
   bool IsOver(Connection& connection, short happened, TimePoint now);
   bool Receive(Connection& connection);
@@ -200,7 +200,7 @@ void AdminServer::Rep::Scrape() {
       if (stopping) return;
       asked.swap(asking);
     }
-    // All that asked before it began have the same answer.
+    // All requests made before it began get the same answer.
     const std::string answer = MetricsAnswer();
     {
       MutexLock lock(mutex);
@@ -234,7 +234,7 @@ void AdminServer::Rep::Accept() {
       if (full) std::this_thread::sleep_for(kWaitForDescriptor);
       return;
     }
-    // The one that has had the most time makes room.
+    // The oldest connection makes room.
     if (connections.size() >= kMaxConnections) connections.pop_front();
     connections.push_back(
         {.fd = std::move(fd), .id = next_id++, .end = SystemClock().Now() + kConnectionTime});

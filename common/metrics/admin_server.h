@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AdminServer: a small HTTP listener for people and monitoring, apart from the port that clients
-// use. It answers
+// AdminServer: a small read-only HTTP listener for people and monitoring, apart from the clients'
+// port:
 //   GET /metrics  Prometheus text (prometheus_text.h); 503 until there is a server to ask
 //   GET /healthz  200 as long as the process answers
-//   GET /readyz   200 while calls are served, 503 before and after; what the server is degraded by
-//                 is listed either way
-// and nothing can be changed through it.
+//   GET /readyz   200 while calls are served, 503 before and after; lists all degradations
 //
-// Cost of clients is bounded: two threads for all, one short request per connection, and a deadline
-// for the whole of it. The number of connections is bounded, and the oldest makes room. No client
-// waits for another one that says nothing or takes nothing. Health is told while metrics are made.
-// Thread-safety: all methods may be called from any thread. Errors: INVALID_ARGUMENT for a
-// malformed address; UNAVAILABLE, naming the address, when it cannot be listened on.
+// Clients have bounded cost: two threads for all, one short request per connection, one deadline
+// for the whole of it. The number of connections is bounded; the oldest makes room. A silent client
+// delays no other one. Health is reported while metrics are made. Thread-safety: all methods may be
+// called from any thread. Errors: INVALID_ARGUMENT for a malformed address; UNAVAILABLE, naming the
+// address, when it cannot be listened on.
 #ifndef QUIRE_COMMON_METRICS_ADMIN_SERVER_H_
 #define QUIRE_COMMON_METRICS_ADMIN_SERVER_H_
 
@@ -35,15 +33,15 @@ class AdminServer {
   /// outlives the server.
   static StatusOr<std::unique_ptr<AdminServer>> Start(const std::string& address,
                                                       const Health* health = nullptr);
-  /// Stops listening and finishes what runs.
+  /// Stops listening and finishes running requests.
   ~AdminServer();
 
-  /// Where it listens, with the port that was taken.
+  /// Address in use, with the actual port.
   const std::string& address() const;
   int port() const;
 
-  /// Ready from now on, with these metrics, until the result goes. `visit` is not called after
-  /// that.
+  /// Makes the server ready, with these metrics, while the result lives. `visit` is not called
+  /// after that.
   [[nodiscard]] Serving Serve(VisitMetrics visit);
 
  private:
@@ -53,7 +51,7 @@ class AdminServer {
   const std::unique_ptr<Rep> rep_;
 };
 
-/// While it lives the server is ready. Ends before the AdminServer does.
+/// Keeps the server ready while it lives. It is destroyed before the AdminServer.
 class AdminServer::Serving {
  public:
   ~Serving() {
@@ -62,7 +60,7 @@ class AdminServer::Serving {
   Serving(Serving&& other) noexcept : rep_(std::exchange(other.rep_, nullptr)) {}
   Serving& operator=(Serving&&) = delete;
 
-  /// Not ready any more, while metrics can still be read: calls that run are being finished.
+  /// Ends readiness. Metrics stay readable while running calls finish.
   void Drain();
 
  private:

@@ -94,7 +94,7 @@ TEST_F(AdminServerTest, WhatAClientSendsIsBounded) {
         std::string("POST /healthz HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n")}) {
     TcpClient client(admin_->port());
     client.Send(start);
-    int sent = 0;  // Into the system's buffers, until the server has had enough.
+    int sent = 0;  // Bytes in the system's buffers, until the server takes no more.
     while (sent < 1000 && client.Send(megabyte)) ++sent;
     EXPECT_LT(sent, 32) << start;
   }
@@ -108,8 +108,7 @@ TEST_F(AdminServerTest, WhatAClientSendsIsBounded) {
   EXPECT_THAT(Get("/healthz"), StartsWith("HTTP/1.1 200"));
 }
 
-// Nobody's silence holds up others, neither of those that ask nothing nor of those that take
-// nothing of what they asked for.
+// Silent clients delay no other one, whether they send nothing or receive nothing.
 TEST_F(AdminServerTest, SilentClientsHoldUpNobody) {
   const auto serving = admin_->Serve([](MetricsVisitor& visit) {
     static const std::string kLong(256, 'x');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VisitBuildInfo: which version runs, as every process that has metrics tells it.
+// VisitBuildInfo: reports the running version. Every process with metrics calls it.
 #ifndef QUIRE_COMMON_METRICS_BUILD_INFO_H_
 #define QUIRE_COMMON_METRICS_BUILD_INFO_H_
 
@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// The gauge build_info. Thread-safe.
+/// Visits the gauge build_info. Thread-safe.
 void VisitBuildInfo(MetricsVisitor& visit);
 
 }  // namespace quire

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The little of HTTP/1.1 that the admin port reads and writes. Thread-safety: pure functions.
+// The subset of HTTP/1.1 that the admin port reads and writes. Thread-safety: pure functions.
 #ifndef QUIRE_COMMON_METRICS_HTTP_REQUEST_H_
 #define QUIRE_COMMON_METRICS_HTTP_REQUEST_H_
 
@@ -13,15 +13,15 @@ namespace quire {
 /// The first line of a request.
 struct HttpRequest {
   std::string method;
-  std::string path;  ///< Without what follows a '?'.
+  std::string path;  ///< Path up to a '?'.
 };
 
-/// Whether `received` has all of a request's head; what follows it does not count.
+/// True when `received` has a whole request head. Bytes after it do not count.
 bool HasWholeHead(std::string_view received);
-/// Reads the first line of a whole head; nullopt when it is none of HTTP/1.
+/// Parses the first line of a whole head; nullopt when it is not HTTP/1.
 std::optional<HttpRequest> ParseHttpRequest(std::string_view head);
 
-/// A whole answer, after which the connection is closed.
+/// Returns a whole answer. The connection is closed after it.
 std::string HttpAnswer(int code, std::string_view content_type, std::string_view body);
 
 }  // namespace quire

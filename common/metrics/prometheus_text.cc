@@ -49,7 +49,7 @@ std::string Line(const std::string& name, const std::string& labels, const std::
   return name + (labels.empty() ? "" : "{" + labels + "}") + " " + value + "\n";
 }
 
-/// The shortest text that reads back as the same number.
+/// Shortest text that parses to the same number.
 std::string Seconds(uint64_t nanos) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, static_cast<double>(nanos) / 1e9).ptr;

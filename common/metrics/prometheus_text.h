@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PrometheusText: what components tell about themselves as Prometheus' text format 0.0.4. Every
-// name begins with quire_; counters end in _total. A histogram's bounds are powers of two
-// nanoseconds from 256 ns to 34 s, in seconds, and counted exactly.
-// Thread-safety: none; one writer makes one text.
+// PrometheusText: metrics in Prometheus' text format 0.0.4. Every name begins with quire_; counters
+// end in _total. Histogram bounds are powers of two nanoseconds from 256 ns to 34 s, in seconds;
+// their counts are exact. Thread-safety: none; one writer makes one text.
 #ifndef QUIRE_COMMON_METRICS_PROMETHEUS_TEXT_H_
 #define QUIRE_COMMON_METRICS_PROMETHEUS_TEXT_H_
 
@@ -16,10 +15,10 @@ namespace quire {
 
 class PrometheusText final : public MetricsVisitor {
  public:
-  /// Of the HTTP response that carries the text.
+  /// Content type of the HTTP response.
   static constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 
-  /// The text of everything visited so far: families by name, series by labels, none twice.
+  /// Returns the text of everything visited so far: families by name, series by labels, none twice.
   std::string Text() const;
 
  protected:
@@ -30,7 +29,7 @@ class PrometheusText final : public MetricsVisitor {
   struct Family {
     MetricKind kind = MetricKind::kGauge;
     std::string help;
-    std::map<std::string, std::string> series;  ///< Lines of a series, by its labels.
+    std::map<std::string, std::string> series;  ///< Lines by the labels of their series.
   };
   Family& FamilyOf(const Metric& metric, const std::string& name);
 

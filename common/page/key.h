@@ -23,7 +23,7 @@ namespace quire {
 
 using TokenId = int32_t;
 
-/// Secret of a tenant, mixed into every key of it.
+/// Secret of a tenant, mixed into all of its keys.
 using TenantSalt = std::array<uint8_t, 32>;
 
 struct SegmentKey {
@@ -31,9 +31,10 @@ struct SegmentKey {
   friend auto operator<=>(const SegmentKey&, const SegmentKey&) = default;
 
   std::string Hex() const;  ///< 64 lower-case digits.
-  static std::optional<SegmentKey> FromHex(
-      std::string_view hex);  ///< nullopt unless 64 hex digits.
-  static std::optional<SegmentKey> FromBytes(std::string_view raw);  ///< nullopt unless 32 bytes.
+  /// Parses 64 hex digits; nullopt for anything else.
+  static std::optional<SegmentKey> FromHex(std::string_view hex);
+  /// Takes 32 bytes; nullopt for any other number.
+  static std::optional<SegmentKey> FromBytes(std::string_view raw);
   std::string_view view() const {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
@@ -41,20 +42,21 @@ struct SegmentKey {
 
 struct SegmentKeyHash {
   size_t operator()(const SegmentKey& key) const {
-    size_t h;  // The key is a cryptographic hash: any 8 bytes of it are one.
+    size_t h;  // Any 8 bytes of a cryptographic hash are a hash.
     std::memcpy(&h, key.bytes.data(), sizeof h);
     return h;
   }
 };
 
-/// The parent of a chain's first segment: all zero.
+/// Parent of a chain's first segment: all zero.
 inline constexpr SegmentKey kRootKey{};
 
 /// Key of the segment holding `tokens` (1 .. p*g ids) after `parent`.
 [[nodiscard]] SegmentKey ComputeKey(const TenantSalt& salt, const SpecFingerprint& spec,
                                     const SegmentKey& parent, std::span<const TokenId> tokens);
 
-/// Keys of all segments of the chain of `tokens`; the last may be short. Empty for no tokens.
+/// Keys of all segments of the chain of `tokens`. The last segment may be short. Empty for no
+/// tokens.
 [[nodiscard]] std::vector<SegmentKey> ChainKeys(const TenantSalt& salt, const KvSpec& spec,
                                                 std::span<const TokenId> tokens);
 

@@ -11,8 +11,8 @@
 namespace quire {
 namespace {
 
-/// Calls visit(name, value) for every field in a fixed order: the one list that the fingerprint and
-/// the comparison share. Appending a field here changes every fingerprint.
+/// Calls visit(name, value) for every field in a fixed order. Fingerprint and comparison share this
+/// list. A new field changes every fingerprint.
 template <typename Visitor>
 void VisitFields(const KvSpec& s, Visitor&& visit) {
   visit("attention", static_cast<double>(s.attention));
@@ -37,7 +37,7 @@ void VisitFields(const KvSpec& s, Visitor&& visit) {
   visit("rope.beta_fast", s.rope.beta_fast);
   visit("rope.beta_slow", s.rope.beta_slow);
   visit("rope.attention_factor", s.rope.attention_factor);
-  // None unless the scaling is longrope, so that other fingerprints are as before there were any.
+  // Only longrope has factors; other specs keep their older fingerprints.
   for (const double factor : s.rope.pair_factors) visit("rope.pair_factors", factor);
 }
 

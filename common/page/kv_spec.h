@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KvSpec: everything that decides what the bytes of a KV page mean. Two caches can be exchanged
-// exactly when their specs are equal; the fingerprint is part of every segment key, so caches of
+// KvSpec: everything that decides what the bytes of a KV page mean. Two caches are interchangeable
+// exactly when their specs are equal. The fingerprint is part of every segment key, so caches of
 // different specs never meet. Plain values, no I/O, no dependencies beyond the standard library.
 #ifndef QUIRE_COMMON_PAGE_KV_SPEC_H_
 #define QUIRE_COMMON_PAGE_KV_SPEC_H_
@@ -17,7 +17,7 @@ namespace quire {
 
 /// Persistent values.
 enum class AttentionKind : uint8_t { kMha = 1, kGqa = 2, kMqa = 3, kMla = 4 };
-/// Whether stored keys carry their rotation. Persistent values.
+/// Rotation state of stored keys. Persistent values.
 enum class RopeState : uint8_t { kPost = 1, kPre = 2 };
 /// Persistent values. kDynamic stands for every scheme whose frequencies depend on the length.
 enum class RopeScaling : uint8_t {
@@ -26,10 +26,10 @@ enum class RopeScaling : uint8_t {
   kLlama3 = 3,
   kYarn = 4,
   kDynamic = 5,
-  kLongRope = 6,  ///< Any scheme that is a factor for each pair, at every length.
+  kLongRope = 6,  ///< Any scheme with a constant factor for each pair.
 };
 
-/// How positions were rotated into the keys. Fields that a scaling does not use stay zero.
+/// Rotation of keys by position. Fields that a scaling does not use stay zero.
 struct RopeSpec {
   RopeState state = RopeState::kPost;
   RopeScaling scaling = RopeScaling::kNone;
@@ -37,18 +37,18 @@ struct RopeSpec {
   uint32_t rotary_dim = 0;      ///< Leading channels of K that are rotated; even, at most head_dim.
   double theta = 10000.0;       ///< Base of the frequencies.
   double factor = 1.0;          ///< Scaling factor (linear, llama3, yarn).
-  double low_freq_factor = 0;   ///< llama3
-  double high_freq_factor = 0;  ///< llama3
-  double original_context = 0;  ///< llama3, yarn: tokens
-  double beta_fast = 0;         ///< yarn
-  double beta_slow = 0;         ///< yarn
-  /// yarn, longrope: multiplies cos and sin, so it is inside the stored keys.
+  double low_freq_factor = 0;   ///< For llama3.
+  double high_freq_factor = 0;  ///< For llama3.
+  double original_context = 0;  ///< Tokens; for llama3 and yarn.
+  double beta_fast = 0;         ///< For yarn.
+  double beta_slow = 0;         ///< For yarn.
+  /// Factor of cos and sin, for yarn and longrope. The stored keys include it.
   double attention_factor = 1.0;
-  /// longrope: what the frequency of each pair is divided by, [rotary_dim/2].
+  /// Divisor of the frequency of each pair, [rotary_dim/2], for longrope.
   std::vector<double> pair_factors = {};
   friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
 
-  /// True when a stored key can be moved to another position by a rotation (DESIGN: positions).
+  /// True when a rotation can move a stored key to another position.
   bool CanRebase() const { return state == RopeState::kPost && scaling != RopeScaling::kDynamic; }
 };
 
@@ -63,8 +63,8 @@ struct KvSpec {
   uint32_t head_dim = 0;         ///< Elements of one K row (and one V row); 0 for MLA.
   uint32_t latent_dim = 0;       ///< MLA only: d_c.
   uint32_t latent_rope_dim = 0;  ///< MLA only: d_rope.
-  uint32_t page_tokens = 32;     ///< p
-  uint32_t segment_pages = 8;    ///< g
+  uint32_t page_tokens = 32;     ///< Tokens of a page, p.
+  uint32_t segment_pages = 8;    ///< Pages of a segment, g.
   RopeSpec rope;
   friend bool operator==(const KvSpec&, const KvSpec&) = default;
 
@@ -72,7 +72,7 @@ struct KvSpec {
   uint32_t segment_tokens() const { return page_tokens * segment_pages; }
   /// G = query heads per KV head.
   uint32_t group_size() const { return num_query_heads / num_kv_heads; }
-  /// Elements of one token row that digests and scores cover: K for MHA/GQA/MQA, the latent row for
+  /// Elements of a token row that digests and scores cover: K for MHA/GQA/MQA, the latent row for
   /// MLA.
   uint32_t key_dim() const {
     return attention == AttentionKind::kMla ? latent_dim + latent_rope_dim : head_dim;
@@ -83,8 +83,8 @@ struct KvSpec {
   }
 };
 
-/// Limits that every spec must respect; a spec from outside is checked against them before any
-/// arithmetic, so products of its fields fit in 63 bits.
+/// Limits of every spec. A spec from outside is checked against them before any arithmetic, so
+/// products of its fields fit in 63 bits.
 struct KvSpecLimits {
   static constexpr uint32_t kMaxLayers = 1024;
   static constexpr uint32_t kMaxHeads = 1024;
@@ -94,14 +94,15 @@ struct KvSpecLimits {
   static constexpr size_t kMaxModelNameBytes = 256;
 };
 
-/// What is wrong with `spec`, for people, naming the field; empty when it is valid.
+/// Describes the first invalid field of `spec`, for people. Empty when the spec is valid.
 [[nodiscard]] std::string Problem(const KvSpec& spec);
 
 /// SHA-256 over a canonical encoding of every field: equal exactly when the specs are equal.
 using SpecFingerprint = std::array<uint8_t, 32>;
 [[nodiscard]] SpecFingerprint Fingerprint(const KvSpec& spec);
 
-/// The first difference between two specs as "field: a vs b"; empty when equal. For error messages.
+/// Returns the first difference between two specs as "field: a vs b", for error messages. Empty
+/// when equal.
 [[nodiscard]] std::string FirstDifference(const KvSpec& a, const KvSpec& b);
 
 }  // namespace quire

@@ -23,15 +23,15 @@ constexpr uint64_t DivideRoundUp(uint64_t a, uint64_t b) { return (a + b - 1) / 
 inline uint64_t UnitBytes(const KvSpec& spec) {
   return uint64_t{spec.rows_per_unit()} * spec.key_dim() * ElementBytes(spec.dtype);
 }
-/// Byte offset of the V rows inside a unit (equal to the unit's size for MLA, which has none).
+/// Byte offset of the V rows inside a unit. Equal to the unit's size for MLA, which has none.
 inline uint64_t ValueOffsetBytes(const KvSpec& spec) {
   return uint64_t{spec.page_tokens} * spec.key_dim() * ElementBytes(spec.dtype);
 }
 
-/// What somebody reads of units: all of each, or its V rows, for who has the keys already.
+/// The part of units to read: the whole, or the V rows for a reader that has the keys.
 enum class UnitPart : uint8_t { kWhole, kValues };
 
-/// Byte offset of the part inside a unit, whose end it is.
+/// Byte offset of the part inside a unit. The part extends to the unit's end.
 inline uint64_t PartOffsetBytes(const KvSpec& spec, UnitPart part) {
   return part == UnitPart::kValues ? ValueOffsetBytes(spec) : 0;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PageLists: the pages that each KV head of a layer wants, flat: one array of pages, and where in
-// it each head begins. Clear and Reset keep the memory, so that lists built anew at every step
-// allocate nothing. What the lists hold (usually ascending, distinct pages) is up to their users.
-// Header-only, plain C++. Thread-safety: a value type.
+// PageLists: the pages that each KV head of a layer wants, in one flat array with the begin of each
+// head. Clear and Reset keep the memory, so lists rebuilt at every step allocate nothing. Users
+// decide on the order of pages (usually ascending and distinct). Header-only, plain C++.
+// Thread-safety: a value type.
 #ifndef QUIRE_COMMON_PAGE_PAGE_LISTS_H_
 #define QUIRE_COMMON_PAGE_PAGE_LISTS_H_
 
@@ -18,15 +18,15 @@ namespace quire {
 
 class PageLists {
  public:
-  /// No heads.
+  /// Has no heads.
   PageLists() = default;
-  /// One list a head, as given.
+  /// One list per head, as given.
   PageLists(std::initializer_list<std::initializer_list<uint32_t>> heads) {
     for (const auto& pages : heads) AppendHead({pages.begin(), pages.size()});
   }
 
   uint32_t num_heads() const { return static_cast<uint32_t>(begins_.size() - 1); }
-  /// Of all heads together.
+  /// Number of pages of all heads.
   size_t num_pages() const { return pages_.size(); }
   std::span<const uint32_t> Head(uint32_t head) const {
     return {pages_.data() + begins_[head], begins_[head + 1] - begins_[head]};
@@ -34,34 +34,34 @@ class PageLists {
   /// Every page, head after head.
   std::span<const uint32_t> pages() const { return pages_; }
 
-  /// No heads again.
+  /// Removes all heads.
   void Clear() {
     pages_.clear();
     begins_.resize(1);
   }
-  /// `heads` empty lists.
+  /// Replaces the lists by `heads` empty ones.
   void Reset(uint32_t heads) {
     pages_.clear();
     begins_.assign(size_t{heads} + 1, 0);
   }
-  /// Adds a head with `pages`, which are not of these lists.
+  /// Adds a head with `pages`, which must not point into these lists.
   void AppendHead(std::span<const uint32_t> pages = {}) {
     pages_.insert(pages_.end(), pages.begin(), pages.end());
     begins_.push_back(static_cast<uint32_t>(pages_.size()));
   }
-  /// Adds a page to the last head; there is one.
+  /// Adds a page to the last head. REQUIRES: there is a head.
   void Append(uint32_t page) {
     pages_.push_back(page);
     begins_.back() = static_cast<uint32_t>(pages_.size());
   }
-  /// Adds a head of `count` pages for the caller to write; valid until the next change.
+  /// Adds a head of `count` pages for the caller to write. Valid until the next change.
   std::span<uint32_t> AddHead(size_t count) {
     const size_t first = pages_.size();
     pages_.resize(first + count);
     begins_.push_back(static_cast<uint32_t>(pages_.size()));
     return std::span(pages_).subspan(first);
   }
-  /// Adds a head with the pages of the last one; there is one.
+  /// Adds a head with the pages of the last one. REQUIRES: there is a head.
   void RepeatHead() {
     const size_t first = begins_[begins_.size() - 2];
     const size_t count = pages_.size() - first;

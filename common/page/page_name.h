@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of pages in a sequence that reads several contexts (its members): one number that says
-// which member, and which page of it. Names order by member, then page. Header-only, plain C++.
+// Names of pages in a sequence that reads several contexts (its members). A name is one number for
+// member and page. Names order by member, then page. Header-only, plain C++.
 #ifndef QUIRE_COMMON_PAGE_PAGE_NAME_H_
 #define QUIRE_COMMON_PAGE_PAGE_NAME_H_
 

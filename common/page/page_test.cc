@@ -159,8 +159,8 @@ TEST(KvSpecTest, FingerprintDependsOnEveryField) {
   EXPECT_EQ(FirstDifference(variants[13], variants[0]), "rope.pair_factors");
 }
 
-/// Every field of a spec, each changed alone. A field that is added to KvSpec or RopeSpec breaks
-/// the bindings below until it is listed here.
+/// Every field of a spec, each changed alone. A new field of KvSpec or RopeSpec breaks the bindings
+/// below until it is listed here.
 std::vector<std::pair<std::string, KvSpec>> OneFieldChanged(const KvSpec& base) {
   std::vector<std::pair<std::string, KvSpec>> changed;
   [[maybe_unused]] const auto& [model, weights_hash, attention, dtype, num_layers, num_query_heads,
@@ -279,8 +279,8 @@ TEST_F(KeyTest, TenantsAndSpecsNeverShareKeys) {
   EXPECT_NE(base[0], ChainKeys(salt_, other_spec, tokens_)[0]);
 }
 
-// Promises 1 and 7: nothing that a key is made of can be left out of it. Each token, each byte of
-// the parent, the salt and the fingerprint is changed alone, and each token is dropped.
+// Promises 1 and 7: a key depends on all its inputs. Each token, each byte of the parent, the salt
+// and the fingerprint is changed alone, and each token is dropped.
 TEST_F(KeyTest, EveryTokenTheParentTheSaltAndTheFingerprintAloneChangeTheKey) {
   const SpecFingerprint spec = Fingerprint(spec_);
   const SegmentKey parent = ChainKeys(salt_, spec_, tokens_)[0];

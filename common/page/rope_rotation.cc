@@ -29,14 +29,14 @@ double Llama3(const RopeSpec& spec, double frequency) {
   return (1.0 - smooth) * frequency / spec.factor + smooth * frequency;
 }
 
-/// YaRN: the pair whose wave turns `rotations` times within the original context.
+/// YaRN: index of the pair whose wave turns `rotations` times within the original context.
 double PairOfRotations(const RopeSpec& spec, double rotations) {
   return spec.rotary_dim * std::log(spec.original_context / (rotations * kTwoPi)) /
          (2.0 * std::log(spec.theta));
 }
 
-/// YaRN: how much of each pair is stretched, [rotary_dim/2]: nothing below the pair `first`, all
-/// above `last`, with a ramp between.
+/// YaRN: share of stretching of each pair, [rotary_dim/2]: none below the pair `first`, full above
+/// `last`, with a ramp between.
 std::vector<double> YarnRamp(const RopeSpec& spec, double first, double last) {
   const double low = std::max(first, 0.0);
   double high = std::min(last, spec.rotary_dim - 1.0);

@@ -11,14 +11,14 @@
 namespace quire::wire {
 namespace {
 
-// The wire's numbers are the domain's persistent numbers; 0 (unset) and unknown ones are refused.
+// The wire uses the domain's persistent numbers; 0 (unset) and unknown ones are refused.
 static_assert(static_cast<int>(DType::kBF16) == v1::DTYPE_BF16);
 static_assert(static_cast<int>(AttentionKind::kMla) == v1::ATTENTION_KIND_MLA);
 static_assert(static_cast<int>(RopeState::kPre) == v1::ROPE_STATE_PRE);
 static_assert(static_cast<int>(RopeScaling::kLongRope) == v1::ROPE_SCALING_LONGROPE);
 static_assert(std::endian::native == std::endian::little, "floats are copied as they are");
 
-/// `value` as an enum whose values are 1..last.
+/// Converts `value` to an enum with values 1..last.
 template <typename Enum>
 Status AssignEnum(int value, Enum last, std::string_view field, Enum* out) {
   if (value < 1 || value > static_cast<int>(last)) {

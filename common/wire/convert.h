@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Conversions between wire messages and values that client and server share. FromProto functions
-// check everything against the limits (limits.h, KvSpecLimits) before any arithmetic is done with
-// it, and answer INVALID_ARGUMENT naming the field, what it holds and what it may hold. ToProto
-// functions take values that are valid and cannot fail.
-// Thread-safety: pure functions.
+// check all limits (limits.h, KvSpecLimits) before any arithmetic. They answer INVALID_ARGUMENT
+// naming the field, its value and the allowed values. ToProto functions take valid values and
+// cannot fail. Thread-safety: pure functions.
 #ifndef QUIRE_COMMON_WIRE_CONVERT_H_
 #define QUIRE_COMMON_WIRE_CONVERT_H_
 
@@ -22,19 +21,19 @@
 
 namespace quire::wire {
 
-/// A spec that passes Problem().
+/// Returns a spec that passes Problem().
 [[nodiscard]] StatusOr<KvSpec> KvSpecFromProto(const v1::KvSpec& proto);
 void KvSpecToProto(const KvSpec& spec, v1::KvSpec* proto);
 
-/// A key of exactly 32 bytes; `field` names it in the error.
+/// Returns a key of exactly 32 bytes. `field` names it in the error.
 [[nodiscard]] StatusOr<SegmentKey> KeyFromBytes(std::string_view bytes, std::string_view field);
-/// The same, with no bytes standing for kRootKey.
+/// As KeyFromBytes; no bytes mean kRootKey.
 [[nodiscard]] StatusOr<SegmentKey> KeyOrRootFromBytes(std::string_view bytes,
                                                       std::string_view field);
-/// The same, with no bytes standing for nullopt.
+/// As KeyFromBytes; no bytes mean nullopt.
 [[nodiscard]] StatusOr<std::optional<SegmentKey>> OptionalKeyFromBytes(std::string_view bytes,
                                                                        std::string_view field);
-/// At most `max_keys` keys.
+/// Returns at most `max_keys` keys.
 [[nodiscard]] StatusOr<std::vector<SegmentKey>> KeysFromProto(
     const google::protobuf::RepeatedPtrField<std::string>& proto, uint64_t max_keys,
     std::string_view field);
@@ -46,23 +45,23 @@ inline std::string KeyToBytes(const SegmentKey& key) { return std::string(key.vi
 [[nodiscard]] Status CheckTenantName(std::string_view tenant);
 /// A document's name: 1..255 bytes of UTF-8 without control characters or '/', not all spaces.
 [[nodiscard]] Status CheckName(std::string_view name, std::string_view field);
-/// A collection's name: the same, and its first byte is not '-'.
+/// A collection's name: as a document's, and its first byte is not '-'.
 [[nodiscard]] Status CheckCollection(std::string_view name);
-/// No bytes or 32.
+/// Accepts 0 or 32 bytes.
 [[nodiscard]] Status CheckContentHash(std::string_view hash);
 /// A time to live on the wire, in seconds: 0 (nullopt), or 1..kMaxTtlSeconds.
 [[nodiscard]] StatusOr<std::optional<uint64_t>> TtlFromProto(uint64_t seconds);
 
-/// Between `min` and `max` token ids, none negative. The span points into `proto`.
+/// Returns between `min` and `max` token ids, none negative. The span points into `proto`.
 [[nodiscard]] StatusOr<std::span<const TokenId>> TokensFromProto(
     const google::protobuf::RepeatedField<int32_t>& proto, uint64_t min, uint64_t max,
     std::string_view field);
 
-/// Distinct numbers in ascending order, all below `end`.
+/// Returns distinct numbers in ascending order, all below `end`.
 [[nodiscard]] StatusOr<std::vector<uint32_t>> AscendingFromProto(
     const google::protobuf::RepeatedField<uint32_t>& proto, uint32_t end, std::string_view field);
 
-/// Little-endian float32 values, `count` of them, all finite.
+/// Returns `count` little-endian float32 values, all finite.
 [[nodiscard]] StatusOr<std::vector<float>> FloatsFromBytes(std::string_view bytes, uint64_t count,
                                                            std::string_view field);
 [[nodiscard]] std::string FloatsToBytes(std::span<const float> values);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversions of documents, contexts and unit ranges. Client and server have their own structs for
-// these, which may not see each other; each function is a template over any struct with the fields
-// it names. Checks and errors as in convert.h.
+// Conversions of documents, contexts and unit ranges. Client and server have structs of their own
+// for these. Each function is a template over any struct with the named fields. Checks and errors
+// as in convert.h.
 #ifndef QUIRE_COMMON_WIRE_CONVERT_CONTEXT_H_
 #define QUIRE_COMMON_WIRE_CONVERT_CONTEXT_H_
 
@@ -42,7 +42,7 @@ void DocumentNameToProto(const Name& name, v1::DocumentName* proto) {
 }
 
 /// Document: name, chain_tip, num_tokens, bytes, model, created_unix_micros, content_hash,
-/// ttl_seconds (an optional), expires_unix_micros.
+/// ttl_seconds (optional), expires_unix_micros.
 template <typename Document>
 StatusOr<Document> DocumentFromProto(const v1::Document& proto) {
   Document document;
@@ -78,7 +78,7 @@ void DocumentToProto(const Document& document, v1::Document* proto) {
   proto->set_segments_lost(document.segments_lost);
 }
 
-/// What a request reads: a chain's last key, an open context's id, or a document.
+/// The target of a read: a chain's last key, an open context's id, or a document.
 template <typename Name>
 using ContextRefOf = std::variant<SegmentKey, uint64_t, Name>;
 
@@ -141,8 +141,8 @@ void ContextInfoToProto(const Context& context, v1::ContextInfo* proto) {
   KeysToProto(context.segment_keys, proto->mutable_segment_keys());
 }
 
-/// Range: layer, pages, heads. Numbers are checked against `spec` and `num_pages`; pages and heads
-/// may come in any order, and twice.
+/// Range: layer, pages, heads. Numbers are checked against `spec` and `num_pages`. Pages and heads
+/// may be unordered and repeated.
 template <typename Range>
 StatusOr<Range> UnitRangeFromProto(const v1::UnitRange& proto, const KvSpec& spec,
                                    uint32_t num_pages) {

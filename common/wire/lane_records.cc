@@ -22,7 +22,7 @@ void Append(std::span<const T> values, std::string* out) {
   }
 }
 
-/// Takes `count` such numbers, which are there, off the front of `*bytes`.
+/// Takes `count` such numbers off the front of `*bytes`. REQUIRES: they are there.
 template <typename T>
 void Take(size_t count, std::string_view* bytes, std::vector<T>* values) {
   static_assert(sizeof(T) == 4);
@@ -41,7 +41,7 @@ void Take(size_t count, std::string_view* bytes, std::vector<T>* values) {
   bytes->remove_prefix(count * sizeof(T));
 }
 
-/// `bytes` are exactly `count` records of `record_bytes`.
+/// True when `bytes` are exactly `count` records of `record_bytes`.
 bool IsWhole(std::string_view bytes, size_t count, size_t record_bytes) {
   return bytes.size() % record_bytes == 0 && bytes.size() / record_bytes == count;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Lane records: the packed arrays of LanePlacement.units and LaneMap.slots. On the wire they are
-// little endian, one array behind the other; here they are vectors, which keep their memory from
-// one use to the next. What the numbers mean is in session.proto, and theirs to check who know the
-// session. Thread-safety: pure functions and value types.
+// little endian, one array after the other. Here they are vectors, which keep their memory between
+// uses. session.proto defines the numbers; code that knows the session checks them. Thread-safety:
+// pure functions and value types.
 #ifndef QUIRE_COMMON_WIRE_LANE_RECORDS_H_
 #define QUIRE_COMMON_WIRE_LANE_RECORDS_H_
 
@@ -18,7 +18,7 @@
 
 namespace quire::wire {
 
-/// The units placed in a lane, in payload order; arrays of one length.
+/// The units placed in a lane, in payload order. All arrays have the same length.
 struct LaneUnits {
   std::vector<uint32_t> slots = {};
   std::vector<uint32_t> generations = {};
@@ -32,7 +32,7 @@ struct LaneUnits {
   friend bool operator==(const LaneUnits&, const LaneUnits&) = default;
 };
 
-/// The same arrays, where they lie.
+/// Views of the arrays of LaneUnits.
 struct LaneUnitsView {
   std::span<const uint32_t> slots, generations, pages;
   std::span<const int32_t> replaced;
@@ -49,11 +49,11 @@ inline void EncodeLaneUnits(const LaneUnits& units, std::string* out) {
       LaneUnitsView{units.slots, units.generations, units.pages, units.replaced, units.crc32c},
       out);
 }
-/// Replaces `*units` by the `count` units in `bytes`. INVALID_ARGUMENT, with `*units` unchanged,
-/// when the bytes are not exactly those of `count` units.
+/// Replaces `*units` by the `count` units in `bytes`. INVALID_ARGUMENT, leaving `*units` unchanged,
+/// unless the bytes are exactly `count` units.
 [[nodiscard]] Status DecodeLaneUnits(std::string_view bytes, size_t count, LaneUnits* units);
 
-/// The slots of a lane, [n_kv][slots_per_head of its sequence]; arrays of one length.
+/// The slots of a lane, [n_kv][slots_per_head of its sequence]. Both arrays have the same length.
 struct LaneSlots {
   std::vector<int32_t> pages = {};
   std::vector<uint32_t> generations = {};
@@ -61,11 +61,12 @@ struct LaneSlots {
   friend bool operator==(const LaneSlots&, const LaneSlots&) = default;
 };
 
-/// Replaces `*out` by LaneMap.slots for slots that hold `pages` under `generations`, as many.
+/// Replaces `*out` by LaneMap.slots for slots that hold `pages` under `generations`, of the same
+/// length.
 void EncodeLaneSlots(std::span<const int32_t> pages, std::span<const uint32_t> generations,
                      std::string* out);
-/// Replaces `*slots` by the `count` slots in `bytes`. INVALID_ARGUMENT, with `*slots` unchanged,
-/// when the bytes are not exactly those of `count` slots.
+/// Replaces `*slots` by the `count` slots in `bytes`. INVALID_ARGUMENT, leaving `*slots` unchanged,
+/// unless the bytes are exactly `count` slots.
 [[nodiscard]] Status DecodeLaneSlots(std::string_view bytes, size_t count, LaneSlots* slots);
 
 }  // namespace quire::wire

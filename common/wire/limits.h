@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Limits of the wire: what a receiver accepts, in the units that the names say. The limits of a
-// KvSpec stand with it (KvSpecLimits).
+// Limits that receivers enforce on the wire, in the units of their names. KvSpecLimits has the
+// limits of a KvSpec.
 #ifndef QUIRE_COMMON_WIRE_LIMITS_H_
 #define QUIRE_COMMON_WIRE_LIMITS_H_
 
@@ -12,34 +12,34 @@
 
 namespace quire::wire {
 
-/// Control and payload together, each direction, unless a server is told otherwise.
+/// Control and payload together, each direction; a server may have another limit.
 inline constexpr uint64_t kDefaultMaxMessageBytes = uint64_t{64} << 20;
-/// A transport frames messages with 32-bit signed lengths; this leaves room for its own headers.
+/// Transports frame messages with 32-bit signed lengths. 4096 bytes remain for their headers.
 inline constexpr uint64_t kLargestMaxMessageBytes = (uint64_t{1} << 31) - 4096;
 
 inline constexpr size_t kMaxTenantBytes = 64;
-inline constexpr size_t kMaxNameBytes = 255;  ///< Of a collection or document name.
+inline constexpr size_t kMaxNameBytes = 255;  ///< A collection or document name.
 inline constexpr size_t kContentHashBytes = 32;
 inline constexpr uint64_t kMaxTtlSeconds = 3'155'760'000;  ///< A hundred years.
 
 inline constexpr uint64_t kMaxContextTokens = uint64_t{1} << 24;
-inline constexpr uint32_t kMaxContextPages = 1u << 24;  ///< At p = 1.
+inline constexpr uint32_t kMaxContextPages = 1u << 24;  ///< With one token per page.
 inline constexpr uint32_t kMaxDeleteKeys = 65536;
-inline constexpr uint32_t kMaxUnitRanges = 65536;      ///< Of one fetch.
-inline constexpr uint32_t kMaxMismatchedUnits = 4096;  ///< Named in one request.
+inline constexpr uint32_t kMaxUnitRanges = 65536;      ///< Ranges of one fetch.
+inline constexpr uint32_t kMaxMismatchedUnits = 4096;  ///< Units named in one request.
 inline constexpr uint32_t kMaxSlotsPerHead = 65536;
 
-inline constexpr uint32_t kMaxSequences = 256;  ///< Of one session.
+inline constexpr uint32_t kMaxSequences = 256;  ///< Sequences of one session.
 inline constexpr uint32_t kMaxMembers = 64;     ///< Contexts that one sequence reads.
-/// A page of a sequence is named by member << kMemberShift | page of that member's context.
+/// Shift of the member in a page name: member << kMemberShift | page of that member's context.
 inline constexpr uint32_t kMemberShift = quire::kMemberShift;
-/// Every such name is below this.
+/// Every page name is below this.
 inline constexpr uint32_t kEndOfUnitPages = kMaxMembers << kMemberShift;
 
-inline constexpr uint32_t kMaxRenewedIds = 4096;  ///< Of a kind, in one call.
+inline constexpr uint32_t kMaxRenewedIds = 4096;  ///< Ids of a kind, in one call.
 
 inline constexpr size_t kTicketBytes = 16;
-inline constexpr uint32_t kMaxLandings = 64;  ///< Of one connection.
+inline constexpr uint32_t kMaxLandings = 64;  ///< Landings of one connection.
 inline constexpr uint64_t kMaxLandingBytes = uint64_t{1} << 40;
 inline constexpr size_t kMaxLandingKeyBytes = 4096;
 

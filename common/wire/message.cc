@@ -20,7 +20,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-/// Adds the types that can be in a message of `type`, itself included.
+/// Adds the types that a message of `type` can contain, itself included.
 void AddTypes(const Descriptor* type, std::set<const Descriptor*>* types) {
   if (!types->insert(type).second) return;
   for (int i = 0; i < type->field_count(); ++i) {
@@ -39,7 +39,7 @@ bool HasStringFields(const Descriptor* type) {
   return false;
 }
 
-/// Which types can hold text. Most messages on the way of a decode step cannot, and are not walked.
+/// The types that can hold text. Most messages of a decode step cannot, and are not walked.
 class TextTypes {
  public:
   bool CanHoldText(const Descriptor* type) {
@@ -67,7 +67,7 @@ std::string Place(const std::string& at, const FieldDescriptor& field, std::opti
   return place;
 }
 
-/// One value of a field: of a list the one at `index`.
+/// One value of a field; in a list the one at `index`.
 Status CheckValue(const Message& message, const FieldDescriptor& field, std::optional<int> index,
                   const std::string& at) {
   const Reflection& reflection = *message.GetReflection();

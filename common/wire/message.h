@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages to bytes and back. A `string` field of proto3 has to be UTF-8: who receives other bytes
-// cannot parse the whole message, and is not told which field it was. Messages are therefore
-// checked where they are made. Thread-safety: pure functions.
+// Serialization of messages. A `string` field of proto3 must be UTF-8. A receiver of other bytes
+// cannot parse the whole message, and does not learn the field. Messages are therefore checked by
+// their sender. Thread-safety: pure functions.
 #ifndef QUIRE_COMMON_WIRE_MESSAGE_H_
 #define QUIRE_COMMON_WIRE_MESSAGE_H_
 
@@ -17,15 +17,15 @@ class Message;
 
 namespace quire::wire {
 
-/// INVALID_ARGUMENT naming the first `string` field of `message` that is not UTF-8, with its place
-/// in lists, and the offset of the byte: "documents[3].name is not UTF-8 at byte 5".
+/// INVALID_ARGUMENT naming the first `string` field of `message` that is not UTF-8, with list
+/// indices and byte offset: "documents[3].name is not UTF-8 at byte 5".
 [[nodiscard]] Status CheckText(const google::protobuf::Message& message);
 
-/// The message's bytes. INVALID_ARGUMENT as CheckText, and for one of more than 2 GiB.
+/// Serializes `message`. INVALID_ARGUMENT as CheckText, and above 2 GiB.
 [[nodiscard]] Status Encode(const google::protobuf::Message& message, std::string* bytes);
 
-/// INTERNAL naming the message's type when `bytes` are none: the peer has made them. `*message` is
-/// not to be used then.
+/// Parses `bytes`, which the peer has made. INTERNAL naming the message's type when it fails;
+/// `*message` is unspecified then.
 [[nodiscard]] Status Decode(std::string_view bytes, google::protobuf::Message* message);
 
 }  // namespace quire::wire

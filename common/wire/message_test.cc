@@ -31,7 +31,7 @@ TEST(MessageTest, TextThatIsNotWholeIsNamedWithItsFieldAndByte) {
   request.mutable_document()->set_name("\xff");
   ExpectBad(request, "document.name is not UTF-8 at byte 0");
   request.clear_document();
-  request.set_text("ab\x80");  // In a oneof.
+  request.set_text("ab\x80");  // A field of a oneof.
   ExpectBad(request, "text is not UTF-8 at byte 2");
   request.set_text("ab");
   request.add_stop_texts("a");

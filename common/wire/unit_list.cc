@@ -12,7 +12,7 @@
 namespace quire::wire {
 namespace {
 
-/// How a head's pages are written; the two low bits of its first number.
+/// Encoding of a head's pages, in the two low bits of its first number.
 enum Form : uint32_t { kDeltas = 0, kBitmap = 1, kRepeat = 2 };
 constexpr uint32_t kFormBits = 2;
 constexpr uint32_t kFormMask = (1u << kFormBits) - 1;
@@ -22,7 +22,7 @@ size_t VarintBytes(uint32_t value) {
   return (static_cast<size_t>(std::bit_width(value | 1u)) + 6) / 7;
 }
 
-/// `out` has room for kMaxVarintBytes. Returns the end.
+/// Writes to `out`, which has room for kMaxVarintBytes. Returns the end.
 char* PutVarint(uint32_t value, char* out) {
   while (value >= 0x80) {
     *out++ = static_cast<char>(value | 0x80);
@@ -32,7 +32,7 @@ char* PutVarint(uint32_t value, char* out) {
   return out;
 }
 
-/// Bytes of the pages after the first as deltas.
+/// Bytes of the pages after the first, as deltas.
 size_t DeltaBytes(std::span<const uint32_t> pages) {
   size_t bytes = pages.size() - 1;
   for (size_t i = 1; i < pages.size(); ++i) {
@@ -47,7 +47,7 @@ char* PutDeltas(std::span<const uint32_t> pages, char* out) {
   return out;
 }
 
-/// Bit i stands for page first + 1 + i.
+/// Writes a bitmap. Bit i stands for page first + 1 + i.
 char* PutBitmap(std::span<const uint32_t> pages, size_t bytes, char* out) {
   std::memset(out, 0, bytes);
   for (const uint32_t page : pages.subspan(1)) {
@@ -61,7 +61,7 @@ bool SamePages(std::span<const uint32_t> a, std::span<const uint32_t> b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
 }
 
-/// Appends one list; `previous` is the one before it, if there is one.
+/// Appends one list. `previous` is the list before it; null for the first.
 void EncodeHead(std::span<const uint32_t> pages, const std::span<const uint32_t>* previous,
                 std::string* out) {
   if (previous != nullptr && SamePages(pages, *previous)) {
@@ -90,7 +90,7 @@ void EncodeHead(std::span<const uint32_t> pages, const std::span<const uint32_t>
   out->resize(static_cast<size_t>(at - out->data()));
 }
 
-/// Reads `bytes` from the front. Every method is false when they are not what they must be.
+/// Reads `bytes` from the front. Every method returns false for invalid bytes.
 class Reader {
  public:
   explicit Reader(std::string_view bytes)
@@ -99,7 +99,7 @@ class Reader {
   bool AtEnd() const { return at_ == end_; }
   size_t left() const { return static_cast<size_t>(end_ - at_); }
 
-  /// A number in as few bytes as it takes.
+  /// Reads a number in its shortest form.
   bool ReadVarint(uint32_t* value) {
     if (at_ == end_) return false;
     uint32_t byte = *at_++;
@@ -113,7 +113,7 @@ class Reader {
     return true;
   }
 
-  /// The pages after pages[0].
+  /// Reads the pages after pages[0].
   bool ReadDeltas(std::span<uint32_t> pages) {
     for (size_t i = 1; i < pages.size(); ++i) {
       uint32_t gap = 0;
@@ -123,7 +123,7 @@ class Reader {
     return true;
   }
 
-  /// The pages after pages[0], one for each bit that is set.
+  /// Reads the pages after pages[0], one for each set bit.
   bool ReadBitmap(std::span<uint32_t> pages) {
     uint32_t bytes = 0;
     if (!ReadVarint(&bytes) || bytes == 0 || bytes > left()) return false;
@@ -143,7 +143,7 @@ class Reader {
   }
 
  private:
-  /// The next `size` bytes, little endian.
+  /// Loads the next `size` bytes, little endian.
   uint64_t LoadWord(size_t size) {
     uint64_t word = 0;
     if constexpr (std::endian::native == std::endian::little) {
@@ -172,7 +172,7 @@ Status DecodeHead(Reader* reader, uint32_t max_pages, PageLists* lists) {
     return InvalidArgument("form ", form, " with ", count, " pages");
   }
   if (count > max_pages) return InvalidArgument(count, " pages: must be at most ", max_pages);
-  // Every page after the first takes a bit at least.
+  // Every page after the first takes at least a bit.
   if (count > 1 + reader->left() * 8) return InvalidArgument("the list ends early");
   const std::span<uint32_t> pages = lists->AddHead(count);
   if (count == 0) return OkStatus();

@@ -14,14 +14,13 @@
 
 namespace quire::wire {
 
-/// Replaces `*out` by `lists`, each of which is ascending and distinct with pages below
+/// Replaces `*out` by `lists`. REQUIRES: each list is ascending and distinct, with pages below
 /// kEndOfUnitPages.
 void EncodeUnitList(const PageLists& lists, std::string* out);
 
-/// Replaces `*lists` by what `bytes` hold: exactly `num_heads` lists, each ascending and distinct,
-/// of at most `max_pages_per_head` pages below kEndOfUnitPages. Allocates for the pages that it
-/// yields and nothing else. INVALID_ARGUMENT naming the head, with no heads in `*lists`, for
-/// anything else.
+/// Decodes exactly `num_heads` lists into `*lists`. Each is ascending and distinct, with at most
+/// `max_pages_per_head` pages below kEndOfUnitPages. Allocates only for the decoded pages.
+/// INVALID_ARGUMENT naming the head for anything else; `*lists` has no heads then.
 [[nodiscard]] Status DecodeUnitList(std::string_view bytes, uint32_t num_heads,
                                     uint32_t max_pages_per_head, PageLists* lists);
 

@@ -31,7 +31,7 @@ PageLists Decode(const std::string& bytes, uint32_t heads, uint32_t max_pages) {
   return lists;
 }
 
-/// The error, after which no list is left.
+/// The error of decoding `bytes`. Expects no remaining list.
 Status Refused(const std::string& bytes, uint32_t heads = 1, uint32_t max_pages = 64) {
   PageLists lists = {{1, 2, 3}};
   const Status status = DecodeUnitList(bytes, heads, max_pages, &lists);

@@ -17,7 +17,7 @@ class Cursor {
 
   uint64_t left() const { return left_; }
 
-  /// False at the end, or when the varint is longer than 10 bytes or than what is left.
+  /// False at the end, and for a varint longer than 10 bytes or the remaining bytes.
   bool ReadVarint(uint64_t* value) {
     uint64_t result = 0;
     for (int shift = 0; shift < 70 && left_ > 0; shift += 7) {
@@ -33,7 +33,7 @@ class Cursor {
     return false;
   }
 
-  /// Calls `use(slice, bytes)` for the next `size` bytes, piece by piece; size <= left().
+  /// Calls `use(slice, bytes)` for the next `size` bytes, piece by piece. REQUIRES: size <= left().
   template <typename Use>
   void Consume(uint64_t size, const Use& use) {
     while (size > 0) {
@@ -66,14 +66,14 @@ void AppendVarint(uint64_t value, std::string* out) {
   out->push_back(static_cast<char>(value));
 }
 
-/// One top-level field: its head (tag and length or varint) re-encoded, and the bytes that follow.
+/// One top-level field: its re-encoded head (tag and length or varint), and the size of the rest.
 struct Field {
   uint64_t number = 0;
   std::string head;
   uint64_t body_bytes = 0;
 };
 
-/// Reads a field up to its body. Returns what is wrong, empty when nothing is.
+/// Reads a field up to its body. Returns an error text; empty when there is none.
 std::string_view ReadField(Cursor& cursor, Field* field) {
   uint64_t tag = 0;
   if (!cursor.ReadVarint(&tag) || tag > UINT32_MAX || (tag >> 3) == 0) return "a bad field tag";

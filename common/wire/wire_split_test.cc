@@ -11,7 +11,7 @@
 namespace quire::wire {
 namespace {
 
-/// `bytes` cut into slices of at most `piece` bytes, all owned together.
+/// Cuts `bytes` into slices of at most `piece` bytes with a common owner.
 Payload Cut(const std::string& bytes, size_t piece) {
   auto owner = std::make_shared<const std::string>(bytes);
   const std::span<const std::byte> all(reinterpret_cast<const std::byte*>(owner->data()),
@@ -95,13 +95,13 @@ TEST(WireSplitTest, RefusesWhatIsNoProtobuf) {
       "\x7a",  // payload without a length
       "\x7a\x05"
       "abc",                                           // payload longer than the message
-      "\x78\x01",                                      // payload that is a varint
+      "\x78\x01",                                      // payload as a varint
       "\x0b",                                          // group
       "\x08",                                          // varint missing
       "\x0d\x01\x02\x03",                              // fixed32 cut short
       "\x09\x01",                                      // fixed64 cut short
       std::string(1, '\0'),                            // field 0
-      std::string(11, '\xff'),                         // tag that never ends
+      std::string(11, '\xff'),                         // endless tag
       "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",  // varint above 64 bits
       "\x7a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  // length of 2^64 - 1
   };

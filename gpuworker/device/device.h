@@ -13,7 +13,6 @@
 #include <string_view>
 
 #include "common/base/clock.h"
-#include "common/base/memory_access.h"
 #include "common/base/status.h"
 #include "kernels/api/table.h"
 
@@ -102,6 +101,9 @@ class DeviceGraph {
   /// Puts the work on the stream, as if it were given anew.
   [[nodiscard]] virtual Status Launch() = 0;
 };
+
+/// Whose memory a device computes in.
+enum class MemoryType : uint8_t { kHost = 0, kCuda = 1 };
 
 class Device {
  public:

@@ -36,16 +36,16 @@ class CacheBackend final : public AttentionBackend, public RecordableAttention {
   Status Finish(std::span<const LayerStep> steps) override;
 
   // The parts of Attend, for a batch (batch_attention.h): Begin, then AttendDense for a layer that
-  // IsDense, or for each token AskForBegun, Ask, AttendToken and Follow.
+  // IsDense, or for each token FlushDeferred, Ask, AttendToken and Follow.
 
   /// FAILED_PRECONDITION when the step does not continue the cache.
   [[nodiscard]] Status Begin(const LayerStep& step) const;
   bool IsDense(uint32_t layer) const { return cache_->table(layer).layout().everything; }
   [[nodiscard]] Status AttendDense(const LayerStep& step);
   /// Asks for what a selection that Follow left to be made brings ahead. Ask does it otherwise.
-  [[nodiscard]] Status AskForBegun() { return pipeline_->AskForBegun(); }
+  [[nodiscard]] Status FlushDeferred() { return pipeline_->FlushDeferred(); }
   /// Whether Ask would not wait.
-  bool HasCome(uint32_t layer) const { return pipeline_->HasCome(layer); }
+  bool IsReady(uint32_t layer) const { return pipeline_->IsReady(layer); }
   /// Appends token `token` of the step and asks for what its attention needs, once the server has
   /// all that may be asked for. `began` as RecallPipeline::Ask.
   [[nodiscard]] Status Ask(const LayerStep& step, uint32_t token,

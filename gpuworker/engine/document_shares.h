@@ -27,7 +27,7 @@
 #include "common/base/status.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/cache/document_pages.h"
-#include "gpuworker/retrieval/stored_digests.h"
+#include "gpuworker/retrieval/digests/stored_digests.h"
 #include "kernels/api/digest.h"
 
 namespace quire::worker {

@@ -9,6 +9,7 @@
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/engine/sequence_impl.h"
 #include "gpuworker/model/dense_cache.h"
+#include "gpuworker/retrieval/page_observer.h"
 
 namespace quire::worker {
 namespace {
@@ -31,9 +32,10 @@ StatusOr<std::unique_ptr<Engine>> Engine::Create(const Decoder* decoder, Client*
   // The policy's own checks of the default options, without keeping it.
   QUIRE_ASSIGN_OR_RETURN(const auto policy,
                          MakeSequencePolicy(engine->Parts(), engine->options_.retrieval));
-  for (uint32_t layer = 0; layer < engine->spec_.num_layers; ++layer) {
+  const PageObserver* const observer = policy->page_observer();
+  for (uint32_t layer = 0; observer != nullptr && layer < engine->spec_.num_layers; ++layer) {
     engine->representatives_ |=
-        policy->WantedDigests(layer) == kernels::DigestKind::kRepresentatives;
+        observer->WantedDigests(layer) == kernels::DigestKind::kRepresentatives;
   }
   return engine;
 }

@@ -66,30 +66,30 @@ StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& co
 
 StatusOr<uint64_t> LoadDigests(const EngineParts& parts, SessionSeat* seat,
                                const DocumentSeat* document, uint32_t num_pages,
-                               RetrievalPolicy* policy) {
+                               PageObserver* observer) {
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < parts.spec->num_layers; ++layer) {
     std::shared_ptr<const StoredDigests> digests;
-    const auto kind = num_pages > 0 ? policy->WantedDigests(layer) : std::nullopt;
+    const auto kind = num_pages > 0 ? observer->WantedDigests(layer) : std::nullopt;
     if (kind && document != nullptr) digests = document->FindDigests(layer, *kind);
     if (kind && digests == nullptr) {
       QUIRE_ASSIGN_OR_RETURN(digests, ReadLayerDigests(parts, seat, layer, num_pages, *kind));
       if (document != nullptr) document->PutDigests(layer, *kind, digests);
       bytes += digests->size_bytes();
     }
-    QUIRE_RETURN_IF_ERROR(policy->OnPrefillLayer(layer, num_pages, std::move(digests)));
+    QUIRE_RETURN_IF_ERROR(observer->OnPrefillLayer(layer, num_pages, std::move(digests)));
   }
   return bytes;
 }
 
 StatusOr<uint64_t> LoadUnits(const EngineParts& parts, const ContextRef& context,
-                             uint32_t num_pages, RetrievalPolicy* policy) {
+                             uint32_t num_pages, PageObserver* observer) {
   const uint64_t page_bytes = ExtentBytes(*parts.spec, 1);
   const uint32_t batch = PagesPerBatch(parts, page_bytes);
   QUIRE_ASSIGN_OR_RETURN(const DeviceBuffer page, parts.device->Allocate(page_bytes));
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < parts.spec->num_layers; ++layer) {
-    if (!policy->WantsUnits(layer)) continue;
+    if (!observer->WantsUnits(layer)) continue;
     for (uint32_t first = 0; first < num_pages; first += batch) {
       UnitRange range{.layer = layer, .pages = {}, .heads = {}};
       range.pages.resize(std::min(batch, num_pages - first));
@@ -100,7 +100,7 @@ StatusOr<uint64_t> LoadUnits(const EngineParts& parts, const ContextRef& context
       for (size_t i = 0; i < range.pages.size(); ++i) {
         QUIRE_RETURN_IF_ERROR(
             parts.device->CopyToDevice(page.data(), units.data() + i * page_bytes, page_bytes));
-        QUIRE_RETURN_IF_ERROR(policy->OnPageComplete(layer, range.pages[i], page.data()));
+        QUIRE_RETURN_IF_ERROR(observer->OnPageComplete(layer, range.pages[i], page.data()));
       }
       bytes += units.size();
     }

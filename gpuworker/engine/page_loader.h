@@ -14,7 +14,7 @@
 #include "gpuworker/engine/document_shares.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/session_source.h"
-#include "gpuworker/retrieval/policy.h"
+#include "gpuworker/retrieval/page_observer.h"
 
 namespace quire::worker {
 
@@ -32,12 +32,12 @@ StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& co
 /// digests read.
 StatusOr<uint64_t> LoadDigests(const EngineParts& parts, SessionSeat* seat,
                                const DocumentSeat* document, uint32_t num_pages,
-                               RetrievalPolicy* policy);
+                               PageObserver* observer);
 
 /// Gives the first `num_pages` pages of `context` to `policy`, one after the other, for every layer
-/// that it wants units of (RetrievalPolicy::WantsUnits). Returns the payload bytes read.
+/// that it wants units of (PageObserver::WantsUnits). Returns the payload bytes read.
 StatusOr<uint64_t> LoadUnits(const EngineParts& parts, const ContextRef& context,
-                             uint32_t num_pages, RetrievalPolicy* policy);
+                             uint32_t num_pages, PageObserver* observer);
 
 /// Token ids of the short last page of the chain that ends with `tip`; empty when it ends with a
 /// whole page.

@@ -7,7 +7,8 @@
 #include "common/page/layout.h"
 #include "gpuworker/engine/page_loader.h"
 #include "gpuworker/engine/request_checks.h"
-#include "gpuworker/retrieval/full.h"
+#include "gpuworker/retrieval/page_observer.h"
+#include "gpuworker/retrieval/policies/full.h"
 
 namespace quire::worker {
 
@@ -149,7 +150,7 @@ void PagedRun::ShareDocument(const DocumentPages& document) {
 
 HostPages PagedRun::MakeHostPages() const {
   return {parts_.host_tier, document_.value_or(DocumentPages()), context_->id(),
-          policy_->RecalledPart()};
+          policy_->recalled_part()};
 }
 
 void PagedRun::Connect() {
@@ -163,7 +164,7 @@ void PagedRun::Connect() {
                                    .stats = &stats_->recall,
                                    .host = host_pages_,
                                    .executor = parts_.recall_executor});
-  offloader_.emplace(parts_, policy_.get(), context_->id(), &stats_->offload_waits);
+  offloader_.emplace(parts_, policy_->page_observer(), context_->id(), &stats_->offload_waits);
   backend_.emplace(cache_.get(), &*pipeline_, &*offloader_);
 }
 
@@ -233,7 +234,7 @@ Status PagedRun::LoadDocument(const Document& document) {
 }
 
 Status PagedRun::TakeSeat(SessionSource* sessions) {
-  SessionShape shape{.part = policy_->RecalledPart()};
+  SessionShape shape{.part = policy_->recalled_part()};
   for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
     const uint32_t slots = cache_->table(layer).layout().selectable_pages;
     if (slots == 0) continue;
@@ -247,12 +248,14 @@ Status PagedRun::TakeSeat(SessionSource* sessions) {
 }
 
 Status PagedRun::LoadPolicy() {
+  PageObserver* const observer = policy_->page_observer();
+  if (observer == nullptr) return OkStatus();
   const auto complete = static_cast<uint32_t>(num_tokens() / parts_.spec->page_tokens);
   QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes,
-                         LoadDigests(parts_, seat_.get(), shared(), complete, policy_.get()));
+                         LoadDigests(parts_, seat_.get(), shared(), complete, observer));
   stats_->bytes_digests += bytes;
   QUIRE_ASSIGN_OR_RETURN(const uint64_t unit_bytes,
-                         LoadUnits(parts_, ContextRef(context_->id()), complete, policy_.get()));
+                         LoadUnits(parts_, ContextRef(context_->id()), complete, observer));
   stats_->bytes_at_open += unit_bytes;
   return OkStatus();
 }
@@ -301,7 +304,7 @@ Status PagedRun::Forward(std::span<const TokenId> tokens, Decoder::Logits what, 
 
 Status PagedRun::Ran(std::span<const TokenId> tokens) {
   unflushed_.insert(unflushed_.end(), tokens.begin(), tokens.end());
-  QUIRE_RETURN_IF_ERROR(pipeline_->AskForBegun());
+  QUIRE_RETURN_IF_ERROR(pipeline_->FlushDeferred());
   QUIRE_ASSIGN_OR_RETURN(const Duration held, cache_->TakeHeld());
   stats_->recall.stalled += held;
   return Flush();

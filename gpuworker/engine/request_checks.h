@@ -16,7 +16,7 @@
 #include "common/page/key.h"
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/engine/parts.h"
-#include "gpuworker/model/config.h"
+#include "gpuworker/model/checkpoint/config.h"
 #include "gpuworker/retrieval/options.h"
 #include "gpuworker/retrieval/policy.h"
 

@@ -7,6 +7,7 @@
 #include "common/page/layout.h"
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/testing/engine_fixture.h"
+#include "gpuworker/testing/followed_run.h"
 #include "gpuworker/testing/reference_attention.h"
 
 namespace quire::worker {
@@ -352,35 +353,64 @@ TEST(SequenceTest, AHostTierMovesLessAndChangesNoAnswer) {
   EXPECT_LT(large[1].second.units_missed, large[0].second.units_missed);
 }
 
-TEST(ShadowKvSequenceTest, RecallingValuesAloneIsHalfTheBytesAndTheSameAnswer) {
-  for (uint64_t seed = 0; seed < 4; ++seed) {
-    for (const uint64_t host_cache_bytes : {0, 1 << 20}) {
-      SCOPED_TRACE(seed);
-      SeededRandom random(seed + 70);
-      EngineOptions options = EngineFixture::Small();
-      options.host_cache_bytes = host_cache_bytes;
-      EngineFixture fixture(RandomShape(random), options);
-      fixture.Ingest(RandomTokens(90, seed));
-      // Long enough for pages of its own to leave the window and come back.
-      const std::vector<TokenId> question = RandomTokens(60, seed + 100);
-      RetrievalOptions retrieval = options.retrieval;
-      retrieval.policy = "shadowkv";
-      retrieval.recall_all_keys = true;
-      SequenceStats whole;
-      const std::vector<float> expected = AskAll(fixture, retrieval, question, &whole);
-      retrieval.recall_all_keys = false;
-      // With a tier that holds whole units of the same pages already.
-      SequenceStats values;
-      EXPECT_EQ(AskAll(fixture, retrieval, question, &values), expected);
-      const uint64_t unit_bytes = UnitBytes(fixture.engine().spec());
-      EXPECT_GT(values.units_missed, 0u);
-      EXPECT_EQ(values.units_missed, whole.units_missed);
-      EXPECT_EQ(values.units_from_host, whole.units_from_host);
-      EXPECT_EQ(whole.moved.units, whole.units_missed * unit_bytes);
-      EXPECT_EQ(values.moved.units, values.units_missed * unit_bytes / 2);
-      EXPECT_EQ(values.reopened, 0u);
-    }
+/// ShadowKV's selection over the keys that are stored: whole units are recalled.
+class StoredKeysPolicy final : public RetrievalPolicy {
+ public:
+  explicit StoredKeysPolicy(std::unique_ptr<RetrievalPolicy> next) : next_(std::move(next)) {}
+  std::string_view name() const override { return "stored keys"; }
+  CacheLayout Layout(uint32_t layer) const override { return next_->Layout(layer); }
+  PageObserver* page_observer() override { return next_->page_observer(); }
+  StatusOr<Selection> Select(const SelectRequest& request) override {
+    return next_->Select(request);
   }
+  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override {
+    return next_->NeedsBlocking(request);
+  }
+
+ private:
+  const std::unique_ptr<RetrievalPolicy> next_;
+};
+
+TEST(ShadowKvSequenceTest, KeysOfFullRankAnswerAsThoseThatAreStored) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    SCOPED_TRACE(seed);
+    SeededRandom random(seed + 70);
+    EngineFixture fixture(RandomShape(random), EngineFixture::Small());
+    fixture.Ingest(RandomTokens(90, seed));
+    const KvSpec& spec = fixture.engine().spec();
+    // Long enough for pages of its own to leave the window and come back.
+    const std::vector<TokenId> question = RandomTokens(60, seed + 100);
+    RetrievalOptions retrieval = EngineFixture::Small().retrieval;
+    retrieval.policy = "shadowkv";
+    retrieval.key_rank = spec.num_kv_heads * spec.head_dim;
+    testing::FollowedRun values(fixture, retrieval), whole(fixture, retrieval);
+    whole.Wrap([](auto next) { return std::make_unique<StoredKeysPolicy>(std::move(next)); });
+    const std::vector<float> answer = values.Steps(question).back().logits;
+    EXPECT_LE(MaxDifference(answer, whole.Steps(question).back().logits), 1e-3f);
+    EXPECT_GT(values.recalls().units_missed, 0u);
+    EXPECT_EQ(values.recalls().bytes_moved, values.recalls().units_missed * UnitBytes(spec) / 2);
+    EXPECT_EQ(whole.recalls().bytes_moved, whole.recalls().units_missed * UnitBytes(spec));
+  }
+}
+
+TEST(ShadowKvSequenceTest, AHostTierThatHasWholeUnitsOfTheSamePagesChangesNoAnswer) {
+  EngineOptions options = EngineFixture::Small();
+  const std::vector<TokenId> question = RandomTokens(60, 100);
+  RetrievalOptions retrieval = options.retrieval;
+  std::vector<std::vector<float>> answers;
+  for (const uint64_t host_cache_bytes : {0, 1 << 20}) {
+    options.host_cache_bytes = host_cache_bytes;
+    EngineFixture fixture({}, options);
+    fixture.Ingest(RandomTokens(90, 1));
+    SequenceStats stats;
+    retrieval.policy = "quest";
+    AskAll(fixture, retrieval, question, &stats);
+    retrieval.policy = "shadowkv";
+    answers.push_back(AskAll(fixture, retrieval, question, &stats));
+    EXPECT_EQ(stats.moved.units, stats.units_missed * UnitBytes(fixture.engine().spec()) / 2);
+    EXPECT_EQ(stats.reopened, 0u);
+  }
+  EXPECT_EQ(answers[0], answers[1]);
 }
 
 // Rows are copied into the same slots, from what the store sent and from what the worker kept.

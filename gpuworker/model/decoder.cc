@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "gpuworker/model/checkpoint.h"
-#include "gpuworker/model/companions.h"
+#include "gpuworker/model/checkpoint/checkpoint.h"
+#include "gpuworker/model/checkpoint/companions.h"
 #include "gpuworker/model/forward_pass.h"
 #include "gpuworker/model/pass_pool.h"
 

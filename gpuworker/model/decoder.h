@@ -18,7 +18,7 @@
 #include "common/page/key.h"
 #include "common/page/kv_spec.h"
 #include "gpuworker/device/device.h"
-#include "gpuworker/model/config.h"
+#include "gpuworker/model/checkpoint/config.h"
 
 namespace quire::worker {
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "gpuworker/model/checkpoint/json.h"
+#include "gpuworker/model/checkpoint/safetensors_builder.h"
 #include "gpuworker/model/dense_cache.h"
-#include "gpuworker/model/json.h"
-#include "gpuworker/model/safetensors_builder.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 

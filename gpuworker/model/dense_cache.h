@@ -14,7 +14,7 @@
 
 #include "common/base/status.h"
 #include "gpuworker/device/device.h"
-#include "gpuworker/model/config.h"
+#include "gpuworker/model/checkpoint/config.h"
 #include "gpuworker/model/decoder.h"
 
 namespace quire::worker {

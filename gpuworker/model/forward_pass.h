@@ -17,7 +17,7 @@
 #include "common/base/status.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/device/recorded_work.h"
-#include "gpuworker/model/config.h"
+#include "gpuworker/model/checkpoint/config.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/recordable_attention.h"
 #include "gpuworker/model/rope_table.h"

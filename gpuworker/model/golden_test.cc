@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "gpuworker/model/checkpoint/json.h"
+#include "gpuworker/model/checkpoint/mapped_file.h"
+#include "gpuworker/model/checkpoint/safetensors.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/dense_cache.h"
-#include "gpuworker/model/json.h"
-#include "gpuworker/model/mapped_file.h"
-#include "gpuworker/model/safetensors.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "gpuworker/model/checkpoint/json.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/dense_cache.h"
-#include "gpuworker/model/json.h"
 #include "gpuworker/model/sampler.h"
 #include "gpuworker/model/tokenizer.h"
 #include "tests/kit/paths.h"

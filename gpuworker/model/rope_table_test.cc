@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "gpuworker/model/config.h"
-#include "gpuworker/model/json.h"
+#include "gpuworker/model/checkpoint/config.h"
+#include "gpuworker/model/checkpoint/json.h"
 #include "tests/kit/paths.h"
 
 namespace quire::worker {

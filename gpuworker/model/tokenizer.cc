@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "gpuworker/model/json.h"
+#include "gpuworker/model/checkpoint/json.h"
 
 namespace quire::worker {
 namespace {

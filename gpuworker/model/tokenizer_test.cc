@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/random.h"
-#include "gpuworker/model/json.h"
+#include "gpuworker/model/checkpoint/json.h"
 #include "tests/kit/paths.h"
 
 namespace quire::worker {

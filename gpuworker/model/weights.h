@@ -10,8 +10,8 @@
 
 #include "common/base/status.h"
 #include "gpuworker/device/device.h"
-#include "gpuworker/model/checkpoint.h"
-#include "gpuworker/model/config.h"
+#include "gpuworker/model/checkpoint/checkpoint.h"
+#include "gpuworker/model/checkpoint/config.h"
 
 namespace quire::worker {
 

@@ -7,7 +7,7 @@
 namespace quire::worker {
 namespace {
 
-class OwnRecall final : public LaneRecall {
+class OwnRecall final : public ChannelRecall {
  public:
   OwnRecall(std::shared_ptr<SessionLanding> landing, std::unique_ptr<PendingRecall> recall)
       : landing_(std::move(landing)), recall_(std::move(recall)) {}
@@ -23,8 +23,8 @@ class OwnRecall final : public LaneRecall {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<LaneRecall>> SessionChannel::Start(LayerWant want,
-                                                            const RecallOptions& options) {
+StatusOr<std::unique_ptr<ChannelRecall>> SessionChannel::Start(LayerWant want,
+                                                               const RecallOptions& options) {
   want.sequence = sequence_;
   std::vector<LayerWant> wants;
   wants.push_back(std::move(want));
@@ -33,7 +33,7 @@ StatusOr<std::unique_ptr<LaneRecall>> SessionChannel::Start(LayerWant want,
   landed.landing = landing.get();
   if (landing != nullptr) landed.piece_bytes = 0;  // Nothing of it is seen before all of it.
   QUIRE_ASSIGN_OR_RETURN(auto recall, session_->Start(std::move(wants), landed));
-  return std::unique_ptr<LaneRecall>(new OwnRecall(landing, std::move(recall)));
+  return std::unique_ptr<ChannelRecall>(new OwnRecall(landing, std::move(recall)));
 }
 
 }  // namespace quire::worker

@@ -19,10 +19,10 @@
 
 namespace quire::worker {
 
-/// A recall of one lane under way, as PendingRecall is one of several. The destructor gives it up.
-class LaneRecall {
+/// A recall of one lane in flight; PendingRecall is one of several. The destructor cancels it.
+class ChannelRecall {
  public:
-  virtual ~LaneRecall() = default;
+  virtual ~ChannelRecall() = default;
   /// When it is over, whatever has come (the client's clock).
   virtual TimePoint deadline() const = 0;
   /// Waits for the lane's part, or for a further piece of it (RecallPart::bytes_to_come); nullopt
@@ -38,8 +38,8 @@ class RecallChannel {
   /// channel fills in. It leaves when the channel sees fit, at the latest when its part is waited
   /// for. Whether its units come in pieces, where the options ask for it, is the channel's choice.
   /// Payload is valid until the next recall of its lane is started.
-  virtual StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
-                                                      const RecallOptions& options) = 0;
+  virtual StatusOr<std::unique_ptr<ChannelRecall>> Start(LayerWant want,
+                                                         const RecallOptions& options) = 0;
   /// ClientSession::Applied.
   virtual void Applied(const RecallPart& part) = 0;
   /// ClientSession::Spoiled.
@@ -51,13 +51,13 @@ class RecallChannel {
 /// A message for each want.
 class SessionChannel final : public RecallChannel {
  public:
-  /// Of `sequence` of `session`, whose units land in `staging` if that has a place for them. Both
+  /// For `sequence` of `session`, whose units land in `staging` if that has a place for them. Both
   /// outlive this.
   SessionChannel(ClientSession* session, const StagingArea* staging, uint32_t sequence)
       : session_(session), staging_(staging), sequence_(sequence) {}
 
-  StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
-                                              const RecallOptions& options) override;
+  StatusOr<std::unique_ptr<ChannelRecall>> Start(LayerWant want,
+                                                 const RecallOptions& options) override;
   void Applied(const RecallPart& part) override { session_->Applied(part); }
   void Spoiled(const RecallPart& part) override { session_->Spoiled(part); }
   void Mismatched(MismatchedUnit unit) override {

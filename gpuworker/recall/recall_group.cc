@@ -5,27 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/payload_cutter.h"
+
 namespace quire::worker {
 namespace {
-
-/// Bytes [from, from + count) of `payload`.
-Payload SubPayload(const Payload& payload, size_t from, size_t count) {
-  Payload result;
-  result.AddLeases(payload);
-  for (const Slice& slice : payload.slices()) {
-    const size_t size = slice.bytes.size();
-    if (from >= size) {
-      from -= size;
-      continue;
-    }
-    const size_t take = std::min(count, size - from);
-    result.Append(Slice{slice.bytes.subspan(from, take), slice.owner});
-    count -= take;
-    from = 0;
-    if (count == 0) break;
-  }
-  return result;
-}
 
 /// One lane of `part`, as a part of its own.
 RecallPart LanePart(const RecallPart& part, const RecalledLane& lane) {
@@ -47,7 +30,10 @@ RecallPart LanePart(const RecallPart& part, const RecalledLane& lane) {
   const size_t total = part.placements.size() - part.held.size();
   const size_t skipped = first - static_cast<size_t>(held_before - part.held.begin());
   const size_t unit = part.payload.size_bytes() / total;
-  own.payload = SubPayload(part.payload, skipped * unit, sent * unit);
+  PayloadCutter cutter(part.payload);
+  (void)cutter.Cut(skipped * unit);
+  own.payload = cutter.Cut(sent * unit);
+  own.payload.AddLeases(part.payload);
   own.good_until = part.good_until;
   own.landed_bytes = part.landed_bytes / total * sent;
   return own;
@@ -60,12 +46,12 @@ bool SameMessage(const RecallOptions& a, const RecallOptions& b) {
 
 }  // namespace
 
-/// What one sequence asked for.
+/// The want of one sequence.
 struct RecallGroup::Ticket {
   enum class State : uint8_t { kQueued, kSent, kCame, kTaken, kFailed, kGivenUp };
   LayerWant want;
   RecallOptions options;
-  std::shared_ptr<SessionLanding> landing;  ///< Of the options.
+  std::shared_ptr<SessionLanding> landing;  ///< From the options.
   State state = State::kQueued;
   std::shared_ptr<Message> message = nullptr;  ///< While sent.
   RecallPart part = {};                        ///< When it came.
@@ -91,7 +77,7 @@ struct RecallGroup::Message {
   }
 };
 
-class RecallGroup::GroupRecall final : public LaneRecall {
+class RecallGroup::GroupRecall final : public ChannelRecall {
  public:
   GroupRecall(RecallGroup* group, std::shared_ptr<Ticket> ticket)
       : group_(group), ticket_(std::move(ticket)) {}
@@ -131,12 +117,12 @@ class RecallGroup::GroupChannel final : public RecallChannel {
  public:
   GroupChannel(RecallGroup* group, uint32_t sequence) : group_(group), sequence_(sequence) {}
 
-  StatusOr<std::unique_ptr<LaneRecall>> Start(LayerWant want,
-                                              const RecallOptions& options) override {
+  StatusOr<std::unique_ptr<ChannelRecall>> Start(LayerWant want,
+                                                 const RecallOptions& options) override {
     want.sequence = sequence_;
     RecallOptions whole = options;
     whole.piece_bytes = 0;  // A message has the lanes of several sequences.
-    return std::unique_ptr<LaneRecall>(
+    return std::unique_ptr<ChannelRecall>(
         new GroupRecall(group_, group_->Enqueue(std::move(want), whole)));
   }
   void Applied(const RecallPart& part) override { group_->session_->Applied(part); }

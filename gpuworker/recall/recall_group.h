@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RecallGroup: the recalls of the sequences that share a session, in as few messages as can be.
-// What the sequences ask for collects until Send, and leaves as one message for each priority, the
-// most urgent first; each sequence then takes its own lane out of the reply. A decode step of a
+// Wants of the sequences collect until Send, and leave as one message for each priority, the most
+// urgent first; each sequence then takes its own lane out of the reply. A decode step of a
 // batch thus makes at most two requests a layer, a correction and a prefetch, however many
 // sequences it has.
 //
-// Failures stay where they belong. When a shared message fails, nobody can tell whose lane it was:
+// Failures stay where they belong. A failed shared message does not say whose lane it was:
 // every lane that has not come is asked for once more, in a message of its own, and only the ones
 // that fail again fail. A lane that is given up before it has come (a late prefetch that makes room
 // for a correction or a newer selection, a sequence that ends) takes its message along; the others
@@ -36,8 +36,7 @@ class RecallGroup {
 
   /// The channel of a sequence of the session, which the staging area has a place for.
   std::unique_ptr<RecallChannel> Channel(uint32_t sequence);
-  /// Sends what was asked for since the last call. What cannot be sent fails where it is waited
-  /// for.
+  /// Sends the wants since the last call. One that cannot be sent fails where it is waited for.
   void Send();
 
   /// Messages sent so far, and the lanes that they asked for.

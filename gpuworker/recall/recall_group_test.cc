@@ -47,15 +47,15 @@ class RecallGroupTest : public ::testing::TestWithParam<bool> {
     for (uint32_t i = 0; i < kSequences; ++i) channels_.push_back(group_->Channel(i));
   }
 
-  std::unique_ptr<LaneRecall> Ask(uint32_t sequence, uint32_t layer, PageLists pages,
-                                  Priority priority = Priority::kCorrection) {
+  std::unique_ptr<ChannelRecall> Ask(uint32_t sequence, uint32_t layer, PageLists pages,
+                                     Priority priority = Priority::kCorrection) {
     auto recall = channels_[sequence]->Start({.layer = layer, .pages = std::move(pages)},
                                              {.priority = priority});
     EXPECT_TRUE(recall.ok()) << recall.status();
     return *std::move(recall);
   }
   /// Takes the recall's part, which has `units` units of `sequence` at `layer`, and its end.
-  void ExpectPart(LaneRecall& recall, uint32_t sequence, uint32_t layer, size_t units) {
+  void ExpectPart(ChannelRecall& recall, uint32_t sequence, uint32_t layer, size_t units) {
     auto part = recall.Next();
     ASSERT_TRUE(part.ok()) << part.status();
     ASSERT_TRUE(part->has_value());

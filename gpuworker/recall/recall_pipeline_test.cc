@@ -188,7 +188,7 @@ TEST_P(RecallPipelineTest, ASelectionThatIsBegunIsAskedForWhenTheNextLayerAsks) 
   EXPECT_EQ(stats_.recalls, 3u);
   ASSERT_EQ(pipeline_->AfterAttention(1), OkStatus());
   EXPECT_EQ(stats_.recalls, 3u);
-  for (int call = 0; call < 2; ++call) ASSERT_EQ(pipeline_->AskForBegun(), OkStatus());
+  for (int call = 0; call < 2; ++call) ASSERT_EQ(pipeline_->FlushDeferred(), OkStatus());
   EXPECT_EQ(policy_.selections, 4);
   EXPECT_EQ(stats_.recalls, 4u);  // The last layer's, at the end of the step.
   EXPECT_THAT(Active(0), ElementsAre(1, 2));
@@ -222,7 +222,7 @@ TEST_P(RecallPipelineTest, WhatWasBegunDoesNotWaitForALayersLatePrefetch) {
       ASSERT_EQ(pipeline_->AfterAttention(layer), OkStatus());
     }
   }
-  ASSERT_EQ(pipeline_->AskForBegun(), OkStatus());
+  ASSERT_EQ(pipeline_->FlushDeferred(), OkStatus());
   ASSERT_EQ(Before({{7, 8}, {3, 4}}, {false, false}), OkStatus());
   ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
   transport_->held = true;  // Layer 1's prefetch is late.

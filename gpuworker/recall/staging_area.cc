@@ -14,7 +14,7 @@ Status StagingArea::Reserve(uint32_t sequence) {
   if (landing_ != nullptr && sequence < landing_->num_sequences()) return OkStatus();
   // Doubled, so that a batch that fills up makes few of them.
   const uint32_t sequences = std::min(std::bit_ceil(sequence + 1), wire::kMaxSequences);
-  auto landing = session_->MakeLanding(sequences, {}, LandingUse::kStaging);
+  auto landing = session_->MakeLanding(sequences);
   if (!landing.ok()) {
     return Annotate(landing.status(), "memory for the server to write ", sequences,
                     " sequences' units into (recalls in messages need none: --transport ucx)");

@@ -5,21 +5,12 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/checksum.h"
 #include "common/base/mutex.h"
 #include "common/base/payload_cutter.h"
+#include "common/base/unit_checksums.h"
 #include "common/page/layout.h"
 
 namespace quire::worker {
-namespace {
-
-uint32_t ChecksumOf(const Payload& unit) {
-  uint32_t crc = 0;
-  for (const Slice& slice : unit.slices()) crc = Crc32c(slice.bytes, crc);
-  return crc;
-}
-
-}  // namespace
 
 /// The buffers of one placement and who works on them. Thread-safe: buffers are filled in order and
 /// only read after that.
@@ -45,7 +36,7 @@ class StreamedPlacement::Stream {
         return DataLoss("layer ", arrived_.layer, ": ", left, " bytes more than the ",
                         arrived_.placements.size(), " units that are placed");
       }
-      Buffer& buffer = buffers_[filled_];  // Nobody reads it yet.
+      Buffer& buffer = buffers_[filled_];  // Not read yet.
       const uint64_t room = (buffer.end - buffer.first) * unit_bytes_ - buffer.units.size_bytes();
       const Payload part = cutter.Cut(std::min(left, room));
       buffer.units.Append(part);
@@ -123,10 +114,10 @@ class StreamedPlacement::Stream {
   }
 
   Status TakeIn(const Buffer& buffer) QUIRE_EXCLUDES(mutex_) {
-    if (const std::vector<Mismatch> damaged = Verify(buffer); !damaged.empty()) {
+    if (const std::vector<UnitMismatch> damaged = Verify(buffer); !damaged.empty()) {
       // Units that changed after they came are not the server's to mend.
       if (!buffer.units.StillGood()) return LeaseRanOut();
-      for (const Mismatch& mismatch : damaged) NoteMismatch(mismatch);
+      for (const auto& [unit, crc32c] : damaged) NoteMismatch({buffer.first + unit, crc32c});
       return OkStatus();  // The buffers after it are looked at, so that all damage is told at once.
     }
     if (with_.on_verified) with_.on_verified(buffer.first, buffer.units);
@@ -145,14 +136,10 @@ class StreamedPlacement::Stream {
   }
 
   /// The units that do not match their checksums.
-  std::vector<Mismatch> Verify(const Buffer& buffer) const {
-    PayloadCutter cutter(buffer.units);
-    std::vector<Mismatch> damaged;
-    for (size_t unit = buffer.first; unit < buffer.end; ++unit) {
-      const uint32_t crc32c = ChecksumOf(cutter.Cut(unit_bytes_));
-      if (crc32c != arrived_.checksums[unit]) damaged.push_back({unit, crc32c});
-    }
-    return damaged;
+  std::vector<UnitMismatch> Verify(const Buffer& buffer) const {
+    return FindMismatches(
+        buffer.units, unit_bytes_,
+        std::span(arrived_.checksums).subspan(buffer.first, buffer.end - buffer.first));
   }
 
   void NoteMismatch(const Mismatch& mismatch) QUIRE_EXCLUDES(mutex_) {
@@ -180,16 +167,16 @@ class StreamedPlacement::Stream {
 
   const Dependencies with_;
   const ArrivedUnits arrived_;
-  const uint64_t unit_bytes_;  ///< Of what comes of a unit, its end.
+  const uint64_t unit_bytes_;  ///< Bytes that come of a unit, its end.
   std::vector<Buffer> buffers_;
 
   Mutex mutex_;
   CondVar changed_;
-  size_t filled_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of buffers_, so many have all their units.
-  size_t next_ QUIRE_GUARDED_BY(mutex_) = 0;    ///< Of buffers_, the next to begin.
+  size_t filled_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Number of buffers with all their units.
+  size_t next_ QUIRE_GUARDED_BY(mutex_) = 0;    ///< Index of the next buffer to begin.
   uint32_t in_work_ QUIRE_GUARDED_BY(mutex_) = 0;
-  Status status_ QUIRE_GUARDED_BY(mutex_);  ///< What ended the work.
-  Status damage_ QUIRE_GUARDED_BY(mutex_);  ///< Of the first unit in mismatches_.
+  Status status_ QUIRE_GUARDED_BY(mutex_);  ///< Error that ended the work.
+  Status damage_ QUIRE_GUARDED_BY(mutex_);  ///< Error for the first of mismatches_.
   std::vector<Mismatch> mismatches_ QUIRE_GUARDED_BY(mutex_);
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StreamedPlacement: takes the units that a recall brought for one layer into their slots, a buffer
-// of units at a time (spec A.5). A buffer's units are compared with their checksums, brought to
+// of units at a time. A buffer's units are compared with their checksums, brought to
 // where the device's kernels read them, and spread over their slots. With two buffers one is
 // brought in while another is converted: an executor works through the buffers from the start, in
 // the background, and whoever finishes the placement works along. The units may come a few at a
@@ -13,12 +13,12 @@
 //   ...                                              // other layers
 //   QUIRE_RETURN_IF_ERROR((*placing)->Finish());     // all units are in their slots, recorded
 //
-// Until Finish has returned OK the cache's table knows nothing of the units, and nobody may attend
-// to the layer. Afterwards a device with streams may still be at it: attention comes after it there
-// (BudgetCache::RecordPlacements). When it returns an error (DATA_LOSS for a unit that does not
-// match its checksum, or whose lease ran out before it was in its slot) some slots hold other bytes
-// than the table says: Finish has emptied the layer's selectable slots, so that nothing of them is
-// attended to.
+// Until Finish has returned OK the cache's table knows nothing of the units, and the layer must not
+// be attended to. Afterwards a device with streams may still be at it: attention comes after it
+// there (BudgetCache::RecordPlacements). When it returns an error (DATA_LOSS for a unit that does
+// not match its checksum, or whose lease ran out before it was in its slot) some slots hold other
+// bytes than the table says: Finish has emptied the layer's selectable slots, so that nothing of
+// them is attended to.
 //
 // Thread-safety: none; Finish and the destructor are called by the thread that owns the cache.
 // Ownership: keeps the units' bytes; everything else outlives it. Destroying it drops what has not
@@ -57,7 +57,7 @@ class StreamedPlacement {
     uint32_t units_per_buffer = 0;  ///< 0: all of one KV head.
     uint32_t buffers = 2;           ///< In work at a time; at least 1.
     RecallLayout layout = RecallLayout::kUnits;
-    UnitPart part = UnitPart::kWhole;  ///< What comes of a unit.
+    UnitPart part = UnitPart::kWhole;  ///< Part of a unit that comes.
   };
   struct Dependencies {
     BudgetCache* cache = nullptr;
@@ -73,7 +73,7 @@ class StreamedPlacement {
   };
 
   /// Begins. Nothing is written when it fails: DATA_LOSS for more units than placements, or for
-  /// another number of checksums; INVALID_ARGUMENT for values that nobody puts keys to; what
+  /// another number of checksums; INVALID_ARGUMENT for values without `rewrite`; what
   /// PageTable::CheckPlacement says.
   static StatusOr<std::unique_ptr<StreamedPlacement>> Start(const Dependencies& with,
                                                             ArrivedUnits arrived);

@@ -7,9 +7,14 @@
 
 namespace quire::worker {
 
+BudgetPolicy::BudgetPolicy(const PolicyContext& context)
+    : BudgetPolicy(context, context.options.window_tokens,
+                   context.options.budget_tokens - context.options.sink_tokens -
+                       context.options.window_tokens) {}
+
 BudgetPolicy::BudgetPolicy(const PolicyContext& context, uint64_t window_tokens,
                            uint64_t selectable_tokens)
-    : uncompressed_(context.spec.num_layers, false) {
+    : num_kv_heads_(context.spec.num_kv_heads), uncompressed_(context.spec.num_layers, false) {
   const uint32_t p = context.spec.page_tokens;
   const uint64_t most = DivideRoundUp(context.max_context_tokens, p);
   const auto pages = [&](uint64_t tokens) {

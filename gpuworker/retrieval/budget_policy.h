@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BudgetPolicy: what policies with a token budget have in common, the division of slots.
+// BudgetPolicy: base of the policies with a token budget. It divides the slots, and has every
+// recall precede attention.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_BUDGET_POLICY_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_BUDGET_POLICY_H_
 
@@ -16,16 +17,20 @@ class BudgetPolicy : public RetrievalPolicy {
   CacheLayout Layout(uint32_t layer) const override {
     return uncompressed_[layer] ? CacheLayout{.everything = true} : compressed_;
   }
+  /// Every head.
+  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest&) override {
+    return std::vector<bool>(num_kv_heads_, true);
+  }
 
  protected:
-  /// What the budget leaves for selected pages.
-  static uint64_t SelectableTokens(const RetrievalOptions& options) {
-    return options.budget_tokens - options.sink_tokens - options.window_tokens;
-  }
+  /// Divides as the options say. Selected pages have what sinks and window leave of the budget.
+  explicit BudgetPolicy(const PolicyContext& context);
   /// `window_tokens` and `selectable_tokens` are cut to what the longest sequence can use.
   BudgetPolicy(const PolicyContext& context, uint64_t window_tokens, uint64_t selectable_tokens);
+  uint32_t num_kv_heads() const { return num_kv_heads_; }
 
  private:
+  const uint32_t num_kv_heads_;
   CacheLayout compressed_;
   std::vector<bool> uncompressed_;  ///< [num_layers]
 };

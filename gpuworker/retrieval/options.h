@@ -35,8 +35,8 @@ struct RetrievalOptions {
   std::string policy = "quest";
   /// Tokens resident per KV head of a compressed layer: sinks, window and selected pages together.
   uint32_t budget_tokens = 2048;
-  /// Of what sinks and window leave, the tokens of the pages that are attended to; the other slots
-  /// keep pages that were. 0: all of it.
+  /// Tokens of selected pages that are attended to. Sinks and window leave more slots, which keep
+  /// pages selected before. 0: as many as they leave.
   uint32_t select_tokens = 0;
   uint32_t sink_tokens = 128;  ///< The first tokens, always resident.
   uint32_t window_tokens =
@@ -45,7 +45,7 @@ struct RetrievalOptions {
   std::vector<uint32_t> uncompressed_layers = {0};
   kernels::Pooling pooling = kernels::Pooling::kAvgSM;
   float score_scale = 1.0f;  ///< Multiplies scores before pooling: 1, or 1/sqrt(d).
-  kernels::DigestKind digest = kernels::DigestKind::kMinMax;  ///< What pages are scored by.
+  kernels::DigestKind digest = kernels::DigestKind::kMinMax;  ///< Kind that pages are scored by.
   SelectionSide side = SelectionSide::kWorker;
   /// tau: a KV head whose queries' mean cosine with those that selected what it holds is below it
   /// is recalled for before attention (FreeKV). Above 1 always, below -1 never.
@@ -54,21 +54,18 @@ struct RetrievalOptions {
   /// engine finds in the model (engine/retrieval_heads.h); 15 % evenly spread where there is none.
   std::vector<uint32_t> retrieval_heads = {};
   /// Rank in which the document's keys are kept (ShadowKV), of a width of KV heads * head_dim
-  /// channels and no more. 0: the share of the width that was published (retrieval/shadowkv.h).
+  /// channels and no more. 0: the share of the width that was published (policies/shadowkv.h).
   uint32_t key_rank = 0;
   /// How long the attention of a layer waits for pages that only correct a selection that it could
   /// attend to instead (FreeKV). A head that went on without them waits for as long as it takes at
   /// the next token. 0: always as long as it takes.
   Duration recall_deadline = {};
-  /// Units of a recall that are taken in at a time (spec A.5). 0: all of one KV head.
+  /// Units of a recall that are put into slots at a time. 0: all of one KV head.
   uint32_t units_per_buffer = 0;
   /// How many such groups are in work at a time: with 2, one comes in while another is converted.
   /// A device that needs staging buffers (cache/staging_buffers.h) gets as many.
   uint32_t recall_buffers = 2;
   RecallLayout recall_layout = RecallLayout::kUnits;
-  /// For comparison: recalls bring keys with the values also where the policy has keys of its own
-  /// (ShadowKV). It attends to the same.
-  bool recall_all_keys = false;
 };
 
 /// How a budget is divided, in tokens, and where there is none.

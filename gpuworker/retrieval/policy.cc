@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/retrieval/policy.h"
 
-#include "gpuworker/retrieval/arkvale.h"
-#include "gpuworker/retrieval/clusterkv.h"
-#include "gpuworker/retrieval/freekv.h"
-#include "gpuworker/retrieval/full.h"
-#include "gpuworker/retrieval/infllm.h"
-#include "gpuworker/retrieval/quest.h"
-#include "gpuworker/retrieval/raas.h"
-#include "gpuworker/retrieval/razor.h"
-#include "gpuworker/retrieval/shadowkv.h"
-#include "gpuworker/retrieval/streaming.h"
+#include "gpuworker/retrieval/policies/arkvale.h"
+#include "gpuworker/retrieval/policies/clusterkv.h"
+#include "gpuworker/retrieval/policies/freekv.h"
+#include "gpuworker/retrieval/policies/full.h"
+#include "gpuworker/retrieval/policies/infllm.h"
+#include "gpuworker/retrieval/policies/quest.h"
+#include "gpuworker/retrieval/policies/raas.h"
+#include "gpuworker/retrieval/policies/razor.h"
+#include "gpuworker/retrieval/policies/shadowkv.h"
+#include "gpuworker/retrieval/policies/streaming.h"
 
 namespace quire::worker {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every RetrievalPolicy must do, whatever it selects. Instantiate with a name for each policy:
+// Conformance suite of RetrievalPolicy: what holds whatever a policy selects. Instantiate with a
+// name for each policy:
 //
 //   INSTANTIATE_TEST_SUITE_P(Quest, PolicyConformance, ::testing::Values("quest"));
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICY_CONFORMANCE_H_
@@ -11,13 +12,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/base/random.h"
 #include "common/page/layout.h"
+#include "gpuworker/retrieval/key_source.h"
+#include "gpuworker/retrieval/page_observer.h"
 #include "gpuworker/retrieval/policy.h"
 
 namespace quire::worker {
@@ -54,11 +59,12 @@ class PolicyConformance : public ::testing::TestWithParam<std::string> {
     auto policy = Make();
     SeededRandom random(7);
     std::vector<float> units(context_.spec.num_kv_heads * UnitBytes(context_.spec) / sizeof(float));
-    for (uint32_t layer = 0; layer < context_.spec.num_layers; ++layer) {
-      EXPECT_EQ(policy->OnPrefillLayer(layer, 0, {}), OkStatus());
+    PageObserver* const observer = policy->page_observer();
+    for (uint32_t layer = 0; observer != nullptr && layer < context_.spec.num_layers; ++layer) {
+      EXPECT_EQ(observer->OnPrefillLayer(layer, 0, {}), OkStatus());
       for (uint32_t page = 0; page < kPages; ++page) {
         for (float& value : units) value = random.Normal();
-        EXPECT_EQ(policy->OnPageComplete(layer, page, units.data()), OkStatus());
+        EXPECT_EQ(observer->OnPageComplete(layer, page, units.data()), OkStatus());
       }
     }
     return policy;
@@ -113,10 +119,15 @@ TEST_P(PolicyConformance, LayersWithSlotsHaveAsMany) {
 
 TEST_P(PolicyConformance, GivesTheKeysThatItDoesNotHaveRecalled) {
   const auto policy = MakeWithPages();
-  if (policy->RecalledPart() == UnitPart::kWhole) return;
+  if (policy->key_source() == nullptr) return;
+  const float missing = std::numeric_limits<float>::quiet_NaN();
   for (uint32_t layer = 0; layer < context_.spec.num_layers; ++layer) {
     if (policy->Layout(layer).selectable_pages == 0) continue;
-    EXPECT_TRUE(policy->RewritesUnits(layer));
+    for (uint32_t page = 0; page < kPages; ++page) {
+      std::vector<float> keys(UnitBytes(context_.spec) / sizeof(float) / 2, missing);
+      policy->key_source()->FillKeys(layer, 0, page, std::as_writable_bytes(std::span(keys)));
+      EXPECT_TRUE(std::ranges::none_of(keys, [](float key) { return std::isnan(key); })) << page;
+    }
   }
 }
 

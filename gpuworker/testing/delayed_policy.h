@@ -32,16 +32,7 @@ class DelayedPolicy final : public RetrievalPolicy {
 
   std::string_view name() const override { return "delayed"; }
   CacheLayout Layout(uint32_t layer) const override { return next_->Layout(layer); }
-  std::optional<kernels::DigestKind> WantedDigests(uint32_t layer) const override {
-    return next_->WantedDigests(layer);
-  }
-  Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
-                        std::shared_ptr<const StoredDigests> digests) override {
-    return next_->OnPrefillLayer(layer, num_pages, std::move(digests));
-  }
-  Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override {
-    return next_->OnPageComplete(layer, page, units);
-  }
+  PageObserver* page_observer() override { return next_->page_observer(); }
   /// While all candidates fit there is nothing to delay; nor is there at the first steps that have
   /// to choose.
   StatusOr<Selection> Select(const SelectRequest& request) override {

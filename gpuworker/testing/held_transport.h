@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // HeldTransport: replies to recalls do not come while they are held, or before their latency is
-// over; whoever waits for one waits on the clock it was given. Of landings it says what the test
-// wants to be said. Nothing that ships includes this. Thread-safety: none.
+// over; a caller waits for one on the clock it was given. It plays a server that writes into
+// landings, where the test wants one. Nothing that ships includes this. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 #define QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 
@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -32,31 +33,42 @@ class HeldTransport final : public Transport {
   Watch watch;                     ///< Told of every recall; true: its reply never comes.
   Duration latency = {};           ///< Time that recalls started from now on take,
   Duration prefetch_latency = {};  ///< and of those that are prefetches, besides.
-  bool lands_directly = false;  ///< What `next` puts into landings counts as written by the server.
-  std::vector<Priority> recalls;  ///< Of every recall started.
+  bool lands_directly = false;     ///< Parts are put into landings.
+  std::vector<Priority> recalls;   ///< Of every recall started.
 
   TransportCapabilities capabilities() const override {
     TransportCapabilities can = next_->capabilities();
     can.direct_landing = lands_directly;
     return can;
   }
-  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
-    return next_->AddLanding(memory);
+  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
+    return std::make_unique<Memory>(memory);
   }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
                                                const CallOptions& options) override {
     const bool is_recall = method == "quire.v1.Session/Recall";
     const bool lost = is_recall && Watched(request, options.priority);
     if (is_recall) recalls.push_back(options.priority);
-    QUIRE_ASSIGN_OR_RETURN(auto call, next_->Start(method, std::move(request), options));
+    CallOptions in_messages = options;
+    in_messages.landing = nullptr;
+    QUIRE_ASSIGN_OR_RETURN(auto call, next_->Start(method, std::move(request), in_messages));
     if (!is_recall) return call;
     const bool prefetch = options.priority == Priority::kPrefetch;
     const TimePoint comes_at =
         clock_->Now() + latency + (prefetch ? prefetch_latency : Duration::zero());
-    return std::make_unique<HeldCall>(this, std::move(call), lost, comes_at);
+    return std::make_unique<HeldCall>(this, std::move(call), options.landing, lost, comes_at);
   }
 
  private:
+  class Memory final : public Landing {
+   public:
+    explicit Memory(std::span<std::byte> bytes) : bytes_(bytes) {}
+    std::span<std::byte> bytes() const override { return bytes_; }
+
+   private:
+    const std::span<std::byte> bytes_;
+  };
+
   bool Watched(const CallMessage& request, Priority priority) const {
     if (watch == nullptr) return false;
     v1::RecallRequest parsed;
@@ -65,16 +77,22 @@ class HeldTransport final : public Transport {
 
   class HeldCall final : public PendingCall {
    public:
-    HeldCall(HeldTransport* transport, std::unique_ptr<PendingCall> call, bool lost,
-             TimePoint comes_at)
-        : transport_(transport), call_(std::move(call)), lost_(lost), comes_at_(comes_at) {}
+    HeldCall(HeldTransport* transport, std::unique_ptr<PendingCall> call, Landing* landing,
+             bool lost, TimePoint comes_at)
+        : transport_(transport),
+          call_(std::move(call)),
+          landing_(landing),
+          lost_(lost),
+          comes_at_(comes_at) {}
     StatusOr<std::optional<CallMessage>> Next(TimePoint deadline) override {
       if (cancelled_) return call_->Next(deadline);
       const TimePoint until = IsHeld() ? deadline : std::min(deadline, comes_at_);
       const Duration wait = until - transport_->clock_->Now();
       if (wait > Duration::zero()) transport_->clock_->Sleep(wait);
       if (IsHeld() || deadline < comes_at_) return DeadlineExceeded("held");
-      return call_->Next(deadline);
+      QUIRE_ASSIGN_OR_RETURN(auto part, call_->Next(deadline));
+      if (part && landing_ != nullptr) Land(&*part);
+      return part;
     }
     void Cancel() override {
       cancelled_ = true;
@@ -84,9 +102,18 @@ class HeldTransport final : public Transport {
 
    private:
     bool IsHeld() const { return transport_->held || lost_; }
+    void Land(CallMessage* part) const {
+      const std::vector<Slice>& slices = part->payload.slices();
+      for (size_t i = 0; i < slices.size(); ++i) {
+        std::ranges::copy(slices[i].bytes, landing_->bytes().data() + part->places.at(i));
+      }
+      part->landed_bytes = part->payload.size_bytes();
+      part->payload = {};
+    }
 
     HeldTransport* const transport_;
     const std::unique_ptr<PendingCall> call_;
+    Landing* const landing_;  ///< Null when units come in messages.
     const bool lost_;
     const TimePoint comes_at_;
     bool cancelled_ = false;

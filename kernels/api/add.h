@@ -16,7 +16,7 @@ namespace quire::kernels {
 struct AddArgs {
   const float* a = nullptr;  ///< [n]
   const float* b = nullptr;  ///< [n]
-  float* y = nullptr;        ///< out [n]; may be a or b
+  float* y = nullptr;        ///< Out [n]; may be a or b
   int64_t n = 0;
   void* stream = nullptr;
 };

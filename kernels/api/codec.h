@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// encode_unit, decode_unit: units (kernels/api/transpose.h) in fewer bytes. Spec F.2; the bytes are
-// written out in docs/formats/unit_codecs.md.
+// encode_unit, decode_unit: compression of units (kernels/api/transpose.h).
+// docs/formats/unit_codecs.md defines the bytes.
 //
-// The size of an encoded unit depends on codec and shape alone, so units of one shape lie at
-// multiples of it and each is decoded by itself. `rows` below is valid_rows of the unit: parameters
-// are made from those rows only, bytes of the others are zero in the encoded unit and in the
+// The size of an encoded unit depends on codec and shape alone. Units of one shape therefore lie at
+// multiples of it, and each can be decoded alone. `rows` below is valid_rows of the unit.
+// Parameters are made from those rows only. The other rows are zero in the encoded unit and in the
 // decoded one. Decode with the valid_rows that were encoded.
 //
-// Parameters and codes are defined to the bit, so every table gives the same bytes. What is decoded
-// differs from x by no more than the bound below, kCodecSlack of it, and half a RoundingStep
-// (tolerance.h) of `dtype` at |x| + bound.
+// Parameters and codes are defined to the bit, so every table gives the same bytes. Let step be the
+// RoundingStep (tolerance.h) of `dtype` at |x| + bound. A decoded value differs from x by at most
+// bound * (1 + kCodecSlack) + step / 2.
 //
-//   codec     parameters                                                bound
-//   kRaw      none; the unit                                            0
-//   kFp8E4M3  a scale for K and one for V, absmax / 448, f32            max(|x| / 16, scale / 1024)
-//   kInt8     a scale per token of K and of V, absmax / 127, f16,       scale / 2
+//   codec     parameters                                            bound
+//   kRaw      none; the unit                                        0
+//   kFp8E4M3  a scale for K and one for V, absmax / 448, f32        max(|x| / 16, scale / 1024)
+//   kInt8     a scale per token of K and of V, absmax / 127, f16,   scale / 2
 //             rounded up
-//   kInt4     a minimum, f16, rounded down, and a scale,                scale / 2
+//   kInt4     a minimum, f16, rounded down, and a scale,            scale / 2
 //             (max - min) / 15, f16, rounded up; for K per channel
 //             over the page's tokens, for V per token in groups of
 //             kInt4Group channels
 //
 // Units without V (MLA) are all keys.
-// Numbers beyond the codec's range (infinities; for kInt8 over 127 * 65504, for kInt4 over 65504)
-// become its largest. Decoding gives no infinity: it stops at the largest number of `dtype`.
-// NaN: kFp8E4M3 keeps each; in kInt8 and kInt4 it makes every value NaN that shares its scale, so
-// that a NaN never turns into a number. Decoded NaNs are the positive quiet one.
+// Range: numbers beyond the codec's range become its largest. The range excludes infinities,
+// numbers over 127 * 65504 for kInt8, and over 65504 for kInt4. Decoding never gives infinity: it
+// stops at the largest number of `dtype`.
+// NaN: kFp8E4M3 keeps each NaN. In kInt8 and kInt4 a NaN makes every value with the same scale NaN,
+// so a NaN never becomes a number. Decoded NaNs are the positive quiet one.
 //
 // Pointers need the alignment of one element for units, none for encoded bytes. No byte pattern
-// makes decoding read or write outside its arguments; checksums are the caller's.
+// makes decoding read or write outside its arguments. Checksums are the caller's task.
 // Errors: kBadShape for a size < 1 (n_units may be 0), encoded_bytes other than n_units *
 // EncodedUnitBytes, valid_rows outside 1..p, a missing pointer; kUnsupported for an unknown codec.
 #ifndef QUIRE_KERNELS_API_CODEC_H_
@@ -50,17 +51,17 @@ constexpr bool IsKnown(UnitCodec codec) {
   return codec >= UnitCodec::kRaw && codec <= UnitCodec::kInt4;
 }
 
-/// What computing codes in f32 adds to the bound of an error, relative to it.
+/// Relative error of the bound that computing codes in f32 adds.
 inline constexpr Tolerance kCodecSlack{.relative = 1e-4};
 
-/// Channels of V that share a minimum and a scale in kInt4; the last group may be shorter.
+/// Channels of V with a common minimum and scale in kInt4; the last group may be shorter.
 inline constexpr int64_t kInt4Group = 32;
 
-/// What decides the size of a unit.
+/// The parameters that decide the size of a unit.
 struct UnitShape {
-  int64_t page_tokens = 0;  ///< p
-  int64_t head_dim = 0;     ///< d (MLA: latent and rope part together)
-  bool has_values = true;   ///< false (MLA): [p][d], without V rows.
+  int64_t page_tokens = 0;  ///< `p`
+  int64_t head_dim = 0;     ///< `d`; for MLA, latent and rope part together.
+  bool has_values = true;   ///< False (MLA): [p][d], without V rows.
   DType dtype = DType::kF16;
 
   constexpr int64_t sides() const { return has_values ? 2 : 1; }
@@ -68,8 +69,8 @@ struct UnitShape {
   constexpr int64_t raw_bytes() const { return sides() * side_elements() * ElementBytes(dtype); }
 };
 
-/// Where things are in an encoded unit, in bytes from its start: parameters of K, of V, codes of K,
-/// of V. Without V its two places are empty.
+/// Byte offsets in an encoded unit: parameters of K and of V, then codes of K and of V. The two of
+/// V are empty without V.
 struct EncodedLayout {
   int64_t key_params = 0;
   int64_t value_params = 0;
@@ -88,7 +89,7 @@ constexpr EncodedLayout LayoutOf(UnitCodec codec, const UnitShape& shape) {
   const int64_t d = shape.head_dim;
   int64_t key_params = 0;
   int64_t value_params = 0;
-  int64_t codes = shape.side_elements();  // of one side
+  int64_t codes = shape.side_elements();  // Codes of one side.
   switch (codec) {
     case UnitCodec::kRaw:
       codes *= ElementBytes(shape.dtype);
@@ -122,7 +123,7 @@ constexpr int64_t EncodedUnitBytes(UnitCodec codec, const UnitShape& shape) {
 struct EncodeUnitArgs {
   const void* units = nullptr;          ///< [n_units][sides][p][d] dtype
   const int32_t* valid_rows = nullptr;  ///< [n_units] in 1..p, or null: all p
-  void* encoded = nullptr;              ///< out [n_units][EncodedUnitBytes]
+  void* encoded = nullptr;              ///< Out [n_units][EncodedUnitBytes]
   int64_t encoded_bytes = 0;            ///< n_units * EncodedUnitBytes(codec, shape)
   int64_t n_units = 0;
   UnitShape shape = {};
@@ -135,7 +136,7 @@ struct DecodeUnitArgs {
   const void* encoded = nullptr;        ///< [n_units][EncodedUnitBytes]
   int64_t encoded_bytes = 0;            ///< n_units * EncodedUnitBytes(codec, shape)
   const int32_t* valid_rows = nullptr;  ///< [n_units] in 1..p, or null: all p
-  void* units = nullptr;                ///< out [n_units][sides][p][d] dtype
+  void* units = nullptr;                ///< Out [n_units][sides][p][d] dtype
   int64_t n_units = 0;
   UnitShape shape = {};
   UnitCodec codec = UnitCodec::kRaw;

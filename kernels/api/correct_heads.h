@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// correct_heads: the KV heads whose query turned since the last step, as a list without gaps (spec
-// A.3, t1). Speculative pages of these heads must be chosen again before attention.
+// correct_heads: lists, without gaps, the KV heads whose query turned since the last step. FreeKV
+// selects the pages of these heads again before attention (section 3.3 of the paper, query-based
+// identification).
 //
-//   C_a = q_a . before_a / (|q_a| |before_a| + 1e-12)      per query head
-//   C_g = mean of C_a over the group                        per KV head
+//   C_a = q_a . before_a / (|q_a| |before_a| + 1e-12)    per query head
+//   C_g = mean of C_a over the group                     per KV head
 //   g is corrected unless C_g >= tau: a NaN corrects, and so does a query of zeros (C = 0)
 //
 // Precondition: squared lengths of the queries are finite in f32, or the cosine may be NaN or 0.
-// Tolerance: kCosineTolerance; the list is exactly that of the cosines that the table gives.
+// Tolerance: kCosineTolerance; the list is exact for the cosines that the table gives.
 // Errors: kBadShape for a size < 1 (batch may be 0), n_q not a multiple of n_kv, batch * n_kv
 // beyond int32, tau that is NaN, a missing pointer (n_corrected is always needed).
 #ifndef QUIRE_KERNELS_API_CORRECT_HEADS_H_
@@ -26,15 +27,15 @@ inline constexpr Tolerance kCosineTolerance{.absolute = 1e-5};
 struct CorrectHeadsArgs {
   const float* q = nullptr;       ///< [batch][n_q][d] of this step
   const float* before = nullptr;  ///< [batch][n_q][d] of the step before
-  float* cosines = nullptr;       ///< out [batch][n_kv], C_g
-  /// out [batch * n_kv], of which the first *n_corrected are written: b * n_kv + g, ascending
+  float* cosines = nullptr;       ///< Out [batch][n_kv], C_g
+  /// Out [batch * n_kv], of which the first *n_corrected are written: b * n_kv + g, ascending
   int32_t* corrected = nullptr;
-  int32_t* n_corrected = nullptr;  ///< out [1]
-  int64_t batch = 1;               ///< sequences
+  int32_t* n_corrected = nullptr;  ///< Out [1]
+  int64_t batch = 1;               ///< Sequences
   int64_t n_q = 0;
   int64_t n_kv = 0;
-  int64_t head_dim = 0;  ///< d
-  float tau = 0.8f;      ///< above 1: every head is corrected; below -1: none but NaN
+  int64_t head_dim = 0;  ///< `d`
+  float tau = 0.8f;      ///< Above 1: every head is corrected; below -1: none but NaN
   void* stream = nullptr;
 };
 using CorrectHeadsFn = OpStatus (*)(const CorrectHeadsArgs&);

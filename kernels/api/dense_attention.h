@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dense_attention: causal attention of t query tokens over n contiguous keys, the last t of which
-// are their own by default (prefill, also of a chunk after a reused prefix).
+// dense_attention: causal attention of t query tokens over n contiguous keys. By default the last t
+// keys are their own (prefill, also of a chunk after a reused prefix).
 //
-// For few query tokens a device splits the keys over as many blocks as its workspace has room for,
-// of AttentionSplitBytes(t * n_q, d) each, and merges them. How it splits follows from the sizes
-// alone, not from last_key, so a recorded launch may be over memory that has room for more keys.
+// For few query tokens a device splits the keys over several blocks and merges the results. Each
+// block needs AttentionSplitBytes(t * n_q, d) of the workspace. The split follows from the sizes
+// alone, not from last_key. A recorded launch may therefore cover memory with room for more keys.
 // The CPU needs no workspace.
 //
-// Precondition: all n rows of k and v are finite, or with last_key those up to the last that is
-// visible; a hidden row may be multiplied by a zero weight.
+// Precondition: all n rows of k and v are finite, or with last_key those up to the last visible
+// one. A hidden row may be multiplied by a zero weight.
 // Tolerance: kAttentionTolerance (tolerance.h). The CPU may allocate scratch.
 // Errors: kBadShape for a size < 1 (t may be 0), t > n without last_key, last_key out of range, n_q
 // not a multiple of n_kv, scale that is not finite, a missing pointer, a workspace of negative
-// size. A device that cannot read last_key answers a row whose last key is out of range with zeros.
+// size. A device that cannot read last_key returns zeros for a row whose last key is out of range.
 #ifndef QUIRE_KERNELS_API_DENSE_ATTENTION_H_
 #define QUIRE_KERNELS_API_DENSE_ATTENTION_H_
 
@@ -31,17 +31,17 @@ struct DenseAttentionArgs {
   const float* q = nullptr;  ///< [t][n_q][d], rotated like the keys
   const void* k = nullptr;   ///< [n][n_kv][d] dtype, in the order of positions
   const void* v = nullptr;   ///< [n][n_kv][d] dtype
-  /// [t] or null: last visible key of each row, 0..n-1, in any order (sparse prefill, spec D.4)
+  /// [t] or null: last visible key of each row, 0..n-1, in any order, for sparse prefill
   const int32_t* last_key = nullptr;
-  float* out = nullptr;  ///< out [t][n_q][d]
-  int64_t t = 0;         ///< query rows; t <= n without last_key
-  int64_t n = 0;         ///< keys
+  float* out = nullptr;  ///< Out [t][n_q][d]
+  int64_t t = 0;         ///< Query rows; t <= n without last_key
+  int64_t n = 0;         ///< Keys
   int64_t n_q = 0;
   int64_t n_kv = 0;
-  int64_t head_dim = 0;       ///< d
-  float scale = 0.0f;         ///< usually 1/sqrt(d)
-  DType dtype = DType::kF32;  ///< of k and v
-  void* workspace = nullptr;  ///< device scratch, 4 byte aligned; null on the CPU
+  int64_t head_dim = 0;       ///< `d`
+  float scale = 0.0f;         ///< Usually 1/sqrt(d)
+  DType dtype = DType::kF32;  ///< Type of k and v.
+  void* workspace = nullptr;  ///< Device scratch, 4 byte aligned; null on the CPU
   int64_t workspace_bytes = 0;
   void* stream = nullptr;
 };

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// digest: summaries of a unit's keys, by which the unit is scored without being read (score.h).
+// digest: summaries of a unit's keys. A unit is scored by its digest without being read (score.h).
 //
 //   kind              [elements]     contents, over the unit's keys k_t
-//   kMinMax           [2][d]         lo = min_t, hi = max_t per channel (spec A.1.1, Quest). Exact
-//   kMean             [d]            mean_t per channel (spec E, ShadowKV's landmarks)
-//   kCentreDeviation  [2][d]         centre, then mean_t |k_t - centre| per channel (spec A.1 b,
-//                                    ArkVale as released). With half the range instead of the
+//   kMinMax           [2][d]         lo = min_t, hi = max_t per channel (Quest, FreeKV). Exact
+//   kMean             [d]            mean_t per channel (the landmarks of ShadowKV)
+//   kCentreDeviation  [2][d]         centre, then mean_t |k_t - centre| per channel (ArkVale's
+//                                    released code). With half the range instead of the
 //                                    deviation its score is that of kMinMax
 //   kCentreRadius     [d + 1]        centre, then the radius of the ball around it
-//   kDisc             [d + d/2]      centre, then the radius of the disc of every pair of channels
-//                                    (spec 0.3): a rotation moves the centres and keeps the radii
-//   kRepresentatives  [d]            mean_t over the tokens that represent the page (spec E,
-//                                    InfLLM). Which those are the keys do not tell: the op takes
-//                                    all, as kMean; who saw the queries knows better
+//   kDisc             [d + d/2]      centre, then the radius of the disc of every pair of channels;
+//                                    a rotation moves the centres and keeps the radii
+//   kRepresentatives  [d]            mean_t over the tokens that represent the page (InfLLM). The
+//                                    keys do not show which those are, so the op takes all, as
+//                                    kMean. A caller that saw the queries can choose better
 //
-// A centre is (lo + hi) / 2 per channel, rounded to the output type; what follows it is measured
-// from the rounded one, and radii are rounded up, so that the bound holds for what is stored (spec
-// 0.4). The output type is the keys' own or f32.
+// A centre is (lo + hi) / 2 per channel, rounded to the output type. The later elements are
+// measured from the rounded centre, and radii are rounded up. The bound therefore holds for the
+// stored digest. The output type is the keys' own or f32.
 //
-// Pairs of kDisc: those that RoPE rotates together (rope.h), and after rotary_dim neighbours.
+// Pairs of kDisc: the channels that RoPE rotates together (rope.h), and neighbours from rotary_dim
+// on.
 //
 // Tolerance: equal as numbers (the sign of a zero is unspecified), so that a server and a worker
-// score by the same digests. Means, deviations and radii are computed in f64, every operation
-// rounded by itself, with rows or channels added in ascending order; then they are rounded to f32,
-// and that to the output type.
-// A channel with a NaN key is NaN in every summary, so that its page scores NaN and sorts last; so
-// is one with an infinite key, except in kMinMax.
+// score by the same digests. Means, deviations and radii are computed in f64. Every operation is
+// rounded by itself, and rows or channels are added in ascending order. The result is rounded to
+// f32, and then to the output type.
+// NaN: a channel with a NaN key is NaN in every summary, so its page scores NaN and sorts last. An
+// infinite key does the same, except in kMinMax.
 // Errors: kBadShape for a size < 1 (n_units may be 0), unit_stride < p*d, valid_rows outside 1..p,
-// a missing pointer; for kDisc also for a d or rotary_dim that is odd, or a rotary_dim outside
-// 0..d. kUnsupported for an unknown kind or an out_dtype that is neither dtype nor kF32.
+// a missing pointer. For kDisc also kBadShape for a d or rotary_dim that is odd, or a rotary_dim
+// outside 0..d. kUnsupported for an unknown kind or an out_dtype that is neither dtype nor kF32.
 #ifndef QUIRE_KERNELS_API_DIGEST_H_
 #define QUIRE_KERNELS_API_DIGEST_H_
 
@@ -58,7 +59,7 @@ constexpr bool IsKnown(DigestKind kind) {
   return kind >= DigestKind::kMinMax && kind <= DigestKind::kRepresentatives;
 }
 
-/// Of the keys alone: the mean, over all of them or over the tokens that represent them.
+/// True for the kinds that are a mean of keys.
 QUIRE_HOST_DEVICE constexpr bool IsMean(DigestKind kind) {
   return kind == DigestKind::kMean || kind == DigestKind::kRepresentatives;
 }
@@ -82,18 +83,18 @@ constexpr int64_t DigestElements(DigestKind kind, int64_t head_dim) {
 
 /// Summarises the first valid rows of each unit's K rows.
 struct DigestArgs {
-  const void* units = nullptr;  ///< unit u starts at element u * unit_stride, with [p][d] keys
+  const void* units = nullptr;  ///< Unit u starts at element u * unit_stride, with [p][d] keys
   int64_t unit_stride = 0;      ///< >= p*d elements: 2*p*d for units, p*d for MLA or bare keys
   const int32_t* valid_rows = nullptr;  ///< [n_units], each 1..p; null: p rows everywhere
-  void* digests = nullptr;              ///< out [n_units][DigestElements(kind, d)] out_dtype
+  void* digests = nullptr;              ///< Out [n_units][DigestElements(kind, d)] out_dtype
   int64_t n_units = 0;
-  int64_t page_tokens = 0;        ///< p
-  int64_t head_dim = 0;           ///< d
-  DType dtype = DType::kF16;      ///< of the keys
-  DType out_dtype = DType::kF16;  ///< dtype or kF32; both hold the minimum and maximum exactly
+  int64_t page_tokens = 0;        ///< `p`
+  int64_t head_dim = 0;           ///< `d`
+  DType dtype = DType::kF16;      ///< Type of the keys.
+  DType out_dtype = DType::kF16;  ///< `dtype` or kF32; both hold the minimum and maximum exactly
   DigestKind kind = DigestKind::kMinMax;
-  int64_t rotary_dim = 0;    ///< read by kDisc only, as RopeArgs::rotary_dim
-  bool interleaved = false;  ///< read by kDisc only
+  int64_t rotary_dim = 0;    ///< Read by kDisc only, as RopeArgs::rotary_dim
+  bool interleaved = false;  ///< Read by kDisc only
   void* stream = nullptr;
 };
 using DigestFn = OpStatus (*)(const DigestArgs&);

@@ -17,7 +17,7 @@ namespace quire::kernels {
 struct EmbedArgs {
   const float* table = nullptr;  ///< [vocab][dim]
   const int32_t* ids = nullptr;  ///< [rows], each in [0, vocab)
-  float* y = nullptr;            ///< out [rows][dim]
+  float* y = nullptr;            ///< Out [rows][dim]
   int64_t rows = 0;
   int64_t vocab = 0;
   int64_t dim = 0;

@@ -22,7 +22,7 @@ struct MatmulArgs {
   const float* x = nullptr;       ///< [rows][in]
   const float* weight = nullptr;  ///< [out][in], as Hugging Face checkpoints hold it
   const float* bias = nullptr;    ///< [out] or null
-  float* y = nullptr;             ///< out [rows][out]
+  float* y = nullptr;             ///< Out [rows][out]
   int64_t rows = 0;
   int64_t in = 0;
   int64_t out = 0;

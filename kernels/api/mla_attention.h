@@ -27,19 +27,19 @@ struct MlaAttentionArgs {
   const float* scales = nullptr;   ///< [num_slots], with fp8_pool only: value = code * scale
   const int32_t* slots = nullptr;  ///< [batch][n_slots], each in [0, num_slots)
   const int32_t* valid_tokens = nullptr;  ///< [batch][n_slots], each 0..p: leading rows to use
-  float* out = nullptr;                   ///< out [batch][n_q][latent_dim]
-  float* lse = nullptr;                   ///< out [batch][n_q] or null, natural logarithm
-  int64_t batch = 1;                      ///< sequences
+  float* out = nullptr;                   ///< Out [batch][n_q][latent_dim]
+  float* lse = nullptr;                   ///< Out [batch][n_q] or null, natural logarithm
+  int64_t batch = 1;                      ///< Sequences
   int64_t num_slots = 0;
   int64_t n_slots = 0;
-  int64_t page_tokens = 0;  ///< p
+  int64_t page_tokens = 0;  ///< `p`
   int64_t n_q = 0;
   int64_t latent_dim = 0;  ///< 512 in DeepSeek models
-  int64_t rope_dim = 0;    ///< 64 there; may be 0
+  int64_t rope_dim = 0;    ///< 64 in DeepSeek models; may be 0.
   float scale = 0.0f;
   bool fp8_pool = false;
-  DType dtype = DType::kF16;  ///< of the pool, unless it is fp8
-  void* workspace = nullptr;  ///< device scratch as in PagedAttentionArgs
+  DType dtype = DType::kF16;  ///< Type of the pool, unless it is fp8.
+  void* workspace = nullptr;  ///< Device scratch as in PagedAttentionArgs
   int64_t workspace_bytes = 0;
   void* stream = nullptr;
 };

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// narrow: f32 to the dtype of a cache, as new keys and values go to their rows. Which rows that are
-// may be in a list, so that a recorded launch writes other ones each time.
+// narrow: converts f32 rows to the dtype of a cache and writes them to their rows. A list may give
+// the rows, so that a recorded launch can write other rows each time.
 //
-// When two places are equal, which row lands there is unspecified, element by element.
-// Tolerance: exact: rounded to nearest, ties to even; beyond the largest value infinity, and NaN
-// stays NaN. Errors: kBadShape for n or rows < 0, y_rows < 1 or a place out of range where there
-// are places, an unknown dtype or a missing pointer. A device that cannot read the list skips rows
-// with a place out of range.
+// When two places are equal, each element comes from either row.
+// Tolerance: exact: rounded to nearest, ties to even; beyond the largest value infinity; NaN stays
+// NaN.
+// Errors: kBadShape for n or rows < 0, y_rows < 1 or a place out of range where there are places,
+// an unknown dtype or a missing pointer. A device that cannot read the list skips rows with a place
+// out of range.
 #ifndef QUIRE_KERNELS_API_NARROW_H_
 #define QUIRE_KERNELS_API_NARROW_H_
 
@@ -22,10 +23,10 @@ namespace quire::kernels {
 struct NarrowArgs {
   const float* x = nullptr;         ///< [rows][n]
   const int32_t* places = nullptr;  ///< [rows] or null: the row of y, each in [0, y_rows)
-  void* y = nullptr;                ///< out [y_rows][n] dtype, without places [rows][n]; not x
+  void* y = nullptr;                ///< Out [y_rows][n] dtype, without places [rows][n]; not x
   int64_t n = 0;
   int64_t rows = 1;
-  int64_t y_rows = 0;  ///< read with places only
+  int64_t y_rows = 0;  ///< Read with places only
   DType dtype = DType::kF16;
   void* stream = nullptr;
 };

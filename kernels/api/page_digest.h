@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// page_digest: what the digest and score ops are told of a KvSpec's pages. Server and worker both
-// tell them this, so that both make the same digests and give the same scores. Digests are in the
-// KV dtype.
+// page_digest: arguments of the digest and score ops for a KvSpec. Server and worker both use it,
+// so that digests and scores are equal. Digests are in the KV dtype.
 #ifndef QUIRE_KERNELS_API_PAGE_DIGEST_H_
 #define QUIRE_KERNELS_API_PAGE_DIGEST_H_
 
@@ -14,7 +13,7 @@
 
 namespace quire::kernels {
 
-/// Whether units of `spec` have digests of this kind: discs need channels in pairs.
+/// True if units of `spec` have digests of this kind: discs need channels in pairs.
 inline bool HasDigest(const KvSpec& spec, DigestKind kind) {
   return IsKnown(kind) && (kind != DigestKind::kDisc || spec.key_dim() % 2 == 0);
 }
@@ -25,12 +24,13 @@ inline uint64_t PageDigestBytes(const KvSpec& spec, DigestKind kind = DigestKind
          ElementBytes(spec.dtype);
 }
 
-/// The channels that discs pair as RoPE does. MLA's rotated channels follow others: none.
+/// The number of channels that discs pair as RoPE does. Zero for MLA, whose rotated channels follow
+/// others.
 inline int64_t PairedChannels(const KvSpec& spec) {
   return spec.attention == AttentionKind::kMla ? 0 : spec.rope.rotary_dim;
 }
 
-/// Everything but units, digests and their number.
+/// All digest arguments except units, digests and their number.
 inline DigestArgs PageDigestArgs(const KvSpec& spec, DigestKind kind) {
   return {.unit_stride = int64_t{spec.rows_per_unit()} * spec.key_dim(),
           .page_tokens = spec.page_tokens,
@@ -42,7 +42,7 @@ inline DigestArgs PageDigestArgs(const KvSpec& spec, DigestKind kind) {
           .interleaved = spec.rope.interleaved};
 }
 
-/// Everything but queries, digests, scores and their number.
+/// All score arguments except queries, digests, scores and their number.
 inline ScoreArgs PageScoreArgs(const KvSpec& spec, DigestKind kind) {
   return {.n_kv = spec.num_kv_heads,
           .head_dim = spec.key_dim(),

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// paged_attention: decode attention of one query token over the slots it lists. Each head may see
-// another page in the same slot (the slot trick of spec 0.2) and another number of its rows, 0 for
-// none. The order of slots does not matter, as keys carry their rotation. Several sequences of a
-// batch may share slots; shorter lists are filled up with slots of 0 rows. Merge parts with the
-// log-sum-exp (merge_attention.h).
+// paged_attention: decode attention of one query token over the listed slots. Each head may hold
+// another page in the same slot, and another number of its rows, 0 for none. The order of slots
+// does not matter, as keys carry their rotation. Several sequences of a batch may share slots; pad
+// shorter lists with slots of 0 rows. Merge parts with the log-sum-exp (merge_attention.h).
 //
-// A device splits the slots of a head over as many blocks as its workspace has room for, of
-// AttentionSplitBytes each, and merges them; without workspace one block does a head alone. The CPU
-// needs none.
+// A device splits the slots of a head over several blocks and merges the results. Each block needs
+// AttentionSplitBytes of the workspace. Without workspace one block handles a head. The CPU needs
+// none.
 //
 // Rows past valid_tokens are never used, whatever they hold; NaN in a used row makes out NaN.
 // Tolerance: kAttentionTolerance (tolerance.h).
 // Errors: kBadShape for a size < 1, n_q not a multiple of n_kv, a slot or valid_tokens out of
 // range, a head without any valid token, scale that is not finite, a missing pointer, a workspace
-// of negative size. A device that cannot read the lists takes a slot out of range for an empty one,
-// rows beyond p for p, and answers a head without any row with out = 0 and lse = -infinity.
+// of negative size. A device that cannot read the lists treats a slot out of range as empty, and
+// rows beyond p as p. It returns out = 0 and lse = -infinity for a head without any row.
 #ifndef QUIRE_KERNELS_API_PAGED_ATTENTION_H_
 #define QUIRE_KERNELS_API_PAGED_ATTENTION_H_
 
@@ -27,7 +26,7 @@
 
 namespace quire::kernels {
 
-/// Workspace that one split needs: `rows` results (batch * n_q) of `dim` channels and their lse.
+/// Workspace of one split: `rows` results (batch * n_q) of `dim` channels and their lse.
 constexpr int64_t AttentionSplitBytes(int64_t rows, int64_t dim) { return rows * (dim + 1) * 4; }
 
 struct PagedAttentionArgs {
@@ -40,20 +39,20 @@ struct PagedAttentionArgs {
   const int32_t* slots = nullptr;   ///< [batch][n_slots], each in [0, num_slots)
   /// [batch][n_kv][n_slots], each 0..p: leading rows of slots[s] that KV head g attends to
   const int32_t* valid_tokens = nullptr;
-  float* out = nullptr;  ///< out [batch][n_q][d]
-  /// out [batch][n_q] or null: log(sum(exp(scale * q.k))), natural logarithm
+  float* out = nullptr;  ///< Out [batch][n_q][d]
+  /// Out [batch][n_q] or null: log(sum(exp(scale * q.k))), natural logarithm
   float* lse = nullptr;
-  int64_t batch = 1;  ///< sequences, each with one query token
+  int64_t batch = 1;  ///< Sequences, each with one query token
   int64_t num_slots = 0;
   int64_t n_slots = 0;
-  int64_t page_tokens = 0;  ///< p
+  int64_t page_tokens = 0;  ///< `p`
   int64_t n_q = 0;
   int64_t n_kv = 0;
-  int64_t head_dim = 0;       ///< d
-  float scale = 0.0f;         ///< usually 1/sqrt(d)
-  bool fp8_pools = false;     ///< codes as codec.h has them (kFp8E4M3)
-  DType dtype = DType::kF16;  ///< of the pools, unless they are fp8
-  void* workspace = nullptr;  ///< device scratch, 4 byte aligned; null on the CPU
+  int64_t head_dim = 0;       ///< `d`
+  float scale = 0.0f;         ///< Usually 1/sqrt(d)
+  bool fp8_pools = false;     ///< Codes of kFp8E4M3 (codec.h).
+  DType dtype = DType::kF16;  ///< Type of the pools, unless they are fp8.
+  void* workspace = nullptr;  ///< Device scratch, 4 byte aligned; null on the CPU
   int64_t workspace_bytes = 0;
   void* stream = nullptr;
 };

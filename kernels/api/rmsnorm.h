@@ -21,8 +21,8 @@ inline constexpr Tolerance kRmsNormTolerance{.relative = 1e-5};
 struct RmsNormArgs {
   const float* x = nullptr;       ///< [rows][dim]
   const float* weight = nullptr;  ///< [dim]
-  float* y = nullptr;             ///< out [rows][dim]; may be x
-  int64_t rows = 0;               ///< tokens, or tokens * heads for QK-norm
+  float* y = nullptr;             ///< Out [rows][dim]; may be x
+  int64_t rows = 0;               ///< Tokens, or tokens * heads for QK-norm
   int64_t dim = 0;
   float eps = 1e-5f;  ///< >= 0
   void* stream = nullptr;

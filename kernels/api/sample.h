@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// sample: one token per row of logits, from a random number that the caller draws.
+// sample: chooses one token per row of logits by a given random number.
 //
 // Tokens are ordered by logit, ties by lower index. NaN and -infinity are never chosen; infinite
 // logits share the weight equally. Weights are exp((logit - largest) / temperature).
 //   1. top_k keeps the first top_k tokens of the order.
 //   2. top_p keeps the shortest prefix of those whose weights sum to at least top_p of theirs.
 //   3. The token is the first kept one, by index, at which the running sum of kept weights exceeds
-//      uniform times their total; the last kept one where rounding leaves none.
+//      uniform times their total; the last kept one if rounding leaves none.
+//
 // A temperature of 0 takes the first token of the order. A row without a number gives -1.
 //
-// Tolerance: sums are f32 or better, in any order: the token is the one of the reference for a
+// Tolerance: sums are f32 or better, in any order. The token is that of the reference for a
 // `uniform` and a `top_p` that are off by up to kSampleTolerance.
 // Errors: kBadShape for rows < 0, vocab < 1 or beyond int32, temperature negative or not finite,
 // top_k < 0, top_p outside (0, 1], a missing pointer. `uniform` is expected in [0, 1).
@@ -29,7 +30,7 @@ inline constexpr Tolerance kSampleTolerance{.absolute = 1e-4};
 struct SampleArgs {
   const float* logits = nullptr;   ///< [rows][vocab]
   const float* uniform = nullptr;  ///< [rows] in [0, 1); unused with temperature 0
-  int32_t* tokens = nullptr;       ///< out [rows]
+  int32_t* tokens = nullptr;       ///< Out [rows]
   int64_t rows = 0;
   int64_t vocab = 0;
   float temperature = 0.0f;

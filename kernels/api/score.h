@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// score: how much of a page a query could want, from the page's digests alone (spec A.1.2). Digests
-// are one array, or blocks of pages anywhere (a server keeps one block per segment and layer).
+// score: the relevance of a page to a query, from the page's digest alone. The score of kMinMax is
+// that of Quest and FreeKV. Digests are one array, or blocks of pages anywhere (a server keeps one
+// block per segment and layer).
 //
-//   kind (digest.h)   score / scale                                   is it a bound of q.k?
-//   kMinMax           sum_c (q_c >= 0 ? q_c hi_c : q_c lo_c)          upper: sum_c max(q lo, q hi)
-//   kMean             q.mean                                          no
-//   kCentreDeviation  q.centre + sum_c |q_c| deviation_c              no
-//   kCentreRadius     q.centre + |q| radius                           upper
-//   kDisc             q.centre + sum_pairs |q_pair| radius_pair       upper
-//   kRepresentatives  q.mean, as kMean                                no
+//   kind (digest.h)   score / scale                                 is it a bound of q.k?
+//   kMinMax           sum_c (q_c >= 0 ? q_c hi_c : q_c lo_c)        upper: sum_c max(q lo, q hi)
+//   kMean             q.mean                                        no
+//   kCentreDeviation  q.centre + sum_c |q_c| deviation_c            no
+//   kCentreRadius     q.centre + |q| radius                         upper
+//   kDisc             q.centre + sum_pairs |q_pair| radius_pair     upper
+//   kRepresentatives  q.mean, as kMean                              no
 //
 // Tolerance: exact, all tables give the same number (the sign of a zero is unspecified), so that
-// all select the same pages. A score is a sum of terms a_i b_i in f32, in this order: term i goes
-// to partial sum i % 8 by fused multiply-add, in ascending order from 0; then partial sums j and
-// j + 4 are added, j and j + 2, 0 and 1; then the sum is multiplied by scale. The
-// terms are the channels, and for a kind with further elements those after them, as they lie in
-// the digest; lengths of queries are computed in f64 and rounded once.
+// all select the same pages. A score is a sum of terms a_i b_i in f32, in this order:
+//
+//   1. Term i goes to partial sum i % 8 by fused multiply-add, in ascending order from 0.
+//   2. Partial sums j and j + 4 are added, then j and j + 2, then 0 and 1.
+//   3. The sum is multiplied by scale.
+//
+// The terms are the channels, and then the further elements of the kind, as they lie in the digest.
+// Lengths of queries are computed in f64 and rounded once.
 // NaN in a query or a digest makes the score NaN.
 // Precondition: digests as the digest op writes them (lo <= hi, or both NaN).
 // Errors: kBadShape for a size < 1 (n_pages may be 0), n_q not a multiple of n_kv, first_page < 0,
-// score_stride below n_pages and not 0, pages beyond n_blocks * pages_per_block, a missing pointer;
-// for kDisc also for a d or rotary_dim that is odd, or a rotary_dim outside 0..d. kUnsupported for
-// an unknown kind or dtype.
+// score_stride below n_pages and not 0, pages beyond n_blocks * pages_per_block, a missing pointer.
+// For kDisc also kBadShape for a d or rotary_dim that is odd, or a rotary_dim outside 0..d.
+// kUnsupported for an unknown kind or dtype.
 #ifndef QUIRE_KERNELS_API_SCORE_H_
 #define QUIRE_KERNELS_API_SCORE_H_
 
@@ -45,17 +49,19 @@ struct ScoreArgs {
   int64_t n_blocks = 0;
   int64_t pages_per_block = 0;  ///< Pages of every block; the last one may hold fewer.
   int64_t first_page = 0;       ///< Skips pages (sinks, for example) without moving a pointer.
-  float* scores = nullptr;      ///< out [n_q] rows of n_pages, spaced score_stride
+  float* scores = nullptr;      ///< Out [n_q] rows of n_pages, spaced score_stride
   int64_t score_stride = 0;     ///< Between rows, >= n_pages; 0: n_pages.
   int64_t n_pages = 0;
   int64_t n_q = 0;
   int64_t n_kv = 0;
-  int64_t head_dim = 0;       ///< d
-  float scale = 1.0f;         ///< 1 (FreeKV as published) or 1/sqrt(d); spec A.1 (a)
-  DType dtype = DType::kF16;  ///< of the digests
+  int64_t head_dim = 0;  ///< `d`
+  /// 1 (FreeKV as published) or 1/sqrt(d). It changes how heads mix in a pooled softmax, not the
+  /// order within a head.
+  float scale = 1.0f;
+  DType dtype = DType::kF16;  ///< Type of the digests.
   DigestKind kind = DigestKind::kMinMax;
-  int64_t rotary_dim = 0;    ///< read by kDisc only, as RopeArgs::rotary_dim
-  bool interleaved = false;  ///< read by kDisc only
+  int64_t rotary_dim = 0;    ///< Read by kDisc only, as RopeArgs::rotary_dim
+  bool interleaved = false;  ///< Read by kDisc only
   void* stream = nullptr;
 };
 using ScoreFn = OpStatus (*)(const ScoreArgs&);

@@ -20,11 +20,11 @@ inline constexpr Tolerance kSiluMulTolerance{.absolute = 1e-7, .relative = 1e-5}
 struct SiluMulArgs {
   const float* gate = nullptr;  ///< [rows][gate_stride], first dim columns read
   const float* up = nullptr;    ///< [rows][up_stride], first dim columns read
-  float* y = nullptr;           ///< out [rows][dim]; may be gate or up when its stride is dim
+  float* y = nullptr;           ///< Out [rows][dim]; may be gate or up when its stride is dim
   int64_t rows = 0;
   int64_t dim = 0;
   int64_t gate_stride = 0;  ///< >= dim elements; 0 stands for dim
-  int64_t up_stride = 0;    ///< likewise; strides allow one fused [rows][2*dim] product
+  int64_t up_stride = 0;    ///< Likewise; strides allow one fused [rows][2*dim] product
   void* stream = nullptr;
 };
 using SiluMulFn = OpStatus (*)(const SiluMulArgs&);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KernelTable: one function pointer per op, which is what a device hands out. An entry that a
-// device has no kernel for is null. Tables are constants with static lifetime; the accessors are
-// CpuReference() and CpuKernels() (kernels/cpu/cpu_kernels.h) and CudaKernels()
-// (kernels/cuda/cuda_kernels.h).
+// KernelTable: one function pointer per op; each device provides a table. An op without a kernel is
+// null. Tables are constants with static lifetime. Accessors: CpuReference() and CpuKernels()
+// (kernels/cpu/cpu_kernels.h), CudaKernels() (kernels/cuda/cuda_kernels.h).
 //
 //   const KernelTable& ops = CpuKernels();
 //   if (OpStatus s = ops.topk({.scores = w, .indices = out, .n_rows = n_kv, .n_pages = n, .k = k});

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// topk: the k best pages of every row (spec 0.4): higher score first, ties to the lower index, NaN
-// after every number (among themselves by index) and counted. Rows come out sorted by page index.
+// topk: selects the k best pages of every row. Higher scores come first, ties go to the lower
+// index. NaN scores are counted and sort after every number, among themselves by index. The output
+// of a row is sorted by page index.
 //
 // Tolerance: exact. Selection may allocate scratch of n_pages entries on the CPU.
 // Errors: kBadShape for n_rows < 1, k or n_pages < 0, an index beyond int32, a missing pointer.
@@ -19,8 +20,8 @@ constexpr int64_t TopKWidth(int64_t k, int64_t n_pages) { return k < n_pages ? k
 
 struct TopKArgs {
   const float* scores = nullptr;  ///< [n_rows][n_pages]; a row is a KV head
-  int32_t* indices = nullptr;     ///< out [n_rows][TopKWidth(k, n_pages)], ascending in each row
-  int32_t* nan_counts = nullptr;  ///< out [n_rows] or null: NaN scores seen in the row
+  int32_t* indices = nullptr;     ///< Out [n_rows][TopKWidth(k, n_pages)], ascending in each row
+  int32_t* nan_counts = nullptr;  ///< Out [n_rows] or null: NaN scores in the row
   int64_t n_rows = 0;
   int64_t n_pages = 0;
   int64_t k = 0;             ///< >= 0; k >= n_pages selects all

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// transpose: between device slots (NHD, one pool for K and one for V) and units (HND, K and V of
-// one page and KV head adjacent). Spec 0.2 and A.5. Bytes are moved, never interpreted.
+// transpose: converts between device slots (NHD, one pool for K and one for V) and units (HND). A
+// unit holds K and V of one page and KV head, adjacent. Bytes are moved, never interpreted.
 //
 // Tolerance: bit exact. Pointers need the alignment of one element only.
 // Errors: kBadShape for a size < 1 (n_pages and n_units may be 0), last_page_rows outside 1..p, a
-// slot or head out of range, a missing pointer. The CPU checks slots and heads; a device whose
-// lists lie in device memory cannot: there an entry out of range is skipped and its output is left
-// as it was.
+// slot or head out of range, a missing pointer. The CPU checks slots and heads. A device cannot
+// check lists in device memory: it skips an entry out of range and leaves its output unchanged.
 #ifndef QUIRE_KERNELS_API_TRANSPOSE_H_
 #define QUIRE_KERNELS_API_TRANSPOSE_H_
 
@@ -18,47 +17,47 @@
 
 namespace quire::kernels {
 
-/// Offload: for every page i and KV head g, unit (i, g) = K rows then V rows of slot slots[i].
-/// Rows of the last page from `last_page_rows` on become zero bytes in the unit, whatever the slot
-/// holds.
+/// Offload: unit (i, g), for page i and KV head g, is the K rows and then the V rows of slot
+/// slots[i]. Rows of the last page from `last_page_rows` on become zero bytes in the unit, whatever
+/// the slot holds.
 struct NhdToHndArgs {
   const void* k_pool = nullptr;    ///< [num_slots][p][n_kv][d] dtype
   const void* v_pool = nullptr;    ///< [num_slots][p][n_kv][d] dtype; unused without has_values
   const int32_t* slots = nullptr;  ///< [n_pages], each in [0, num_slots)
-  void* units = nullptr;           ///< out [n_pages][n_kv][2][p][d] dtype
+  void* units = nullptr;           ///< Out [n_pages][n_kv][2][p][d] dtype
   int64_t num_slots = 0;
   int64_t n_pages = 0;
-  int64_t page_tokens = 0;  ///< p
+  int64_t page_tokens = 0;  ///< `p`
   int64_t n_kv = 0;
-  int64_t head_dim = 0;        ///< d
+  int64_t head_dim = 0;        ///< `d`
   int64_t last_page_rows = 0;  ///< 1..p: tokens in the last listed page; p when it is full.
-  bool has_values = true;      ///< false (MLA): units are [p][d], without V rows.
+  bool has_values = true;      ///< False for MLA: units are [p][d], without V rows.
   DType dtype = DType::kF16;
   void* stream = nullptr;
 };
 using NhdToHndFn = OpStatus (*)(const NhdToHndArgs&);
 
-/// Where one unit goes: head `kv_head` of slot `slot`.
+/// The place of one unit: head `kv_head` of slot `slot`.
 struct UnitPlacement {
   int32_t slot = 0;     ///< [0, num_slots)
   int32_t kv_head = 0;  ///< [0, n_kv)
 };
 
 /// Recall: copies whole units into their places in the pools (all p rows, zero rows included).
-/// Units are contiguous from `units`, or anywhere when `unit_ptrs` is given. When two placements
-/// are equal, which unit lands there is unspecified.
+/// Units are contiguous from `units`, or anywhere if `unit_ptrs` is given. When two placements are
+/// equal, either unit may be written.
 struct HndToNhdArgs {
   const void* units = nullptr;                ///< [n_units][2][p][d] dtype; unused with unit_ptrs
   const void* const* unit_ptrs = nullptr;     ///< [n_units] or null: address of each unit
   const UnitPlacement* placements = nullptr;  ///< [n_units]
-  void* k_pool = nullptr;                     ///< out [num_slots][p][n_kv][d] dtype
-  void* v_pool = nullptr;  ///< out [num_slots][p][n_kv][d] dtype; unused without has_values
+  void* k_pool = nullptr;                     ///< Out [num_slots][p][n_kv][d] dtype
+  void* v_pool = nullptr;  ///< Out [num_slots][p][n_kv][d] dtype; unused without has_values
   int64_t num_slots = 0;
   int64_t n_units = 0;
-  int64_t page_tokens = 0;  ///< p
+  int64_t page_tokens = 0;  ///< `p`
   int64_t n_kv = 0;
-  int64_t head_dim = 0;    ///< d
-  bool has_values = true;  ///< false (MLA): units are [p][d], without V rows.
+  int64_t head_dim = 0;    ///< `d`
+  bool has_values = true;  ///< False for MLA: units are [p][d], without V rows.
   DType dtype = DType::kF16;
   void* stream = nullptr;
 };

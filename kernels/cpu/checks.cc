@@ -25,7 +25,7 @@ bool AllIn(const int32_t* list, int64_t n, int64_t low, int64_t high) {
 }
 bool Groups(int64_t n_q, int64_t n_kv) { return Positive(n_q, n_kv) && n_q % n_kv == 0; }
 
-/// Channels can be paired as the kind needs it.
+/// Checks that channels can be paired as the kind requires.
 template <typename Args>
 bool PairsUp(const Args& args) {
   if (args.kind != DigestKind::kDisc) return true;
@@ -33,7 +33,7 @@ bool PairsUp(const Args& args) {
          args.rotary_dim <= args.head_dim;
 }
 
-/// Every placement is inside the pools, and every listed address is given.
+/// Checks that every placement is inside the pools, and every listed address is given.
 template <typename Args>
 bool PlacesExist(const Args& args) {
   for (int64_t i = 0; i < args.n_units; ++i) {
@@ -44,7 +44,7 @@ bool PlacesExist(const Args& args) {
   }
   return true;
 }
-/// Each of `lists` rows of `n` counts has one above 0, and all are 0..p.
+/// Checks that each of `lists` rows of `n` counts has one above 0, and all are 0..p.
 bool TokensFor(const int32_t* valid_tokens, int64_t lists, int64_t n, int64_t p) {
   for (int64_t i = 0; i < lists; ++i) {
     const int32_t* list = valid_tokens + i * n;

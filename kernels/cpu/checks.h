@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The argument checks that kernels/api promises, shared by every table so that all refuse the same.
-// CheckSizes looks at the struct only and suits any device; Check also reads the lists (slots,
-// positions, ids), which must then lie in host memory. An op without lists has Check alone.
+// The argument checks that kernels/api specifies, shared by all tables. CheckSizes reads the struct
+// only and suits any device. Check also reads the lists (slots, positions, ids), which must lie in
+// host memory. An op without lists has only Check.
 //
-// Returns kOk, kBadShape or kUnsupported. With kOk and a size of zero there may be null pointers:
-// an op returns before it touches them.
+// Returns kOk, kBadShape or kUnsupported. After kOk with a size of zero, pointers may be null: an
+// op returns before it uses them.
 #ifndef QUIRE_KERNELS_CPU_CHECKS_H_
 #define QUIRE_KERNELS_CPU_CHECKS_H_
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arithmetic of the unit codecs (kernels/api/codec.h), one number or one set of parameters at a
-// time. The reference is made of it; the SIMD loops do the same operations in the same order and
-// use it for what is left over, so their bytes are equal. All in f32, rounded to nearest even.
+// Scalar arithmetic of the unit codecs (kernels/api/codec.h). The reference consists of it. The
+// SIMD loops do the same operations in the same order and use it for remainders, so their bytes are
+// equal. Everything is f32, rounded to nearest even.
 #ifndef QUIRE_KERNELS_CPU_CODEC_SCALAR_H_
 #define QUIRE_KERNELS_CPU_CODEC_SCALAR_H_
 
@@ -25,7 +25,7 @@ inline constexpr uint8_t kFp8NaN = 0x7f;
 inline constexpr float kInt8Max = 127.0f;
 inline constexpr float kInt4Max = 15.0f;
 
-/// Smallest and largest number of some values; infinities count, NaN is passed over.
+/// Smallest and largest of some values; infinities count, NaN is ignored.
 struct Extremes {
   float low = std::numeric_limits<float>::infinity();
   float high = -std::numeric_limits<float>::infinity();
@@ -36,9 +36,9 @@ struct Extremes {
     low = x < low ? x : low;
     high = x > high ? x : high;
   }
-  /// Largest magnitude, 0 for no numbers.
+  /// Largest magnitude; 0 without numbers.
   float AbsMax() const { return low > high ? 0.0f : std::max(-low, high); }
-  /// `value`, or NaN when there is one among the values.
+  /// `value`, or NaN if the values include one.
   float OrNaN(float value) const {
     return has_nan ? std::numeric_limits<float>::quiet_NaN() : value;
   }
@@ -46,7 +46,7 @@ struct Extremes {
 
 /// The least f16 that is not below x >= 0, at most the largest number.
 inline uint16_t F16NotBelow(float x) {
-  uint16_t half = FloatToF16(x + 0.0f);  // a negative zero becomes positive
+  uint16_t half = FloatToF16(x + 0.0f);  // Makes a negative zero positive.
   if (F16ToFloat(half) < x) ++half;
   return std::min(half, kLargestF16Bits);
 }
@@ -73,7 +73,7 @@ inline void StoreDecoded(void* base, int64_t index, DType dtype, float value) {
   StoreElement(base, index, dtype, value);
 }
 
-/// Scale of a side in fp8, and what values are multiplied by.
+/// Scale of a side in fp8, and the factor that encodes values.
 struct Fp8Params {
   explicit Fp8Params(const Extremes& values)
       : scale(values.AbsMax() == 0
@@ -84,7 +84,7 @@ struct Fp8Params {
   float scale;
   float inverse;
 };
-/// x is already divided by the scale.
+/// Encodes x, which is already divided by the scale.
 inline uint8_t ToFp8(float x) {
   if (std::isnan(x)) return kFp8NaN;
   const uint32_t bits = FloatBits(x);
@@ -106,9 +106,10 @@ inline float FromFp8(uint8_t code) {
   return FloatFromBits(FloatBits(value) | (static_cast<uint32_t>(code & 0x80u) << 24));
 }
 
-/// f16 scale of a token in int8, and what values are multiplied by; codes of a NaN scale are 0.
+/// Scale of a token in int8, as f16, and the factor that encodes values. Codes of a NaN scale are
+/// 0.
 struct Int8Params {
-  /// absmax: of the token, NaN when it has one.
+  /// `absmax`: largest magnitude of the token; NaN if it has one.
   explicit Int8Params(float absmax) {
     if (std::isnan(absmax)) {
       scale = kNaNF16;
@@ -126,10 +127,10 @@ inline int8_t ToInt8(float x, float inverse) {
   return static_cast<int8_t>(std::nearbyint(std::clamp(scaled, -kInt8Max, kInt8Max)));
 }
 
-/// f16 minimum and scale of a group in int4, and how values become codes; with a NaN the group's
-/// parameters are NaN and its codes 0.
+/// Minimum and scale of a group in int4, as f16, and the conversion to codes. With a NaN in the
+/// group, the parameters are NaN and the codes 0.
 struct Int4Params {
-  /// low and high: extremes of the group, NaN when it has one.
+  /// `low`, `high`: extremes of the group; NaN if it has one.
   Int4Params(float low, float high) {
     if (std::isnan(low) || std::isnan(high)) {
       minimum = scale = kNaNF16;
@@ -150,7 +151,7 @@ inline uint8_t ToInt4(float x, float base, float inverse) {
   const float scaled = (std::clamp(x, -kLargestF16, kLargestF16) - base) * inverse;
   return static_cast<uint8_t>(std::nearbyint(std::clamp(scaled, 0.0f, kInt4Max)));
 }
-/// code * scale is exact in f32, so this rounds once.
+/// Decodes. `code * scale` is exact in f32, so the result is rounded once.
 inline float FromInt4(uint8_t code, float base, float scale) {
   return base + static_cast<float>(code) * scale;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both CPU tables against the op conformance suite. For the reference this checks the refusals and
-// that no memory outside the arguments is touched (under AddressSanitizer).
+// Both CPU tables in the op conformance suite. For the reference this checks refusals, and accesses
+// outside the arguments (under AddressSanitizer).
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/testing/host_device.h"
 

@@ -4,10 +4,9 @@
 //
 //   CpuReference()  the readable definition of each op: plain loops, no tricks. For tests.
 //   CpuKernels()    the fast one: OpenBLAS for products, Highway SIMD chosen at run time for the
-//   CPU.
-//                   Built without those libraries the ops concerned fall back to plain loops.
+//                   CPU. Built without those libraries, their ops use plain loops.
 //
-// Threads: OpenBLAS may start its own for large products; a program that wants one core limits it.
+// Threads: OpenBLAS may start its own for large products; SetGemmThreads (gemm.h) limits them.
 #ifndef QUIRE_KERNELS_CPU_CPU_KERNELS_H_
 #define QUIRE_KERNELS_CPU_CPU_KERNELS_H_
 

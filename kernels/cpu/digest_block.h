@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a page's digest lies, and where its scores go, for all layouts of ScoreArgs.
+// Location of a page's digest and of its scores, for all layouts of ScoreArgs.
 #ifndef QUIRE_KERNELS_CPU_DIGEST_BLOCK_H_
 #define QUIRE_KERNELS_CPU_DIGEST_BLOCK_H_
 
@@ -10,8 +10,8 @@ namespace quire::kernels {
 
 struct DigestPage {
   const void* block = nullptr;  ///< [pages][n_kv][DigestElements]
-  int64_t index = 0;            ///< of the page inside the block
-  int64_t rest = 0;  ///< pages of the block from `index` on, counted to the last scored one
+  int64_t index = 0;            ///< Index of the page inside the block.
+  int64_t rest = 0;             ///< Pages of the block from `index` to the last scored one.
 };
 
 /// Elements between the rows of `scores`.
@@ -19,7 +19,7 @@ inline int64_t ScoreStride(const ScoreArgs& args) {
   return args.score_stride == 0 ? args.n_pages : args.score_stride;
 }
 
-/// `page` in [first_page, first_page + n_pages) of arguments that passed Check.
+/// REQUIRES: arguments that passed Check, and `page` in [first_page, first_page + n_pages).
 inline DigestPage FindDigestPage(const ScoreArgs& args, int64_t page) {
   const int64_t to_end = args.first_page + args.n_pages - page;
   if (args.blocks == nullptr) return {args.digests, page, to_end};

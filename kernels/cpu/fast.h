@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ops of CpuKernels() that differ from the reference. Single-threaded, apart from what OpenBLAS
-// does inside a product; scratch is allocated per call.
+// The ops of CpuKernels() that differ from the reference. They run on one thread, apart from
+// OpenBLAS inside a product. Scratch is allocated per call.
 #ifndef QUIRE_KERNELS_CPU_FAST_H_
 #define QUIRE_KERNELS_CPU_FAST_H_
 
@@ -32,7 +32,7 @@ OpStatus Add(const AddArgs& args);
 OpStatus Narrow(const NarrowArgs& args);
 OpStatus Sample(const SampleArgs& args);
 
-/// The digests of a kind other than kMinMax, of arguments that passed Check.
+/// Computes digests of a kind other than kMinMax. REQUIRES: arguments that passed Check.
 void DigestUnits(const DigestArgs& args);
 
 }  // namespace quire::kernels::fast

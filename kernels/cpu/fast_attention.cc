@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Flash-style attention: tiles of keys, a running maximum and sum per query row, and accumulators
-// that are rescaled when the maximum grows. The result is softmax(scale * q.k) * v, one division at
-// the end.
+// rescaled when the maximum grows. The result is softmax(scale * q.k) * v, with one division at the
+// end.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -34,7 +34,7 @@ struct Running {
     std::fill_n(sum.begin(), rows, 0.0f);
     std::fill_n(acc.begin(), rows * d, 0.0f);
   }
-  /// Turns a row's n scores of one tile into weights, and rescales what came before.
+  /// Turns a row's n scores of one tile into weights, and rescales earlier sums.
   void Weigh(int64_t row, float* scores, int64_t n) {
     const float tile_top = simd::MaxNumber(scores, n);
     if (tile_top > top[row]) {
@@ -51,20 +51,20 @@ struct Running {
   }
 };
 
-/// Rows of f32, spaced `stride`.
+/// Rows of f32, `stride` elements apart.
 struct Rows {
   const float* data;
   int64_t stride;
 };
 
-/// Elements of a KV array: `dtype`, or fp8 codes.
+/// Element format of a KV array: `dtype`, or fp8 codes.
 struct Format {
   DType dtype = DType::kF32;
   bool fp8 = false;
   int64_t bytes() const { return fp8 ? 1 : ElementBytes(dtype); }
 };
 
-/// `n` rows of a KV array, spaced `stride` elements.
+/// `n` rows of a KV array, `stride` elements apart.
 struct Stored {
   const char* data;
   int64_t stride;
@@ -77,8 +77,8 @@ Stored StoredAt(const void* base, int64_t element, int64_t stride, int64_t n, in
   return {static_cast<const char*>(base) + element * format.bytes(), stride, n, d, format};
 }
 
-/// The rows as f32: in place when they are f32 already, else in `scratch`. fp8 codes are multiplied
-/// with `code_scale`.
+/// Returns the rows as f32: in place if they are f32 already, otherwise in `scratch`. Multiplies
+/// fp8 codes by `code_scale`.
 Rows AsFloat(const Stored& rows, float code_scale, std::vector<float>& scratch) {
   if (rows.format.fp8) {
     for (int64_t r = 0; r < rows.n; ++r) {
@@ -94,7 +94,7 @@ Rows AsFloat(const Stored& rows, float code_scale, std::vector<float>& scratch) 
   return {scratch.data(), rows.d};
 }
 
-/// Asks for rows that will be read soon. They lie apart, so the CPU would not guess the next one.
+/// Prefetches rows that will be read soon. They lie apart, so the CPU cannot predict the next one.
 void PrefetchRows(const Stored& rows) {
   const char* row = rows.data;
   for (int64_t r = 0; r < rows.n; ++r, row += rows.stride * rows.format.bytes()) {
@@ -104,17 +104,17 @@ void PrefetchRows(const Stored& rows) {
   }
 }
 
-/// Queries of one group, multiplied by scale: `to` is [rows][d].
+/// Copies the queries of one group, times scale: `to` is [rows][d].
 void CopyScaled(const float* from, int64_t n, float scale, float* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = from[i] * scale;
 }
 
 /// One tile of query rows of one KV head: `m` = query tokens * group rows.
 struct Tile {
-  int64_t first = 0;  ///< first query token
+  int64_t first = 0;  ///< First query token.
   int64_t tokens = 0;
   int64_t m = 0;
-  int64_t keys = 0;  ///< keys that any of its rows sees
+  int64_t keys = 0;  ///< Keys visible to any of its rows.
 };
 
 class DenseHead {
@@ -146,8 +146,8 @@ class DenseHead {
   }
 
  private:
-  static constexpr int64_t kRows = 256;  ///< query rows per tile
-  static constexpr int64_t kKeys = 128;  ///< keys per tile: 128 KiB of scores stay in the L2 cache
+  static constexpr int64_t kRows = 256;  ///< Query rows per tile.
+  static constexpr int64_t kKeys = 128;  ///< Keys per tile: 128 KiB of scores stay in the L2 cache.
 
   int64_t LastKey(int64_t i) const {
     return args_.last_key != nullptr ? args_.last_key[i] : args_.n - args_.t + i;
@@ -195,10 +195,10 @@ class DenseHead {
   std::vector<float> v_scratch_;
 };
 
-/// Paged pools, with or without values of their own: what PagedAttention and MlaAttention share.
+/// Paged pools, with or without separate values, for PagedAttention and MlaAttention.
 struct Pools {
   const void* k = nullptr;
-  const void* v = nullptr;  ///< null: values are the first value_dim channels of k
+  const void* v = nullptr;  ///< Null: values are the first value_dim channels of k.
   const float* k_scales = nullptr;
   const float* v_scales = nullptr;
   int64_t p = 0;
@@ -208,7 +208,7 @@ struct Pools {
   Format format;
 };
 
-/// The queries of one KV head of one sequence, and the slots they see.
+/// The queries of one KV head of one sequence, and their slots.
 struct Group {
   const float* q;        ///< [rows][key_dim]
   const int32_t* slots;  ///< [n_slots]
@@ -244,7 +244,7 @@ class PagedHead {
   }
 
  private:
-  /// Rows that many queries meet are widened once for all of them.
+  /// Rows are widened once if more queries than this use them.
   static constexpr int64_t kMostRowsOfStored = 8;
   bool ReadsStored() const { return !pools_.format.fp8 && rows_ <= kMostRowsOfStored; }
 
@@ -254,8 +254,8 @@ class PagedHead {
     return StoredAt(pool, element, stride, group.valid[s], d, pools_.format);
   }
 
-  /// A slot's rows of one of the pools, for sums over them; the next slot's are asked for, by now
-  /// or with the sum.
+  /// A slot's rows of one of the pools, for sums over them. Prefetches the next slot's rows, here
+  /// or during the sum.
   simd::StoredRows Load(const Group& group, int64_t s, const void* pool, int64_t d,
                         const float* scales, std::vector<float>& scratch) const {
     const Stored rows = RowsOf(group, s, pool, d);
@@ -296,7 +296,7 @@ class PagedHead {
   std::vector<float> v_scratch_;
 };
 
-/// One row of all parts. `weights`: room for [n_parts].
+/// Merges one row of all parts. `weights`: room for [n_parts].
 void MergeRow(const MergeAttentionArgs& args, int64_t row, float* weights) {
   const auto part_lse = [&](int64_t part) { return args.part_lse[part * args.rows + row]; };
   for (int64_t i = 0; i < args.n_parts; ++i) weights[i] = part_lse(i);
@@ -304,7 +304,8 @@ void MergeRow(const MergeAttentionArgs& args, int64_t row, float* weights) {
   simd::ExpInPlace(weights, args.n_parts, top);
   double sum = 0;
   for (int64_t i = 0; i < args.n_parts; ++i) {
-    if (part_lse(i) != kNone) sum += weights[i];  // a NaN too, which then is in the whole row
+    // A NaN is added too, and makes the whole row NaN.
+    if (part_lse(i) != kNone) sum += weights[i];
   }
   float* out = args.out + row * args.dim;
   std::fill_n(out, args.dim, 0.0f);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Digests of other kinds than minima and maxima. Lanes are channels, and rows are added in the
-// reference's order. A root is taken of the largest square, which is the largest root.
+// Digests of kinds other than minima and maxima. Lanes are channels, and rows are added in the
+// reference's order. The root of the largest square is the largest root.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,10 +14,10 @@
 namespace quire::kernels::fast {
 namespace {
 
-/// Rows whose distances from the centre are found at once.
+/// Rows whose distances from the centre are computed together.
 constexpr int64_t kTogether = 8;
 
-/// The keys of one unit after another, and room for what is computed of them.
+/// The keys of one unit after another, and scratch for their digests.
 class UnitDigester {
  public:
   explicit UnitDigester(const DigestArgs& args)
@@ -47,11 +47,11 @@ class UnitDigester {
     simd::Widen(keys, args_.dtype, rows_ * d_, wide_.data());
     return wide_.data();
   }
-  /// Element `first` of the digest.
+  /// Address of element `first` of the digest.
   char* At(int64_t first) const {
     return static_cast<char*>(args_.digests) + (out_ + first) * ElementBytes(args_.out_dtype);
   }
-  /// [d] at element `first`.
+  /// Stores [d] values at element `first`.
   void Store(int64_t first, const float* values) const {
     simd::Narrow(values, d_, args_.out_dtype, At(first));
   }
@@ -62,11 +62,11 @@ class UnitDigester {
   void StoreMean() {
     float* mean = row_.data();
     simd::MeanRows(keys_, rows_, d_, mean);
-    for (int64_t c = 0; c < d_; ++c) mean[c] += 0 * mean[c];  // an infinity becomes NaN
+    for (int64_t c = 0; c < d_; ++c) mean[c] += 0 * mean[c];  // Turns an infinity into NaN.
     Store(0, mean);
   }
 
-  /// Leaves what was stored in row_.
+  /// Stores the centre, and leaves the stored values in row_.
   void StoreCentre() {
     float* lo = row_.data();
     float* hi = lo + d_;
@@ -85,8 +85,8 @@ class UnitDigester {
     Store(d_, deviation);
   }
 
-  /// Calls visit(squares, count) for kTogether rows after another, of which the last may be fewer:
-  /// squared distances from the centre [count][d]. What follows them in squares_ is anything.
+  /// Calls visit(squares, count) for each kTogether rows; the last may be fewer. `squares` are the
+  /// squared distances from the centre, [count][d]. The rest of squares_ is undefined.
   template <typename Visit>
   void ForSquares(const Visit& visit) {
     for (int64_t first = 0; first < rows_; first += kTogether) {
@@ -96,8 +96,8 @@ class UnitDigester {
     }
   }
 
-  /// A row's squares are added in the order of the channels: a chain of additions, several side by
-  /// side.
+  /// Adds a row's squares in the order of the channels. Each row is a chain of additions, so
+  /// several run together.
   void StoreRadius() {
     double largest = 0;
     ForSquares([&](const double* squares, int64_t count) {
@@ -110,7 +110,7 @@ class UnitDigester {
     StoreRoot(d_, largest);
   }
 
-  /// Pairs as PairOf has them: those that lie `apart`, then neighbours.
+  /// Uses the pairs of PairOf: channels that lie `apart`, then neighbours.
   void StoreDiscs() {
     const int64_t apart = args_.interleaved ? 0 : args_.rotary_dim / 2;
     double* largest = largest_.data();
@@ -131,12 +131,12 @@ class UnitDigester {
   const DigestArgs& args_;
   const int64_t d_;
   int64_t rows_ = 0;
-  int64_t out_ = 0;              ///< Element where the unit's digest begins.
+  int64_t out_ = 0;              ///< First element of the unit's digest.
   const float* keys_ = nullptr;  ///< [rows][d]: wide_, or the unit itself.
   std::vector<float> wide_;      ///< [p][d]
-  std::vector<float> row_;       ///< [2][d]; the first is the centre as it was stored.
+  std::vector<float> row_;       ///< [2][d]; the first is the stored centre.
   std::vector<double> squares_;  ///< [kTogether][d]
-  std::vector<double> largest_;  ///< [d/2], for each pair.
+  std::vector<double> largest_;  ///< [d/2], one per pair.
 };
 
 }  // namespace

@@ -64,7 +64,8 @@ OpStatus Add(const AddArgs& args) {
 
 namespace {
 
-/// So many rows take what reading the weights takes; BLAS libraries copy those first.
+/// Up to this many rows cost no more than reading the weights; BLAS libraries copy the weights
+/// first.
 constexpr int64_t kFewRows = 8;
 
 OpStatus MultiplyFewRows(const MatmulArgs& args) {

@@ -11,7 +11,7 @@
 namespace quire::kernels::fast {
 namespace {
 
-/// K or V rows of one encoded unit, and where row 0 goes.
+/// K or V rows of one encoded unit, and the place of row 0.
 struct Side {
   bool keys;
   const uint8_t* params;
@@ -20,7 +20,7 @@ struct Side {
   uint8_t* to;
 };
 
-/// Places the sides of units of one shape, one after the other, by way of scratch that stays in the
+/// Places the sides of units of one shape, one after the other, through scratch that stays in the
 /// cache.
 class Placer {
  public:
@@ -51,7 +51,7 @@ class Placer {
     for (int64_t r = side.valid; r < p_; ++r) memset(side.to + r * stride, 0, bytes);
   }
 
-  /// Of an element in the pools.
+  /// Bytes of an element in the pools.
   int64_t element() const { return args_.fp8_pools ? 1 : ElementBytes(args_.shape.dtype); }
 
  private:
@@ -61,8 +61,8 @@ class Placer {
   }
   int64_t row_bytes() const { return d_ * element(); }
 
-  /// Turns the rotary channels of the valid rows, from what they are before rounding to rows_. Raw
-  /// rows are in rows_ already, where they are aligned.
+  /// Rotates the rotary channels of the valid rows, from their unrounded values, into rows_. Raw
+  /// rows are already in rows_, aligned.
   void Rotate(const Side& side, int32_t rotation) {
     if (args_.codec == UnitCodec::kRaw) {
       simd::WidenRows(rows_.data(), d_, args_.shape.dtype, side.valid, d_, wide_.data());

@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-/// One row at a time; memory is kept between rows.
+/// Samples one row at a time; keeps its memory between rows.
 class Sampler {
  public:
   explicit Sampler(const SampleArgs& args) : args_(args), weights_(args.vocab) {}
@@ -32,7 +32,7 @@ class Sampler {
   }
 
  private:
-  /// weights_ = exp((logit - largest) / temperature), 0 for what cannot be chosen.
+  /// Sets weights_ to exp((logit - largest) / temperature), 0 for tokens that cannot be chosen.
   void Weigh(const float* logits, float largest) {
     const int64_t n = args_.vocab;
     if (std::isinf(largest)) {
@@ -44,8 +44,8 @@ class Sampler {
     for (float& weight : weights_) weight = weight > 0 ? weight : 0.0f;
   }
 
-  /// Clears the weights that top_k and top_p leave out. Only as much of the order is made as is
-  /// kept: a heap gives its first token again and again. Returns the sum of the rest.
+  /// Clears the weights that top_k and top_p exclude. Returns the sum of the others. A heap yields
+  /// the order only as far as tokens are kept.
   double Keep(const float* logits, double total) {
     const auto later = [logits](int32_t a, int32_t b) {
       return logits[a] < logits[b] || (logits[a] == logits[b] && a > b);
@@ -90,7 +90,7 @@ class Sampler {
 
   const SampleArgs& args_;
   std::vector<float> weights_;  ///< [vocab]
-  std::vector<int32_t> order_;  ///< scratch of Keep
+  std::vector<int32_t> order_;  ///< Scratch of Keep.
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ struct SoftmaxPart {
   bool maximum;
   bool first;
 };
-/// Adds share * softmax(factor * row) to pooled, or takes the larger of both; the first row of a
+/// Adds share * softmax(factor * row) to pooled, or takes the larger of both. The first row of a
 /// group overwrites. NaN entries stay NaN.
 void AddSoftmax(const float* row, int64_t n, const SoftmaxPart& part, float* scratch,
                 float* pooled) {
@@ -43,8 +43,8 @@ void AddSoftmax(const float* row, int64_t n, const SoftmaxPart& part, float* scr
   }
 }
 
-/// pooled[g][i]: of the rows [n_kv][group][width] of KV head g the largest element i, NaN where
-/// there is one, or the mean.
+/// Sets pooled[g][i] from the rows [n_kv][group][width] of KV head g. It is the largest element i,
+/// NaN if there is one, or the mean.
 void PoolRows(const float* rows, int64_t n_kv, int64_t group, int64_t width, bool maximum,
               float* pooled) {
   std::vector<float> least(maximum ? width : 0);
@@ -113,7 +113,7 @@ OpStatus Pool(const PoolArgs& args) {
   const Pooling mode = args.pooling;
   const int64_t n = args.n_pages;
   const int64_t group = args.n_q / args.n_kv;
-  if (!TakesSoftmax(mode)) {  // modes that have pooled the query: the mean of one row is its copy
+  if (!TakesSoftmax(mode)) {  // In modes with a pooled query, the mean of one row is its copy.
     PoolRows(args.scores, args.n_kv, group, n, mode == Pooling::kMaxS, args.pooled);
     return OpStatus::kOk;
   }

@@ -10,20 +10,20 @@
 namespace quire::kernels::fast {
 namespace {
 
-/// An integer that orders like the score: greater score, greater rank; both zeros equal; NaN is 0.
+/// Maps a score to an integer of the same order: both zeros are equal, NaN is 0.
 uint32_t Rank(float score) {
   const uint32_t bits = FloatBits(score + 0.0f);  // -0 + 0 = +0
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0;
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-/// The k-th largest rank, and how many ranks above it there are. 1 <= k <= n.
+/// The k-th largest rank, and the number of ranks above it. 1 <= k <= n.
 struct Cut {
   uint32_t rank;
   int64_t above;
 };
 
-/// One histogram over the upper bits, then a selection among the ranks of the deciding bucket.
+/// Uses one histogram over the upper bits, then a selection among the ranks of the deciding bucket.
 Cut FindCut(const std::vector<uint32_t>& ranks, int64_t k, std::vector<uint32_t>* bucket) {
   constexpr int kShift = 22;
   std::array<int32_t, (1u << (32 - kShift))> counts{};
@@ -63,7 +63,7 @@ OpStatus TopK(const TopKArgs& args) {
       std::iota(out, out + width, args.index_offset);
     } else if (width > 0) {
       const Cut cut = FindCut(ranks, width, &bucket);
-      int64_t ties = width - cut.above;  // the lowest indices among equal ranks
+      int64_t ties = width - cut.above;  // Takes the lowest indices among equal ranks.
       for (int64_t j = 0; j < n; ++j) {
         if (ranks[j] < cut.rank || (ranks[j] == cut.rank && ties-- <= 0)) continue;
         *out++ = static_cast<int32_t>(j) + args.index_offset;

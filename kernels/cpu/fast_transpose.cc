@@ -7,8 +7,8 @@
 namespace quire::kernels::fast {
 namespace {
 
-/// Copies `rows` rows. A row width known to the compiler becomes straight vector moves, where
-/// memcpy of a variable length would cost a call for a few hundred bytes.
+/// Copies `rows` rows. A constant row width compiles to plain vector moves. A memcpy of variable
+/// length would cost a call per few hundred bytes.
 template <int64_t kRowBytes>
 void CopyRows(const char* from, int64_t from_stride, char* to, int64_t to_stride, int64_t rows,
               int64_t row_bytes) {
@@ -36,7 +36,7 @@ CopyRowsFn ChooseCopy(int64_t row_bytes) {
 /// Byte geometry of pools and units.
 struct Geometry {
   int64_t p, n_kv, sides, row_bytes;
-  int64_t token_bytes() const { return n_kv * row_bytes; }  ///< one token in a pool
+  int64_t token_bytes() const { return n_kv * row_bytes; }  ///< One token in a pool.
   int64_t side_bytes() const { return p * row_bytes; }      ///< K rows (or V rows) of a unit
   int64_t unit_bytes() const { return sides * side_bytes(); }
   int64_t InPool(int64_t slot, int64_t head) const {
@@ -60,7 +60,8 @@ OpStatus NhdToHnd(const NhdToHndArgs& args) {
     for (int64_t side = 0; side < sides; ++side) {
       const char* from = pools[side] + at.InPool(args.slots[i], 0);
       char* to = page + side * at.side_bytes();
-      // Token by token, so that the slot is read front to back; "rows" of copy are the heads here.
+      // Copies token by token, so that the slot is read in order. The copied "rows" are the heads
+      // here.
       for (int64_t r = 0; r < valid; ++r) {
         copy(from + r * stride, at.row_bytes, to + r * at.row_bytes, at.unit_bytes(), at.n_kv,
              at.row_bytes);

@@ -12,10 +12,10 @@ namespace quire::kernels {
 /// "openblas" or "plain", for benchmarks.
 const char* GemmName();
 
-/// Threads that products may use, those of whoever calls included. 1 where "plain" is linked.
+/// Threads that products may use, including the calling one. 1 where "plain" is linked.
 uint32_t GemmThreads();
-/// Sets that for the process, 1 or more; changes nothing where "plain" is linked. REQUIRES: no
-/// product runs.
+/// Sets the number of threads for the process, at least 1; has no effect where "plain" is linked.
+/// REQUIRES: no product runs.
 void SetGemmThreads(uint32_t threads);
 
 template <typename... Sizes>
@@ -31,12 +31,12 @@ struct GemmShape {
   int64_t lda = 0;
   int64_t ldb = 0;
   int64_t ldc = 0;
-  bool accumulate = false;  ///< c += instead of c =
+  bool accumulate = false;  ///< Adds to c instead of setting it.
 };
 
-/// b is [n][k]: rows of b are dotted with rows of a.
+/// `b` is [n][k]: rows of b are dotted with rows of a.
 void GemmTransposed(const GemmShape& shape, const float* a, const float* b, float* c);
-/// b is [k][n].
+/// `b` is [k][n].
 void Gemm(const GemmShape& shape, const float* a, const float* b, float* c);
 
 }  // namespace quire::kernels

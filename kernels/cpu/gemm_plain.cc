@@ -14,7 +14,7 @@ uint32_t GemmThreads() { return 1; }
 void SetGemmThreads(uint32_t) {}
 
 void GemmTransposed(const GemmShape& s, const float* a, const float* b, float* c) {
-  // Four rows of b at a time stay in the first-level cache while all rows of a pass over them.
+  // Four rows of b at a time stay in the first-level cache while all rows of a use them.
   constexpr int64_t kRows = 4;
   for (int64_t j = 0; j < s.n; j += kRows) {
     const int64_t rows = std::min(kRows, s.n - j);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What simd.h computes of rows in f64, without vectors: for instruction sets that have none of f64,
-// and for the channels that fill no vector. Rows are spaced `stride` elements.
+// The f64 row loops of simd.h without vectors. They serve instruction sets without f64 vectors, and
+// the channels that fill no vector. Rows are `stride` elements apart.
 #ifndef QUIRE_KERNELS_CPU_PLAIN_ROWS_H_
 #define QUIRE_KERNELS_CPU_PLAIN_ROWS_H_
 

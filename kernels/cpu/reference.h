@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ops of CpuReference(), one function each. They are the definition that every other table is
-// tested against, so they favour being read: plain loops in the order of the formula, double
-// accumulation, one rounding at the end; what is exact by its contract rounds as that says.
+// The ops of CpuReference(), one function each. They define the results that every other table is
+// tested against, so they favour clarity. They use plain loops in the order of the formula, double
+// accumulation, and one rounding at the end. An op that is exact by its contract rounds as the
+// contract says.
 #ifndef QUIRE_KERNELS_CPU_REFERENCE_H_
 #define QUIRE_KERNELS_CPU_REFERENCE_H_
 

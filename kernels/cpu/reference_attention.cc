@@ -11,7 +11,7 @@
 namespace quire::kernels::reference {
 namespace {
 
-/// One attended row: first elements in k and v, and what fp8 codes are multiplied with.
+/// One attended row: first elements in k and v, and the scales of fp8 codes.
 struct Row {
   int64_t k = 0;
   int64_t v = 0;
@@ -24,7 +24,7 @@ struct HeadInput {
   const float* q;  ///< [key_dim]
   const void* k;
   const void* v;
-  const std::vector<Row>& rows;  ///< not empty
+  const std::vector<Row>& rows;  ///< Not empty.
   int64_t key_dim;
   int64_t value_dim;
   double scale;
@@ -37,7 +37,7 @@ struct HeadInput {
   }
 };
 
-/// out[value_dim] = sum_r softmax_r(scale * q.k_r) * v_r; returns log(sum_r exp(scale * q.k_r)).
+/// Out[value_dim] = sum_r softmax_r(scale * q.k_r) * v_r; returns log(sum_r exp(scale * q.k_r)).
 double Attend(const HeadInput& in, float* out) {
   std::vector<double> weights(in.rows.size());
   double top = -std::numeric_limits<double>::infinity();

@@ -75,7 +75,7 @@ void DecodeInt8(const ConstEncodedSide& in, void* rows) {
   }
 }
 
-/// Where the minima and scales of int4 are: K has one group a channel, V Int4Groups a token.
+/// Location of the minima and scales of int4: K has one group per channel, V Int4Groups per token.
 struct Int4Index {
   explicit Int4Index(const auto& side)
       : keys(side.keys), d(side.d), groups(keys ? d : side.p * Int4Groups(d)) {}
@@ -87,7 +87,7 @@ struct Int4Index {
   int64_t d, groups;
 };
 
-/// The values that share parameters with token t, channel c.
+/// Extremes of the values that share parameters with token t, channel c.
 Extremes GroupOf(const void* rows, const EncodedSide& side, int64_t t, int64_t c) {
   Extremes values;
   if (side.keys) {
@@ -103,7 +103,8 @@ Extremes GroupOf(const void* rows, const EncodedSide& side, int64_t t, int64_t c
   return values;
 }
 
-/// Channel c is the low half of byte c of its row, or the high half of byte c - row bytes.
+/// Packs channel c into the low half of byte c of its row, or into the high half of byte c - row
+/// bytes.
 void EncodeInt4(const void* rows, const EncodedSide& out) {
   const Int4Index at(out);
   const int64_t row_bytes = Int4RowBytes(out.d);

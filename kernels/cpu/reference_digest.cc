@@ -11,12 +11,12 @@
 namespace quire::kernels::reference {
 namespace {
 
-/// The keys of one unit, and where its digest goes.
+/// The keys of one unit, and the place of its digest.
 struct Unit {
   const DigestArgs& args;
-  int64_t first = 0;  ///< element of the first key
+  int64_t first = 0;  ///< Element of the first key.
   int64_t rows = 0;
-  int64_t out = 0;  ///< element of the digest
+  int64_t out = 0;  ///< Element of the digest.
 
   double Key(int64_t row, int64_t channel) const {
     return LoadElement(args.units, first + row * args.head_dim + channel, args.dtype);
@@ -33,7 +33,7 @@ struct Extremes {
   double lo;
   double hi;
 };
-/// Both NaN when a key is.
+/// Both NaN if a key is.
 Extremes FindExtremes(const Unit& unit, int64_t channel) {
   Extremes extremes{unit.Key(0, channel), unit.Key(0, channel)};
   for (int64_t r = 0; r < unit.rows; ++r) {
@@ -53,7 +53,7 @@ void StoreMinMax(const Unit& unit) {
   }
 }
 
-/// NaN for infinite keys too, since infinity - infinity is.
+/// NaN for infinite keys too, since infinity - infinity is NaN.
 double Mean(const Unit& unit, int64_t channel) {
   double sum = 0;
   for (int64_t r = 0; r < unit.rows; ++r) sum += unit.Key(r, channel);
@@ -82,7 +82,7 @@ void StoreCentreDeviation(const Unit& unit) {
   }
 }
 
-/// A radius, at this element of the digest.
+/// Stores a radius at this element of the digest.
 void StoreRadius(const Unit& unit, int64_t element, double radius) {
   StoreRoundedUp(unit.args.digests, unit.out + element, unit.args.out_dtype, radius);
 }

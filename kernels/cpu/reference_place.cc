@@ -9,7 +9,7 @@
 namespace quire::kernels::reference {
 namespace {
 
-/// One encoded unit, where it goes, and the table row that turns its keys (negative: none).
+/// One encoded unit, its place, and the table row that rotates its keys (negative: none).
 struct Unit {
   const uint8_t* encoded;
   UnitPlacement place;
@@ -34,7 +34,7 @@ int64_t InPool(const PlaceUnitsArgs& args, const UnitPlacement& place, int64_t r
   return (token * args.n_kv + place.kv_head) * args.shape.head_dim;
 }
 
-/// The unit decoded to [sides][p][d] `as`. The codes mean the same numbers in every type.
+/// Decodes the unit to [sides][p][d] of type `as`. Codes have the same values in every type.
 std::vector<uint8_t> Decode(const PlaceUnitsArgs& args, const Unit& unit, DType as) {
   UnitShape shape = args.shape;
   if (args.codec != UnitCodec::kRaw) shape.dtype = as;
@@ -64,8 +64,8 @@ void PlaceDecoded(const PlaceUnitsArgs& args, const Unit& unit) {
   }
 }
 
-/// Rotates the valid keys of a unit that PlaceDecoded has placed, from what they were before
-/// rounding, as kernels/api/rope.h has it.
+/// Rotates the valid keys of a unit that PlaceDecoded has placed, from their unrounded values, by
+/// kernels/api/rope.h.
 void RotateKeys(const PlaceUnitsArgs& args, const Unit& unit) {
   const bool raw = args.codec == UnitCodec::kRaw;
   const DType as = raw ? args.shape.dtype : DType::kF32;
@@ -86,7 +86,7 @@ void RotateKeys(const PlaceUnitsArgs& args, const Unit& unit) {
   }
 }
 
-/// Codes of the valid rows, zeros after them, and the scales.
+/// Places codes of the valid rows, zeros after them, and the scales.
 void PlaceCodes(const PlaceUnitsArgs& args, const Unit& unit) {
   const EncodedLayout layout = LayoutOf(args.codec, args.shape);
   const auto d = static_cast<size_t>(args.shape.head_dim);

@@ -10,7 +10,7 @@
 namespace quire::kernels::reference {
 namespace {
 
-/// Tokens that can be chosen, in their order.
+/// Tokens that may be chosen, in their order.
 std::vector<int32_t> Order(const float* logits, int64_t vocab) {
   std::vector<int32_t> order;
   for (int64_t i = 0; i < vocab; ++i) {
@@ -24,7 +24,7 @@ std::vector<int32_t> Order(const float* logits, int64_t vocab) {
 }
 
 double Weight(float logit, float largest, float temperature) {
-  if (logit == largest) return 1;  // also where both are infinite
+  if (logit == largest) return 1;  // Holds also if both are infinite.
   return std::exp((double{logit} - largest) / temperature);
 }
 

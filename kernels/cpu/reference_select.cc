@@ -13,14 +13,14 @@
 namespace quire::kernels::reference {
 namespace {
 
-/// Maximum in which a NaN wins.
+/// Maximum, or NaN if either is.
 float MaxOrNaN(float a, float b) {
   if (std::isnan(a)) return a;
   return std::isnan(b) || b > a ? b : a;
 }
 
-/// pooled[g][i]: of the rows [n_kv][group][width] of KV head g the largest element i, NaN where
-/// there is one, or the mean.
+/// Sets pooled[g][i] from the rows [n_kv][group][width] of KV head g. It is the largest element i,
+/// NaN if there is one, or the mean.
 void PoolRows(const float* rows, int64_t n_kv, int64_t group, int64_t width, bool maximum,
               float* pooled) {
   for (int64_t g = 0; g < n_kv; ++g) {
@@ -38,7 +38,7 @@ void PoolRows(const float* rows, int64_t n_kv, int64_t group, int64_t width, boo
   }
 }
 
-/// Of the rows of one KV head.
+/// Pools the rows of one KV head.
 void PoolSoftmax(const PoolArgs& args, const float* rows, float* pooled) {
   const int64_t n = args.n_pages;
   std::vector<float> weights(n);
@@ -96,7 +96,7 @@ OpStatus Pool(const PoolArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t n = args.n_pages;
   const int64_t group = args.n_q / args.n_kv;
-  if (!TakesSoftmax(args.pooling)) {  // pooled queries: the mean of one row is its copy
+  if (!TakesSoftmax(args.pooling)) {  // With pooled queries, the mean of one row is its copy.
     PoolRows(args.scores, args.n_kv, group, n, args.pooling == Pooling::kMaxS, args.pooled);
     return OpStatus::kOk;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CpuReference() against numbers worked out by hand or in spec J, not against another program.
+// CpuReference() against numbers computed by hand, not against another program.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace {
 
 const KernelTable& ref = CpuReference();
 
-// Spec J.1: pages A, B, C of two keys, queries q1 and q2 of one group.
+// Pages A, B, C of two keys each, and queries q1 and q2 of one group. The softmax makes heads with
+// different score ranges comparable, so kAvgS and kAvgSM select differently.
 class WorkedSelection : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -123,7 +124,7 @@ TEST_F(WorkedSelection, QueryPoolingHappensBeforeTheScore) {
 
 TEST(SoftmaxExpTest, IsWithinItsBoundOverTheWholeRange) {
   const uint32_t last = FloatBits(kExpLeast);
-  double farthest = 0;  // in units in the last place
+  double farthest = 0;  // In units in the last place.
   for (uint32_t bits = FloatBits(-0.0f); bits <= last; bits += 997) {
     const float x = FloatFromBits(bits);
     const double want = std::exp(double{x});
@@ -238,7 +239,7 @@ TEST(Reference, EveryKindOfDigestByHand) {
          at_centre + 1.5f + 2 * 4 / 3.f + .5f * 8 / 3.f);
   expect({DigestKind::kCentreRadius}, {1.5, 0, 1, 4, root(22.25)},
          at_centre + root(14.25) * root(22.25));
-  // Pairs (0, 2) and (1, 3), or neighbours; neighbours also where nothing is rotated.
+  // Pairs (0, 2) and (1, 3), or neighbours; neighbours also without rotation.
   expect({DigestKind::kDisc, 4}, {1.5, 0, 1, 4, 1.5, root(20)},
          at_centre + root(10) * 1.5f + root(4.25) * root(20));
   for (const Summary& neighbours : {Summary{DigestKind::kDisc, 4, true}, {DigestKind::kDisc, 0}}) {
@@ -285,7 +286,7 @@ TEST(Reference, BoundsHoldForWhatIsStored) {
                               .rotary_dim = summary.rotary_dim,
                               .interleaved = summary.interleaved}),
                   OpStatus::kOk);
-        // What the sum itself may round: 1e-5 of its terms.
+        // Slack for the rounding of the sum itself: 1e-5 of its terms.
         EXPECT_GE(summary.Score(q, digest.data(), dtype), largest - 1e-4);
       }
     }
@@ -306,8 +307,8 @@ TEST(Reference, DigestsOfKeysThatAreNoNumbersScoreNaN) {
   }
 }
 
-// Spec J.2: digests of means move with their document, those of extremes do not. 16 keys of eight
-// channels at positions 0 to 15, moved by 777.
+// Digests of means rotate with their document, those of extremes do not. 16 keys of eight channels
+// at positions 0 to 15, moved by 777.
 TEST(Reference, RotationCommutesWithTheMeanAndNotWithTheMinimum) {
   constexpr int kKeys = 16, kDim = 8, kMoved = 777;
   const auto rotated = [](std::vector<float> rows, int first) {
@@ -356,7 +357,7 @@ TEST(Reference, RotationCommutesWithTheMeanAndNotWithTheMinimum) {
   EXPECT_GT(distance(rotated(least(here), kMoved), least(there)), 0.5f);
 }
 
-// Spec J.2: the tables hold position 5, the delta 1000 and position 1005.
+// Rotations add: the tables hold position 5, the delta 1000 and position 1005.
 TEST(Reference, RopeRotatesAndDeltasAdd) {
   std::vector<float> cos, sin;
   for (const double position : {5.0, 1000.0, 1005.0}) {
@@ -394,8 +395,8 @@ TEST(Reference, RopeRotatesAndDeltasAdd) {
   EXPECT_FLOAT_EQ(pairs[3], direct[3]);
 }
 
-// With steps of 2^-23, b * cos = -(1 + 2) and a * sin = (1 + 1)(1 + 1), which is 1 + 2 and 2^-46: a
-// fused product, or one in f64, would leave that.
+// Steps of 2^-23 make b * cos = -(1 + 2) and a * sin = (1 + 1)(1 + 1). The latter is 1 + 2 and
+// 2^-46. A fused product, or one in f64, would leave that rest.
 TEST(Reference, RopeRoundsEachProduct) {
   float row[] = {0x1.000002p0f, -1};
   const float cos = 0x1.000004p0f, sin = 0x1.000002p0f;
@@ -433,8 +434,8 @@ TEST(Reference, UnitsHoldKeysThenValuesOfOneHead) {
                             .last_page_rows = 1,
                             .dtype = DType::kF32}),
             OpStatus::kOk);
-  EXPECT_EQ(units, (std::vector<float>{100, 110, -100, -110, 101, 111, -101, -111,  // slot 1
-                                       0, 0, 0, 0, 1, 0, -1, 0}));  // slot 0, second row cleared
+  EXPECT_EQ(units, (std::vector<float>{100, 110, -100, -110, 101, 111, -101, -111,  // Slot 1.
+                                       0, 0, 0, 0, 1, 0, -1, 0}));  // Slot 0, second row cleared.
   const std::vector<UnitPlacement> places = {{0, 1}};
   std::vector<float> k_pool(8), v_pool(8);
   ASSERT_EQ(ref.hnd_to_nhd({.units = units.data(),
@@ -517,7 +518,7 @@ TEST(Reference, DenseAttentionIsCausal) {
                           .scale = 1};
   ASSERT_EQ(ref.dense_attention(args), OpStatus::kOk);
   EXPECT_EQ(out, (std::vector<float>{3, 4, 6}));
-  args.t = 1;  // the last position of a longer context
+  args.t = 1;  // The last position of a longer context.
   ASSERT_EQ(ref.dense_attention(args), OpStatus::kOk);
   EXPECT_EQ(out[0], 6);
   const int32_t last_key = 1;
@@ -590,7 +591,7 @@ TEST_F(WorkedUnit, Int8) {
 
 TEST_F(WorkedUnit, Int4) {
   // K: each channel is its own minimum with scale 0. V: minimum -50, scale 177 / 15 = 11.8 rounded
-  // up to 11.8046875; codes 4, 4, 15 and 0, channels 0 and 2 in one byte, 1 and 3 in the other.
+  // up to 11.8046875; codes 4, 4, 15 and 0. Channels 0 and 2 share one byte, 1 and 3 the other.
   const std::vector<uint8_t> encoded = Encode(UnitCodec::kInt4);
   const std::vector<uint8_t> want = {0x00, 0x00, 0x00, 0x40, 0xf0, 0xdb, 0x40, 0x56, 0, 0, 0,    0,
                                      0,    0,    0,    0,    0x40, 0xd2, 0xe7, 0x49, 0, 0, 0xf4, 4};
@@ -600,7 +601,8 @@ TEST_F(WorkedUnit, Int4) {
 }
 
 TEST_F(WorkedUnit, Fp8HasThreeBitsOfMantissa) {
-  // With absmax 448 the scale is 1: 17 and 19 lie between 16, 18 and 20 and go to the even code.
+  // With absmax 448 the scale is 1. 17 and 19 lie between 16, 18 and 20, and are rounded to the
+  // even code.
   const UnitShape shape = {1, 6, false, DType::kF32};
   const std::vector<float> unit = {448, 17, -19, 0x1p-9f, 0x1p-11f, NAN};
   std::vector<uint8_t> encoded(EncodedUnitBytes(UnitCodec::kFp8E4M3, shape));
@@ -615,7 +617,7 @@ TEST_F(WorkedUnit, Fp8HasThreeBitsOfMantissa) {
   EXPECT_EQ(encoded, want);
 }
 
-// Spec J.2: a key at position 5, placed 1000 further, is the key at position 1005.
+// A key at position 5, placed 1000 further, is the key at position 1005.
 TEST(ReferencePlaceUnits, RotatesAStoredKeyAsSpecJ2) {
   std::vector<float> cos, sin, key = {.3f, -1.1f, .7f, .2f};
   for (const double position : {5.0, 1000.0}) {
@@ -646,7 +648,7 @@ TEST(ReferencePlaceUnits, RotatesAStoredKeyAsSpecJ2) {
   EXPECT_NEAR(key[1], 1.008972, 1e-5);
   EXPECT_NEAR(key[2], .575291, 1e-5);
   EXPECT_NEAR(key[3], .481638, 1e-5);
-  EXPECT_EQ(pool[0], -9.0f);  // the slot beside
+  EXPECT_EQ(pool[0], -9.0f);  // The adjacent slot.
 }
 
 TEST(ReferenceMergeAttention, WeighsPartsByTheirSums) {
@@ -668,7 +670,7 @@ TEST(ReferenceMergeAttention, WeighsPartsByTheirSums) {
 }
 
 TEST(ReferenceMlaAttention, ValuesAreTheLatentPartOfTheRow) {
-  // Two rows of latent {x} and rope part {y}; the query sees the rope part only: logits 0 and ln 3.
+  // Two rows of latent {x} and rope part {y}. The query uses the rope part only: logits 0 and ln 3.
   const std::vector<float> pool = {8, 0, 16, 1};
   const std::vector<float> q = {0, std::log(3.0f)};
   const int32_t slot = 0, valid = 2;
@@ -693,7 +695,7 @@ TEST(ReferenceMlaAttention, ValuesAreTheLatentPartOfTheRow) {
 }
 
 TEST(ReferenceCorrectHeads, ListsGroupsBelowTau) {
-  // Groups of two: cosines 1 and 0 (mean .5), 1 and 1, and a query of zeros beside 1.
+  // Groups of two: cosines 1 and 0 (mean .5), 1 and 1, and a query of zeros.
   const std::vector<float> q = {1, 0, 0, 1, 3, 4, 0, 2, 0, 0, 1, 1};
   const std::vector<float> before = {2, 0, 5, 0, 3, 4, 0, 1, 1, 0, 1, 1};
   std::vector<float> cosines(3);
@@ -740,11 +742,11 @@ TEST(ReferenceSample, KeepsAndDrawsInTheStatedOrder) {
   EXPECT_EQ(draw(0.13f, 0, 1.0f), 1);
   EXPECT_EQ(draw(0.64f, 0, 1.0f), 2);
   EXPECT_EQ(draw(0.99f, 0, 1.0f), 3);
-  EXPECT_EQ(draw(0.0f, 2, 1.0f), 1);  // tokens 1 and 2, weights 4 and 2 of 6
+  EXPECT_EQ(draw(0.0f, 2, 1.0f), 1);  // Tokens 1 and 2, weights 4 and 2 of 6.
   EXPECT_EQ(draw(0.7f, 2, 1.0f), 2);
-  EXPECT_EQ(draw(0.99f, 3, 1.0f), 2);  // the tie of 0 and 3 goes to 0
+  EXPECT_EQ(draw(0.99f, 3, 1.0f), 2);  // The tie of 0 and 3 goes to 0.
   EXPECT_EQ(draw(0.0f, 3, 1.0f), 0);
-  EXPECT_EQ(draw(0.99f, 0, 0.5f), 1);  // token 1 alone has half the weight
+  EXPECT_EQ(draw(0.99f, 0, 0.5f), 1);  // Token 1 alone has half the weight.
   EXPECT_EQ(draw(0.99f, 0, 0.6f), 2);
   EXPECT_EQ(draw(0.99f, 0, 1.0f, 0.0f), 1);
 }

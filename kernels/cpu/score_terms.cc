@@ -13,7 +13,7 @@ double Length(const float* values, int64_t n) {
   return std::sqrt(sum);
 }
 
-/// What the elements after the channels are multiplied with.
+/// Fills the factors of the elements after the channels.
 void FillExtra(const ScoreArgs& args, const float* q, float* extra) {
   const int64_t d = args.head_dim;
   switch (args.kind) {

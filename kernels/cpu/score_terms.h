@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sum of a score (score.h), the same for every table: the queries in the form in which a digest's
-// elements are multiplied with them, and the order of the sum.
+// The sum of a score (score.h), the same for every table: the arrangement of the queries as factors
+// of a digest's elements, and the order of the sum.
 #ifndef QUIRE_KERNELS_CPU_SCORE_TERMS_H_
 #define QUIRE_KERNELS_CPU_SCORE_TERMS_H_
 
@@ -17,7 +17,7 @@ namespace quire::kernels {
 /// Partial sums of a score.
 inline constexpr int64_t kPartialSums = 8;
 
-/// Two channels of which kDisc keeps one radius.
+/// Two channels with a common radius in kDisc.
 struct ChannelPair {
   int64_t a = 0;
   int64_t b = 0;
@@ -29,36 +29,36 @@ inline ChannelPair PairOf(int64_t i, int64_t rotary_dim, bool interleaved) {
   return {i, i + half};
 }
 
-/// Terms of one score: kMinMax multiplies one of two elements with a channel, the other kinds every
-/// element with a number of its own.
+/// Terms of one score. kMinMax multiplies one of two elements with a channel. The other kinds
+/// multiply every element with a factor of its own.
 inline int64_t ScoreTerms(DigestKind kind, int64_t head_dim) {
   return kind == DigestKind::kMinMax ? head_dim : DigestElements(kind, head_dim);
 }
 
-/// Heads whose factors lie together: of a vector with 16 lanes each has a half.
+/// Heads whose factors are adjacent. A vector of 16 lanes holds two heads.
 inline constexpr int64_t kHeadsTogether = 2;
 /// Heads of a group of `group`, rounded up to pairs.
 constexpr int64_t PairedHeads(int64_t group) {
   return (group + kHeadsTogether - 1) / kHeadsTogether * kHeadsTogether;
 }
-/// Factors of one term of each partial sum, of two heads. A cache line.
+/// Factors of one term of each partial sum, for two heads. One cache line.
 struct alignas(kHeadsTogether* kPartialSums * sizeof(float)) QueryTerms {
   float values[kHeadsTogether][kPartialSums] = {};
 };
 
-/// Queries as a kernel reads them while it goes over a digest: the heads of a group are adjacent.
+/// Queries arranged for a pass over a digest: the heads of a group are adjacent.
 struct ScoreQueries {
-  /// [n_kv][blocks][pairs of heads]; zeros after the last term and for a head that makes up a pair
+  /// [n_kv][blocks][pairs of heads]; zeros after the last term and for a padding head
   std::vector<QueryTerms> terms;
-  int64_t blocks = 0;  ///< of kPartialSums terms
-  int64_t group = 0;   ///< query heads of a KV head
+  int64_t blocks = 0;  ///< Number of blocks of kPartialSums terms.
+  int64_t group = 0;   ///< Query heads of a KV head.
 
   int64_t pairs() const { return PairedHeads(group) / kHeadsTogether; }
   /// Index in `terms` of the pair of query head a. Its next block is `pairs()` further.
   size_t PairAt(int64_t a, int64_t block) const {
     return static_cast<size_t>((a / group * blocks + block) * pairs() + a % group / kHeadsTogether);
   }
-  /// Place of query head a in its pair.
+  /// Position of query head a in its pair.
   size_t InPair(int64_t a) const { return static_cast<size_t>(a % group % kHeadsTogether); }
 };
 /// Arranges the queries of `args`. REQUIRES: `args` passed Check; n_pages > 0.

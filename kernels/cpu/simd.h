@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inner loops of the fast CPU ops. Two implementations, one is linked: simd_highway.cc picks
-// the best instruction set of the CPU at run time, simd_plain.cc needs no library.
+// The inner loops of the fast CPU ops. One of two implementations is linked: simd_highway.cc
+// chooses the best instruction set of the CPU at run time; simd_plain.cc needs no library.
 //
-// Arrays are f32 unless a dtype is named; no alignment beyond one element. Lengths may be 0 or any
-// odd number. Sums run in f32 over several partial sums. Results may not overlap inputs, except
-// where "in place" is said.
+// Arrays are f32 unless a dtype is named; no alignment beyond one element. Lengths may be 0 or odd.
+// Sums run in f32 over several partial sums. Results may not overlap inputs, except where "in
+// place" is stated.
 #ifndef QUIRE_KERNELS_CPU_SIMD_H_
 #define QUIRE_KERNELS_CPU_SIMD_H_
 
@@ -15,7 +15,7 @@
 
 namespace quire::kernels::simd {
 
-/// "AVX3", "plain", ...: what this CPU runs. For benchmarks.
+/// Name of the instruction set in use: "AVX3", "plain", ... For benchmarks.
 const char* TargetName();
 
 /// dst[i] = src[i]; src is [n] dtype.
@@ -28,8 +28,8 @@ void Narrow(const float* src, int64_t n, DType dtype, void* dst);
 /// Per-channel minimum and maximum of rows [n_rows][d] dtype (n_rows >= 1); NaN where any is NaN.
 void MinMaxRows(const void* rows, DType dtype, int64_t n_rows, int64_t d, float* lo, float* hi);
 
-// Of f32 rows [n_rows][d], n_rows >= 1, in f64 with the rows in their order; a mean is rounded
-// once. Equal to the bit on every CPU, but for which NaN a NaN is.
+// Functions over f32 rows [n_rows][d], n_rows >= 1. They sum in f64 in the order of the rows, and
+// round a mean once. Results are equal to the bit on every CPU, except for the bits of a NaN.
 
 /// mean[c] = mean of the rows.
 void MeanRows(const float* rows, int64_t n_rows, int64_t d, float* mean);
@@ -39,17 +39,18 @@ void MeanDistances(const float* rows, int64_t n_rows, int64_t d, const float* ce
 void SquaredDistances(const float* rows, int64_t n_rows, int64_t d, const float* centre,
                       double* squares);
 
-/// What is the same for all pages of a score op (ScoreArgs), in the order that score.h fixes.
+/// Parameters of a score op that are the same for all pages (ScoreArgs), arranged as score.h orders
+/// the sum.
 struct ScoreRun {
   /// [n_kv][terms / 8, rounded up][PairedHeads(group)][8], aligned to 64 bytes; zeros after the
-  /// last term and for a head that makes up a pair (ScoreQueries::terms)
+  /// last term and for a padding head (ScoreQueries::terms)
   const float* q = nullptr;
   int64_t terms = 0;
   /// Each digest is [2][terms], lo then hi, and the sign of q chooses; otherwise [terms].
   bool corners = false;
   DType dtype = DType::kF32;
   int64_t n_kv = 0;
-  int64_t group = 0;  ///< query heads of a KV head
+  int64_t group = 0;  ///< Query heads of a KV head.
   float scale = 1.0f;
   int64_t score_stride = 0;
 };
@@ -58,33 +59,33 @@ struct ScorePages {
   const void* digests = nullptr;
   int64_t pages = 0;
 };
-/// Pages of a part at most. Parts are scored, and fetched, one or more in a turn.
+/// Most pages of a part. One or more parts are scored, and fetched, in one turn.
 inline constexpr int64_t kScorePartPages = 8;
 constexpr int64_t ScorePartPages(DType dtype, int64_t group) {
   return dtype == DType::kF32 && group < 8 ? kScorePartPages / 2 : kScorePartPages;
 }
-/// out[a * score_stride + j] = score of query row a over page j, counted over all parts.
+/// Out[a * score_stride + j] = score of query row a over page j, counted over all parts.
 void Scores(const ScoreRun& run, const ScorePages* parts, int64_t n_parts, float* out);
 
-/// Rows as they are stored, spaced `stride` elements. A sum over them is the same to the bit as
-/// over the same rows widened first.
+/// Stored rows, `stride` elements apart. A sum over them equals, to the bit, one over the same rows
+/// widened first.
 struct StoredRows {
   const void* data = nullptr;
   int64_t stride = 0;
   DType dtype = DType::kF32;
-  /// Rows spaced alike that will be read soon, asked for one by one meanwhile, since the CPU would
-  /// not guess where they lie; or null.
+  /// Rows with the same spacing that will be read soon, or null. They are prefetched one by one,
+  /// since the CPU cannot predict their addresses.
   const void* next = nullptr;
 };
 
 float Dot(const float* a, const float* b, int64_t n);
-/// out[i][j] = a[i] . b[j]; a is [m][d], b is [n] rows of d, out is [m][n]. A row of out is the
-/// same to the bit whatever other rows a has.
+/// Out[i][j] = a[i] . b[j]; a is [m][d], b is [n] rows of d, out is [m][n]. Other rows of a do not
+/// change the bits of a row of out.
 void Dots(const float* a, int64_t m, const StoredRows& b, int64_t n, int64_t d, float* out);
 /// acc[i] += sum_j w[i][j] * v[j]; w is [m][n], v is [n] rows of d, acc is [m][d].
 void WeightedSum(const float* w, int64_t m, const StoredRows& v, int64_t n, int64_t d, float* acc);
 
-/// Largest number of x; NaN is passed over. -infinity when there is none.
+/// Largest number of x, ignoring NaN; -infinity without numbers.
 float MaxNumber(const float* x, int64_t n);
 /// In place: x[i] = exp(x[i] - shift), NaN stays NaN. Returns the sum of the numbers. Relative
 /// error 2e-7 per entry; exponents below -87 may give 0.

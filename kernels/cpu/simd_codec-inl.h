@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loops of simd_codec.h. Whole vectors here, the rest of a row with codec_scalar.h. Included
-// once per instruction set by simd_highway.cc, after simd_convert-inl.h.
+// The loops of simd_codec.h: whole vectors here, the rest of a row by codec_scalar.h.
+// simd_highway.cc includes it once per instruction set, after simd_convert-inl.h.
 #if defined(QUIRE_KERNELS_CPU_SIMD_CODEC_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_SIMD_CODEC_INL_H_
 #undef QUIRE_KERNELS_CPU_SIMD_CODEC_INL_H_
@@ -27,7 +27,7 @@ HWY_INLINE void StoreNarrow(Vec v, float* to) { hn::StoreU(v, Tag(), to); }
 HWY_INLINE void StoreNarrow(Vec v, hwy::float16_t* to) {
   StoreHalfBits(HalfBits(v), reinterpret_cast<uint16_t*>(to));
 }
-/// To nearest even by integer rounding. REQUIRES: NaN is quiet and positive.
+/// Stores bf16, rounded to nearest even by integers. REQUIRES: NaN is quiet and positive.
 HWY_INLINE void StoreNarrow(Vec v, hwy::bfloat16_t* to) {
   const hn::Rebind<uint16_t, Tag> tag16;
   const TagU32 tag32;
@@ -230,7 +230,7 @@ HWY_INLINE Vec FromFp8(VecU32 code) {
                         hn::Or(value, hn::BitCast(tag, sign)));
 }
 
-/// Stores the low bytes of codes that fit one.
+/// Stores the low bytes of codes, each below 256.
 HWY_INLINE void StoreBytes(VecU32 codes, uint8_t* to) {
   hn::StoreU(hn::DemoteTo(TagU8(), hn::BitCast(TagI32(), codes)), TagU8(), to);
 }
@@ -250,7 +250,7 @@ HWY_NOINLINE void EncodeFp8Impl(const void* src, DType dtype, int64_t n, float i
   });
 }
 
-/// Calls body with `data` as a pointer to write elements of `dtype` through.
+/// Calls body with `data` as a pointer for writing elements of `dtype`.
 template <class Body>
 HWY_INLINE void WithOutput(void* data, DType dtype, const Body& body) {
   switch (dtype) {

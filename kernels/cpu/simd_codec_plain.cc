@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// simd_codec.h without a library.
+// Implements simd_codec.h without a library.
 #include "kernels/cpu/simd_codec.h"
 
 namespace quire::kernels::simd {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Loads, stores and conversions, and the loops that read KV elements: Widen, Narrow, MinMaxRows.
-// Included once per instruction set by simd_highway.cc.
+// simd_highway.cc includes it once per instruction set.
 #if defined(QUIRE_KERNELS_CPU_SIMD_CONVERT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_SIMD_CONVERT_INL_H_
 #undef QUIRE_KERNELS_CPU_SIMD_CONVERT_INL_H_
@@ -28,8 +28,8 @@ using Vec = hn::Vec<Tag>;
 using TagI32 = hn::Rebind<int32_t, Tag>;
 using VecI32 = hn::Vec<TagI32>;
 
-// f16 as the bits of its lanes. Without F16C by integers: there Highway's own conversions neither
-// round to nearest nor know infinity and NaN.
+// Converts f16 as the bits of its lanes. Without F16C this uses integers: Highway's own conversions
+// then neither round to nearest nor handle infinity and NaN.
 #undef QUIRE_HAS_F16C
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
 #define QUIRE_HAS_F16C 1
@@ -88,7 +88,7 @@ HWY_INLINE void StoreHalfBits(VecI32 bits, uint16_t* to) {
   hn::StoreU(hn::DemoteTo(bits16, bits), bits16, to);
 }
 
-// For vectors of Tag's size or smaller.
+// Works for vectors of Tag's size or smaller.
 template <class D>
 HWY_INLINE hn::Vec<D> LoadWide(D tag, const float* from) {
   return hn::LoadU(tag, from);
@@ -108,7 +108,7 @@ HWY_INLINE hn::Vec<D> LoadWide([[maybe_unused]] D tag, const hwy::float16_t* fro
   return FromHalfBits(hn::PromoteTo(TagI32(), bits));
 #endif
 }
-/// The first `n` lanes from memory, zeros above; reads no further.
+/// Loads the first `n` lanes from memory, zeros above; reads no further.
 template <class D, typename T>
 HWY_INLINE hn::Vec<D> LoadTail(D tag, const T* from, size_t n) {
   HWY_ALIGN T lanes[hn::MaxLanes(D())] = {};
@@ -121,8 +121,8 @@ HWY_INLINE void StoreTail(Vec v, Tag tag, float* to, size_t n) {
   memcpy(to, lanes, n * sizeof(float));
 }
 
-/// Calls body(i, load, store) for every vector of [0, n); load and store take a pointer to element
-/// i and handle the short last vector.
+/// Calls body(i, load, store) for every vector of [0, n). `load` and `store` take a pointer to
+/// element i and handle the short last vector.
 template <class Body>
 HWY_INLINE void ForVectors(int64_t n, const Body& body) {
   const Tag tag;
@@ -171,7 +171,7 @@ HWY_NOINLINE void WidenRowsImpl(const void* src, int64_t stride, DType dtype, in
   });
 }
 
-/// f16 a vector at a time; bf16 by integer rounding, since Highway's truncates.
+/// Converts f16 a vector at a time, and bf16 by integer rounding, since Highway's truncates.
 HWY_NOINLINE void NarrowImpl(const float* src, int64_t n, DType dtype, void* dst) {
   const Tag tag;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// simd.h, simd_codec.h and simd_targets.h with Highway. This file is compiled once per instruction
-// set by foreach_target.h; the exported functions at the end choose at run time.
+// Implements simd.h, simd_codec.h and simd_targets.h with Highway. foreach_target.h compiles this
+// file once per instruction set; the exported functions at the end choose at run time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/simd_highway.cc"
 #include <hwy/foreach_target.h>  // Must come before highway.h and the -inl headers.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// simd.h and simd_targets.h without a library: loops that a compiler may vectorise.
+// Implements simd.h and simd_targets.h without a library: loops that a compiler may vectorise.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Products, sums and exponentials over f32: Dot, Dots, WeightedSum, MaxNumber, ExpInPlace, SiluMul,
-// Add. Included once per instruction set by simd_highway.cc.
+// Add. simd_highway.cc includes it once per instruction set.
 #if defined(QUIRE_KERNELS_CPU_SIMD_REDUCE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_SIMD_REDUCE_INL_H_
 #undef QUIRE_KERNELS_CPU_SIMD_REDUCE_INL_H_
@@ -22,8 +22,8 @@ namespace HWY_NAMESPACE {
 
 HWY_INLINE float Total(Vec v) { return hn::GetLane(hn::SumOfLanes(Tag(), v)); }
 
-/// Asks for n elements. Not for the nearest cache, which rows that lie a power of two apart would
-/// push each other out of.
+/// Prefetches n elements, but not into the first-level cache: rows a power of two apart would evict
+/// each other there.
 template <typename T>
 HWY_INLINE void Prefetch(const T* from, int64_t n) {
   const char* const bytes = reinterpret_cast<const char*>(from);
@@ -50,7 +50,7 @@ HWY_INLINE float DotTyped(const float* a, const T* b, int64_t n) {
 
 HWY_NOINLINE float DotImpl(const float* a, const float* b, int64_t n) { return DotTyped(a, b, n); }
 
-/// out[0..3] = a . (four rows of b).
+/// Out[0..3] = a . (four rows of b).
 template <typename T>
 HWY_INLINE void FourDots(const float* a, const T* b, int64_t b_stride, int64_t d, float* out) {
   const Tag tag;
@@ -68,7 +68,7 @@ HWY_INLINE void FourDots(const float* a, const T* b, int64_t b_stride, int64_t d
   out[3] = Total(s3);
 }
 
-/// FourDots of two rows of a, the same to the bit.
+/// FourDots for two rows of a; equal to it to the bit.
 template <typename T>
 HWY_INLINE void TwiceFourDots(const float* a, const T* b, int64_t b_stride, int64_t d, float* out,
                               int64_t out_stride) {
@@ -98,7 +98,7 @@ HWY_INLINE void TwiceFourDots(const float* a, const T* b, int64_t b_stride, int6
   out[3] = Total(t3);
 }
 
-/// Goes over b once: four rows of it are in the cache while all of a meet them.
+/// Reads b once: four rows of it stay in the cache while all rows of a are multiplied with them.
 template <typename T>
 HWY_INLINE void DotsTyped(const float* a, int64_t m, const T* b, const StoredRows& rows, int64_t n,
                           int64_t d, float* out) {
@@ -123,8 +123,8 @@ HWY_NOINLINE void DotsImpl(const float* a, int64_t m, const StoredRows& b, int64
                [&](const auto* data) HWY_ATTR { DotsTyped(a, m, data, b, n, d, out); });
 }
 
-/// WeightedSum for kRows rows of w and the kVectors vectors of channels at `v` and `acc`, in
-/// registers. n elements of v, and of `next` unless it is null, are a row apart.
+/// WeightedSum for kRows rows of w, and for the kVectors vectors of channels at `v` and `acc`, in
+/// registers. Rows of v, and of `next` unless it is null, are n elements apart.
 template <int kRows, int kVectors, typename T>
 HWY_INLINE void WeightedSumBlock(const float* w, const T* v, const T* next, int64_t stride,
                                  int64_t n, int64_t d, float* acc) {
@@ -148,8 +148,8 @@ HWY_INLINE void WeightedSumBlock(const float* w, const T* v, const T* next, int6
   }
 }
 
-/// WeightedSum for kRows rows of w. Four vectors of channels at a time: of 16-bit elements and
-/// eight lanes that is a cache line of each row of v, read once.
+/// WeightedSum for kRows rows of w, by four vectors of channels. With eight lanes and 16-bit
+/// elements those are one cache line of each row of v, read once.
 template <int kRows, typename T>
 HWY_INLINE void WeightedSumRows(const float* w, const T* v, const T* next, int64_t stride,
                                 int64_t n, int64_t d, float* acc) {
@@ -194,7 +194,8 @@ HWY_NOINLINE float MaxNumberImpl(const float* x, int64_t n) {
     const Vec value = hn::LoadU(tag, x + i);
     top = hn::Max(top, hn::IfThenElse(hn::IsNaN(value), lowest, value));
   }
-  // Not MaxOfLanes, which says the lowest finite number of infinities where vectors are emulated.
+  // Avoids MaxOfLanes: where Highway emulates vectors, it returns the lowest finite number for
+  // infinities.
   HWY_ALIGN float tops[hn::MaxLanes(Tag())];
   hn::Store(top, tag, tops);
   float result = *std::max_element(tops, tops + lanes);
@@ -210,7 +211,7 @@ HWY_NOINLINE float ExpInPlaceImpl(float* x, int64_t n, float shift) {
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     const Vec exponent = hn::Sub(hn::LoadU(tag, x + i), minus);
-    const Vec power = hn::Exp(tag, exponent);  // 0 for NaN, so the sum passes over it
+    const Vec power = hn::Exp(tag, exponent);  // 0 for NaN, so the sum ignores it.
     sum = hn::Add(sum, power);
     hn::StoreU(hn::IfThenElse(hn::IsNaN(exponent), exponent, power), tag, x + i);
   }
@@ -227,7 +228,7 @@ HWY_NOINLINE void SiluMulImpl(const float* gate, const float* up, int64_t n, flo
   const Vec one = hn::Set(tag, 1.0f);
   ForVectors(n, [&](int64_t i, const auto& load, const auto& store) HWY_ATTR {
     const Vec x = load(gate + i);
-    const Vec e = hn::Exp(tag, hn::Neg(hn::Abs(x)));  // in (0, 1]: no overflow
+    const Vec e = hn::Exp(tag, hn::Neg(hn::Abs(x)));  // In (0, 1]: no overflow.
     const Vec numerator = hn::IfThenElse(hn::Ge(x, hn::Zero(tag)), x, hn::Mul(x, e));
     store(hn::Mul(hn::Div(numerator, hn::Add(one, e)), load(up + i)), y + i);
   });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Means and distances of rows in f64: MeanRows, MeanDistances, SquaredDistances. A lane is a
-// channel and sees the rows in their order, so the width of vectors changes no bit. Included once
-// per instruction set by simd_highway.cc.
+// channel and takes the rows in order, so the width of vectors changes no bit. simd_highway.cc
+// includes it once per instruction set.
 #if defined(QUIRE_KERNELS_CPU_SIMD_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_SIMD_ROWS_INL_H_
 #undef QUIRE_KERNELS_CPU_SIMD_ROWS_INL_H_
@@ -20,7 +20,7 @@ namespace quire::kernels::simd {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Vectors of f64 that become f32 as numbers do: those that Highway emulates lose infinities.
+// Set if vectors of f64 convert to f32 correctly. Vectors that Highway emulates lose infinities.
 #undef QUIRE_ROWS_IN_VECTORS
 #if HWY_HAVE_FLOAT64 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 #define QUIRE_ROWS_IN_VECTORS 1
@@ -32,7 +32,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using TagF64 = hn::ScalableTag<double>;
 using VecF64 = hn::Vec<TagF64>;
-using TagOfHalf = hn::Rebind<float, TagF64>;  ///< as many f32 as a vector has f64
+using TagOfHalf = hn::Rebind<float, TagF64>;  ///< As many f32 as a vector has f64.
 
 HWY_INLINE int64_t DoubleLanes() { return static_cast<int64_t>(hn::Lanes(TagF64())); }
 
@@ -45,7 +45,7 @@ HWY_INLINE void StoreFloats(VecF64 v, float* to) {
 
 #endif  // QUIRE_ROWS_IN_VECTORS
 
-// Two vectors of channels side by side, since each is a chain of additions.
+// Handles two vectors of channels together, since each is a chain of dependent additions.
 
 HWY_NOINLINE void MeanRowsImpl(const float* rows, int64_t n_rows, int64_t d, float* mean) {
   int64_t c = 0;

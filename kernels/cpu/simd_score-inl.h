@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scores: digests come from memory once for all query heads of their group, a turn of some pages at
-// a time, while those of the next turn are fetched. Included once per instruction set by
-// simd_highway.cc.
+// Scores: digests are read from memory once for all query heads of their group. A turn handles some
+// pages while the digests of the next turn are fetched. simd_highway.cc includes it once per
+// instruction set.
 //
-// The 8 partial sums of a score are lanes of a vector: one of 16 has those of two heads, one of 8
-// those of a head, and two of 4 are summed one after the other so that a tile's sums stay in
-// registers. Up to four heads of a group memory is the limit. Beyond, the products are: a head
-// multiplies every element once.
+// The 8 partial sums of a score are lanes of a vector. A vector of 16 lanes holds those of two
+// heads, a vector of 8 those of one. Two vectors of 4 are summed one after the other, so that a
+// tile's sums stay in registers. Up to four heads of a group, memory is the limit. Beyond that the
+// products are, as a head multiplies every element once.
 #if defined(QUIRE_KERNELS_CPU_SIMD_SCORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_SIMD_SCORE_INL_H_
 #undef QUIRE_KERNELS_CPU_SIMD_SCORE_INL_H_
@@ -32,7 +32,7 @@ HWY_BEFORE_NAMESPACE();
 namespace quire::kernels::simd {
 namespace HWY_NAMESPACE {
 
-// Vectors of a known size, and a multiply-add that rounds once.
+// Set with vectors of a known size, and a multiply-add that rounds once.
 #undef QUIRE_SCORES_IN_VECTORS
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_TARGET == HWY_NEON
 #define QUIRE_SCORES_IN_VECTORS 1
@@ -44,27 +44,27 @@ namespace HWY_NAMESPACE {
 
 using ScoreTag = hn::CappedTag<float, kHeadsTogether * kPartialSums>;
 using ScoreVec = hn::Vec<ScoreTag>;
-/// Lanes of a vector that one head has: its partial sums, or half of them.
+/// Lanes of a vector that belong to one head: its partial sums, or half of them.
 using HeadTag = hn::CappedTag<float, kPartialSums>;
 constexpr int64_t kHeadLanes = hn::MaxLanes(HeadTag());
 constexpr int kVectorHeads = hn::MaxLanes(ScoreTag()) / kHeadLanes;
-/// Pages of a tile: with four vectors of heads their sums, the digests and a query fit in the
+/// Pages of a tile. Their sums for four vectors of heads, the digests and a query fit in the
 /// registers.
 constexpr int kTilePages = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 /// Vectors of sums that Totals takes.
 constexpr int kTotalsAtOnce = HWY_TARGET == HWY_NEON ? 4 : 8;
 
-/// Pages of a turn. Many pages share one reading of the queries, and what is fetched during a turn
-/// stays in the second level of the cache until the next. Where the queries are few, long rows are
-/// taken while they are still in the first level.
+/// Pages of a turn. Many pages share one read of the queries. The pages fetched during a turn must
+/// fit the second-level cache until the next. With few queries, long rows are used while still in
+/// the first level.
 HWY_INLINE int64_t TurnPages(const ScoreRun& run, int64_t page_bytes) {
   constexpr int64_t kTurnBytes = int64_t{64} << 10;
   const int64_t part_pages = ScorePartPages(run.dtype, run.group);
   return part_pages < kScorePartPages ? part_pages : kTurnBytes / page_bytes;
 }
 
-/// The same vector, in a register: the compiler would load it anew for each multiplication, and
-/// there are fewer loads than multiplications a cycle.
+/// Returns the vector in a register. The compiler would otherwise reload it for each
+/// multiplication, and a cycle has fewer loads than multiplications.
 HWY_INLINE ScoreVec InRegister(ScoreVec v) {
 #if HWY_ARCH_X86 && !HWY_COMPILER_MSVC
   asm("" : "+v"(v.raw));
@@ -72,11 +72,11 @@ HWY_INLINE ScoreVec InRegister(ScoreVec v) {
   return v;
 }
 
-/// What a digest's row is. One term after whole vectors, a radius, has code of its own, which would
-/// cost the others registers.
+/// Kinds of digest rows. One term after whole vectors, a radius, has code of its own: shared code
+/// would cost the other kinds registers.
 enum class Row { kCorners, kTerms, kTermsAndOne };
 
-/// kHeadLanes elements of a digest, for each head of a vector.
+/// Loads kHeadLanes elements of a digest, repeated for each head of a vector.
 template <typename T>
 HWY_INLINE ScoreVec LoadRow(const T* from) {
   return LoadWide(ScoreTag(), from);
@@ -89,7 +89,7 @@ HWY_INLINE ScoreVec LoadRow(const hwy::float16_t* from) {
   const __m128i row = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
   return ScoreVec{_mm512_cvtph_ps(_mm256_broadcastsi128_si256(row))};
 }
-/// One shuffle. Widening integers and shifting them are two.
+/// Uses one shuffle; widening integers and shifting them would take two.
 HWY_INLINE ScoreVec LoadRow(const hwy::bfloat16_t* from) {
   const __m512i row =
       _mm512_castsi128_si512(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
@@ -101,7 +101,7 @@ HWY_INLINE ScoreVec LoadRow(const hwy::bfloat16_t* from) {
       _mm512_maskz_permutexvar_epi16(kUpperHalves, _mm512_load_si512(kElements), row))};
 }
 #elif HWY_ARCH_X86
-/// One shuffle. Widening integers and shifting them are two.
+/// Uses one shuffle; widening integers and shifting them would take two.
 HWY_INLINE ScoreVec LoadRow(const hwy::bfloat16_t* from) {
   constexpr uint8_t kZero = 0x80;
   alignas(32) static constexpr uint8_t kUpperHalves[] = {
@@ -112,7 +112,7 @@ HWY_INLINE ScoreVec LoadRow(const hwy::bfloat16_t* from) {
   return hn::BitCast(ScoreTag(), hn::TableLookupBytesOr0(twice, hn::Load(bytes, kUpperHalves)));
 }
 #endif
-/// A row's elements for each head of a vector.
+/// Repeats a row's elements for each head of a vector.
 HWY_INLINE ScoreVec ForEachHead(hn::Vec<HeadTag> row) {
 #if HWY_TARGET <= HWY_AVX3
   return hn::Combine(ScoreTag(), row, row);
@@ -120,8 +120,8 @@ HWY_INLINE ScoreVec ForEachHead(hn::Vec<HeadTag> row) {
   return row;
 #endif
 }
-/// One element in the first lane of each head, zeros elsewhere. LoadTail goes by way of the stack,
-/// and waits there.
+/// Loads one element into the first lane of each head, zeros elsewhere. LoadTail would stall on the
+/// stack.
 template <typename T>
 HWY_INLINE ScoreVec LoadFirst(const T* from) {
 #if HWY_TARGET <= HWY_AVX3
@@ -159,19 +159,19 @@ HWY_INLINE ScoreVec LoadFirst(const T* from) {
 template <typename T>
 struct DigestRows {
   const T* first;
-  int64_t stride;  ///< between pages
+  int64_t stride;  ///< Elements between pages.
   int64_t terms;
 };
 
-/// Fetches the digests of the next turn, a few lines at a time between multiplications: many at
-/// once would wait for each other, and loads behind them. Fetches name the first level of the
-/// cache. What has no room there moves to the second, and a fetch that names the second is slower
-/// (AMD Zen 5) or is dropped where the processor does not know its page (AMD Zen 4).
+/// Prefetches the digests of the next turn, a few lines at a time between multiplications. Many
+/// prefetches at once would delay each other and the loads after them. Prefetches name the
+/// first-level cache, whose overflow moves to the second. Naming the second is slower (AMD Zen 5),
+/// or is dropped on a TLB miss (AMD Zen 4).
 class Fetcher {
  public:
   HWY_INLINE Fetcher(const ScorePages* parts, int64_t n_parts, int64_t page_bytes)
       : part_(parts), end_part_(parts + n_parts), page_bytes_(page_bytes) {}
-  /// The next kBytes.
+  /// Prefetches the next kBytes.
   template <int64_t kBytes>
   HWY_INLINE void Step() {
     if (next_ >= end_) {
@@ -192,31 +192,31 @@ class Fetcher {
   static constexpr int64_t kLine = 64;
   static constexpr uintptr_t kPageBytes = 4096;
 
-  /// Has the processor look up the page after the one that is fetched now.
+  /// Makes the processor translate the page after the one being fetched.
   HWY_INLINE void TouchPage() {
     page_end_ =
         reinterpret_cast<const char*>((reinterpret_cast<uintptr_t>(next_) | (kPageBytes - 1)) + 1);
     if (page_end_ < end_) __builtin_prefetch(page_end_, /*rw=*/0, /*locality=*/3);
   }
 
-  const ScorePages* part_;  ///< The first that is not begun.
+  const ScorePages* part_;  ///< First part not begun.
   const ScorePages* end_part_;
   int64_t page_bytes_;
-  const char* next_ = nullptr;  ///< In the part before `part_`.
+  const char* next_ = nullptr;  ///< Position in the part before `part_`.
   const char* end_ = nullptr;
-  const char* page_end_ = nullptr;  ///< Of the page that next_ is in.
+  const char* page_end_ = nullptr;  ///< End of the page that contains next_.
 };
 
-/// Where the sum of a page and a vector of heads lies among those of a tile of kPages pages. Totals
-/// of what lies in this order come out by head.
+/// Index of the sum of a page and a vector of heads in a tile of kPages pages. In this order Totals
+/// returns scores by head.
 template <int kPages>
 constexpr int SumAt(int page, int vector) {
   if (kVectorHeads == 1) return vector * kPages + page;
   return vector / 2 * kTotalsAtOnce + page * 2 + vector % 2;
 }
 
-/// Adds the terms of one vector of channels, loaded by `load`, to the sums of a tile. `at`: the
-/// first page's elements for them; `upper`: the same of its upper corner.
+/// Adds the terms of one vector of channels, loaded by `load`, to the sums of a tile. `at`: their
+/// elements of the first page; `upper`: the same of its upper corner.
 template <Row kRow, typename T, class Load, int... kPage, int... kVector>
 HWY_INLINE void AddTerms(const float* q, const T* at, const T* upper, int64_t stride,
                          const Load& load, ScoreVec* HWY_RESTRICT sums,
@@ -245,14 +245,15 @@ HWY_INLINE void AddTerms(const float* q, const T* at, const T* upper, int64_t st
   (add_vector(std::integral_constant<int, kVector>()), ...);
 }
 
-/// Adds the terms of partial sums `part` to `part` + kHeadLanes to the sums of a tile, for one KV
-/// head's digests and some heads of its group; q_stride is between blocks of a head's terms.
+/// Adds the terms of partial sums `part` to `part` + kHeadLanes to the sums of a tile. It covers
+/// the digests of one KV head and some heads of its group. `q_stride` separates blocks of a head's
+/// terms.
 template <Row kRow, int kPages, int kVectors, typename T>
 HWY_INLINE void AddPart(const float* q, int64_t q_stride, const DigestRows<T>& rows, int64_t part,
                         Fetcher& fetcher, ScoreVec* HWY_RESTRICT sums) {
   constexpr std::make_integer_sequence<int, kPages> pages;
   constexpr std::make_integer_sequence<int, kVectors> vectors;
-  // As much as a step reads of this tile.
+  // Bytes that a step reads of this tile.
   constexpr int64_t kStepBytes =
       kPages * (kRow == Row::kCorners ? 2 : 1) * kHeadLanes * int64_t{sizeof(T)};
   const int64_t stride = rows.stride;
@@ -281,7 +282,7 @@ HWY_INLINE void AddPart(const float* q, int64_t q_stride, const DigestRows<T>& r
 
 #if HWY_TARGET == HWY_NEON
 
-/// Totals of four scores of which sums[i] has the sums of partial sums j and j + 4.
+/// Totals of four scores; sums[i] holds the sums of partial sums j and j + 4.
 HWY_INLINE ScoreVec Totals(const ScoreVec* sums) {
   const ScoreTag tag;
   const ScoreVec ab = hn::Add(hn::InterleaveLower(tag, sums[0], sums[1]),
@@ -293,25 +294,24 @@ HWY_INLINE ScoreVec Totals(const ScoreVec* sums) {
 
 #else
 
-/// Adds neighbouring blocks of four lanes. The sum of a's two is the first of two blocks, the sum
-/// of b's the second.
+/// Adds neighbouring blocks of four lanes. The first of two result blocks is a's, the second b's.
 HWY_INLINE ScoreVec AddHalves(ScoreVec a, ScoreVec b) {
   return hn::Add(hn::OddEvenBlocks(b, a), hn::SwapAdjacentBlocks(hn::OddEvenBlocks(a, b)));
 }
-/// The same with the pairs of every four lanes.
+/// Adds neighbouring pairs within every four lanes.
 HWY_INLINE ScoreVec AddPairs(ScoreVec a, ScoreVec b) {
   const ScoreTag tag;
   const hn::Repartition<uint64_t, ScoreTag> pairs;
   const auto straight = hn::OddEven(hn::BitCast(pairs, b), hn::BitCast(pairs, a));
   return hn::Add(hn::BitCast(tag, straight), hn::CombineShiftRightBytes<8>(tag, b, a));
 }
-/// The same with single lanes.
+/// Adds neighbouring lanes.
 HWY_INLINE ScoreVec AddLanes(ScoreVec a, ScoreVec b) {
   const ScoreTag tag;
   return hn::Add(hn::OddEven(b, a), hn::Reverse2(tag, hn::OddEven(a, b)));
 }
 #if HWY_TARGET <= HWY_AVX3
-/// Adds the halves of each head of a vector of two heads: a's heads come first, then b's.
+/// Adds the halves of each head, for vectors of two heads: a's heads first, then b's.
 HWY_INLINE __m512 AddHalves(__m512 a, __m512 b) {
   return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
 }
@@ -323,15 +323,15 @@ HWY_INLINE __m512 AddPairs(__m512 a, __m512 b) {
 HWY_INLINE __m512 AddLanes(__m512 a, __m512 b) {
   return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
 }
-/// Totals of four pages and four heads, of which sums[2 * page] has the partial sums of the first
-/// two heads: all pages of a head, then those of the next.
+/// Totals of four pages and four heads; sums[2 * page] holds the partial sums of the first two
+/// heads. The result has all pages of a head, then those of the next.
 HWY_INLINE ScoreVec Totals(const ScoreVec* sums) {
   const __m512 a = AddHalves(sums[0].raw, sums[1].raw), b = AddHalves(sums[2].raw, sums[3].raw);
   const __m512 c = AddHalves(sums[4].raw, sums[5].raw), d = AddHalves(sums[6].raw, sums[7].raw);
   return ScoreVec{AddLanes(AddPairs(a, b), AddPairs(c, d))};
 }
 #else
-/// Totals of eight scores of which sums[i] has the partial sums.
+/// Totals of eight scores; sums[i] holds the partial sums of one.
 HWY_INLINE ScoreVec Totals(const ScoreVec* sums) {
   const ScoreVec ae = AddHalves(sums[0], sums[4]), bf = AddHalves(sums[1], sums[5]);
   const ScoreVec cg = AddHalves(sums[2], sums[6]), dh = AddHalves(sums[3], sums[7]);
@@ -341,12 +341,12 @@ HWY_INLINE ScoreVec Totals(const ScoreVec* sums) {
 
 #endif
 
-/// Scores of the heads of kVectors vectors, of which the first `heads` are there to be scored, over
-/// kPages pages. It is not inlined, so that its sums have all registers.
+/// Scores kPages pages for the heads of kVectors vectors, of which the first `heads` exist. It is
+/// not inlined, so that its sums have all registers.
 template <Row kRow, int kPages, int kVectors, typename T>
 HWY_NOINLINE void ScoreTile(const ScoreRun& run, const float* q, int64_t heads,
                             const DigestRows<T>& rows, Fetcher& shared_fetcher, float* out) {
-  Fetcher fetcher = shared_fetcher;  // In registers.
+  Fetcher fetcher = shared_fetcher;  // A copy in registers.
   const ScoreTag tag;
   const int64_t q_stride = PairedHeads(run.group) * kPartialSums;
   constexpr int kSums = SumAt<kPages>(kPages - 1, kVectors - 1) + 1;
@@ -361,7 +361,7 @@ HWY_NOINLINE void ScoreTile(const ScoreRun& run, const float* q, int64_t heads,
     for (int i = 0; i < kSums; ++i) sums[i] = hn::Add(sums[i], others[i]);
   }
   shared_fetcher = fetcher;
-  // Totals of a head that are adjacent.
+  // Adjacent totals of a head.
   constexpr int kHeadTotals = kVectorHeads == 1 ? kPages : kTilePages;
   HWY_ALIGN float totals[kRounded * kVectorHeads];
   for (int i = 0; i < kRounded; i += kTotalsAtOnce) {
@@ -373,7 +373,7 @@ HWY_NOINLINE void ScoreTile(const ScoreRun& run, const float* q, int64_t heads,
   }
 }
 
-/// Scores of a whole group over kPages pages.
+/// Scores a whole group over kPages pages.
 template <Row kRow, int kPages, typename T>
 HWY_INLINE void ScoreGroup(const ScoreRun& run, const float* q, const DigestRows<T>& rows,
                            Fetcher& fetcher, float* out) {
@@ -397,7 +397,7 @@ HWY_INLINE void ScoreGroup(const ScoreRun& run, const float* q, const DigestRows
   }
 }
 
-/// One KV head's scores over `pages` pages that lie together.
+/// Scores one KV head over `pages` adjacent pages.
 template <Row kRow, typename T>
 HWY_INLINE void ScoreHead(const ScoreRun& run, const float* q, DigestRows<T> rows, int64_t pages,
                           Fetcher& fetcher, float* out) {
@@ -412,7 +412,7 @@ HWY_INLINE void ScoreHead(const ScoreRun& run, const float* q, DigestRows<T> row
   }
 }
 
-/// Parts from the first on that are scored in one turn; at least one where there is one.
+/// Number of leading parts to score in one turn; at least one if there is one.
 HWY_INLINE int64_t TurnParts(const ScorePages* parts, int64_t n_parts, int64_t turn_pages) {
   int64_t n = 0;
   for (int64_t pages = 0; n < n_parts; ++n) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SoftmaxWeights, with the operations of kernels/cpu/softmax.cc a vector at a time. A lane's
-// weights go to the partial sum of their page, so the width of vectors changes no bit. Included
-// once per instruction set by simd_highway.cc.
+// SoftmaxWeights: the operations of kernels/cpu/softmax.cc a vector at a time. A lane's weights go
+// to the partial sum of their page, so the width of vectors changes no bit. simd_highway.cc
+// includes it once per instruction set.
 #if defined(QUIRE_KERNELS_CPU_SIMD_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUIRE_KERNELS_CPU_SIMD_SOFTMAX_INL_H_
 #undef QUIRE_KERNELS_CPU_SIMD_SOFTMAX_INL_H_
@@ -42,7 +42,7 @@ HWY_INLINE Vec ExpOf(Vec x) {
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(tag, kExpLeast)), hn::Mul(power, two_to_whole));
 }
 
-/// The total of the partial sums, which it overwrites.
+/// Adds up the partial sums, and overwrites them.
 HWY_INLINE float FoldSums(float* sums) {
   const Tag tag;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
@@ -73,7 +73,7 @@ HWY_NOINLINE float SoftmaxWeightsImpl(const float* row, int64_t n, float factor,
                  const Vec value = hn::Mul(factors, load(from + i));
                  const auto is_top = hn::Eq(value, top);
                  store(ExpOf(hn::IfThenZeroElse(is_top, hn::Sub(value, top))), to + i);
-                 const Vec weight = load(to + i);  // with zeros after the last page
+                 const Vec weight = load(to + i);  // With zeros after the last page.
                  const Vec number = hn::IfThenZeroElse(hn::IsNaN(weight), weight);
                  hn::Store(hn::Add(hn::Load(tag, sums + i), number), tag, sums + i);
                });

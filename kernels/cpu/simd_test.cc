@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of simd.h that the op conformance suite does not pin down.
+// Tests of simd.h beyond the op conformance suite.
 #include "kernels/cpu/simd.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(Simd, NarrowRoundsToNearestEven) {
   }
 }
 
-/// So that NaN compares as equal to NaN.
+/// Compares bits, so that NaN equals NaN.
 template <typename T>
 bool SameNumbers(const std::vector<T>& a, const std::vector<T>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](T x, T y) {
@@ -60,7 +60,7 @@ bool SameNumbers(const std::vector<T>& a, const std::vector<T>& b) {
   });
 }
 
-// To the sign of a zero, with infinities, one row and short rows.
+// Equal to the sign of a zero, with infinities, one row and short rows.
 TEST(Simd, RowsInF64AreEqualOnAllTargets) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
@@ -108,7 +108,7 @@ TEST(Simd, ExpIsAccurateAndPassesOverNaN) {
       if (i == n / 2) {
         EXPECT_TRUE(std::isnan(x[i]));
       } else {
-        EXPECT_NEAR(x[i], want[i], 1e-5 * want[i]);  // the shift itself rounds at 2^-24 * 80
+        EXPECT_NEAR(x[i], want[i], 1e-5 * want[i]);  // The shift itself is rounded at 2^-24 * 80.
       }
     }
   }
@@ -116,7 +116,7 @@ TEST(Simd, ExpIsAccurateAndPassesOverNaN) {
   EXPECT_EQ(ExpInPlace(&far, 1, 0), 0.0f);
 }
 
-// Exponents over the whole range and beyond it, NaN, and rows whose maximum is infinite or missing.
+// Exponents over the whole range and beyond, NaN, and rows whose maximum is infinite or missing.
 TEST(Simd, SoftmaxWeightsAreEqualOnAllTargets) {
   std::mt19937 random(6);
   std::normal_distribution<float> normal(0.0f, 40.0f);
@@ -223,7 +223,7 @@ TEST(Simd, SumsOfAnyLength) {
     WeightedSum(w.data(), 5, {b.data(), d}, 5, d, acc.data());
     for (int64_t i = 0; i < 5; ++i) {
       for (int64_t j = 0; j < 5; ++j) {
-        float want = 0;  // exact: small integers
+        float want = 0;  // Exact: small integers.
         for (int64_t c = 0; c < d; ++c) want += a[i * d + c] * b[j * d + c];
         EXPECT_EQ(out[i * 5 + j], want);
         EXPECT_EQ(Dot(a.data() + i * d, b.data() + j * d, d), want);

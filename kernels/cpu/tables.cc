@@ -33,7 +33,7 @@ constexpr KernelTable kReference = {
     .sample = reference::Sample,
 };
 
-// The reference's embed is a copy of each row, as fast as memory.
+// Uses the reference's embed: a copy of each row, as fast as memory.
 constexpr KernelTable kFast = {
     .name = "CpuKernels",
     .nhd_to_hnd = fast::NhdToHnd,

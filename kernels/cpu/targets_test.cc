@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CpuKernels() with every instruction set that this CPU has: what is equal to the bit (digests,
-// rotations, scores, poolings, top-k, codes) against the one reference, so that a server and a
-// worker on other machines select the same pages and read the same units.
+// CpuKernels() with every instruction set of this CPU. Digests, rotations, scores, poolings, top-k
+// and codes must equal the reference to the bit. A server and a worker on different machines then
+// select the same pages and read the same units.
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd_targets.h"
@@ -11,7 +11,7 @@
 namespace quire::kernels::testing {
 namespace {
 
-/// The instruction set is in use while this exists.
+/// Uses the instruction set while this exists.
 class TargetDevice : public HostTestDevice {
  public:
   explicit TargetDevice(int64_t target) : HostTestDevice(CpuKernels()), table_(CpuKernels()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UnitCoder: the vector loops of simd_codec.h put together to whole sides (K or V rows) of a unit.
-// Its results are those of reference::EncodeUnit and DecodeUnit, to the bit.
+// UnitCoder: applies the vector loops of simd_codec.h to whole sides (K or V rows) of a unit.
+// Results equal those of reference::EncodeUnit and DecodeUnit, to the bit.
 #ifndef QUIRE_KERNELS_CPU_UNIT_CODER_H_
 #define QUIRE_KERNELS_CPU_UNIT_CODER_H_
 
@@ -16,7 +16,7 @@
 
 namespace quire::kernels::fast {
 
-/// Parameters in encoded bytes, which have no alignment.
+/// Stores or loads parameters in encoded bytes, which have no alignment.
 template <typename T>
 void Put(uint8_t* base, int64_t index, T value) {
   memcpy(base + index * static_cast<int64_t>(sizeof value), &value, sizeof value);
@@ -31,7 +31,7 @@ inline float GetF16(const uint8_t* base, int64_t index) {
   return F16ToFloat(Get<uint16_t>(base, index));
 }
 
-/// One run of the encoder or the decoder over units of one shape, side by side.
+/// Scratch for one call of the encoder or the decoder over units of one shape.
 class UnitCoder {
  public:
   UnitCoder(UnitCodec codec, const UnitShape& shape)
@@ -104,8 +104,8 @@ class UnitCoder {
     }
   }
 
-  /// From the extremes of `n` groups in low_ and high_: their parameters as they are stored, the
-  /// minima at `minima` and the scales at `scales`; bases and inverses replace the extremes.
+  /// Makes the stored parameters of `n` groups from the extremes in low_ and high_. Writes minima
+  /// to `minima` and scales to `scales`; bases and inverses replace the extremes.
   void MakeInt4Params(int64_t n, uint8_t* minima, uint8_t* scales) {
     uint16_t* stored = stored_.data();
     simd::MakeInt4Params(low_.data(), high_.data(), n, stored, stored + n, low_.data(),
@@ -113,9 +113,9 @@ class UnitCoder {
     memcpy(minima, stored, n * sizeof(uint16_t));
     memcpy(scales, stored + n, n * sizeof(uint16_t));
   }
-  /// The way back: bases to low_, scales to high_.
+  /// Reads stored parameters: bases to low_, scales to high_.
   void LoadInt4Params(int64_t n, const uint8_t* minima, const uint8_t* scales) {
-    uint16_t* stored = stored_.data();  // aligned, which parameters in a unit need not be
+    uint16_t* stored = stored_.data();  // Aligned, unlike parameters in a unit.
     memcpy(stored, minima, n * sizeof(uint16_t));
     memcpy(stored + n, scales, n * sizeof(uint16_t));
     simd::Widen(stored, DType::kF16, n, low_.data());
@@ -141,7 +141,7 @@ class UnitCoder {
   /// Extremes of the groups of each row.
   void FindGroupExtremes(const uint8_t* rows, int64_t valid) {
     const int64_t groups = Int4Groups(d_);
-    if (d_ % kInt4Group == 0) {  // groups of all rows follow each other
+    if (d_ % kInt4Group == 0) {  // Groups of all rows follow each other.
       simd::RowExtremes(rows, dtype_, valid * groups, kInt4Group, low_.data(), high_.data());
       return;
     }
@@ -189,9 +189,9 @@ class UnitCoder {
   const int64_t p_, d_;
   const DType dtype_;
   const int64_t element_;
-  std::vector<float> low_, high_;     ///< Of each group: extremes, then what codes need
-  std::vector<float> base_, factor_;  ///< [d] the same for each channel of a row
-  std::vector<uint16_t> stored_;      ///< Parameters as they are stored
+  std::vector<float> low_, high_;     ///< By group: extremes, then the values that codes need.
+  std::vector<float> base_, factor_;  ///< [d], the same for each channel of a row.
+  std::vector<uint16_t> stored_;      ///< Parameters in stored form.
 };
 
 }  // namespace quire::kernels::fast

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the attention kernels share: a block holds a few query rows, and takes keys and values tile
-// by tile through shared memory, with a running maximum and sum per row. All in f32.
+// The common part of the attention kernels. A block holds a few query rows, and moves keys and
+// values through shared memory tile by tile, with a running maximum and sum per row. Everything is
+// f32.
 //
-// A thread scores one token for some of the rows; a warp turns the scores of a row into weights;
-// then a thread sums 8 channels of the values for all rows over its share of the tokens. Rows in
+// A thread scores one token for some of the rows. A warp turns the scores of a row into weights.
+// Then a thread sums 8 channels of the values for all rows over its share of the tokens. Rows in
 // shared memory are 16 bytes longer than their data, which spreads them over its banks.
 //
-// There is room for two tiles of rows, and one is on its way while the other is used: the next
-// keys come while values are summed, the next values while keys are scored; where values are keys,
-// the next tile comes while this one is used for both. Which rows a tile has is known a tile
-// before that.
+// There is room for two tiles of rows. One is in flight while the other is used: the next keys
+// while values are summed, the next values while keys are scored. Where values are keys, the next
+// tile is in flight while this one serves both. The rows of a tile are known one tile before.
 #ifndef QUIRE_KERNELS_CUDA_ATTENTION_TILE_CUH_
 #define QUIRE_KERNELS_CUDA_ATTENTION_TILE_CUH_
 
@@ -22,18 +22,18 @@ namespace quire::kernels::cuda {
 inline constexpr int kTileThreads = 128;
 inline constexpr int kMaxTileTokens = 64;
 inline constexpr int kMinTileTokens = 8;
-/// Dynamic shared memory of a block, at most: three blocks fit a multiprocessor of 228 KiB.
+/// Most dynamic shared memory of a block: three blocks fit a multiprocessor of 228 KiB.
 inline constexpr int kMaxTileBytes = 74 * 1024;
 
 /// Sizes of a block's shared memory. Filled by PlanTile.
 struct TileShape {
   int key_dim, value_dim;
-  int key_padded, value_padded;  ///< up to a multiple of 8
-  int row_bytes;                 ///< between rows in shared memory
-  int tokens;                    ///< of a tile: a power of two
+  int key_padded, value_padded;  ///< Rounded up to a multiple of 8.
+  int row_bytes;                 ///< Distance between rows in shared memory.
+  int tokens;                    ///< Tokens of a tile: a power of two.
 };
 
-/// Where everything is in dynamic shared memory, in bytes. Host and device agree by using this.
+/// Byte offsets in dynamic shared memory, used by host and device.
 struct TileLayout {
   int queries, tiles, weights, rows, scales, running, bytes;
 
@@ -43,24 +43,24 @@ struct TileLayout {
     weights = tiles + 2 * shape.tokens * shape.row_bytes;
     rows = weights + heads * shape.tokens * 4;
     scales = rows + 2 * shape.tokens * 8;
-    // Finish sums 8 channels of every thread in the place of all this.
+    // Finish sums 8 channels of every thread in the same memory.
     running = scales + 2 * shape.tokens * 4;
     if (running < kTileThreads * 8 * 4) running = kTileThreads * 8 * 4;
     bytes = running + heads * 3 * 4;
   }
 };
 
-/// The shape with the largest tile that fits kMaxTileBytes, or tokens = 0 when none does. Values
-/// are rows of their own, as long as keys, or the first channels of the keys.
+/// The shape with the largest tile that fits kMaxTileBytes, or tokens = 0 if none does. Values are
+/// separate rows as long as keys, or the first channels of the keys.
 inline TileShape PlanTile(int64_t key_dim, int64_t value_dim, int64_t raw_bytes, int heads) {
-  constexpr int64_t kMaxDim = kTileThreads * 8;  // channels that the threads of a block sum
+  constexpr int64_t kMaxDim = kTileThreads * 8;  // Channels that the threads of a block sum.
   TileShape shape{};
   if (key_dim > 4 * kMaxDim || value_dim > kMaxDim) return shape;
   shape.key_dim = static_cast<int>(key_dim);
   shape.value_dim = static_cast<int>(value_dim);
   shape.key_padded = static_cast<int>(RoundUp(key_dim, 8));
   shape.value_padded = static_cast<int>(RoundUp(value_dim, 8));
-  // 8 one-byte elements are half a vector; rows stay multiples of 16.
+  // 8 one-byte elements are half a vector, so this keeps rows multiples of 16.
   shape.row_bytes = static_cast<int>(RoundUp(shape.key_padded * raw_bytes, 16) + 16);
   shape.tokens = kMaxTileTokens;
   while (TileLayout(shape, heads).bytes > kMaxTileBytes) {
@@ -70,12 +70,12 @@ inline TileShape PlanTile(int64_t key_dim, int64_t value_dim, int64_t raw_bytes,
   return shape;
 }
 
-/// What the key and the value of a token are multiplied with.
+/// Factors of the key and the value of a token.
 struct TokenScales {
   float key, value;
 };
 
-/// The block's view of its shared memory, and the output that a thread sums.
+/// A block's view of its shared memory, and the output that a thread sums.
 template <typename T, int kHeads>
 class AttentionTile {
  public:
@@ -101,7 +101,7 @@ class AttentionTile {
     parts_ = kTileThreads / lanes;
     part_ = thread / lanes;
     channel_ = thread % lanes * 8;
-    // Threads copy 16 bytes each: as many rows at once as they do, or a part of one row.
+    // Threads copy 16 bytes each: several rows at once, or a part of one row.
     const int vectors = RowVectors();
     copied_rows_ = vectors < kTileThreads ? kTileThreads / vectors : 1;
     first_row_ = thread / vectors < copied_rows_ ? thread / vectors : shape.tokens;
@@ -110,7 +110,7 @@ class AttentionTile {
 
   __device__ int tokens() const { return shape_.tokens; }
 
-  /// Row `h` is query(h) times scale, or zeros where that is null.
+  /// Row `h` is query(h) times scale, or zeros if query(h) is null.
   template <typename Query>
   __device__ void LoadQueries(const Query& query, float scale) {
 #pragma unroll 1
@@ -127,12 +127,12 @@ class AttentionTile {
     }
   }
 
-  /// Adds `n` tiles. `values` is null where they are the first channels of the keys. Of thread t,
-  /// `list` is about token t of every tile:
-  ///   Fetch()   starts to load where the token of the next tile is, of the first one at first;
+  /// Adds `n` tiles. `values` is null if they are the first channels of the keys. The `list` of
+  /// thread t describes token t of every tile:
+  ///   Fetch()   starts to load the place of the next tile's token, first that of the first tile;
   ///   Row()     its row of the arrays, or negative for none;
-  ///   FetchScales() and Scales(), of that token: what its key and value are multiplied with.
-  /// sees(h, i) says whether row h uses token i, counted over all tiles, which is then not none.
+  ///   FetchScales() and Scales()   the factors of its key and value.
+  /// sees(h, i) returns true if row h uses token i, counted over all tiles; such a token has a row.
   template <typename List, typename Sees>
   __device__ void Attend(const Raw* keys, const Raw* values, int n, List list, const Sees& sees) {
     if (n <= 0) return;
@@ -167,7 +167,7 @@ class AttentionTile {
           if (i + 2 < n) list.Fetch();
         }
       }
-      AwaitCopiesBut<1>();  // the keys, which were asked for before the values
+      AwaitCopiesBut<1>();  // The keys, requested before the values.
       __syncthreads();
       if (!own_values) {
         if (more) CopyRows(keys, next_rows, tiles_ + (i + 1) % 2 * tile_bytes);
@@ -180,7 +180,7 @@ class AttentionTile {
         CommitCopies();
       }
       WeighTokens(rows, [&](int h, int token) { return sees(h, i * shape_.tokens + token); });
-      AwaitCopiesBut<1>();  // the values, if they were not keys
+      AwaitCopiesBut<1>();  // The values, unless they are keys.
       __syncthreads();
       SumValues(value_tile);
       __syncthreads();
@@ -191,10 +191,10 @@ class AttentionTile {
   }
 
   /// Writes row h to out(h) unless that is null, and its log-sum-exp to lse(h) likewise. Without
-  /// any token: zeros and -infinity.
+  /// any token the row is zero, and its log-sum-exp -infinity.
   template <typename Out, typename Lse>
   __device__ void Finish(const Out& out, const Lse& lse) {
-    // Everything before the running sums is free now: [parts][value_padded] of one row at a time.
+    // Reuses everything before the running sums: [parts][value_padded] of one row at a time.
     float* shares = queries_;
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
@@ -218,7 +218,7 @@ class AttentionTile {
   }
 
  private:
-  /// Steps of a loop that are done together: as many as there are registers for.
+  /// Steps of a loop done together, as registers permit.
   static constexpr int kUnrolled = kHeads > 2 ? 1 : 2;
 
   /// 16-byte vectors of a row of the arrays, rounded up.
@@ -226,7 +226,7 @@ class AttentionTile {
     return (shape_.key_dim * static_cast<int>(sizeof(Raw)) + 15) / 16;
   }
 
-  /// Starts to copy the rows of a tile, filled up with zeros; zeros where there is no token.
+  /// Starts to copy the rows of a tile, padded with zeros; zeros if there is no token.
   __device__ void CopyRows(const Raw* from, const int64_t* rows, uint8_t* to) {
     const int bytes = shape_.key_dim * static_cast<int>(sizeof(Raw));
     if (shape_.key_dim == shape_.key_padded && bytes % 16 == 0 && IsAligned(from, 16)) {
@@ -254,8 +254,8 @@ class AttentionTile {
     Widen8<T>(reinterpret_cast<const Raw*>(row) + c, to);
   }
 
-  /// weights_[t][h] = query h . key t. Threads of one token share its rows between them, every
-  /// shares_-th to each.
+  /// weights_[t][h] = query h . key t. The threads of one token share its rows: each takes every
+  /// shares_-th.
   __device__ void ScoreTokens(const uint8_t* keys) {
     if constexpr (kHeads >= 8) {
       if (4 * shares_ == kHeads) return ScoreRows<4>(keys);
@@ -289,11 +289,11 @@ class AttentionTile {
     }
   }
 
-  /// Scores become weights relative to the running maximum; shrinks_ is what came before must be
-  /// multiplied with. A warp takes a row.
+  /// Turns scores into weights relative to the running maximum. shrinks_ is the factor for earlier
+  /// sums. A warp handles a row.
   template <typename Sees>
   __device__ void WeighTokens(const int64_t* rows, const Sees& sees) {
-    constexpr int kEach = kMaxTileTokens / 32;  // tokens of a lane
+    constexpr int kEach = kMaxTileTokens / 32;  // Tokens of a lane.
     const int lane = static_cast<int>(threadIdx.x) % 32;
     for (int h = static_cast<int>(threadIdx.x) / 32; h < kHeads; h += kTileThreads / 32) {
       const float before = tops_[h];
@@ -354,15 +354,15 @@ class AttentionTile {
   float* queries_;  ///< [kHeads][key_padded]
   uint8_t* tiles_;  ///< [2][tokens][row_bytes]
   float* weights_;  ///< [tokens][kHeads]
-  int64_t* rows_;   ///< [2][tokens]: of every second tile
+  int64_t* rows_;   ///< [2][tokens]: of alternate tiles.
   float* key_scales_;
   float* value_scales_;
   float* tops_;
   float* sums_;
   float* shrinks_;
-  int token_, share_, shares_;                  ///< of ScoreTokens
-  int parts_, part_, channel_;                  ///< of SumValues
-  int copied_rows_, first_row_, first_vector_;  ///< of CopyRows
+  int token_, share_, shares_;                  ///< Used by ScoreTokens.
+  int parts_, part_, channel_;                  ///< Used by SumValues.
+  int copied_rows_, first_row_, first_vector_;  ///< Used by CopyRows.
   float acc_[kHeads][8] = {};
 };
 

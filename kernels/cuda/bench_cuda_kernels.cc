@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times the CUDA kernels at the shapes of bench_kit.h and of a latent model, each against the copy
-// bandwidth of the device in the same run: bytes that must be read and written, by time, over the
-// same of cudaMemcpyAsync. `score_vs_copy`, `attention_vs_copy` and `convert_vs_copy` (rotated) are
-// the goals. Use: quire_bench_cuda_kernels [repeats]. Every figure is a median; the last line is
-// JSON, ratios first. Without a device that line says why, and the exit code is 0.
+// Times the CUDA kernels at the shapes of bench_kit.h and of a latent model. Each is compared with
+// the copy bandwidth of the device: bytes that it must read and write, by time, over that of
+// cudaMemcpyAsync. The goals are `score_vs_copy`, `attention_vs_copy` and `convert_vs_copy`
+// (rotated). Use: quire_bench_cuda_kernels [repeats]. Every figure is a median; the last line is
+// JSON, ratios first. Without a device that line has the reason, and the exit code is 0.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ class Array {
   int64_t bytes_;
 };
 
-/// bf16 numbers on the device; a stretch of them repeated.
+/// Device memory of bf16 numbers: a stretch of them, repeated.
 Array DeviceElements(int64_t n) {
   const std::vector<uint16_t> stretch = RandomElements(1 << 20);
   Array array(n * kElementBytes);
@@ -124,7 +124,7 @@ class Report {
       : timer_(timer), copy_bandwidth_(copy_bandwidth) {
     figures_.Raw("copy_gb_s", 1e-9 * copy_bandwidth);
   }
-  /// A job that must move `bytes`: its bandwidth over that of a copy.
+  /// Times a job that must move `bytes`: its bandwidth over that of a copy.
   void Moves(const std::string& name, int64_t bytes, const std::function<OpStatus()>& job) {
     const double seconds = timer_.Run(name.c_str(), job);
     const double bandwidth = static_cast<double>(bytes) / seconds;
@@ -371,7 +371,7 @@ void BenchPrefill(const Timer& timer, Report* report) {
   });
 }
 
-/// One token over as many keys as all slots hold.
+/// Times one token over as many keys as all slots hold.
 void BenchToken(const Timer& timer, Report* report) {
   const int64_t keys = kSlots * kPageTokens;
   const Array k = DeviceElements(keys * kKvHeads * kDim),

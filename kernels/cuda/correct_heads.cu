@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two kernels on one stream: a warp per KV head finds its cosine; then one block lists the heads
-// that turned, in order, so that the host has nothing to wait for.
+// Two kernels on one stream. A warp per KV head computes its cosine. Then one block lists the heads
+// that turned, in order, so the host need not wait.
 #include "kernels/cpu/checks.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/reduce.cuh"
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads)
                  float* __restrict__ cosines, int64_t heads, int64_t group, int64_t d) {
   const int64_t lane = threadIdx.x % kWarp;
   const int64_t g = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / kWarp;
-  if (g >= heads) return;  // the same for the whole warp
+  if (g >= heads) return;  // The same for the whole warp.
   float mean = 0;
   for (int64_t a = g * group; a < (g + 1) * group; ++a) {
     float dot = 0;

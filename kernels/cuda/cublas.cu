@@ -16,8 +16,8 @@ namespace {
 using Handle = void*;  // cublasHandle_t
 constexpr int kSuccess = 0, kNoTranspose = 0, kTranspose = 1;
 constexpr size_t kWorkspaceBytes = size_t{32}
-                                   << 20;  ///< What cuBLAS asks for on the largest devices.
-constexpr int64_t kFewRows = 8;            ///< As CudaKernels() has a kernel for.
+                                   << 20;  ///< Size that cuBLAS recommends on the largest devices.
+constexpr int64_t kFewRows = 8;            ///< Rows for which CudaKernels() has a kernel.
 
 struct Functions {
   int (*create)(Handle*) = nullptr;
@@ -28,7 +28,7 @@ struct Functions {
                const float*, float*, int) = nullptr;
 };
 
-/// Everything is written by StartCublas, before the first product; handles live with the process.
+/// State written by StartCublas, before the first product. Handles live as long as the process.
 struct State {
   Functions functions;
   void* streams[2] = {};
@@ -64,7 +64,7 @@ struct Started {
   void* workspace = nullptr;
 };
 
-/// A product of zeros: what cuBLAS makes at the first one, it has then. Waits for it.
+/// Runs a product of zeros and waits for it, so that cuBLAS makes its one-time allocations now.
 bool WarmUp(const Functions& functions, cudaStream_t stream, const Started& started) {
   constexpr int kSize = 64;
   constexpr size_t kMatrix = size_t{kSize} * kSize, kBytes = 3 * kMatrix * sizeof(float);
@@ -80,7 +80,8 @@ bool WarmUp(const Functions& functions, cudaStream_t stream, const Started& star
   return cudaStreamSynchronize(stream) == cudaSuccess && given && freed;
 }
 
-/// Fills `started` as far as it gets. Setting the stream drops the workspace, so that comes second.
+/// Fills `started` as far as it succeeds. Setting the stream drops the workspace, so the workspace
+/// is set second.
 bool Start(const Functions& functions, cudaStream_t stream, Started* started) {
   return functions.create(&started->handle) == kSuccess &&
          functions.set_stream(started->handle, stream) == kSuccess &&
@@ -126,7 +127,7 @@ bool StartCublas(void* stream, void* recorder) {
   Started started[2];
   if (!Start(functions, streams[0], &started[0]) || !Start(functions, streams[1], &started[1])) {
     for (int i = 0; i < 2; ++i) Stop(functions, streams[i], started[i]);
-    (void)cudaGetLastError();  // Else the next launch would be taken for what failed here.
+    (void)cudaGetLastError();  // Otherwise the next launch would report this failure.
     return false;
   }
   State& state = TheState();
@@ -152,7 +153,7 @@ OpStatus MatmulByCublas(const MatmulArgs& args) {
                args.stream, args.bias, args.y, n, args.out);
     if (status != OpStatus::kOk) return status;
   }
-  // cuBLAS counts by columns: of its matrices ours are the transposes, and the product is y's.
+  // cuBLAS is column-major: our matrices are the transposes of its own, and the product is y's.
   const int in = static_cast<int>(args.in), out = static_cast<int>(args.out);
   const int status =
       TheState().functions.sgemm(handle, kTranspose, kNoTranspose, out, static_cast<int>(args.rows),

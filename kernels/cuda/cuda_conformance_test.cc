@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA table, and that of the library that programs load, against the op conformance suite;
-// skipped, with the reason, where no device is.
+// The CUDA table, and that of the library that programs load, in the op conformance suite. Skipped,
+// with the reason, without a device.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/cuda_kernels.h"
@@ -50,18 +50,18 @@ class CudaTestDevice : public TestDevice {
   cudaStream_t stream_ = nullptr;
 };
 
-/// The same memory; the library's own table and stream.
+/// The same memory with the library's own table and stream.
 class CudaLibraryTestDevice : public CudaTestDevice {
  public:
   CudaLibraryTestDevice() {
     CudaStreams streams;
     CudaFacts facts;
-    library_.open(&streams, &facts);  // What it answers, the other device answered.
+    library_.open(&streams, &facts);  // Ignored: the other device has checked availability.
     stream_ = streams.compute;
   }
   const KernelTable& table() const override { return *library_.kernels; }
   void* stream() const override { return stream_; }
-  // In the order of the stream, which does not wait for cudaMemcpy.
+  // Copies in the order of the stream, which does not wait for cudaMemcpy.
   void CopyIn(void* device, const void* host, size_t bytes) override {
     EXPECT_EQ(library_.copy(stream_, CopyDirection::kToDevice, device, host, bytes), nullptr);
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prefill attention, and that of single tokens over many keys. Block (tile of query rows, KV head,
-// split) takes a stretch of the keys: a query row is one token and one query head of the group, and
-// sees the keys up to its own last one. With more than one split the results go to the workspace,
-// and merge_attention puts them together on the same stream.
+// Prefill attention, and that of single tokens over many keys. A block (tile of query rows, KV
+// head, split) handles a stretch of the keys. A query row is one token and one query head of the
+// group, and sees the keys up to its own last one. With more than one split the results go to the
+// workspace. merge_attention then merges them on the same stream.
 #include "kernels/cpu/checks.h"
 #include "kernels/cuda/attention_tile.cuh"
 #include "kernels/cuda/ops.h"
@@ -12,7 +12,7 @@
 namespace quire::kernels::cuda {
 namespace {
 
-/// Of keys, and of the query rows of a KV head: they are counted in 32 bits.
+/// Most keys, and most query rows of a KV head: they are counted in 32 bits.
 constexpr int64_t kMaxKeys = int64_t{1} << 30;
 
 struct Shape {
@@ -28,14 +28,14 @@ struct Shape {
   float scale;
 };
 
-/// Last key of a query token, -1 where a listed one is out of range.
+/// Last key of a query token; -1 if a listed one is out of range.
 __device__ inline int64_t LastKey(const Shape& shape, int64_t token) {
   if (shape.last_key == nullptr) return shape.n - shape.t + token;
   const int64_t last = shape.last_key[token];
   return last < shape.n ? last : -1;
 }
 
-/// Where one key of each tile is, for KV head blockIdx.y: the thread's, from one tile to the next.
+/// Location of this thread's key in each tile, for KV head blockIdx.y.
 class KeyList {
  public:
   __device__ KeyList(const Shape& shape, int first, int end)
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kTileThreads, kRows > 4 ? 4 : 5) DenseKernel(S
   }
   __syncthreads();
   const int from = static_cast<int>(blockIdx.z) * shape.keys_per_split;
-  int keys = 0;  // of this split
+  int keys = 0;  // Keys of this split.
   for (int h = 0; h < kRows; ++h) {
     keys = last_keys[h] + 1 - from > keys ? last_keys[h] + 1 - from : keys;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One block summarises one unit. The arithmetic is that of the reference, in the same order and in
-// f64 where it is, with every rounding spelled out: the digests are equal to the bit.
+// One block summarises one unit. The arithmetic is that of the reference, in the same order and
+// partly in f64. Every rounding is explicit, so the digests are equal to the bit.
 #include "kernels/cpu/checks.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/ops.h"
@@ -10,7 +10,7 @@ namespace quire::kernels::cuda {
 namespace {
 
 constexpr int64_t kThreads = 128;
-constexpr int kWide = 8;  ///< channels that a thread reads at a time, where it can
+constexpr int kWide = 8;  ///< Channels that a thread reads at a time, if possible.
 
 struct Shape {
   const void* units;
@@ -22,19 +22,19 @@ struct Shape {
   bool interleaved;
 };
 
-/// Smallest and largest of some keys, both NaN when one of them is.
+/// Smallest and largest of some keys; both NaN if one of them is.
 struct Range {
   float low, high;
 };
 __device__ inline Range RangeOfOne(float key) { return {key, key}; }
-/// Of equal keys the first stays, and of several NaN.
+/// Joins two ranges. The first of equal keys wins, and the first NaN.
 __device__ inline Range Joined(Range first, Range second) {
   if (!IsNaN(first.low) && !(second.low >= first.low)) first.low = second.low;
   if (!IsNaN(first.high) && !(second.high <= first.high)) first.high = second.high;
   return first;
 }
 
-/// The keys of one unit, and where its digest goes.
+/// The keys of one unit, and the place of its digest.
 template <typename Key, typename Out>
 struct Unit {
   const typename Key::Raw* keys;
@@ -74,7 +74,7 @@ struct Unit {
     }
     Store(d + channel, sum / static_cast<double>(rows));
   }
-  /// `value` or the next number above it that the output has; value >= 0 or NaN.
+  /// Stores `value` or the next larger number of the output type; value >= 0 or NaN.
   __device__ void StoreRoundedUp(int64_t element, double value) const {
     float rounded = static_cast<float>(value);
     if (rounded < value) rounded = FloatFromBits(FloatBits(rounded) + 1);
@@ -118,7 +118,7 @@ __device__ void StoreDiscs(const U& unit, const Shape& shape) {
   }
 }
 
-/// Thread r finds the distance of rows r, r + kThreads, ...
+/// Thread r handles the distances of rows r, r + kThreads, ...
 template <typename U>
 __device__ void StoreBall(const U& unit, const Shape& shape) {
   __shared__ double radii[kThreads];
@@ -135,8 +135,8 @@ __device__ void StoreBall(const U& unit, const Shape& shape) {
   unit.StoreRoundedUp(shape.d, radius);
 }
 
-/// Calls use(channel, range) for each channel, whose keys are read once. Threads read kWide
-/// channels at a time of stretches of the rows that follow each other, and join them in order.
+/// Calls use(channel, range) for each channel, and reads its keys once. Threads read kWide channels
+/// at a time from consecutive stretches of rows, and join them in order.
 template <typename Key, typename Out, typename Use>
 __device__ void ForEachRange(const Unit<Key, Out>& unit, const Use& use) {
   using Keys = Chunk<typename Key::Raw, kWide>;
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(kThreads, 8) DigestKernel(Shape shape) {
       if (shape.kind == DigestKind::kCentreDeviation) unit.StoreDeviation(c);
     }
   });
-  __syncthreads();  // radii are measured from centres that other threads have stored
+  __syncthreads();  // Radii are measured from centres that other threads have stored.
   if (shape.kind == DigestKind::kDisc) StoreDiscs(unit, shape);
   if (shape.kind == DigestKind::kCentreRadius) StoreBall(unit, shape);
 }

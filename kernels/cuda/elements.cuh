@@ -32,15 +32,16 @@ __device__ inline uint16_t FloatToHalf(float value) {
 #endif
 }
 
-/// e4m3, as kernels/cpu/codec_scalar.h has it. Its bits are those of an f16 of another exponent.
+/// Decodes e4m3 as kernels/cpu/codec_scalar.h does. The bits are those of an f16 with another
+/// exponent.
 __device__ inline float Fp8ToFloat(uint8_t code) {
   if ((code & 0x7fu) == 0x7fu) return QuietNaN();
   const unsigned half = ((code & 0x80u) << 8) | ((code & 0x7fu) << 7);
   return HalfToFloat(static_cast<uint16_t>(half)) * 256.0f;
 }
 
-/// 8 codes, numbers equal to Fp8ToFloat's and NaN some NaN: two at a time where the processor has
-/// an instruction for it.
+/// Decodes 8 codes to the numbers of Fp8ToFloat; NaN becomes any NaN. Two at a time if the
+/// processor has an instruction for it.
 __device__ inline void Fp8ToFloats(uint2 codes, float* to) {
   const uint32_t words[2] = {codes.x, codes.y};
 #pragma unroll
@@ -57,7 +58,7 @@ __device__ inline void Fp8ToFloats(uint2 codes, float* to) {
   }
 }
 
-// One type per format: Raw is what memory holds.
+// One type per format; Raw is the form in memory.
 struct F32 {
   using Raw = float;
   __device__ static float Widen(Raw raw) { return raw; }
@@ -81,7 +82,7 @@ struct Fp8 {
   __device__ static float Widen(Raw raw) { return Fp8ToFloat(raw); }
 };
 
-/// Calls launch with the format as a value. The dtype is known (IsKnown).
+/// Calls launch with the format as a value. REQUIRES: IsKnown(dtype).
 template <typename Launcher>
 OpStatus WithFormat(DType dtype, const Launcher& launch) {
   if (dtype == DType::kF16) return launch(F16{});
@@ -93,7 +94,7 @@ OpStatus WithFormat(DType dtype, bool fp8, const Launcher& launch) {
   return fp8 ? launch(Fp8{}) : WithFormat(dtype, launch);
 }
 
-/// The value that a decoded element becomes: a number of the type, or the positive quiet NaN.
+/// The value of a decoded element: a number of the type, or the positive quiet NaN.
 template <typename T>
 __device__ typename T::Raw Bounded(float value) {
   if (IsNaN(value)) return T::Narrow(QuietNaN());
@@ -109,13 +110,13 @@ __device__ To BitsAs(const From& from) {
   return to;
 }
 
-/// kWidth elements in a row.
+/// An array of kWidth elements.
 template <typename Raw, int kWidth>
 struct Chunk {
   Raw at[kWidth];
 };
 
-// What moves kBytes at once: one instruction, or two for 32.
+// A type that moves kBytes at once: one instruction, or two for 32.
 struct Pair16 {
   uint4 low, high;
 };
@@ -150,11 +151,11 @@ __device__ inline bool IsAligned(const void* address, size_t bytes) {
   return reinterpret_cast<uintptr_t>(address) % bytes == 0;
 }
 
-/// From and to an address that has the alignment of the vector that moves it.
+/// Loads or stores at an address with the alignment of the vector.
 template <typename Value>
 __device__ Value LoadAligned(const void* from) {
   using Vector = typename VectorOf<static_cast<int>(sizeof(Value))>::Type;
-  // A copy first: bytes that are read through a reference would be loaded one by one.
+  // Copies first: bytes read through a reference would be loaded one by one.
   const Vector vector = *static_cast<const Vector*>(from);
   return BitsAs<Value>(vector);
 }
@@ -163,7 +164,7 @@ __device__ void StoreAligned(void* to, const Value& value) {
   using Vector = typename VectorOf<static_cast<int>(sizeof(Value))>::Type;
   *static_cast<Vector*>(to) = BitsAs<Vector>(value);
 }
-/// From any address.
+/// Loads or stores at any address.
 template <typename Value>
 __device__ Value LoadAny(const uint8_t* from) {
   using Vector = typename VectorOf<static_cast<int>(sizeof(Value))>::Type;
@@ -173,7 +174,8 @@ __device__ Value LoadAny(const uint8_t* from) {
   return BitsAs<Value>(bytes);
 }
 
-/// Widens 8 elements at an address that is a multiple of their size or of 16. fp8: see Fp8ToFloats.
+/// Widens 8 elements at an address that is a multiple of their size or of 16. For fp8 see
+/// Fp8ToFloats.
 template <typename T>
 __device__ void Widen8(const typename T::Raw* from, float* to) {
   if constexpr (sizeof(typename T::Raw) == 1) {

@@ -12,7 +12,7 @@
 namespace quire::kernels {
 namespace {
 
-/// The driver's words. Clears what is not sticky.
+/// The driver's error text. Clears errors that are not sticky.
 const char* Words(cudaError_t error) {
   if (error == cudaSuccess) return nullptr;
   (void)cudaGetLastError();
@@ -21,7 +21,7 @@ const char* Words(cudaError_t error) {
 cudaStream_t Stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t Event(void* event) { return static_cast<cudaEvent_t>(event); }
 
-/// Freed memory stays with the process, as what a step takes is what the step before gave back.
+/// Keeps freed memory in the process, as each step reuses what the step before freed.
 cudaError_t KeepFreedMemory() {
   cudaMemPool_t pool = nullptr;
   uint64_t everything = UINT64_MAX;

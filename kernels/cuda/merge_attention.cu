@@ -10,10 +10,10 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kEach = 4;  ///< channels of a lane, kWarp apart
+constexpr int kEach = 4;  ///< Channels of a lane, kWarp apart.
 constexpr int kChannels = kWarp * kEach;
 
-/// A block merges one row: each warp some of the parts, and then all warps together.
+/// Merges one row per block: each warp some of the parts, and then all warps together.
 __global__ void __launch_bounds__(kThreads)
     MergeKernel(const float* __restrict__ parts, const float* __restrict__ part_lse,
                 float* __restrict__ out, float* __restrict__ lse, int64_t n_parts, int64_t rows,
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int j = 0; j < kEach; ++j) {
         const int64_t c = first + lane + j * kWarp;
         const float value = c < d ? from[c] : 0.0f;
-        // What saw nothing may hold anything.
+        // A part that saw nothing may hold anything.
         values[j] += part != -Infinity() ? weight * value : 0.0f;
       }
     }

@@ -13,7 +13,7 @@ namespace quire::kernels::cuda {
 namespace {
 
 constexpr int64_t kThreads = 256;
-constexpr int64_t kMaxBlocks = 65535;  ///< of loops over elements, which stride from there
+constexpr int64_t kMaxBlocks = 65535;  ///< Most blocks of loops over elements, which stride.
 
 /// Calls body(i) for this thread's share of 0..n-1.
 template <typename Body>
@@ -93,10 +93,11 @@ __global__ void __launch_bounds__(kThreads) EmbedKernel(EmbedArgs args) {
 
 constexpr int64_t kWarp = 32;
 constexpr int64_t kFewRows = 8;
-constexpr int64_t kFewThreads = 128;  ///< small blocks: all processors have some of a short matrix
+/// Small blocks give all processors a part of a short matrix.
+constexpr int64_t kFewThreads = 128;
 
 /// Adds the products of kSteps vectors of kWide inputs, a warp's width apart, for kOuts outputs and
-/// all rows. The weights are all on their way before the first is used.
+/// all rows. All weights are loaded before the first is used.
 template <int kRows, int kOuts, int kWide, int kSteps>
 __device__ void AddProducts(const float* const* weights, const float* const* rows, int64_t i,
                             float (*sums)[kOuts]) {
@@ -123,8 +124,8 @@ __device__ void AddProducts(const float* const* weights, const float* const* row
   }
 }
 
-/// For few rows, where reading the weights is all the work: a warp takes kOuts outputs for all
-/// rows, of which there are at most kRows. A lane reads kWide inputs at a time.
+/// Serves few rows, at most kRows, where the work is reading the weights. A warp handles kOuts
+/// outputs for all rows. A lane reads kWide inputs at a time.
 template <int kRows, int kOuts, int kWide>
 __device__ void SumFewRows(const MatmulArgs& args, int64_t first, float (*sums)[kOuts]) {
   constexpr int kSteps = kOuts > 2 ? 1 : 4;
@@ -132,7 +133,7 @@ __device__ void SumFewRows(const MatmulArgs& args, int64_t first, float (*sums)[
   const float* weights[kOuts];
   const float* rows[kRows];
 #pragma unroll
-  for (int o = 0; o < kOuts; ++o) {  // those beyond the last are the last
+  for (int o = 0; o < kOuts; ++o) {  // Indices beyond the last are clamped to it.
     weights[o] = args.weight + (first + o < args.out ? first + o : args.out - 1) * args.in;
   }
 #pragma unroll
@@ -149,7 +150,7 @@ template <int kRows, int kOuts>
 __global__ void __launch_bounds__(kFewThreads, kRows > 2 ? 4 : 5)
     MatmulFewRowsKernel(MatmulArgs args) {
   const int64_t first = (int64_t{blockIdx.x} * kFewThreads + threadIdx.x) / kWarp * kOuts;
-  if (first >= args.out) return;  // the same for the whole warp
+  if (first >= args.out) return;  // The same for the whole warp.
   float sums[kRows][kOuts] = {};
   if (args.in % 4 == 0 && IsAligned(args.weight, 16) && IsAligned(args.x, 16)) {
     SumFewRows<kRows, kOuts, 4>(args, first, sums);
@@ -175,9 +176,9 @@ OpStatus LaunchFewRows(const MatmulArgs& args) {
                 args);
 }
 
-constexpr int kSide = 64;  ///< outputs of a block, in both directions
-constexpr int kDeep = 16;  ///< inputs of a step
-constexpr int kEach = 4;   ///< outputs of a thread, in both directions
+constexpr int kSide = 64;  ///< Outputs of a block, in both directions.
+constexpr int kDeep = 16;  ///< Inputs of a step.
+constexpr int kEach = 4;   ///< Outputs of a thread, in both directions.
 
 /// Copies [kSide][kDeep] of a row-major matrix, transposed; zeros outside.
 __device__ inline void LoadSide(const float* from, int64_t first_row, int64_t rows, int64_t first,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ops of CudaKernels(), one function each; each checks its sizes, plans and launches.
+// The ops of CudaKernels(), one function each: each checks its sizes, plans and launches.
 #ifndef QUIRE_KERNELS_CUDA_OPS_H_
 #define QUIRE_KERNELS_CUDA_OPS_H_
 

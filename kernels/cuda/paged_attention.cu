@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decode attention over paged keys and values, or over latents. Block (split, KV head and its query
-// rows, sequence) takes a stretch of the slots; with more than one split the results go to the
-// workspace, and merge_attention puts them together on the same stream.
+// Decode attention over paged keys and values, or over latents. A block (split, KV head and its
+// query rows, sequence) handles a stretch of the slots. With more than one split the results go to
+// the workspace. merge_attention then merges them on the same stream.
 #include "kernels/cpu/checks.h"
 #include "kernels/cuda/attention_tile.cuh"
 #include "kernels/cuda/ops.h"
@@ -11,14 +11,14 @@
 namespace quire::kernels::cuda {
 namespace {
 
-/// Of a sequence's tokens, and of query rows: they are counted in 32 bits.
+/// Most tokens of a sequence, and most query rows: they are counted in 32 bits.
 constexpr int64_t kMaxTokens = int64_t{1} << 30;
 
 struct Shape {
   TileShape tile;
   const float* q;
   const void* k;
-  const void* v;  ///< null: values are the first channels of the keys
+  const void* v;  ///< Null: values are the first channels of the keys.
   const float* k_scales;
   const float* v_scales;
   const int32_t* slots;
@@ -27,16 +27,16 @@ struct Shape {
   float* lse;  ///< [splits][batch * n_q] or null
   int64_t batch, num_slots, n_slots, n_q, n_kv;
   int slots_per_split, p, group, head_tiles;
-  int tile_slots, tile_rows;  ///< a tile is so many whole slots and rows
+  int tile_slots, tile_rows;  ///< A tile is this many whole slots and rows.
   float scale;
 };
 
-/// Blocks of a multiprocessor that there are registers for, at least.
+/// Fewest blocks per multiprocessor that the registers permit.
 [[maybe_unused]] constexpr int MinBlocks(int heads, size_t raw_bytes) {
   return heads <= 4 ? 5 : raw_bytes > 1 ? 4 : 3;
 }
 
-/// Where one token of each tile is: the thread's, from one tile to the next.
+/// Location of this thread's token in each tile.
 class TokenList {
  public:
   __device__ TokenList(const Shape& shape, int g, int first_slot, int end_slot)
@@ -81,8 +81,8 @@ class TokenList {
   const Shape& shape_;
   const int g_;
   const int end_;
-  int at_, at_row_;              ///< of the tile to fetch: index into the lists, row of the slot
-  int slot_, valid_rows_, row_;  ///< of the tile that was fetched
+  int at_, at_row_;              ///< Next tile to fetch: index into the lists, row of the slot.
+  int slot_, valid_rows_, row_;  ///< Tile that was fetched.
   TokenScales scales_{1, 1};
 };
 
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kTileThreads, MinBlocks(kHeads, sizeof(typenam
   const auto g = static_cast<int>(blockIdx.y / head_tiles);
   const int first_head = static_cast<int>(blockIdx.y % head_tiles) * kHeads;
   const int64_t first_row = blockIdx.z * shape.n_q + int64_t{g} * shape.group + first_head;
-  const int heads = shape.group - first_head;  // at least 1, maybe more than kHeads
+  const int heads = shape.group - first_head;  // At least 1, possibly more than kHeads.
   AttentionTile<T, kHeads> tile(shape.tile);
   tile.LoadQueries(
       [&](int h) { return h < heads ? shape.q + (first_row + h) * shape.tile.key_dim : nullptr; },

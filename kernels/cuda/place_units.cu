@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block takes a chunk of rows of one side (K or V) of one unit. Where a side only moves (raw
-// units that are not rotated, fp8 pools), threads copy vectors of bytes. Otherwise a thread
-// decodes, turns and stores kWidth channels at a time, or two such groups that RoPE pairs with each
-// other.
+// A block handles a chunk of rows of one side (K or V) of one unit. If a side only moves (raw units
+// without rotation, fp8 pools), threads copy vectors of bytes. Otherwise a thread decodes, rotates
+// and stores kWidth channels at a time, or two such groups that RoPE pairs.
 #include <algorithm>
 
 #include "kernels/cpu/checks.h"
@@ -32,17 +31,17 @@ struct Shape {
   bool interleaved, fp8_pools;
 };
 
-/// What a block works on: rows first_row, first_row + row_step, ... of one side.
+/// Work of a block: rows first_row, first_row + row_step, ... of one side.
 struct Side {
   const uint8_t* params;
   const uint8_t* codes;
-  int64_t to;  ///< element of row 0 in the pool; rows are n_kv * d apart
+  int64_t to;  ///< Element of row 0 in the pool; rows are n_kv * d apart.
   int64_t valid;
-  int64_t rotation;  ///< row of the tables, or negative
+  int64_t rotation;  ///< Row of the tables, or negative.
   bool keys;
 };
 
-/// False where an entry of the lists is out of range.
+/// Returns false if an entry of the lists is out of range.
 __device__ bool FindSide(const Shape& shape, Side* side) {
   const int64_t i = blockIdx.x;
   side->keys = blockIdx.y == 0;
@@ -65,8 +64,8 @@ __device__ bool FindSide(const Shape& shape, Side* side) {
   return true;
 }
 
-/// Moves rows of `row_bytes`, zeros from `valid` on, kBytes at a time: rows and pool are aligned to
-/// it.
+/// Moves rows of `row_bytes`, zeros from `valid` on, kBytes at a time. Rows and pool have that
+/// alignment.
 template <int kBytes>
 __device__ void CopyRows(const Shape& shape, const Side& side, uint8_t* pool, int64_t row_bytes) {
   using Value = Chunk<uint8_t, kBytes>;
@@ -81,10 +80,9 @@ __device__ void CopyRows(const Shape& shape, const Side& side, uint8_t* pool, in
     StoreAligned(pool + r * shape.n_kv * row_bytes + at, value);
   }
 }
-/// Vectors are as wide as rows, pool and codes allow. The codes of every other fp8 unit lie on a
-/// multiple of 8 only: 8 bytes of parameters precede them, and units are an odd number of times 8.
-/// Where codes are not even aligned to 4, they are loaded byte by byte and stored as wide as can
-/// be.
+/// Uses vectors as wide as rows, pool and codes permit. The codes of every other fp8 unit are only
+/// 8-byte aligned: 8 bytes of parameters precede them, and units are an odd multiple of 8. Codes
+/// without 4-byte alignment are loaded byte by byte and stored as wide as possible.
 __device__ inline void CopySide(const Shape& shape, const Side& side, uint8_t* pool,
                                 int64_t row_bytes) {
   const uint64_t to = reinterpret_cast<uintptr_t>(pool) | static_cast<uint64_t>(row_bytes);
@@ -97,7 +95,7 @@ __device__ inline void CopySide(const Shape& shape, const Side& side, uint8_t* p
   CopyRows<1>(shape, side, pool, row_bytes);
 }
 
-/// kWidth decoded channels of row r, from channel c on, as kernels/cpu/codec_scalar.h has them.
+/// Decodes kWidth channels of row r, from channel c on, as kernels/cpu/codec_scalar.h does.
 template <UnitCodec kCodec, typename T, int kWidth>
 __device__ void Decode(const Shape& shape, const Side& side, int64_t r, int64_t c, float* values) {
   using Raw = typename T::Raw;
@@ -109,7 +107,7 @@ __device__ void Decode(const Shape& shape, const Side& side, int64_t r, int64_t 
   } else if constexpr (kCodec == UnitCodec::kFp8E4M3) {
     const float scale = LoadAny<float>(side.params);
     const auto codes = LoadAny<Chunk<uint8_t, kWidth>>(side.codes + at);
-    // The largest keys may pass the largest f32 by their rounding, here alone.
+    // Rounding may take the largest keys beyond the largest f32, in this codec only.
     for (int i = 0; i < kWidth; ++i) values[i] = Bounded<F32>(Fp8ToFloat(codes.at[i]) * scale);
   } else if constexpr (kCodec == UnitCodec::kInt8) {
     const float scale = HalfToFloat(LoadAny<uint16_t>(side.params + 2 * r));
@@ -127,7 +125,7 @@ __device__ void Decode(const Shape& shape, const Side& side, int64_t r, int64_t 
       const float base = HalfToFloat(LoadAny<uint16_t>(side.params + 2 * group));
       const float scale = HalfToFloat(LoadAny<uint16_t>(side.params + 2 * (groups + group)));
       const int code = high ? codes.at[i] >> 4 : codes.at[i] & 15;
-      values[i] = base + static_cast<float>(code) * scale;  // the product is exact
+      values[i] = base + static_cast<float>(code) * scale;  // The product is exact.
     }
   }
 }
@@ -139,7 +137,7 @@ __device__ void Store(typename T::Raw* to, const float* values) {
   StoreAligned(to, raws);
 }
 
-/// Channels that are not rotated: decoded, or the bits of a raw unit.
+/// Stores channels without rotation: decoded, or the bits of a raw unit.
 template <UnitCodec kCodec, typename T, int kWidth>
 __device__ void PlaceStill(const Shape& shape, const Side& side, int64_t r, int64_t c,
                            typename T::Raw* row) {
@@ -154,7 +152,7 @@ __device__ void PlaceStill(const Shape& shape, const Side& side, int64_t r, int6
   }
 }
 
-/// Turns two groups of channels whose pairs have the angles angle, angle + 1, ...
+/// Rotates two groups of channels whose pairs have the angles angle, angle + 1, ...
 template <UnitCodec kCodec, typename T, int kWidth>
 __device__ void PlacePairs(const Shape& shape, const Side& side, int64_t r, int64_t a, int64_t b,
                            int64_t angle, typename T::Raw* row) {
@@ -170,7 +168,7 @@ __device__ void PlacePairs(const Shape& shape, const Side& side, int64_t r, int6
   Store<T, kWidth>(row + b, second);
 }
 
-/// Turns the pairs inside one group of channels. kWidth is even.
+/// Rotates the pairs inside one group of channels. kWidth is even.
 template <UnitCodec kCodec, typename T, int kWidth>
 __device__ void PlaceNeighbours(const Shape& shape, const Side& side, int64_t r, int64_t c,
                                 int64_t angle, typename T::Raw* row) {
@@ -184,7 +182,7 @@ __device__ void PlaceNeighbours(const Shape& shape, const Side& side, int64_t r,
   Store<T, kWidth>(row + c, values);
 }
 
-/// Work items of a row: first those that turn, then those that stay.
+/// Work items of a row: first those with rotation, then those without.
 template <UnitCodec kCodec, typename T, int kWidth>
 __device__ void PlaceItem(const Shape& shape, const Side& side, int64_t r, int64_t item,
                           int64_t turning, typename T::Raw* row) {
@@ -223,7 +221,7 @@ __global__ void __launch_bounds__(kThreads) PlaceKernel(Shape shape) {
                     shape.d * static_cast<int64_t>(sizeof(Raw)));
   }
   const int64_t rotary = side.rotation >= 0 ? shape.rotary_dim : 0;
-  const bool inside = shape.interleaved && kWidth > 1;  // both of a pair are in one group
+  const bool inside = shape.interleaved && kWidth > 1;  // Both channels of a pair are in one group.
   const auto turning = static_cast<int32_t>(rotary / (inside ? kWidth : 2 * kWidth));
   const auto per_row = turning + static_cast<int32_t>((shape.d - rotary) / kWidth);
   const int32_t items = static_cast<int32_t>(shape.p) * per_row;
@@ -273,7 +271,7 @@ OpStatus LaunchPlace(const PlaceUnitsArgs& args, const Shape& shape) {
 OpStatus PlaceUnits(const PlaceUnitsArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
   if (args.n_units == 0) return OpStatus::kOk;
-  constexpr int64_t kMaxSide = int64_t{1} << 30;  // elements that 32-bit indices reach
+  constexpr int64_t kMaxSide = int64_t{1} << 30;  // Elements that 32-bit indices reach.
   if (args.n_units > kMaxGridX || args.shape.side_elements() > kMaxSide) {
     return OpStatus::kUnsupported;
   }

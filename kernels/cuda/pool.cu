@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pooling over the query heads of a group: one block a KV head. The arithmetic is that of
-// kernels/api/pool.h, in the same order, with every rounding spelled out.
+// Pooling over the query heads of a group: one block per KV head. The arithmetic is that of
+// kernels/api/pool.h, in the same order, with every rounding explicit.
 #include "kernels/cpu/checks.h"
 #include "kernels/cpu/softmax.h"
 #include "kernels/cuda/elements.cuh"
@@ -15,7 +15,7 @@ constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
 static_assert(kThreads == kSoftmaxSums, "a thread has one of a row's partial sums");
 
-/// Maximum in which a NaN wins.
+/// Maximum, or NaN if either is.
 __device__ inline float MaxOrNaN(float a, float b) {
   if (IsNaN(a)) return a;
   return IsNaN(b) || b > a ? b : a;
@@ -53,10 +53,10 @@ __device__ inline float Weight(float value, float top) {
   return ExpOf(value == top ? 0.0f : __fadd_rn(value, -top));
 }
 
-/// The sum of the threads' numbers, folded in halves.
+/// Sums the threads' numbers, folded in halves.
 __device__ inline float FoldSums(float mine) {
   __shared__ float sums[kThreads];
-  __syncthreads();  // those of the call before have been read
+  __syncthreads();  // Wait until those of the previous call have been read.
   sums[threadIdx.x] = mine;
   __syncthreads();
   float parts[kWarps];
@@ -69,7 +69,7 @@ __device__ inline float FoldSums(float mine) {
   return WarpReduce(parts[0], Sum());
 }
 
-// A thread takes every kThreads-th page, four at a time so as not to wait for each.
+// A thread handles every kThreads-th page, four at a time to overlap the loads.
 __global__ void __launch_bounds__(kThreads) PoolSoftmaxKernel(SoftmaxShape shape) {
   const float* __restrict__ row = shape.scores + blockIdx.x * shape.group * shape.n;
   float* __restrict__ pooled = shape.pooled + blockIdx.x * shape.n;
@@ -97,8 +97,8 @@ __global__ void __launch_bounds__(kThreads) PoolSoftmaxKernel(SoftmaxShape shape
   }
 }
 
-/// pooled[g][i]: of the rows [group][width] of KV head g the largest element i, NaN where there is
-/// one, or the mean.
+/// Sets pooled[g][i] from the rows [group][width] of KV head g. It is the largest element i, NaN if
+/// there is one, or the mean.
 __global__ void __launch_bounds__(kThreads)
     PoolRowsKernel(const float* __restrict__ rows, float* __restrict__ pooled, int64_t group,
                    int64_t width, bool maximum) {
@@ -122,7 +122,7 @@ OpStatus Pool(const PoolArgs& args) {
   if (args.n_pages == 0) return OpStatus::kOk;
   if (args.n_kv > kMaxGridX) return OpStatus::kUnsupported;
   const int64_t group = args.n_q / args.n_kv;
-  if (!TakesSoftmax(args.pooling)) {  // pooled queries: the mean of one row is its copy
+  if (!TakesSoftmax(args.pooling)) {  // With pooled queries, the mean of one row is its copy.
     return Launch(PoolRowsKernel, Grid(args.n_kv), Grid(kThreads), 0, args.stream, args.scores,
                   args.pooled, group, args.n_pages, args.pooling == Pooling::kMaxS);
   }

@@ -9,7 +9,7 @@
 
 namespace quire::kernels::cuda {
 
-/// Greater score, greater rank; both zeros equal; NaN is 0.
+/// Maps a score to a rank of the same order: both zeros are equal, NaN is 0.
 __device__ inline uint32_t Rank(float score) {
   const uint32_t bits = FloatBits(score + 0.0f);  // -0 + 0 = +0
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0;
@@ -20,14 +20,15 @@ __device__ inline float ScoreOfRank(uint32_t rank) {
   return FloatFromBits((rank & 0x80000000u) != 0 ? rank & 0x7fffffffu : ~rank);
 }
 
-/// What is kept: every rank above `rank`, and of those equal to it the first `ties` by index.
+/// What a selection keeps: every rank above `rank`, and the first `ties` by index of those equal to
+/// it.
 struct Cut {
   uint32_t rank;
   int ties;
 };
 
 /// The cut that keeps the k first of n scores, 1 <= k <= n, by four rounds over digits of 8 bits.
-/// The whole block calls it.
+/// All threads of the block call it.
 __device__ inline Cut FindCut(const float* scores, int64_t n, int k) {
   constexpr int kDigits = 256;
   constexpr int kWarp = 32;
@@ -36,19 +37,19 @@ __device__ inline Cut FindCut(const float* scores, int64_t n, int k) {
   __shared__ int still;
   uint32_t prefix = 0;
   for (int shift = 24; shift >= 0; shift -= 8) {
-    __syncthreads();  // counts and answers of the round before have been read
+    __syncthreads();  // Wait until the counts and results of the round before have been read.
     for (unsigned i = threadIdx.x; i < kDigits; i += blockDim.x) counts[i] = 0;
     __syncthreads();
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
       const uint32_t rank = Rank(scores[i]);
-      // Ranks that agree with the prefix in the digits above this one; all of them at first.
+      // Count ranks that agree with the prefix in the digits above this one; at first all of them.
       if (((static_cast<uint64_t>(rank) ^ prefix) >> (shift + 8)) == 0) {
         atomicAdd(&counts[(rank >> shift) & 0xffu], 1);
       }
     }
     __syncthreads();
-    // The first warp adds up the counts from the largest digit down, 8 digits a lane. The lane in
-    // whose digits the k-th rank is says which.
+    // The first warp adds up the counts from the largest digit down, 8 digits a lane. The lane
+    // whose digits contain the k-th rank writes the result.
     if (threadIdx.x < kWarp) {
       constexpr int kEach = kDigits / kWarp;
       const int last = kDigits - 1 - static_cast<int>(threadIdx.x) * kEach;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums, maxima and counts over a warp or a block. Blocks are one-dimensional, of whole warps, and
-// all their threads call; the answer goes to all. Results do not depend on timing.
+// Sums, maxima and counts over a warp or a block. Blocks are one-dimensional, of whole warps. All
+// threads call, and all get the result. Results do not depend on timing.
 #ifndef QUIRE_KERNELS_CUDA_REDUCE_CUH_
 #define QUIRE_KERNELS_CUDA_REDUCE_CUH_
 
@@ -15,7 +15,7 @@ struct Sum {
     return a + b;
   }
 };
-/// Passes NaN over.
+/// Ignores NaN.
 struct Max {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
   __device__ int operator()(int a, int b) const { return a > b ? a : b; }
@@ -37,7 +37,7 @@ __device__ T BlockReduce(T value, T none, Op op) {
   __shared__ T parts[32];
   const unsigned lane = threadIdx.x % 32;
   value = WarpReduce(value, op);
-  __syncthreads();  // parts of the call before have been read
+  __syncthreads();  // Wait until the parts of the previous call have been read.
   if (lane == 0) parts[threadIdx.x / 32] = value;
   __syncthreads();
   return WarpReduce(lane < blockDim.x / 32 ? parts[lane] : none, op);
@@ -45,7 +45,7 @@ __device__ T BlockReduce(T value, T none, Op op) {
 
 template <typename T>
 struct Prefix {
-  T before;  ///< sum over the threads before this one
+  T before;  ///< Sum over the threads before this one.
   T total;
 };
 template <typename T>
@@ -60,7 +60,7 @@ __device__ Prefix<T> BlockPrefix(T value) {
   }
   T before = __shfl_up_sync(kAllLanes, up_to, 1);
   if (lane == 0) before = 0;
-  __syncthreads();  // parts of the call before have been read
+  __syncthreads();  // Wait until the parts of the previous call have been read.
   if (lane == 31) parts[warp] = up_to;
   __syncthreads();
   T total = 0;

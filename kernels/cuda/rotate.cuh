@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rotation of a pair of channels, as kernels/api/rope.h has it: no product is fused with a sum.
+// The rotation of a pair of channels by kernels/api/rope.h: no product is fused with a sum.
 #ifndef QUIRE_KERNELS_CUDA_ROTATE_CUH_
 #define QUIRE_KERNELS_CUDA_ROTATE_CUH_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA, or for a host compiler the part of it that the kernels use (kernels/simt/simt.h), and
-// how kernels are launched on either.
+// CUDA, or for a host compiler the part of it that the kernels use (kernels/simt/simt.h), and the
+// launch of kernels on either.
 #ifndef QUIRE_KERNELS_CUDA_RUNTIME_CUH_
 #define QUIRE_KERNELS_CUDA_RUNTIME_CUH_
 
@@ -22,17 +22,17 @@ namespace quire::kernels::cuda {
 
 inline constexpr int64_t kMaxGridX = 2147483647;
 inline constexpr int64_t kMaxGridYZ = 65535;
-/// Shared memory that a block has without asking for more.
+/// Shared memory that a block may have without a request.
 inline constexpr int64_t kSharedBytes = 48 * 1024;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
 #if defined(__CUDACC__)
-/// The one place where a CUDA error becomes an OpStatus. Clears it.
+/// Converts a CUDA error to an OpStatus, and clears it. No other code does.
 inline OpStatus LastLaunch() {
   return cudaGetLastError() == cudaSuccess ? OpStatus::kOk : OpStatus::kDeviceError;
 }
 
-/// Multiprocessors of the current device; 1 when there is none, so that the launch reports it.
+/// Multiprocessors of the current device; 1 without a device, so that the launch reports it.
 inline int64_t Multiprocessors() {
   int device = 0;
   int count = 1;
@@ -50,8 +50,8 @@ __device__ T* DynamicShared() {
   return reinterpret_cast<T*>(quire_dynamic_shared);
 }
 
-/// Starts 16 bytes on their way from global to shared memory, or zeros when there is no source.
-/// Both addresses are multiples of 16; `from` is a valid address even then.
+/// Starts copying 16 bytes from global to shared memory, or zeros if `there` is false. Both
+/// addresses are multiples of 16; `from` must be valid in any case.
 __device__ inline void CopyAsync16(void* to, const void* from, bool there) {
   const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
   const int bytes = there ? 16 : 0;
@@ -60,16 +60,16 @@ __device__ inline void CopyAsync16(void* to, const void* from, bool there) {
 }
 /// Waits for this thread's copies; a barrier makes them visible to others.
 __device__ inline void AwaitCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-/// What this thread has started to copy since the last call is a group, or an empty one.
+/// Makes a group, possibly empty, of the copies that this thread has started since the last call.
 __device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits for this thread's groups but the newest kGroups.
+/// Waits for this thread's groups except the newest kGroups.
 template <int kGroups>
 __device__ inline void AwaitCopiesBut() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
 }
 
-/// Lets launches of the kernel have up to `bytes` of dynamic shared memory. The same number at
-/// every call, as it holds for all threads of the program.
+/// Permits launches of the kernel with up to `bytes` of dynamic shared memory. Pass the same number
+/// at every call: it holds for all threads of the program.
 template <typename... Params>
 OpStatus AskForShared(void (*kernel)(Params...), int bytes) {
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) ==
@@ -80,8 +80,8 @@ OpStatus AskForShared(void (*kernel)(Params...), int bytes) {
   return OpStatus::kDeviceError;
 }
 
-/// Blocks of the kernel that a multiprocessor runs at a time; 1 when that is not known, so that the
-/// launch reports it.
+/// Blocks of the kernel that a multiprocessor runs at a time; 1 if unknown, so that the launch
+/// reports it.
 template <typename... Params>
 int64_t BlocksPerMultiprocessor(void (*kernel)(Params...), int threads, size_t shared_bytes) {
   int blocks = 1;
@@ -93,7 +93,7 @@ int64_t BlocksPerMultiprocessor(void (*kernel)(Params...), int threads, size_t s
   return blocks > 0 ? blocks : 1;
 }
 
-/// Puts a kernel of 1 or more blocks on the stream.
+/// Launches a kernel of 1 or more blocks on the stream.
 template <typename... Params, typename... Args>
 OpStatus Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
                 const Args&... args) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One block draws the token of one row. top_k and top_p become a cut (rank.cuh): the first by the
-// radix search, the second by bisection over ranks, a bit a pass. The running sum of the draw goes
-// over one stretch of the row per thread.
+// radix search, the second by bisection over ranks, a bit a pass. For the running sum of the draw,
+// each thread handles one stretch of the row.
 #include <climits>
 
 #include "kernels/cpu/checks.h"
@@ -13,7 +13,8 @@ namespace quire::kernels::cuda {
 namespace {
 
 constexpr int64_t kThreads = 1024;
-constexpr uint32_t kRankOfNone = 0x007fffffu;  ///< of -infinity; what can be chosen is above
+/// Rank of -infinity; tokens that may be chosen are above.
+constexpr uint32_t kRankOfNone = 0x007fffffu;
 
 /// One row; the whole block calls every method.
 class Row {
@@ -59,7 +60,7 @@ class Row {
     const float each = Weight(ScoreOfRank(rank));
     const float ties = ceilf((wanted - above) / each);
     const int limit = rank == cut.rank ? cut.ties : INT_MAX;
-    // Not below 1, since the prefix up to here has the weight; the cast stays in range.
+    // At least 1, since the prefix up to here has the weight; the cast stays in range.
     const int kept = !(ties >= 1) ? 1 : ties < 1e9f ? static_cast<int>(ties) : INT_MAX;
     return {rank, kept < limit ? kept : limit};
   }
@@ -98,7 +99,7 @@ class Row {
 
  private:
   __device__ float Weight(float logit) const {
-    if (logit == largest_) return 1;  // also where both are infinite
+    if (logit == largest_) return 1;  // Holds also if both are infinite.
     return expf((logit - largest_) / temperature_);
   }
   /// Sum over the ranks from `rank` on; rank > kRankOfNone.
@@ -114,7 +115,7 @@ class Row {
     return cut.ties == 0 ? above
                          : above + static_cast<float>(cut.ties) * Weight(ScoreOfRank(cut.rank));
   }
-  /// visit(i) for what the cut keeps of a stretch, until it answers false.
+  /// Calls visit(i) for the kept entries of a stretch, until it returns false.
   template <typename Visit>
   __device__ void Walk(Cut cut, int ties, int64_t from, int64_t to, const Visit& visit) const {
     for (int64_t i = from; i < to; ++i) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A block is one warp. It brings the digests of up to 32 pages of one KV head to shared memory, row
-// by row, and then each lane scores one page for several query heads. A score is summed in the
-// order that kernels/api/score.h fixes: 8 partial sums, which a lane holds in registers.
+// A block is one warp. It copies the digests of up to 32 pages of one KV head to shared memory, row
+// by row. Then each lane scores one page for several query heads. A score is summed in the order of
+// kernels/api/score.h: 8 partial sums, which a lane holds in registers.
 #include <algorithm>
 
 #include "kernels/cpu/checks.h"
@@ -24,25 +24,25 @@ struct Shape {
   const void* const* blocks;
   float* scores;
   int64_t pages_per_block, first_page, n_pages, score_stride;
-  int64_t n_kv, group, d, terms, padded;  ///< padded: terms up to a multiple of 8
-  int64_t elements, parts;                ///< a digest is parts * terms elements
+  int64_t n_kv, group, d, terms, padded;  ///< `padded`: terms rounded up to a multiple of 8.
+  int64_t elements, parts;                ///< A digest is parts * terms elements.
   int64_t head_tiles, tile_pages;
-  int64_t row_bytes;  ///< of a page in shared memory, 16 more than its parts
+  int64_t row_bytes;  ///< Bytes of a page in shared memory, 16 more than its parts.
   int64_t rotary_dim;
   DigestKind kind;
   float scale;
   bool interleaved;
 };
 
-/// sqrt(sum of squares) of `n` channels, `step` apart, in f64 and rounded once. Squares of f32 are
-/// exact there.
+/// Square root of the sum of squares of `n` channels, `step` apart, in f64 and rounded once.
+/// Squares of f32 are exact there.
 __device__ float Length(const float* q, int64_t n, int64_t step) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum = __dadd_rn(sum, __dmul_rn(q[i * step], q[i * step]));
   return static_cast<float>(sqrt(sum));
 }
 
-/// What term i is multiplied with (kernels/cpu/score_terms.cc).
+/// Factor of term i (kernels/cpu/score_terms.cc).
 __device__ float QueryTerm(const Shape& shape, const float* q, int64_t i) {
   if (i < shape.d) return q[i];
   if (i >= shape.terms) return 0;
@@ -64,8 +64,8 @@ __device__ const Raw* DigestOf(const Shape& shape, int64_t page, int64_t g) {
   return static_cast<const Raw*>(base) + (page * shape.n_kv + g) * shape.elements;
 }
 
-/// Copies the digests of `count` pages to rows of shared memory, in which every part is filled up
-/// with zeros to `padded` elements.
+/// Copies the digests of `count` pages to rows of shared memory. Every part is padded with zeros to
+/// `padded` elements.
 template <typename Raw>
 __device__ void StagePages(const Shape& shape, int64_t first, int64_t count, int64_t g,
                            uint8_t* tile) {
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kWarp) ScoreKernel(Shape shape) {
   }
   for (int64_t first = int64_t{blockIdx.x} * shape.tile_pages; first < shape.n_pages;
        first += int64_t{gridDim.x} * shape.tile_pages) {
-    __syncwarp();  // the tile before has been read
+    __syncwarp();  // Wait until the tile before has been read.
     const int64_t rest = shape.n_pages - first;
     const int64_t count = rest < shape.tile_pages ? rest : shape.tile_pages;
     StagePages<Raw>(shape, shape.first_page + first, count, g, tile);
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kWarp) ScoreKernel(Shape shape) {
   }
 }
 
-/// Pages per tile: as many as 32 lanes take, and shared memory has room for.
+/// Pages per tile: as many as 32 lanes handle and shared memory holds.
 int64_t TilePages(int64_t row_bytes, int64_t query_bytes) {
   int64_t pages = kWarp;
   while (pages > 1 && query_bytes + pages * row_bytes > kSharedBytes) pages /= 2;

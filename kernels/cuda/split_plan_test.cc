@@ -6,7 +6,7 @@
 namespace quire::kernels::cuda {
 namespace {
 
-// 64 slots of 32 tokens in tiles of 64: 32 tiles. A device that runs 800 blocks at a time.
+// 64 slots of 32 tokens in tiles of 64: 32 tiles. The device runs 800 blocks at a time.
 constexpr SplitRequest kRequest = {.n_slots = 64,
                                    .page_tokens = 32,
                                    .tile_tokens = 64,
@@ -28,7 +28,7 @@ TEST(SplitPlan, ManyBlocksNeedNoSplit) {
   EXPECT_EQ(PlanSplits(request).slots_per_split, 64);
 }
 
-// 11 splits would be 704 blocks, and 44 of them would wait for the others.
+// 11 splits would be 704 blocks; 44 of them would wait for the others.
 TEST(SplitPlan, AllBlocksRunAtATime) {
   SplitRequest request = kRequest;
   request.blocks_per_split = 64;
@@ -38,7 +38,7 @@ TEST(SplitPlan, AllBlocksRunAtATime) {
   EXPECT_EQ(plan.slots_per_split, 8);
 }
 
-// 300 blocks on a device that runs 200: the second round is half empty, but not that of shorter
+// 300 blocks on a device that runs 200: the second round is half empty, but not with shorter
 // blocks.
 TEST(SplitPlan, ALastRoundThatIsHalfEmptyIsShorterInSplits) {
   SplitRequest request = kRequest;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kThreads = 1024;
 
-/// Writes the indices of what the cut keeps, ascending.
+/// Writes the kept indices, ascending.
 __device__ void WriteKept(const float* scores, int64_t n, Cut cut, int32_t offset, int32_t* out) {
   int64_t written = 0;
   int ties = 0;

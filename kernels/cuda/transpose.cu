@@ -16,7 +16,7 @@ struct LaunchShape {
   dim3 block;
 };
 
-/// A block is as wide as a row needs (a power of two) and holds as many rows as fit in kThreads.
+/// A block is as wide as a row needs (a power of two) and holds as many rows as kThreads permit.
 LaunchShape Shape(int64_t units, const Geometry& at) {
   unsigned width = 1;
   while (width < at.row_vectors && width < kThreads) width *= 2;
@@ -31,7 +31,7 @@ LaunchShape Shape(int64_t units, const Geometry& at) {
 int64_t VectorBytes(int64_t row_bytes, std::initializer_list<const void*> addresses) {
   uint64_t bits = static_cast<uint64_t>(row_bytes) | 16;
   for (const void* address : addresses) bits |= reinterpret_cast<uintptr_t>(address);
-  return static_cast<int64_t>(bits & (~bits + 1));  // the lowest set bit
+  return static_cast<int64_t>(bits & (~bits + 1));  // The lowest set bit.
 }
 
 /// Calls launch with a value of the vector type to move.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Device side of the layout conversions. One block copies a chunk of rows of one side (K or V) of
-// one unit; a thread moves one Vector of a row per step. On both sides the threads of a warp touch
+// one unit. A thread moves one Vector of a row per step. On both sides the threads of a warp access
 // whole rows, which are contiguous (256 bytes at d = 128, 16 bit).
 #ifndef QUIRE_KERNELS_CUDA_TRANSPOSE_CUH_
 #define QUIRE_KERNELS_CUDA_TRANSPOSE_CUH_
@@ -16,7 +16,7 @@ namespace quire::kernels::cuda {
 /// Sizes in elements of Vector, rows and slots.
 struct Geometry {
   int64_t num_slots;
-  int64_t page_tokens;  ///< p
+  int64_t page_tokens;  ///< `p`
   int64_t n_kv;
   int64_t row_vectors;  ///< Vectors of one row
   int32_t sides;        ///< 2 with V rows, else 1
@@ -27,7 +27,7 @@ __device__ inline int64_t InPool(const Geometry& at, int64_t slot, int64_t head)
   return (slot * at.page_tokens * at.n_kv + head) * at.row_vectors;
 }
 
-/// Vector at `from`, which has the alignment of one 16-bit element only.
+/// Loads the Vector at `from`, which has the alignment of one 16-bit element only.
 template <typename Vector>
 __device__ inline Vector LoadUnaligned(const Vector* from) {
   union {
@@ -41,7 +41,7 @@ __device__ inline Vector LoadUnaligned(const Vector* from) {
   return value.vector;
 }
 
-// grid: x = unit, y = side, z = chunks of rows; block: x over a row, y over rows.
+// Grid: x = unit, y = side, z = chunks of rows. Block: x over a row, y over rows.
 
 template <typename Vector>
 __global__ void NhdToHndKernel(const Vector* __restrict__ k_pool, const Vector* __restrict__ v_pool,
@@ -77,7 +77,8 @@ __global__ void HndToNhdKernel(const Vector* __restrict__ units,
   const Vector* from = unit_ptrs != nullptr ? static_cast<const Vector*>(unit_ptrs[unit])
                                             : units + unit * at.sides * side_vectors;
   from += blockIdx.y * side_vectors;
-  // The launcher saw the alignment of everything but unit_ptrs; the test is the same for a block.
+  // The launcher checked the alignment of everything but unit_ptrs. The result is the same for a
+  // whole block.
   const bool aligned = reinterpret_cast<uintptr_t>(from) % sizeof(Vector) == 0;
   Vector* to = (blockIdx.y == 0 ? k_pool : v_pool) + InPool(at, place.slot, place.kv_head);
   const int64_t rows_per_step = int64_t{gridDim.z} * blockDim.y;

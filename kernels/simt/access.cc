@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks at every access of the running block. Time is counted in meetings of threads: each byte
-// remembers when which thread wrote it last, and which two read it last.
+// Checks every access of the running block. Time is counted in barriers. Each byte records the
+// thread and time of its last write, and of its last two reads.
 #include "kernels/simt/access.h"
 
 #include <algorithm>
@@ -21,19 +21,19 @@ namespace quire::simt {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-constexpr size_t kMaxPages = 2048;  ///< Shadows that are kept from one launch to the next.
+constexpr size_t kMaxPages = 2048;  ///< Most shadow pages kept from one launch to the next.
 constexpr uint32_t kLateTime = 1u << 31;
 constexpr uint32_t kSpoilt = 0xffffffffu;
 
-/// Without the compiler's calls (a sanitizer is in their place), the few that block.cc makes would
-/// be judged without what came between them.
+/// Without the compiler's calls (a sanitizer takes their place), only the few calls of block.cc
+/// would be checked, out of context.
 #if defined(QUIRE_SIMT_CHECKS_ACCESSES)
 constexpr bool kChecksAccesses = true;
 #else
 constexpr bool kChecksAccesses = false;
 #endif
 
-/// When and by whom a byte was touched; time 0 is never.
+/// Time and thread of an access; time 0 is never.
 struct Stamp {
   uint32_t time = 0;
   uint16_t thread = 0;
@@ -41,7 +41,7 @@ struct Stamp {
 };
 struct Byte {
   Stamp write;
-  Stamp reads[2];  ///< by different threads, the last first
+  Stamp reads[2];  ///< By different threads, the last first.
 };
 struct Page {
   Byte bytes[kPageBytes];
@@ -63,10 +63,10 @@ Range RangeOf(const void* memory, size_t bytes) {
 struct Checker {
   Range parameters;
   Range dynamic_shared;
-  Range static_shared;     ///< from the first to the last array
-  std::vector<bool> used;  ///< of the static arrays, in this launch
+  Range static_shared;     ///< From the first to the last array.
+  std::vector<bool> used;  ///< Static arrays used in this launch.
   std::map<uintptr_t, size_t> watched;
-  std::array<Range, 16> recent;  ///< watched ranges that were found last
+  std::array<Range, 16> recent;  ///< Watched ranges found last.
 
   uint32_t time = 0;
   uint32_t launch_began = 0;
@@ -82,8 +82,8 @@ struct Checker {
   std::array<Found, 1024> found;
 };
 Checker checker;
-/// Whether the running OS thread does: what others do meanwhile, launchers among it, is not looked
-/// at.
+/// True on the OS thread that runs kernels. Accesses of other threads, such as launchers, are not
+/// checked.
 thread_local bool runs_kernels = false;
 
 Page& PageOf(uintptr_t address) {
@@ -102,7 +102,7 @@ void Forget() {
   checker.found.fill({});
 }
 
-/// The watched range that holds the address, or an empty one.
+/// The watched range that contains the address, or an empty one.
 Range Watched(uintptr_t address) {
   Range& recent = checker.recent[address / kPageBytes % checker.recent.size()];
   if (recent.Holds(address)) return recent;
@@ -198,14 +198,14 @@ void CheckBytes(const Access& access, bool shared) {
   }
 }
 
-/// Memory that is no kernel's: constants of the program may be read.
+/// Checks memory outside of kernels: only constants of the program may be read.
 void CheckElsewhere(const Access& access) {
   if (OnAnyStack(access.address)) FailAccess(access, "it is on another thread's stack");
   if (access.act == Act::kRead && IsProgramConstant(access.address)) return;
   FailAccess(access, "it is not the device's");
 }
 
-/// By itself, since AddressSanitizer counts what it puts behind an array to the array.
+/// Writes by itself: AddressSanitizer's functions treat the redzone behind an array as its part.
 __attribute__((no_sanitize("address"))) void Spoil(const SharedArray& array) {
   auto* const words = reinterpret_cast<volatile uint32_t*>(array.begin);
   for (size_t i = 0; i < array.bytes / sizeof *words; ++i) words[i] = kSpoilt;
@@ -294,7 +294,7 @@ void Aligned(const void* memory, size_t bytes, Act act, const void* where) {
 }  // namespace
 }  // namespace quire::simt
 
-// What a compiler calls before each access under -fsanitize=thread.
+// Entry points that a compiler calls before each access under -fsanitize=thread.
 using quire::simt::Act;
 #define QUIRE_SIMT_ACCESS(bytes)                                               \
   extern "C" void __tsan_read##bytes(void* at) {                               \
@@ -320,7 +320,7 @@ extern "C" void __tsan_read_range(void* at, size_t bytes) {
 extern "C" void __tsan_write_range(void* at, size_t bytes) {
   quire::simt::Touch(at, bytes, Act::kWrite, __builtin_return_address(0));
 }
-/// Of launchers: kernels have atomicAdd.
+/// Called by launchers only: kernels use atomicAdd.
 extern "C" int __tsan_atomic32_fetch_add(volatile int* at, int value, int) {
   return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);
 }

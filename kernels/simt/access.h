@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the running block's threads do to memory, looked at access by access (access.cc). Between
-// blocks the checker is off: accesses of launchers and hosts are passed over.
+// Checks of every memory access by the threads of the running block (access.cc). Between blocks the
+// checker is off: accesses by launchers and hosts are ignored.
 #ifndef QUIRE_KERNELS_SIMT_ACCESS_H_
 #define QUIRE_KERNELS_SIMT_ACCESS_H_
 
@@ -12,31 +12,31 @@ namespace quire::simt {
 
 enum class Act { kRead, kWrite, kAtomic };
 
-/// A launch begins; `parameters` are read by all its threads.
+/// Begins a launch; all its threads read `parameters`.
 void BeginLaunch(const void* parameters, size_t parameter_bytes);
-/// A block begins with this dynamic shared memory; static shared memory is spoilt here.
+/// Begins a block with this dynamic shared memory; overwrites static shared memory.
 void BeginBlock(void* shared, size_t shared_bytes);
 void EndBlock();
-/// Bytes of the static shared arrays that the launch has touched so far.
+/// Bytes of the static shared arrays that the launch has accessed so far.
 size_t StaticSharedBytes();
 
-/// The block's threads have met: what they did before comes before what they do now.
+/// Notes a barrier of the block: earlier accesses precede later ones.
 void BlockMet();
-/// Likewise for the threads of one warp.
+/// Notes a barrier of one warp's threads.
 void WarpMet(unsigned warp);
 
-/// Of the running thread. `where` is a program address, for messages.
+/// Notes an access by the running thread. `where` is a program address, for messages.
 void Touch(const void* memory, size_t bytes, Act act, const void* where);
 
-// In block.cc.
+// Defined in block.cc.
 
-/// Ends the program: the running kernel, block and thread, and this.
+/// Ends the program with the running kernel, block and thread, and this message.
 [[noreturn, gnu::format(printf, 1, 2)]] void Fail(const char* format, ...);
 /// Number of the running thread in its block.
 unsigned CurrentThread();
-/// Whether the running thread's stack holds the address.
+/// True if the running thread's stack contains the address.
 bool OnOwnStack(uintptr_t address);
-/// Whether any thread's stack does.
+/// True if any thread's stack does.
 bool OnAnyStack(uintptr_t address);
 
 }  // namespace quire::simt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the blocks of a launch: fibers that stand for threads, and what they meet at.
+// Runs the blocks of a launch: fibers that stand for threads, and their barriers.
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -40,23 +40,23 @@ struct Thread {
   dim3 index;
   State state = State::kReturned;
   Place place{};
-  // Of a warp operation.
+  // Mask of a warp operation.
   unsigned mask = 0;
   unsigned from = 0;
   uint64_t value = 0;
   uint64_t result = 0;
   std::vector<PendingCopy> copies;
-  uint64_t groups = 0;  ///< of copies that were committed
+  uint64_t groups = 0;  ///< Groups of copies committed so far.
 };
 
-/// The block that runs. Threads are kept from one block to the next.
+/// The running block. Its threads are kept from one block to the next.
 struct Block {
   const Work* work = nullptr;
   std::vector<std::unique_ptr<Thread>> threads;
-  unsigned size = 0;  ///< threads of this block
+  unsigned size = 0;  ///< Threads of this block.
   unsigned running = 0;
   unsigned at_barrier = 0;
-  Place barrier{};  ///< where they wait
+  Place barrier{};  ///< Place of the waiting threads.
   unsigned current = 0;
   std::vector<unsigned> ready;
   std::unique_ptr<char[]> shared;
@@ -64,7 +64,7 @@ struct Block {
 };
 Block block;
 
-/// By kernel: launchers ask on threads of their own.
+/// Guards requests by kernel: launchers make them on threads of their own.
 std::mutex asked_mutex;
 std::unordered_map<const void*, size_t> asked_shared;
 
@@ -82,7 +82,7 @@ bool Same(const Place& a, const Place& b) {
   return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
 }
 
-/// What a thread is about, for messages.
+/// Describes a thread's state, for messages.
 std::string About(unsigned i) {
   const Thread& thread = *block.threads[i];
   const std::string who = "thread " + At(thread.index) + " ";
@@ -99,7 +99,7 @@ std::string About(unsigned i) {
   return who;
 }
 
-/// Lets another thread have its turn.
+/// Yields to another thread.
 void Wait(State state, Place place) {
   Thread& mine = Mine();
   mine.state = state;
@@ -112,7 +112,7 @@ void Wake(unsigned i) {
   block.ready.push_back(i);
 }
 
-/// Those of the groups before `end`.
+/// Completes the copies of the groups before `end`.
 void LandCopies(Thread* thread, uint64_t end) {
   std::erase_if(thread->copies, [end](const PendingCopy& copy) {
     if (copy.group >= end) return false;
@@ -152,7 +152,7 @@ void Prepare() {
   }
 }
 
-/// Another order at every turn: of four, so that drawing it costs little.
+/// Chooses one of four orders at every turn, so that the choice is cheap.
 void Shuffle(std::vector<unsigned>* turn) {
   const auto draw = block.random();
   if (draw % 2 == 0) std::reverse(turn->begin(), turn->end());
@@ -162,7 +162,7 @@ void Shuffle(std::vector<unsigned>* turn) {
   }
 }
 
-/// Nobody can go on: one waits for a thread that waits elsewhere, or has returned.
+/// Reports a deadlock: each thread waits for one that waits elsewhere, or has returned.
 [[noreturn]] void FailStuck() {
   std::string waits;
   std::string others;
@@ -197,7 +197,7 @@ void RunBlock() {
   }
 }
 
-/// Numbers 0..n-1 in an order drawn for the launch: steps that n has no divisor in common with.
+/// Numbers 0..n-1 in an order drawn for the launch: a step that is coprime to n.
 class BlockOrder {
  public:
   explicit BlockOrder(uint64_t n) : n_(n), at_(block.random() % n), step_(1 + block.random() % n) {
@@ -218,7 +218,7 @@ bool Refuse(const Size& size, const Work& work, const char* why) {
   return false;
 }
 
-/// Dynamic shared memory that a block of the kernel may have, and static and dynamic together.
+/// Most dynamic shared memory of a block of the kernel, and most of static and dynamic together.
 size_t MaxShared(const void* kernel) {
   const std::lock_guard lock(asked_mutex);
   const auto asked = asked_shared.find(kernel);
@@ -228,13 +228,13 @@ size_t MaxSharedTogether(const void* kernel) {
   return MaxShared(kernel) > kMaxShared ? kMaxAskedShared : kMaxShared;
 }
 
-/// The lanes of this warp that the block has.
+/// The lanes of this warp that exist in the block.
 unsigned LanesOf(unsigned warp) {
   const unsigned left = block.size - warp * kWarp;
   return left >= kWarp ? kAllLanes : (1u << left) - 1;
 }
 
-/// Gives the lanes of a mask their results once all of them are here.
+/// Gives the lanes of a mask their results once all of them have called.
 void FinishWarpOperation(unsigned warp, unsigned mask) {
   const auto lane = [&](unsigned i) -> Thread& { return *block.threads[warp * kWarp + i]; };
   for (unsigned i = 0; i < kWarp; ++i) {
@@ -243,7 +243,7 @@ void FinishWarpOperation(unsigned warp, unsigned mask) {
   if (mask == LanesOf(warp)) WarpMet(warp);
 }
 
-/// Waits until all lanes of the mask call this from the same place.
+/// Waits until all lanes of the mask have called this from the same place.
 void MeetWarp(unsigned mask, Place place) {
   const unsigned warp = block.current / kWarp;
   const unsigned mine = block.current % kWarp;
@@ -330,7 +330,8 @@ void Run(const Size& size, const Work& work) {
   BeginLaunch(&work, work.bytes());
   const uint64_t blocks = uint64_t{size.grid.x} * size.grid.y * size.grid.z;
   BlockOrder order(blocks);
-  block.shared.reset(new char[size.shared_bytes]);  // new, so that a memory checker sees its end
+  // Newly allocated, so that a memory checker detects its end.
+  block.shared.reset(new char[size.shared_bytes]);
   for (uint64_t n = 0; n < blocks; ++n) {
     const uint64_t b = order.Next();
     here.block = dim3(static_cast<unsigned>(b % size.grid.x),
@@ -394,7 +395,7 @@ unsigned Ballot(unsigned mask, bool vote, Place place) {
   Thread& thread = Mine();
   const unsigned lane = block.current % kWarp;
   unsigned votes = 0;
-  // Every lane of the mask asks every other: rarely used, so kept plain.
+  // Every lane of the mask asks every other; rarely used, so kept simple.
   thread.value = vote ? 1 : 0;
   thread.from = lane;
   MeetWarp(mask, place);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How cuBLAS is started, over a library in its place.
+// The start of cuBLAS, with a fake library in its place.
 #include "kernels/cuda/cublas.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST_F(CublasTest, WhatDoesNotStartLeavesNothingAndNoErrorBehind) {
     TheFakeCublas().calls = 0;
     TheFakeCublas().failing_call = call;
     EXPECT_EQ(cudaFreeHost(this),
-              cudaErrorInvalidValue);  // As cuBLAS leaves one behind that fails.
+              cudaErrorInvalidValue);  // Leaves an error behind, as a failing cuBLAS does.
     EXPECT_FALSE(Start()) << call;
     EXPECT_EQ(TheFakeCublas().calls, call);
     EXPECT_TRUE(TheFakeCublas().handles.empty()) << call;
@@ -46,7 +46,7 @@ TEST_F(CublasTest, WhatDoesNotStartLeavesNothingAndNoErrorBehind) {
 
 TEST_F(CublasTest, MemoryThatIsNotThereIsAsCublasThatIsNot) {
   ASSERT_EQ(cudaStreamBeginCapture(streams_[1], cudaStreamCaptureModeThreadLocal), cudaSuccess);
-  EXPECT_FALSE(Start());  // A stream that is captured has none.
+  EXPECT_FALSE(Start());  // A stream in capture has none.
   EXPECT_TRUE(TheFakeCublas().handles.empty());
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }

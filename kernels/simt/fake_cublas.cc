@@ -28,7 +28,7 @@ FakeCublas& TheFakeCublas() {
 
 using namespace quire::simt;
 
-// Of the types that cublas.cu calls them by.
+// Functions of the types that cublas.cu calls them by.
 extern "C" {
 
 int cublasCreate_v2(void** handle) {

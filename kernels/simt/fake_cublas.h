@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library in place of cuBLAS that notes what it is asked for and computes nothing: its functions
-// are those of cuBLAS that kernels/cuda/cublas.cu takes. Thread-safety: none.
+// A fake cuBLAS that records calls and computes nothing. It has the functions that
+// kernels/cuda/cublas.cu uses. Thread-safety: none.
 #ifndef QUIRE_KERNELS_SIMT_FAKE_CUBLAS_H_
 #define QUIRE_KERNELS_SIMT_FAKE_CUBLAS_H_
 
@@ -20,8 +20,8 @@ struct FakeCublasHandle {
 
 struct FakeCublas {
   int64_t calls = 0;
-  int64_t failing_call = 0;                ///< From 1; that call fails.
-  std::vector<FakeCublasHandle*> handles;  ///< That were made and not destroyed.
+  int64_t failing_call = 0;                ///< Number of the call that fails, from 1; 0 for none.
+  std::vector<FakeCublasHandle*> handles;  ///< Handles created and not destroyed.
 };
 /// Never destroyed.
 FakeCublas& TheFakeCublas();

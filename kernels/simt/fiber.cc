@@ -18,7 +18,7 @@
 #endif
 
 #if defined(__x86_64__)
-// Saves what the caller expects to find again, puts the stack pointer at *from and goes on at `to`.
+// Saves the callee-saved registers, stores the stack pointer in *from, and continues at `to`.
 // swapcontext would ask the kernel for the signal mask each time.
 extern "C" void quire_simt_switch(void** from, void* to);
 asm(R"(
@@ -64,7 +64,7 @@ uintptr_t NewStack(size_t bytes) {
 
 Fiber::Fiber(void (*body)()) : bottom_(NewStack(kStackBytes)) {
 #if defined(__x86_64__)
-  // Six registers, then where `ret` goes, then what `body` would return to.
+  // Six registers, then the target of `ret`, then the return address of `body`.
   auto* const top = reinterpret_cast<void**>(bottom_ + kStackBytes);
   void** const frame = top - 8;
   for (int i = 0; i < 8; ++i) frame[i] = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fiber: a stack of its own that takes turns with the thread that enters it.
+// Fiber: a stack that alternates with the thread that enters it.
 #ifndef QUIRE_KERNELS_SIMT_FIBER_H_
 #define QUIRE_KERNELS_SIMT_FIBER_H_
 
@@ -23,11 +23,11 @@ class Fiber {
 
   /// Runs the fiber until it leaves.
   void Enter();
-  /// Called on the fiber: goes back to who entered.
+  /// Returns to the thread that entered; call it on the fiber.
   void Leave();
   bool Holds(uintptr_t address) const { return address - bottom_ < kStackBytes; }
 
-  /// Follows a first entry, for memory checkers. Called by the start of every fiber.
+  /// Tells memory checkers of a first entry. Every fiber's start calls it.
   void Arrived();
 
  private:
@@ -36,11 +36,11 @@ class Fiber {
   uintptr_t bottom_;
 #if defined(__x86_64__)
   void* inside_ = nullptr;   ///< Stack pointer of the fiber while it waits.
-  void* outside_ = nullptr;  ///< Of who entered.
+  void* outside_ = nullptr;  ///< Stack pointer of the thread that entered.
 #else
   ucontext_t inside_, outside_;
 #endif
-  [[maybe_unused]] void* inside_fake_ = nullptr;  ///< AddressSanitizer's.
+  [[maybe_unused]] void* inside_fake_ = nullptr;  ///< AddressSanitizer's fake stack.
   [[maybe_unused]] void* outside_fake_ = nullptr;
   [[maybe_unused]] const void* outside_bottom_ = nullptr;
   [[maybe_unused]] size_t outside_bytes_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuBLAS works on a GPU's memory only: here it is not there, as on a machine without it.
+// cuBLAS is always missing here, because it works on a GPU's memory only.
 #include "kernels/cuda/cublas.h"
 #include "kernels/cuda/ops.h"
 

@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of CUDA that kernels/cuda uses, on the CPU, so that the kernels' own source passes the
-// op conformance suite where there is no GPU. A host compiler sees this in place of the device side
-// of cuda_runtime.h; the host side is include/cuda_runtime.h.
+// The part of CUDA that kernels/cuda uses, on the CPU. The kernels' own source thereby passes the
+// op conformance suite without a GPU. A host compiler includes this in place of the device side of
+// cuda_runtime.h; the host side is include/cuda_runtime.h.
 //
-// Blocks run one after the other, in an order drawn anew for each launch. The threads of a block
-// take turns on one OS thread: each runs to its next barrier or warp operation, in an order that
-// changes from turn to turn. Copies to shared memory arrive when they are awaited, not before.
+// Blocks run one after the other, in a random order per launch. The threads of a block take turns
+// on one OS thread. Each runs to its next barrier or warp operation, in an order that changes from
+// turn to turn. Copies to shared memory arrive when they are awaited, not before.
 //
-// A launch that a GPU would refuse is refused, with the reason on stderr. The program is ended,
-// with the kernel, the block, the thread and the place, by
+// A launch that a GPU would refuse is refused, with the reason on stderr. These faults end the
+// program, with the kernel, the block, the thread and the place:
 //   * a barrier that not every thread of the block reaches, or that they reach at several places;
-//   * a warp operation in which a lane of the mask does not take part, or takes part in another;
-//   * two threads that touch the same bytes, one of them writing, without a barrier between them
+//   * a warp operation that a lane of the mask misses, or where it takes part in another one;
+//   * two threads that access the same bytes, one of them writing, without a barrier between them
 //     (or, in different blocks, at all), unless both are atomic;
-//   * shared memory that is read before it is written;
-//   * memory that is neither shared, nor the thread's own, nor the device's (WatchMemory): what a
-//     kernel reads beyond the end of an array, or of the host, or after it was given back;
+//   * a read of shared memory before it is written;
+//   * an access to memory that is neither shared, nor the thread's own, nor the device's
+//     (WatchMemory): beyond the end of an array, of the host, or released;
 //   * a copy to shared memory of addresses that are not aligned for it.
-// What concerns single accesses needs sources that are compiled with -fsanitize=thread and not
-// linked with it: the compiler's calls for each access come to access.cc. Built with
-// AddressSanitizer and UndefinedBehaviorSanitizer instead, those look at bounds and alignment, and
-// nobody at races.
 //
-// What it cannot show: speed, the limits of registers, what the device's compiler makes of the
-// source, rounding that the device's functions do otherwise, races with the host's own threads; and
-// that a warp operation orders the memory of its lanes is taken from __syncwarp for all of them.
+// Checks of single accesses need sources that are compiled with -fsanitize=thread and not linked
+// with it. The compiler's calls for each access then reach access.cc. Built with AddressSanitizer
+// and UndefinedBehaviorSanitizer instead, those check bounds and alignment, and races are not
+// checked.
+//
+// Not shown: speed, register limits, the device compiler's output, rounding that differs in the
+// device's functions, races with the host's own threads. Every warp operation is assumed to order
+// the memory of its lanes, as __syncwarp does.
 // Thread-safety: one launch at a time (streams.cc holds a lock).
 #ifndef QUIRE_KERNELS_SIMT_SIMT_H_
 #define QUIRE_KERNELS_SIMT_SIMT_H_
@@ -42,15 +43,15 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-// Blocks follow each other, so one copy is enough. It is spoilt before each block.
+// One copy is enough, as blocks follow each other. It is overwritten before each block.
 #define __shared__ static
 
 struct dim3 {
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
   unsigned x, y, z;
 };
-// Vectors are copied in one access each, as on the device, so that their alignment is looked at: of
-// a structure's own copy a compiler may make a call of memcpy, which nobody looks at.
+// Vectors are copied in one access each, as on the device, so that their alignment is checked. The
+// compiler may implement a structure's own copy by memcpy, which is not checked.
 struct alignas(8) uint2 {
   uint32_t x, y;
 };
@@ -71,12 +72,12 @@ namespace quire::simt {
 
 inline constexpr unsigned kWarp = 32;
 inline constexpr unsigned kMaxThreads = 1024;
-/// What a block has without asking for more, and what it gets for asking.
+/// Shared memory of a block without a request, and the most on request.
 inline constexpr size_t kMaxShared = 48 * 1024;
 inline constexpr size_t kMaxAskedShared = 99 * 1024;
 inline constexpr size_t kMaxParameters = 4096;
 
-/// Of the thread that has its turn.
+/// State of the running thread.
 struct Here {
   dim3 thread, block, block_size, grid;
 };
@@ -88,14 +89,14 @@ struct Place {
   int line;
 };
 
-/// A kernel and its arguments, which it keeps.
+/// A kernel and copies of its arguments.
 class Work {
  public:
   virtual ~Work() = default;
-  /// Runs as the thread that has its turn.
+  /// Runs the kernel as the running thread.
   virtual void Thread() const = 0;
   virtual const void* kernel() const = 0;
-  virtual size_t bytes() const = 0;  ///< of this object
+  virtual size_t bytes() const = 0;  ///< Size of this object.
 };
 
 template <typename... Params>
@@ -119,27 +120,28 @@ struct Size {
   size_t shared_bytes;
 };
 
-/// Puts the work on the stream, where it runs when somebody waits for the stream; at once on the
+/// Puts the work on the stream, where it runs when the stream is waited for; runs it at once on the
 /// null stream. False when a GPU would refuse it.
 bool Launch(const Size& size, void* stream, std::shared_ptr<const Work> work);
 
-/// Lets launches of the kernel have so much dynamic shared memory. False when a GPU would not.
+/// Permits launches of the kernel with `bytes` of dynamic shared memory. False when a GPU would
+/// refuse.
 bool AskForShared(const void* kernel, int bytes);
 
-/// Whether a GPU would take it; if not, stderr has the reason.
+/// True if a GPU would accept the launch; otherwise stderr has the reason.
 bool MayLaunch(const Size& size, const Work& work);
-/// Runs `work` for every thread of a grid that MayLaunch.
+/// Runs `work` for every thread of a grid. REQUIRES: MayLaunch.
 void Run(const Size& size, const Work& work);
 
-/// From here, until Unwatch, kernels may touch only memory that is watched. Watched memory does not
-/// overlap. While nothing is watched, they may touch all of it.
+/// Restricts kernels to watched memory, until Unwatch. Watched memory does not overlap. While
+/// nothing is watched, kernels may access all memory.
 void WatchMemory(const void* memory, size_t bytes);
 void UnwatchMemory(const void* memory);
 
-/// What draws the orders.
+/// Seeds the random orders.
 void SetSeed(uint32_t seed);
 
-// Below: what kernels call.
+// Called by kernels:
 
 /// Dynamic shared memory of the running block, aligned to 16 bytes.
 void* DynamicShared();
@@ -147,7 +149,7 @@ void* DynamicShared();
 void SyncBlock(Place place);
 /// Waits for the lanes of the mask.
 void SyncWarp(unsigned mask, Place place);
-/// The value of lane `from` of those in the mask, once they are all here.
+/// The value of lane `from`, once all lanes of the mask have called.
 uint64_t Exchange(unsigned mask, uint64_t mine, unsigned from, Place place);
 /// The lanes of the mask that vote for it.
 unsigned Ballot(unsigned mask, bool vote, Place place);
@@ -155,7 +157,7 @@ int AtomicAdd(int* at, int value);
 void CopyAsync16(void* to, const void* from, bool there);
 void AwaitCopies();
 void CommitCopies();
-/// Waits for the groups of copies that the thread has committed, but the newest of them.
+/// Waits for the groups of copies that the thread has committed, except the newest `groups`.
 void AwaitCopiesBut(int groups);
 
 template <typename T>
@@ -198,7 +200,7 @@ T __shfl_xor_sync(unsigned mask, T value, unsigned bits, const char* file = __bu
   return quire::simt::FromBits<T>(quire::simt::Exchange(mask, quire::simt::Bits(value),
                                                         quire::simt::Lane() ^ bits, {file, line}));
 }
-/// From `distance` lanes below; the lowest lanes keep their own.
+/// The value from `distance` lanes below; the lowest lanes keep their own.
 template <typename T>
 T __shfl_up_sync(unsigned mask, T value, unsigned distance, const char* file = __builtin_FILE(),
                  int line = __builtin_LINE()) {
@@ -212,7 +214,7 @@ inline unsigned __ballot_sync(unsigned mask, bool vote, const char* file = __bui
 }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int atomicAdd(int* at, int value) { return quire::simt::AtomicAdd(at, value); }
-// Never contracted: the host compiler has no fused operation to contract to on its baseline.
+// Never contracted: the host's baseline has no fused operation.
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline float __fmul_rn(float a, float b) { return a * b; }

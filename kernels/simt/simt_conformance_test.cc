@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The source of the CUDA kernels, and of the library that programs load, against the op conformance
-// suite, on the CPU (simt.h).
+// The source of the CUDA kernels, and of the library that programs load, in the op conformance
+// suite on the CPU (simt.h).
 #include "kernels/cuda/library.h"
 #include "kernels/testing/op_conformance.h"
 

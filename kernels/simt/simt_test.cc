@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What simt.h promises: kernels that are right run as on a GPU, and each kind of wrong one is seen.
+// The promises of simt.h: correct kernels run as on a GPU, and each kind of fault is detected.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace quire::kernels::cuda::testing {
 namespace {
 
-/// Device memory for a test's kernels: they may touch nothing else.
+/// Device memory for a test's kernels, which may access nothing else.
 template <typename T>
 class Watched {
  public:
@@ -241,7 +241,7 @@ TEST_F(SimtLibraryTest, WhatIsCapturedRunsAtEachLaunch) {
   EXPECT_EQ(Get(), 1.0f);
   ASSERT_EQ(library_.launch(graph, stream_), nullptr);
   ASSERT_EQ(library_.launch(graph, stream_), nullptr);
-  library_.free_graph(graph);  // The launches have what they need.
+  library_.free_graph(graph);  // The launches have their own copies.
   EXPECT_EQ(Get(), 16.0f);
 }
 
@@ -263,7 +263,7 @@ TEST_F(SimtLibraryTest, PinnedMemoryIsReadWhenItsCopyRuns) {
   *pinned_ = 1;
   ASSERT_EQ(library_.copy_pinned(copy_, CopyDirection::kToDevice, value_, pinned_, sizeof *pinned_),
             nullptr);
-  EXPECT_EQ(Get(), 0.0f);  // Nobody has waited for that stream.
+  EXPECT_EQ(Get(), 0.0f);  // The stream has not been waited for.
   *pinned_ = 2;
   ASSERT_EQ(library_.synchronize(copy_), nullptr);
   EXPECT_EQ(Get(), 2.0f);
@@ -276,7 +276,7 @@ TEST_F(SimtLibraryTest, PinnedMemoryIsWrittenWhenItsCopyRuns) {
             nullptr);
   ASSERT_EQ(library_.record_event(event_, stream_), nullptr);
   ASSERT_EQ(Double(stream_), OpStatus::kOk);
-  EXPECT_EQ(*pinned_, 1);  // Nobody has waited for it.
+  EXPECT_EQ(*pinned_, 1);  // The copy has not been waited for.
   ASSERT_EQ(library_.await_event(event_), nullptr);
   EXPECT_EQ(*pinned_, 3);
 }
@@ -284,19 +284,19 @@ TEST_F(SimtLibraryTest, PinnedMemoryIsWrittenWhenItsCopyRuns) {
 TEST_F(SimtLibraryTest, AStreamThatIsHeldFollowsTheEvent) {
   Set(0);
   ASSERT_EQ(library_.record_event(event_, stream_), nullptr);
-  ASSERT_EQ(library_.hold(copy_, event_), nullptr);  // The value is there first,
+  ASSERT_EQ(library_.hold(copy_, event_), nullptr);  // Copies the value first.
   *pinned_ = 2;
   ASSERT_EQ(library_.copy_pinned(copy_, CopyDirection::kToDevice, value_, pinned_, sizeof *pinned_),
             nullptr);
   ASSERT_EQ(library_.record_event(event_, copy_), nullptr);
   ASSERT_EQ(library_.hold(stream_, event_), nullptr);
-  ASSERT_EQ(Double(stream_), OpStatus::kOk);  // and is doubled when it has changed.
+  ASSERT_EQ(Double(stream_), OpStatus::kOk);  // Doubles the value after its change.
   EXPECT_EQ(Get(), 4.0f);
   EXPECT_EQ(library_.await_event(event_), nullptr);
 }
 
 TEST_F(SimtLibraryTest, AnEventIsWhereItWasRecordedLast) {
-  EXPECT_EQ(library_.await_event(event_), nullptr);  // Nowhere yet.
+  EXPECT_EQ(library_.await_event(event_), nullptr);  // Not recorded yet.
   ASSERT_EQ(library_.hold(stream_, event_), nullptr);
   Set(1);
   ASSERT_EQ(library_.record_event(event_, stream_), nullptr);
@@ -314,18 +314,18 @@ TEST_F(SimtLibraryTest, TimedEventsTellHowLongAStreamWasHeld) {
   ASSERT_EQ(library_.create_timed_event(&from), nullptr);
   ASSERT_EQ(library_.create_timed_event(&to), nullptr);
   float milliseconds = 0;
-  EXPECT_NE(library_.elapsed(from, to, &milliseconds), nullptr);  // Nowhere yet.
+  EXPECT_NE(library_.elapsed(from, to, &milliseconds), nullptr);  // Not recorded yet.
   for (int i = 0; i < 3; ++i) ASSERT_EQ(Double(copy_), OpStatus::kOk);
   ASSERT_EQ(library_.record_event(event_, copy_), nullptr);
   ASSERT_EQ(library_.record_event(from, stream_), nullptr);
   ASSERT_EQ(library_.hold(stream_, event_), nullptr);
   ASSERT_EQ(library_.record_event(to, stream_), nullptr);
   ASSERT_EQ(library_.elapsed(from, to, &milliseconds), nullptr);
-  EXPECT_LT(milliseconds, 0);  // Nobody has waited for it.
+  EXPECT_LT(milliseconds, 0);  // Not waited for.
   ASSERT_EQ(library_.synchronize(stream_), nullptr);
   ASSERT_EQ(library_.elapsed(from, to, &milliseconds), nullptr);
   EXPECT_EQ(milliseconds, 3);
-  EXPECT_NE(library_.elapsed(from, event_, &milliseconds), nullptr);  // Is not timed.
+  EXPECT_NE(library_.elapsed(from, event_, &milliseconds), nullptr);  // Not timed.
   library_.free_event(from);
   library_.free_event(to);
 }

@@ -28,7 +28,7 @@ struct GraphExec {
   std::shared_ptr<const std::vector<Step>> steps;
 };
 
-/// Lives with the process.
+/// Lives as long as the process.
 class Stream {
  public:
   std::deque<Step> waiting;
@@ -37,16 +37,16 @@ class Stream {
   bool capture_broken = false;
 };
 
-/// A place in the work of a stream.
+/// A position in the work of a stream.
 struct Point {
   Stream* stream;
   bool passed = false;
-  int64_t at = 0;  ///< When it was passed.
+  int64_t at = 0;  ///< Time at which it was passed.
 };
 
 class Event {
  public:
-  std::shared_ptr<Point> point;  ///< Where it was recorded last; null before that.
+  std::shared_ptr<Point> point;  ///< Last recorded position; null before that.
   bool timed = false;
 };
 
@@ -58,9 +58,9 @@ constexpr int kSpoilt = 0xff;
 struct Device {
   std::mutex mutex;
   std::vector<std::unique_ptr<Stream>> streams;
-  std::map<const char*, size_t> memory;  ///< taken by programs
-  std::map<const char*, size_t> pinned;  ///< likewise, of the host's
-  int64_t milliseconds = 0;              ///< a kernel each
+  std::map<const char*, size_t> memory;  ///< Memory allocated by programs.
+  std::map<const char*, size_t> pinned;  ///< Pinned memory of the host.
+  int64_t milliseconds = 0;              ///< One per kernel.
 };
 Device& TheDevice() {
   static Device* const device = new Device;
@@ -81,7 +81,7 @@ bool IsStream(const Stream* stream) {
                      [&](const auto& one) { return one.get() == stream; });
 }
 
-/// Whether all of it is one piece of `taken`.
+/// True if all of it lies in one piece of `taken`.
 bool IsIn(const std::map<const char*, size_t>& taken, const void* memory, size_t bytes) {
   const auto* const at = static_cast<const char*>(memory);
   auto after = taken.upper_bound(at);
@@ -95,7 +95,7 @@ bool IsDeviceMemory(const void* memory, size_t bytes) {
 }
 bool IsPinned(const void* memory, size_t bytes) { return IsIn(TheDevice().pinned, memory, bytes); }
 
-/// Puts a step on the stream, or into what is being captured.
+/// Adds a step to the stream, or to the capture in progress.
 cudaError_t Put(Stream* stream, Step step) {
   if (!IsStream(stream)) return cudaErrorInvalidValue;
   if (stream->capture == nullptr) {
@@ -107,7 +107,7 @@ cudaError_t Put(Stream* stream, Step step) {
   return cudaSuccess;
 }
 
-/// What cannot be captured ends the capture.
+/// Ends the capture, because the work cannot be captured.
 cudaError_t CannotBeCaptured(Stream* stream) {
   stream->capture_broken = true;
   return cudaErrorStreamCaptureUnsupported;
@@ -121,12 +121,12 @@ void RunNext(Stream* stream) {
 void RunWaiting(Stream* stream) {
   while (!stream->waiting.empty()) RunNext(stream);
 }
-/// Runs what comes before a point.
+/// Runs the work before a position.
 void RunTo(const Point& point) {
   while (!point.passed) RunNext(point.stream);
 }
 
-/// `pinned` is one of the two.
+/// Copies; `pinned` is `to` or `from`.
 void CopyPinned(void* to, const void* from, const void* pinned, size_t bytes) {
   if (!IsPinned(pinned, bytes)) {
     fputs("kernels/simt: a copy uses pinned memory that was given back\n", stderr);

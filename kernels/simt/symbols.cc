@@ -34,19 +34,19 @@ std::string Short(const char* mangled) {
   return Without(Without(Demangled(mangled), "(anonymous namespace)::"), kOurs);
 }
 
-/// Where the running program was loaded.
+/// Load address of the running program.
 uintptr_t Base() {
   uintptr_t base = 0;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* to) {
         *static_cast<uintptr_t*>(to) = info->dlpi_addr;
-        return 1;  // the program itself comes first
+        return 1;  // The program itself is the first entry.
       },
       &base);
   return base;
 }
 
-/// Whether a part of the program, writable or not, holds the address.
+/// True if a segment of the program, writable or not, contains the address.
 bool InProgram(uintptr_t address, bool writable) {
   struct Question {
     uintptr_t address;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of kernels and of their static shared arrays, from the running program's symbol table.
-// Without one (a stripped program) there are none, and kernels are named by address.
+// Names of kernels and of their static shared arrays, from the running program's symbol table. A
+// stripped program has none, and kernels are then named by address.
 #ifndef QUIRE_KERNELS_SIMT_SYMBOLS_H_
 #define QUIRE_KERNELS_SIMT_SYMBOLS_H_
 
@@ -15,9 +15,9 @@ namespace quire::simt {
 /// The function that starts at this address.
 std::string FunctionName(const void* function);
 
-/// "program+0x1234", as addr2line takes it.
+/// The address as addr2line takes it: "program+0x1234".
 std::string CodeName(const void* address);
-/// Whether the address is in a part of the program that it may not write.
+/// True if the address is in a part of the program that is read-only.
 bool IsProgramConstant(uintptr_t address);
 
 /// A static array within a function of quire::kernels::cuda.

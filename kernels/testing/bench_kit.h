@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the benchmarks of kernel tables share, so that a figure of one stands for the same work in
-// the other: the shapes, the bytes that an op must move at them, the inputs and the report.
+// The common part of the kernel benchmarks: shapes, bytes that an op must move, inputs and report.
+// A figure of one benchmark therefore stands for the same work in the other.
 #ifndef QUIRE_KERNELS_TESTING_BENCH_KIT_H_
 #define QUIRE_KERNELS_TESTING_BENCH_KIT_H_
 
@@ -18,20 +18,20 @@
 
 namespace quire::kernels::bench {
 
-/// An 8-billion-parameter model, keys and values in bf16.
+/// Shape of an 8-billion-parameter model, keys and values in bf16.
 inline constexpr int64_t kPageTokens = 32, kQueryHeads = 32, kKvHeads = 8, kDim = 128;
 inline constexpr int64_t kElementBytes = 2;
-/// Slots that one sequence attends to, 2048 tokens, and the pages it selects for them.
+/// Slots that one sequence attends to, 2048 tokens, and the pages selected for them.
 inline constexpr int64_t kBudgetSlots = 64, kSelected = 56;
 inline constexpr float kScale = 0.08838834764f;  ///< 1/sqrt(d)
 
-/// K and V of so many pages: what attention reads, and half of what a conversion moves.
+/// K and V of `pages` pages: what attention reads, and half of what a conversion moves.
 constexpr int64_t KvBytes(int64_t pages) {
   return 2 * pages * kPageTokens * kKvHeads * kDim * kElementBytes;
 }
 /// Read as units and written into slots, or back.
 constexpr int64_t ConvertBytes(int64_t pages) { return 2 * KvBytes(pages); }
-/// Min/max digests of so many pages.
+/// Min/max digests of `pages` pages.
 constexpr int64_t DigestBytes(int64_t pages) { return pages * kKvHeads * 2 * kDim * kElementBytes; }
 /// Digests read and scores written.
 constexpr int64_t ScoreBytes(int64_t pages) { return DigestBytes(pages) + kQueryHeads * pages * 4; }
@@ -44,7 +44,7 @@ inline std::vector<float> RandomFloats(int64_t n) {
   return values;
 }
 
-/// [n] bf16; a short random stretch repeated, as values do not matter for speed.
+/// [n] bf16: a short random stretch, repeated, as values do not affect the speed.
 inline std::vector<uint16_t> RandomElements(int64_t n) {
   const std::vector<float> values = RandomFloats(4099);
   std::vector<uint16_t> elements(static_cast<size_t>(n));
@@ -52,7 +52,7 @@ inline std::vector<uint16_t> RandomElements(int64_t n) {
   return elements;
 }
 
-/// Pages do not lie in order.
+/// A random order of pages.
 inline std::vector<int32_t> Shuffled(int64_t n) {
   std::vector<int32_t> list(static_cast<size_t>(n));
   std::iota(list.begin(), list.end(), 0);
@@ -76,12 +76,12 @@ T Median(std::vector<T> values) {
   return *middle;
 }
 
-/// Prints figures as they come, and at the end one line of JSON, ratios first.
+/// Prints figures as they are measured, and at the end one line of JSON, ratios first.
 class Figures {
  public:
   void Ratio(const std::string& name, double value) { Add(name, value, &ratios_); }
   void Raw(const std::string& name, double value) { Add(name, value, &raw_); }
-  /// `facts` is the inside of a JSON object: what was measured, and on what.
+  /// Prints the JSON line. `facts` is the inside of a JSON object that describes the measurement.
   void Print(const std::string& facts) const {
     printf(
         "{%s%s\"page_tokens\":%d,\"query_heads\":%d,\"kv_heads\":%d,\"dim\":%d,\"dtype\":\"bf16\","

@@ -10,7 +10,7 @@
 namespace quire::kernels::testing {
 namespace {
 
-/// How far off kAttentionTolerance lets the results of query heads be.
+/// The distances that kAttentionTolerance permits for query heads.
 struct Distances {
   std::vector<double> out, lse;
 
@@ -20,7 +20,7 @@ struct Distances {
   }
 };
 
-/// Of every row of `width` numbers its length, and the largest magnitude of its first `n`.
+/// For every row of `width` numbers: its length, and the largest magnitude of its first `n`.
 std::vector<double> Lengths(const std::vector<float>& rows, int64_t width) {
   std::vector<double> lengths(rows.size() / static_cast<size_t>(width));
   for (size_t i = 0; i < rows.size(); ++i) lengths[i / width] += double{rows[i]} * rows[i];
@@ -37,9 +37,9 @@ std::vector<double> Largest(const std::vector<float>& rows, int64_t width, int64
 
 struct PagedCase {
   int64_t n_slots, p, batch;
-  int64_t splits;  ///< that the workspace has room for; 0: none is given
+  int64_t splits;  ///< Splits that the workspace has room for; 0 for no workspace.
   bool fp8;
-  float spread = 1;  ///< standard deviation of queries and keys
+  float spread = 1;  ///< Standard deviation of queries and keys.
 };
 
 std::string Text(const PagedCase& c) {
@@ -50,7 +50,7 @@ std::string Text(const PagedCase& c) {
 struct Pool {
   std::vector<uint8_t> bytes;
   std::vector<float> scales;  ///< [slots][n_kv]
-  std::vector<float> values;  ///< that the bytes stand for
+  std::vector<float> values;  ///< The values of the bytes.
 };
 
 Pool MakePool(Workbench& bench, const std::vector<float>& values, int64_t p, int64_t n_kv,
@@ -74,15 +74,14 @@ Pool MakePool(Workbench& bench, const std::vector<float>& values, int64_t p, int
   return pool;
 }
 
-/// Slots of which each head of each sequence uses its own number of rows; rows that nobody uses
-/// hold NaN.
+/// Slots of which each head of each sequence uses its own number of rows; unused rows hold NaN.
 struct PagedInput {
   std::vector<int32_t> slots;  ///< [batch][n_slots]
   std::vector<int32_t> valid;  ///< [batch][n_kv][n_slots]
   std::vector<float> k, v;     ///< [slots][p][n_kv][d]
 };
 
-/// What scores are multiplied by.
+/// The factor of scores.
 float ScaleOf(const Heads& h) { return 1.0f / std::sqrt(static_cast<float>(h.d)); }
 
 int64_t PoolSlots(const PagedCase& c) { return c.batch * c.n_slots + 1; }
@@ -109,7 +108,7 @@ PagedInput MakePaged(Workbench& bench, const PagedCase& c, const Heads& h) {
   return in;
 }
 
-/// `value_dim` channels of the rows of `v` are values.
+/// The first `value_dim` channels of the rows of `v` are values.
 Distances PagedDistances(const PagedCase& c, const Heads& h, const PagedInput& in,
                          const std::vector<float>& q, const std::vector<float>& k,
                          const std::vector<float>& v, int64_t value_dim) {
@@ -253,7 +252,7 @@ void CheckMla(Workbench& bench, const MlaCase& c, DType dtype) {
   ExpectClose(lse.Fetch(), lse.host_array(), distances.lse);
 }
 
-/// kMergeTolerance of the largest |out_i| of each row.
+/// Distances: kMergeTolerance of the largest |out_i| of each row.
 std::vector<double> MergeDistances(const std::vector<float>& parts,
                                    const std::vector<float>& part_lse, int64_t rows, int64_t d) {
   std::vector<double> largest(rows);
@@ -271,7 +270,7 @@ void CheckMerge(Workbench& bench, int64_t n_parts, int64_t rows, int64_t d,
                 std::vector<float> part_lse) {
   TestDevice& device = bench.device();
   std::vector<float> values = bench.Floats(n_parts * rows * d);
-  for (int64_t i = 0; i < n_parts * rows; ++i) {  // what is not used may be anything
+  for (int64_t i = 0; i < n_parts * rows; ++i) {  // Unused elements may be anything.
     if (part_lse[i] == -std::numeric_limits<float>::infinity()) {
       std::fill_n(values.begin() + i * d, d, std::numeric_limits<float>::quiet_NaN());
     }
@@ -299,9 +298,9 @@ void CheckMerge(Workbench& bench, int64_t n_parts, int64_t rows, int64_t d,
 
 struct DenseCase {
   int64_t t, n;
-  bool listed;         ///< random last_key instead of the causal default
-  float spread = 1;    ///< standard deviation of queries and keys
-  int64_t splits = 0;  ///< that the workspace has room for; 0: none is given
+  bool listed;         ///< Random last_key instead of the causal default.
+  float spread = 1;    ///< Standard deviation of queries and keys.
+  int64_t splits = 0;  ///< Splits that the workspace has room for; 0 for no workspace.
 };
 
 Distances DenseDistances(const DenseCase& c, const Heads& h, const int32_t* last,
@@ -322,7 +321,7 @@ Distances DenseDistances(const DenseCase& c, const Heads& h, const int32_t* last
   return distances;
 }
 
-/// `limited`: rows may be longer than the table has room for.
+/// `limited`: rows may exceed the table's limit.
 void CheckDense(Workbench& bench, const DenseCase& c, const Heads& h, DType dtype,
                 bool limited = false) {
   SCOPED_TRACE(Text(h) + ", " + std::to_string(c.t) + " of " + std::to_string(c.n) + ", " +
@@ -392,8 +391,8 @@ TEST_P(OpConformance, PagedAttentionOverFp8EqualsReference) {
   }
 }
 
-// Pages that tiles of a device end within, or that end within tiles: one token, a power of two and
-// one more, longer than a tile; one tile and a token, and many tiles.
+// Pages with boundaries inside tiles, or that end inside tiles: one token, a power of two and one
+// more, longer than a tile. Counts: one tile and a token, and many tiles.
 TEST_P(OpConformance, PagedAttentionOfAnyPageSizeEqualsReference) {
   QUIRE_REQUIRE_OP(paged_attention);
   const PagedCase cases[] = {{70, 1, 1, 2, false},  {43, 3, 1, 3, false}, {9, 7, 2, 0, false},
@@ -409,7 +408,7 @@ TEST_P(OpConformance, PagedAttentionOfAnyPageSizeEqualsReference) {
   }
 }
 
-// What models have, over more tokens than a tile of a device holds, in two splits.
+// Shapes of models, over more tokens than a tile of a device holds, in two splits.
 TEST_P(OpConformance, PagedAttentionOfModelHeadsEqualsReference) {
   QUIRE_REQUIRE_OP(paged_attention);
   for (const Heads& h : ModelHeads()) {
@@ -444,7 +443,7 @@ TEST_P(OpConformance, MergeAttentionEqualsReference) {
       const int64_t rows = 5;
       CheckMerge(bench_, parts, rows, d, bench_.Floats(parts * rows, 30.0f));
       std::vector<float> lse = bench_.Floats(parts * rows);
-      for (int64_t i = 0; i < parts; ++i) lse[i * rows] = kNone;  // row 0 saw nothing anywhere
+      for (int64_t i = 0; i < parts; ++i) lse[i * rows] = kNone;  // Row 0 saw nothing anywhere.
       lse[rows + 1 < parts * rows ? rows + 1 : 1] = kNone;
       lse[3] = std::numeric_limits<float>::quiet_NaN();
       CheckMerge(bench_, parts, rows, d, lse);
@@ -504,7 +503,7 @@ TEST_P(OpConformance, MergedPartsAreTheWhole) {
                                      .stream = device.stream()}),
             OpStatus::kOk);
   Distances distances = PagedDistances(c, h, in, q.host_array(), in.k, in.v, h.d);
-  // The whole, the parts, their weights (twice) and the merge may each be that far off.
+  // The whole, the parts, their weights (twice) and the merge may each differ by that.
   for (double& distance : distances.out) distance *= 5;
   for (double& distance : distances.lse) distance *= 3;
   ExpectClose(merged.Fetch(), whole.Fetch(), distances.out);
@@ -531,7 +530,7 @@ TEST_P(OpConformance, DenseAttentionOfModelHeadsEqualsReference) {
   }
 }
 
-// Few tokens over many keys: in splits, the last ones of which may have no key that is seen.
+// Few tokens over many keys in splits, the last of which may have no visible key.
 TEST_P(OpConformance, DenseAttentionOfFewTokensEqualsReference) {
   QUIRE_REQUIRE_OP(dense_attention);
   const DenseCase cases[] = {{1, 1, false, 1, 4},   {1, 63, true, 1, 4},  {1, 64, false, 1, 4},
@@ -545,7 +544,7 @@ TEST_P(OpConformance, DenseAttentionOfFewTokensEqualsReference) {
   }
 }
 
-// Rows as long as a block of a device has room for, and longer: computed, or refused as such.
+// Rows as long as a block of a device has room for are computed; longer ones may be refused.
 TEST_P(OpConformance, DenseAttentionOfLongRowsEqualsReferenceOrIsUnsupported) {
   QUIRE_REQUIRE_OP(dense_attention);
   for (const int64_t d : {152, 288, 497, 504, 505, 760, 1032}) {
@@ -553,7 +552,7 @@ TEST_P(OpConformance, DenseAttentionOfLongRowsEqualsReferenceOrIsUnsupported) {
   }
 }
 
-// A large score range: without the running maximum exp overflows or everything underflows.
+// A large score range: without the running maximum exp overflows, or everything underflows.
 TEST_P(OpConformance, AttentionSurvivesLargeScores) {
   QUIRE_REQUIRE_OP(dense_attention);
   QUIRE_REQUIRE_OP(paged_attention);
@@ -596,9 +595,9 @@ TEST_P(OpConformance, PagedAttentionRefusesBadShapes) {
   EXPECT_TRUE(refused([](auto& a) { a.out = nullptr; }));
   EXPECT_TRUE(refused([](auto& a) { a.batch = 0; }));
   EXPECT_TRUE(refused([](auto& a) { a.workspace_bytes = -1; }));
-  EXPECT_TRUE(refused([](auto& a) { a.fp8_pools = true; }));  // without scales
-  EXPECT_TRUE(refused([](auto& a) { a.page_tokens = 1; }));   // valid_tokens says 2
-  valid = {0, 0, 2, 2};                                       // head 0 has nothing to attend to
+  EXPECT_TRUE(refused([](auto& a) { a.fp8_pools = true; }));  // Without scales.
+  EXPECT_TRUE(refused([](auto& a) { a.page_tokens = 1; }));   // Less than a count in valid_tokens.
+  valid = {0, 0, 2, 2};                                       // Head 0 has no valid token.
   EXPECT_TRUE(refused([](auto&) {}));
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Unit codecs: equal bytes to the reference, on real numbers, on any bit pattern and on damaged
-// encoded units; error bounds of kernels/api/codec.h, worked out here from the stored parameters.
+// encoded units. The error bounds of kernels/api/codec.h are computed here from the stored
+// parameters.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,7 +22,7 @@ std::string Text(UnitCodec codec, const UnitShape& shape) {
          (shape.has_values ? ", " : ", no values, ") + Name(shape.dtype);
 }
 
-/// Runs the codec ops of a table on host arrays by way of the device.
+/// Runs the codec ops of a table on host arrays through the device.
 struct Coder {
   TestDevice& device;
   const KernelTable& ops;
@@ -126,7 +127,7 @@ int64_t ElementCount(const UnitShape& shape, int64_t units) {
   return units * shape.raw_bytes() / ElementBytes(shape.dtype);
 }
 
-/// Numbers of many sizes, with everything that is special to some codec or dtype among them.
+/// Numbers of many magnitudes, including all that are special to some codec or dtype.
 std::vector<uint8_t> ExtremeElements(Workbench& bench, int64_t n, DType dtype, bool with_nan) {
   const float special[] = {0.0f,
                            -0.0f,
@@ -147,7 +148,7 @@ std::vector<uint8_t> ExtremeElements(Workbench& bench, int64_t n, DType dtype, b
   return FromFloats(values, dtype);
 }
 
-/// The largest error that the header allows for each element of a unit, from its own parameters.
+/// The largest permitted error of each element of a unit, from the unit's own parameters.
 std::vector<double> AllowedErrors(UnitCodec codec, const UnitShape& shape,
                                   const std::vector<float>& x, const uint8_t* encoded) {
   const EncodedLayout layout = LayoutOf(codec, shape);
@@ -210,7 +211,7 @@ TEST_P(OpConformance, CodecBytesEqualTheReference) {
   }
 }
 
-// Of f16 and bf16 every pattern, one channel or token each, so that all scales occur.
+// Every pattern of f16 and bf16, one channel or token each, so that all scales occur.
 TEST_P(OpConformance, CodecsTakeEveryPattern) {
   QUIRE_REQUIRE_OP(encode_unit);
   for (const UnitCodec codec : kAllCodecs) {
@@ -240,7 +241,7 @@ TEST_P(OpConformance, CodecErrorsStayWithinTheirBounds) {
   }
 }
 
-// Rows past the last token leave no trace, whatever they hold, and come back as zeros.
+// Rows past the last token leave no trace, whatever they hold, and are decoded as zeros.
 TEST_P(OpConformance, CodecsLeaveOutRowsThatAreNotValid) {
   QUIRE_REQUIRE_OP(encode_unit);
   for (const UnitCodec codec : kAllCodecs) {

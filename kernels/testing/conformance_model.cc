@@ -51,7 +51,7 @@ struct MatmulCase {
   int64_t rows, in, out;
 };
 
-/// kMatmulTolerance of sum_i |x * weight| + |bias|, for each output.
+/// Distances: kMatmulTolerance of sum_i |x * weight| + |bias|, for each output.
 std::vector<double> MatmulDistances(const MatmulCase& c, Tensor<float>& x, Tensor<float>& weight,
                                     Tensor<float>* bias) {
   std::vector<double> distances;
@@ -102,7 +102,7 @@ TEST_P(OpConformance, RmsNormEqualsReference) {
     Tensor<float> weight(bench_.device(), bench_.Floats(s.dim), 1);
     RmsNormArgs args{.rows = s.rows, .dim = s.dim, .eps = 0.5f};
     RmsNormArgs want = args;
-    args.x = args.y = x.data();  // in place is allowed
+    args.x = args.y = x.data();  // In place is permitted.
     args.weight = weight.data();
     args.stream = bench_.device().stream();
     ASSERT_EQ(table().rmsnorm(args), OpStatus::kOk);
@@ -199,7 +199,7 @@ TEST_P(OpConformance, AddEqualsReference) {
     Tensor<float> y(bench_.device(), std::vector<float>(n), 3);
     std::vector<float> want = a.host_array();
     for (int64_t i = 0; i < n; ++i) want[i] += b.host()[i];
-    for (Tensor<float>* sum : {&y, &a}) {  // in place at last
+    for (Tensor<float>* sum : {&y, &a}) {  // The last in place.
       ASSERT_EQ(table().add({.a = a.data(),
                              .b = b.data(),
                              .y = sum->data(),

@@ -8,13 +8,13 @@
 namespace quire::kernels::testing {
 namespace {
 
-/// Random values, and those that rounding is about.
+/// Random values, and ties of the rounding.
 std::vector<float> Values(Workbench& bench, int64_t n) {
   const float special[] = {0.0f,
                            -0.0f,
-                           1.0f + 1.0f / 2048,  // Ties of f16,
+                           1.0f + 1.0f / 2048,  // Ties of f16.
                            1.0f + 3.0f / 2048,
-                           1.0f + 1.0f / 256,  // and of bf16.
+                           1.0f + 1.0f / 256,  // Ties of bf16.
                            1.0f + 3.0f / 256,
                            65504.0f,
                            65519.9f,
@@ -69,7 +69,8 @@ TEST_P(OpConformance, NarrowWritesTheRowsThatItIsGiven) {
       const size_t row_bytes = static_cast<size_t>(n) * ElementBytes(dtype);
       Tensor<float> x(bench_.device(), Values(bench_, rows * n));
       Tensor<int32_t> at(bench_.device(), places);
-      const std::vector<uint8_t> before(y_rows * row_bytes, 0xa5);  // What is not named stays.
+      // Rows that are not listed stay.
+      const std::vector<uint8_t> before(y_rows * row_bytes, 0xa5);
       Tensor<uint8_t> y(bench_.device(), before);
       std::vector<uint8_t> narrowed(rows * row_bytes);
       NarrowArgs args{.n = n, .rows = rows, .y_rows = y_rows, .dtype = dtype};
@@ -122,7 +123,7 @@ TEST_P(OpConformance, NarrowRefusesOrSkipsPlacesOutOfRange) {
   const int32_t place = 0;
   float value = 1;
   EXPECT_EQ(table().narrow({.x = &value, .places = &place, .y = &value, .n = 1}),
-            OpStatus::kBadShape);  // A list, and no rows that it could name.
+            OpStatus::kBadShape);  // A list without rows to name.
   EXPECT_EQ(table().narrow({.n = 1, .rows = -1}), OpStatus::kBadShape);
   EXPECT_EQ(table().narrow({.n = 1, .rows = 0}), OpStatus::kOk);
 }

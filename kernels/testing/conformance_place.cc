@@ -16,7 +16,7 @@ constexpr UnitCodec kAllCodecs[] = {UnitCodec::kRaw, UnitCodec::kFp8E4M3, UnitCo
 struct Case {
   int64_t units, p, n_kv, d;
   bool has_values;
-  int64_t rotary_first, rotary_dim;  ///< rotary_dim -1: without rotations
+  int64_t rotary_first, rotary_dim;  ///< Set rotary_dim to -1 for no rotations.
   bool interleaved;
 
   int64_t slots() const { return units + 2; }
@@ -44,8 +44,8 @@ std::vector<uint8_t> Encode(const UnitShape& shape, UnitCodec codec,
   return encoded;
 }
 
-/// How a check goes: units behind one address, or many and all rows of theirs; how far off
-/// alignment; fp8 pools; how far off alignment those are, else that is up to chance.
+/// Variants of a check: contiguous or separate units, alignment of units, fp8 pools and their
+/// alignment. Alignment is random unless given.
 struct Way {
   bool scattered;
   size_t shift;
@@ -159,8 +159,8 @@ TEST_P(OpConformance, PlaceUnitsKeepsFp8Codes) {
   }
 }
 
-// Codes move in vectors, as wide as where they lie and where they go allow. Of units that follow
-// each other every second one lies 8 bytes off what the others are aligned to.
+// Codes move in vectors as wide as source and destination permit. Every other one of consecutive
+// units lies 8 bytes off the alignment of the others.
 TEST_P(OpConformance, PlaceUnitsKeepsFp8CodesOfEveryAlignment) {
   QUIRE_REQUIRE_OP(place_units);
   constexpr Case kCase = {4, 32, 2, 128, true, 0, -1, false};
@@ -175,7 +175,7 @@ TEST_P(OpConformance, PlaceUnitsKeepsFp8CodesOfEveryAlignment) {
   }
 }
 
-// Rotated keys stay numbers; keys that are not rotated keep every bit.
+// Rotated keys stay numbers; keys without rotation keep every bit.
 TEST_P(OpConformance, PlaceUnitsBoundsWhatItRotates) {
   QUIRE_REQUIRE_OP(place_units);
   TestDevice& device = bench_.device();
@@ -243,9 +243,9 @@ TEST_P(OpConformance, PlaceUnitsRefusesBadShapes) {
   EXPECT_EQ(answer([](auto& a) { a.codec = static_cast<UnitCodec>(0); }), OpStatus::kUnsupported);
   EXPECT_EQ(answer([](auto& a) { a.fp8_pools = true; }), OpStatus::kUnsupported);
   EXPECT_EQ(answer([](auto& a) { a.fp8_pools = true, a.codec = UnitCodec::kFp8E4M3; }),
-            OpStatus::kBadShape);  // without scales
+            OpStatus::kBadShape);  // Without scales.
   if (bench_.device().checks_lists()) {
-    EXPECT_EQ(answer([&](auto& a) { rotate(a); }), OpStatus::kBadShape);  // row 1 of 1
+    EXPECT_EQ(answer([&](auto& a) { rotate(a); }), OpStatus::kBadShape);  // Row 1 of 1.
     EXPECT_EQ(answer([](auto& a) { a.num_slots = 1; }), OpStatus::kBadShape);
     EXPECT_EQ(answer([](auto& a) { a.n_kv = 1; }), OpStatus::kBadShape);
     list = {5};

@@ -68,7 +68,7 @@ void CheckPoolQuery(Workbench& bench, const Heads& h, std::vector<float> values,
   ExpectClose(pooled.Fetch(), pooled.host_array(), kExact);
 }
 
-/// Queries of which every other group stays near the one before.
+/// Queries of which every other group stays close to the previous step.
 void CheckCorrect(Workbench& bench, int64_t batch, const Heads& h, float tau, bool odd_queries) {
   TestDevice& device = bench.device();
   std::vector<float> before = bench.Floats(batch * h.n_q * h.d);
@@ -103,7 +103,7 @@ void CheckCorrect(Workbench& bench, int64_t batch, const Heads& h, float tau, bo
   ASSERT_EQ(CpuReference().correct_heads(want), OpStatus::kOk);
   const std::vector<float> got = cosines.Fetch();
   ExpectClose(got, cosines.host_array(), kCosineTolerance);
-  // The list is that of its own cosines, and what follows it is left as it was.
+  // The list follows from its own cosines, and the rest of the array is unchanged.
   std::vector<int32_t> list(corrected.size(), -5);
   int32_t listed = 0;
   for (size_t g = 0; g < got.size(); ++g) {
@@ -119,7 +119,7 @@ TEST_P(OpConformance, CorrectHeadsEqualsReference) {
   QUIRE_REQUIRE_OP(correct_heads);
   for (const int64_t batch : {0, 1, 3, 700}) {
     for (const Heads& h : kHeads) {
-      if (batch > 3 && h.d > 8) continue;  // many heads, for the list alone
+      if (batch > 3 && h.d > 8) continue;  // Many heads, for the list alone.
       for (const float tau : {-1.01f, 0.5f, 0.8f, 1.01f}) {
         CheckCorrect(bench_, batch, h, tau, false);
         if (batch > 0) CheckCorrect(bench_, batch, h, tau, true);
@@ -155,7 +155,8 @@ TEST_P(OpConformance, CorrectHeadsRefusesBadShapes) {
 TEST_P(OpConformance, PoolEqualsReference) {
   QUIRE_REQUIRE_OP(pool);
   for (const Heads& h : kHeads) {
-    // Around a warp, and around the partial sums of a softmax; small weights, and none at all.
+    // Sizes around a warp, and around the partial sums of a softmax; small weights, and none at
+    // all.
     for (const int64_t n : {0, 1, 2, 31, 32, 33, 511, 512, 513, 1300}) {
       for (int mode = 1; mode <= 7; ++mode) {
         for (const float spread : {10.0f, 60.0f}) {
@@ -192,7 +193,8 @@ TEST_P(OpConformance, PoolQueryEqualsReference) {
     for (const Pooling pooling : {Pooling::kMaxQ, Pooling::kAvgQ}) {
       std::vector<float> q = bench_.Floats(h.n_q * h.d, 3.0f);
       CheckPoolQuery(bench_, h, q, pooling);
-      // Of the first group, in its first head and its last; with one head and channel they are one.
+      // The last channel of the first group, in its first head and its last; with one head and
+      // channel they coincide.
       const int64_t last = (h.n_q / h.n_kv - 1) * h.d;
       q[0] = kNaN, q[h.d / 2] = kInfinity, q[last + h.d / 2] = -kInfinity, q[last + h.d - 1] = kNaN;
       CheckPoolQuery(bench_, h, q, pooling);
@@ -257,7 +259,8 @@ TEST_P(OpConformance, TopKTreatsBothZerosAsEqual) {
   CheckTopK(bench_, zeros, 2, 20);
 }
 
-// Spec 0.4, over more scores than a block of a device looks at in one go.
+// Ties go to the lower index and NaN sorts last, over more scores than a block of a device reads at
+// once.
 TEST_P(OpConformance, TopKGivesTiesToTheLowerIndexAndPutsNaNLast) {
   QUIRE_REQUIRE_OP(topk);
   std::vector<float> values(2500, 1.0f);

@@ -40,7 +40,8 @@ std::vector<int32_t> Reference(SampleArgs args, const float* logits, std::vector
   return tokens;
 }
 
-/// The token of the reference, or one that it gives when u or top_p move by the tolerance.
+/// Accepts the token of the reference, or one that it gives when u or top_p change by the
+/// tolerance.
 void CheckSample(Workbench& bench, const Case& c, std::vector<float> values, int64_t rows) {
   TestDevice& device = bench.device();
   const int64_t vocab = static_cast<int64_t>(values.size()) / rows;

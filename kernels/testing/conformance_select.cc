@@ -20,7 +20,7 @@ bool Fits(DigestKind kind, int64_t d) { return kind != DigestKind::kDisc || d % 
 struct DigestCase {
   int64_t units, p, d;
   bool has_values;
-  float spread = 1;  ///< standard deviation of the keys
+  float spread = 1;  ///< Standard deviation of the keys.
 };
 
 void CheckDigest(Workbench& bench, const DigestCase& c, DigestKind kind, DType dtype,
@@ -28,7 +28,7 @@ void CheckDigest(Workbench& bench, const DigestCase& c, DigestKind kind, DType d
   TestDevice& device = bench.device();
   const int64_t stride = (c.has_values ? 2 : 1) * c.p * c.d;
   std::vector<float> keys = bench.Floats(c.units * stride, c.spread);
-  // A NaN in the first row and one that numbers follow; an infinity.
+  // A NaN in the first row, one that numbers follow, and an infinity.
   keys[0] = kNaN;
   keys[c.p / 2 * c.d + c.d - 1] = kNaN;
   keys[c.d / 2] = -kInfinity;
@@ -78,8 +78,9 @@ std::vector<uint8_t> MakeDigests(Workbench& bench, int64_t pages, const Heads& h
 }
 
 struct ScoreCase {
-  int64_t n_pages, first_page, pages_per_block;  ///< pages_per_block 0: contiguous
-  int64_t gap = 0;                               ///< Columns between rows of scores.
+  /// Set pages_per_block to 0 for contiguous digests.
+  int64_t n_pages, first_page, pages_per_block;
+  int64_t gap = 0;  ///< Columns between rows of scores.
 };
 
 void CheckScore(Workbench& bench, const ScoreCase& c, const Heads& h, DigestKind kind,
@@ -124,13 +125,13 @@ void CheckScore(Workbench& bench, const ScoreCase& c, const Heads& h, DigestKind
   args.stream = device.stream();
   ASSERT_EQ(bench.table().score(args), OpStatus::kOk);
   want.q = q.host();
-  want.digests = digests.host();  // the reference reads the contiguous copy
+  want.digests = digests.host();  // The reference reads the contiguous copy.
   want.scores = scores.host();
   ASSERT_EQ(CpuReference().score(want), OpStatus::kOk);
   ExpectClose(scores.Fetch(), scores.host_array(), kExact);
 }
 
-/// Pages of which every KV head takes `k` for its queries.
+/// Pages from which every KV head selects `k` for its queries.
 struct Selection {
   Heads h;
   int64_t n_pages, p, k;
@@ -145,13 +146,13 @@ struct Selected {
   std::vector<int32_t> pages;  ///< [n_kv][k]
 };
 
-/// Digests, scores, pooling and the choice, one after the other as policies call them.
+/// Runs digests, scores, pooling and selection, in the order of policies.
 Selected Select(TestDevice& device, const Selection& s) {
   const KernelTable& ops = device.table();
   void* const stream = device.stream();
   const int64_t units = s.n_pages * s.h.n_kv, d = s.h.d;
   const int64_t rotary_dim = SomeRotaryDim(d);
-  const int64_t n_q = PoolsQuery(s.pooling) ? s.h.n_kv : s.h.n_q;  // that are scored
+  const int64_t n_q = PoolsQuery(s.pooling) ? s.h.n_kv : s.h.n_q;  // Scored query heads.
   Tensor<uint8_t> keys(device, s.keys);
   Tensor<uint8_t> digests(device, std::vector<uint8_t>(units * DigestElements(s.kind, d) * 2));
   Tensor<float> q(device, s.q), pooled_q(device, std::vector<float>(s.h.n_kv * d));
@@ -244,7 +245,7 @@ TEST_P(OpConformance, DigestEqualsReference) {
   }
 }
 
-// Squares that f32 has no room for.
+// Keys whose squares exceed the range of f32.
 TEST_P(OpConformance, DigestOfLargeAndSmallKeysEqualsReference) {
   QUIRE_REQUIRE_OP(digest);
   for (const float spread : {1e-30f, 1e25f}) {
@@ -300,7 +301,7 @@ TEST_P(OpConformance, ScoreIsExactlyTheReference) {
   }
 }
 
-// Whole tiles of heads, and what is left of them.
+// Whole tiles of heads, and remainders.
 TEST_P(OpConformance, ScoreOfEveryGroupSizeIsExactlyTheReference) {
   QUIRE_REQUIRE_OP(score);
   for (int64_t group = 1; group <= 17; ++group) {

@@ -67,7 +67,7 @@ void CheckOffload(Workbench& bench, const Case& c, DType dtype, size_t shift) {
   ExpectSameBytes(units);
 }
 
-/// Every head gets its own random slots, as recall has it.
+/// Gives every head its own random slots, as recall does.
 std::vector<UnitPlacement> RandomPlaces(Workbench& bench, const Case& c) {
   std::vector<UnitPlacement> places;
   for (int32_t g = 0; g < c.n_kv; ++g) {
@@ -76,7 +76,7 @@ std::vector<UnitPlacement> RandomPlaces(Workbench& bench, const Case& c) {
   return places;
 }
 
-/// `scattered`: through unit_ptrs, in reverse order and so not where contiguous units are.
+/// `scattered`: through unit_ptrs, in reverse order, so not at contiguous places.
 void CheckRecall(Workbench& bench, const Case& c, DType dtype, size_t shift, bool scattered) {
   TestDevice& device = bench.device();
   const int64_t n = c.pages * c.n_kv;

@@ -96,7 +96,7 @@ std::string Text(const Heads& heads) {
          std::to_string(heads.d);
 }
 
-// Tests of an op that a table lacks are skipped: this one says so.
+// Reports missing ops, since tests of an op that a table lacks are skipped.
 TEST_P(OpConformance, EveryOpIsThereButTheCodecs) {
   const KernelTable& ops = table();
   const auto expect = [](auto op, const char* name) { EXPECT_TRUE(op != nullptr) << name; };

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The op conformance suite: every kernel table passes it, and a new one is done when it does. The
-// tests compare each op of a table with CpuReference() within the tolerance of its header
-// (kernels/api/tolerance.h), over sizes around a page, odd dimensions, all dtypes, GQA ratios,
-// unaligned pointers, NaN and refused shapes. What the reference itself computes is checked in
-// cpu/reference_test.cc.
+// The op conformance suite, which every kernel table passes. The tests compare each op of a table
+// with CpuReference() within the tolerance of its header (kernels/api/tolerance.h). They cover
+// sizes around a page, odd dimensions, all dtypes, GQA ratios, unaligned pointers, NaN and refused
+// shapes. cpu/reference_test.cc checks the reference itself.
 //
 // A test program compiles the conformance_*.cc files and instantiates the suite:
 //
 //   INSTANTIATE_TEST_SUITE_P(Cpu, OpConformance, ::testing::Values(MakeMyDevice), DeviceName);
 //
-// The codecs may be missing, as units are encoded on hosts: their tests are skipped then.
+// The codecs may be missing, as hosts encode units: their tests are then skipped.
 #ifndef QUIRE_KERNELS_TESTING_OP_CONFORMANCE_H_
 #define QUIRE_KERNELS_TESTING_OP_CONFORMANCE_H_
 
@@ -28,20 +27,20 @@
 
 namespace quire::kernels::testing {
 
-/// A table and the memory its ops work on.
+/// A table and the memory that its ops work on.
 class TestDevice {
  public:
   virtual ~TestDevice() = default;
   virtual const KernelTable& table() const = 0;
-  /// Why no test can run here ("no CUDA device: ..."); empty when they can.
+  /// Why no test can run here ("no CUDA device: ..."); empty if they can.
   virtual std::string unavailable() const { return ""; }
-  /// False when slots, positions and ids cannot be checked on the host.
+  /// False if slots, positions and ids cannot be checked on the host.
   virtual bool checks_lists() const { return true; }
   virtual void* stream() const { return nullptr; }
   virtual void* Allocate(size_t bytes) = 0;
   virtual void Free(void* memory) = 0;
   virtual void CopyIn(void* device, const void* host, size_t bytes) = 0;
-  /// Waits for the stream first.
+  /// Waits for the stream, then copies.
   virtual void CopyOut(void* host, const void* device, size_t bytes) = 0;
 };
 
@@ -64,7 +63,7 @@ class Tensor {
   T* host() { return host_.data(); }
   const std::vector<T>& host_array() const { return host_; }
   size_t size() const { return host_.size(); }
-  /// What the device holds now.
+  /// Reads the array back from the device.
   std::vector<T> Fetch() {
     std::vector<T> now(host_.size());
     device_->CopyOut(now.data(), data(), now.size() * sizeof(T));
@@ -78,7 +77,7 @@ class Tensor {
   void* base_;
 };
 
-/// A device and a seeded source of inputs: what the checks of a test share.
+/// A device and a seeded source of inputs.
 class Workbench {
  public:
   explicit Workbench(std::unique_ptr<TestDevice> device) : device_(std::move(device)) {}
@@ -86,12 +85,12 @@ class Workbench {
   TestDevice& device() { return *device_; }
   const KernelTable& table() { return device_->table(); }
 
-  int64_t Random(int64_t low, int64_t high);  ///< both included
+  int64_t Random(int64_t low, int64_t high);  ///< Both bounds included.
   std::vector<float> Floats(int64_t n, float scale = 1.0f);
   std::vector<int32_t> Ints(int64_t n, int32_t low, int32_t high);
   /// `n` different numbers of 0..limit-1 in random order.
   std::vector<int32_t> Slots(int64_t n, int64_t limit);
-  /// 0, as arrays of programs have it, or `bytes`: where an array begins behind an aligned address.
+  /// The offset of an array from an aligned address: 0 or `bytes`, at random.
   size_t Shift(size_t bytes) { return Random(0, 1) == 0 ? 0 : bytes; }
   /// Any bit pattern, NaN included.
   std::vector<uint8_t> Bytes(int64_t n);
@@ -117,14 +116,14 @@ class OpConformance : public ::testing::TestWithParam<MakeDevice> {
 
 inline constexpr DType kAllDTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
 
-/// [n] dtype -> f32.
+/// Converts [n] dtype to f32.
 std::vector<float> ToFloats(const std::vector<uint8_t>& bytes, DType dtype);
 std::vector<uint8_t> FromFloats(const std::vector<float>& values, DType dtype);
 
-/// Equal as numbers within `tolerance` of |want|; NaN matches NaN only.
+/// Compares numbers within `tolerance` of |want|; NaN matches NaN only.
 void ExpectClose(const std::vector<float>& got, const std::vector<float>& want,
                  const Tolerance& tolerance);
-/// Within distances, each of which is for as many elements: one, or a row of them.
+/// Compares within distances, each for an element or a row of them.
 void ExpectClose(const std::vector<float>& got, const std::vector<float>& want,
                  const std::vector<double>& distances);
 
@@ -142,10 +141,10 @@ inline constexpr Heads kHeads[] = {{1, 1, 1},   {2, 2, 8},   {8, 2, 64}, {7, 1, 
 std::vector<Heads> ModelHeads();
 std::string Text(const Heads& heads);
 
-/// Prints the table's name behind the instantiation.
+/// The table's name, for the instantiation.
 std::string DeviceName(const ::testing::TestParamInfo<MakeDevice>& info);
 
-/// Leaves the test when the table lacks the op.
+/// Skips the test when the table lacks the op.
 #define QUIRE_REQUIRE_OP(op)                        \
   if (table().op == nullptr) {                      \
     GTEST_SKIP() << table().name << " has no " #op; \

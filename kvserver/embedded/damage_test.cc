@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Promise 2, bytes that fail their checksum are never returned, from end to end: a client that is
-// sent a unit whose bytes have changed in the server's memory says so, the server mends what it
-// has, and the same call brings the right bytes.
+// Promise 2 from end to end: bytes that fail their checksum are never returned. The bytes of a unit
+// change in the server's memory. The client reports the mismatch, the server repairs its copy, and
+// the same call returns the right bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class DamageTest : public ::testing::Test {
     const auto in_place = client_->Fetch(key_, unit);
     ASSERT_TRUE(in_place.ok()) << in_place.status();
     ASSERT_EQ(in_place->slices().size(), 1u);
-    FlipBit(in_place->slices().front().bytes);  // The loopback hands units out where they lie.
+    FlipBit(in_place->slices().front().bytes);  // The loopback returns units in place.
   }
   std::vector<std::byte> Unit(uint32_t layer, uint32_t page, uint32_t head) const {
     const uint64_t bytes = UnitBytes(spec_);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EmbeddedStore: a Quire server inside the caller's process, reached like any other through a
-// Transport. The way to try Quire, and what the demo and the tests run on.
+// EmbeddedStore: a Quire server inside the caller's process, reached through a Transport like any
+// other. Use it to try Quire; the demo and the tests do.
 //
 //   QUIRE_ASSIGN_OR_RETURN(auto store, EmbeddedStore::Open({.data_dir = dir}));
 //   QUIRE_ASSIGN_OR_RETURN(auto client, Client::Create({.transport = store->transport()}));
 //
-// Listen makes it reachable over the real transports too, from this machine: for trying them, and
-// for workers in other processes.
+// Listen adds the real transports on this machine, to try them, and for workers in other processes.
 //
-// Ownership: owns the server. Transports handed out stay valid after the store is gone and answer
-// UNAVAILABLE then. Thread-safety: everything may be used concurrently.
+// Ownership: owns the server. Transports stay valid after the store is destroyed, and then answer
+// UNAVAILABLE.
+// Thread-safety: everything may be used concurrently.
 #ifndef QUIRE_KVSERVER_EMBEDDED_EMBEDDED_STORE_H_
 #define QUIRE_KVSERVER_EMBEDDED_EMBEDDED_STORE_H_
 
@@ -34,11 +34,11 @@ class EmbeddedStore {
   EmbeddedStore& operator=(const EmbeddedStore&) = delete;
 
   std::shared_ptr<Transport> transport() const { return transport_; }
-  /// Listens on a free port of 127.0.0.1 for gRPC and as `listeners` says for the data plane, with
-  /// a socket of its own where that names none. Once. Errors are those of
-  /// kvserver::NetworkServer::Start.
+  /// Listens on a free port of 127.0.0.1 for gRPC, and by `listeners` for the data plane. The
+  /// shared-memory socket gets a default path if `listeners` names none. Call it once. Errors are
+  /// those of kvserver::NetworkServer::Start.
   [[nodiscard]] Status Listen(kvserver::ListenerOptions listeners);
-  /// Of the control channel; empty before Listen.
+  /// Address of the control channel; empty before Listen.
   std::string address() const { return network_ != nullptr ? network_->address() : ""; }
   kvserver::Server& server() { return *server_; }
 

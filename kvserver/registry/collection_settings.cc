@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint8_t kVersion = 1;
 
-// What a record sets.
+// Flags of the fields in a record.
 constexpr uint8_t kHasCodec = 1;
 constexpr uint8_t kCodecHasEntropy = 2;
 constexpr uint8_t kHasTtl = 4;

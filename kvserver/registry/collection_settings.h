@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CollectionSettings: what a tenant has set for one of its collections, and its stored record,
-// versioned and checksummed. What is not set is the server's default.
+// CollectionSettings: a tenant's settings of one collection, and its versioned, checksummed record.
+// Unset fields mean the server's default.
 #ifndef QUIRE_KVSERVER_REGISTRY_COLLECTION_SETTINGS_H_
 #define QUIRE_KVSERVER_REGISTRY_COLLECTION_SETTINGS_H_
 
@@ -19,32 +19,32 @@ namespace quire::kvserver {
 inline constexpr uint64_t kMaxTtlSeconds = 3'155'760'000;
 
 struct CollectionSettings {
-  std::optional<CodecParams> codec = {};  ///< Of payload that is put into it from now on.
-  /// Of documents without a time to live of their own; 1..kMaxTtlSeconds.
+  std::optional<CodecParams> codec = {};  ///< Codec of payload put from now on.
+  /// Time to live of documents without their own; 1..kMaxTtlSeconds.
   std::optional<uint64_t> ttl_seconds = {};
 
   bool all_default() const { return !codec && !ttl_seconds; }
   friend bool operator==(const CollectionSettings&, const CollectionSettings&) = default;
 };
 
-/// Changes of settings. The outer optional says whether a setting is changed, the inner one is what
-/// it becomes, nullopt being the default.
+/// Changes of settings. Outer optional: the setting changes. Inner one: its new value, nullopt for
+/// the default.
 struct CollectionChange {
   std::optional<std::optional<CodecParams>> codec = {};
   std::optional<std::optional<uint64_t>> ttl_seconds = {};
 };
 CollectionSettings Apply(const CollectionChange& change, CollectionSettings settings);
 
-/// OK, or INVALID_ARGUMENT when `seconds` is out of range.
+/// INVALID_ARGUMENT when `seconds` is out of range.
 [[nodiscard]] Status CheckTtl(uint64_t seconds);
 
-/// When something that was created at `created_unix_micros` and lives `ttl_seconds` expires,
-/// microseconds since the Unix epoch; 0 when it never does.
+/// Returns the expiry in microseconds since the Unix epoch, `ttl_seconds` after
+/// `created_unix_micros`; 0 for never.
 [[nodiscard]] int64_t ExpiryOf(int64_t created_unix_micros, std::optional<uint64_t> ttl_seconds);
 
 [[nodiscard]] std::string EncodeCollection(const CollectionSettings& settings);
-/// Reads any bytes safely; DATA_LOSS when they are not a collection's, FAILED_PRECONDITION when
-/// they are of a newer version. `collection` is for messages.
+/// Decodes untrusted bytes safely. DATA_LOSS when they are not a collection's, FAILED_PRECONDITION
+/// for a newer version. `collection` is for messages.
 [[nodiscard]] StatusOr<CollectionSettings> DecodeCollection(std::string_view collection,
                                                             std::string_view encoded);
 

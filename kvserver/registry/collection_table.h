@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CollectionTable: the settings of collections, kept in a MetadataStore. A collection that has all
-// defaults has no entry.
-// Thread-safety: Get and List may be called at any time; only one thread at a time calls Set.
-// Ownership: the metadata store outlives it.
+// CollectionTable: the settings of collections, kept in a MetadataStore. A collection with only
+// defaults has no entry. Thread-safety: Get and List may be called at any time; Set by one thread
+// at a time. Ownership: the metadata store outlives it.
 #ifndef QUIRE_KVSERVER_REGISTRY_COLLECTION_TABLE_H_
 #define QUIRE_KVSERVER_REGISTRY_COLLECTION_TABLE_H_
 
@@ -26,17 +25,18 @@ class CollectionTable {
 
   explicit CollectionTable(MetadataStore* metadata) : metadata_(metadata) {}
 
-  /// Reads every entry once, telling `visit` of each; those that are damaged are left out. Called
-  /// before everything else.
+  /// Reads every entry once and passes it to `visit`, except damaged ones. Call it before every
+  /// other method.
   using Visitor = std::function<void(std::string_view tenant, std::string_view collection,
                                      const CollectionSettings& settings)>;
   [[nodiscard]] Status Load(const Visitor& visit);
 
-  /// All defaults for a collection that was never set. REQUIRES: a valid name, here and below.
+  /// Returns all defaults for a collection that was never set. REQUIRES: a valid name, here and
+  /// below.
   [[nodiscard]] StatusOr<CollectionSettings> Get(std::string_view tenant,
                                                  std::string_view collection);
-  /// Durable when it returns. RESOURCE_EXHAUSTED when the tenant has kMaxPerTenant others. Settings
-  /// that are damaged count as defaults.
+  /// Changes settings durably. RESOURCE_EXHAUSTED when the tenant has kMaxPerTenant others. Damaged
+  /// settings count as defaults.
   [[nodiscard]] StatusOr<CollectionSettings> Set(std::string_view tenant,
                                                  std::string_view collection,
                                                  const CollectionChange& change);
@@ -49,7 +49,7 @@ class CollectionTable {
     std::vector<Entry> entries;
     std::string next_page_token;
   };
-  /// The tenant's entries in order of names; parameters as DocumentRegistry::List.
+  /// The tenant's entries in order of names. Parameters as DocumentRegistry::List.
   [[nodiscard]] StatusOr<Page> List(std::string_view tenant, uint32_t page_size,
                                     std::string_view page_token);
 

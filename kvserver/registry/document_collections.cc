@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DocumentRegistryImpl: the collections that documents are in.
+// DocumentRegistryImpl: collections.
 #include <utility>
 
 #include "kvserver/registry/document_keys.h"

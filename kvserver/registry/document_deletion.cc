@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DocumentRegistryImpl: deletion of documents, and of the segments that nobody refers to any more.
+// DocumentRegistryImpl: deletion of documents and their unreferenced segments.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// Notes that are looked at while others wait to write.
+/// Notes examined while other writers wait.
 constexpr uint32_t kSweepSlice = 256;
 
 }  // namespace
@@ -45,7 +45,7 @@ StatusOr<DocumentRegistryImpl::Notes> DocumentRegistryImpl::Commit(const Deletio
   }
   Notes notes;
   for (const Loss& orphan : orphans) {
-    // First: what is put from now on is another incarnation than the note says.
+    // Before the note: later puts then have another incarnation than the note.
     const auto incarnations = store_->ForsakeSegments(orphan.tenant, {&orphan.segment, 1});
     notes.push_back({PendingDeleteKey(orphan.tenant, orphan.segment),
                      EncodePendingDelete(incarnations.front())});
@@ -83,7 +83,7 @@ StatusOr<std::vector<DocumentRegistryImpl::Loss>> DocumentRegistryImpl::OrphansO
 }
 
 StatusOr<bool> DocumentRegistryImpl::LosesAll(const Loss& loss) {
-  // A segment with more names than the deletion takes is no orphan; its references need no scan.
+  // A segment with more names than the deletion removes is no orphan; its references need no scan.
   if (store_->CountNames(loss.segment) > loss.references.size()) return false;
   const auto most = static_cast<uint32_t>(loss.references.size() + 1);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<MetadataEntry> references,
@@ -94,7 +94,7 @@ StatusOr<bool> DocumentRegistryImpl::LosesAll(const Loss& loss) {
 }
 
 StatusOr<uint32_t> DocumentRegistryImpl::RemoveOrphans() {
-  // RemoveNoted counts again what stays.
+  // RemoveNoted counts the remaining ones again.
   const uint64_t before = orphans_pending_.exchange(0, std::memory_order_relaxed);
   uint32_t removed = 0;
   std::string after;

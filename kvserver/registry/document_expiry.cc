@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DocumentRegistryImpl: when documents expire, and their removal.
+// DocumentRegistryImpl: expiry and removal of documents.
 #include <optional>
 
 #include "kvserver/registry/document_keys.h"
@@ -10,7 +10,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// The pause in which whoever waits to write gets the lock.
+/// Pause between slices in which a waiting writer gets the lock.
 constexpr Duration kBetweenSlices = std::chrono::microseconds(500);
 constexpr int64_t kExpiryRetryMicros = 60'000'000;
 
@@ -57,7 +57,7 @@ StatusOr<DocumentRegistry::ExpiryResult> DocumentRegistryImpl::RemoveExpired() {
     }
     clock_->Sleep(kBetweenSlices);
   }
-  // Some wait for those who hold them.
+  // Some wait for their holders.
   if (orphans_pending_.load(std::memory_order_relaxed) > 0) {
     QUIRE_RETURN_IF_ERROR(RemoveOrphans().status());
   }

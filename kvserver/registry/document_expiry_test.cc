@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Documents with a time to live, their own or their collection's, on the test's clock.
+// Documents with their own or their collection's time to live, on the test's clock.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class DocumentExpiryTest : public RegistryFixture {
     ASSERT_TRUE(set.ok()) << set.status();
     EXPECT_EQ(set->ttl_seconds, ttl_seconds);
   }
-  /// Documents that were removed; -1 when it failed.
+  /// Number of removed documents; -1 on failure.
   int RemoveExpired() {
     const auto result = registry_->RemoveExpired();
     return result.ok() ? static_cast<int>(result->num_documents) : -1;
@@ -204,7 +204,7 @@ class CountedMetadata final : public MetadataStore {
   MetadataStore* const store_;
 };
 
-/// Calls `on_sleep` in place of sleeping; the time is another clock's.
+/// Calls `on_sleep` instead of sleeping. The time is another clock's.
 class InterruptedClock final : public Clock {
  public:
   explicit InterruptedClock(const Clock* clock) : clock_(clock) {}
@@ -237,7 +237,7 @@ class ManyExpireTest : public DocumentExpiryTest {
     metadata_in_store_.emplace(&store_->metadata());
   }
 
-  /// Documents of one segment each, written as the registry writes them; they expire together.
+  /// Documents of one segment each, written as the registry writes them. They expire together.
   void WriteDocuments(const std::vector<std::vector<TestSegment>>& chains) {
     MetadataBatch batch;
     for (int i = 0; i < kDocuments; ++i) {
@@ -270,7 +270,7 @@ TEST_F(ManyExpireTest, EightyThousandThatExpireTogetherGoInAFewHundredCommits) {
   auto registry = DocumentRegistry::Open(store_.get(), &*metadata_in_store_, &clock).value();
   clock_.Advance(seconds(60));
 
-  // Between slices others write: none waits for more than a slice.
+  // Other writers run between slices: none waits for more than a slice.
   int others = 0;
   clock.on_sleep = [&] {
     const DocumentName name{"letters", "between", 0};
@@ -286,15 +286,16 @@ TEST_F(ManyExpireTest, EightyThousandThatExpireTogetherGoInAFewHundredCommits) {
   EXPECT_EQ(result->num_documents, static_cast<uint32_t>(kDocuments));
   EXPECT_EQ(result->num_segments, static_cast<uint32_t>(kChains - 1)) << "one is named anew";
   EXPECT_GE(others, kDocuments / 256);
-  // Three commits a slice: its documents, the notes of its orphans, and the other's registration.
+  // Three commits a slice: its documents, the notes of its orphans, and the other writer's
+  // registration.
   EXPECT_LE(metadata_in_store_->commits, 3 * (kDocuments / 256 + 2));
   for (int i = 0; i < kChains; ++i) EXPECT_EQ(IsStored(chains[i][0]), i == 0) << "chain " << i;
   EXPECT_EQ(Count(CollectionPrefix("default", "books")), 0u);
   EXPECT_EQ(Count(PendingDeletesPrefix()), 0u);
 }
 
-// A client puts, names and reads meanwhile, without a pause. The bound is generous: a few seconds
-// are what it takes.
+// A client puts, names and reads meanwhile, without a pause. It takes a few seconds; the bound is
+// generous.
 TEST_F(ManyExpireTest, TheyGoInSecondsUnderLoadWhichGoesOn) {
   std::vector<std::vector<TestSegment>> chains;
   for (int i = 0; i < kChains; ++i) chains.push_back(Chain({static_cast<uint64_t>(i)}));
@@ -326,7 +327,7 @@ TEST_F(ManyExpireTest, TheyGoInSecondsUnderLoadWhichGoesOn) {
   };
   std::thread load([&] {
     serve();
-    begun = true;  // Ends the wait also when the first of it failed.
+    begun = true;  // Ends the wait even after a failure of the first step.
   });
   while (!begun) std::this_thread::yield();
   const TimePoint start = SystemClock().Now();
@@ -342,7 +343,7 @@ TEST_F(ManyExpireTest, TheyGoInSecondsUnderLoadWhichGoesOn) {
   EXPECT_EQ(result->num_documents, static_cast<uint32_t>(kDocuments));
   EXPECT_EQ(Count(CollectionPrefix("default", "books")), 0u);
   EXPECT_LT(in_seconds(took), 60);
-  // Each write waits for a slice or two, not for the whole.
+  // Each write waits for a slice or two, not for all of them.
   EXPECT_GE(served, static_cast<uint64_t>(kDocuments / 256 / 8));
 }
 
@@ -427,7 +428,7 @@ TEST_F(DocumentExpiryTest, TimesOutOfRangeAreRefused) {
   EXPECT_EQ(CountersOf(*registry_)["collections"], 0u);
 }
 
-// Promise 7: tenants never share names, so neither the settings of collections.
+// Promise 7: tenants never share names, nor settings of collections.
 TEST_F(DocumentExpiryTest, Promise7TenantsHaveCollectionsOfTheirOwn) {
   CollectionChange change;
   change.ttl_seconds = std::optional<uint64_t>(5);

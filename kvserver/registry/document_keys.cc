@@ -65,7 +65,7 @@ bool IsName(std::string_view text) {
   return true;
 }
 
-/// Parses the last three fields of a key as a name; nullopt when they are none.
+/// Parses the last three fields of a key as a name; nullopt when they are invalid.
 std::optional<DocumentName> NameInLast(std::span<const std::string_view> fields) {
   const auto last = fields.last(3);
   const std::optional<uint64_t> version = ParseVersion(last[2]);

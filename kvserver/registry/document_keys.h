@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Keys of the document registry in its MetadataStore, and the rules for names. Fields are joined by
-// 0x1f, which no name contains and which sorts before every character of one; so entries come in
-// order of tenant, collection, name, version.
+// 0x1f, which no name contains and which sorts before every character of one. Entries therefore
+// sort by tenant, collection, name, version.
 //
 //   doc <tenant> <collection> <name> <version>            -> DocumentRecord
 //   chn <tenant> <collection> <name> <version>            -> keys of the chain's segments, 32 bytes
 //                                                            each
 //   pin <tenant> <collection> <name> <version>            -> nothing: that document is pinned
 //   ref <tenant> <segment> <collection> <name> <version>  -> nothing: that document refers to it
-//   del <tenant> <segment>                                -> nothing: it is still to be removed
+//   del <tenant> <segment>                                -> incarnation still to be removed
 //   col <tenant> <collection>                             -> CollectionSettings
 //
 // Versions are 16 and segments 64 hexadecimal digits.
@@ -27,8 +27,8 @@
 
 namespace quire::kvserver {
 
-/// OK, or INVALID_ARGUMENT: collection and name are 1..255 bytes of UTF-8 without control
-/// characters or '/'.
+/// INVALID_ARGUMENT unless collection and name are 1..255 bytes of UTF-8 without control characters
+/// or '/'.
 [[nodiscard]] Status CheckDocumentName(const DocumentName& name);
 [[nodiscard]] Status CheckCollection(std::string_view collection);
 
@@ -57,7 +57,7 @@ std::string AllDocumentsPrefix();                        ///< Documents of every
 std::string AllPinsPrefix();                             ///< Pins of every tenant.
 std::string AllCollectionsPrefix();                      ///< Settings of every tenant.
 
-/// The document that a DocumentKey or ReferenceKey names; nullopt for anything else.
+/// The document named by a DocumentKey or ReferenceKey; nullopt for other keys.
 std::optional<DocumentName> ParseDocumentName(std::string_view key);
 
 struct TenantDocument {
@@ -76,13 +76,13 @@ struct TenantCollection {
 /// nullopt for anything but a CollectionKey.
 std::optional<TenantCollection> ParseCollectionKey(std::string_view key);
 
-/// The segment that `key`, a ReferenceKey, refers to; nullopt for any other key.
+/// The segment of a ReferenceKey; nullopt for other keys.
 std::optional<SegmentKey> SegmentOfReference(std::string_view key);
 
-/// The value of a PendingDeleteKey: which incarnation is to be removed. One that is put again later
-/// is another, and stays.
+/// Value of a PendingDeleteKey: the incarnation to remove. A later put makes another one, which
+/// stays.
 std::string EncodePendingDelete(uint64_t incarnation);
-/// 0 for notes of before there were incarnations, and for what is no such value.
+/// Incarnation in the value; 0 for invalid values and notes older than incarnations.
 uint64_t DecodePendingDelete(std::string_view value);
 
 struct PendingDelete {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DocumentRegistryImpl: documents whose segments stay in DRAM. That a document is pinned is noted
-// beside it; the pins of its segments are the store's, and are taken anew after a restart.
+// DocumentRegistryImpl: documents pinned in DRAM. An entry of the metadata notes the pin. The store
+// has the pins of its segments, which are taken again after a restart.
 #include <algorithm>
 #include <utility>
 
@@ -64,7 +64,7 @@ StatusOr<DocumentRegistry::PinResult> DocumentRegistryImpl::Unpin(std::string_vi
 DocumentRegistry::RestoredPins DocumentRegistryImpl::RestorePins(TimePoint deadline) {
   RestoredPins result;
   do {
-    MutexLock lock(write_mutex_);  // For one document: others get in between.
+    MutexLock lock(write_mutex_);  // Held for one document: other writers get in between.
     const std::optional<std::string> due = DuePin();
     if (!due) return result;
     const Status status = RestorePin(*due);
@@ -111,8 +111,7 @@ void DocumentRegistryImpl::ForgetPin(std::string_view tenant, const std::string&
   if (waiting_pins_.erase(document_key) > 0) pins_waiting_.Sub(1);
   const auto it = pins_.find(document_key);
   if (it == pins_.end()) return;
-  // One by one: a segment that was lost meanwhile has lost its pins, too, and those after it have
-  // not.
+  // One by one: a segment lost meanwhile has lost its pins, but later ones have not.
   for (const SegmentKey& segment : it->second) (void)store_->UnpinSegments(tenant, {&segment, 1});
   pins_.erase(it);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pins of documents. Whether a segment is pinned is seen by taking a pin of it back.
+// Pins of documents. The tests detect a segment's pin by releasing it.
 #include <gtest/gtest.h>
 
 #include "kvserver/registry/testing/registry_fixture.h"
@@ -16,7 +16,7 @@ class DocumentPinsTest : public RegistryFixture {
   StatusOr<DocumentRegistry::PinResult> Unpin(const std::string& name, uint64_t version = 0) {
     return registry_->Unpin("default", {"books", name, version});
   }
-  /// How often a segment is pinned; none of the pins is left.
+  /// Releases all pins of a segment and returns their number.
   int TakePins(const TestSegment& segment) {
     int count = 0;
     while (store_->UnpinSegments("default", {&segment.key, 1}).ok()) ++count;
@@ -71,7 +71,7 @@ TEST_F(DocumentPinsTest, ADocumentThatGoesTakesItsPinsAlong) {
   for (const TestSegment& segment : stays) EXPECT_EQ(TakePins(segment), 0);
 }
 
-// Promise 3, of the registry's facts: what was acknowledged is there after a restart.
+// Promise 3, for the registry: acknowledged changes survive a restart.
 TEST_F(DocumentPinsTest, PinsAreKeptOverARestart) {
   const auto first = Chain({1, 2}), second = Chain({1, 3});
   ASSERT_TRUE(Register("first", first).ok());
@@ -108,7 +108,7 @@ TEST_F(DocumentPinsTest, APinThatDoesNotFitAnyMoreWaits) {
   EXPECT_EQ(Pinned(), 2u);
   EXPECT_EQ(Waiting(), 1u);
   EXPECT_EQ(TakePins(small[0]), 1);
-  // Not tried before its time, and a restart with enough room has it again.
+  // Not retried before its time. A restart with enough room restores it.
   EXPECT_EQ(registry_->RestorePins(TimePoint::max()).failed, 0u);
   clock_.Advance(std::chrono::minutes(1));
   EXPECT_EQ(registry_->RestorePins(TimePoint::max()).failed, 1u);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values of the document registry: a document without its name (the key has that), and the list of
-// a chain's segments. Versioned and checksummed. Version 2 of a document's record has a time to
-// live behind the fields of version 1; a document without one of its own is still written as
-// version 1.
+// Values of the document registry: a document without its name (which is in the key), and the list
+// of a chain's segments. Versioned and checksummed. Version 2 of a document's record appends a time
+// to live to version 1. A document without its own is still written as version 1.
 #ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_RECORD_H_
 #define QUIRE_KVSERVER_REGISTRY_DOCUMENT_RECORD_H_
 
@@ -20,8 +19,8 @@ namespace quire::kvserver {
 inline constexpr size_t kContentHashBytes = 32;  ///< SHA-256.
 
 [[nodiscard]] std::string EncodeDocument(const Document& document);
-/// Reads any bytes safely; DATA_LOSS when they are not a document's, FAILED_PRECONDITION when they
-/// are of a newer version. The result carries `name`.
+/// Decodes untrusted bytes safely. DATA_LOSS when they are not a document's, FAILED_PRECONDITION
+/// for a newer version. The result carries `name`.
 [[nodiscard]] StatusOr<Document> DecodeDocument(const DocumentName& name, std::string_view encoded);
 
 [[nodiscard]] std::string EncodeSegmentKeys(const std::vector<SegmentKey>& keys);

@@ -58,8 +58,8 @@ StatusOr<DocumentRegistry::RegisterResult> DocumentRegistryImpl::Register(
   QUIRE_ASSIGN_OR_RETURN(std::optional<Document> stored,
                          ClaimVersion(tenant, chain_tip, &versioned));
   if (stored) {
-    // An empty batch is durable only when nothing before it is in doubt: a delete of the document
-    // that failed may otherwise count after a restart.
+    // An empty batch is durable only when nothing earlier is in doubt. A failed delete of the
+    // document could otherwise take effect after a restart.
     QUIRE_RETURN_IF_ERROR(metadata_->Apply({}));
     return RegisterResult{.document = *std::move(stored), .existed = true};
   }
@@ -89,7 +89,7 @@ StatusOr<std::optional<Document>> DocumentRegistryImpl::ClaimVersion(std::string
     Deletion deletion;
     QUIRE_RETURN_IF_ERROR(AddTo({std::string(tenant), *name}, &deletion));
     QUIRE_ASSIGN_OR_RETURN(const Notes notes, Commit(deletion, /*keep_segments=*/false));
-    // The next sweep removes those of the orphans that the new document does not name.
+    // The next sweep removes the orphans that the new document does not name.
     orphans_pending_.fetch_add(notes.size(), std::memory_order_relaxed);
     expired_.Add();
     return std::optional<Document>();
@@ -187,7 +187,7 @@ StatusOr<DocumentRegistry::ListResult> DocumentRegistryImpl::List(std::string_vi
   QUIRE_ASSIGN_OR_RETURN(std::string after, DecodePageToken(page_token, prefix));
   ListResult result;
   for (;;) {
-    // One more than what is left of the page, to know whether another page follows.
+    // One more than the rest of the page, to know whether another page follows.
     const auto wanted = limit - static_cast<uint32_t>(result.documents.size());
     QUIRE_ASSIGN_OR_RETURN(const std::vector<MetadataEntry> entries,
                            metadata_->Scan(prefix, after, wanted + 1));
@@ -209,7 +209,7 @@ StatusOr<DocumentRegistry::ListResult> DocumentRegistryImpl::List(std::string_vi
 Status DocumentRegistryImpl::AppendLive(std::string_view tenant,
                                         std::span<const MetadataEntry> entries,
                                         std::vector<Document>* documents) {
-  // Entries come in order of collections: the settings of one are read once.
+  // Entries are in order of collections: the settings of one are read once.
   std::optional<std::string> known;
   CollectionSettings settings;
   for (const MetadataEntry& entry : entries) {
@@ -237,7 +237,7 @@ StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::Delete(std::strin
   QUIRE_ASSIGN_OR_RETURN(std::vector<DocumentName> versions, Versions(tenant, name));
   std::erase_if(versions, [&](const DocumentName& version) {
     if (name.version != 0 && version.version != name.version) return true;
-    // What has expired is not there any more; what cannot be read can still be deleted.
+    // An expired document is gone; an unreadable one can still be deleted.
     const StatusOr<Document> document = ReadDocument(tenant, version);
     return document.ok() && HasExpired(*document);
   });
@@ -274,7 +274,7 @@ Status DocumentRegistryImpl::DeleteSegment(std::string_view tenant, const Segmen
   const uint64_t incarnation = store_->Incarnations({&key, 1}).front();
   QUIRE_RETURN_IF_ERROR(store_->DeleteSegment(tenant, key));
   if (store_->Incarnations({&key, 1}).front() != incarnation) return OkStatus();
-  // Somebody holds it: it goes with the last holder, also when that is a restart.
+  // The segment is held: it is deleted with its last hold, or after a restart.
   MetadataBatch batch;
   batch.Put(PendingDeleteKey(tenant, key), EncodePendingDelete(incarnation));
   orphans_pending_.fetch_add(1, std::memory_order_relaxed);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DocumentRegistry: tenant / collection / name / version -> sealed chain, kept in a MetadataStore
-// (RocksDB on one machine). It counts how many documents refer to each segment, so that deleting a
-// document can delete exactly the segments that nobody else needs.
+// (RocksDB on one machine). It counts the documents that refer to each segment. Deleting a document
+// therefore deletes exactly the segments that no other document needs.
 //
-// A document expires when its time to live, its own or else its collection's, has passed since it
-// was registered. From then on it is NOT_FOUND, in no list, and its version can be registered anew;
-// RemoveExpired deletes it as Delete does.
-// Thread-safety: all methods may be called concurrently.
+// A document expires when its time to live, its own or else its collection's, has passed since its
+// registration. From then on it is NOT_FOUND, in no list, and its version can be registered again.
+// RemoveExpired deletes it as Delete does. Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_H_
 #define QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_H_
 
@@ -42,24 +41,24 @@ struct Document {
   std::string model;
   int64_t created_unix_micros = 0;
   std::string content_hash;                  ///< 0 or 32 bytes
-  std::optional<uint64_t> ttl_seconds = {};  ///< Its own; nullopt: its collection's.
-  int64_t expires_unix_micros = 0;           ///< By whichever holds for it; 0 = never. Not stored.
-  /// Known to be lost or damaged, when it was listed or asked for. Not stored.
+  std::optional<uint64_t> ttl_seconds = {};  ///< Its own time to live; nullopt: its collection's.
+  int64_t expires_unix_micros = 0;  ///< Expiry by the valid time to live; 0 = never. Not stored.
+  /// Segments known to be lost or damaged at the time of the call. Not stored.
   uint32_t segments_lost = 0;
 };
 
-/// A collection as the server treats it.
+/// A collection with its valid settings.
 struct Collection {
   std::string name;
   CodecParams codec;
-  bool codec_is_default = true;         ///< It has none of its own.
-  std::optional<uint64_t> ttl_seconds;  ///< nullopt: its documents live for ever.
+  bool codec_is_default = true;         ///< The collection has no codec of its own.
+  std::optional<uint64_t> ttl_seconds;  ///< Unset: its documents never expire.
 };
 
 class DocumentRegistry {
  public:
-  /// Finishes deletions that a crash interrupted. `store`, `metadata` and `clock` outlive the
-  /// registry. `default_codec` is that of collections that have none of their own.
+  /// Finishes interrupted deletions. `store`, `metadata` and `clock` outlive the registry.
+  /// `default_codec` applies to collections without a codec.
   static StatusOr<std::unique_ptr<DocumentRegistry>> Open(PageStore* store, MetadataStore* metadata,
                                                           Clock* clock,
                                                           const CodecParams& default_codec = {});
@@ -69,21 +68,21 @@ class DocumentRegistry {
     Document document;
     bool existed = false;
   };
-  /// Names the sealed chain that ends with `chain_tip`. Version 0 takes the next version; a given
-  /// version that exists is ALREADY_EXISTS unless it names the same chain; nothing is changed then,
-  /// its time to live neither. `ttl_seconds` is the document's own, 1..kMaxTtlSeconds.
+  /// Names the sealed chain that ends with `chain_tip`. Version 0 takes the next version. An
+  /// existing version is ALREADY_EXISTS, unless it names the same chain; it is unchanged then,
+  /// including its time to live. `ttl_seconds` is the document's own, 1..kMaxTtlSeconds.
   virtual StatusOr<RegisterResult> Register(std::string_view tenant, const DocumentName& name,
                                             const SegmentKey& chain_tip,
                                             std::string_view content_hash,
                                             std::optional<uint64_t> ttl_seconds = {}) = 0;
-  /// Version 0 is the latest one. NOT_FOUND names the document.
+  /// Returns a document. Version 0 is the latest one. NOT_FOUND names the document.
   virtual StatusOr<Document> Get(std::string_view tenant, const DocumentName& name) = 0;
 
   struct ListResult {
     std::vector<Document> documents;
     std::string next_page_token;
   };
-  /// Documents in order of collection, name, version; of all collections when `collection` is
+  /// Lists documents in order of collection, name, version; of all collections when `collection` is
   /// empty. `page_size` 1..1000, 100 when 0; `page_token` from the previous page, or empty.
   virtual StatusOr<ListResult> List(std::string_view tenant, std::string_view collection,
                                     uint32_t page_size, std::string_view page_token) = 0;
@@ -92,9 +91,9 @@ class DocumentRegistry {
     uint32_t num_documents = 0;
     uint32_t num_segments = 0;
   };
-  /// Deletes one version, or all when version is 0, and, unless `keep_segments`, every segment of
-  /// them that no other document refers to; those that somebody holds go with their last holder,
-  /// and are not counted. NOT_FOUND when there is no such document.
+  /// Deletes one version, or all when version is 0. Unless `keep_segments`, also deletes every
+  /// segment that no other document refers to. Held ones are deleted with their last hold, and are
+  /// not counted. NOT_FOUND when there is no such document.
   virtual StatusOr<DeleteResult> Delete(std::string_view tenant, const DocumentName& name,
                                         bool keep_segments) = 0;
 
@@ -102,12 +101,11 @@ class DocumentRegistry {
     Document document;
     bool was_pinned = false;
   };
-  /// Keeps the segments of a document in DRAM until it is unpinned, deleted or expired, also over
-  /// a restart. Version 0 is the latest one. A document is pinned once, however often this is
-  /// called. Errors as Get and PageStore::PinSegments; a document that was not pinned before is not
-  /// pinned then.
+  /// Keeps the segments of a document in DRAM until it is unpinned, deleted or expired, also over a
+  /// restart. Version 0 is the latest one. Repeated pins count once. Errors as Get and
+  /// PageStore::PinSegments; the document is not newly pinned then.
   virtual StatusOr<PinResult> Pin(std::string_view tenant, const DocumentName& name) = 0;
-  /// Takes the pin back; a document that is not pinned stays as it is.
+  /// Releases the pin, if there is one.
   virtual StatusOr<PinResult> Unpin(std::string_view tenant, const DocumentName& name) = 0;
 
   struct RestoredPins {
@@ -115,44 +113,44 @@ class DocumentRegistry {
     uint32_t failed = 0;
     Status first_failure;
   };
-  /// Brings documents to DRAM that were pinned when the registry was opened, until `deadline`, the
-  /// first of them in any case. One that does not fit or cannot be read stays pinned, waits, and is
-  /// tried again a minute later.
+  /// Brings documents pinned at open to DRAM, until `deadline`, at least one of them. A document
+  /// that does not fit or cannot be read stays pinned, and is retried a minute later.
   virtual RestoredPins RestorePins(TimePoint deadline) = 0;
 
   struct ExpiryResult {
     uint32_t num_documents = 0;
     uint32_t num_segments = 0;
   };
-  /// Deletes every document that has expired by now, of all tenants. What cannot be deleted is
-  /// tried again a minute later; the first such error is returned.
+  /// Deletes every expired document of all tenants. A failed deletion is retried a minute later.
+  /// Returns the first error.
   virtual StatusOr<ExpiryResult> RemoveExpired() = 0;
 
-  /// A collection that was never set has the server's defaults.
+  /// Returns settings; the server's defaults for a collection that was never set.
   virtual StatusOr<Collection> GetCollection(std::string_view tenant,
                                              std::string_view collection) = 0;
-  /// Durable when it returns. A codec holds for what is put from now on, a time to live also for
-  /// documents already there, counted from their creation. A collection that is back at all
-  /// defaults is forgotten. INVALID_ARGUMENT for a time to live out of range; RESOURCE_EXHAUSTED
-  /// over CollectionTable::kMaxPerTenant collections.
+  /// Changes settings durably. A codec applies to later puts. A time to live also applies to
+  /// present documents, from their creation. A collection back at all defaults is forgotten.
+  /// INVALID_ARGUMENT for a time to live out of range; RESOURCE_EXHAUSTED over
+  /// CollectionTable::kMaxPerTenant collections.
   virtual StatusOr<Collection> SetCollection(std::string_view tenant, std::string_view collection,
                                              const CollectionChange& change) = 0;
   struct ListCollectionsResult {
     std::vector<Collection> collections;
     std::string next_page_token;
   };
-  /// Collections with settings of their own, in order of names; parameters as in List.
+  /// Lists collections with their own settings, in order of names. Parameters as List.
   virtual StatusOr<ListCollectionsResult> ListCollections(std::string_view tenant,
                                                           uint32_t page_size,
                                                           std::string_view page_token) = 0;
-  /// Codec of what is put into `collection`; the server's default when `collection` is empty.
+  /// Codec of puts into `collection`; the server's default when `collection` is empty.
   virtual StatusOr<CodecParams> CodecOf(std::string_view tenant, std::string_view collection) = 0;
 
-  /// OK when no document refers to `key`; FAILED_PRECONDITION naming one that does.
+  /// FAILED_PRECONDITION naming a document that refers to `key`; OK when there is none.
   virtual Status CheckUnreferenced(std::string_view tenant, const SegmentKey& key) = 0;
 
-  /// Removes a segment that no document refers to, now or when nobody holds it any more; errors as
-  /// CheckUnreferenced and PageStore::DeleteSegment. No document can come to refer to it meanwhile.
+  /// Removes a segment without documents, now or when its last hold ends. Errors as
+  /// CheckUnreferenced and PageStore::DeleteSegment. No document can start to refer to it
+  /// meanwhile.
   virtual Status DeleteSegment(std::string_view tenant, const SegmentKey& key) = 0;
 
   /// documents_registered, documents_deleted, documents_expired, documents_pinned, expiry_failures,

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DocumentRegistryImpl: the registry over any MetadataStore. References are entries, one for each
-// document and segment, rather than counts: writing them twice changes nothing, and the question
-// "who still needs this segment" is a scan of one prefix.
+// document and segment, rather than counts. Repeated writes change nothing, and one prefix scan
+// finds all users of a segment.
 //
-// A deletion forsakes the documents' orphans in the store, removes the documents and notes the
-// orphans as still to be removed in one batch, takes the names back, removes what nobody holds, and
-// then the notes; so a crash in between leaves nothing behind for ever. A note is about one
-// incarnation: a segment that is put again while it waits is another, which the store does not give
-// up. Documents that expire together are deleted many to a batch, in slices between which others
-// write.
+// A deletion has these steps: It forsakes the documents' orphans in the store. One batch removes
+// the documents and notes the orphans as pending. The names are removed, then the orphans that are
+// not held, then their notes. A crash in between leaves nothing behind for ever. A note has one
+// incarnation; a segment that is put again meanwhile has another, which stays. Documents that
+// expire together are deleted in batches, with other writes between them.
 //
-// Whether a document has expired is read from its record and its collection's settings each time;
-// the index of expiries, which is rebuilt at open, only says where RemoveExpired is to look.
+// Every read computes a document's expiry from its record and its collection's settings. The index
+// of expiries, rebuilt at open, only tells RemoveExpired where to look.
 //
 // Locks: `write_mutex_` serialises register, delete, expiry, pins and settings, so that no document
-// comes to refer to a segment while it is removed. Get and List do not take it. It is taken before
+// starts to refer to a segment during its removal. Get and List do not take it. It is taken before
 // any lock of the store.
 #ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_IMPL_H_
 #define QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_IMPL_H_
@@ -70,23 +69,24 @@ class DocumentRegistryImpl final : public DocumentRegistry {
 
   /// Reads collections and documents into the index of expiries.
   [[nodiscard]] Status BuildIndex() QUIRE_EXCLUDES(write_mutex_);
-  /// Tells the store which segments documents refer to.
+  /// Restores the store's counts of referring documents.
   [[nodiscard]] Status RestoreNames();
-  /// Reads which documents are pinned; RestorePins brings them to DRAM.
+  /// Reads the pins. RestorePins brings the documents to DRAM.
   [[nodiscard]] Status LoadPins() QUIRE_EXCLUDES(write_mutex_);
-  /// Removes the segments that are noted as still to be removed, a slice at a time; returns how
-  /// many it removed. What cannot be removed now stays noted.
+  /// Removes the pending orphans, a slice at a time. Returns the number removed. The others stay
+  /// noted.
   StatusOr<uint32_t> RemoveOrphans() QUIRE_EXCLUDES(write_mutex_);
 
  private:
-  /// Documents that are deleted in one commit.
+  /// Documents to delete in one commit.
   struct Deletion {
     struct Entry {
       TenantDocument document;
       std::vector<SegmentKey> segments;
     };
     static constexpr size_t kMostDocuments = 256;
-    static constexpr size_t kMostSegments = 1024;  ///< A longer document goes alone.
+    /// Largest batch. A longer document has a batch of its own.
+    static constexpr size_t kMostSegments = 1024;
 
     std::vector<Entry> documents;
     size_t num_segments = 0;
@@ -98,15 +98,15 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   using Notes = std::vector<MetadataEntry>;
 
   StatusOr<std::vector<DocumentName>> Versions(std::string_view tenant, const DocumentName& name);
-  /// Also one that has expired.
+  /// Reads a document, expired or not.
   StatusOr<Document> ReadDocument(std::string_view tenant, const DocumentName& name);
   bool HasExpired(const Document& document) const;
   StatusOr<int64_t> ExpiryOfDocument(std::string_view tenant, const Document& document);
-  /// Decodes entries of a listing and appends the documents that have not expired.
+  /// Decodes entries of a listing and appends the unexpired documents.
   Status AppendLive(std::string_view tenant, std::span<const MetadataEntry> entries,
                     std::vector<Document>* documents);
-  /// Decides under which version `name` is registered. An expired document in its place is removed;
-  /// a live one with this chain is returned.
+  /// Decides on the version for `name`. Removes an expired document in its place. Returns a live
+  /// one with this chain.
   StatusOr<std::optional<Document>> ClaimVersion(std::string_view tenant,
                                                  const SegmentKey& chain_tip, DocumentName* name)
       QUIRE_REQUIRES(write_mutex_);
@@ -114,45 +114,45 @@ class DocumentRegistryImpl final : public DocumentRegistry {
                                   const Chain& chain);
   Status Write(std::string_view tenant, const Document& document, const Chain& chain)
       QUIRE_REQUIRES(write_mutex_);
-  /// Also a document that has expired, or whose record is damaged.
+  /// Accepts expired documents and damaged records, too.
   Status AddTo(const TenantDocument& document, Deletion* deletion);
-  /// Deletes the documents, and returns the notes of the segments that nobody refers to any more.
+  /// Deletes the documents. Returns the notes of segments without documents.
   StatusOr<Notes> Commit(const Deletion& deletion, bool keep_segments) QUIRE_REQUIRES(write_mutex_);
-  /// Removes the segments that `notes` name, and the notes of those that are gone then; returns how
-  /// many it removed.
+  /// Removes the segments named by `notes`, and the notes of those that are gone. Returns the
+  /// number removed.
   StatusOr<uint32_t> RemoveNoted(const Notes& notes) QUIRE_REQUIRES(write_mutex_);
-  /// The same for the next notes behind `*after`; false when there are none.
+  /// As RemoveNoted, for the next notes after `*after`. Returns false when there are none.
   StatusOr<bool> SweepSlice(std::string* after, uint32_t* removed) QUIRE_EXCLUDES(write_mutex_);
   bool IsPinned(const std::string& document_key) const QUIRE_REQUIRES(write_mutex_) {
     return pins_.contains(document_key) || waiting_pins_.contains(document_key);
   }
-  /// Brings a document's segments to DRAM and keeps them there. What is noted on disk stays.
+  /// Brings a document's segments to DRAM and keeps them there. Does not change notes on disk.
   Status PinInDram(std::string_view tenant, const Document& document) QUIRE_REQUIRES(write_mutex_);
-  /// Lets go of them again, and of a pin that waits.
+  /// Releases the segments, and cancels a pending pin.
   void ForgetPin(std::string_view tenant, const std::string& document_key)
       QUIRE_REQUIRES(write_mutex_);
-  /// A pin that waits and is to be tried now; nullopt when there is none.
+  /// A pending pin to retry now; nullopt when there is none.
   std::optional<std::string> DuePin() QUIRE_REQUIRES(write_mutex_);
   Status RestorePin(const std::string& document_key) QUIRE_REQUIRES(write_mutex_);
-  /// Adds what is due. A document whose record cannot be read is left alone.
+  /// Adds the due document. Ignores one whose record cannot be read.
   Status AddExpired(const TenantDocument& due, Deletion* deletion) QUIRE_REQUIRES(write_mutex_);
-  /// Deletes a slice of what has expired; false when nothing has.
+  /// Deletes a slice of expired documents. Returns false when there are none.
   StatusOr<bool> ExpireSlice(ExpiryResult* result) QUIRE_REQUIRES(write_mutex_);
-  /// The removal of `due` failed.
+  /// Retries a failed removal of `due` later.
   void Postpone(const TenantDocument& due) QUIRE_REQUIRES(write_mutex_);
   Collection MakeCollection(std::string_view name, const CollectionSettings& settings) const;
-  /// A segment that loses its last references; `references`: the keys of those.
+  /// A segment that loses `references`, the keys of its last references.
   struct Loss {
     std::string_view tenant;
     SegmentKey segment;
     std::set<std::string> references;
   };
-  /// Whether no other reference is left.
+  /// True when no other reference is left.
   StatusOr<bool> LosesAll(const Loss& loss);
-  /// Segments to which only documents of the deletion refer.
+  /// Segments used only by documents of the deletion.
   StatusOr<std::vector<Loss>> OrphansOf(const Deletion& deletion);
   enum class Orphan { kRemoved, kGone, kStays };
-  /// Removes the segment that `note`, of a PendingDeleteKey, names.
+  /// Removes the segment of `note`, a PendingDeleteKey entry.
   Orphan RemoveOrphan(const MetadataEntry& note);
 
   PageStore* const store_;
@@ -162,9 +162,9 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   CollectionTable collections_;
   Mutex write_mutex_;
   ExpiryIndex expiries_ QUIRE_GUARDED_BY(write_mutex_);
-  /// By DocumentKey: the segments that are pinned in DRAM for it.
+  /// Pinned segments in DRAM, by DocumentKey.
   std::map<std::string, std::vector<SegmentKey>> pins_ QUIRE_GUARDED_BY(write_mutex_);
-  /// By DocumentKey: documents that are pinned and are not in DRAM yet, and when to try.
+  /// Pending pins not yet in DRAM, by DocumentKey, with the time of the next try.
   std::map<std::string, TimePoint> waiting_pins_ QUIRE_GUARDED_BY(write_mutex_);
   Counter registered_, deleted_, expired_, pinned_, pins_waiting_, expiry_failures_,
       orphans_deleted_;

@@ -168,7 +168,7 @@ TEST_F(DocumentRegistryTest, DeleteCanKeepTheSegments) {
 TEST_F(DocumentRegistryTest, ADeletionThatWasCutOffIsFinishedAtOpen) {
   const auto chain = Chain({1, 2});
   ASSERT_TRUE(Register("a", chain).ok());
-  // The batch that removes the document goes through, the one that clears the notes does not.
+  // The batch that removes the document succeeds; the one that clears the notes fails.
   metadata_.applies_left = 1;
   EXPECT_EQ(registry_->Delete("default", {"books", "a", 0}, false).status().code(),
             StatusCode::kUnavailable);
@@ -188,7 +188,7 @@ TEST_F(DocumentRegistryTest, Promise3ASegmentThatIsPutAgainSurvivesTheNoteOfAnOl
   metadata_.applies_left = 1;
   EXPECT_FALSE(registry_->Delete("default", {"books", "a", 0}, false).ok());
   metadata_.applies_left = 1 << 30;
-  // The first one was there all the time, the second came anew.
+  // The first segment was there all the time, the second was put again.
   ASSERT_EQ(Chain({1, 2})[1].key, chain[1].key);
   reader.Release();
   OpenRegistry();
@@ -197,7 +197,7 @@ TEST_F(DocumentRegistryTest, Promise3ASegmentThatIsPutAgainSurvivesTheNoteOfAnOl
   EXPECT_EQ(metadata_.Scan("", "", 10)->size(), 0u) << "the notes are gone";
 }
 
-// Promise 3: the same when the put comes after a restart, and the note is all that was left.
+// Promise 3, when the put comes after a restart and only the note is left.
 TEST_F(DocumentRegistryTest, ADeletionIsFinishedAfterARestartOfTheStoreToo) {
   const auto chain = Chain({1, 2}), other = Chain({3});
   ASSERT_TRUE(Register("a", chain).ok());
@@ -206,7 +206,7 @@ TEST_F(DocumentRegistryTest, ADeletionIsFinishedAfterARestartOfTheStoreToo) {
   EXPECT_EQ(registry_->Delete("default", {"books", "a", 0}, false)->num_segments, 1u);
   EXPECT_TRUE(IsStored(chain[0])) << "somebody reads it";
   EXPECT_EQ(CountersOf(*registry_)["orphans_pending"], 1u);
-  reader.Detach();  // As a server that is killed.
+  reader.Detach();  // Like a killed server.
   ReopenStore();
   EXPECT_FALSE(IsStored(chain[0]));
   EXPECT_EQ(CountersOf(*registry_)["orphans_pending"], 0u);

@@ -13,12 +13,12 @@
 namespace quire::kvserver {
 
 [[nodiscard]] std::string EncodePageToken(std::string_view key);
-/// The key that a listing of the keys with `prefix` goes on after; none for no token.
-/// INVALID_ARGUMENT when the token is of another listing or of none.
+/// Returns the key after which a listing of `prefix` continues; empty for no token.
+/// INVALID_ARGUMENT for a malformed token or one of another listing.
 [[nodiscard]] StatusOr<std::string> DecodePageToken(std::string_view token,
                                                     std::string_view prefix);
 
-/// 1..1000 as they are, 100 for 0; INVALID_ARGUMENT above.
+/// Returns 1..1000 unchanged and 100 for 0. INVALID_ARGUMENT above.
 [[nodiscard]] StatusOr<uint32_t> CheckPageSize(uint32_t page_size);
 
 }  // namespace quire::kvserver

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RegistryRow: what the scrub asks of the registry's rows in the metadata. Pure function.
+// RegistryRow: the scrub's check of the registry's rows in the metadata. Pure function.
 #ifndef QUIRE_KVSERVER_REGISTRY_REGISTRY_ROW_H_
 #define QUIRE_KVSERVER_REGISTRY_REGISTRY_ROW_H_
 
@@ -10,8 +10,8 @@
 
 namespace quire::kvserver {
 
-/// DATA_LOSS, naming the remedy, for a document, a chain or a collection's settings that cannot be
-/// read any more. OK for every other row.
+/// DATA_LOSS naming the remedy, for an unreadable document, chain or collection's settings. OK for
+/// every other row.
 [[nodiscard]] Status CheckRegistryRow(std::string_view key, std::string_view value);
 
 }  // namespace quire::kvserver

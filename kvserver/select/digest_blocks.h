@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestBlocks: the digests of consecutive pages of one layer, as blocks of g pages that lie
-// anywhere, so that a chain's digests are scored where the store keeps them.
-// Ownership: keeps every block's owner. Thread-safety: a value type.
-// Units: page numbers count from the context's start; a block is
+// DigestBlocks: the digests of consecutive pages of one layer, as blocks of g pages anywhere in
+// memory. A chain's digests are scored in place in the store. Ownership: keeps every block's owner.
+// Thread-safety: a value type. Units: page numbers count from the context's start. A block is
 // [pages][n_kv][DigestElements(kind, key_dim)], all of one kind.
 #ifndef QUIRE_KVSERVER_SELECT_DIGEST_BLOCKS_H_
 #define QUIRE_KVSERVER_SELECT_DIGEST_BLOCKS_H_
@@ -25,7 +24,7 @@ namespace quire::kvserver {
 using kernels::DigestKind;
 using kernels::PageDigestBytes;
 
-/// Which digests of a context: of pages [first_page, end_page) at one layer.
+/// Digests of pages [first_page, end_page) of a context at one layer.
 struct DigestRange {
   uint32_t layer = 0;
   uint32_t first_page = 0;
@@ -50,7 +49,8 @@ class DigestBlocks {
   uint32_t pages_per_block() const { return pages_per_block_; }
   /// One pointer per block, for the score kernel.
   std::span<const void* const> pointers() const { return pointers_; }
-  /// The bytes of pages [first, end), which must be inside, without copying.
+  /// Appends the bytes of pages [first, end) to `out` without copying. REQUIRES: the pages are
+  /// inside.
   void AppendTo(uint32_t first, uint32_t end, Payload* out) const;
 
  private:
@@ -62,7 +62,7 @@ class DigestBlocks {
   std::vector<const void*> pointers_;
 };
 
-/// Digests of the stored segments of a chain that hold the range. `keys` are the chain's segments
+/// Reads the digests of the stored segments that cover the range. `keys` are the chain's segments
 /// in order. NOT_FOUND when one is gone, DATA_LOSS when damaged.
 [[nodiscard]] StatusOr<DigestBlocks> ReadDigestBlocks(PageStore& store, const Caller& caller,
                                                       const KvSpec& spec,

@@ -17,7 +17,7 @@ std::optional<DigestBlocks> ResidentDigests::Blocks(uint32_t layer, uint32_t fir
                                                     uint32_t end_page) const {
   const uint32_t first_segment = first_page / spec_.segment_pages;
   DigestBlocks blocks(spec_, first_segment * spec_.segment_pages, kind_);
-  size_t row = 0;  // Of the layer.
+  size_t row = 0;  // Index of the layer.
   while (row < ids_.size() && ids_[row].id.extent.layer != layer) row += num_segments_;
   for (size_t s = first_segment; s < num_segments_ && blocks.end_page() < end_page; ++s) {
     const ResidentBytes& block = blocks_[row + s];
@@ -47,7 +47,7 @@ StatusOr<std::shared_ptr<const ResidentDigests>> DigestResidency::Hold(const Cal
     refused_.Add();
     return std::shared_ptr<const ResidentDigests>();
   }
-  // The handle releases all of it, however this ends.
+  // The handle releases everything on every path.
   std::shared_ptr<ResidentDigests> held(
       new ResidentDigests(table_, caller.tenant, spec, args.kind, std::move(ids)));
   held->num_segments_ = static_cast<uint32_t>(args.keys.size());

@@ -15,7 +15,7 @@ namespace {
 class DigestResidencyTest : public PageStoreTest {
  protected:
   void SetUp() override {
-    options_.digest_cache_bytes = 0;  // Every read is one of the database.
+    options_.digest_cache_bytes = 0;  // Every read goes to the database.
     PageStoreTest::SetUp();
     SegmentKey parent = kRootKey;
     for (uint64_t seed = 1; seed <= 3; ++seed) {

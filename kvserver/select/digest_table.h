@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestTable: which digests are held in memory, for whom and how often, within a bound of bytes
-// for all tenants and one for each. Room is taken for everything that a holder wants before any of
-// it is read, so that the bounds hold at any moment and a refusal costs no I/O. One holder loads an
-// entry; the others wait for it. Thread-safety: all methods may be called concurrently. No lock is
-// held while somebody loads.
+// DigestTable: the digests held in memory with their numbers of holders, bounded in total and per
+// tenant. Room is charged for all of a holder's digests before any is read. The bounds thus hold at
+// any moment, and a refusal costs no I/O. One holder loads an entry while the others wait.
+// Thread-safety: all methods may be called concurrently. No lock is held during a load.
 #ifndef QUIRE_KVSERVER_SELECT_DIGEST_TABLE_H_
 #define QUIRE_KVSERVER_SELECT_DIGEST_TABLE_H_
 
@@ -25,8 +24,8 @@
 
 namespace quire::kvserver {
 
-/// Digests of the bytes that a segment has now (PageStore::WrittenAs): when damaged ones were
-/// replaced, those who hold digests of the old bytes share with nobody who comes later.
+/// Digests of the current bytes of a segment (PageStore::WrittenAs). Once damaged bytes are
+/// replaced, holders of old digests share with no later holder.
 struct ResidentId {
   DigestId id;
   uint64_t written_as = 0;
@@ -39,7 +38,7 @@ struct ResidentIdHash {
   }
 };
 
-/// Digests of one kind of an extent, held for a tenant, with the checksum that they came with.
+/// Digests of one kind of an extent, held for a tenant, with their original checksum.
 class ResidentBlock {
  public:
   ResidentBlock(std::string_view tenant, const ResidentId& id,
@@ -50,7 +49,7 @@ class ResidentBlock {
   const ResidentId& id() const { return id_; }
   const std::vector<std::byte>& bytes() const { return *bytes_; }
   uint32_t crc32c() const { return crc32c_; }
-  /// Whether the bytes were found not to match: nothing is made of them any more.
+  /// True when the bytes were found damaged. They must not be used any more.
   bool damaged() const { return damaged_.load(std::memory_order_relaxed); }
   void MarkDamaged() { damaged_.store(true, std::memory_order_relaxed); }
 
@@ -66,34 +65,34 @@ using ResidentBytes = std::shared_ptr<ResidentBlock>;
 class DigestTable {
  public:
   struct Limits {
-    uint64_t max_bytes = 0;             ///< Of all tenants together.
-    uint64_t max_bytes_per_tenant = 0;  ///< Of any one of them.
+    uint64_t max_bytes = 0;             ///< Bound of all tenants together.
+    uint64_t max_bytes_per_tenant = 0;  ///< Bound of each tenant.
   };
   explicit DigestTable(const Limits& limits) : limits_(limits) {}
 
-  /// One holder more for each of `ids`, which are distinct; those that are new take `entry_bytes`
-  /// each. All or none: false when they do not fit.
+  /// Adds one holder to each of `ids`, which are distinct. New ones are charged `entry_bytes` each.
+  /// All or none: false when they do not fit.
   [[nodiscard]] bool Hold(std::string_view tenant, std::span<const ResidentId> ids,
                           uint64_t entry_bytes) QUIRE_EXCLUDES(mutex_);
-  /// One holder less for each; an entry goes with its last one.
+  /// Removes one holder of each. An entry is deleted with its last one.
   void Release(std::string_view tenant, std::span<const ResidentId> ids) QUIRE_EXCLUDES(mutex_);
 
-  /// The bytes of an entry that the caller holds. Null: the caller is the one to load it and must
-  /// call Loaded or Failed. Waits while somebody else loads it.
+  /// Returns the bytes of an entry that the caller holds. Waits while another holder loads it.
+  /// Null: the caller must load it and call Loaded or Failed.
   ResidentBytes Take(std::string_view tenant, const ResidentId& id) QUIRE_EXCLUDES(mutex_);
-  /// `bytes` are at most what Hold took; the rest is given back.
+  /// `bytes` take at most the size charged by Hold; the rest is released.
   void Loaded(std::string_view tenant, const ResidentId& id, ResidentBytes bytes)
       QUIRE_EXCLUDES(mutex_);
   void Failed(std::string_view tenant, const ResidentId& id) QUIRE_EXCLUDES(mutex_);
 
-  /// Everything that is loaded now.
+  /// All loaded blocks.
   std::vector<std::weak_ptr<ResidentBlock>> Blocks() const QUIRE_EXCLUDES(mutex_);
-  /// `block` is damaged: whoever takes its entry next loads it anew, and holders are told by the
-  /// block itself.
+  /// Drops a damaged block. The next holder loads its entry again. Present holders see the block's
+  /// mark.
   void Drop(const ResidentBytes& block) QUIRE_EXCLUDES(mutex_);
 
   uint64_t used_bytes() const QUIRE_EXCLUDES(mutex_);
-  /// Times that room was given back: what was refused may fit when this has changed.
+  /// Number of times that room was freed. A refused hold may fit when it has changed.
   uint64_t frees() const QUIRE_EXCLUDES(mutex_);
 
  private:
@@ -104,19 +103,19 @@ class DigestTable {
     uint64_t holders = 0;
     State state = State::kWanted;
   };
-  /// Keys are hashes with a salt of the tenant, but nobody may share by naming another's key.
+  /// Keys are salted hashes, but naming another tenant's key must not share its entries.
   struct Tenant {
     std::unordered_map<ResidentId, Entry, ResidentIdHash> entries;
     uint64_t used_bytes = 0;
   };
 
-  /// Of an entry that is held.
+  /// Finds an entry that is held.
   Entry& Find(std::string_view tenant, const ResidentId& id) QUIRE_REQUIRES(mutex_);
   void GiveBack(Tenant& tenant, uint64_t bytes) QUIRE_REQUIRES(mutex_);
 
   const Limits limits_;
   mutable Mutex mutex_;
-  CondVar settled_;  ///< An entry is no longer being loaded.
+  CondVar settled_;  ///< Notified when an entry's loading ends.
   std::map<std::string, Tenant, std::less<>> tenants_ QUIRE_GUARDED_BY(mutex_);
   uint64_t used_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t frees_ QUIRE_GUARDED_BY(mutex_) = 0;

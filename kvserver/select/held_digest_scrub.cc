@@ -12,7 +12,7 @@ StatusOr<std::optional<ScrubStep>> HeldDigestScrub::Next() {
   const ResidentBytes block = blocks_.back().lock();
   blocks_.pop_back();
   ScrubStep step;
-  if (block == nullptr || block->damaged()) return step;  // Nobody holds it, or uses it.
+  if (block == nullptr || block->damaged()) return step;  // Released, or already marked.
   step.counts.bytes = block->bytes().size();
   step.counts.checked = 1;
   if (Crc32c(block->bytes()) == block->crc32c()) return step;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HeldDigestScrub: verifies the digests that are held in memory for open sessions. What is damaged
-// serves nobody from then on: its holders read those digests through the store, which verifies
-// them, and who holds them next reads them anew. Thread-safety: none.
+// HeldDigestScrub: verifies the digests held in memory for open sessions. Damaged ones are not used
+// from then on: holders read through the store, which verifies them, and later holders load them
+// again. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_SELECT_HELD_DIGEST_SCRUB_H_
 #define QUIRE_KVSERVER_SELECT_HELD_DIGEST_SCRUB_H_
 
@@ -27,7 +27,7 @@ class HeldDigestScrub final : public ScrubWork {
 
  private:
   const std::shared_ptr<DigestTable> table_;
-  std::vector<std::weak_ptr<ResidentBlock>> blocks_;  ///< That were not verified yet.
+  std::vector<std::weak_ptr<ResidentBlock>> blocks_;  ///< Blocks not yet verified.
 };
 
 }  // namespace quire::kvserver

@@ -12,10 +12,10 @@
 namespace quire::kvserver {
 namespace {
 
-/// Of the scratch kept for later selections: how many at most, and how large each may be.
+/// Bounds of idle scratches: their number, and the size of each.
 constexpr size_t kMaxIdle = 8;
 constexpr uint64_t kMaxIdleBytes = uint64_t{16} << 20;
-/// Beyond any position, and far from overflow.
+/// Above every position, and far from overflow.
 constexpr int64_t kMaxOffset = int64_t{1} << 40;
 
 Status FromOp(kernels::OpStatus status, std::string_view op) {
@@ -23,7 +23,7 @@ Status FromOp(kernels::OpStatus status, std::string_view op) {
   return Internal("kernel ", op, ": ", kernels::Describe(status));
 }
 
-/// Rows that are scored: heads whose queries are pooled have one query a group.
+/// Rows that are scored: one query per group for heads whose queries are pooled.
 uint32_t ScoredRows(const KvSpec& spec, const PageQuery& query) {
   return kernels::PoolsQuery(query.pooling) ? spec.num_kv_heads : spec.num_query_heads;
 }
@@ -60,7 +60,7 @@ void TakeAll(const KvSpec& spec, const PageQuery& query, PageLists* out) {
   for (uint32_t head = 1; head < spec.num_kv_heads; ++head) out->RepeatHead();
 }
 
-/// Names of the candidates with these ascending numbers, which count through all ranges.
+/// Names the candidates with these ascending indices, which count through all ranges.
 void NamePages(const std::vector<CandidateRange>& ranges, std::span<const int32_t> candidates,
                std::span<uint32_t> names) {
   auto range = ranges.begin();
@@ -75,11 +75,11 @@ void NamePages(const std::vector<CandidateRange>& ranges, std::span<const int32_
 }  // namespace
 
 struct Selector::Scratch {
-  std::vector<float> turned;   ///< [n_q][key_dim], turned back
+  std::vector<float> turned;   ///< [n_q][key_dim], rotated back
   std::vector<float> pooled;   ///< [n_kv][key_dim], pooled queries
   std::vector<float> cosines;  ///< [rotary_dim/2], of a turn
   std::vector<float> sines;
-  std::vector<float> scores;   ///< [rows][candidates]
+  std::vector<float> scores;   ///< [rotary_dim/2], cosines of a rotation
   std::vector<float> weights;  ///< [n_kv][candidates]
   std::vector<int32_t> best;   ///< [n_kv][num_pages]
   std::vector<int32_t> nan_counts;
@@ -89,7 +89,7 @@ struct Selector::Scratch {
   }
 };
 
-/// Takes an idle scratch, or a new one, and gives it back.
+/// Takes an idle scratch, or a new one, and returns it at destruction.
 class Selector::ScratchLease {
  public:
   explicit ScratchLease(Selector& selector) : selector_(selector) {
@@ -263,7 +263,7 @@ Status Selector::TurnBack(const KvSpec& spec, int64_t offset, Scratch& scratch) 
   scratch.sines.resize(rotary_dim / 2);
   RopeRotation(spec.rope).FillMove(-offset, scratch.cosines.data(), scratch.sines.data());
   constexpr int32_t kOnlyPosition = 0;
-  // The rotated channels come first, in MLA after the latent ones.
+  // Rotated channels are the first; in MLA they follow the latent ones.
   const uint32_t first = spec.attention == AttentionKind::kMla ? spec.latent_dim : 0;
   for (uint32_t head = 0; head < spec.num_query_heads; ++head) {
     QUIRE_RETURN_IF_ERROR(

@@ -44,7 +44,7 @@ std::vector<float> RandomDigests(const KvSpec& spec, uint32_t pages, Random& ran
   return digests;
 }
 
-/// The same array as blocks of g pages from the segment of `first_page` on; nothing is copied.
+/// The same array as blocks of g pages, from the segment of `first_page` on, without a copy.
 DigestBlocks Blocks(const KvSpec& spec, const std::vector<float>& digests, uint32_t first_page) {
   const auto bytes = std::as_bytes(std::span(digests));
   const uint64_t block = spec.segment_pages * PageDigestBytes(spec);
@@ -66,7 +66,7 @@ PageQuery RandomQuery(const KvSpec& spec, uint32_t first, uint32_t end, uint32_t
   return query;
 }
 
-/// Over one context.
+/// Selects over one context.
 PageLists Selected(Selector& selector, const KvSpec& spec, const PageQuery& query,
                    const DigestBlocks& digests) {
   PageLists selected;
@@ -186,7 +186,7 @@ struct Members {
   PageQuery query;
   std::vector<DigestBlocks> blocks;
   std::vector<float> joined;
-  std::vector<uint32_t> names;  ///< Of the pages of `joined`.
+  std::vector<uint32_t> names;  ///< Names of the pages of `joined`.
 };
 Members RandomMembers(const KvSpec& spec, uint32_t k, Random& random) {
   Members members;
@@ -245,7 +245,7 @@ TEST(SelectorTest, TiesBetweenMembersGoToTheLowerName) {
   EXPECT_EQ(selected.Head(0)[2], PageName(4, 0));
 }
 
-/// `rows` rows of the key dimension moved by `delta` positions.
+/// `rows` rows of the key dimension, rotated by `delta` positions.
 std::vector<float> Moved(const KvSpec& spec, std::vector<float> rows, int64_t delta) {
   std::vector<float> cosines(spec.rope.rotary_dim / 2), sines(cosines);
   RopeRotation(spec.rope).FillMove(delta, cosines.data(), sines.data());
@@ -279,7 +279,7 @@ TEST(SelectorTest, MovedContextsAreScoredByQueriesThatAWorkerTurnedBack) {
     PageLists selected;
     ASSERT_TRUE(selector.Select(spec, members.query, members.blocks, &selected).ok());
 
-    // The worker: its own turned queries for each member, one row of scores, the same ops.
+    // The worker: its own rotated queries for each member, one row of scores, the same ops.
     const kernels::KernelTable& ops = kernels::CpuKernels();
     const auto n = static_cast<int64_t>(members.names.size());
     const int64_t rows = kernels::PoolsQuery(pooling) ? 2 : 8;
@@ -332,14 +332,14 @@ TEST(SelectorTest, MovedContextsAreScoredByQueriesThatAWorkerTurnedBack) {
   }
 }
 
-/// A sequence over several contexts of random keys, at offsets of their own: what the worker has,
-/// and what the server has.
+/// A sequence over several contexts of random keys, each with an offset: the worker's and the
+/// server's data.
 struct KeyMembers {
   PageQuery query;
-  std::vector<std::vector<std::byte>> digests;  ///< The server's, of whole contexts.
-  std::vector<DigestBlocks> blocks;             ///< Over them.
-  std::vector<std::vector<std::byte>> keys;     ///< Of the candidates, [pages][n_kv][p][d].
-  std::vector<uint32_t> names;                  ///< Of the candidates.
+  std::vector<std::vector<std::byte>> digests;  ///< The server's digests of whole contexts.
+  std::vector<DigestBlocks> blocks;             ///< Blocks of `digests`.
+  std::vector<std::vector<std::byte>> keys;     ///< Keys of the candidates, [pages][n_kv][p][d].
+  std::vector<uint32_t> names;                  ///< Names of the candidates.
 };
 KeyMembers RandomKeys(const KvSpec& spec, kernels::DigestKind kind, Random& random) {
   KeyMembers members;
@@ -377,8 +377,7 @@ KeyMembers RandomKeys(const KvSpec& spec, kernels::DigestKind kind, Random& rand
   return members;
 }
 
-/// What a worker selects: digests of its own from the keys, one array of scores, every op by
-/// itself.
+/// A worker's selection: its own digests of the keys, one array of scores, every op by itself.
 std::vector<std::vector<uint32_t>> SelectedByWorker(const kernels::KernelTable& ops,
                                                     const KvSpec& spec, const KeyMembers& members) {
   const PageQuery& query = members.query;
@@ -475,7 +474,7 @@ TEST(SelectorTest, EveryKindOfDigestSelectsWhatAWorkerSelectsFromTheKeys) {
 }
 
 TEST(SelectorTest, TurningTheQueryBackIsMovingTheKeys) {
-  // Pages of one token: their boxes are points, which do commute with rotation.
+  // Pages of one token: their boxes are points, which commute with rotation.
   SeededRandom random(29);
   for (const bool interleaved : {false, true}) {
     KvSpec spec = Spec(4, 1, 8, 8);

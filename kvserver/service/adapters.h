@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Adapters: one function per wire service that adds its methods to a dispatcher. Each method
-// converts its request (checking everything), makes one call of the domain and converts the reply.
-// What is passed in outlives the dispatcher.
+// Adapters: one function per wire service that adds its methods to a dispatcher. A method converts
+// and checks its request, makes one call of the domain and converts the reply. All arguments
+// outlive the dispatcher.
 #ifndef QUIRE_KVSERVER_SERVICE_ADAPTERS_H_
 #define QUIRE_KVSERVER_SERVICE_ADAPTERS_H_
 
@@ -26,7 +26,7 @@ struct StoreAdapterDeps {
   DocumentRegistry* registry = nullptr;
   ContextTable* contexts = nullptr;
   ContextResolver* resolver = nullptr;
-  uint64_t max_reply_bytes = 0;  ///< Payload of one Fetch.
+  uint64_t max_reply_bytes = 0;  ///< Limit of the payload of one Fetch.
   Durability default_durability = Durability::kPersisted;
 };
 void AddStoreMethods(const StoreAdapterDeps& deps, Dispatcher* dispatcher);
@@ -34,7 +34,7 @@ void AddStoreMethods(const StoreAdapterDeps& deps, Dispatcher* dispatcher);
 void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher);
 
 void AddLeaseMethods(ContextTable* contexts, SessionManager* sessions, Dispatcher* dispatcher);
-/// A lease as replies name it.
+/// Returns a lease in the unit of replies.
 inline uint32_t LeaseSeconds(Duration lease) {
   return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(lease).count());
 }

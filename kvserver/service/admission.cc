@@ -10,9 +10,9 @@ namespace {
 
 constexpr Duration kShortestRetry = std::chrono::milliseconds(10);
 constexpr Duration kLongestRetry = std::chrono::seconds(2);
-/// The share of the newest call in the moving average.
+/// Weight of the newest call in the moving average, as a divisor.
 constexpr int64_t kAverageOver = 16;
-/// How often a call that waits looks whether it was cancelled: nothing depends on how soon.
+/// Interval at which a waiting call checks for cancellation. No behaviour depends on it.
 constexpr Duration kCancelPoll = std::chrono::milliseconds(20);
 /// A deadline may be endless; waits are not.
 constexpr Duration kLongestTurn = std::chrono::minutes(1);
@@ -25,7 +25,7 @@ StatusOr<Admission::Pass> Admission::Enter(std::string_view tenant, uint64_t cos
   const TimePoint arrival = SystemClock().Now();
   TimePoint start = arrival;
   MutexLock lock(mutex_);
-  (void)TotalsOf(tenant);  // Seen from now on, also in the metrics.
+  (void)TotalsOf(tenant);  // Visible from now on, also in the metrics.
   if (running_ < options_.max_running) {
     ++running_;
   } else {
@@ -53,7 +53,7 @@ Status Admission::Wait(std::string_view tenant, uint64_t cost, TimePoint deadlin
   for (TimePoint now = SystemClock().Now();
        !waiter.admitted && !waiter.displaced && now < deadline && !is_cancelled();
        now = SystemClock().Now()) {
-    // The loop looks at what became of it.
+    // The loop examines the result.
     (void)waiter.changed.WaitFor(mutex_, std::min<Duration>(deadline - now, longest));
   }
   if (waiter.admitted) return OkStatus();
@@ -88,7 +88,7 @@ Status Admission::Refused(std::string_view tenant) {
 }
 
 Duration Admission::DrainTime(std::string_view tenant) const {
-  // Tenants take turns, so those of the others run in between.
+  // Tenants take turns, so the other tenants' calls run in between.
   const auto calls = static_cast<int64_t>(queue_.size(tenant) * queue_.tenants() + 1);
   return std::clamp<Duration>(mean_run_ * calls / options_.max_running, kShortestRetry,
                               kLongestRetry);
@@ -113,13 +113,13 @@ void Admission::StepIn() {
 }
 
 void Admission::FreePlace() {
-  // Those that stepped in again may be too many; then there is no place to give.
+  // Returning calls may exceed the limit; then there is no place to give.
   const auto next = running_ > options_.max_running ? std::nullopt : queue_.Pop();
   if (!next) {
     --running_;
     return;
   }
-  // The place goes straight to the next one, so that nobody slips in between.
+  // The place goes straight to the next call, so that no new one takes it.
   const auto it = waiters_.find(*next);
   it->second->admitted = true;
   it->second->changed.NotifyOne();

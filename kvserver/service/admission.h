@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Admission: the door of the server. So many calls run at a time; further ones wait, each tenant's
-// in a bounded queue of its own, and are let in fairly, urgent ones first (fair_queue.h). A call
-// over its tenant's bound is refused at once and told when to come back, unless a less urgent one
-// waits, which is refused in its stead; one whose deadline passes
-// in the queue leaves it.
+// Admission: limits the calls that run at a time. Further calls wait, each tenant's in a bounded
+// queue of its own, and are admitted fairly, urgent ones first (fair_queue.h). A call over its
+// tenant's bound is refused at once with a retry hint, or displaces a less urgent one. A call
+// leaves the queue when its deadline passes.
 //
-// Thread-safety: all methods may be called concurrently. No lock is held while a call runs.
-// Errors: RESOURCE_EXHAUSTED with a retry hint, DEADLINE_EXCEEDED.
+// Thread-safety: all methods may be called concurrently. No lock is held while a call runs. Errors:
+// RESOURCE_EXHAUSTED with a retry hint, DEADLINE_EXCEEDED.
 #ifndef QUIRE_KVSERVER_SERVICE_ADMISSION_H_
 #define QUIRE_KVSERVER_SERVICE_ADMISSION_H_
 
@@ -29,7 +28,7 @@ namespace quire::kvserver {
 class Admission {
  public:
   struct Options {
-    std::string door;           ///< For metrics and messages: "read".
+    std::string door;           ///< Name for metrics and messages: "read".
     uint32_t max_running = 64;  ///< At least 1.
     uint32_t max_queued_per_tenant = 32;
   };
@@ -38,9 +37,9 @@ class Admission {
   explicit Admission(const Options& options)
       : options_(options), queue_({.max_per_tenant = options.max_queued_per_tenant}) {}
 
-  /// A pass, once the call may run; it runs until the pass ends. `cost` is what is known of it, in
-  /// bytes; `deadline` is on SystemClock(); `priority` counts among the calls of the tenant. A call
-  /// that is cancelled while it waits is CANCELLED soon after. The admission outlives its passes.
+  /// Returns a pass once the call may run, until the pass ends. `cost` is its known part, in bytes.
+  /// `deadline` is on SystemClock(). `priority` orders calls of the tenant. A call cancelled while
+  /// it waits is CANCELLED soon after. The admission outlives its passes.
   [[nodiscard]] StatusOr<Pass> Enter(std::string_view tenant, uint64_t cost, TimePoint deadline,
                                      Priority priority = Priority::kNormal,
                                      const CancelFlag* cancelled = nullptr);
@@ -48,10 +47,10 @@ class Admission {
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  /// A call in the queue; it lives on its caller's stack.
+  /// A call in the queue, on its caller's stack.
   struct Waiter {
     bool admitted = false;
-    bool displaced = false;  ///< A more urgent call has its place in the queue.
+    bool displaced = false;  ///< A more urgent call took its place in the queue.
     CondVar changed;
   };
   struct Totals {
@@ -62,15 +61,15 @@ class Admission {
   Totals& TotalsOf(std::string_view tenant) QUIRE_REQUIRES(mutex_);
   Status Wait(std::string_view tenant, uint64_t cost, TimePoint deadline, Priority priority,
               const CancelFlag* cancelled) QUIRE_REQUIRES(mutex_);
-  /// Makes room in the tenant's queue; false when there is none for a call of this urgency.
+  /// Makes room in the tenant's queue. Returns false when there is none for this priority.
   bool MakeRoom(std::string_view tenant, Priority priority) QUIRE_REQUIRES(mutex_);
   Status Refused(std::string_view tenant) QUIRE_REQUIRES(mutex_);
-  /// How long the tenant's queue takes to drain at the pace of recent calls.
+  /// Time to drain the tenant's queue at the pace of recent calls.
   Duration DrainTime(std::string_view tenant) const QUIRE_REQUIRES(mutex_);
   void Leave(std::string_view tenant, TimePoint start, uint64_t extra_cost);
   void StepOut();
   void StepIn();
-  /// Gives a place to the next call that waits.
+  /// Gives a place to the next waiting call.
   void FreePlace() QUIRE_REQUIRES(mutex_);
 
   const Options options_;
@@ -84,7 +83,7 @@ class Admission {
   Duration mean_run_ QUIRE_GUARDED_BY(mutex_){0};  ///< Moving average.
 };
 
-/// Leave to run. Movable; belongs to one thread.
+/// Permission to run. Movable; belongs to one thread.
 class Admission::Pass {
  public:
   ~Pass() {
@@ -97,9 +96,9 @@ class Admission::Pass {
         extra_cost_(other.extra_cost_) {}
   Pass& operator=(Pass&&) = delete;
 
-  /// Runs `wait`, in which the call waits for others and does no work, and lets another call run
-  /// meanwhile. Afterwards the call goes on at once, also when all places are taken by then: it is
-  /// done sooner than one that has not begun.
+  /// Runs `wait`, in which the call waits without working, and lets another call run meanwhile. The
+  /// call continues at once afterwards, even when all places are taken: it ends sooner than a new
+  /// one.
   template <typename Wait>
   auto Outside(const Wait& wait) {
     admission_->StepOut();
@@ -108,7 +107,7 @@ class Admission::Pass {
     return result;
   }
 
-  /// What the call cost beyond what was said when it entered.
+  /// Adds cost beyond the estimate at Enter.
   void AddCost(uint64_t bytes) { extra_cost_ += bytes; }
 
  private:

@@ -104,7 +104,7 @@ TEST_F(AdmissionTest, ACancelledCallLeavesTheQueue) {
 TEST_F(AdmissionTest, AnExpiredCallLeavesTheQueue) {
   Admission admission({.door = "read", .max_running = 1, .max_queued_per_tenant = 1});
   auto running = std::make_optional(admission.Enter("a", 1, InMinutes(5)));
-  for (int i = 0; i < 3; ++i) {  // Each finds the place that the one before left.
+  for (int i = 0; i < 3; ++i) {  // Each takes the place of the one before.
     const TimePoint soon = SystemClock().Now() + std::chrono::milliseconds(1);
     const auto late = admission.Enter("a", 1, soon);
     EXPECT_EQ(late.status().code(), StatusCode::kDeadlineExceeded) << late.status();
@@ -118,7 +118,7 @@ TEST_F(AdmissionTest, AnExpiredCallLeavesTheQueue) {
 TEST_F(AdmissionTest, AnUrgentCallIsLetInFirst) {
   Admission admission({.door = "read", .max_running = 1});
   auto running = std::make_optional(admission.Enter("a", 1, InMinutes(5)));
-  std::vector<Priority> order;  // Written by who has the only place.
+  std::vector<Priority> order;  // Written by the holder of the only place.
   const auto enter = [&](Priority priority) {
     const auto pass = admission.Enter("a", 1, InMinutes(5), priority);
     EXPECT_TRUE(pass.ok());

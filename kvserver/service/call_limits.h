@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the calls that may run at a time are shared out. What waits for the SSD, reading or writing,
-// has places of its own, and these leave some of the calls that read: those are for what DRAM
-// answers, whatever the device does.
+// Division of the calls that may run at a time. Calls at the SSD, reading or writing, have places
+// of their own. The remaining reads are served from DRAM, whatever the device does.
 //
 //   max_concurrent_calls
 //     1/4   calls that write
@@ -12,7 +11,7 @@
 //                  (LaneClaims)
 //             the rest is always left
 //
-// Of several tenants none has more than half of the gate. Pure functions.
+// Among several tenants each has at most half of the gate. Pure functions.
 #ifndef QUIRE_KVSERVER_SERVICE_CALL_LIMITS_H_
 #define QUIRE_KVSERVER_SERVICE_CALL_LIMITS_H_
 
@@ -23,7 +22,7 @@
 
 namespace quire::kvserver {
 
-/// REQUIRES, of both: `options` is valid. `door` is kRead or kWrite.
+/// REQUIRES, for both: `options` is valid. `door` is kRead or kWrite.
 inline Admission::Options AdmissionOf(const ServerOptions& options, Door door) {
   const uint32_t writes = options.max_concurrent_calls / 4;
   const bool reads = door == Door::kRead;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ContextInfo: a context as the wire describes it, made from a view.
+// ContextInfo: the wire's description of a context, made from a view.
 #ifndef QUIRE_KVSERVER_SERVICE_CONTEXT_INFO_H_
 #define QUIRE_KVSERVER_SERVICE_CONTEXT_INFO_H_
 

@@ -10,7 +10,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// Of the kinds that there are.
+/// All kinds of transports.
 constexpr std::array<std::string_view, 3> kFastestFirst = {"shm", "ucx", "grpc"};
 
 auto RankOf(const DataPlane::Way& way) {

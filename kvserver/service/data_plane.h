@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DataPlane: the server's connections for bulk bytes (docs/design/0012-data-plane.md): listeners of
-// every kind, the tickets that admit connections, and the calls that come over them. The control
-// channel (quire.v1.DataPlane) hands out offers and takes landings.
+// every kind, tickets that admit connections, and calls over them. The control channel
+// (quire.v1.DataPlane) hands out offers and opens landings.
 //
-// Thread-safety: all methods may be called concurrently. Ownership: owns listeners and connections;
-// the handler outlives it, and so does everything that payload lies in.
+// Thread-safety: all methods may be called concurrently. Ownership: owns listeners and connections.
+// The handler and the owners of payload bytes outlive it.
 #ifndef QUIRE_KVSERVER_SERVICE_DATA_PLANE_H_
 #define QUIRE_KVSERVER_SERVICE_DATA_PLANE_H_
 
@@ -32,34 +32,34 @@ class DataPlane {
  public:
   struct Options {
     CallHandler* handler = nullptr;
-    const Clock* clock = &SystemClock();  ///< Of the tickets.
+    const Clock* clock = &SystemClock();  ///< Clock of the tickets.
     FrameServer::Options frames = {};
-    std::string host_id = ReadHostId();  ///< Of offers that only this host can use.
+    std::string host_id = ReadHostId();  ///< Host of offers that only this host can use.
   };
   explicit DataPlane(const Options& options);
   ~DataPlane() { Shutdown(); }
 
-  /// Where listeners, and the gRPC server, hand their pipes.
+  /// Receiver of pipes from listeners and the gRPC server.
   PipeListener::Accept accept();
-  /// Takes over a listener, which is offered from now on.
+  /// Takes ownership of a listener and offers it.
   void Add(std::unique_ptr<PipeListener> listener);
-  /// From now on streams of the control channel's own server are offered.
+  /// Offers streams of the control channel's own server.
   void OfferGrpc();
 
-  /// A way to connect.
+  /// An address to connect to.
   struct Way {
     std::string kind;
-    std::string address;  ///< Empty: that of the control channel.
+    std::string address;  ///< Empty: the control channel's.
   };
-  /// The fastest first.
+  /// All addresses, the fastest first.
   std::vector<Way> ways() const;
 
   struct Offer {
     Way way;
     std::string ticket;
-    std::string host;  ///< That can use it; empty: every host.
+    std::string host;  ///< Host that can use it; empty: every host.
   };
-  /// All of them, the fastest first, with tickets of `tenant`. RESOURCE_EXHAUSTED as
+  /// All offers, the fastest first, with tickets of `tenant`. RESOURCE_EXHAUSTED as
   /// TicketTable::Issue.
   [[nodiscard]] StatusOr<std::vector<Offer>> Offers(std::string_view tenant);
 
@@ -68,8 +68,8 @@ class DataPlane {
                                    std::string_view key, uint64_t bytes);
   [[nodiscard]] Status CloseLanding(std::string_view tenant, uint64_t connection, uint64_t landing);
 
-  /// Offers nothing and takes no connections and calls any more; waits up to `grace` for the calls
-  /// that run, then ends every connection and waits for what still runs in them. Idempotent.
+  /// Stops offers, connections and new calls. Waits up to `grace` for running calls, then ends
+  /// every connection and waits for the remaining ones. Idempotent.
   void Shutdown(Duration grace = Duration::zero()) QUIRE_EXCLUDES(mutex_);
 
   void VisitMetrics(MetricsVisitor& visit) const;

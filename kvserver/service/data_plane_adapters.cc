@@ -6,8 +6,8 @@
 namespace quire::kvserver {
 namespace {
 
-/// Tickets and keys are worth what the proof of the caller's tenant is, which a data connection
-/// does not ask for.
+/// Tickets and keys are only as safe as the proof of the caller's tenant. Data connections do not
+/// ask for one.
 Status CheckControl(const Call& call) {
   if (call.context.is_control) return OkStatus();
   return PermissionDenied(

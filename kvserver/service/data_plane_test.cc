@@ -36,12 +36,12 @@ class DataPlaneTest : public ServiceFixture {
     EXPECT_TRUE(reply.ok()) << reply.status();
     return reply.ok() ? *reply : v1::OfferReply();
   }
-  /// A ticket of `tenant_` for the one kind that is listened on.
+  /// A ticket of `tenant_` for the only listening kind.
   std::string Ticket() {
     const v1::OfferReply reply = Offer();
     return reply.offers_size() == 1 ? reply.offers(0).ticket() : "";
   }
-  StatusOr<std::unique_ptr<FrameClient>> Connect(const std::string& ticket,
+  StatusOr<std::shared_ptr<FrameClient>> Connect(const std::string& ticket,
                                                  FrameClient::Options options = {}) {
     InprocPair pipes = MakeInprocPair({.direct_landing = true});
     data_plane().accept()(std::move(pipes.server));
@@ -112,7 +112,7 @@ TEST_F(DataPlaneTest, ForgedUsedAndExpiredTicketsAdmitNobody) {
 
 TEST_F(DataPlaneTest, ATicketOfAnotherKindOrTenantAdmitsNobody) {
   data_plane().OfferGrpc();
-  ExpectRefused(Ticket());  // Of kind "grpc", and this is an in-process pipe.
+  ExpectRefused(Ticket());  // Its kind is "grpc", and this is an in-process pipe.
   Start();
   Listen("inproc");
   const std::string ticket = Ticket();

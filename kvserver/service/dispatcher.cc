@@ -9,7 +9,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// What every call costs besides its bytes, in bytes.
+/// Fixed cost of a call besides its bytes, in bytes.
 constexpr uint64_t kCostOfACall = 16 << 10;
 
 uint64_t BytesOf(const CallMessage& message) {
@@ -18,7 +18,7 @@ uint64_t BytesOf(const CallMessage& message) {
 
 }  // namespace
 
-/// Counts what goes out. A client that is slow to take it keeps no other call from running.
+/// Counts sent bytes. A client that takes them slowly keeps no other call from running.
 class Dispatcher::CountedReply final : public ReplyWriter {
  public:
   explicit CountedReply(ReplyWriter& out) : out_(out) {}
@@ -29,7 +29,7 @@ class Dispatcher::CountedReply final : public ReplyWriter {
     bytes_ += bytes;
     return OkStatus();
   }
-  /// Of the call, while it has one.
+  /// Sets the call's pass; null while it has none.
   void SetPass(Admission::Pass* pass) { pass_ = pass; }
   uint64_t bytes() const { return bytes_; }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Dispatcher: the server end of every transport. It checks the tenant and the deadline, finds the
-// method, lets the call in through its door, parses the control bytes, calls the
-// adapter and serializes its reply. Adapters turn one wire message into one call of the domain and
-// back; they hold no logic of their own.
+// method, admits the call, parses the control bytes, calls the adapter and serializes its reply.
+// Adapters turn one wire message into one call of the domain and back. They hold no logic of their
+// own.
 //
-// A method answers whole (Add) or in parts (AddStreaming). A whole reply is sent when the call has
-// given back its place, and it steps out of that for each part: a slow client takes none.
-// Thread-safety: Add before the first Handle; then all methods may be called concurrently.
+// A method answers whole (Add) or in parts (AddStreaming). A call gives up its place before it
+// sends a whole reply, and during each part. A slow client therefore holds no place. Thread-safety:
+// Add before the first Handle; then all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_SERVICE_DISPATCHER_H_
 #define QUIRE_KVSERVER_SERVICE_DISPATCHER_H_
 
@@ -34,15 +34,15 @@
 
 namespace quire::kvserver {
 
-/// What an adapter knows of a call besides its message.
+/// Arguments of an adapter besides the message.
 struct Call {
-  std::string_view tenant;  ///< Checked: the store knows it.
-  const Payload& payload;   ///< Of the request; valid during the call.
+  std::string_view tenant;  ///< Known to the store.
+  const Payload& payload;   ///< Payload of the request; valid during the call.
   Payload* reply_payload;   ///< Null for a method that answers in parts.
   const CallContext& context;
 };
 
-/// The reply's bytes. INTERNAL when it holds what cannot be sent: the caller is not to blame.
+/// Serializes the reply. INTERNAL when it cannot be sent: the server's fault, not the caller's.
 [[nodiscard]] inline Status EncodeReply(const google::protobuf::Message& reply,
                                         std::string* bytes) {
   const Status encoded = wire::Encode(reply, bytes);
@@ -50,33 +50,24 @@ struct Call {
   return Internal("the reply cannot be sent: ", Message(encoded));
 }
 
-/// Writes the parts of a reply; Reply is a protobuf message without its `payload` field.
-template <typename Reply>
-class PartWriter {
- public:
-  explicit PartWriter(ReplyWriter& out) : out_(out) {}
-
-  /// As ReplyWriter::Write; `places` as in CallMessage.
-  [[nodiscard]] Status Write(const Reply& reply, Payload payload = {},
-                             std::vector<uint64_t> places = {}) {
-    CallMessage part{.control = {}, .payload = std::move(payload), .places = std::move(places)};
-    QUIRE_RETURN_IF_ERROR(EncodeReply(reply, &part.control));
-    return out_.Write(std::move(part));
-  }
-
- private:
-  ReplyWriter& out_;
-};
+/// Writes a part of a reply, a protobuf message without its `payload` field. Errors as
+/// ReplyWriter::Write; `places` as in CallMessage.
+[[nodiscard]] inline Status WritePart(ReplyWriter& out, const google::protobuf::Message& reply,
+                                      Payload payload = {}, std::vector<uint64_t> places = {}) {
+  CallMessage part{.control = {}, .payload = std::move(payload), .places = std::move(places)};
+  QUIRE_RETURN_IF_ERROR(EncodeReply(reply, &part.control));
+  return out.Write(std::move(part));
+}
 
 class Dispatcher final : public CallHandler {
  public:
-  /// What it stands on; all outlive it.
+  /// Parts of the server; all outlive the dispatcher.
   struct Parts {
-    const PageStore* store = nullptr;  ///< Says which tenants there are.
-    Admission* reads = nullptr;        ///< The door of methods that only read.
-    Admission* writes = nullptr;       ///< That of the others.
-    const Clock* clock = nullptr;      ///< Of the latencies.
-    Health* health = nullptr;          ///< Told of calls that are refused; may be null.
+    const PageStore* store = nullptr;  ///< Knows the tenants.
+    Admission* reads = nullptr;        ///< Admits methods that only read.
+    Admission* writes = nullptr;       ///< Admits the others.
+    const Clock* clock = nullptr;      ///< Clock of the latencies.
+    Health* health = nullptr;          ///< Receives refused calls; may be null.
   };
   explicit Dispatcher(const Parts& parts) : parts_(parts) {}
 
@@ -95,17 +86,16 @@ class Dispatcher final : public CallHandler {
               }));
   }
 
-  /// Answers `method` with `adapter(call, request, PartWriter<Reply>&)`, which writes one part or
-  /// more, as call.context says.
-  template <typename Request, typename Reply, typename Adapter>
+  /// Answers `method` with `adapter(call, request, ReplyWriter&)`, which writes one part or more,
+  /// as call.context says.
+  template <typename Request, typename Adapter>
   void AddStreaming(const std::string& method, Adapter adapter) {
     AddMethod(method, StreamingAdapter([adapter = std::move(adapter)](
                                            const Call& call, const std::string& control,
                                            ReplyWriter& reply) -> Status {
                 Request request;
                 QUIRE_RETURN_IF_ERROR(Parse(control, &request));
-                PartWriter<Reply> parts(reply);
-                return adapter(call, request, parts);
+                return adapter(call, request, reply);
               }));
   }
 
@@ -124,7 +114,7 @@ class Dispatcher final : public CallHandler {
   static constexpr size_t kNumCodes = 17;
   struct Method {
     Adapter adapter;
-    Admission* door = nullptr;  ///< Null: always open.
+    Admission* door = nullptr;  ///< Null: always admitted.
     LatencyHistogram latency;   ///< From the arrival of a call to the end of its reply.
     Counter request_bytes, reply_bytes;
     std::array<Counter, kNumCodes> errors;

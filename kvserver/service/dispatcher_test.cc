@@ -26,7 +26,8 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
     for (int s = 0; s < file->service_count(); ++s) {
       const auto* service = file->service(s);
       for (int m = 0; m < service->method_count(); ++m) {
-        if (service->method(m)->client_streaming()) continue;  // The gRPC server's own: pipes.
+        if (service->method(m)->client_streaming())
+          continue;  // Served by the gRPC server itself: pipes.
         defined.insert(service->full_name() + "/" + service->method(m)->name());
       }
     }
@@ -114,10 +115,9 @@ TEST_F(DispatcherTest, StatsAreSortedAndCountCalls) {
   EXPECT_GT(stats->counters_size(), 10);
 }
 
-/// A dispatcher of its own, with one method that answers in parts and one that answers whole.
+/// A dispatcher with one method that answers in parts and one that answers whole.
 class StreamingMethodTest : public ::testing::Test {
  protected:
-  using Parts = PartWriter<v1::DocumentName>;
   static constexpr char kMethod[] = "quire.v1.Test/Do";
   static constexpr char kRunning[] = "admission_running{door=\"write\"}";
 
@@ -151,14 +151,14 @@ class StreamingMethodTest : public ::testing::Test {
 };
 
 TEST_F(StreamingMethodTest, PartsArriveInOrderWithTheirPlacesAndAllAreCounted) {
-  dispatcher_.AddStreaming<v1::DocumentName, v1::DocumentName>(
-      kMethod, [](const Call& call, const v1::DocumentName& request, Parts& parts) {
+  dispatcher_.AddStreaming<v1::DocumentName>(
+      kMethod, [](const Call& call, const v1::DocumentName& request, ReplyWriter& parts) {
         EXPECT_EQ(call.context.priority, Priority::kCorrection);
         EXPECT_EQ(call.context.max_parts, 8u);
         EXPECT_EQ(call.context.part_bytes, 1000u);
         EXPECT_EQ(call.payload.size_bytes(), 5u);
-        QUIRE_RETURN_IF_ERROR(parts.Write(Named(request.name() + "1"), Bytes(100), {7}));
-        return parts.Write(Named(request.name() + "2"));
+        QUIRE_RETURN_IF_ERROR(WritePart(parts, Named(request.name() + "1"), Bytes(100), {7}));
+        return WritePart(parts, Named(request.name() + "2"));
       });
   PartCollector reply(8, 1000);
   ASSERT_TRUE(Run({Named("p").SerializeAsString(), Bytes(5)}, reply).ok());
@@ -170,10 +170,10 @@ TEST_F(StreamingMethodTest, PartsArriveInOrderWithTheirPlacesAndAllAreCounted) {
 }
 
 TEST_F(StreamingMethodTest, AFailedPartEndsTheCallAndCountsAsAnError) {
-  dispatcher_.AddStreaming<v1::DocumentName, v1::DocumentName>(
-      kMethod, [](const Call&, const v1::DocumentName&, Parts& parts) {
-        QUIRE_RETURN_IF_ERROR(parts.Write({}, Bytes(100)));
-        return parts.Write({}, Bytes(100));
+  dispatcher_.AddStreaming<v1::DocumentName>(
+      kMethod, [](const Call&, const v1::DocumentName&, ReplyWriter& parts) {
+        QUIRE_RETURN_IF_ERROR(WritePart(parts, v1::DocumentName(), Bytes(100)));
+        return WritePart(parts, v1::DocumentName(), Bytes(100));
       });
   PartCollector reply(1, 1000);
   EXPECT_EQ(Run({}, reply).code(), StatusCode::kInternal);
@@ -195,8 +195,10 @@ TEST_F(StreamingMethodTest, RepliesAndTheirPartsAreSentOutsideTheLane) {
    private:
     const Admission& door_;
   } reply(door_);
-  dispatcher_.AddStreaming<v1::DocumentName, v1::DocumentName>(
-      kMethod, [](const Call&, const v1::DocumentName&, Parts& parts) { return parts.Write({}); });
+  dispatcher_.AddStreaming<v1::DocumentName>(
+      kMethod, [](const Call&, const v1::DocumentName&, ReplyWriter& parts) {
+        return WritePart(parts, v1::DocumentName());
+      });
   ASSERT_TRUE(Run({}, reply).ok());
   dispatcher_.Add<v1::DocumentName, v1::DocumentName>(
       kMethod, [](const Call&, const v1::DocumentName&, v1::DocumentName*) { return OkStatus(); });

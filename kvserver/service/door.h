@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which door of the server a method goes through. Calls that write have places of their own, so
-// that a device that does not take bytes any more leaves those that read alone; calls about the
-// server itself need no place at all, so that an operator gets through when nobody else does, and
-// neither do those that make connections or renew leases, which touch memory only and have bounds
-// of their own: a lease must not run out because the server is busy. Pure function.
+// The class of admission of each method. Calls that write have places of their own, so a device
+// that takes no bytes leaves reads alone. Calls about the server need no place, so an operator
+// always gets through. Calls that make connections or renew leases need none either: they touch
+// only memory and have their own bounds. A lease must not run out because the server is busy. Pure
+// function.
 #ifndef QUIRE_KVSERVER_SERVICE_DOOR_H_
 #define QUIRE_KVSERVER_SERVICE_DOOR_H_
 
@@ -28,7 +28,7 @@ inline constexpr std::array<std::string_view, 14> kReadingMethods = {
     "quire.v1.Store/Lookup",        "quire.v1.Store/Stat",
 };
 
-/// The door of "quire.v1.Service/Method"; that of writes when it is not known to do without.
+/// Class of "quire.v1.Service/Method". Unknown methods count as writes.
 inline Door DoorOf(std::string_view method) {
   if (method.starts_with("quire.v1.Admin/") || method.starts_with("quire.v1.DataPlane/") ||
       method.starts_with("quire.v1.Leases/")) {

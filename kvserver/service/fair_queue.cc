@@ -32,7 +32,7 @@ void FairQueue::Push(std::string_view tenant, Ticket ticket, uint64_t cost, Prio
 }
 
 std::optional<FairQueue::Ticket> FairQueue::Pop() {
-  // Ends: each turn of the round brings a tenant nearer to the cost of its first call.
+  // Terminates: each turn brings a tenant nearer to the cost of its first call.
   while (!round_.empty()) {
     Tenant& queue = *round_.front();
     if (!queue.granted) queue.credit += options_.quantum;

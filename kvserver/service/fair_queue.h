@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FairQueue: who is next among the waiting calls of several tenants, by deficit round robin. Each
-// round gives every tenant that waits the same quantum of cost to spend on its calls, the urgent
-// ones first (urgent_queue.h: none of them waits for ever); what a call turned out to cost beyond
-// its estimate is owed and taken off the next rounds. So tenants that wait share the server evenly
-// by cost, however many calls each of them sends and however urgent it says they are, and a call
-// waits for a bounded number of rounds and for the more urgent calls of its own tenant.
+// FairQueue: the order of waiting calls of several tenants, by deficit round robin. Each round
+// gives every waiting tenant the same quantum of cost for its calls, urgent ones first and none
+// starving (urgent_queue.h). Cost beyond a call's estimate is debt, taken off the next rounds.
+// Waiting tenants thus share the server evenly by cost, whatever the number and priority of their
+// calls. A call waits for a bounded number of rounds and for more urgent calls of its own tenant.
 //
 // A pure policy: no threads, no clock. Thread-safety: none; Admission holds its mutex.
 #ifndef QUIRE_KVSERVER_SERVICE_FAIR_QUEUE_H_
@@ -26,32 +25,31 @@ class FairQueue {
  public:
   using Ticket = uint64_t;
   struct Options {
-    uint32_t max_per_tenant = 32;  ///< Calls of a tenant that wait.
-    int64_t quantum = 256 << 10;   ///< Of cost, in bytes; at least 1.
-    int64_t max_cost =
-        16 << 20;  ///< Of one call, and of a tenant's debt; larger ones count as this.
+    uint32_t max_per_tenant = 32;  ///< Waiting calls of a tenant.
+    int64_t quantum = 256 << 10;   ///< Cost in bytes; at least 1.
+    /// Largest cost of one call, and debt of a tenant; larger ones count as this.
+    int64_t max_cost = 16 << 20;
   };
   explicit FairQueue(const Options& options) : options_(options) {}
 
-  /// Whether `tenant` may have one more call waiting.
+  /// True when `tenant` may have one more waiting call.
   bool HasRoom(std::string_view tenant) const;
-  /// The call waits from now on. REQUIRES: HasRoom(tenant), and `ticket` does not wait.
+  /// Adds a waiting call. REQUIRES: HasRoom(tenant), and `ticket` is not in the queue.
   void Push(std::string_view tenant, Ticket ticket, uint64_t cost,
             Priority priority = Priority::kNormal);
-  /// The call that is to run next does not wait any more; nullopt when none waits.
+  /// Removes and returns the next call; nullopt when none waits.
   std::optional<Ticket> Pop();
-  /// A call gave up. REQUIRES: it waits.
+  /// Removes a call that gave up. REQUIRES: it waits.
   void Remove(std::string_view tenant, Ticket ticket);
-  /// The tenant's call that would be served last does not wait any more; nullopt when none is less
-  /// urgent than `priority`.
+  /// Removes the tenant's last call in order; nullopt when none is less urgent than `priority`.
   std::optional<Ticket> Displace(std::string_view tenant, Priority priority);
-  /// A call of `tenant` cost that much more than was said. Only counts while calls wait: what
-  /// nobody else wanted is nobody's debt.
+  /// Charges cost beyond the estimate to `tenant`. Counts only while calls wait: unwanted capacity
+  /// is no debt.
   void Charge(std::string_view tenant, uint64_t cost);
 
   size_t size() const { return size_; }
   size_t size(std::string_view tenant) const;
-  /// Tenants that have calls waiting.
+  /// Number of tenants with waiting calls.
   size_t tenants() const { return round_.size(); }
 
  private:
@@ -62,19 +60,19 @@ class FairQueue {
   };
   struct Tenant {
     UrgentQueue<Entry> calls;
-    int64_t credit = 0;    ///< Left of its quanta; negative when it owes.
-    bool granted = false;  ///< It has this round's quantum.
+    int64_t credit = 0;    ///< Remaining credit; negative for a debt.
+    bool granted = false;  ///< Has this round's quantum.
   };
 
   int64_t Clamped(uint64_t cost) const;
   Tenant& Of(std::string_view tenant);
-  /// A call of the tenant has gone. After its last one it takes no turns, and credit that it has
-  /// not used is not saved up.
+  /// Updates the tenant after a call has left. A tenant without calls takes no turns and keeps no
+  /// unused credit.
   void OnGone(Tenant& tenant);
 
   const Options options_;
-  std::map<std::string, Tenant, std::less<>> tenants_;  ///< Configured ones, so it is bounded.
-  std::list<Tenant*> round_;  ///< Tenants that have calls waiting; the front one is being served.
+  std::map<std::string, Tenant, std::less<>> tenants_;  ///< Bounded by the configured tenants.
+  std::list<Tenant*> round_;  ///< Tenants with waiting calls; the front one is being served.
   size_t size_ = 0;
 };
 

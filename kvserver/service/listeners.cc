@@ -31,7 +31,7 @@ Status CheckKnown(const ListenerOptions& options) {
   return OkStatus();
 }
 
-/// Of transports that are named, each must be built.
+/// UNIMPLEMENTED for a named transport that is not built.
 Status CheckBuilt(const ListenerOptions& options, std::span<const ListenerKind> kinds) {
   for (const std::string& name : options.transports) {
     if (name != "grpc" && std::ranges::find(kinds, name, &ListenerKind::kind) == kinds.end()) {

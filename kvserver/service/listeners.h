@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ways of connecting a server listens on besides its control channel. The kinds of listeners
-// are a table: a build has those whose libraries it was made with. gRPC is always there, because
-// the control channel is.
+// The server's listeners besides the control channel. Kinds of listeners are a table of those built
+// in. gRPC is always there, like the control channel.
 #ifndef QUIRE_KVSERVER_SERVICE_LISTENERS_H_
 #define QUIRE_KVSERVER_SERVICE_LISTENERS_H_
 
@@ -26,17 +25,17 @@ struct ListenerOptions {
   /// "grpc", "shm", "ucx". Empty: all that are built and can listen here.
   std::vector<std::string> transports = {};
   std::string shm_socket = {};  ///< A path; empty: DefaultShmSocket.
-  bool shm_any_user = false;    ///< Or only processes of the server's own user, and root.
+  bool shm_any_user = false;    ///< False: only processes of the server's own user, and root.
   std::string ucx_listen = "127.0.0.1:0";  ///< "host:port"; port 0 takes a free one.
-  /// Of UCX, but for the size of frames, which is the server's. With `direct_landings` clients that
-  /// trust the server that much may register memory for it to write to.
+  /// Options of UCX; the server sets the frame size. With `direct_landings` clients may register
+  /// memory for the server to write to, which needs their trust.
   UcxOptions ucx = {};
 
-  /// Whether `kind` is asked for, by name or as one of all.
+  /// True when `kind` is requested, by name or as one of all.
   bool Wants(std::string_view kind) const;
 };
 
-/// What a listener is made for.
+/// Arguments of a listener.
 struct ListenerContext {
   Server& server;
   const ServerOptions& server_options;
@@ -48,24 +47,24 @@ struct ListenerKind {
   StatusOr<std::unique_ptr<PipeListener>> (*listen)(const ListenerContext& context,
                                                     PipeListener::Accept accept);
 };
-/// Of this build.
+/// Kinds of this build.
 std::span<const ListenerKind> ListenerKinds();
 
-/// A transport that was not asked for by name and cannot listen here, and why.
+/// A transport that was not requested by name and cannot listen here, with the reason.
 using LeftOut = std::pair<std::string, Status>;
 
-/// Starts what the options ask for of `kinds` and hands it to the server's data plane. Errors:
-/// INVALID_ARGUMENT for a transport that nobody knows; UNIMPLEMENTED for one that is named and not
-/// built; that of a listener that is named and cannot start.
+/// Starts the requested listeners out of `kinds` and adds them to the server's data plane. Errors:
+/// INVALID_ARGUMENT for an unknown transport; UNIMPLEMENTED for a named one that is not built; the
+/// error of a named one that cannot start.
 [[nodiscard]] StatusOr<std::vector<LeftOut>> StartListeners(const ListenerContext& context,
                                                             std::span<const ListenerKind> kinds);
 
-/// DATA_DIR/quire.sock, or a name in the directory for temporary files that is made from DATA_DIR
-/// where the former is longer than a Unix socket's path may be, or no UTF-8 text.
+/// DATA_DIR/quire.sock. If that is too long for a Unix socket, or not UTF-8, a name in the
+/// temporary directory derived from DATA_DIR.
 std::string DefaultShmSocket(const std::string& data_dir);
 
-/// The address that UCX listens on beside a control channel at `listen`: its host, any free port.
-/// 127.0.0.1 beside a Unix socket.
+/// UCX's address for a control channel at `listen`: its host, any free port. 127.0.0.1 for a Unix
+/// socket.
 std::string DefaultUcxListen(const std::string& listen);
 
 }  // namespace quire::kvserver

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// docs/metrics.md against what a server exports: a row for each metric, and no other.
+// Compares docs/metrics.md with a server's metrics: one row for each metric, and no other.
 #include <gmock/gmock.h>
 
 #include <memory>
@@ -23,7 +23,7 @@ class NoListener final : public PipeListener {
   std::optional<SentPayload> sent_payload() const override { return SentPayload(); }
 };
 
-/// What the admin port shows: the metrics of a server and of the port that it is reached at.
+/// The metrics of the admin port: a server's and its network port's.
 struct Served {
   const Server& server;
   const NetworkServer& network;
@@ -45,7 +45,7 @@ TEST_F(MetricsDocTest, ThePageListsEveryMetricAsItIs) {
                                       return request;
                                     }())
                   .ok());
-  // A connection of each kind that has been there has a series: one in this process will do.
+  // Each kind of connection has a series once it was used; an in-process one suffices.
   server_->data_plane().Add(std::make_unique<NoListener>());
   InprocPair pipes = MakeInprocPair({});
   server_->data_plane().accept()(std::move(pipes.server));

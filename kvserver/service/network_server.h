@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NetworkServer: where a Server can be reached: its gRPC port, which is the control channel, and
-// the listeners of the data plane beside it. The daemon has one, and so has a program that embeds a
-// server and wants to talk to it over a real transport.
-// Ownership: the Server outlives it. Thread-safety: all methods may be called concurrently.
+// NetworkServer: the network side of a Server: its gRPC port, which is the control channel, and the
+// listeners of the data plane. The daemon uses it, and so do programs that embed a server behind a
+// real transport. Ownership: the Server outlives it. Thread-safety: all methods may be called
+// concurrently.
 #ifndef QUIRE_KVSERVER_SERVICE_NETWORK_SERVER_H_
 #define QUIRE_KVSERVER_SERVICE_NETWORK_SERVER_H_
 
@@ -25,8 +25,8 @@ namespace quire::kvserver {
 class NetworkServer {
  public:
   struct Options {
-    std::string listen = "127.0.0.1:0";  ///< Of gRPC, as GrpcServer::Options::address.
-    int max_call_threads = 64;           ///< For gRPC calls; streams have threads besides.
+    std::string listen = "127.0.0.1:0";  ///< gRPC address, as GrpcServer::Options::address.
+    int max_call_threads = 64;           ///< Threads for gRPC calls; streams have their own.
     int max_streams = 64;                ///< Data connections over gRPC.
     std::shared_ptr<const TenantTokens> tokens = nullptr;  ///< As GrpcServer::Options::tokens.
     ListenerOptions listeners = {};
@@ -42,11 +42,11 @@ class NetworkServer {
   int port() const { return grpc_->port(); }  ///< 0 for a Unix socket.
   const std::vector<LeftOut>& left_out() const { return left_out_; }
 
-  /// Takes no more data connections and no calls over them, and waits up to `grace` for those that
-  /// run; then ends them, and gRPC as GrpcServer::Shutdown does in what is left of it. Idempotent.
+  /// Stops new data connections and calls over them, and waits up to `grace` for running ones. Then
+  /// ends them, and gRPC as GrpcServer::Shutdown does in the remaining time. Idempotent.
   void Shutdown(Duration grace);
 
-  /// Those of GrpcServer; the rest is the Server's.
+  /// Visits GrpcServer's metrics; the rest is the Server's.
   void VisitMetrics(MetricsVisitor& visit) const { grpc_->VisitMetrics(visit); }
 
  private:

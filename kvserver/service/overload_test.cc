@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole server on a payload device that hangs: what waits for it, reading or writing, takes no
-// place from calls that DRAM answers, and when the device is back everybody gets an answer.
+// A whole server on a hanging payload device. Calls that wait for it, reading or writing, take no
+// place from calls served from DRAM. When the device is back every call is answered.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -44,7 +44,7 @@ TEST(CallLimitsTest, SomePlacesToReadAreLeftWhateverTheSsdDoes) {
       EXPECT_GE(writes, 1u);
       EXPECT_GE(gate.max_inside_per_tenant, 1u);
       EXPECT_GE(gate.max_waiting_per_tenant, 1u);
-      // Behind each call at the gate one more of its session may wait.
+      // One more call of its session may wait behind each call at the gate.
       EXPECT_GE(reads, 2 * (gate.max_inside + gate.max_waiting) + calls / 4) << calls;
     }
   }
@@ -59,7 +59,7 @@ class OverloadTest : public ::testing::Test {
     options_.max_queued_calls_per_tenant = 4;
   }
   void SetUp() override { Open(); }
-  /// DRAM is empty then.
+  /// Opens the server with empty DRAM.
   void Open() {
     transport_.reset();
     server_.reset();
@@ -85,7 +85,7 @@ class OverloadTest : public ::testing::Test {
         "quire.v1." + method, request, reply,
         {.tenant = tenant, .timeout = std::chrono::minutes(5), .priority = priority});
   }
-  /// Puts a segment that `seed` alone decides; its key.
+  /// Puts a segment made from `seed` alone and returns its key.
   Status Put(const std::string& tenant, TokenId seed, std::string* key) {
     v1::PutSegmentRequest request;
     wire::KvSpecToProto(spec_, request.mutable_spec());
@@ -154,7 +154,7 @@ TEST_F(OverloadTest, ADeviceThatHangsKeepsNobodyFromDram) {
   for (const std::string& tenant : options_.tenants) {
     for (int i = 0; i < 50; ++i) {
       Status status;
-      do {  // The others keep knocking, and now and then a queue is full.
+      do {  // The others keep calling, and now and then a queue is full.
         status = FetchOne(tenant, hot[tenant]);
       } while (RetryAfter(status));
       EXPECT_EQ(status, OkStatus());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Payloads of requests on their way into the domain, and units on their way out.
+// Payloads of incoming requests, and units of outgoing replies.
 #ifndef QUIRE_KVSERVER_SERVICE_PAYLOAD_CHECK_H_
 #define QUIRE_KVSERVER_SERVICE_PAYLOAD_CHECK_H_
 
@@ -21,7 +21,7 @@ inline uint32_t PayloadCrc32c(const Payload& payload) {
   return crc32c;
 }
 
-/// DATA_LOSS when the bytes are not those that the sender counted.
+/// DATA_LOSS when the bytes do not match the sender's checksum.
 [[nodiscard]] inline Status CheckPayload(const Payload& payload, uint32_t crc32c) {
   const uint32_t actual = PayloadCrc32c(payload);
   if (actual == crc32c) return OkStatus();
@@ -29,8 +29,8 @@ inline uint32_t PayloadCrc32c(const Payload& payload) {
                   ", not the stated ", crc32c, ": it was damaged on the way; send it again");
 }
 
-/// The payload as one run of bytes that kernels may read: in place when it is contiguous and
-/// aligned, otherwise a copy.
+/// The payload as one run of bytes for kernels: in place when it is contiguous and aligned,
+/// otherwise a copy.
 [[nodiscard]] inline Slice Contiguous(const Payload& payload) {
   constexpr uintptr_t kAlignment = 16;
   const Slice whole = payload.Flatten();
@@ -40,7 +40,7 @@ inline uint32_t PayloadCrc32c(const Payload& payload) {
   return Slice{bytes, std::move(copy)};
 }
 
-/// Puts units into a reply: checksums to `crc32c` (a repeated field), bytes to `payload`.
+/// Adds units to a reply: checksums to `crc32c` (a repeated field), bytes to `payload`.
 template <typename RepeatedField>
 void AppendUnits(const std::vector<UnitBytes>& units, RepeatedField* crc32c, Payload* payload) {
   crc32c->Reserve(static_cast<int>(units.size()));

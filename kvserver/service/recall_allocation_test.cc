@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recall on the server, from the bytes of the request to those of the reply, allocates as often
-// for ten thousand units as for a thousand, but for the vectors that grow by doubling.
+// A server's recall, from request bytes to reply bytes, allocates as often for ten thousand units
+// as for a thousand. Only vectors that grow by doubling add some.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -21,7 +21,7 @@ using quire::testing::AllocationsOfThisThread;
 constexpr uint32_t kFew = 1000, kMany = 10000;
 constexpr uint32_t kSlots = kMany / 2;  ///< Two heads.
 
-/// Serializes what it is given, as the service does.
+/// Serializes its parts, like the service.
 class EncodingSink final : public RecallSink {
  public:
   explicit EncodingSink(const RecallArgs* args) : args_(args) {}
@@ -54,7 +54,7 @@ class RecallAllocationTest : public SessionFixture {
     id_ = session->id;
   }
 
-  /// The request of a recall that asks for `units` units of one layer; none was ever applied.
+  /// The request of a recall for `units` units of one layer, with no earlier one applied.
   std::string Request(uint32_t units) {
     std::vector<uint32_t> pages(units / 2);
     std::iota(pages.begin(), pages.end(), 0u);
@@ -71,7 +71,7 @@ class RecallAllocationTest : public SessionFixture {
     wire::EncodeUnitList(lists, want.mutable_units());
     return request.SerializeAsString();
   }
-  /// Allocations of a recall of so many units, all of which are sent.
+  /// Allocations of a recall of `units` units, all of which are sent.
   uint64_t AllocationsOf(uint32_t units) {
     const std::string bytes = Request(units);
     const auto session = *manager_.Find(kTenant, id_);
@@ -98,9 +98,9 @@ class RecallAllocationTest : public SessionFixture {
 };
 
 TEST_F(RecallAllocationTest, ARecallOfManyUnitsAllocatesAsOftenAsOneOfFew) {
-  AllocationsOf(kMany);  // What is kept for later recalls grows to its size.
+  AllocationsOf(kMany);  // Reused memory grows to its size.
   const uint64_t few = AllocationsOf(kFew), many = AllocationsOf(kMany);
-  // The reply's slices and places, and what the store of this test reads into, grow by doubling.
+  // The reply's slices and places, and the buffers of this test's store, grow by doubling.
   const uint64_t doublings = 3 * static_cast<uint64_t>(std::bit_width(kMany / kFew));
   EXPECT_LE(many, few + doublings);
   EXPECT_LT(few, kFew / 8) << "they are not counted in units";

@@ -10,7 +10,7 @@ namespace {
 
 static_assert(wire::kMaxTtlSeconds == kMaxTtlSeconds);
 
-/// The page size of a listing, checked together with its token.
+/// Page size of a listing, checked together with its token.
 template <typename ListRequest>
 StatusOr<uint32_t> PageSize(const ListRequest& request) {
   const uint32_t page_size =

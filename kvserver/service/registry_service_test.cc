@@ -66,8 +66,8 @@ TEST_F(RegistryServiceTest, ADocumentIsFoundReadAndDeleted) {
             StatusCode::kNotFound);
 }
 
-// Promise 3: what a client was told exists stays for it, whatever others delete meanwhile; nothing
-// stays when everybody has gone.
+// Promise 3: a client's acknowledged segments stay for it, whatever others delete meanwhile. They
+// are deleted once every client is gone.
 TEST_F(RegistryServiceTest, Promise3ADeleteTakesNothingThatAnOpenContextCovers) {
   const std::string tip = Sealed(8).chain_tip();
   ASSERT_TRUE(Register("a", tip).ok());
@@ -244,8 +244,8 @@ TEST_F(RegistryServiceTest, AnExpiredDocumentIsGoneForEveryCallAndItsSegmentsAre
   EXPECT_EQ(
       Call<v1::ListDocumentsReply>("Registry/List", v1::ListDocumentsRequest())->documents_size(),
       0);
-  Start();  // Its thread looks at once, without waiting for its period.
-  // Or that of the server before has, had it not looked for the first time yet: nobody says who.
+  Start();  // Its thread polls at once, without waiting for its period.
+  // The new server's first poll may delete them, or the old one's.
   while (CounterOf("segments") != 0) std::this_thread::yield();
   *stat.mutable_context() = RefTo(sealed.chain_tip());
   EXPECT_EQ(Call<v1::StatReply>("Store/Stat", stat).status().code(), StatusCode::kNotFound);

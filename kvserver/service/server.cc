@@ -27,21 +27,20 @@
 namespace quire::kvserver {
 namespace {
 
-/// How long the segments of an expired document may stay, and sessions and contexts whose lease has
-/// run out. The wall
-/// clock can jump, so the registry is asked at intervals instead of at the next expiry; when
-/// nothing is due that costs nothing.
+/// Longest stay of segments of expired documents, and of sessions and contexts without a lease. The
+/// wall clock can jump, so the registry is polled instead of waiting for the next expiry. A poll
+/// without work costs nothing.
 constexpr Duration kExpiryPeriod = std::chrono::seconds(1);
-/// How often I/O that is in flight is looked at.
+/// Interval of checks of I/O in flight.
 constexpr Duration kDeviceCheckPeriod = std::chrono::seconds(1);
-/// How much of such an interval goes to pins that were there before a restart.
+/// Part of such an interval for pins from before a restart.
 constexpr Duration kPinRestoreTime = std::chrono::milliseconds(500);
-/// Time without a failure after which such work counts as done again. What the registry could not
-/// do it tries again a minute later.
+/// Time without a failure after which upkeep counts as recovered. The registry retries its failures
+/// a minute later.
 constexpr Duration kUpkeepQuiet = std::chrono::minutes(2);
 
-/// The payload that fits in a message beside its control bytes: at most an eighth is left to those
-/// (a unit takes some 20 bytes there, and is rarely below 256).
+/// Payload that fits in a message with its control bytes, which get at most an eighth. A unit takes
+/// some 20 bytes there, and is rarely below 256.
 uint64_t MaxReplyBytes(const ServerOptions& options) {
   return options.max_message_bytes - options.max_message_bytes / 8;
 }
@@ -50,7 +49,7 @@ Clock* ClockOf(const ServerOptions& options) {
   return options.clock != nullptr ? options.clock : &SystemClock();
 }
 
-/// Gives `options` a board where it has none; who owns it.
+/// Gives `options` a board if it has none, and returns its owner.
 std::unique_ptr<Health> TakeBoard(ServerOptions* options) {
   if (options->health != nullptr) return nullptr;
   auto board = std::make_unique<Health>(ClockOf(*options));
@@ -93,7 +92,7 @@ ContextTable::Options ContextOptions(const ServerOptions& options, PageStore* st
           .clock = clock};
 }
 
-/// Threads that read digests for sessions that have them held from the start.
+/// Threads that read digests for sessions that hold them from the start.
 constexpr size_t kDigestThreads = 2;
 
 SessionManager::Options SessionOptions(const ServerOptions& options, PageStore* store,
@@ -111,7 +110,7 @@ SessionManager::Options SessionOptions(const ServerOptions& options, PageStore* 
           .executor = executor};
 }
 
-/// Threads for calls over data connections; who expects more calls at a time has them wait.
+/// Threads for calls over data connections; further calls wait.
 constexpr uint64_t kMostDataThreads = 1024;
 
 DataPlane::Options DataPlaneOptions(const ServerOptions& options, CallHandler* handler,
@@ -162,13 +161,13 @@ struct Server::Parts {
         cleanup(health, Trouble::kCleanupFailed, clock, kUpkeepQuiet),
         pins(health, Trouble::kPinsWaiting, clock, kUpkeepQuiet),
         expiry(kExpiryPeriod, std::bind_front(&Parts::KeepUp, this)),
-        // Apart from the expiry, which waits for the device.
+        // Separate from the expiry, which waits for the device.
         device_check(kDeviceCheckPeriod, std::bind_front(&PageStore::CheckDevice, store.get())) {
     if (options.scrub_bytes_per_second.digests > 0) held_digest_scrub.Start();
     if (options.scrub_bytes_per_second.dram > 0) tail_scrub.Start();
   }
 
-  /// Work of once a second. What fails is told, and is tried again by itself.
+  /// Upkeep once a second. A failure is reported and retried by itself.
   void KeepUp() {
     Status cleaned = registry->RemoveExpired().status();
     cleaned.Update(store->Sweep().status());
@@ -205,7 +204,7 @@ struct Server::Parts {
                 std::chrono::duration_cast<std::chrono::seconds>(clock->Now() - start).count());
   }
 
-  const std::unique_ptr<Health> own_health;  ///< Null when it is the caller's.
+  const std::unique_ptr<Health> own_health;  ///< Null when the caller provides it.
   Health* const health;
   std::unique_ptr<PageStore> store;
   std::unique_ptr<DocumentRegistry> registry;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Server: a whole Quire server without a network: page store, document registry, contexts and
-// sessions behind one CallHandler. A daemon hands the handler to GrpcServer, an embedding program
+// sessions behind one CallHandler. A daemon gives the handler to GrpcServer, an embedding program
 // to a LoopbackTransport.
 //
 //   QUIRE_ASSIGN_OR_RETURN(auto server, Server::Open({.data_dir = dir}));
 //   LoopbackTransport transport(server->handler(), {});
 //
 // Thread-safety: the handler may be called concurrently. Ownership: transports that call the
-// handler must be closed before the server goes.
+// handler are closed before the server is destroyed.
 #ifndef QUIRE_KVSERVER_SERVICE_SERVER_H_
 #define QUIRE_KVSERVER_SERVICE_SERVER_H_
 
@@ -28,16 +28,16 @@ class DataPlane;
 
 class Server {
  public:
-  /// Opens the data directory and recovers what it holds. Errors: INVALID_ARGUMENT for options;
+  /// Opens the data directory and recovers its contents. Errors: INVALID_ARGUMENT for options;
   /// those of PageStore::Open, naming the path and the remedy.
   static StatusOr<std::unique_ptr<Server>> Open(const ServerOptions& options);
-  /// As Open, over a store that is open already; what `options` says of stores is not looked at.
+  /// As Open, over an open store. Ignores the store options.
   static StatusOr<std::unique_ptr<Server>> Over(std::unique_ptr<PageStore> store,
                                                 const ServerOptions& options);
   ~Server();
 
   CallHandler* handler();
-  /// The connections besides those of the handler's transports; closed until somebody listens.
+  /// Connections besides those of the handler's transports. Empty until a listener is added.
   DataPlane& data_plane() const;
   void VisitMetrics(MetricsVisitor& visit) const;
   /// See PageStore::shared_memory.
@@ -49,7 +49,7 @@ class Server {
 
  private:
   struct Parts;
-  /// `*own_health`: the board of `options`, unless it is the caller's; taken when all is well.
+  /// `*own_health` is the board of `options`, unless the caller has one. Taken on success.
   static StatusOr<std::unique_ptr<Server>> Make(std::unique_ptr<PageStore> store,
                                                 const ServerOptions& options,
                                                 std::unique_ptr<Health>* own_health);

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
-#include "common/base/payload_cutter.h"
 #include "kvserver/service/adapters.h"
 #include "kvserver/service/payload_check.h"
 #include "kvserver/service/session_convert.h"
@@ -40,12 +37,8 @@ Status RemoveSequence(SessionManager& sessions, const Call& call,
 /// Writes the parts of a recall to the caller.
 class PartSink final : public RecallSink {
  public:
-  /// What a part brings is cut into pieces of `piece_bytes`, whole units; 0: it is one message.
-  PartSink(const CallContext& context, const RecallArgs& args, uint64_t piece_bytes,
-           PartWriter<v1::RecallReply>& out)
-      : context_(context), args_(args), piece_bytes_(piece_bytes), out_(out) {
-    for (const LayerWant& want : args.wants) lanes_ += want.lanes.num_layers();
-  }
+  PartSink(const CallContext& context, const RecallArgs& args, ReplyWriter& out)
+      : context_(context), args_(args), out_(out) {}
 
   Status CheckWanted() const override {
     if (context_.IsCancelled()) return Status(StatusCode::kCancelled, "the caller gave it up");
@@ -55,44 +48,17 @@ class PartSink final : public RecallSink {
   Status Write(RecallPart part) override {
     v1::RecallReply reply;
     RecallPartToProto(args_, part, &reply);
-    if (!MayCut(part.payload.size_bytes())) {
-      ++written_;
-      return out_.Write(reply, std::move(part.payload), std::move(part.places));
-    }
-    PayloadCutter cutter(part.payload);
-    for (uint64_t left = part.payload.size_bytes(); left > 0; ++written_) {
-      const uint64_t piece = std::min(left, piece_bytes_);
-      QUIRE_RETURN_IF_ERROR(out_.Write(reply, cutter.Cut(piece)));
-      reply.clear_lanes();
-      left -= piece;
-    }
-    return OkStatus();
+    return WritePart(out_, reply, std::move(part.payload), std::move(part.places));
   }
 
  private:
-  /// Whether pieces leave room for as many parts as there may be after this one.
-  bool MayCut(uint64_t bytes) const {
-    if (piece_bytes_ == 0 || args_.place || bytes <= piece_bytes_) return false;
-    const uint64_t pieces = (bytes + piece_bytes_ - 1) / piece_bytes_;
-    return written_ + pieces + lanes_ <= context_.max_parts;
-  }
-
   const CallContext& context_;
   const RecallArgs& args_;
-  const uint64_t piece_bytes_;
-  PartWriter<v1::RecallReply>& out_;
-  uint64_t lanes_ = 0;    ///< Of the recall.
-  uint64_t written_ = 0;  ///< Messages.
+  ReplyWriter& out_;
 };
 
-/// About as many bytes as the request asks pieces to have, in whole units; 0 for none.
-uint64_t PieceBytes(const v1::RecallRequest& request, uint64_t unit_bytes) {
-  if (request.piece_bytes() == 0) return 0;
-  return std::max<uint64_t>(request.piece_bytes() / unit_bytes, 1) * unit_bytes;
-}
-
 Status Recall(SessionManager& sessions, const Call& call, const v1::RecallRequest& request,
-              PartWriter<v1::RecallReply>& parts) {
+              ReplyWriter& parts) {
   QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
   QUIRE_ASSIGN_OR_RETURN(
       RecallArgs args, RecallArgsFromProto(request, session->shape(), session->SlotsOfSequences()));
@@ -103,7 +69,7 @@ Status Recall(SessionManager& sessions, const Call& call, const v1::RecallReques
   const ReplyShape shape{.max_parts = call.context.max_parts,
                          .part_bytes = call.context.part_bytes,
                          .deadline = call.context.deadline};
-  PartSink sink(call.context, args, PieceBytes(request, session->shape().unit_bytes()), parts);
+  PartSink sink(call.context, args, parts);
   return session->Recall(args, shape, sink);
 }
 
@@ -150,9 +116,9 @@ void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher) {
   Bind(sessions, "Open", &Open, dispatcher);
   Bind(sessions, "AddSequence", &AddSequence, dispatcher);
   Bind(sessions, "RemoveSequence", &RemoveSequence, dispatcher);
-  dispatcher->AddStreaming<v1::RecallRequest, v1::RecallReply>(
-      "quire.v1.Session/Recall", [sessions](const Call& call, const v1::RecallRequest& request,
-                                            PartWriter<v1::RecallReply>& parts) {
+  dispatcher->AddStreaming<v1::RecallRequest>(
+      "quire.v1.Session/Recall",
+      [sessions](const Call& call, const v1::RecallRequest& request, ReplyWriter& parts) {
         return Recall(*sessions, call, request, parts);
       });
   Bind(sessions, "Resync", &Resync, dispatcher);

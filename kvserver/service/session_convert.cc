@@ -21,7 +21,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// The wire's numbers are the domain's.
+/// The wire uses the domain's numbers.
 static_assert(static_cast<int>(kernels::Pooling::kMaxQ) == v1::POOLING_MAX_Q);
 static_assert(static_cast<int>(kernels::Pooling::kAvgSdM) == v1::POOLING_AVG_SDM);
 static_assert(static_cast<int>(DigestKind::kMinMax) == v1::DIGEST_KIND_MIN_MAX);
@@ -29,7 +29,7 @@ static_assert(static_cast<int>(DigestKind::kRepresentatives) == v1::DIGEST_KIND_
 static_assert(wire::kMaxSequences == SessionShape::kMaxSequences);
 static_assert(wire::kMaxMembers == SessionShape::kMaxMembers);
 static_assert(wire::kMaxSlotsPerHead == SessionShape::kMaxSlotsPerHead);
-/// Queries come as they lie in memory.
+/// Queries are sent as they are in memory.
 static_assert(std::endian::native == std::endian::little);
 
 StatusOr<DType> QueryDType(int dtype) {
@@ -40,7 +40,7 @@ StatusOr<DType> QueryDType(int dtype) {
   return InvalidArgument("the queries' dtype is ", dtype, ": must be f32, f16 or bf16");
 }
 
-/// `count` finite elements of `dtype`.
+/// Converts `count` finite elements of `dtype`.
 StatusOr<std::vector<float>> QueriesFromBytes(std::string_view bytes, uint64_t count, DType dtype) {
   if (bytes.size() % ElementBytes(dtype) != 0 || bytes.size() / ElementBytes(dtype) != count) {
     return InvalidArgument("queries have ", bytes.size(), " bytes: ", count, " elements of ",
@@ -97,7 +97,7 @@ StatusOr<QueryWant> QueryFromProto(const v1::QuerySelection& proto, const KvSpec
   return want;
 }
 
-/// The slots per head of a sequence, of those of all sequences by number.
+/// Slots per head of a sequence, from those of all sequences by number.
 StatusOr<uint32_t> SlotsOf(uint32_t sequence, std::span<const uint32_t> sequence_slots) {
   if (sequence < sequence_slots.size() && sequence_slots[sequence] > 0) {
     return sequence_slots[sequence];
@@ -105,13 +105,13 @@ StatusOr<uint32_t> SlotsOf(uint32_t sequence, std::span<const uint32_t> sequence
   return InvalidArgument("the session has no sequence ", sequence);
 }
 
-/// The pages that a recall may still name.
+/// Number of pages that a recall may still name.
 struct PagesLeft {
   uint64_t wanted;
   uint64_t held;
 };
 
-/// A unit list of at most `slots` pages for a head; its pages are counted off `*left`.
+/// Converts a unit list of at most `slots` pages per head. Subtracts its pages from `*left`.
 Status PagesFromProto(std::string_view units, const KvSpec& spec, uint32_t slots, uint64_t* left,
                       PageLists* pages) {
   QUIRE_RETURN_IF_ERROR(wire::DecodeUnitList(units, spec.num_kv_heads, slots, pages));
@@ -233,7 +233,8 @@ StatusOr<RecallArgs> RecallArgsFromProto(const v1::RecallRequest& proto, const S
       if (args.mismatched.size() == wire::kMaxMismatchedUnits) {
         return InvalidArgument("mismatched: at most ", wire::kMaxMismatchedUnits, " units");
       }
-      args.mismatched.push_back({sequence.sequence(), unit.layer(), unit.head(), unit.page()});
+      args.mismatched.push_back(
+          {sequence.sequence(), unit.layer(), unit.head(), unit.page(), unit.crc32c()});
     }
   }
   return args;

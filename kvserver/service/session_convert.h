@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions: wire messages to what the domain takes, and back. FromProto functions check shapes and
-// limits, and take no more memory than what they accept may have; the session checks what needs its
-// state. Errors are INVALID_ARGUMENT naming the field.
+// Conversions of sessions between wire messages and domain values. FromProto functions check shapes
+// and limits, and allocate no more than accepted values may have. The session checks everything
+// that needs its state. Errors are INVALID_ARGUMENT naming the field.
 #ifndef QUIRE_KVSERVER_SERVICE_SESSION_CONVERT_H_
 #define QUIRE_KVSERVER_SERVICE_SESSION_CONVERT_H_
 
@@ -22,19 +22,20 @@ namespace quire::kvserver {
     const v1::OpenSessionRequest& proto);
 [[nodiscard]] StatusOr<SessionManager::SequenceArgs> SequenceArgsFromProto(
     const v1::SequenceSpec& proto);
-/// Minima and maxima when it is not specified.
+/// Returns minima and maxima when it is unspecified.
 [[nodiscard]] StatusOr<DigestKind> DigestKindFromProto(int proto);
 void OpenedToProto(const SessionManager::OpenedSequence& opened, v1::OpenedSequence* proto);
 
-/// A recall of a session whose sequences have so many slots per head (Session::SlotsOfSequences):
-/// it may want as many pages as they have slots, and name as many as held.
+/// A recall of a session whose sequences have `sequence_slots` slots per head
+/// (Session::SlotsOfSequences). It may want as many pages as a sequence has slots, and name as many
+/// as held.
 [[nodiscard]] StatusOr<RecallArgs> RecallArgsFromProto(const v1::RecallRequest& proto,
                                                        const SessionShape& shape,
                                                        std::span<const uint32_t> sequence_slots);
-/// Everything of a part but its payload and places.
+/// Converts a part without its payload and places.
 void RecallPartToProto(const RecallArgs& args, const RecallPart& part, v1::RecallReply* proto);
 
-/// Maps of such a session.
+/// Maps for Resync of such a session.
 [[nodiscard]] StatusOr<std::vector<LaneMap>> LaneMapsFromProto(
     const v1::ResyncRequest& proto, const SessionShape& shape,
     std::span<const uint32_t> sequence_slots);

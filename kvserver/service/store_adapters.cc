@@ -14,7 +14,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// The methods, with what they work on.
+/// The methods and the objects that they use.
 class StoreAdapters {
  public:
   explicit StoreAdapters(const StoreAdapterDeps& deps) : deps_(deps) {}
@@ -198,7 +198,7 @@ class StoreAdapters {
     return InvalidArgument("durability is ", static_cast<int>(durability), ": must be 0..3");
   }
 
-  /// Codec of what is put into `collection`; the server's default when it is empty.
+  /// Codec of puts into `collection`; the server's default when it is empty.
   StatusOr<CodecParams> CodecOf(const Call& call, const std::string& collection) const {
     if (!collection.empty()) QUIRE_RETURN_IF_ERROR(wire::CheckCollection(collection));
     return deps_.registry->CodecOf(call.tenant, collection);
@@ -218,14 +218,14 @@ class StoreAdapters {
       return InvalidArgument(request.mismatched_size(), " mismatched units: at most ",
                              wire::kMaxMismatchedUnits);
     }
-    std::vector<UnitRef> units;
+    std::vector<ReportedRef> units;
     for (const v1::MismatchedUnit& unit : request.mismatched()) {
       if (unit.layer() >= view.spec->num_layers || unit.head() >= view.spec->num_kv_heads ||
           unit.page() >= view.num_pages()) {
         return InvalidArgument("mismatched: the context has no unit of layer ", unit.layer(),
                                " head ", unit.head(), " page ", unit.page());
       }
-      units.push_back({unit.layer(), unit.page(), unit.head()});
+      units.push_back({{unit.layer(), unit.page(), unit.head()}, unit.crc32c()});
     }
     return Recheck(*deps_.store, caller, view, units);
   }

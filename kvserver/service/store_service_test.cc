@@ -359,7 +359,7 @@ TEST_F(StoreServiceTest, DeleteCountsAndSparesWhatDocumentsUse) {
   EXPECT_EQ(Call<v1::DeleteReply>("Store/Delete", request).status().code(), StatusCode::kNotFound);
 }
 
-/// The store's methods over a store that says with which codec it was put.
+/// The store's methods over a store that reports the codec of a put.
 class CodecOfPutsTest : public StoreServiceTest {
  protected:
   class WitnessStore final : public FakePageStore {

@@ -9,7 +9,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// Looks at every byte whatever it finds. REQUIRES: `shown` has as many as `bits`.
+/// Compares every byte, in constant time. REQUIRES: `shown` is as long as `bits`.
 bool Same(std::span<const uint8_t> bits, std::string_view shown) {
   uint8_t difference = 0;
   for (size_t i = 0; i < bits.size(); ++i) {

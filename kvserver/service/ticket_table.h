@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TicketTable: what admits connections of the data plane. A ticket is 128 random bits that the
-// control channel hands to a tenant; the first frame of a connection shows it. It is good for one
-// connection of one kind, and for a short time. Tickets that are issued together are alternatives:
-// the first of them that is shown uses up all. Tickets are compared in a time that does not depend
-// on how much of them is right.
-// Thread-safety: all methods may be called concurrently.
+// TicketTable: tickets that admit connections of the data plane. A ticket is 128 random bits that
+// the control channel gives to a tenant. The first frame of a connection shows it. It is valid for
+// one connection of one kind, and for a short time. Tickets issued together are alternatives: using
+// one uses up all. Comparisons take constant time. Thread-safety: all methods may be called
+// concurrently.
 #ifndef QUIRE_KVSERVER_SERVICE_TICKET_TABLE_H_
 #define QUIRE_KVSERVER_SERVICE_TICKET_TABLE_H_
 
@@ -36,14 +35,13 @@ class TicketTable {
   };
   explicit TicketTable(const Options& options) : options_(options) {}
 
-  /// One ticket of `tenant` for each of `kinds`, or none: RESOURCE_EXHAUSTED, with the time until
-  /// there is room, when too many of the tenant are unused.
+  /// Issues one ticket of `tenant` for each of `kinds`, or none. RESOURCE_EXHAUSTED with a retry
+  /// hint when the tenant has too many unused ones.
   [[nodiscard]] StatusOr<std::vector<std::string>> Issue(std::string_view tenant,
                                                          std::span<const std::string> kinds);
 
-  /// The tenant that `ticket` was issued to; it is used up, with all that were issued with it.
-  /// UNAUTHENTICATED for one that is forged, was used, has expired or is for another kind, without
-  /// saying which.
+  /// Returns the tenant of `ticket` and uses it up, with all issued together. UNAUTHENTICATED for a
+  /// forged, used, expired or wrong ticket, without saying which.
   [[nodiscard]] StatusOr<std::string> Redeem(std::string_view ticket, std::string_view kind);
 
   size_t unused() const;
@@ -54,16 +52,16 @@ class TicketTable {
     Bits bits;
     std::string tenant, kind;
     TimePoint expires;
-    uint64_t issue = 0;  ///< The same for those that were issued together.
+    uint64_t issue = 0;  ///< Equal for tickets issued together.
   };
 
   void DropExpired() QUIRE_REQUIRES(mutex_);
-  /// OK when `count` more of `tenant` fit.
+  /// RESOURCE_EXHAUSTED unless `count` more tickets of `tenant` fit.
   Status CheckRoom(std::string_view tenant, size_t count) const QUIRE_REQUIRES(mutex_);
 
   const Options options_;
   mutable Mutex mutex_;
-  std::deque<Entry> entries_ QUIRE_GUARDED_BY(mutex_);  ///< The first to expire first.
+  std::deque<Entry> entries_ QUIRE_GUARDED_BY(mutex_);  ///< In order of expiry.
   uint64_t issues_ QUIRE_GUARDED_BY(mutex_) = 0;
 };
 

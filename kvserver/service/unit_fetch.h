@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UnitFetch: reading ranges of units, deleting segments and sizing contexts: what the Store service
-// offers beyond single calls of the page store.
-// Thread-safety: pure functions over thread-safe objects.
+// UnitFetch: operations of the Store service that take several calls of the page store: reading
+// ranges of units, deleting segments, sizing contexts. Thread-safety: pure functions over
+// thread-safe objects.
 #ifndef QUIRE_KVSERVER_SERVICE_UNIT_FETCH_H_
 #define QUIRE_KVSERVER_SERVICE_UNIT_FETCH_H_
 
@@ -26,18 +26,18 @@ struct UnitRange {
 };
 
 /// Reads the units of `ranges`, which are inside the view, in order. RESOURCE_EXHAUSTED when they
-/// take more than `max_bytes`.
+/// exceed `max_bytes`.
 [[nodiscard]] StatusOr<std::vector<UnitBytes>> FetchRanges(PageStore& store, const Caller& caller,
                                                            const ContextViewPtr& view,
                                                            std::span<const UnitRange> ranges,
                                                            uint64_t max_bytes);
 
-/// Where a context's bytes are; pages in memory only count as bytes.
+/// Places of a context's bytes. Pages in memory count only as bytes.
 [[nodiscard]] StatusOr<ChainStat> StatContext(PageStore& store, std::string_view tenant,
                                               const ContextView& view);
 
-/// Deletes those of `keys` that are stored and returns how many. FAILED_PRECONDITION, before
-/// anything is deleted, when a document refers to one; NOT_FOUND when none is stored.
+/// Deletes the stored ones of `keys` and returns how many. FAILED_PRECONDITION, before any
+/// deletion, when a document refers to one; NOT_FOUND when none is stored.
 [[nodiscard]] StatusOr<uint32_t> DeleteSegments(DocumentRegistry& registry, std::string_view tenant,
                                                 std::span<const SegmentKey> keys);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a server does by itself once a second, when it fails: operators see it until it works again.
+// Failures of a server's upkeep, once a second: operators see them until it works again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ namespace {
 class UpkeepTest : public ::testing::Test {
  protected:
   void SetUp() override { Open(); }
-  /// DRAM is empty then.
+  /// Opens the server with empty DRAM.
   void Open() {
     transport_.reset();
     server_.reset();
@@ -63,7 +63,7 @@ class UpkeepTest : public ::testing::Test {
     return transport_->Call("quire.v1." + method, message, reply,
                             {.tenant = "default", .timeout = std::chrono::minutes(5)});
   }
-  /// Puts a segment; its key.
+  /// Puts a segment and returns its key.
   std::string Put() {
     v1::PutSegmentRequest request;
     wire::KvSpecToProto(spec_, request.mutable_spec());

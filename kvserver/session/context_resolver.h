@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ContextResolver: what a request names (a chain's last key, an open context's id, a document) to
-// something that can be read.
-// Thread-safety: safe for concurrent use. Ownership: store, registry and contexts outlive it.
+// ContextResolver: resolves a request's reference (a chain's last key, an open context's id, a
+// document) to a readable context. Thread-safety: safe for concurrent use. Ownership: store,
+// registry and contexts outlive it.
 #ifndef QUIRE_KVSERVER_SESSION_CONTEXT_RESOLVER_H_
 #define QUIRE_KVSERVER_SESSION_CONTEXT_RESOLVER_H_
 
@@ -20,7 +20,7 @@ namespace quire::kvserver {
 
 using ContextRef = std::variant<SegmentKey, uint64_t, DocumentName>;
 
-/// A context to read from, whose segments it holds. An open one grows: take a new view for each
+/// A context to read from, with a hold of its segments. An open one grows: take a new view for each
 /// request.
 class ReadableContext {
  public:
@@ -28,13 +28,14 @@ class ReadableContext {
   explicit ReadableContext(std::shared_ptr<OpenContext> open)
       : open_(std::move(open)), hold_(open_->view()->hold) {}
   ContextViewPtr view() const { return open_ != nullptr ? open_->view() : sealed_; }
-  /// False for one that had let go of its segments before it was found: it is sealed.
+  /// False for a sealed context that had released its segments before it was found.
   bool holds() const { return open_ == nullptr || hold_ != nullptr; }
 
  private:
   ContextViewPtr sealed_;
   std::shared_ptr<OpenContext> open_;
-  std::shared_ptr<const SegmentHold> hold_;  ///< Of `open_`, which lets go once it is named.
+  std::shared_ptr<const SegmentHold>
+      hold_;  ///< Hold of `open_`, which releases its own once it is named.
 };
 
 class ContextResolver {
@@ -42,7 +43,7 @@ class ContextResolver {
   ContextResolver(PageStore* store, DocumentRegistry* registry, ContextTable* contexts)
       : store_(store), registry_(registry), contexts_(contexts) {}
 
-  /// NOT_FOUND naming what is missing.
+  /// NOT_FOUND naming the missing object.
   [[nodiscard]] StatusOr<ReadableContext> Resolve(std::string_view tenant, const ContextRef& ref);
 
  private:

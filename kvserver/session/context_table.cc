@@ -48,7 +48,7 @@ StatusOr<std::shared_ptr<OpenContext>> ContextTable::Find(std::string_view tenan
 }
 
 void ContextTable::Retire(std::string_view tenant, uint64_t id) {
-  std::vector<std::shared_ptr<OpenContext>> forgotten;  // Let go of when the lock is.
+  std::vector<std::shared_ptr<OpenContext>> forgotten;  // Released after the lock.
   MutexLock lock(mutex_);
   std::shared_ptr<OpenContext> context = open_.Remove(tenant, id);
   if (context == nullptr) return;  // Retired or dropped by another call.
@@ -56,7 +56,7 @@ void ContextTable::Retire(std::string_view tenant, uint64_t id) {
   known.push_back({id, std::move(context), options_.clock->Now() + kNamingTime});
   const size_t most = options_.max_contexts_per_tenant;
   while (known.size() > most) {
-    // Those whose client may still name them stay as long as they are not too many.
+    // Contexts that may still be named stay, within their bound.
     auto goes = std::ranges::find(known, TimePoint::max(), &Sealed::holds_until);
     if (goes == known.end()) {
       if (known.size() <= most * kMostToBeNamed) break;
@@ -108,7 +108,7 @@ void ContextTable::LetGoUnnamed() {
 
 bool ContextTable::Drop(std::string_view tenant, uint64_t id) {
   if (open_.Remove(tenant, id) != nullptr) return true;
-  std::shared_ptr<OpenContext> dropped;  // Let go of when the lock is.
+  std::shared_ptr<OpenContext> dropped;  // Released after the lock.
   MutexLock lock(mutex_);
   const auto known = sealed_.find(tenant);
   if (known == sealed_.end()) return false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ContextTable: the open contexts of all tenants, bounded in number and in bytes held in memory.
-// A context lives for as long as its lease is renewed (tenant_table.h); what it stored stays,
-// unless it is private. Over a bound, contexts that were left idle go before anything is refused.
-// Thread-safety: safe for concurrent use. Ownership: the store and the kernels outlive it.
+// ContextTable: the open contexts of all tenants, bounded in number and in bytes in memory. A
+// context lives while its lease is renewed (tenant_table.h). Its stored segments stay, unless it is
+// private. Over a bound, idle contexts end before a refusal. Thread-safety: safe for concurrent
+// use. Ownership: the store and the kernels outlive it.
 #ifndef QUIRE_KVSERVER_SESSION_CONTEXT_TABLE_H_
 #define QUIRE_KVSERVER_SESSION_CONTEXT_TABLE_H_
 
@@ -28,7 +28,7 @@
 
 namespace quire::kvserver {
 
-/// How a context's segments are stored: see OpenContext::Deps.
+/// Storage of a context's segments; see OpenContext::Deps.
 struct ContextStorage {
   CodecParams codec = {};
   bool private_pages = false;
@@ -39,8 +39,8 @@ class ContextTable {
  public:
   struct Options {
     uint32_t max_contexts_per_tenant = 64;
-    uint64_t max_bytes_per_tenant = uint64_t{1} << 30;  ///< Pages not yet stored.
-    Duration lease = std::chrono::seconds(30);          ///< Of a context, without a sign of life.
+    uint64_t max_bytes_per_tenant = uint64_t{1} << 30;  ///< Limit of pages not yet stored.
+    Duration lease = std::chrono::seconds(30);          ///< Lease of a context.
     PageStore* store = nullptr;                         ///< Required.
     const kernels::KernelTable* ops = nullptr;          ///< Required.
     Clock* clock = nullptr;                             ///< Required.
@@ -51,36 +51,36 @@ class ContextTable {
     uint64_t id = 0;
     std::shared_ptr<OpenContext> context;
   };
-  /// Opens a context, continuing `chain` when it is not null: its spec must be `spec`
+  /// Opens a context, which continues `chain` unless null; its spec must be `spec`
   /// (INVALID_ARGUMENT names the difference). RESOURCE_EXHAUSTED over a limit when none of the
   /// tenant's contexts is idle.
   [[nodiscard]] StatusOr<Opened> Open(std::string_view tenant, const KvSpec& spec,
                                       const ContextViewPtr& chain,
                                       const ContextStorage& storage = {});
-  /// An open context, or one sealed a little while ago. NOT_FOUND otherwise.
+  /// Returns an open context, or one sealed recently. NOT_FOUND otherwise.
   [[nodiscard]] StatusOr<std::shared_ptr<OpenContext>> Find(std::string_view tenant, uint64_t id);
-  /// Renews leases of open contexts; the ids of which there are none any more, in order.
+  /// Renews leases of open contexts. Returns the ids that are gone, in order.
   [[nodiscard]] std::vector<uint64_t> Renew(std::string_view tenant,
                                             std::span<const uint64_t> ids) {
     return open_.Renew(tenant, ids);
   }
   Duration lease() const { return options_.lease; }
-  /// The contexts that are open now, of all tenants, for what looks after their pages.
+  /// All open contexts of all tenants, for the scrub of their pages.
   std::vector<std::shared_ptr<OpenContext>> OpenOnes() const { return open_.All(); }
   /// Ends open contexts whose lease has run out.
   void RemoveExpired() { open_.RemoveExpired(); }
-  /// The context was sealed: it no longer counts as open. The tenant's last ones, as many as it may
-  /// have open, stay known to Find, so that a seal whose reply was lost can be repeated; so do
-  /// those whose client may still name them, kMostToBeNamed times as many.
+  /// Ends the open state of a sealed context. Find still returns the tenant's last sealed ones, so
+  /// that a seal with a lost reply can be repeated. It keeps as many as the tenant may have open.
+  /// It also keeps those that may still be named, kMostToBeNamed times as many.
   void Retire(std::string_view tenant, uint64_t id);
-  /// The tenant's chain that ends with `tip` has a name now: its sealed contexts need not hold it.
+  /// Releases the holds of sealed contexts of the chain ending with `tip`, which has a name now.
   void Named(std::string_view tenant, const SegmentKey& tip);
-  /// A sealed context holds its segments for this long, in which its client may name them.
+  /// Time that a sealed context holds its segments for its client to name them.
   static constexpr Duration kNamingTime = std::chrono::seconds(30);
   static constexpr size_t kMostToBeNamed = 16;
-  /// Has sealed contexts whose time is over let go.
+  /// Releases the holds of sealed contexts after that time.
   void LetGoUnnamed();
-  /// Forgets a context; false when there was none.
+  /// Drops a context. Returns false when there was none.
   bool Drop(std::string_view tenant, uint64_t id);
 
   void VisitMetrics(MetricsVisitor& visit) const;
@@ -89,10 +89,11 @@ class ContextTable {
   struct Sealed {
     uint64_t id = 0;
     std::shared_ptr<OpenContext> context;
-    TimePoint holds_until;  ///< TimePoint::max(): it does not hold its segments any more.
+    TimePoint holds_until;  ///< TimePoint::max(): it no longer holds its segments.
   };
   using SealedWanted = std::function<bool(const Sealed&)>;
-  /// Has those sealed contexts of `known` let go that hold segments and `wanted` agrees to.
+  /// Removes the sealed contexts from `known` that hold segments and that `wanted` accepts, and
+  /// returns them.
   static std::vector<std::shared_ptr<OpenContext>> TakeHolders(std::deque<Sealed>& known,
                                                                const SealedWanted& wanted);
   std::shared_ptr<MemoryBudget> BudgetOf(std::string_view tenant) QUIRE_EXCLUDES(mutex_);
@@ -102,7 +103,7 @@ class ContextTable {
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<MemoryBudget>, std::less<>> budgets_
       QUIRE_GUARDED_BY(mutex_);
-  /// By tenant, oldest first, bounded for each.
+  /// By tenant, oldest first, bounded for each tenant.
   std::map<std::string, std::deque<Sealed>, std::less<>> sealed_ QUIRE_GUARDED_BY(mutex_);
 };
 

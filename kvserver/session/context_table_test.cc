@@ -47,7 +47,7 @@ TEST_F(ContextTableTest, SealedContextsAreKnownToTheirTenantWhateverOthersSeal) 
   for (int i = 0; i < 300; ++i) theirs.push_back(seal("team-b"));
   EXPECT_TRUE(contexts_.Find(kTenant, mine).ok());
   EXPECT_FALSE(contexts_.Find("team-b", mine).ok());
-  // The last ones, which their clients may still name; then as many as the tenant may have open.
+  // The last ones, which may still be named; then as many as the tenant may have open.
   const auto expect_known = [&](size_t count) {
     for (size_t i = 0; i < theirs.size(); ++i) {
       EXPECT_EQ(contexts_.Find("team-b", theirs[i]).ok(), i + count >= theirs.size()) << i;
@@ -63,8 +63,8 @@ TEST_F(ContextTableTest, SealedContextsAreKnownToTheirTenantWhateverOthersSeal) 
   EXPECT_FALSE(contexts_.Find(kTenant, mine).ok());
 }
 
-// Between the seal and the registration nothing takes the segments; afterwards the document has
-// them, or nobody wanted them.
+// Nothing removes the segments between the seal and the registration. Afterwards a document has
+// them, or they were not wanted.
 TEST_F(ContextTableTest, ASealedContextHoldsItsSegmentsUntilTheyAreNamedOrItsTimeIsOver) {
   for (const bool named : {true, false}) {
     ContextViewPtr view = SealedWith(5);
@@ -98,7 +98,7 @@ TEST_F(ContextTableTest, BoundsTheBytesThatOneTenantsTailsHold) {
   contexts_.Drop(kTenant, opened.id);
 }
 
-// Promise 6: the bound holds, and those who died do not count against those who live.
+// Promise 6: the bound holds, and dead clients do not count against live ones.
 TEST_F(ContextTableTest, WhatDeadClientsLeaveDoesNotBlockTheirTenant) {
   std::vector<uint64_t> dead;
   for (int i = 0; i < 4; ++i) dead.push_back(OpenWith(1).id);
@@ -111,7 +111,7 @@ TEST_F(ContextTableTest, WhatDeadClientsLeaveDoesNotBlockTheirTenant) {
 }
 
 TEST_F(ContextTableTest, BytesThatDeadClientsHoldAreGivenBack) {
-  // Pages of which layers are missing take their bytes in full.
+  // Pages with missing layers are charged in full.
   const auto append = [&](OpenContext& context, uint32_t page) {
     return AppendLayers(context, page, 1, {0}).status();
   };

@@ -46,20 +46,23 @@ Status AppendTailDigests(const ContextView& view, const DigestRange& range, Dige
   return OkStatus();
 }
 
+/// Of a unit that is not in the view's tail.
+UnitAddress AddressOf(const ContextView& view, const UnitRef& ref) {
+  const uint32_t g = view.spec->segment_pages;
+  return {(*view.keys)[ref.page / g], ref.layer, UnitIndex(*view.spec, ref.page % g, ref.head)};
+}
+
 /// Addresses of those of `units` that are not in the view's tail, in order.
 std::vector<UnitAddress> StoredUnits(const ContextView& view, std::span<const UnitRef> units) {
-  const uint32_t g = view.spec->segment_pages;
   std::vector<UnitAddress> stored;
   stored.reserve(units.size());
   for (const UnitRef& ref : units) {
-    if (ref.page >= view.tail_first_page()) continue;
-    stored.push_back(
-        {(*view.keys)[ref.page / g], ref.layer, UnitIndex(*view.spec, ref.page % g, ref.head)});
+    if (ref.page < view.tail_first_page()) stored.push_back(AddressOf(view, ref));
   }
   return stored;
 }
 
-/// Pages of a tail are in memory only.
+/// Pages of a tail have no other copy.
 Status DamagedTail(const UnitRef& ref) {
   return DataLoss("page ", ref.page, " layer ", ref.layer, " KV head ", ref.head,
                   " of the open context was damaged in memory; open another context and send its "
@@ -136,9 +139,13 @@ Status ReadVerified(PageStore& store, const Caller& caller, const ContextView& v
 }
 
 Status Recheck(PageStore& store, const Caller& caller, const ContextView& view,
-               std::span<const UnitRef> units) {
-  QUIRE_RETURN_IF_ERROR(store.Recheck(caller, StoredUnits(view, units)));
-  for (const UnitRef& ref : units) {
+               std::span<const ReportedRef> units) {
+  std::vector<ReportedUnit> stored;
+  for (const auto& [ref, crc32c] : units) {
+    if (ref.page < view.tail_first_page()) stored.push_back({AddressOf(view, ref), crc32c});
+  }
+  QUIRE_RETURN_IF_ERROR(store.Recheck(caller, stored));
+  for (const auto& [ref, crc32c] : units) {
     if (ref.page >= view.tail_first_page() && !TailUnitOf(view, ref).Matches()) {
       return DamagedTail(ref);
     }

@@ -45,7 +45,7 @@ uint64_t DerivedPageDigests::MaxBytes(const KvSpec& spec) {
 
 Status DerivedPageDigests::CopyTo(const KvSpec& spec, DigestKind kind, const LayerUnits& from,
                                   std::byte* out) {
-  // Nobody has said yet which tokens represent an open page.
+  // An open page has no representatives yet.
   if (kind == DigestKind::kRepresentatives) kind = DigestKind::kMean;
   MutexLock lock(mutex_);
   Made& made = made_[{kind, from.layer}];

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DerivedPageDigests: digests of a page in memory of the kinds that are not made on arrival,
-// computed from its units when they are first asked for and kept as long as the page, with a
-// checksum: those that do not match it are computed anew.
-// Thread-safety: safe for concurrent use.
+// DerivedPageDigests: digests of a page in memory of the kinds that are not made on arrival. They
+// are computed from its units on first use and kept with the page and a checksum. Damaged ones are
+// computed again. Thread-safety: safe for concurrent use.
 #ifndef QUIRE_KVSERVER_SESSION_DERIVED_PAGE_DIGESTS_H_
 #define QUIRE_KVSERVER_SESSION_DERIVED_PAGE_DIGESTS_H_
 
@@ -21,8 +20,8 @@
 
 namespace quire::kvserver {
 
-/// The [n_kv] units of one layer of a page, aligned for the dtype, their checksums, and how many
-/// rows hold tokens.
+/// The [n_kv] units of one layer of a page, aligned for the dtype, with their checksums and number
+/// of valid rows.
 struct LayerUnits {
   uint32_t layer = 0;
   const std::byte* units = nullptr;
@@ -32,12 +31,12 @@ struct LayerUnits {
 
 class DerivedPageDigests {
  public:
-  /// What all kinds take of one page, at all layers.
+  /// Bytes of all kinds of one page, at all layers.
   static uint64_t MaxBytes(const KvSpec& spec);
 
   /// Copies the digests of `kind`, which the spec has, to `out`, PageDigestBytes(spec, kind) bytes.
-  /// Units are the same at every call for a layer. DATA_LOSS when they would be made of a unit that
-  /// does not match its checksum.
+  /// REQUIRES: every call for a layer has the same units. DATA_LOSS when a source unit does not
+  /// match its checksum.
   [[nodiscard]] Status CopyTo(const KvSpec& spec, kernels::DigestKind kind, const LayerUnits& from,
                               std::byte* out) QUIRE_EXCLUDES(mutex_);
 

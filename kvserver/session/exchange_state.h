@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ExchangeState: the order of one lane's recalls and acknowledgements. It decides which requests
-// may go on and what becomes of the changes that are pending; it knows nothing of pages.
+// may proceed, and what happens to pending changes. It knows nothing of pages.
 //
-//   last       the last exchange that was taken; every later one has a higher number
+//   last       the last accepted exchange; every later one has a higher number
 //   committed  the last exchange whose changes both sides have
-//   pending    the exchange that was answered and that the worker has not spoken of yet, if any
+//   pending    the answered exchange that the worker has not acknowledged yet, if any
 //
-// A recall names its own number and the last exchange that the worker applied in the lane. It is
-// taken when its number is higher than `last`, and what it applied is
-//   pending:    what was pending is committed; or
-//   committed:  what is pending is rolled back, because its reply was lost, given up or cancelled.
-// Everything else is stale or from the future: FAILED_PRECONDITION, nothing changes, and the worker
-// resynchronises. A request that the network repeats or delays is refused by its number, so a
-// worker that gives up a recall and asks again under a higher number is never answered out of
-// order.
+// A recall has its own number and the last exchange that the worker applied in the lane. It is
+// accepted when its number is higher than `last`, and the applied exchange is
+//   pending:    the pending changes are committed; or
+//   committed:  the pending changes are rolled back, because their reply was lost, given up or
+//               cancelled.
+// Any other request is stale or invalid: FAILED_PRECONDITION, nothing changes, and the worker
+// resynchronises. Numbers also refuse requests that the network repeats or delays. A worker that
+// gives up a recall and retries under a higher number never gets replies out of order.
 // Thread-safety: none; the lane's claim guards it.
 #ifndef QUIRE_KVSERVER_SESSION_EXCHANGE_STATE_H_
 #define QUIRE_KVSERVER_SESSION_EXCHANGE_STATE_H_
@@ -28,26 +28,27 @@ namespace quire::kvserver {
 
 class ExchangeState {
  public:
-  /// What to do with the changes that were pending before the request.
+  /// Action on the changes that were pending before the request.
   enum class Previous { kNone, kCommit, kRollBack };
 
   uint64_t last() const { return last_; }
   uint64_t committed() const { return committed_; }
   std::optional<uint64_t> pending() const { return pending_; }
 
-  /// Whether a recall would be taken.
+  /// OK when the recall would be accepted.
   [[nodiscard]] Status CheckRecall(uint64_t exchange, uint64_t applied) const;
-  /// Takes a recall, which has no changes yet. REQUIRES: CheckRecall is OK.
+  /// Accepts a recall, which has no changes yet. REQUIRES: CheckRecall is OK.
   Previous Recall(uint64_t exchange, uint64_t applied);
-  /// The recall that was taken last has changes from now on.
+  /// Marks the last recall as having changes.
   void SetPending() { pending_ = last_; }
-  /// The recall that was taken last was not answered after all: its number may come again.
+  /// Undoes the acceptance of the last recall, which was not answered. Its number may be used
+  /// again.
   void Abandon() {
     last_ = before_last_;
     pending_.reset();
   }
 
-  /// The worker's own map replaces the server's; `applied` is the last exchange that it applied.
+  /// Replaces the server's state by the worker's. `applied` is the last exchange that it applied.
   void Resync(uint64_t applied);
 
  private:

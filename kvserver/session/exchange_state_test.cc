@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Promise 4: a reply is for the epoch and exchange it was asked for; a stale one is refused, never
-// silently applied. The model below is one lane's worker and server with a network between them
-// that may lose, delay, repeat and reorder; all of its states up to a depth are visited.
+// Promise 4: a reply belongs to its request's epoch and exchange. A stale one is refused, never
+// silently applied. The model below is one lane's worker and server over a network that may lose,
+// delay, repeat and reorder. All of its states up to a depth are visited.
 #include "kvserver/session/exchange_state.h"
 
 #include <gtest/gtest.h>
@@ -75,18 +75,18 @@ TEST(ExchangeStateTest, RefusesEveryOtherNumberWithoutChanging) {
 
 // ---------------------------------------------------------------------------- the model
 
-/// A map is the string of wants that were applied to it.
+/// A map is the string of wants applied to it.
 struct Request {
   enum Kind : char { kRecall = 'r', kResync = 's' } kind;
   uint64_t call, epoch, exchange, applied;
-  std::string content;  ///< What a recall wants, or the map of a resync.
+  std::string content;  ///< Wants of a recall, or the map of a resync.
   auto operator<=>(const Request&) const = default;
 };
 struct Reply {
   enum Kind : char { kOk = '+', kRefused = '-', kFailed = '!' };
   uint64_t call;
   Kind kind;
-  std::string base;  ///< The server's map that a recall's diff was made from.
+  std::string base;  ///< The server's map from which a recall's difference was made.
   auto operator<=>(const Reply&) const = default;
 };
 
@@ -122,7 +122,7 @@ struct World {
     return out;
   }
 
-  /// A new call gives up the one before it, whatever became of that.
+  /// A new call gives up the one before it.
   void Send(Request::Kind kind, std::string content) {
     if (kind == Request::kResync) ++epoch, synced = false;
     if (kind == Request::kRecall) ++exchange;
@@ -161,15 +161,15 @@ struct World {
       taken = ServerRecalls(request, fails, &reply);
     }
     if (!taken) reply.kind = Reply::kRefused;
-    // Whatever was lost or delayed before: the worker's newest call is never refused.
+    // The worker's newest call is never refused, whatever was lost or delayed before.
     EXPECT_TRUE(taken || request.call <= newest_seen || request.call < calls) << Encode();
     newest_seen = std::max(newest_seen, request.call);
     replies.insert(reply);
   }
 
-  /// The invariant: a diff that the worker applies was made from the map that the worker has.
+  /// The invariant: a difference that the worker applies was made from the worker's map.
   void WorkerTakes(const Reply& reply) {
-    if (!waiting || reply.call != current.call) return;  // Of a call that was given up.
+    if (!waiting || reply.call != current.call) return;  // Reply of a call that was given up.
     waiting = false;
     if (reply.kind == Reply::kFailed) return;
     synced = reply.kind == Reply::kOk;
@@ -191,10 +191,11 @@ std::vector<World> Successors(const World& world) {
     if (world.synced) {
       for (const char* want : {"x", "y"}) with([&](World& w) { w.Send(Request::kRecall, want); });
     }
-    if (world.waiting) with([](World& w) { w.requests.insert(w.current); });  // Twice.
+    if (world.waiting) with([](World& w) { w.requests.insert(w.current); });  // Sent twice.
     with([](World& w) { w.Send(Request::kResync, w.worker_map); });
   }
-  for (const Request& request : world.requests) {  // Any order; what is never delivered is lost.
+  for (const Request& request :
+       world.requests) {  // Any order; a request that is never delivered is lost.
     for (const bool fails : {false, true}) {
       if (fails && request.kind != Request::kRecall) continue;
       with([&](World& w) {

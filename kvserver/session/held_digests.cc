@@ -15,7 +15,7 @@ std::shared_ptr<HeldDigests> HeldDigests::Start(Parts parts, Wanted wanted) {
 HeldDigests::HeldDigests(Parts parts, Wanted wanted)
     : parts_(std::move(parts)), wanted_(std::move(wanted)) {}
 
-// One task a layer, so that a large context does not keep others waiting.
+// One task per layer, so that a large context does not delay others.
 void HeldDigests::Submit(size_t index) {
   if (index == wanted_.shape.layers.size()) return;
   const auto task = [weak = weak_from_this(), index] {
@@ -36,7 +36,7 @@ bool HeldDigests::HoldLayer(uint32_t layer) {
     if (chain->empty()) continue;
     auto held = parts_.residency->Hold(wanted_.tenant, wanted_.spec,
                                        {*chain, std::span(&layer, 1), wanted_.shape.kind});
-    // What cannot be read is told to the first selection that needs it.
+    // The first selection that needs an unreadable layer gets the error.
     if (!held.ok() || *held == nullptr) return false;
     MutexLock lock(mutex_);
     held_.push_back(*std::move(held));

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HeldDigests: the digests that a sequence asked to have in memory from its start. They are read in
-// the background, layer by layer, and held until the sequence goes; a selection that comes before
-// its layer has been read takes part in the reading (DigestResidency) and reads nothing twice. What
-// finds no room is left to the lanes, which hold it at their first query if there is room then.
-// Thread-safety: safe for concurrent use.
-// Ownership: shared by the sequence and, while it runs, the task that reads; it ends the reading
-// when the sequence goes. The executor outlives the start and every task; the store the executor.
+// HeldDigests: the digests that a sequence holds in memory from its start. A background task reads
+// them layer by layer. A selection before that takes part in the reading (DigestResidency) and
+// reads nothing twice. Layers without room are left to the lanes, which retry at their first query.
+// Thread-safety: safe for concurrent use. Ownership: shared by the sequence and its running task.
+// Reading ends with the sequence. The executor outlives the start and every task; the store
+// outlives the executor.
 #ifndef QUIRE_KVSERVER_SESSION_HELD_DIGESTS_H_
 #define QUIRE_KVSERVER_SESSION_HELD_DIGESTS_H_
 
@@ -26,16 +25,16 @@
 
 namespace quire::kvserver {
 
-/// What the sequences of a session hold from their start.
+/// Digests that the sequences of a session hold from their start.
 struct HeldDigestsShape {
   kernels::DigestKind kind = kernels::DigestKind::kMinMax;
-  std::vector<uint32_t> layers;  ///< Distinct and managed, in the order in which they are read.
+  std::vector<uint32_t> layers;  ///< Distinct and managed, in reading order.
 };
 
-/// Counted for one server. Thread-safe.
+/// Counters of one server. Thread-safe.
 struct HeldDigestsCounters {
-  Counter layers;   ///< Of a sequence, held since its start.
-  Counter stopped;  ///< Sequences of which not all layers could be held.
+  Counter layers;   ///< Layers of sequences held since their start.
+  Counter stopped;  ///< Sequences that could not hold all layers.
 };
 
 class HeldDigests : public std::enable_shared_from_this<HeldDigests> {
@@ -45,21 +44,21 @@ class HeldDigests : public std::enable_shared_from_this<HeldDigests> {
     std::shared_ptr<HeldDigestsCounters> counters;
     Executor* executor = nullptr;
   };
-  /// The stored segments of the sequence's contexts, and what to hold of them.
+  /// Stored segments of the sequence's contexts, and the digests to hold.
   struct Wanted {
     std::string tenant;
     KvSpec spec;
     HeldDigestsShape shape;
     std::vector<std::shared_ptr<const std::vector<SegmentKey>>> chains;
   };
-  /// Starts to read.
+  /// Starts the background reading.
   static std::shared_ptr<HeldDigests> Start(Parts parts, Wanted wanted);
 
  private:
   HeldDigests(Parts parts, Wanted wanted);
-  /// Has the layer that is `index`th held in the background, and then those after it.
+  /// Reads the layer at `index` in the background, and then those after it.
   void Submit(size_t index);
-  /// Whether the layer is held now, for every context.
+  /// Holds the layer for every context. Returns true when all are held now.
   bool HoldLayer(uint32_t layer) QUIRE_EXCLUDES(mutex_);
 
   const Parts parts_;

@@ -10,9 +10,9 @@ namespace quire::kvserver {
 namespace {
 
 constexpr Duration kRetryAfter = std::chrono::milliseconds(20);
-/// How often a call that waits looks whether it is still wanted: nothing depends on how soon.
+/// Interval at which a waiting call checks if it is still wanted. No behaviour depends on it.
 constexpr Duration kWantedPoll = std::chrono::milliseconds(20);
-/// Of one wait, so that no sum of times overflows; a longer one waits again.
+/// Bound of one wait, so that sums of times do not overflow. A longer wait is repeated.
 constexpr Duration kLongestTurn = std::chrono::minutes(1);
 
 Status Refusal(uint32_t working, uint32_t waiting) {
@@ -43,7 +43,7 @@ StatusOr<LaneClaims::Claim> LaneClaims::Take(std::vector<uint32_t> lanes, TimePo
 StatusOr<LaneClaims::Claim> LaneClaims::TakeAll(TimePoint deadline) {
   MutexLock lock(mutex_);
   QUIRE_RETURN_IF_ERROR(Wait(deadline, nullptr, [&]() QUIRE_REQUIRES(mutex_) { return !whole_; }));
-  whole_ = true;  // From here on nobody else begins.
+  whole_ = true;  // No other call starts from here on.
   const Status waited =
       Wait(deadline, nullptr, [&]() QUIRE_REQUIRES(mutex_) { return working_ == 0; });
   if (!waited.ok()) {

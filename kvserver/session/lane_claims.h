@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LaneClaims: which lanes of a session are in use, each by one call at a time. A call claims all
-// its lanes at once or waits for all of them while it holds none, so calls cannot wait for each
-// other in a circle; calls on different lanes do not meet. A call about the whole session claims
-// every lane: it waits for those that work, and those that come after it wait for it.
+// LaneClaims: exclusive use of a session's lanes by calls. A call claims all its lanes at once, or
+// waits for all of them while it holds none, so there is no deadlock. Calls on different lanes run
+// concurrently. A call about the whole session claims every lane: it waits for running calls, and
+// later calls wait for it.
 //
-// A call gives a lane back when nothing of its reply can be written any more: with landings, a late
+// A call releases a lane once no byte of its reply can be written any more. With landings, a late
 // write of an older recall must not follow one of a newer.
 //
-// Bounds: at most `max_working` calls have claims, and at most as many wait as work, for a call
-// that waits holds a thread of the server. Over either a call is refused (RESOURCE_EXHAUSTED with a
-// retry hint).
-// Thread-safety: all methods may be called concurrently. Ownership: outlives its claims.
+// Bounds: at most `max_working` calls have claims, and at most as many wait, since a waiting call
+// holds a server thread. Over either bound a call is refused (RESOURCE_EXHAUSTED with a retry
+// hint). Thread-safety: all methods may be called concurrently. Ownership: outlives its claims.
 #ifndef QUIRE_KVSERVER_SESSION_LANE_CLAIMS_H_
 #define QUIRE_KVSERVER_SESSION_LANE_CLAIMS_H_
 
@@ -29,7 +28,7 @@ namespace quire::kvserver {
 
 class LaneClaims {
  public:
-  /// What one call has claimed; given back at destruction at the latest.
+  /// The lanes that one call has claimed; released at destruction at the latest.
   class Claim {
    public:
     Claim(Claim&& other) noexcept
@@ -41,7 +40,7 @@ class LaneClaims {
     ~Claim() {
       if (claims_ != nullptr) claims_->End(*this);
     }
-    /// Gives back the first `count` lanes, in the order in which they were named.
+    /// Releases the first `count` lanes, in the order of Take.
     void ReleaseFirst(size_t count);
 
    private:
@@ -51,24 +50,24 @@ class LaneClaims {
     LaneClaims* claims_;
     std::vector<uint32_t> lanes_;  ///< Empty when the whole session is claimed.
     bool whole_;
-    size_t released_ = 0;  ///< So many of them have been given back.
+    size_t released_ = 0;  ///< Number of lanes already released.
   };
 
   /// Lanes are numbered from 0 to num_lanes - 1.
   LaneClaims(uint32_t num_lanes, uint32_t max_working)
       : max_working_(max_working), busy_(num_lanes) {}
 
-  /// Says whether somebody still waits for the call; what to end with when not.
+  /// Returns OK while the call is still wanted; otherwise the error to end with.
   using Wanted = std::function<Status()>;
 
-  /// Claims `lanes`, which are distinct. DEADLINE_EXCEEDED when they did not become free before
-  /// `deadline` (SystemClock()); what `wanted` says, asked now and then, when that is not OK.
+  /// Claims `lanes`, which are distinct. DEADLINE_EXCEEDED when they are not free by `deadline`
+  /// (SystemClock()). Polls `wanted` and returns its error.
   [[nodiscard]] StatusOr<Claim> Take(std::vector<uint32_t> lanes, TimePoint deadline,
                                      const Wanted& wanted = nullptr) QUIRE_EXCLUDES(mutex_);
   /// Claims the whole session.
   [[nodiscard]] StatusOr<Claim> TakeAll(TimePoint deadline) QUIRE_EXCLUDES(mutex_);
 
-  /// Calls that have claims.
+  /// Number of calls with claims.
   uint32_t working() const QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return working_;
@@ -79,7 +78,7 @@ class LaneClaims {
   }
 
  private:
-  /// Waits until `free` says so.
+  /// Waits until `free` returns true.
   template <typename Free>
   Status Wait(TimePoint deadline, const Wanted& wanted, Free free) QUIRE_REQUIRES(mutex_);
   bool AnyBusy(std::span<const uint32_t> lanes) const QUIRE_REQUIRES(mutex_);
@@ -90,7 +89,7 @@ class LaneClaims {
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<bool> busy_ QUIRE_GUARDED_BY(mutex_);
-  bool whole_ QUIRE_GUARDED_BY(mutex_) = false;  ///< The whole session is claimed, or about to be.
+  bool whole_ QUIRE_GUARDED_BY(mutex_) = false;  ///< The whole session is claimed, or waited for.
   uint32_t working_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint32_t waiting_ QUIRE_GUARDED_BY(mutex_) = 0;
 };

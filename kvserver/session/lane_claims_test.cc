@@ -16,7 +16,7 @@ namespace {
 
 using Lanes = std::vector<uint32_t>;
 const TimePoint kNoDeadline = TimePoint::max();
-/// Past already: who would have to wait is turned away.
+/// A deadline in the past: calls that would wait are refused.
 const TimePoint kNow = TimePoint{};
 
 void AwaitWaiting(const LaneClaims& claims, uint32_t waiting) {

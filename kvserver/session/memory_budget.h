@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryBudget: a bound on bytes held, given out as leases that return them when they go. Where
-// there is no room, it asks for some before it refuses. Thread-safety: safe for concurrent use.
+// MemoryBudget: a bound on bytes in memory, taken as leases that return them at destruction.
+// Without room it reclaims some before it refuses. Thread-safety: safe for concurrent use.
 // Ownership: leases keep the budget alive.
 #ifndef QUIRE_KVSERVER_SESSION_MEMORY_BUDGET_H_
 #define QUIRE_KVSERVER_SESSION_MEMORY_BUDGET_H_
@@ -24,10 +24,10 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
   /// Returns its bytes at destruction.
   using Lease = std::shared_ptr<const void>;
 
-  /// Lets go of what holds bytes and is not needed; false when there is nothing of the kind.
+  /// Frees bytes that are not needed. Returns false when there are none.
   using Reclaim = std::function<bool()>;
 
-  /// `what` names what is bounded and `option` where the limit is set, for errors. `reclaim` may be
+  /// For errors, `what` names the bounded bytes and `option` the limit's setting. `reclaim` may be
   /// null; it is called without a lock.
   MemoryBudget(uint64_t limit_bytes, std::string what, std::string option, Reclaim reclaim = {})
       : limit_bytes_(limit_bytes),
@@ -35,7 +35,7 @@ class MemoryBudget : public std::enable_shared_from_this<MemoryBudget> {
         option_(std::move(option)),
         reclaim_(std::move(reclaim)) {}
 
-  /// RESOURCE_EXHAUSTED when fewer than `bytes` are left and nothing can be reclaimed.
+  /// RESOURCE_EXHAUSTED when fewer than `bytes` are left and none can be reclaimed.
   [[nodiscard]] StatusOr<Lease> Take(uint64_t bytes) {
     while (!TryTake(bytes)) {
       if (bytes <= limit_bytes_ && reclaim_ && reclaim_()) continue;

@@ -49,7 +49,7 @@ std::vector<uint32_t> AllLayers(const KvSpec& spec) {
   return layers;
 }
 
-/// Rows of one page whose units at `layers` lie one after the other.
+/// Rows of one page whose units at `layers` are contiguous.
 LayerRows RowsOfPage(const KvSpec& spec, std::span<const uint32_t> layers,
                      std::span<const std::byte> units) {
   const uint64_t row_bytes = ExtentBytes(spec, 1);
@@ -124,7 +124,7 @@ ContextViewPtr OpenContext::view() const {
 
 void OpenContext::SetView(ContextView view) {
   auto next = std::make_shared<const ContextView>(std::move(view));
-  // The one before goes after the lock: segments may go with its hold.
+  // The old view is destroyed after the lock: its hold may delete segments.
   MutexLock lock(view_mutex_);
   view_.swap(next);
 }
@@ -134,6 +134,21 @@ void OpenContext::LetGo() {
   ContextView next = *view();
   next.hold = nullptr;
   SetView(std::move(next));
+}
+
+std::vector<std::shared_ptr<const TailPage>> OpenContext::ArrivingPages() const {
+  MutexLock lock(write_mutex_);
+  std::vector<std::shared_ptr<const TailPage>> pages;
+  for (const PageAssembly& arriving : arriving_) pages.push_back(arriving.page());
+  return pages;
+}
+
+std::optional<PageCheck> OpenContext::CheckArriving(const TailPage& page) const {
+  MutexLock lock(write_mutex_);
+  for (const PageAssembly& arriving : arriving_) {
+    if (arriving.page().get() == &page) return arriving.CheckArrived();
+  }
+  return std::nullopt;
 }
 
 Status OpenContext::CheckAppend(uint32_t first_page, std::span<const TokenId> tokens,
@@ -206,7 +221,7 @@ StatusOr<uint64_t> OpenContext::AppendLayers(uint32_t first_page, std::span<cons
   const auto rows_of = [&](uint32_t i) {
     return LayerRows{layers, units.data() + i * row_bytes, pages * row_bytes, row_bytes};
   };
-  // Everything is checked and has its room before anything is taken.
+  // All checks and allocations come before the first change.
   std::vector<PageAssembly> added;
   for (uint32_t i = 0; i < pages; ++i) {
     const uint32_t page = first_page + i;
@@ -284,8 +299,8 @@ Status OpenContext::AppendPage(std::shared_ptr<const TailPage> page) {
   const KvSpec& spec = *next.spec;
   next.tail.push_back(page);
   if (next.tail.size() == spec.segment_pages) {
-    // Persisted, whatever the seal will ask for: a chain is as durable as its weakest segment. What
-    // is private does not outlive the server anyway.
+    // Persisted, whatever the seal will ask for: a chain is as durable as its weakest segment. A
+    // private one does not outlive the server anyway.
     const auto durability =
         next.private_segments == nullptr ? Durability::kPersisted : Durability::kMemory;
     QUIRE_ASSIGN_OR_RETURN(const SegmentKey key, Store(*view(), next.tail, durability));

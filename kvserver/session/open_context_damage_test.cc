@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Promise 2, bytes that fail their checksum are never returned, where an open context keeps or
-// copies pages: a bit that flips in memory is noticed, and never given a checksum of its own.
+// Promise 2 (bytes that fail their checksum are never returned) where an open context keeps or
+// copies pages. A bit flipped in memory is detected, and never gets a checksum of its own.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -50,6 +50,12 @@ class OpenContextDamageTest : public ::testing::Test {
     return context
         .Append(first, TestTokens(pages * p, 100 + static_cast<TokenId>(first * p)),
                 TestPages(spec_, first, pages))
+        .status();
+  }
+  Status AppendLayers(OpenContext& context, uint32_t pages, const std::vector<uint32_t>& layers) {
+    return context
+        .AppendLayers(0, TestTokens(pages * spec_.page_tokens), layers,
+                      TestLayers(spec_, 0, pages, layers))
         .status();
   }
   /// A sealed chain: a whole segment, and a short one of two whole pages.
@@ -129,6 +135,34 @@ TEST_F(OpenContextDamageTest, TheScrubFindsADamagedPageOfAnOpenContextOnce) {
   ASSERT_TRUE(scrubber.RunRound().ok());
 }
 
+TEST_F(OpenContextDamageTest, TheScrubFindsADamagedUnitOfAPageOfWhichSomeLayersHaveCome) {
+  ContextTable table(
+      {.store = store_.get(), .ops = &kernels::CpuKernels(), .clock = &SystemClock()});
+  const auto opened = table.Open(kDefaultTenant, spec_, nullptr);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  OpenContext& context = *opened->context;
+  const uint32_t pages = 2;
+  ASSERT_TRUE(AppendLayers(context, pages, {1}).ok());
+  Scrubber scrubber(std::make_unique<TailScrub>(&table), {.clock = &SystemClock()});
+  const auto count = [&](const std::string& what) {
+    return MetricValuesOf(scrubber).at("scrub_" + what + "{kind=\"open_pages\"}");
+  };
+  ASSERT_TRUE(scrubber.RunRound().ok());
+  EXPECT_EQ(count("checked"), uint64_t{pages} * spec_.num_kv_heads) << "of the layer that has come";
+  EXPECT_EQ(count("damaged"), 0u);
+  const auto arriving = context.ArrivingPages();
+  ASSERT_EQ(arriving.size(), pages);
+  const uint64_t row_bytes = ExtentBytes(spec_, 1);
+  FlipBit(std::span(arriving[1]->units).subspan(row_bytes, row_bytes));
+  ASSERT_TRUE(scrubber.RunRound().ok());
+  EXPECT_EQ(count("damaged"), 1u);
+  ASSERT_TRUE(AppendLayers(context, pages, {0, 2}).ok());
+  ASSERT_TRUE(context.ArrivingPages().empty());
+  ASSERT_TRUE(scrubber.RunRound().ok());
+  EXPECT_EQ(count("damaged"), 1u) << "it is the same page, whole by now";
+  EXPECT_EQ(context.Seal({}, {}, Durability::kPersisted).status().code(), StatusCode::kDataLoss);
+}
+
 TEST_F(OpenContextDamageTest, DigestsThatFlippedSinceTheyWereMadeAreMadeAnew) {
   const auto context = Open();
   ASSERT_TRUE(Append(*context, 0, 2).ok());
@@ -167,7 +201,9 @@ TEST_F(OpenContextDamageTest, Promise2NothingIsMadeOfAPageThatFlippedSinceItArri
   std::vector<VerifiedBytes> read;
   EXPECT_EQ(ReadVerified(*store_, kDefaultTenant, *view, units, &read).code(),
             StatusCode::kDataLoss);
-  EXPECT_EQ(Recheck(*store_, kDefaultTenant, *view, units).code(), StatusCode::kDataLoss);
+  std::vector<ReportedRef> reported;
+  for (const UnitRef& unit : units) reported.push_back({unit, 1});
+  EXPECT_EQ(Recheck(*store_, kDefaultTenant, *view, reported).code(), StatusCode::kDataLoss);
   EXPECT_EQ(Create(view).status().code(), StatusCode::kDataLoss) << "and it is not continued";
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages whose layers arrive one by one: whatever the order, the repeats and the losses, the context
-// ends up with the pages that were sent.
+// Pages whose layers arrive one by one. For any order, repeats and losses, the context ends up with
+// the pages that were sent.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -74,7 +74,7 @@ TEST_F(OpenContextLayersTest, AnyOrderWithRepeatsAndLossesMakesTheSameChain) {
     }
     const auto opened = OpenWith(0);
     OpenContext& context = *opened.context;
-    // A message that is lost, or comes before its place is known, is sent again.
+    // A message that is lost, or arrives too early, is sent again.
     while (!messages.empty()) {
       std::swap(messages[random.Below(messages.size())], messages.back());
       const Message message = messages.back();
@@ -82,7 +82,7 @@ TEST_F(OpenContextLayersTest, AnyOrderWithRepeatsAndLossesMakesTheSameChain) {
       if (CodeOf(appended) == StatusCode::kInvalidArgument) continue;
       ASSERT_TRUE(appended.ok()) << appended.status();
       ExpectContents(context.view());
-      if (random.Below(5) != 0) messages.pop_back();  // Else its reply was lost.
+      if (random.Below(5) != 0) messages.pop_back();  // Otherwise its reply was lost.
     }
     ASSERT_EQ(context.view()->num_pages(), kPages);
     const auto sealed = Seal(context, kPages, 2);
@@ -96,7 +96,7 @@ TEST_F(OpenContextLayersTest, AnyOrderWithRepeatsAndLossesMakesTheSameChain) {
 TEST_F(OpenContextLayersTest, OtherBytesOrTokensAreRefusedWhereverThePageIs) {
   const ContextViewPtr chain = SealedWith(6);
   OpenContext& context = *OpenWith(3, chain).context;  // 4 shared, 2 copied, 3 appended pages.
-  ASSERT_TRUE(AppendLayers(context, 9, 2, {1}).ok());  // Two arriving.
+  ASSERT_TRUE(AppendLayers(context, 9, 2, {1}).ok());  // Two pages with some layers.
   for (const uint32_t page : {0u, 3u, 5u, 7u, 8u, 9u, 10u}) {
     SCOPED_TRACE(page);
     EXPECT_TRUE(AppendLayers(context, page, 1, {1}).ok());
@@ -124,7 +124,7 @@ TEST_F(OpenContextLayersTest, OfARefusedMessageNothingIsTaken) {
             StatusCode::kAlreadyExists);
   EXPECT_EQ(UsedBytes(), used) << "pages 2 and 3 have no room";
   EXPECT_EQ(CodeOf(AppendLayers(context, 3, 1, {0})), StatusCode::kInvalidArgument);
-  // Layer 1 of page 0 was in the refused message: other bytes for it are still welcome.
+  // Layer 1 of page 0 was in the refused message: other bytes for it are still accepted.
   EXPECT_TRUE(AppendLayers(context, 0, 1, {1}, /*seed=*/2).ok());
 }
 
@@ -149,8 +149,7 @@ TEST_F(OpenContextLayersTest, HolesAndWrongSizesAreRefused) {
   EXPECT_EQ(code(3, tokens, units), StatusCode::kOk);
 }
 
-// Promise 6: pages that are not whole count against the tenant's bytes, and a dropped context frees
-// them.
+// Promise 6: incomplete pages count against the tenant's bytes, and a dropped context frees them.
 TEST_F(OpenContextLayersTest, ArrivingPagesAreBoundedAndFreedWithTheirContext) {
   for (int round = 0; round < 3; ++round) {
     const auto opened = OpenWith(0);
@@ -214,7 +213,7 @@ TEST_F(OpenContextLayersTest, RepeatsAreKnownWhenTheCodecLosesBits) {
   EXPECT_EQ(CodeOf(AppendLayers(context, 2, 1, {1}, /*seed=*/2)), StatusCode::kAlreadyExists);
 }
 
-// Promise 1: the first bytes stand, also when a segment's pages came layer by layer.
+// Promise 1: the first bytes stand, also for a segment whose pages came layer by layer.
 TEST_F(OpenContextLayersTest, AContextGoesOnOverTheBytesThatWereStoredFirst) {
   SealedWith(4);
   OpenContext& context = *OpenWith(0).context;

@@ -82,7 +82,7 @@ class PrivateContextTest : public OpenContextTest {
     EXPECT_TRUE(opened.ok()) << opened.status();
     return *opened;
   }
-  /// Segments of the first `pages` pages that everybody finds.
+  /// Number of public segments of the first `pages` pages.
   size_t Found(uint32_t pages) {
     return store_.Lookup(kTenant, spec_, TestTokens(pages * spec_.page_tokens, 100)).value().size();
   }
@@ -95,7 +95,7 @@ TEST_F(PrivateContextTest, NobodyElseFindsItsPagesAndOthersMayPutTheirOwn) {
   ASSERT_TRUE(Append(*own.context, 4, 4, /*seed=*/2).ok());
   EXPECT_EQ(own.context->view()->tail.size(), 0u) << "stored, not kept in memory";
   EXPECT_EQ(Found(8), shared);
-  // Other bytes for the same tokens do not stand in the other context's way.
+  // Other bytes for the same tokens do not disturb the other context.
   const auto exact = OpenWith(4, chain);
   ASSERT_TRUE(Seal(*exact.context, 8, 0).ok());
   ExpectContents(exact.context->view());
@@ -243,8 +243,8 @@ TEST_F(OpenContextTest, RefusesToSealNothingOrAWrongTail) {
   EXPECT_FALSE(opened.context->Seal(tokens, {}, Durability::kMemory).ok());
 }
 
-// Promise 1: the first bytes under a key stand, and a context whose own are others goes on over
-// them: its segments are those that are stored, and its tail is its own.
+// Promise 1: the first bytes under a key stand. A context with other bytes continues over the
+// stored segments, with its own tail.
 TEST_F(OpenContextTest, AContextGoesOnOverTheBytesThatWereStoredFirst) {
   const SegmentKey tip = SealedWith(8)->chain_tip();
   const auto opened = OpenWith(0);

@@ -10,6 +10,36 @@
 
 namespace quire::kvserver {
 
+namespace {
+
+/// Adds the units [first, first + count) of `page` to `check`.
+void AddUnits(const TailPage& page, size_t first, size_t count, PageCheck* check) {
+  const uint64_t unit_bytes = page.units.size() / page.crc32c.size();
+  for (size_t i = first; i < first + count; ++i) {
+    const auto unit = std::span(page.units).subspan(i * unit_bytes, unit_bytes);
+    if (Crc32c(unit) != page.crc32c[i]) ++check->damaged;
+  }
+  check->bytes += count * unit_bytes;
+  check->units += count;
+}
+
+}  // namespace
+
+PageCheck CheckUnits(const TailPage& page) {
+  PageCheck check;
+  AddUnits(page, 0, page.crc32c.size(), &check);
+  return check;
+}
+
+PageCheck PageAssembly::CheckArrived() const {
+  PageCheck check;
+  const size_t heads = spec_->num_kv_heads;
+  for (size_t layer = 0; layer < arrived_.size(); ++layer) {
+    if (arrived_[layer]) AddUnits(*page_, layer * heads, heads, &check);
+  }
+  return check;
+}
+
 uint32_t RowChecksum(std::span<const uint32_t> unit_crc32c) {
   return Crc32c(std::as_bytes(unit_crc32c));
 }

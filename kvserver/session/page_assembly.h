@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PageAssembly: one page of an open context while its layers arrive, in any order. LayerRows names
-// units of a page, wherever they lie in a message. Pure bookkeeping: no I/O, no lock.
+// PageAssembly: one page of an open context while its layers arrive, in any order. LayerRows refers
+// to units of a page, anywhere in a message. Pure bookkeeping: no I/O, no lock.
 //
-// Ownership: an assembly owns its page, and the bytes of the budget that the page takes; what it
-// has become is shared. Thread-safety: none; its context holds a lock.
-// Errors: ALREADY_EXISTS for tokens or bytes other than those that are there.
+// Ownership: an assembly owns its page, and the budget bytes of the page; the finished page is
+// shared. Thread-safety: none; its context holds a lock. Errors: ALREADY_EXISTS for tokens or bytes
+// that differ from present ones.
 //
-// The checksum of a unit is made when the unit arrives, of the bytes that arrived, and stays with
-// it: whatever happens to the page's copy is noticed by whoever uses it (store/unit.h).
+// A unit's checksum is made of the bytes on arrival and stays with it. Every user of the page's
+// copy detects later damage (store/unit.h).
 #ifndef QUIRE_KVSERVER_SESSION_PAGE_ASSEMBLY_H_
 #define QUIRE_KVSERVER_SESSION_PAGE_ASSEMBLY_H_
 
@@ -33,38 +33,49 @@ struct LayerRows {
   std::span<const uint32_t> layers;
   const std::byte* first = nullptr;  ///< Aligned for the dtype.
   uint64_t stride_bytes = 0;
-  uint64_t row_bytes = 0;  ///< Of the units of one layer.
-  /// [layers][n_kv], those that the units came with when they have been kept since; empty for units
-  /// that have just arrived.
+  uint64_t row_bytes = 0;  ///< Bytes of the units of one layer.
+  /// [layers][n_kv], original checksums of units that were kept since their arrival; empty for
+  /// units that have just arrived.
   std::span<const uint32_t> unit_crc32c = {};
 
   std::span<const std::byte> row(size_t i) const { return {first + i * stride_bytes, row_bytes}; }
 };
 
+/// Units of a page that were verified.
+struct PageCheck {
+  uint64_t bytes = 0;
+  uint64_t units = 0;
+  uint64_t damaged = 0;  ///< Units that do not match the checksums with which they arrived.
+};
+/// Verifies a whole page.
+PageCheck CheckUnits(const TailPage& page);
+
 /// One number for the units of a page at one layer: the CRC-32C of `unit_crc32c`, theirs.
 uint32_t RowChecksum(std::span<const uint32_t> unit_crc32c);
-/// The same, of the units themselves.
+/// As above, of the units themselves.
 uint32_t RowChecksum(std::span<const std::byte> row, uint64_t unit_bytes);
 
 class PageAssembly {
  public:
-  /// Takes the bytes of a whole page from `budget`: RESOURCE_EXHAUSTED when they are not there.
+  /// Takes the bytes of a whole page from `budget`; RESOURCE_EXHAUSTED when there is no room.
   /// `tokens` are 1..p ids.
   static StatusOr<PageAssembly> Create(std::shared_ptr<const KvSpec> spec,
                                        std::span<const TokenId> tokens, MemoryBudget& budget);
 
-  /// Whether `tokens` and `rows` agree with what is there; layers that are not there agree.
-  /// `page` names the page in the error.
+  /// Compares `tokens` and `rows` with the present layers. Missing layers match everything. `page`
+  /// names the page in the error.
   [[nodiscard]] Status Check(uint32_t page, std::span<const TokenId> tokens,
                              const LayerRows& rows) const;
-  /// Puts the rows of layers that are not there yet. Layers are below num_layers. DATA_LOSS, and
-  /// nothing is put of that layer, when a unit does not match the checksum that it came with.
+  /// Stores the rows of missing layers. Layers are below num_layers. DATA_LOSS when a unit does not
+  /// match the checksum that it came with; its layer is not stored then.
   [[nodiscard]] Status Put(const LayerRows& rows, const kernels::KernelTable& ops);
 
-  /// The lowest layer that has not arrived; nullopt when the page is whole.
+  /// The lowest missing layer; nullopt when the page is whole.
   std::optional<uint32_t> missing_layer() const;
-  /// REQUIRES a whole page.
+  /// Only layers that have arrived may be read.
   std::shared_ptr<const TailPage> page() const { return page_; }
+  /// Verifies the layers that have arrived.
+  PageCheck CheckArrived() const;
 
  private:
   PageAssembly(std::shared_ptr<const KvSpec> spec, std::span<const TokenId> tokens,
@@ -77,7 +88,7 @@ class PageAssembly {
   std::shared_ptr<TailPage> page_;
 };
 
-/// Refuses `what` ("tokens", "bytes") other than those that page `page` has.
+/// Returns ALREADY_EXISTS for `what` ("tokens", "bytes") that differ from those of page `page`.
 [[nodiscard]] Status OtherThanKnown(uint32_t page, std::string_view what);
 
 }  // namespace quire::kvserver

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PrivateSegments: what makes the stored segments of a private context its own, whose pages come of
-// approximate attention. Their keys are made with a random salt instead of the tenant's, so that no
-// lookup finds them; they go with the last hold of them, which is that of the context's views
-// (ContextView::hold). What a server that was killed left of them, the store drops when it is
-// opened.
+// PrivateSegments: the identity of a private context's stored segments, whose pages come from
+// approximate attention. Their keys use a random salt instead of the tenant's, so no lookup finds
+// them. They are deleted with their last hold, that of the context's views (ContextView::hold).
+// After a crash the store drops them at open.
 //
 // Thread-safety: immutable. Ownership: shared by the views of the context.
 #ifndef QUIRE_KVSERVER_SESSION_PRIVATE_SEGMENTS_H_
@@ -19,11 +18,10 @@ namespace quire::kvserver {
 
 class PrivateSegments {
  public:
-  /// Contexts that continue one another at most: each keeps the pages of those before it.
+  /// Longest chain of contexts that continue one another; each keeps the pages of earlier ones.
   static constexpr uint32_t kMaxDepth = 64;
 
-  /// `depth`: the private contexts that this one continues, one after the other, and itself; at
-  /// most kMaxDepth.
+  /// `depth` counts the private contexts of the chain, including this one; at most kMaxDepth.
   explicit PrivateSegments(uint32_t depth) : depth_(depth) { SystemRandom().Fill(salt_); }
 
   const TenantSalt& salt() const { return salt_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session is asked and what it answers: recalls, acknowledgements and maps as values, and
-// the sink that takes the parts of a reply.
+// Requests and replies of a session as values: recalls, acknowledgements and maps, and the sink for
+// the parts of a reply.
 #ifndef QUIRE_KVSERVER_SESSION_RECALL_H_
 #define QUIRE_KVSERVER_SESSION_RECALL_H_
 
@@ -25,7 +25,7 @@ namespace quire::kvserver {
 struct AppliedLanes {
   uint32_t sequence = 0;
   uint32_t first_layer = 0;
-  std::vector<uint64_t> applied = {};  ///< One entry a layer, at least one.
+  std::vector<uint64_t> applied = {};  ///< One entry per layer, at least one.
 
   uint32_t num_layers() const { return static_cast<uint32_t>(applied.size()); }
 };
@@ -33,68 +33,70 @@ struct AppliedLanes {
 /// Selection by the server, layer by layer.
 struct QueryWant {
   std::vector<float> queries;  ///< [layers of the want][n_q][key_dim]
-  /// What every layer asks besides: its `query` and the position offsets are the session's to fill.
+  /// Common query of all layers. The session fills in its `query` and the position offsets.
   PageQuery shape;
-  /// Heads, ascending, for which nothing is placed: they are only told what was selected.
+  /// Heads, ascending, that place nothing and only learn the selection.
   std::vector<uint32_t> kept_heads = {};
 
   bool Keeps(uint32_t head) const { return std::ranges::binary_search(kept_heads, head); }
 };
 
-/// What consecutive layers of one sequence want.
+/// A request for consecutive layers of one sequence.
 struct LayerWant {
   AppliedLanes lanes;
   PageLists units = {};  ///< [n_kv] ascending and distinct, for every layer; unused with a query.
   std::optional<QueryWant> query = {};
-  PageLists held =
-      {};  ///< [n_kv] ascending: units that are placed but not sent; may have no heads.
+  PageLists held = {};  ///< [n_kv] ascending: units to place but not to send; may have no heads.
 
   bool Holds(uint32_t head, uint32_t page) const {
     return held.num_heads() > 0 && std::ranges::binary_search(held.Head(head), page);
   }
 };
 
-/// A unit that did not match its checksum when it came to the worker.
+/// A unit that arrived at the worker with a wrong checksum.
 struct MismatchedUnit {
   uint32_t sequence = 0;
   uint32_t layer = 0;
   uint32_t head = 0;
-  uint32_t page = 0;  ///< As the sequence names it.
+  uint32_t page = 0;    ///< As the sequence names it.
+  uint32_t crc32c = 0;  ///< Of what came.
 };
 
 struct RecallArgs {
   uint64_t epoch = 0;
   uint64_t exchange = 0;
-  std::vector<LayerWant> wants = {};      ///< Each lane at most once.
-  bool place = false;                     ///< Name the place of every unit in the landing.
-  Priority priority = Priority::kNormal;  ///< Among the tenant's calls that wait for the SSD.
-  /// Units of earlier recalls that did not match their checksums. They are verified, and mended
-  /// where they are damaged, before anything is read.
+  std::vector<LayerWant> wants = {};  ///< Each lane at most once.
+  bool place = false;                 ///< Return the place of every unit in the landing.
+  /// Priority among the tenant's calls that wait for the SSD.
+  Priority priority = Priority::kNormal;
+  /// Units of earlier recalls that did not match their checksums. They are verified, and repaired
+  /// when damaged, before any read.
   std::vector<MismatchedUnit> mismatched = {};
 };
 
-/// What was placed in one lane.
+/// The units placed in one lane.
 struct LanePlacement {
   uint32_t sequence = 0;
   uint32_t layer = 0;
-  uint64_t first_slot = 0;  ///< Where its slots begin in the landing, in units.
+  uint64_t first_slot = 0;  ///< First slot of the lane in the landing, in units.
   const LayerWant* want = nullptr;
-  size_t num_sent = 0;  ///< Of the units placed, those that the worker does not hold.
+  size_t num_sent = 0;  ///< Number of placed units that the worker does not hold.
   PlacedUnits placed;
-  PageLists selected;  ///< What the server selected; no heads when it did not.
+  PageLists selected;  ///< The server's selection; no heads without one.
 };
 
 /// Some lanes of a reply, in the order asked.
 struct RecallPart {
   std::span<const LanePlacement> lanes;
-  Payload payload;               ///< What is sent of their units: lane, head, page.
-  std::vector<uint64_t> places;  ///< Of the units in the landing, in bytes; empty unless asked for.
+  Payload payload;  ///< The sent units: lane, head, page.
+  std::vector<uint64_t>
+      places;  ///< Byte places of the units in the landing; empty unless requested.
 };
 
-/// How a reply may be cut.
+/// Limits on the parts of a reply.
 struct ReplyShape {
   uint32_t max_parts = 1;
-  uint64_t part_bytes = UINT64_MAX;  ///< A part that has so many payload bytes takes no more lanes.
+  uint64_t part_bytes = UINT64_MAX;  ///< A part with this many payload bytes takes no more lanes.
   TimePoint deadline = TimePoint::max();  ///< On SystemClock().
 };
 
@@ -102,10 +104,10 @@ struct ReplyShape {
 class RecallSink {
  public:
   virtual ~RecallSink() = default;
-  /// Whether somebody still waits for the reply; what to end with when not.
+  /// OK while the reply is still wanted; otherwise the error to end with.
   [[nodiscard]] virtual Status CheckWanted() const = 0;
-  /// The lanes are valid during the call. When it has returned, no byte of the part can arrive
-  /// after one that is written to the same place later. An error ends the recall.
+  /// Writes a part. Lanes are valid during the call. After it returns, no byte of the part arrives
+  /// after a later write to the same place. An error ends the recall.
   [[nodiscard]] virtual Status Write(RecallPart part) = 0;
 };
 
@@ -115,7 +117,7 @@ struct LaneMap {
   uint32_t layer = 0;
   uint64_t applied = 0;               ///< The last exchange that the worker applied there.
   std::vector<int32_t> pages;         ///< -1: empty
-  std::vector<uint32_t> generations;  ///< Placements so far.
+  std::vector<uint32_t> generations;  ///< Number of placements so far.
 };
 
 }  // namespace quire::kvserver

@@ -7,12 +7,12 @@
 namespace quire::kvserver {
 namespace {
 
-/// What a unit, a page of a selection and a lane take besides payload, at most about.
+/// Approximate bytes of a unit, a selected page and a lane besides payload.
 constexpr uint64_t kUnitRecordBytes = 20;
 constexpr uint64_t kSelectedPageBytes = 5;
 constexpr uint64_t kLaneBytes = 64;
-/// A part is as large as its payload or as this much times what describes it: the message has an
-/// eighth left for that.
+/// Divisor: a part counts as its payload or as this multiple of its description. The message
+/// reserves an eighth for the latter.
 constexpr uint64_t kDescriptionShare = 8;
 
 /// Adds the time of a scope to a sum.
@@ -62,7 +62,7 @@ Status RecallRun::Run() {
     return status;
   }
   AbandonUnwritten();
-  // A hint says that nothing was done.
+  // A retry hint would promise that nothing was done.
   return parts_written_ == 0 ? status : Status(status.code(), status.message());
 }
 

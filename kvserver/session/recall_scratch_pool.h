@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RecallScratchPool: memory for the recalls of a server, lent to one at a time. Little of it is
-// kept: as many scratches as recalls were under way at once, up to a bound, and none that an
-// unusually large recall has blown up.
+// RecallScratchPool: memory for the recalls of a server, lent to one at a time. It keeps as many
+// scratches as there were concurrent recalls, up to a bound, and none that grew unusually large.
 // Thread-safety: safe for concurrent use. Ownership: outlives its leases.
 #ifndef QUIRE_KVSERVER_SESSION_RECALL_SCRATCH_POOL_H_
 #define QUIRE_KVSERVER_SESSION_RECALL_SCRATCH_POOL_H_

@@ -6,14 +6,14 @@
 namespace quire::kvserver {
 namespace {
 
-/// Of the undo log, kept from one plan to the next: the first plan fills whole lanes, those after
-/// it a part.
+/// Capacity of the undo log kept between plans. The first plan fills whole lanes, later ones a
+/// part.
 constexpr size_t kKeptChanges = 256;
 
 /// Bits of a slot's index in a victim's rank.
 constexpr uint32_t kSlotBits = 16;
 
-/// Lower is a better victim.
+/// Rank of a victim; lower leaves first.
 uint64_t VictimRank(const ResidentMap::Slot& slot, uint32_t index) {
   const uint64_t age = slot.page < 0 ? 0 : uint64_t{slot.last_selected} + 1;
   return age << kSlotBits | index;

@@ -29,7 +29,7 @@ class Map {
     map.Plan(pages, scratch_, &placed_);
     return placed_;
   }
-  /// Of a map with one head.
+  /// Recalls pages of a map with one head.
   std::vector<Placed> RecallHead(std::vector<uint32_t> pages) {
     PageLists lists;
     lists.AppendHead(pages);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SelectedPages: the pages selected for one head, and which of them were found in its slots. One
-// bit for each page where they lie close enough together, which is what they do in one document,
-// so that to look for a slot's page takes no search; otherwise one bit for each selected page.
-// Thread-safety: none. Ownership: the pages are the caller's and outlive their use.
+// SelectedPages: the pages selected for one head, with marks of those found in its slots. Pages
+// close together, as in one document, have one bit for each page number, so a look-up needs no
+// search. Otherwise there is one bit for each selected page. Thread-safety: none. Ownership: the
+// pages are the caller's and outlive their use.
 #ifndef QUIRE_KVSERVER_SESSION_SELECTED_PAGES_H_
 #define QUIRE_KVSERVER_SESSION_SELECTED_PAGES_H_
 
@@ -16,7 +16,7 @@ namespace quire::kvserver {
 
 class SelectedPages {
  public:
-  /// Starts over; none has been found. REQUIRES: `pages` is ascending and distinct.
+  /// Starts over without marks. REQUIRES: `pages` is ascending and distinct.
   void Reset(std::span<const uint32_t> pages) {
     pages_ = pages;
     first_ = pages.empty() ? 0 : pages.front();
@@ -30,7 +30,7 @@ class SelectedPages {
     }
   }
 
-  /// Whether `page`, which need not be a page at all, is selected and was not found before.
+  /// Marks `page`, any number. Returns true when it is selected and was not marked before.
   bool Find(uint32_t page) {
     const size_t bit = by_page_ ? page - first_ : IndexOf(page);
     if (bit >= num_bits_) return false;
@@ -40,19 +40,19 @@ class SelectedPages {
     word ^= mask;
     return true;
   }
-  /// Whether the page at `index` of the selected ones was not found.
+  /// True when the selected page at `index` was not found.
   bool IsMissing(size_t index) const {
     const size_t bit = by_page_ ? pages_[index] - first_ : index;
     return (missing_[bit / 64] >> (bit % 64) & 1) != 0;
   }
 
  private:
-  /// To clear so many bits for a page takes less than to search for it.
+  /// Most bits per page: clearing more costs more than a search.
   static constexpr size_t kBitsPerPage = 512;
 
-  /// The number of pages for what is none of them.
+  /// Index of `page`; the number of pages when it is not selected.
   size_t IndexOf(uint32_t page) const {
-    // Without branches that depend on the data.
+    // Binary search without data-dependent branches.
     const uint32_t* base = pages_.data();
     for (size_t count = pages_.size(); count > 1;) {
       const size_t half = count / 2;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sequence: what one sequence of a session reads, its members, and a lane for each managed layer,
-// all with as many slots, which may be fewer than the session's.
-// Thread-safety: members are immutable; each lane is used by who has claimed it.
-// Ownership: shared by the session and the calls that use it; keeps its contexts alive.
+// Sequence: the members that one sequence of a session reads, and a lane for each managed layer.
+// All lanes have the same number of slots, at most the session's. Thread-safety: members are
+// immutable; a lane is used by the call that has claimed it. Ownership: shared by the session and
+// the calls that use it; keeps its contexts alive.
 #ifndef QUIRE_KVSERVER_SESSION_SEQUENCE_H_
 #define QUIRE_KVSERVER_SESSION_SEQUENCE_H_
 
@@ -20,13 +20,13 @@
 
 namespace quire::kvserver {
 
-/// A context that a sequence reads, and where the sequence sees its token 0.
+/// A context that a sequence reads, and the position of its token 0 in the sequence.
 struct SequenceMember {
   ReadableContext context;
   int64_t position_offset = 0;
 };
 
-/// A member as one call sees it: an open context grows from one call to the next.
+/// A member's view for one call; an open context grows between calls.
 struct MemberView {
   explicit MemberView(const SequenceMember& member)
       : view(member.context.view()),
@@ -37,12 +37,12 @@ struct MemberView {
   ContextViewPtr view;
   int64_t position_offset;
   uint32_t num_pages;
-  uint32_t tail_first_page;  ///< Pages before it are stored.
+  uint32_t tail_first_page;  ///< First page that is not stored.
 };
 
 class Sequence {
  public:
-  /// `held`: for as long as the sequence lives; may be null.
+  /// `held` lives as long as the sequence; may be null.
   Sequence(std::vector<SequenceMember> members, std::shared_ptr<const HeldDigests> held,
            uint32_t num_lanes, uint32_t num_heads, uint32_t slots_per_head)
       : members_(std::move(members)),
@@ -52,9 +52,9 @@ class Sequence {
 
   const std::vector<SequenceMember>& members() const { return members_; }
   uint32_t slots_per_head() const { return slots_per_head_; }
-  /// OK while the stored segments in `views`, of its members in order, have the bytes that they had
-  /// when the members were opened: of these are the slots, the digests that are held, and what the
-  /// worker keeps. NOT_FOUND once damaged or lost ones were replaced.
+  /// OK while the stored segments in `views`, of its members in order, have the bytes of the time
+  /// when the members were opened. Slots, held digests and the worker's units are of those bytes.
+  /// NOT_FOUND once damaged or lost ones were replaced.
   [[nodiscard]] Status CheckBytes(const PageStore& store, std::span<const MemberView> views) {
     const uint64_t replaced = store.num_replaced();
     if (checked_at_.load(std::memory_order_relaxed) == replaced) return OkStatus();
@@ -67,7 +67,7 @@ class Sequence {
     checked_at_.store(replaced, std::memory_order_relaxed);
     return OkStatus();
   }
-  /// Of the managed layer that is `index`th in the session.
+  /// The lane of the managed layer at `index` in the session.
   SessionLane& lane(uint32_t index) { return lanes_[index]; }
   std::vector<SessionLane>& lanes() { return lanes_; }
 
@@ -76,7 +76,8 @@ class Sequence {
   const std::shared_ptr<const HeldDigests> held_digests_;
   const uint32_t slots_per_head_;
   std::vector<SessionLane> lanes_;
-  std::atomic<uint64_t> checked_at_{0};  ///< num_replaced of the store when nothing was replaced.
+  std::atomic<uint64_t> checked_at_{
+      0};  ///< num_replaced of the store at the last successful check.
 };
 using SequencePtr = std::shared_ptr<Sequence>;
 

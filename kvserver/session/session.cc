@@ -24,7 +24,7 @@ Status CheckDistinct(std::span<const uint32_t> lanes, uint32_t num_managed) {
                          " is named twice: name each lane once");
 }
 
-/// Whether `name` is a page of a member.
+/// True when `name` is a page of a member.
 bool IsPage(uint32_t name, std::span<const uint32_t> member_pages) {
   return MemberOf(name) < member_pages.size() && PageOf(name) < member_pages[MemberOf(name)];
 }
@@ -38,7 +38,7 @@ Status NoSuchPage(uint32_t name, std::span<const uint32_t> member_pages) {
                          member_pages[MemberOf(name)]);
 }
 
-/// Pages that each member has now.
+/// Present number of pages of each member.
 std::vector<uint32_t> PagesOf(const Sequence& sequence) {
   std::vector<uint32_t> pages;
   for (const SequenceMember& member : sequence.members()) {
@@ -82,7 +82,7 @@ std::shared_ptr<const HeldDigests> Session::HoldDigests(
     std::span<const SequenceMember> members) const {
   if (!shape_.hold_digests) return nullptr;
   HeldDigests::Wanted wanted{shape_.tenant, shape_.spec, *shape_.hold_digests, {}};
-  // The views go: their pages in memory are not held by the session.
+  // Only keys stay, not the views: the session does not hold pages in memory.
   for (const SequenceMember& member : members) wanted.chains.push_back(member.context.view()->keys);
   return HeldDigests::Start({shared_.recall.residency, shared_.held_digests, shared_.executor},
                             std::move(wanted));
@@ -95,7 +95,7 @@ StatusOr<uint32_t> Session::AddSequence(std::vector<SequenceMember> members,
     MutexLock lock(mutex_);
     QUIRE_RETURN_IF_ERROR(CheckRoom(slots));
   }
-  // Begins to read; ends with the call when that fails.
+  // Starts to read; the call ends the reading if it fails.
   std::shared_ptr<const HeldDigests> held = HoldDigests(members);
   MutexLock lock(mutex_);
   QUIRE_RETURN_IF_ERROR(CheckRoom(slots));
@@ -133,7 +133,7 @@ Status Session::RemoveSequence(uint32_t sequence, TimePoint deadline) {
   std::vector<uint32_t> lanes(shape_.num_managed());
   std::iota(lanes.begin(), lanes.end(), sequence * shape_.num_managed());
   QUIRE_ASSIGN_OR_RETURN(const LaneClaims::Claim claim, claims_.Take(std::move(lanes), deadline));
-  SequencePtr removed;  // Let go of when the lock is.
+  SequencePtr removed;  // Released after the lock.
   MutexLock lock(mutex_);
   if (sequence < sequences_.size()) removed.swap(sequences_[sequence]);
   return removed != nullptr ? OkStatus() : missing;
@@ -208,7 +208,7 @@ Status Session::RecheckMismatched(const RecallArgs& args) const {
   struct Named {
     MismatchedUnit first;
     ContextViewPtr view;
-    std::vector<UnitRef> units;
+    std::vector<ReportedRef> units;
   };
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Named> named;
   for (const MismatchedUnit& unit : args.mismatched) {
@@ -223,7 +223,7 @@ Status Session::RecheckMismatched(const RecallArgs& args) const {
     Named& of_layer = named[{unit.sequence, member, unit.layer}];
     of_layer.first = unit;
     of_layer.view = sequence->members()[member].context.view();
-    of_layer.units.push_back({unit.layer, PageOf(unit.page), unit.head});
+    of_layer.units.push_back({{unit.layer, PageOf(unit.page), unit.head}, unit.crc32c});
   }
   const Caller caller(shape_.tenant, args.priority);
   for (const auto& [where, of_layer] : named) {
@@ -392,7 +392,7 @@ Status Session::CheckHead(std::span<const int32_t> pages,
   std::vector<uint32_t> names;
   for (const int32_t page : pages) {
     if (page == -1) continue;
-    names.push_back(static_cast<uint32_t>(page));  // Below -1: of no member.
+    names.push_back(static_cast<uint32_t>(page));  // Names below -1 belong to no member.
     if (!IsPage(names.back(), member_pages)) return NoSuchPage(names.back(), member_pages);
   }
   std::ranges::sort(names);

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Session: one worker reading contexts for the sequences of a batch. It has a lane for each
-// sequence and managed layer, and answers recalls with the units that are missing, each placed into
-// a named slot. A lane's order is ExchangeState's, its slots ResidentMap's, who uses it
-// LaneClaims'; RecallRun answers. This class checks what comes in, finds what it is about, and
-// keeps the epoch.
+// sequence and managed layer, and answers recalls with the missing units, each placed into a named
+// slot. ExchangeState orders a lane's recalls, ResidentMap has its slots, LaneClaims its users.
+// RecallRun answers. This class checks requests, resolves them, and keeps the epoch.
 //
-// Thread-safety: safe for concurrent use. Calls on different lanes run side by side; of those that
-// want the same lane one works and few wait (RESOURCE_EXHAUSTED with a retry hint for more).
-// Ownership: shared with the calls that use it; `parts` outlives it; keeps its contexts alive.
-// Errors: a call that is refused changes nothing. FAILED_PRECONDITION: another epoch, or out of
-// order.
+// Thread-safety: safe for concurrent use. Calls on different lanes run concurrently. On one lane
+// one call works and few wait (RESOURCE_EXHAUSTED with a retry hint for more). Ownership: shared
+// with the calls that use it; `shared` outlives it; keeps its contexts alive. Errors: a refused
+// call changes nothing. FAILED_PRECONDITION: another epoch, or out of order.
 #ifndef QUIRE_KVSERVER_SESSION_SESSION_H_
 #define QUIRE_KVSERVER_SESSION_SESSION_H_
 
@@ -33,10 +31,10 @@
 
 namespace quire::kvserver {
 
-/// What the sessions of one server share. Thread-safe.
+/// Shared state of one server's sessions. Thread-safe.
 struct SessionShared {
   RecallParts recall;
-  Executor* executor = nullptr;  ///< Where digests are read that are held from the start.
+  Executor* executor = nullptr;  ///< Runs the background reading of held digests.
   std::shared_ptr<HeldDigestsCounters> held_digests = std::make_shared<HeldDigestsCounters>();
   RecallScratchPool scratch;
   Counter resyncs;
@@ -44,41 +42,43 @@ struct SessionShared {
 
 class Session {
  public:
-  /// Calls of one session that work at a time; as many may wait for their lanes.
+  /// Calls of one session that work at a time. As many may wait for their lanes.
   static constexpr uint32_t kMaxWorking = 32;
 
   struct Limits {
-    uint64_t max_map_bytes = uint64_t{64} << 20;  ///< Resident maps of all sequences.
+    uint64_t max_map_bytes = uint64_t{64} << 20;  ///< Limit of the resident maps of all sequences.
   };
   Session(SessionShared* shared, SessionShape shape, const Limits& limits);
 
   const SessionShape& shape() const { return shape_; }
   uint64_t epoch() const QUIRE_EXCLUDES(mutex_);
-  /// Slots per head of each sequence, by number; 0 where there is none now.
+  /// Slots per head of each sequence, by number; 0 for an unused number.
   std::vector<uint32_t> SlotsOfSequences() const QUIRE_EXCLUDES(mutex_);
 
-  /// Adds a sequence of at least one member, with `slots_per_head` slots (all of the session's for
-  /// 0), every one empty; its number, the lowest that is free. Begins to hold the digests that the
-  /// shape asks for. INVALID_ARGUMENT for more slots than the session has; RESOURCE_EXHAUSTED for
-  /// one sequence too many, or maps that are too large.
+  /// Adds a sequence of at least one member with `slots_per_head` empty slots (0: all of the
+  /// session's). Returns its number, the lowest free one. Starts to hold the digests that the shape
+  /// asks for. INVALID_ARGUMENT for more slots than the session has; RESOURCE_EXHAUSTED for one
+  /// sequence too many, or maps that are too large.
   [[nodiscard]] StatusOr<uint32_t> AddSequence(std::vector<SequenceMember> members,
                                                uint32_t slots_per_head = 0) QUIRE_EXCLUDES(mutex_);
-  /// NOT_FOUND when there is none. Waits for calls that use its lanes, until `deadline`.
+  /// Removes a sequence. Waits until `deadline` for calls that use its lanes. NOT_FOUND when there
+  /// is none.
   [[nodiscard]] Status RemoveSequence(uint32_t sequence, TimePoint deadline) QUIRE_EXCLUDES(mutex_);
 
-  /// As SessionLandings::Use: for a recall whose reply is to be written there.
+  /// As SessionLandings::Use, for a recall with a reply into a landing.
   [[nodiscard]] Status UseLanding(const std::shared_ptr<CallLanding>& landing) {
     return landings_.Use(landing);
   }
-  /// It was closed: nothing is written to its landings any more, whoever uses it still.
+  /// Stops writes to its landings when it is closed, even by calls in flight.
   void EndLandings() { landings_.End(); }
 
   /// Answers a recall to `sink`, in parts as `reply` allows. INVALID_ARGUMENT for lanes, pages and
   /// queries outside the session; NOT_FOUND once segments of a sequence were damaged and replaced
-  /// (Sequence::CheckBytes). Lanes whose part has been written stay when a later one fails.
+  /// (Sequence::CheckBytes). Lanes of written parts stay placed when a later one fails.
   [[nodiscard]] Status Recall(const RecallArgs& args, const ReplyShape& reply, RecallSink& sink)
       QUIRE_EXCLUDES(mutex_);
-  /// Lanes that are not named become empty. INVALID_ARGUMENT when a map does not fit its sequence.
+  /// Replaces the maps; lanes that are not named become empty. INVALID_ARGUMENT when a map does not
+  /// fit its sequence.
   [[nodiscard]] Status Resync(uint64_t epoch, std::span<const LaneMap> lanes, TimePoint deadline)
       QUIRE_EXCLUDES(mutex_);
   /// Digests [layers][pages][n_kv][DigestElements] of pages [first_page, end_page), in place.
@@ -89,29 +89,27 @@ class Session {
       QUIRE_EXCLUDES(mutex_);
 
  private:
-  /// Null when the shape does not ask for any.
+  /// Null when the shape asks for none.
   std::shared_ptr<const HeldDigests> HoldDigests(std::span<const SequenceMember> members) const;
-  /// Appends the lanes' numbers, sequence * num_managed + index. INVALID_ARGUMENT for a layer that
-  /// is not managed or a sequence that cannot be, and when there are more than the session can
-  /// have.
+  /// Appends the lanes' numbers, sequence * num_managed + index. INVALID_ARGUMENT for an unmanaged
+  /// layer, an impossible sequence, or more lanes than the session can have.
   Status AppendNumbers(const AppliedLanes& lanes, std::vector<uint32_t>* numbers) const;
   uint32_t max_lanes() const { return SessionShape::kMaxSequences * shape_.num_managed(); }
 
   Status CheckEpoch(uint64_t epoch) const QUIRE_REQUIRES(mutex_);
-  /// RESOURCE_EXHAUSTED when there is no room for a sequence of so many slots.
+  /// RESOURCE_EXHAUSTED when there is no room for a sequence of `slots` slots.
   Status CheckRoom(uint32_t slots) const QUIRE_REQUIRES(mutex_);
   StatusOr<SequencePtr> Find(uint32_t sequence) const QUIRE_REQUIRES(mutex_);
 
-  /// What the wants are about. Their lanes are claimed.
+  /// Resolves the wants. REQUIRES: their lanes are claimed.
   Status FindTargets(const RecallArgs& args, RecallScratch& scratch) const QUIRE_EXCLUDES(mutex_);
   Status CheckWant(const RecallTarget& target, RecallScratch& scratch) const;
   Status CheckUnits(const RecallTarget& target, std::span<const uint32_t> member_pages) const;
   Status CheckQuery(const RecallTarget& target, RecallScratch& scratch) const;
-  /// Has the units that came wrong verified and mended. An error is that of one in a lane that is
-  /// wanted; others are for whoever wants them.
+  /// Verifies and repairs mismatched units. Returns errors only of units in wanted lanes.
   Status RecheckMismatched(const RecallArgs& args) const QUIRE_EXCLUDES(mutex_);
   StatusOr<SequencePtr> FindMismatched(const MismatchedUnit& unit) const QUIRE_EXCLUDES(mutex_);
-  /// Takes the recall in every lane, or in none.
+  /// Accepts the recall in every lane, or in none.
   Status TakeRecall(const RecallArgs& args, const RecallScratch& scratch);
   Status CheckMap(const LaneMap& map, const Sequence& sequence) const;
   Status CheckHead(std::span<const int32_t> pages, std::span<const uint32_t> member_pages) const;
@@ -124,10 +122,10 @@ class Session {
   LaneClaims claims_;
   SessionLandings landings_;
 
-  mutable Mutex mutex_;  ///< Held for look-ups and changes of these only.
-  /// Changes while the whole session is claimed.
+  mutable Mutex mutex_;  ///< Held only for look-ups and changes of the fields below.
+  /// Changes only while the whole session is claimed.
   uint64_t epoch_ QUIRE_GUARDED_BY(mutex_) = 1;
-  /// By number; null where there is none. One goes while its lanes are claimed.
+  /// By number; null for an unused one. A sequence is removed while its lanes are claimed.
   std::vector<SequencePtr> sequences_ QUIRE_GUARDED_BY(mutex_);
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of one session side by side: lanes do not wait for each other, a lane's writes keep their
-// order, and whoever stalls holds up nobody else for longer than the bounds say.
+// Concurrent calls of one session. Lanes do not wait for each other, a lane's writes keep their
+// order, and a stalled call delays others only within the bounds.
 #include <atomic>
 #include <thread>
 
@@ -19,7 +19,7 @@ class Gate {
     open_ = true;
     changed_.NotifyAll();
   }
-  /// From the calling thread; counts as arrived before it waits.
+  /// Blocks the calling thread, which counts as arrived before it waits.
   void Pass() {
     MutexLock lock(mutex_);
     ++arrived_;
@@ -81,7 +81,7 @@ TEST_F(SessionConcurrencyTest, AWriteThatStallsHoldsItsOwnLanesOnly) {
 TEST_F(SessionConcurrencyTest, ALanesWritesNeverOvertakeEachOther) {
   const auto session = Open(4);
   Gate gate;
-  std::vector<int> written;  // By who has the lane.
+  std::vector<int> written;  // Written by the holder of the lane.
   const auto recall = [&](uint64_t exchange, Gate* wait) {
     CollectingSink sink;
     sink.on_write = [&](const auto&) {
@@ -158,7 +158,7 @@ TEST_F(SessionConcurrencyTest, AWorkerThatNeverAcknowledgesIsAnsweredAgainAndAga
 }
 
 /// Several threads, each a worker of its own sequence, while sequences come and go and another
-/// thread acknowledges: every worker sees its own lane in order.
+/// thread acknowledges. Every worker sees its own lane in order.
 TEST_F(SessionConcurrencyTest, WorkersOfABatchDoNotDisturbEachOther) {
   constexpr uint32_t kWorkers = 4;
   const auto opened = OpenSession(SealedWith(16)->chain_tip(), 4, kWorkers + 1);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SessionLandings: the landings that a session's recalls are written into. One is the session's
-// from its first recall on: no other session's reply goes there, and its key ends with the session.
-// Thread-safety: safe for concurrent use. Ownership: of nothing; a landing ends with its connection
-// as well.
+// SessionLandings: the landings of a session's recalls. The first recall into a landing claims it
+// for the session. No other session's reply is written there, and its key becomes invalid with the
+// session. Thread-safety: safe for concurrent use. Ownership: none; a landing also ends with its
+// connection.
 #ifndef QUIRE_KVSERVER_SESSION_SESSION_LANDINGS_H_
 #define QUIRE_KVSERVER_SESSION_SESSION_LANDINGS_H_
 
@@ -23,9 +23,9 @@ class SessionLandings {
   SessionLandings& operator=(const SessionLandings&) = delete;
   ~SessionLandings() { End(); }
 
-  /// PERMISSION_DENIED when it is another session's; NOT_FOUND after End.
+  /// PERMISSION_DENIED when another session has it; NOT_FOUND after End.
   [[nodiscard]] Status Use(const std::shared_ptr<CallLanding>& landing) QUIRE_EXCLUDES(mutex_);
-  /// Revokes them all. Idempotent.
+  /// Revokes all landings. Idempotent.
   void End() QUIRE_EXCLUDES(mutex_);
 
  private:

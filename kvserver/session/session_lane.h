@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SessionLane: one managed layer of one sequence: the order of its exchanges and what its slots
-// hold, kept in step, and the digests that are held for it. Lanes know nothing of each other.
-// Thread-safety: none; who uses a lane has claimed it (lane_claims.h).
+// SessionLane: one managed layer of one sequence. It keeps the order of exchanges and the slots in
+// step, and has the digests held for it. Lanes are independent. Thread-safety: none; its user has
+// claimed the lane (lane_claims.h).
 #ifndef QUIRE_KVSERVER_SESSION_SESSION_LANE_H_
 #define QUIRE_KVSERVER_SESSION_SESSION_LANE_H_
 
@@ -29,29 +29,29 @@ class SessionLane {
   [[nodiscard]] Status CheckRecall(uint64_t exchange, uint64_t applied) const {
     return exchanges_.CheckRecall(exchange, applied);
   }
-  /// Takes a recall that CheckRecall allows: commits what the worker applied, or rolls it back
-  /// (true).
+  /// Accepts a recall that CheckRecall allows. Commits the applied changes, or rolls them back and
+  /// returns true.
   bool TakeRecall(uint64_t exchange, uint64_t applied) {
     return Settle(exchanges_.Recall(exchange, applied));
   }
-  /// Answers the recall that was taken: `placed` is pending then.
+  /// Plans the answer of the accepted recall; `placed` is pending then.
   void Plan(const PageLists& selected, ResidentMap::Scratch& scratch, PlacedUnits* placed) {
     exchanges_.SetPending();
     map_.Plan(selected, scratch, placed);
   }
-  /// Forgets the recall that was taken last: none of its answer has left.
+  /// Undoes the last accepted recall, none of whose answer was sent.
   void Abandon() {
     map_.Rollback();
     exchanges_.Abandon();
   }
 
-  /// Takes over the worker's slots, [n_kv][slots_per_head] each, after exchange `applied`.
+  /// Replaces the slots by the worker's, [n_kv][slots_per_head] each, after exchange `applied`.
   void Resync(uint64_t applied, std::span<const int32_t> pages,
               std::span<const uint32_t> generations) {
     map_.Replace(pages, generations);
     exchanges_.Resync(applied);
   }
-  /// Empty, as at the beginning.
+  /// Empties the lane, as at the start.
   void Reset() {
     map_.Clear();
     exchanges_.Resync(0);
@@ -59,10 +59,10 @@ class SessionLane {
 
   const ResidentMap& map() const { return map_; }
 
-  /// Digests of one kind at the lane's layer of one member of its sequence, for selection.
+  /// Digests of one kind and one member of its sequence at the lane's layer.
   struct MemberDigests {
-    std::shared_ptr<const ResidentDigests> held;  ///< Null: they are not held.
-    /// DigestResidency::frees when they did not fit: they are asked for again after it has changed.
+    std::shared_ptr<const ResidentDigests> held;  ///< Null: not held.
+    /// DigestResidency::frees at the refusal. Holding is retried after it has changed.
     std::optional<uint64_t> refused_at;
   };
   MemberDigests& digests(uint32_t member, kernels::DigestKind kind) {

@@ -8,12 +8,12 @@
 namespace quire::kvserver {
 namespace {
 
-/// Of one described context besides its keys and tokens: mostly the spec.
+/// Size of a described context without its keys and tokens: mostly the spec.
 constexpr uint64_t kContextInfoBytes = 640;
 constexpr uint64_t kKeyBytes = 34;
 constexpr uint64_t kTokenBytes = 5;
 
-/// The layers that a session manages, checked.
+/// Checks the layers that a session manages.
 StatusOr<std::vector<uint32_t>> ManagedLayers(const std::vector<uint32_t>& asked,
                                               uint32_t num_layers) {
   std::vector<uint32_t> layers = asked;
@@ -32,7 +32,7 @@ StatusOr<std::vector<uint32_t>> ManagedLayers(const std::vector<uint32_t>& asked
   return layers;
 }
 
-/// What is held from the start, checked. Discs need pairs of channels.
+/// Checks the digests held from the start. Discs need pairs of channels.
 StatusOr<HeldDigestsShape> CheckHeldDigests(const HeldDigestsShape& asked, const KvSpec& spec,
                                             const std::vector<uint32_t>& managed) {
   if (!kernels::HasDigest(spec, asked.kind)) {
@@ -188,7 +188,7 @@ StatusOr<std::vector<SequenceMember>> SessionManager::OpenMembers(std::string_vi
 bool SessionManager::Close(std::string_view tenant, uint64_t id) {
   const std::shared_ptr<Session> session = sessions_.Remove(tenant, id);
   if (session == nullptr) return false;
-  session->EndLandings();  // Recalls of it may still run.
+  session->EndLandings();  // Its recalls may still run.
   return true;
 }
 

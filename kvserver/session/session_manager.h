@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SessionManager: the sessions of all tenants, bounded in number and size. A session lives for as
-// long as its lease is renewed (tenant_table.h).
-// Thread-safety: safe for concurrent use. Ownership: store, resolver and kernels outlive it.
+// SessionManager: the sessions of all tenants, bounded in number and size. A session lives while
+// its lease is renewed (tenant_table.h). Thread-safety: safe for concurrent use. Ownership: store,
+// resolver and kernels outlive it.
 #ifndef QUIRE_KVSERVER_SESSION_SESSION_MANAGER_H_
 #define QUIRE_KVSERVER_SESSION_SESSION_MANAGER_H_
 
@@ -30,42 +30,44 @@ class SessionManager {
  public:
   struct Options {
     uint32_t max_sessions_per_tenant = 256;
-    uint64_t max_map_bytes = uint64_t{64} << 20;    ///< Resident maps of one session.
-    uint64_t max_reply_bytes = uint64_t{60} << 20;  ///< Payload of one part of a reply.
-    DigestTable::Limits digests = DigestResidency::kDefaultLimits;  ///< Held for sessions.
-    Duration lease = std::chrono::seconds(30);  ///< Of a session, without a sign of life.
+    uint64_t max_map_bytes = uint64_t{64} << 20;  ///< Limit of the resident maps of one session.
+    uint64_t max_reply_bytes = uint64_t{60}
+                               << 20;  ///< Limit of the payload of one part of a reply.
+    /// Limits of digests held for sessions.
+    DigestTable::Limits digests = DigestResidency::kDefaultLimits;
+    Duration lease = std::chrono::seconds(30);  ///< Lease of a session.
     PageStore* store = nullptr;                 ///< Required.
     ContextResolver* resolver = nullptr;        ///< Required.
     const kernels::KernelTable* ops = nullptr;  ///< Required.
     Clock* clock = nullptr;                     ///< Required.
-    /// Required. Reads digests in the background: its tasks are over before the store goes, and may
+    /// Required. Runs background reading of digests. Its tasks end before the store, and may
     /// outlive the manager.
     Executor* executor = nullptr;
   };
   explicit SessionManager(const Options& options);
 
-  /// A context that a sequence is to read.
+  /// A context for a sequence to read.
   struct MemberArgs {
     ContextRef context;
-    int64_t position_offset = 0;  ///< -2^31..2^31-1; not 0 only where the spec allows to rotate.
+    int64_t position_offset = 0;  ///< -2^31..2^31-1; 0 unless the spec allows rotation.
   };
   /// A sequence of a session.
   struct SequenceArgs {
     std::vector<MemberArgs> members;  ///< 1..64
-    uint32_t slots_per_head = 0;      ///< 1..the session's; 0: all of those.
+    uint32_t slots_per_head = 0;      ///< 1..the session's; 0: all of the session's.
   };
   struct OpenArgs {
     std::vector<SequenceArgs> sequences;   ///< 1..256
     KvSpec spec;                           ///< Must equal every context's.
-    uint32_t slots_per_head = 0;           ///< 1..65536; the most that a sequence may have.
+    uint32_t slots_per_head = 0;           ///< 1..65536; most slots of a sequence.
     std::vector<uint32_t> managed_layers;  ///< All when empty.
-    /// Digests to hold from the start; all managed layers when it names none.
+    /// Digests to hold from the start; no layers means all managed ones.
     std::optional<HeldDigestsShape> hold_digests = {};
     UnitPart part = UnitPart::kWhole;  ///< kValues only where units have values.
   };
   struct OpenedMember {
     ContextViewPtr view;
-    std::vector<TokenId> tail_tokens;  ///< Of the short last page.
+    std::vector<TokenId> tail_tokens;  ///< Token ids of the short last page.
   };
   using OpenedSequence = std::vector<OpenedMember>;
   struct Opened {
@@ -77,17 +79,17 @@ class SessionManager {
     uint32_t number = 0;
     OpenedSequence opened;
   };
-  /// Errors: INVALID_ARGUMENT naming the first field in which the specs differ, or for shapes out
-  /// of range; RESOURCE_EXHAUSTED for too many sessions, too large maps, or contexts too large to
-  /// describe in one reply; NOT_FOUND.
+  /// Opens a session. INVALID_ARGUMENT names the first difference of the specs, or a shape out of
+  /// range. RESOURCE_EXHAUSTED for too many sessions, too large maps, or contexts too large to
+  /// describe in one reply. NOT_FOUND for a missing context.
   [[nodiscard]] StatusOr<Opened> Open(std::string_view tenant, const OpenArgs& args);
-  /// Adds a sequence to a session. Errors as in Open.
+  /// Adds a sequence to a session. Errors as Open.
   [[nodiscard]] StatusOr<AddedSequence> AddSequence(std::string_view tenant, uint64_t id,
                                                     const SequenceArgs& args);
   [[nodiscard]] StatusOr<std::shared_ptr<Session>> Find(std::string_view tenant, uint64_t id) {
     return sessions_.Find(tenant, id);
   }
-  /// Renews leases; the ids of which there are no sessions any more, in order.
+  /// Renews leases. Returns the ids without a session, in order.
   [[nodiscard]] std::vector<uint64_t> Renew(std::string_view tenant,
                                             std::span<const uint64_t> ids) {
     return sessions_.Renew(tenant, ids);
@@ -95,18 +97,18 @@ class SessionManager {
   Duration lease() const { return options_.lease; }
   /// Ends sessions whose lease has run out.
   void RemoveExpired() { sessions_.RemoveExpired(); }
-  /// False when there was none. Its landings are revoked.
+  /// Ends a session and revokes its landings. Returns false when there was none.
   bool Close(std::string_view tenant, uint64_t id);
 
-  /// Verifies the digests that are held for sessions; may outlive this.
+  /// Verifies digests held for sessions; may outlive this.
   std::unique_ptr<ScrubWork> ScrubHeldDigests() const { return residency_->Scrub(); }
 
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   StatusOr<SessionShape> CheckShape(std::string_view tenant, const OpenArgs& args) const;
-  /// The members of a sequence, found and checked; takes what describes them from `*reply_bytes`,
-  /// which are left.
+  /// Resolves and checks the members of a sequence. Subtracts the size of their description from
+  /// `*reply_bytes`.
   StatusOr<std::vector<SequenceMember>> OpenMembers(std::string_view tenant, const KvSpec& spec,
                                                     std::span<const MemberArgs> args,
                                                     uint64_t* reply_bytes,

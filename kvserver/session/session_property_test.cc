@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Promise 4 with real maps: a random worker with several lanes keeps its own slots. Its requests
-// and their replies get lost, delayed, repeated, reordered and cancelled half way; every diff that
-// it applies fits its slots exactly, and after it they hold what was selected.
+// and their replies get lost, delayed, repeated, reordered and cancelled half way. Every difference
+// that it applies fits its slots exactly, and afterwards they hold the selected pages.
 #include <deque>
 #include <map>
 #include <set>
@@ -16,10 +16,10 @@ namespace {
 constexpr uint32_t kPages = 20, kSessionSlots = 5, kSequences = 2, kMembers = 2;
 constexpr uint32_t kSlots[kSequences] = {kSessionSlots, 3};
 
-/// What the worker knows of one lane.
+/// The worker's state of one lane.
 struct WorkerLane {
   LaneMap slots;
-  uint64_t asked = 0;  ///< The exchange that it waits for; 0: none.
+  uint64_t asked = 0;  ///< The exchange in flight; 0: none.
 };
 
 class RandomWorker {
@@ -80,8 +80,7 @@ class RandomWorker {
     return pages;
   }
 
-  /// Asks for some lanes. One that waits already is sometimes given up: what comes for it is not
-  /// applied.
+  /// Requests some lanes. A lane in flight is sometimes given up: its reply is not applied.
   void SendRecall() {
     RecallArgs args{epoch_, ++exchange_, {}, false};
     for (uint32_t sequence = 0; sequence < kSequences; ++sequence) {
@@ -101,7 +100,7 @@ class RandomWorker {
     return want.lanes.sequence == lane.slots.sequence &&
            want.lanes.first_layer + want.lanes.num_layers() == lane.slots.layer;
   }
-  /// Into the network, sometimes twice; what is never delivered is lost.
+  /// Sends it into the network, sometimes twice. A request that is never delivered is lost.
   void Send(const RecallArgs& request) {
     for (uint64_t n = 1 + random_.Below(5) / 4; n > 0; --n) requests_.push_back(request);
     if (requests_.size() > 6) requests_.erase(requests_.begin() + Any(requests_));
@@ -127,7 +126,7 @@ class RandomWorker {
     const Status status = session_.Recall(request, reply, sink);
     for (const auto& part : sink.parts()) replies_.push_back({epoch, exchange, OkStatus(), part});
     if (!status.ok()) replies_.push_back({epoch, exchange, status, {}});
-    // What is not read in time is lost with its connection.
+    // Replies not read in time are lost with their connection.
     while (replies_.size() > 12) replies_.pop_front();
   }
 
@@ -199,7 +198,7 @@ class RandomWorker {
     return wants_.at(lane.asked).wants.front();
   }
 
-  /// Gives up everything. Lanes that hold nothing need no map.
+  /// Gives up everything. Empty lanes need no map.
   void Resync() {
     ++epoch_;
     std::vector<LaneMap> maps;

@@ -51,7 +51,7 @@ class SessionTest : public SessionFixture {
   static StatusCode CodeOf(Session& session, const RecallArgs& args) {
     return Recall(session, args).code();
   }
-  /// What a recall that succeeds was sent.
+  /// The reply of a recall that succeeds.
   static CollectingSink Answer(Session& session, const RecallArgs& args,
                                const ReplyShape& reply = {}) {
     CollectingSink sink;
@@ -110,7 +110,7 @@ TEST_F(SessionTest, OnlyTheDiffIsSentAndWhatWasNotAppliedIsSentAgain) {
   EXPECT_THAT(second.lanes()[0].placed.pages, ElementsAre(7));
   EXPECT_THAT(second.lanes()[0].placed.generations, ElementsAre(2));
   EXPECT_THAT(second.lanes()[0].placed.replaced, ElementsAre(0));
-  // The reply was lost: the worker asks again, for something else even.
+  // The reply was lost: the worker retries, even with other pages.
   const CollectingSink third = Answer(*session, {1, 3, {Want(1, {{0, 7}, {}}, 1)}});
   EXPECT_THAT(third.lanes()[0].placed.pages, ElementsAre(7));
   EXPECT_THAT(third.lanes()[0].placed.generations, ElementsAre(2));
@@ -124,7 +124,7 @@ TEST_F(SessionTest, LanesHaveTheirOwnOrderAndARefusedRecallTouchesNone) {
   const auto session = Find(opened);
   Answer(*session, {1, 5, {Want(0, {{1}, {}}, 0, 1)}});
   Answer(*session, {1, 2, {Want(0, {{1}, {}}, 0, 0)}});
-  // One of the two is out of order: neither is taken.
+  // One of the two is out of order: neither is accepted.
   EXPECT_EQ(CodeOf(*session, {1, 6, {Want(0, {{2}, {}}, 2, 0), Want(0, {{2}, {}}, 3, 1)}}),
             StatusCode::kFailedPrecondition);
   EXPECT_EQ(CodeOf(*session, {1, 4, {Want(0, {{2}, {}}, 2, 0), Want(0, {{2}, {}}, 0, 1)}}),
@@ -180,7 +180,7 @@ TEST_F(SessionTest, ARecallStopsBetweenLanesWhenNobodyWaitsAndWhatWasWrittenIsPe
   const ReplyShape reply{.max_parts = 10, .part_bytes = 1};
   EXPECT_EQ(session->Recall(args, reply, sink).code(), StatusCode::kCancelled);
   EXPECT_EQ(sink.parts().size(), 2u);
-  // The worker applied layer 0 alone.
+  // The worker applied only layer 0.
   const RecallArgs next{1, 2, {Layers(0, {1, 0, 0}, {{0, 1}, {3}})}};
   const CollectingSink answer = Answer(*session, next);
   EXPECT_EQ(answer.lanes()[0].placed.size(), 0u);
@@ -321,7 +321,7 @@ TEST_F(ValuesTest, AUnitWithoutValuesIsRefused) {
   EXPECT_THAT(std::string(Message(refused)), HasSubstr("unit_part"));
 }
 
-// Promise 2: whoever takes the values compares them with what the store's checksum makes of them.
+// Promise 2: a receiver of values compares them with the checksum derived from the store's.
 TEST_F(ValuesTest, AnyByteOfKeysOrValuesThatHasChangedMakesTheChecksumWrong) {
   const UnitCut cut(spec_, UnitPart::kValues);
   const std::vector<std::byte> stored = WholeUnit(3, 1, 0);
@@ -345,7 +345,7 @@ TEST_F(SessionTest, SelectionByQueryEqualsTheWorkersFromTheSameDigests) {
       const std::vector<uint32_t> layers = {layer};
       const Slice digests = session->Digests(0, 0, layers, 1, 7)->Flatten();
       DigestBlocks worker(spec_, 0);
-      std::vector<std::byte> padded(PageDigestBytes(spec_));  // Page 0, which is no candidate.
+      std::vector<std::byte> padded(PageDigestBytes(spec_));  // Page 0, which is not a candidate.
       padded.insert(padded.end(), digests.bytes.begin(), digests.bytes.end());
       const uint64_t block = spec_.segment_pages * PageDigestBytes(spec_);
       worker.Append({std::span<const std::byte>(padded).first(block), nullptr});
@@ -453,7 +453,7 @@ TEST_F(SessionTest, DigestsAreHeldForTheSessionAndFollowAContextThatGrows) {
 /// Sessions that hold digests from their start.
 class HeldDigestsTest : public SessionTest {
  protected:
-  /// A session of one sequence over `context`, of layers 0 and 2.
+  /// Opens a session of one sequence over `context`, with layers 0 and 2.
   SessionManager::Opened OpenHolding(SessionManager& sessions, const ContextRef& context,
                                      std::vector<uint32_t> layers = {}) {
     auto opened = sessions.Open(
@@ -550,7 +550,7 @@ TEST_F(HeldDigestsTest, WhatFindsNoRoomIsReadForEachQueryUntilThereIsRoom) {
   EXPECT_EQ(values().at("digest_bytes_resident"), 2 * layer_bytes);
   const auto other = OpenWith(8);
   const auto second = OpenHolding(sessions, other.id);
-  ASSERT_TRUE(Append(*other.context, 8, 4, /*seed=*/2).ok());  // Not the first one's segments only.
+  ASSERT_TRUE(Append(*other.context, 8, 4, /*seed=*/2).ok());  // Not only the first one's segments.
   RunTasks();
   const auto third = OpenHolding(sessions, other.id);
   RunTasks();
@@ -605,7 +605,7 @@ TEST_F(SessionTest, ASequenceReadsSeveralContextsAtTheirOffsets) {
   EXPECT_EQ(BytesOf(units[3]), WholeUnit(5, 1, 0));
   EXPECT_EQ(BytesOf(units[4]), WholeUnit(1, 1, 1));
   EXPECT_EQ(BytesOf(units[2]), WholeUnit(8, 1, 0));
-  // The same context twice: only what it is rotated by tells which of the two is nearer.
+  // The same context twice: only the rotation tells which of the two is nearer.
   const LayerWant query = Query(0, 1,
                                 {{.member = 0, .first_page = 0, .end_page = 6},
                                  {.member = 2, .first_page = 0, .end_page = 6}},
@@ -646,7 +646,7 @@ TEST_F(SessionTest, SequencesComeAndGo) {
             StatusCode::kNotFound);
 }
 
-/// Sequences that have fewer slots than their session.
+/// Sequences with fewer slots than their session.
 class SequenceSlotsTest : public SessionTest {
  protected:
   /// Slots per head are 4 in the session, 2 in sequence 0, and 4 in sequence 1.
@@ -764,8 +764,8 @@ TEST_F(SessionTest, PagesAppendedAfterTheOpeningCanBeRecalled) {
   EXPECT_EQ(BytesOf(sink.units()[1]), WholeUnit(4, 0, 1));
 }
 
-// Promise 1: what a sequence reads does not change under it. Once it has, the sequence ends before
-// it is sent bytes that do not belong to those that it has.
+// Promise 1: a sequence's contents do not change. Once segments were replaced, the sequence ends
+// before it gets bytes that do not match its others.
 TEST_F(SessionTest, ASequenceWhoseSegmentsWereReplacedEndsAndANewOneReadsTheNewBytes) {
   const ContextViewPtr sealed = SealedWith(8);  // Two segments.
   const auto session = SessionOver(sealed->chain_tip(), 4);
@@ -784,10 +784,10 @@ TEST_F(SessionTest, ASequenceWhoseSegmentsWereReplacedEndsAndANewOneReadsTheNewB
             std::vector<std::byte>(quire::UnitBytes(spec_), std::byte{0x3c}));
 }
 
-// An open context that was continued over them ends, too; its own append is no change to it.
+// An open context that continued them ends, too. Its own append is no such change.
 TEST_F(SessionTest, AContextOverSegmentsThatWereReplacedIsReadNoMore) {
   const ContextViewPtr sealed = SealedWith(4);
-  const auto open = OpenWith(5, sealed);  // Stores a segment of its own.
+  const auto open = OpenWith(5, sealed);  // Stores its own segment.
   EXPECT_EQ(CodeOf(*SessionOver(open.id, 4), {1, 1, {Want(0, {{0, 8}, {}})}}), StatusCode::kOk);
   store_.Replace(sealed->keys->back(), std::byte{0x3c});
   ASSERT_TRUE(Append(*open.context, 9, 4).ok());
@@ -813,7 +813,7 @@ TEST_F(SessionTest, DigestsOfBytesThatWereReplacedAreSharedWithNobodyWhoComesLat
   EXPECT_EQ(MetricValuesOf(sessions_).at("digest_extents_shared"), 3u) << "of the first segment";
 }
 
-// The context lets go of its segments once a document names them; who reads it does not.
+// A context releases its segments once a document names them; its readers do not.
 TEST_F(SessionTest, ASessionHoldsTheSegmentsOfAContextThatWasSealedNamedAndDeleted) {
   const auto open = OpenWith(4);
   const uint64_t before = OpenSession(open.id, 4).id;
@@ -864,7 +864,7 @@ TEST_F(SessionTest, WhatDoesNotFitInAPartIsRefusedNamingTheLimit) {
   const ContextViewPtr sealed = SealedWith(50);
   const auto session = SessionOver(sealed->chain_tip(), 50);
   const RecallArgs args{1, 1, {Layers(0, {0, 0, 0}, Everything(50))}};
-  const Status whole = Recall(*session, args);  // 300 units of 256 bytes, over 65536.
+  const Status whole = Recall(*session, args);  // 300 units of 256 bytes exceed 65536.
   EXPECT_EQ(whole.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(Message(whole)), HasSubstr("65536"));
   EXPECT_FALSE(RetryAfter(whole));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TailScrub: verifies the pages that open contexts keep in memory until they are a segment. Nothing
-// else has their bytes, so that what is damaged stays so: it is never read, stored or sealed, and
-// its client is told to send the pages again. A damaged page is counted once. Thread-safety: none.
+// TailScrub: verifies the pages that open contexts keep in memory until they are a segment, also
+// those of which only some layers have come. Nothing else has their bytes, so that what is damaged
+// stays so: it is never read, stored or sealed, and its client is told to send the pages again. A
+// damaged page is counted once. Thread-safety: none.
 // Ownership: the table outlives the scrub.
 #ifndef QUIRE_KVSERVER_SESSION_TAIL_SCRUB_H_
 #define QUIRE_KVSERVER_SESSION_TAIL_SCRUB_H_
@@ -28,9 +29,15 @@ class TailScrub final : public ScrubWork {
  private:
   using WeakPage = std::weak_ptr<const TailPage>;
 
+  /// A page whose turn comes.
+  struct Pending {
+    WeakPage page;
+    std::weak_ptr<const OpenContext> context;
+  };
+
   const ContextTable& contexts_;
-  std::vector<WeakPage> pages_;  ///< That were not verified yet.
-  /// Pages that were found damaged, as long as they are there.
+  std::vector<Pending> pages_;  ///< That were not verified yet.
+  /// Damaged pages that still exist.
   std::set<WeakPage, std::owner_less<WeakPage>> damaged_;
 };
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TenantTable: objects that tenants open and name by an id: random and unguessable, and bounded per
-// tenant. Each has a lease that Find and Renew renew; it ends when the lease has run out. Somebody
-// else who owns an object too (a call on it, a session that reads a context) uses it: its lease
-// does not run out meanwhile. A client renews several times in a lease, so that what has not been
-// renewed for a third of it is taken to be left behind (idle): over the bound, what has been idle
-// for longest goes before anything is refused. An id of another tenant is NOT_FOUND, as one that
-// never was. Thread-safety: safe for concurrent use. Ownership: shared; an object that is removed
-// while it is in use lives until that use ends.
+// TenantTable: objects that tenants open and name by a random, unguessable id, bounded per tenant.
+// Each has a lease that Find and Renew renew, and ends when it runs out. The lease does not run out
+// while another owner (a call, a session that reads a context) uses the object. Clients renew
+// several times per lease. An object not renewed for a third of it is idle. Over the bound, the
+// longest idle object ends before a refusal. An id of another tenant is NOT_FOUND, like an unknown
+// one. Thread-safety: safe for concurrent use. Ownership: shared; an object removed while in use
+// lives until that use ends.
 #ifndef QUIRE_KVSERVER_SESSION_TENANT_TABLE_H_
 #define QUIRE_KVSERVER_SESSION_TENANT_TABLE_H_
 
@@ -35,20 +34,20 @@ template <typename T>
 class TenantTable {
  public:
   struct Options {
-    std::string noun;    ///< What is held, for errors: "session".
-    std::string option;  ///< Where max_per_tenant is set, for errors: "--max-sessions".
+    std::string noun;    ///< Name of an object in errors: "session".
+    std::string option;  ///< Setting of max_per_tenant, for errors: "--max-sessions".
     uint32_t max_per_tenant = 64;
     Duration lease = std::chrono::seconds(30);
     Clock* clock = nullptr;            ///< Required.
-    Random* random = &SystemRandom();  ///< Of the ids: nobody may guess another's.
+    Random* random = &SystemRandom();  ///< Source of the ids, which must be unguessable.
   };
   explicit TenantTable(Options options) : options_(std::move(options)) {}
 
-  /// RESOURCE_EXHAUSTED when the tenant has max_per_tenant objects and none of them is idle; the
-  /// retry hint says when one may be.
+  /// RESOURCE_EXHAUSTED when the tenant has max_per_tenant objects and none is idle. The retry hint
+  /// says when one may be.
   [[nodiscard]] StatusOr<uint64_t> Insert(std::string_view tenant, std::shared_ptr<T> object)
       QUIRE_EXCLUDES(mutex_) {
-    Objects ended;  // Goes after the lock: what a context keeps is deleted from disk.
+    Objects ended;  // Destroyed after the lock: destruction may delete files.
     MutexLock lock(mutex_);
     const TimePoint now = options_.clock->Now();
     const auto count = [&]() QUIRE_REQUIRES(mutex_) {
@@ -64,20 +63,20 @@ class TenantTable {
     return id;
   }
 
-  /// Ends what has a lease that has run out.
+  /// Ends objects whose lease has run out.
   void RemoveExpired() QUIRE_EXCLUDES(mutex_) {
     Objects ended;
     MutexLock lock(mutex_);
     EndExpired(options_.clock->Now(), ended);
   }
-  /// Ends what has been idle for longest of what the tenant has; false when nothing is idle.
+  /// Ends the tenant's longest idle object. Returns false when none is idle.
   bool RemoveIdle(std::string_view tenant) QUIRE_EXCLUDES(mutex_) {
     Objects ended;
     MutexLock lock(mutex_);
     return EndIdle(tenant, options_.clock->Now(), ended);
   }
 
-  /// The object, whose lease is renewed. NOT_FOUND when there is none.
+  /// Returns the object and renews its lease. NOT_FOUND when there is none.
   [[nodiscard]] StatusOr<std::shared_ptr<T>> Find(std::string_view tenant, uint64_t id)
       QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -88,7 +87,7 @@ class TenantTable {
                     "restarted; open a new one");
   }
 
-  /// Renews leases; the ids of which there is nothing any more, in order.
+  /// Renews leases. Returns the ids without an object, in order.
   [[nodiscard]] std::vector<uint64_t> Renew(std::string_view tenant, std::span<const uint64_t> ids)
       QUIRE_EXCLUDES(mutex_) {
     std::vector<uint64_t> gone;
@@ -99,7 +98,7 @@ class TenantTable {
     return gone;
   }
 
-  /// The object that was removed, null when there was none.
+  /// Removes and returns the object; null when there was none.
   std::shared_ptr<T> Remove(std::string_view tenant, uint64_t id) QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto it = entries_.find(id);
@@ -109,7 +108,7 @@ class TenantTable {
     return object;
   }
 
-  /// All objects, of all tenants, in no order. No lease is renewed.
+  /// All objects of all tenants, in no order. Renews no lease.
   std::vector<std::shared_ptr<T>> All() const QUIRE_EXCLUDES(mutex_) {
     std::vector<std::shared_ptr<T>> all;
     MutexLock lock(mutex_);
@@ -121,9 +120,9 @@ class TenantTable {
     MutexLock lock(mutex_);
     return entries_.size();
   }
-  /// Objects that ended because their lease had run out.
+  /// Number of objects ended because their lease ran out.
   uint64_t expired() const { return expired_.Get(); }
-  /// Objects that ended to make room for another.
+  /// Number of objects ended to make room for others.
   uint64_t displaced() const { return displaced_.Get(); }
 
  private:
@@ -139,7 +138,7 @@ class TenantTable {
   using Entries = std::unordered_map<uint64_t, Entry>;
   using Objects = std::vector<std::shared_ptr<T>>;
 
-  /// Random, not 0, not in use.
+  /// Returns a random unused id, not 0.
   uint64_t NewId() QUIRE_REQUIRES(mutex_) {
     uint64_t id = 0;
     do {
@@ -152,7 +151,7 @@ class TenantTable {
     if (--count->second == 0) counts_.erase(count);
     return entries_.erase(it);
   }
-  /// The entry, renewed now; null when there is none any more.
+  /// Returns the entry, renewed now; null when there is none.
   Entry* Renewed(std::string_view tenant, uint64_t id) QUIRE_REQUIRES(mutex_) {
     const auto it = entries_.find(id);
     const TimePoint now = options_.clock->Now();
@@ -165,8 +164,8 @@ class TenantTable {
   bool HasExpired(const Entry& entry, TimePoint now) const {
     return entry.renewed + options_.lease < now && !InUse(entry);
   }
-  /// Whether somebody besides the table owns the object. New owners come from Find, under the lock,
-  /// or from those that there are.
+  /// True when the object has an owner besides the table. New owners come from Find, under the
+  /// lock, or copy an existing one.
   static bool InUse(const Entry& entry) { return entry.object.use_count() > 1; }
   void RenewUsed(TimePoint now) QUIRE_REQUIRES(mutex_) {
     for (auto& [id, entry] : entries_) {
@@ -188,7 +187,7 @@ class TenantTable {
       expired_.Add();
     }
   }
-  /// Entry that the tenant renewed longest ago; end() when it has none.
+  /// The tenant's least recently renewed entry; end() when it has none.
   typename Entries::iterator Oldest(std::string_view tenant) QUIRE_REQUIRES(mutex_) {
     auto oldest = entries_.end();
     for (auto it = entries_.begin(); it != entries_.end(); ++it) {
@@ -197,7 +196,7 @@ class TenantTable {
     }
     return oldest;
   }
-  /// Moves the tenant's object that is idle for longest to `ended`; false when none is idle.
+  /// Moves the tenant's longest idle object to `ended`. Returns false when none is idle.
   bool EndIdle(std::string_view tenant, TimePoint now, Objects& ended) QUIRE_REQUIRES(mutex_) {
     RenewUsed(now);
     const auto oldest = Oldest(tenant);

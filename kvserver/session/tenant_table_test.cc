@@ -93,7 +93,7 @@ TEST_F(TenantTableTest, ALeaseDoesNotRunOutDuringAUse) {
   EXPECT_TRUE(table_.Find("a", id).ok()) << "the lease starts when the call ends";
 }
 
-// Promise 6, the other way round: what a dead client left does not stop its tenant.
+// Promise 6: the leftovers of a dead client do not block its tenant.
 TEST_F(TenantTableTest, OverTheBoundWhatHasBeenIdleForLongestGoesFirst) {
   const uint64_t first = Insert("a");
   clock_.Advance(std::chrono::seconds(10));

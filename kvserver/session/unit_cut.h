@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UnitCut: makes of a unit what a session sends of it. The values of a unit are sent with the
-// checksum that they must have by the unit's own: the store has that of the whole, and the keys,
-// which stay here, are read for theirs. So a byte of either that has changed since it was stored
-// is noticed by whoever takes the values, as with whole units. Immutable.
+// UnitCut: cuts the sent part out of a unit. Sent values carry a checksum derived from the stored
+// one of the whole unit and a fresh one of the keys. A change of any byte of either since it was
+// stored is thus detected by the receiver, as with whole units. Immutable.
 #ifndef QUIRE_KVSERVER_SESSION_UNIT_CUT_H_
 #define QUIRE_KVSERVER_SESSION_UNIT_CUT_H_
 
@@ -22,7 +21,7 @@ class UnitCut {
   UnitCut(const KvSpec& spec, UnitPart part)
       : offset_(PartOffsetBytes(spec, part)), suffix_(quire::UnitBytes(spec, part)) {}
 
-  /// `whole` is one of the spec.
+  /// REQUIRES: `whole` is a unit of the spec.
   OutboundBytes Of(UnitBytes whole) const {
     OutboundBytes unit = std::move(whole).ToSend();
     if (offset_ == 0) return unit;
@@ -33,7 +32,7 @@ class UnitCut {
   }
 
  private:
-  const uint64_t offset_;  ///< Where what is sent begins.
+  const uint64_t offset_;  ///< Start of the sent part.
   const Crc32cSuffix suffix_;
 };
 

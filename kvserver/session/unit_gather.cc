@@ -42,7 +42,7 @@ void UnitGather::MergeTails() {
   size_t next_stored = units_.size();
   units_.resize(stored_.size() + tails_.size());
   auto tail = tails_.rbegin();
-  // From the back, so that nothing is overwritten; what is before the first tail stays.
+  // From the back, so that no unit is overwritten. Units before the first tail stay in place.
   for (size_t i = units_.size(); tail != tails_.rend() && i-- > 0;) {
     if (tail->position == i) {
       units_[i] = std::move(tail->unit);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // UnitGather: reads the units of one part of a reply, of any members, in one call of the store.
-// Used again and again it allocates nothing once it has grown to the size of a part.
-// Thread-safety: none. Ownership: what it has read keeps its owners until it is taken or cleared.
+// Reuse does not allocate once it has grown to the size of a part. Thread-safety: none. Ownership:
+// units keep their owners until they are taken or cleared.
 #ifndef QUIRE_KVSERVER_SESSION_UNIT_GATHER_H_
 #define QUIRE_KVSERVER_SESSION_UNIT_GATHER_H_
 
@@ -21,26 +21,27 @@ namespace quire::kvserver {
 class UnitGather {
  public:
   void Clear();
-  /// Adds the units of pages named in `pages`, at a layer and KV head. Every name is a member and
-  /// one of its pages.
+  /// Adds the units of pages named in `pages`, at a layer and KV head. REQUIRES: every name has a
+  /// known member and page.
   void Add(std::span<const MemberView> members, uint32_t layer, uint32_t head,
            std::span<const uint32_t> pages);
-  /// Reads what was added, verified. Errors are the store's; nothing is read then.
+  /// Reads the added units. The receiver verifies them. Errors are the store's; nothing is read
+  /// then.
   [[nodiscard]] Status Read(PageStore& store, const Caller& caller);
-  /// Memory that is kept.
+  /// Bytes of kept memory.
   size_t capacity_bytes() const {
     return stored_.capacity() * sizeof(UnitAddress) + units_.capacity() * sizeof(UnitBytes);
   }
-  /// What was read, in the order in which it was added.
+  /// The units, in the order of Add.
   std::span<UnitBytes> units() { return units_; }
 
  private:
-  /// A unit of an open context that is still in memory.
+  /// A unit of an open context that is in memory.
   struct TailUnit {
     size_t position;
     UnitBytes unit;
   };
-  /// Puts the units of tails between those that were read.
+  /// Inserts the units of tails between those read.
   void MergeTails();
 
   std::vector<UnitAddress> stored_;

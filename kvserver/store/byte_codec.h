@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ByteWriter and ByteReader: little-endian fields of stored records. The reader checks every length
-// against what is left before it reads or allocates; after the first failure it stays failed and
-// returns zeros, so a decoder checks `ok()` once where it matters.
-// Thread-safety: none.
+// against the remaining bytes before it reads or allocates. After the first failure it stays failed
+// and returns zeros, so a decoder checks `ok()` once where it matters. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_BYTE_CODEC_H_
 #define QUIRE_KVSERVER_STORE_BYTE_CODEC_H_
 
@@ -80,7 +79,7 @@ class ByteReader {
     if (!out.empty()) std::memcpy(out.data(), raw.data(), raw.size());
     return out;
   }
-  /// For a field whose value cannot be.
+  /// Marks the input as failed, for a field with an impossible value.
   void Fail() { ok_ = false; }
   bool ok() const { return ok_; }
   bool at_end() const { return rest_.empty(); }

@@ -9,9 +9,9 @@
 
 namespace quire::kvserver {
 
-/// For whom the store reads, and how urgently: which of a tenant's calls that wait for the SSD go
-/// first. A tenant's name alone, which converts to it, reads at normal priority. Refers to the
-/// name; made for the time of a call.
+/// Caller: the tenant of a read and its priority among the tenant's reads that wait for the SSD. A
+/// bare tenant name converts to a Caller at normal priority. A view of the name, valid for one
+/// call.
 struct Caller {
   template <std::convertible_to<std::string_view> Name>
   Caller(const Name& name, Priority how_urgent = Priority::kNormal)

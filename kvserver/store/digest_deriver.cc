@@ -10,7 +10,7 @@ namespace {
 
 using kernels::DigestKind;
 
-/// One array of all units, aligned for their dtype.
+/// Joins all units in one array, aligned for their dtype.
 std::vector<std::byte> Join(std::span<const VerifiedBytes> units, uint64_t unit_bytes) {
   std::vector<std::byte> joined(units.size() * unit_bytes);
   for (size_t i = 0; i < units.size(); ++i) {
@@ -63,8 +63,8 @@ Status DigestDeriver::Mend(const DigestId& id, const SegmentRecord& record) {
   return OkStatus();
 }
 
-// The writers' lock keeps a delete from finishing between the look and the put, which would leave
-// digests that no segment stands for.
+// The writers' lock keeps a delete from finishing between the check and the put. Digests without a
+// segment would be left otherwise.
 bool DigestDeriver::Keep(const DigestId& id, const SegmentRecord& record,
                          const DigestBytes& digests) {
   const auto guard = parts_.writers->TryAcquire(id.extent.segment);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestDeriver: digests of every kind, of every segment, whenever it was put. Those that a put
-// does not make are computed from the stored units when they are first asked for, and kept in the
-// DigestStore, so that the units are read for that once; so are those that it makes, when what was
-// stored of them fails its checksum or is gone. Units are verified before anything is made of them.
-// Representatives that nobody gave, or that are damaged, are the means.
-// Thread-safety: all methods may be called concurrently. Two that want the same at once both
-// compute it.
+// DigestDeriver: digests of every kind and every stored segment. Digests that a put did not make
+// are computed from the stored units on first use, and kept in the DigestStore. Lost or damaged
+// digests are computed again. Units are verified first. Missing or damaged representatives are
+// replaced by the means. Thread-safety: all methods may be called concurrently. Two concurrent
+// calls for the same digests both compute them.
 #ifndef QUIRE_KVSERVER_STORE_DIGEST_DERIVER_H_
 #define QUIRE_KVSERVER_STORE_DIGEST_DERIVER_H_
 
@@ -24,7 +22,7 @@ namespace quire::kvserver {
 
 class DigestDeriver {
  public:
-  /// All outlive the deriver. `writers` keeps what is derived from outliving its segment.
+  /// All outlive the deriver. `writers` keeps derived digests from outliving their segment.
   struct Parts {
     DigestStore* digests = nullptr;
     UnitReader* reader = nullptr;
@@ -33,14 +31,15 @@ class DigestDeriver {
   };
   explicit DigestDeriver(const Parts& parts) : parts_(parts) {}
 
-  /// Digests of an extent, of a kind that the spec has (HasDigest). Errors are those of reading its
-  /// units.
+  /// Returns digests of an extent. REQUIRES: the spec has the kind (HasDigest). Errors are those of
+  /// reading its units.
   StatusOr<DigestBytes> Read(const DigestId& id, const SegmentRecord& record,
                              Priority priority = Priority::kNormal);
 
-  /// Makes digests anew whose row in the database is damaged, though the cache may have them. Those
-  /// that only a client can make are dropped: they read as the means until one gives them again.
-  /// Errors are those of reading units; UNAVAILABLE when they could not be kept now.
+  /// Recomputes digests whose row in the database is damaged, even when the cache has them.
+  /// Representatives cannot be recomputed. They are dropped, and read as the means until a client
+  /// gives them again. Errors are those of reading units; UNAVAILABLE when they could not be stored
+  /// now.
   [[nodiscard]] Status Mend(const DigestId& id, const SegmentRecord& record);
 
   /// digests_derived, digests_mended.
@@ -48,7 +47,7 @@ class DigestDeriver {
 
  private:
   StatusOr<DigestBytes> Derive(const DigestId& id, const SegmentRecord& record, Priority priority);
-  /// Whether they are in the database now.
+  /// Stores the digests. Returns true when they are in the database now.
   bool Keep(const DigestId& id, const SegmentRecord& record, const DigestBytes& digests);
 
   const Parts parts_;

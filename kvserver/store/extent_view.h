@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ExtentView: an extent on its way into a tier. Tiers move bytes; policies decide which; PageStore
-// routes between them. A tier knows nothing of chains or documents, and of tenants only whose an
-// extent is. It does not judge whether an extent may be replaced: that a sealed segment never
-// changes is PageStore's promise.
+// ExtentView: an extent to be put into a tier. Tiers move bytes, policies decide which, and
+// PageStore routes between them. A tier knows the tenant of an extent, but neither chains nor
+// documents. It replaces extents freely: PageStore keeps sealed segments from changing.
 //
-// Both tiers keep to this, and testing/tier_conformance.h shows it: what a reader was handed stays
-// valid as long as it keeps the slice's owner, whatever is put, evicted or erased meanwhile; a
-// reader sees an extent whole or not at all; what is not held is NOT_FOUND, and bytes that fail
-// their checksum are DATA_LOSS.
+// Rules of both tiers, tested by testing/tier_conformance.h: A slice stays valid while its owner
+// lives, whatever is put, evicted or erased meanwhile. A reader sees an extent whole or not at all.
+// A missing extent is NOT_FOUND. Bytes that fail their checksum are DATA_LOSS.
 #ifndef QUIRE_KVSERVER_STORE_EXTENT_VIEW_H_
 #define QUIRE_KVSERVER_STORE_EXTENT_VIEW_H_
 
@@ -21,25 +19,25 @@
 
 namespace quire::kvserver {
 
-/// Views: the caller keeps the bytes until Put returns.
+/// A view: the caller keeps the bytes until Put returns.
 struct ExtentView {
   ExtentId id;
   std::span<const std::byte> bytes;       ///< [units][unit_bytes]
   std::span<const uint32_t> unit_crc32c;  ///< [units], at least one
-  uint64_t full_bytes = 0;  ///< Bytes of a full extent of its KvSpec; bytes.size() is at most this.
-  std::string_view tenant = {};  ///< Whose it is.
+  uint64_t full_bytes = 0;       ///< Size of a full extent of its KvSpec; at least bytes.size().
+  std::string_view tenant = {};  ///< Owner of the extent.
   SegmentKey parent = kRootKey;  ///< As NewExtent::parent.
   double seconds_per_token = 0;  ///< As NewExtent::seconds_per_token.
   bool encoded = false;          ///< As UnitBytes::encoded().
-  bool entropy = false;          ///< Worth compressing at rest: the SSD tier does.
+  bool entropy = false;          ///< Worth compressing at rest; the SSD tier does.
 
   uint64_t unit_bytes() const { return bytes.size() / unit_crc32c.size(); }
-  /// DATA_LOSS naming the first unit that does not match its checksum. A tier that stores the bytes
-  /// as they are need not ask; one that makes other bytes of them does. REQUIRES: CheckShape.
+  /// DATA_LOSS naming the first unit that does not match its checksum. A tier that re-encodes the
+  /// bytes calls it first. REQUIRES: CheckShape.
   [[nodiscard]] Status Verify() const;
 };
 
-/// What is wrong with the shape of `extent`; OK when a tier can take it.
+/// Returns an error for a malformed shape of `extent`.
 [[nodiscard]] inline Status CheckShape(const ExtentView& extent) {
   if (extent.unit_crc32c.empty() || extent.bytes.empty() ||
       extent.bytes.size() % extent.unit_crc32c.size() != 0 ||

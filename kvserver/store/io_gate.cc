@@ -9,7 +9,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// Some reads of a healthy device; one that hangs is not cured by asking more often.
+/// Some reads of a healthy device. Shorter intervals do not cure a hung one.
 constexpr Duration kRetryAfter = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -47,7 +47,7 @@ Status IoGate::MakeRoom(Share& share, Priority priority) {
 }
 
 void IoGate::GiveBackTurn(Share& share) {
-  // Its last one: the tenant's calls that still wait are no later for it.
+  // Remove the tenant's last turn, so its other calls are not delayed.
   turns_.erase(std::next(std::find(turns_.rbegin(), turns_.rend(), &share)).base());
 }
 
@@ -60,7 +60,7 @@ Status IoGate::Wait(Share& share, Priority priority) {
   for (Duration left = options_.max_wait;
        !waiter.admitted && !waiter.displaced && left > Duration::zero();
        left = end - SystemClock().Now()) {
-    (void)waiter.changed.WaitFor(mutex_, left);  // The loop looks at what became of it.
+    (void)waiter.changed.WaitFor(mutex_, left);  // The loop examines the result.
   }
   if (waiter.admitted) return OkStatus();
   if (waiter.displaced)

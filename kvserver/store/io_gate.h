@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// IoGate: what keeps a slow SSD from taking every thread of the server. A call that has to read
-// from the SSD enters the gate first; calls that DRAM answers never come near it. A few calls are
-// inside, a few more wait, each tenant has at most its share of both, and whoever finds no place is
-// refused at once. Tenants come in in the order in which their calls arrived; which of its own
-// calls goes is decided by their urgency, and none is overtaken for ever (urgent_queue.h). Where
-// all places to wait are taken, an urgent call takes that of the tenant's least urgent one, which
-// is refused instead. As long as the places of the gate are fewer than the calls that the server
-// runs, some are left for calls that need no SSD, also while the device hangs.
+// IoGate: keeps a slow SSD from taking every thread of the server. A call that reads from the SSD
+// enters the gate first. Calls served from DRAM do not. The gate admits few calls, and few more
+// wait. Each tenant has at most its share of both. A call without a place is refused at once.
+//
+// Tenants are admitted in the order in which their calls arrived. Among a tenant's calls urgency
+// decides, and none starves (urgent_queue.h). When all waiting places are taken, an urgent call
+// displaces the tenant's least urgent one, which is refused. The gate has fewer places than the
+// server runs calls, so calls from DRAM proceed even while the device hangs.
 //
 // Thread-safety: all methods may be called concurrently. No lock is held while a call is inside.
 // Errors: RESOURCE_EXHAUSTED with a retry hint.
@@ -35,26 +35,27 @@ class IoGate {
   struct Options {
     uint32_t max_inside = 64;
     uint32_t max_waiting = 256;
-    /// Places that one tenant may have, inside and waiting alike; at least 1.
+    /// Most places of one tenant, inside and waiting alike; at least 1.
     uint32_t max_inside_per_tenant = 64;
     uint32_t max_waiting_per_tenant = 256;
-    Duration max_wait = std::chrono::seconds(10);  ///< After it a waiting call is refused.
+    Duration max_wait = std::chrono::seconds(10);  ///< A call that waits longer is refused.
   };
   class Pass;
 
   explicit IoGate(const Options& options) : options_(options) {}
 
-  /// A pass, once there is room; it is inside until the pass ends. The gate outlives its passes.
+  /// Waits for a place and returns its pass. The call is inside until the pass ends. The gate
+  /// outlives its passes.
   [[nodiscard]] StatusOr<Pass> Enter(std::string_view tenant,
                                      Priority priority = Priority::kNormal);
 
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  /// A call in the queue; it lives on its caller's stack.
+  /// A call in the queue, on its caller's stack.
   struct Waiter {
     bool admitted = false;
-    bool displaced = false;  ///< A more urgent call has its place.
+    bool displaced = false;  ///< A more urgent call took its place.
     CondVar changed;
   };
   struct Share {
@@ -64,9 +65,9 @@ class IoGate {
 
   bool HasRoom(const Share& share) const QUIRE_REQUIRES(mutex_);
   Status Wait(Share& share, Priority priority) QUIRE_REQUIRES(mutex_);
-  /// Makes room for a call that waits; why there is none.
+  /// Makes room for a waiting call. Returns an error when there is none.
   Status MakeRoom(Share& share, Priority priority) QUIRE_REQUIRES(mutex_);
-  /// A call of the tenant waits no more, without having been let in.
+  /// Removes one turn of a tenant whose call stopped waiting without admission.
   void GiveBackTurn(Share& share) QUIRE_REQUIRES(mutex_);
   Status Refused(std::string_view reason) QUIRE_REQUIRES(mutex_);
   void AdmitWaiting() QUIRE_REQUIRES(mutex_);
@@ -74,9 +75,9 @@ class IoGate {
 
   const Options options_;
   mutable Mutex mutex_;
-  /// Tenants are configured, so this is bounded; shares stay where they are.
+  /// Bounded by the configured tenants. Addresses of shares are stable.
   std::map<std::string, Share, std::less<>> shares_ QUIRE_GUARDED_BY(mutex_);
-  /// Whose turn it is: a tenant once for each of its calls that wait, in order of their arrival.
+  /// Turns in order of arrival: one entry of its tenant for each waiting call.
   std::list<Share*> turns_ QUIRE_GUARDED_BY(mutex_);
   uint32_t inside_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t refused_ QUIRE_GUARDED_BY(mutex_) = 0;

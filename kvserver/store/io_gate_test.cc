@@ -74,7 +74,7 @@ TEST_F(IoGateTest, WhoWaitsForATenantsShareIsPassedByOthers) {
   AwaitWaiting(gate, 1);
   std::thread second_b([&gate] { EXPECT_TRUE(gate.Enter("b").ok()); });
   AwaitWaiting(gate, 2);
-  b.reset();  // The one of a came first, but a has its share.
+  b.reset();  // Tenant a's call came first, but a has its share.
   second_b.join();
   EXPECT_EQ(MetricValuesOf(gate).at("ssd_gate_waiting"), 1u);
   a.reset();
@@ -123,7 +123,7 @@ TEST_F(IoGateTest, WhereAllPlacesAreTakenACorrectionTakesThatOfAPrefetch) {
   std::thread prefetch([&gate] { ExpectRefused(gate.Enter("a", Priority::kPrefetch)); });
   AwaitWaiting(gate, 1);
   ExpectRefused(gate.Enter("a", Priority::kPrefetch));
-  ExpectRefused(gate.Enter("b", Priority::kCorrection));  // Nothing of another tenant's.
+  ExpectRefused(gate.Enter("b", Priority::kCorrection));  // Displaces no call of another tenant.
   std::thread correction([&gate] { EXPECT_TRUE(gate.Enter("a", Priority::kCorrection).ok()); });
   prefetch.join();
   ExpectRefused(gate.Enter("a", Priority::kCorrection));

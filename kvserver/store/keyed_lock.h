@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KeyedLock: at most one writer per segment. Writers of other segments, and readers, never wait for
-// it. Thread-safety: all methods are safe. A Guard belongs to the thread that took it; take one at
-// a time.
+// KeyedLock: one writer per segment at a time. Writers of other segments, and readers, never wait
+// for it. Thread-safety: all methods are safe. A Guard belongs to its thread; take one at a time.
 #ifndef QUIRE_KVSERVER_STORE_KEYED_LOCK_H_
 #define QUIRE_KVSERVER_STORE_KEYED_LOCK_H_
 
@@ -31,13 +30,13 @@ class KeyedLock {
     SegmentKey key_;
   };
 
-  /// Waits until nobody holds `key`.
+  /// Waits until `key` is free.
   [[nodiscard]] Guard Acquire(const SegmentKey& key) {
     MutexLock lock(mutex_);
     while (!held_.insert(key).second) released_.Wait(mutex_);
     return Guard(this, key);
   }
-  /// nullopt when somebody holds `key`.
+  /// Returns nullopt when `key` is held.
   [[nodiscard]] std::optional<Guard> TryAcquire(const SegmentKey& key) {
     MutexLock lock(mutex_);
     if (!held_.insert(key).second) return std::nullopt;

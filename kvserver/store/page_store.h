@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PageStore: the facade of the storage engine. It names segments, checks and digests what is put,
-// writes through to SSD, serves units from DRAM or SSD, and resolves chains. Tiers move bytes,
-// policies decide; this class routes. It knows nothing of sessions, documents or the wire.
+// PageStore: the facade of the storage engine. It names segments, checks and digests puts, writes
+// through to SSD, serves units from DRAM or SSD, and resolves chains. Tiers move bytes, policies
+// decide, this class routes. It knows nothing of sessions, documents or the wire.
 //
-// Promises kept here: a sealed segment never changes, the first bytes under a key stand; bytes that
-// fail their checksum are never returned (DATA_LOSS); every bound answers RESOURCE_EXHAUSTED;
-// tenants never share segments.
+// Promises: A sealed segment never changes; the first bytes under a key stand. Bytes that fail
+// their checksum are never returned (DATA_LOSS). Every bound answers RESOURCE_EXHAUSTED. Tenants
+// never share segments.
 //
 // Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_STORE_PAGE_STORE_H_
@@ -49,57 +49,57 @@ enum class Durability : uint8_t { kMemory, kPersisted };
 struct SegmentDigests {
   std::shared_ptr<const std::vector<std::byte>> bytes;
   uint32_t num_pages = 0;
-  uint32_t crc32c = 0;  ///< Of the bytes when they were made, or verified.
+  uint32_t crc32c = 0;  ///< CRC-32C of the bytes when they were made or verified.
 };
 
 struct PutSegmentArgs {
   const KvSpec* spec = nullptr;
-  SegmentKey parent =
-      kRootKey;  ///< kRootKey, or a stored full segment of the same tenant and spec.
+  /// kRootKey, or a stored full segment of the same tenant and spec.
+  SegmentKey parent = kRootKey;
   std::span<const TokenId> tokens;     ///< 1 .. p*g
   std::span<const std::byte> payload;  ///< [num_layers][pages][n_kv] units
-  /// In its place: [num_layers][pages], each [n_kv] units, which lie wherever they do.
+  /// Alternative to payload: [num_layers][pages] rows of [n_kv] units, anywhere in memory.
   std::span<const std::span<const std::byte>> payload_rows = {};
-  /// [num_layers][pages][n_kv], of the units: those that they had when they arrived, for a payload
-  /// that has been kept since. DATA_LOSS when a unit does not match. Empty for a payload that has
-  /// just arrived: its checksums are made here.
+  /// [num_layers][pages][n_kv] checksums of units on arrival, for a payload that was kept since.
+  /// DATA_LOSS when a unit does not match. Empty for a payload that has just arrived; its checksums
+  /// are made here.
   std::span<const uint32_t> unit_crc32c = {};
   std::optional<SegmentKey> expected_key;  ///< Checked when given.
   Durability durability = Durability::kPersisted;
-  /// How the units are stored. Readers get what they decode to, and digests come from that. A
+  /// Codec of the stored units. Readers get the decoded units, and digests are made of those. A
   /// segment that is stored already keeps its codec.
   CodecParams codec = {};
-  /// Makes the key in the place of the tenant's salt. Such a segment is private to the context that
-  /// has the salt: lookups and chains of others do not find it, and it is gone at the next open.
+  /// Replaces the tenant's salt in the key. The segment is then private to the context with this
+  /// salt. Others' lookups and chains do not find it, and it is deleted at the next open.
   const TenantSalt* private_salt = nullptr;
-  /// Other bytes than those stored under the key are ALREADY_EXISTS, instead of taking the stored
-  /// ones.
+  /// Refuse bytes that differ from those stored under the key (ALREADY_EXISTS), instead of taking
+  /// the stored ones.
   bool strict = false;
-  /// Gets a hold of the segment, from the moment at which it is stored; may be null. A private
-  /// segment goes when nobody holds it.
+  /// Receives a hold of the segment from its storing on; may be null. A private segment is deleted
+  /// once it is not held.
   SegmentHold* hold = nullptr;
 };
 struct PutSegmentResult {
   SegmentKey key;
   bool existed = false;
-  /// It existed with other bytes than those that were put, which are dropped: the first stand.
+  /// The segment existed with other bytes, which stand; the put ones are dropped.
   bool differs = false;
-  /// With `differs`: checksums of the units as they are stored, [layers][pages][n_kv].
+  /// With `differs`: checksums of the stored units, [layers][pages][n_kv].
   std::vector<uint32_t> stored_crc32c = {};
 };
 
 struct ChainStat {
   uint64_t bytes = 0;
-  uint32_t segments_in_dram = 0;  ///< With at least one extent in DRAM.
-  uint32_t segments_on_ssd = 0;   ///< All but those that are in DRAM only.
-  uint32_t segments_lost = 0;     ///< Known to be lost or damaged; they count as missing.
+  uint32_t segments_in_dram = 0;  ///< Segments with at least one extent in DRAM.
+  uint32_t segments_on_ssd = 0;   ///< All but those only in DRAM.
+  uint32_t segments_lost = 0;     ///< Segments known to be lost or damaged, which count as missing.
 };
 
-/// A chain, and what keeps its segments stored.
+/// A chain with a hold that keeps its segments stored.
 struct HeldChain {
   ChainPtr chain;
   SegmentHold hold;
-  std::vector<uint64_t> written_as;  ///< Of chain->keys, as PageStore::WrittenAs.
+  std::vector<uint64_t> written_as;  ///< PageStore::WrittenAs of chain->keys.
 };
 
 class PageStore {
@@ -109,85 +109,84 @@ class PageStore {
   struct Options {
     std::string ssd_path;              ///< Data directory; created when missing. Required.
     uint64_t dram_bytes = 1ull << 30;  ///< Arena, reserved at open.
-    int dram_numa_node = -1;           ///< Where the arena lies; -1 = on all nodes in turn.
+    int dram_numa_node = -1;           ///< NUMA node of the arena; -1: all nodes in turn.
     bool dram_prefault = false;        ///< Fill the arena at open (ArenaMemory).
-    /// Shares of the arena: above the high mark extents leave DRAM until the low one is reached.
+    /// Shares of the arena. Above the high mark extents leave DRAM until the low one is reached.
     /// With both at 1 they leave when there is no room.
     double dram_high_watermark = 1;
     double dram_low_watermark = 1;
-    /// DRAM that single tenants may use; the others: all of it.
+    /// DRAM limits of single tenants. Other tenants have no limit.
     TenantBytes tenant_dram_quota_bytes = {};
-    /// Limit of all files of the data directory together. Payload has a part of it
-    /// (policy/ssd_budget.h). 0: kSsdShare of what the file system has for them at open.
+    /// Limit of all files of the data directory together. Payload gets a part of it
+    /// (policy/ssd_budget.h). 0: kSsdShare of the file system's room at open.
     uint64_t ssd_bytes = 0;
-    /// How long a segment that no document refers to stays on SSD unused; zero: until its room is
-    /// needed.
+    /// Time that an unused segment without a document stays on SSD. Zero: until its room is needed.
     Duration cached_ttl = Duration::zero();
-    /// Payload bytes that single tenants may have on SSD; the others: what ssd_bytes leaves.
+    /// SSD payload limits of single tenants. Others: as ssd_bytes.
     TenantBytes tenant_ssd_quota_bytes = {};
-    /// Budget of SSD writes for puts that need not persist: the long-term rate, and the burst. A
-    /// rate of 0: no budget. Puts beyond it stay in DRAM only, and are gone when they leave it.
+    /// Budget of SSD writes for puts that need not persist: long-term rate and burst. Rate 0: no
+    /// budget. Puts beyond it stay only in DRAM, and are lost when they leave it.
     uint64_t ssd_write_bytes_per_second = 0;
     uint64_t ssd_write_burst_bytes = 1ull << 30;
     uint64_t ssd_volume_bytes = 256ull << 20;  ///< Size of a new payload volume.
     std::vector<std::string> tenants = {
         "default"};  ///< Tenants of the store; 1..64 bytes of [A-Za-z0-9_.-] each.
-    /// Requests that read an extent from SSD before it is brought back to DRAM; at least 1.
+    /// Reads of an extent from SSD before it is promoted to DRAM; at least 1.
     uint32_t promote_after_touches = 2;
-    /// Eviction policy of DRAM and of segments cached on SSD; a name of policy/eviction_factory.h.
+    /// Eviction policy of DRAM and of cached segments on SSD; a name of policy/eviction_factory.h.
     std::string eviction_policy = "lru";
-    PrefillCost prefill_cost = {};            ///< For policies that weigh what eviction costs.
+    PrefillCost prefill_cost = {};            ///< For policies that weigh the cost of an eviction.
     uint64_t catalog_cache_bytes = 64 << 20;  ///< Segment records and chains kept in memory.
     uint64_t digest_cache_bytes = 64 << 20;   ///< Digests kept in memory.
     uint64_t extent_cache_bytes = 64 << 20;   ///< Records of extents on SSD kept in memory.
-    ScrubRates scrub_bytes_per_second = {};   ///< Rates of verification in the background.
+    ScrubRates scrub_bytes_per_second = {};   ///< Rates of background verification.
     ScrubObserver* scrub_observer = nullptr;  ///< May be null; outlives the store.
-    /// Whether a row of the metadata is what was written, for the scrub: DATA_LOSS when it is not.
-    /// Null: the database's own checksums have to do.
+    /// Verifies a row of the metadata for the scrub; DATA_LOSS when it is damaged. Null: only the
+    /// database's own checksums are checked.
     Status (*check_metadata)(std::string_view key, std::string_view value) = nullptr;
-    IoGate::Options ssd_gate = {};  ///< How many calls may wait for the SSD at once.
+    IoGate::Options ssd_gate = {};  ///< Bounds of calls that wait for the SSD.
     Clock* clock = nullptr;         ///< SystemClock() when null; outlives the store.
-    Health* health = nullptr;       ///< The store has one of its own when null; outlives the store.
+    Health* health = nullptr;       ///< Null: the store makes its own. Outlives the store.
   };
-  /// Opens or creates the store and recovers to the last acknowledged state.
-  /// Errors name the path and the remedy: not a directory, not writable, locked by another server,
-  /// written by a newer version, DATA_LOSS.
+  /// Opens or creates the store and recovers the last acknowledged state. Errors name the path and
+  /// the remedy: not a directory, not writable, locked by another server, written by a newer
+  /// version, DATA_LOSS.
   static StatusOr<std::unique_ptr<PageStore>> Open(const Options& options);
   virtual ~PageStore() = default;
 
-  /// Stores a segment. The first bytes under a key stand: what is stored and not known to be
-  /// damaged stays as it is, and the result says whether it is what was put. A damaged or lost
-  /// segment is replaced by these bytes, whatever it was.
+  /// Stores a segment. The first bytes under a key stand: an intact stored segment is not changed,
+  /// and the result tells if it differs. A damaged or lost segment is replaced by these bytes.
   virtual StatusOr<PutSegmentResult> PutSegment(std::string_view tenant,
                                                 const PutSegmentArgs& args) = 0;
 
-  /// Keys of the longest stored prefix of `tokens` made of whole segments, plus a short last
-  /// segment when it ends exactly at the end of `tokens`.
+  /// Keys of the longest stored prefix of `tokens` in whole segments. A short last segment counts
+  /// if it ends exactly with `tokens`.
   virtual StatusOr<std::vector<SegmentKey>> Lookup(std::string_view tenant, const KvSpec& spec,
                                                    std::span<const TokenId> tokens) = 0;
 
-  /// The chain that ends with `tip`. NOT_FOUND when a segment of it is gone, or `tip` is private.
+  /// The chain that ends with `tip`. NOT_FOUND when a segment is gone or `tip` is private.
   virtual StatusOr<ChainPtr> ResolveChain(std::string_view tenant, const SegmentKey& tip) = 0;
   /// Token ids of one segment.
   virtual StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) = 0;
 
-  /// Reads units, to be handed out: who receives them verifies, and calls Recheck for those that do
-  /// not match. `out` has one entry per address in order, or none when it fails. Give the same
-  /// vector again and again: then units that are in DRAM are handed out without allocating.
+  /// Reads units for sending. The receiver verifies them and calls Recheck for mismatches. `out`
+  /// has one entry per address in order, or none on failure. Reuse the vector: units in DRAM are
+  /// then returned without allocating.
   virtual Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
                            std::vector<UnitBytes>* out) = 0;
-  /// Reads units for use on the server. Those that are damaged in DRAM are read from SSD instead,
-  /// and the extent comes back to DRAM; DATA_LOSS when there is no other copy. Such a segment
-  /// counts as missing from then on, for lookups and reads (NOT_FOUND), until it is put again.
+  /// Reads units for use on the server. Units damaged in DRAM are read from SSD, and the extent
+  /// returns to DRAM. DATA_LOSS when there is no other copy. The segment counts as missing from
+  /// then on, for lookups and reads (NOT_FOUND), until it is put again.
   virtual Status ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
                               std::vector<VerifiedBytes>* out) = 0;
   /// Somebody found these units not to match their checksums. They are verified here, and what is
-  /// damaged is mended; what is intact stays, whatever was said of it. OK when a read will bring
+  /// damaged is mended; what is intact stays, whatever was said of it, and was damaged on the way,
+  /// which operators are told. OK when a read will bring
   /// the right bytes; errors as of ReadVerified.
-  virtual Status Recheck(const Caller& caller, std::span<const UnitAddress> units) = 0;
-  /// Digests of one segment at one layer, from memory when a recent call read them. Puts make those
-  /// of minima and maxima; other kinds are computed from the stored units when they are first asked
-  /// for, and kept. INVALID_ARGUMENT for a layer or a kind that the segment cannot have.
+  virtual Status Recheck(const Caller& caller, std::span<const ReportedUnit> units) = 0;
+  /// Digests of one segment at one layer, from the cache when possible. Puts make minima and
+  /// maxima. Other kinds are computed from the stored units on first use, and kept.
+  /// INVALID_ARGUMENT for a layer or a kind that the segment cannot have.
   virtual StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key,
                                                uint32_t layer, kernels::DigestKind kind) = 0;
   StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key,
@@ -195,97 +194,94 @@ class PageStore {
     return ReadDigests(caller, key, layer, kernels::DigestKind::kMinMax);
   }
 
-  /// Gives a segment the digests of DigestKind::kRepresentatives, which the store cannot make:
-  /// [layers][pages][n_kv][key_dim] in the KV dtype. Those that are there already stay; true then.
-  /// Until they are given, that kind reads as the means. Durable when it returns. NOT_FOUND when
-  /// the segment is not stored, INVALID_ARGUMENT for another size, RESOURCE_EXHAUSTED when the file
-  /// system is full.
+  /// Stores digests of DigestKind::kRepresentatives, which only a client can make:
+  /// [layers][pages][n_kv][key_dim] in the KV dtype. Existing ones stay, and the result is true
+  /// then. Without them that kind reads as the means. Durable on return. NOT_FOUND when the segment
+  /// is not stored, INVALID_ARGUMENT for another size, RESOURCE_EXHAUSTED when the file system is
+  /// full.
   virtual StatusOr<bool> PutRepresentatives(std::string_view tenant, const SegmentKey& key,
                                             std::span<const std::byte> digests) = 0;
 
   virtual StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) = 0;
 
-  /// Removes a segment from every tier, whatever refers to it, damaged or not: now, or when the
-  /// last SegmentHold of it goes. NOT_FOUND when it is not stored. Readers that hold its bytes keep
-  /// them.
+  /// Removes a segment from every tier, damaged or referred to or not: now, or when its last
+  /// SegmentHold ends. NOT_FOUND when it is not stored. Readers that hold its bytes keep them.
   virtual Status DeleteSegment(std::string_view tenant, const SegmentKey& key) = 0;
-  /// Segments of the chain that ends with `tip` which are known to be lost or damaged; one, when
-  /// the chain cannot be followed. Costs nothing while there are none in the whole store.
+  /// Number of lost or damaged segments in the chain that ends with `tip`. 1 when the chain cannot
+  /// be followed. Free while the whole store has none.
   virtual uint32_t LostSegments(std::string_view tenant, const SegmentKey& tip) {
     (void)tenant, (void)tip;
     return 0;
   }
 
-  // Holds, names and deletes of segments: policy/segment_lives.h has the rules.
+  // Holds, names and deletes of segments. Rules: policy/segment_lives.h.
 
   /// Keeps the segments stored while the hold lives. NOT_FOUND when one is not stored.
   virtual StatusOr<SegmentHold> HoldSegments(std::string_view tenant,
                                              std::span<const SegmentKey> keys) = 0;
   /// ResolveChain and HoldSegments.
   StatusOr<HeldChain> HoldChain(std::string_view tenant, const SegmentKey& tip);
-  /// One more document refers to the segments: they stay until it does not. Names are kept in
-  /// memory; the registry gives them back after a restart. NOT_FOUND when one is not stored.
+  /// Adds one referring document to each segment. Named segments stay stored. Names are kept in
+  /// memory; the registry restores them after a restart. NOT_FOUND when one is not stored.
   virtual Status NameSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
-  /// One document less refers to them: what none refers to is cached from now on.
+  /// Removes one referring document from each. Segments without one are cached from then on.
   virtual void UnnameSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
-  /// How many documents refer to each segment; to all others none does.
+  /// Number of referring documents of each segment. Missing segments have none.
   using SegmentNames = std::unordered_map<SegmentKey, uint64_t, SegmentKeyHash>;
   virtual void RestoreNames(const SegmentNames& names) = 0;
-  /// How many refer to one; 0 when it is not stored.
+  /// Number of referring documents; 0 when it is not stored.
   virtual uint64_t CountNames(const SegmentKey& key) const = 0;
-  /// A delete wants the segments gone, once nobody names or holds them; naming or putting one again
-  /// takes that back. Their incarnations, 0 for one that is not stored.
+  /// Marks the segments for deletion once they are neither named nor held. Naming or putting one
+  /// again cancels that. Returns their incarnations; 0 for one that is not stored.
   virtual std::vector<uint64_t> ForsakeSegments(std::string_view tenant,
                                                 std::span<const SegmentKey> keys) = 0;
-  /// Takes ForsakeSegments back.
+  /// Cancels ForsakeSegments.
   virtual void WantSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
-  /// Finishes what ForsakeSegments began, also before a restart. NOT_FOUND when the segment is not
-  /// stored, was put again since, or is named: there is nothing to do. FAILED_PRECONDITION while
-  /// somebody holds it.
+  /// Finishes a ForsakeSegments, also one from before a restart. NOT_FOUND when there is nothing to
+  /// do: the segment is not stored, was put again since, or is named. FAILED_PRECONDITION while it
+  /// is held.
   virtual Status RemoveForsaken(std::string_view tenant, const SegmentKey& key,
                                 uint64_t incarnation) = 0;
-  /// The incarnations of stored segments, 0 for one that is not stored.
+  /// Incarnations of stored segments; 0 for one that is not stored.
   virtual std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const = 0;
-  /// The incarnations that the bytes of stored segments were written as, 0 for one that is not
-  /// stored. Under a SegmentHold one changes only when damaged or lost bytes are replaced, maybe by
-  /// others; num_replaced grows then, before anybody is handed the new bytes.
+  /// Incarnations under which the bytes of stored segments were written; 0 for one that is not
+  /// stored. Under a SegmentHold one changes only when damaged or lost bytes are replaced.
+  /// num_replaced grows then, before the new bytes can be read.
   virtual std::vector<uint64_t> WrittenAs(std::span<const SegmentKey> keys) const = 0;
   virtual uint64_t num_replaced() const = 0;
-  /// Removes what nobody needs any more: forsaken segments that could not be removed at once,
-  /// cached ones that nobody has used for cached_ttl, and those that continue a segment which is
-  /// gone. Returns how many. Call it about once a second.
+  /// Removes unneeded segments: forsaken ones, cached ones unused for cached_ttl, and those that
+  /// continue a deleted segment. Returns how many. Call it about once a second.
   virtual StatusOr<uint64_t> Sweep() = 0;
 
   /// Brings segments to DRAM and keeps them there until they are unpinned as often, deleted, or the
-  /// store is closed. All of `keys` are pinned, or none: NOT_FOUND for one that is not stored,
-  /// RESOURCE_EXHAUSTED when they do not fit in what pins and the tenant may hold.
+  /// store is closed. Pins all of `keys` or none: NOT_FOUND for one that is not stored,
+  /// RESOURCE_EXHAUSTED over the limit of pins or of the tenant.
   virtual Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
-  /// Takes one pin of each back. NOT_FOUND for a segment that is not stored or not pinned; those
+  /// Releases one pin of each. NOT_FOUND for a segment that is not stored or not pinned; those
   /// before it are unpinned then.
   virtual Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
 
-  /// The memory that units in DRAM are handed out of, of all tenants, for other processes to read;
-  /// nullopt when there is none that can be shared. Lives as long as the store.
+  /// Memory of all tenants' units in DRAM, for other processes to read; nullopt when it cannot be
+  /// shared. Lives as long as the store.
   virtual std::optional<SharedMemoryView> shared_memory() const { return std::nullopt; }
 
   /// OK, or NOT_FOUND naming the tenant and the remedy.
   virtual Status CheckTenant(std::string_view tenant) const = 0;
 
-  /// The metadata of the same data directory, for the document registry; lives as long as the
-  /// store.
+  /// Metadata of the same data directory, for the document registry. Lives as long as the store.
   virtual MetadataStore& metadata() = 0;
 
-  /// What is stored, what was done, and how long it took: of the store itself, its tiers and
-  /// caches, and the database. docs/metrics.md has all of them.
+  /// Visits metrics of the store, its tiers and caches, and the database. docs/metrics.md lists
+  /// them.
   virtual void VisitMetrics(MetricsVisitor& visit) const = 0;
 
-  /// Tells Health of I/O that is in flight for too long, and that it has ended. Does none itself;
-  /// call it about once a second, from a thread that waits for no I/O.
+  /// Reports stalled I/O, and its end, to Health. Does no I/O. Call it about once a second, from a
+  /// thread that waits for no I/O.
   virtual void CheckDevice() {}
 
-  /// How the SSD tier moves bytes on this machine, for people: "io_uring, direct".
+  /// Description of the SSD tier's I/O, for people: "io_uring, direct".
   virtual std::string ssd_mode() const = 0;
-  /// How the DRAM tier lies in memory, for people: "huge pages 2 MiB".
+  /// Description of the DRAM tier's memory, for people: "huge pages 2 MiB".
   virtual std::string dram_mode() const = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The read path of the store allocates nothing when what is read is in DRAM.
+// Reads from DRAM do not allocate.
 #include <gtest/gtest.h>
 
 #include "kvserver/store/policy/eviction_factory.h"
@@ -32,7 +32,7 @@ TEST_P(PageStoreAllocationTest, ReadsOfUnitsInDramAllocateNothing) {
   ASSERT_TRUE(store_->ReadUnits("default", units, &out).ok());
   const uint64_t before = AllocationsOfThisThread();
   for (int i = 0; i < 1000; ++i) {
-    // Often enough that the policy is told of the reads in between.
+    // Often enough for the policy to receive notes of reads in between.
     ASSERT_TRUE(store_->ReadUnits("default", units, &out).ok());
   }
   EXPECT_EQ(AllocationsOfThisThread() - before, 0u);

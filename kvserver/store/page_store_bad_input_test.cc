@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What people and machines do to a store: absurd sizes, another version's directory, files cut by
-// hand, a device that goes while it is used, a file system with no room. Each gives an error that
-// says what to do, and a store that is as it was.
+// Accidents of people and machines: absurd sizes, another version's directory, files cut by hand, a
+// device that disappears, a file system without room. Each gives an error that names the remedy,
+// and leaves the store unchanged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ class BadInputTest : public ::testing::Test {
     }
     return files;
   }
-  /// Opens what is left: it is refused with a reason, or serves right bytes only.
+  /// Opens the remains: the store is refused with a reason, or serves only right bytes.
   void ExpectRefusedOrRight(const std::vector<TestSegment>& segments) {
     const auto opened = TryOpen();
     if (!opened.ok()) {
@@ -120,7 +120,7 @@ TEST_F(BadInputTest, AChainIsNotContinuedWithAnotherKvSpec) {
 
 TEST_F(BadInputTest, ATableCutByHandIsRefusedOrServesRightBytesOnly) {
   const auto chain = PutTestChain(*Open(), spec_, /*seed=*/1, /*num_segments=*/4);
-  Open().reset();  // what was in the log goes to tables
+  Open().reset();  // the log's contents go to tables
   const std::vector<fs::path> tables = MetadataFiles(".sst");
   ASSERT_FALSE(tables.empty());
   for (const fs::path& table : tables) {
@@ -162,7 +162,7 @@ TEST_F(BadInputTest, ALostSaltIsNotReplacedInSilence) {
   EXPECT_TRUE(TryOpen().ok()) << "a tenant without segments gets its first salt";
 }
 
-// Promise 3: what was acknowledged is there when the device is.
+// Promise 3: acknowledged segments are there when the device is.
 TEST_F(BadInputTest, ADeviceThatGoesIsNamedAndDramServesOn) {
   std::vector<TestSegment> put;
   {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What PageStore promises for chains of segments, and between tenants.
+// Promises of PageStore for chains of segments, and between tenants.
 #include "kvserver/store/testing/page_store_fixture.h"
 
 namespace quire::kvserver::testing {
@@ -24,7 +24,7 @@ TEST_F(PageStoreTest, ResolvesAChainFromItsTip) {
   const auto chain = PutTestChain(*store_, spec_, 1, 3);
   ASSERT_TRUE(chain.ok());
   const auto tail = PutTestSegment(*store_, spec_, 9, chain->back().key, 5);
-  for (int round = 0; round < 2; ++round) {  // walked, then from the cache
+  for (int round = 0; round < 2; ++round) {  // first walked, then cached
     const auto resolved = store_->ResolveChain("default", tail->key);
     ASSERT_TRUE(resolved.ok()) << resolved.status();
     EXPECT_EQ((*resolved)->spec, spec_);
@@ -120,12 +120,13 @@ TEST_F(PageStoreTest, APrivateSegmentIsFoundByItsKeyOnlyAndGoneAtTheNextOpen) {
   EXPECT_EQ(store_->Lookup("default", spec_, chain).value().size(), 1u);
   EXPECT_EQ(store_->ResolveChain("default", own->key).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(PutTestSegment(*store_, spec_, 3, own->key).status().code(), StatusCode::kNotFound);
-  // Exact pages of the same tokens, of other bytes, are another segment.
+  // Exact pages of the same tokens with other bytes are another segment.
   EXPECT_TRUE(Put(tokens, MakePayload(spec_, tokens.size(), 4), shared->key).ok());
 
-  hold.Detach();  // As a server that is killed.
+  hold.Detach();  // Like a killed server.
   Open();
-  EXPECT_EQ(Count("segments"), stored);  // The private one went, and that of exact pages came.
+  EXPECT_EQ(Count("segments"),
+            stored);  // The private one was deleted, and that of exact pages added.
   EXPECT_EQ(store_->ReadUnits("default", all, &units).code(), StatusCode::kNotFound);
   EXPECT_EQ(store_->Lookup("default", spec_, chain).value().size(), 2u);
 }

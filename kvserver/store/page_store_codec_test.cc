@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The store with encoded segments: whatever the codec, readers get one and the same set of bytes,
-// from DRAM, from SSD and after a restart, and digests bound the keys among them.
+// The store with encoded segments. For every codec, readers get the same bytes from DRAM, from SSD
+// and after a restart, and digests bound the keys.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -57,7 +57,7 @@ TEST_P(PageStoreCodecTest, WhatIsReadIsCloseToWhatWasPut) {
   ASSERT_TRUE(segment.ok()) << segment.status();
   const std::vector<std::byte> read = Read(*segment);
   ASSERT_EQ(read.size(), segment->payload.size());
-  // Values are within 0.5; int4 has 15 steps between a row's least and greatest.
+  // Values are within 0.5; int4 has 15 steps between a row's minimum and maximum.
   const float bound = codec().id == CodecId::kRaw ? 0 : codec().id == CodecId::kInt4 ? 0.05 : 0.03;
   for (size_t i = 0; i < read.size() / 2; ++i) {
     const auto at = static_cast<int64_t>(i);
@@ -123,7 +123,7 @@ TEST_P(PageStoreCodecTest, EveryKindOfDigestsIsOfTheKeysThatAreReadAndIsMadeOnce
   }
 }
 
-// Promise 1: a sealed segment never changes, whatever codec a later put names.
+// Promise 1: a sealed segment never changes, whatever the codec of a later put.
 TEST_P(PageStoreCodecTest, Promise1ALaterPutKeepsTheCodecAndIsComparedByIt) {
   const auto segment = PutEncoded(codec());
   ASSERT_TRUE(segment.ok()) << segment.status();

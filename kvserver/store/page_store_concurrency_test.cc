@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Readers, writers, deleters and eviction at once, over a DRAM tier that holds a fraction of the
-// data. Every read is either exactly what was put or NOT_FOUND. Meant to run under ThreadSanitizer.
+// data. Every read is exactly as put, or NOT_FOUND. For use under ThreadSanitizer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -33,7 +33,7 @@ class PageStoreConcurrencyTest : public ::testing::Test {
     }
   }
 
-  /// Runs every function in a thread of its own, `rounds` times each with its own randomness.
+  /// Runs every function in its own thread, `rounds` times, each with its own randomness.
   void RunAll(int rounds, const std::vector<std::function<void(Random&)>>& functions) {
     std::vector<std::thread> threads;
     for (size_t i = 0; i < functions.size(); ++i) {
@@ -101,8 +101,8 @@ TEST_F(PageStoreConcurrencyTest, EveryReadIsExactOrNotFoundAndAccountsEndAtZero)
   EXPECT_EQ(counters["ssd_checksum_failures"], 0u);
 }
 
-// Promise 1 under a race: of two different puts under one key the first stands, and the other takes
-// it or, where it asks for strictness, is refused.
+// Promise 1 under a race: of two different puts under one key the first stands. The other takes its
+// bytes or, when strict, is refused.
 TEST_F(PageStoreConcurrencyTest, Promise1OneOfTwoRacingPutsWins) {
   for (uint64_t round = 0; round < 20; ++round) {
     const auto tokens = MakeTokens(8, 1000 + round);
@@ -135,7 +135,7 @@ TEST_F(PageStoreConcurrencyTest, Promise1OneOfTwoRacingPutsWins) {
   }
 }
 
-/// An engine whose first sync, once it is armed, takes until `wait` returns.
+/// An engine whose first sync, once armed, lasts until `wait` returns.
 class SlowSyncEngine final : public IoEngine {
  public:
   explicit SlowSyncEngine(IoEngine* inner) : inner_(*inner) {}
@@ -179,7 +179,7 @@ TEST(GroupCommitTest, PutsThatWaitForASyncShareTheNext) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(syncs(), syncs_before + kPuts);
-  // The slow one, one for those that came meanwhile, and few for who was late even then.
+  // The slow sync, one for puts during it, and few for later ones.
   EXPECT_LT(CountersOf(**store)["payload_device_syncs"], device_before + kPuts);
 }
 

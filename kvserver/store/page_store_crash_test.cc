@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Promise 3 against SIGKILL: a child process puts segments and reports each acknowledgement through
-// a pipe; it is killed at some moment, and the store it leaves behind must hold everything that it
-// acknowledged as persisted, and nothing by halves.
+// Promise 3 against SIGKILL. A child process puts segments and reports each acknowledgement through
+// a pipe. It is killed at some moment. Its store must hold everything acknowledged as persisted,
+// and nothing incomplete.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -23,8 +23,8 @@ StatusOr<std::unique_ptr<PageStore>> OpenStore(const std::string& path) {
   return PageStore::Open({.ssd_path = path, .dram_bytes = 1 << 20});
 }
 
-/// The child: puts a chain of segments from `first_seed` on for ever, the odd ones in memory only,
-/// and writes each seed as a line to standard output, at once, when its put is acknowledged.
+/// The child: puts an endless chain of segments from `first_seed` on, the odd ones in memory only.
+/// It writes each seed as a line to standard output when its put is acknowledged.
 int PutForEver(const std::string& path, uint64_t first_seed) {
   const auto store = OpenStore(path);
   if (!store.ok()) return 1;
@@ -38,7 +38,7 @@ int PutForEver(const std::string& path, uint64_t first_seed) {
   }
 }
 
-/// The next acknowledged seed; false when the child is gone and all were read.
+/// Reads the next acknowledged seed. Returns false when the child is gone and all were read.
 bool Next(ChildProcess& child, uint64_t* seed) {
   std::string line;
   if (!child.ReadLine(&line)) return false;
@@ -78,7 +78,7 @@ TEST(PageStoreCrashTest, Promise3WhatWasAcknowledgedAsPersistedSurvivesSigkill) 
       const auto keys = (*store)->Lookup("default", spec, tokens);
       ASSERT_EQ(keys.value().size(), 1u) << "segment " << seed << " is lost";
     }
-    // Acknowledged in memory only, or not at all: each may be there or not, but whole.
+    // Acknowledged in memory only, or not at all: each may be there or not, but never in part.
     for (uint64_t seed = 0; seed < next_seed + 2; ++seed) {
       const auto tokens = MakeTokens(spec.segment_tokens(), seed);
       const auto keys = (*store)->Lookup("default", spec, tokens).value();
@@ -87,7 +87,7 @@ TEST(PageStoreCrashTest, Promise3WhatWasAcknowledgedAsPersistedSurvivesSigkill) 
       EXPECT_EQ(ReadSegment(**store, spec, {keys[0], tokens, payload}).value(), payload);
       EXPECT_TRUE((*store)->ReadDigests("default", keys[0], 1).ok());
     }
-    next_seed += 2;  // past what the child may have put without telling
+    next_seed += 2;  // skip puts that the child may not have reported
   }
 }
 

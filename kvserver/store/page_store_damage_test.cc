@@ -3,6 +3,7 @@
 // Promise 2, bytes that fail their checksum are never returned, where the bytes are damaged in
 // memory: what the server uses it verifies, what it finds damaged it mends, and what it cannot mend
 // counts as missing until it is put again.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,10 +13,15 @@
 #include "kvserver/store/testing/memory_damage.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/fake_clock.h"
+#include "tests/kit/health_lines.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::kvserver::testing {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class PageStoreDamageTest : public ::testing::Test {
  protected:
@@ -52,7 +58,7 @@ class PageStoreDamageTest : public ::testing::Test {
     const uint64_t extent = ExtentBytes(spec_, PageCount(spec_, segment.tokens.size()));
     return std::span(segment.payload).subspan(layer * extent + unit * bytes, bytes);
   }
-  /// Digests that a kernel made of the segment's payload at layer 0.
+  /// Digests of the segment's payload at layer 0, made by a kernel.
   std::vector<std::byte> DigestsOf(const TestSegment& segment, kernels::DigestKind kind) {
     return *store_->ReadDigests("default", segment.key, 0, kind)->bytes;
   }
@@ -87,21 +93,33 @@ TEST_F(PageStoreDamageTest, Promise2AReportOfAFlippedUnitMendsItForEveryReader) 
   Flip(*segment, 0, 3);
   ASSERT_NE(*ReadSegment(*store_, spec_, *segment), segment->payload)
       << "a hand-out is verified by who receives it";
-  const std::vector<UnitAddress> seen = {{segment->key, 0, 3}};
+  const std::vector<ReportedUnit> seen = {{{segment->key, 0, 3}, 1}};
   ASSERT_TRUE(store_->Recheck("default", seen).ok());
   EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
   EXPECT_EQ(Count("units_reported"), 1u);
   EXPECT_EQ(Count("units_reported_intact"), 0u);
 }
 
-TEST_F(PageStoreDamageTest, AReportEvictsNothingThatVerifies) {
+TEST_F(PageStoreDamageTest, AReportEvictsNothingThatVerifiesAndTellsOfTheWay) {
+  quire::testing::HealthLines health;
+  options_.health = health.board();
+  Open();
   const auto segment = PutTestSegment(*store_, spec_, 1);
   const ResidentPtr before = store_->dram().Get({segment->key, 0});
-  const std::vector<UnitAddress> seen = {{segment->key, 0, 0}, {segment->key, 0, 1}};
+  const std::vector<ReportedUnit> seen = {{{segment->key, 0, 0}, 0xabcd},
+                                          {{segment->key, 0, 1}, 2}};
   ASSERT_TRUE(store_->Recheck("default", seen).ok());
   EXPECT_EQ(store_->dram().Get({segment->key, 0}), before);
   EXPECT_EQ(Count("units_reported_intact"), 2u);
   EXPECT_EQ(Count("dram_extents_damaged"), 0u);
+  EXPECT_EQ(Count("troubles{reason=\"memory_damaged\"}"), 0u);
+  ASSERT_EQ(health.lines().size(), 1u) << "one of an extent";
+  EXPECT_THAT(health.lines().front(),
+              AllOf(StartsWith("damaged_on_the_way: segment " + segment->key.Hex() +
+                               " layer 0 unit 0 came to a client with the checksum 0xabcd and is "
+                               "intact here with 0x"),
+                    HasSubstr("check the network")));
+  store_.reset();
 }
 
 TEST_F(PageStoreDamageTest, Promise7AReportOfAnotherTenantsUnitIsNotFound) {
@@ -109,7 +127,7 @@ TEST_F(PageStoreDamageTest, Promise7AReportOfAnotherTenantsUnitIsNotFound) {
   Open();
   const auto segment = PutTestSegment(*store_, spec_, 1);
   Flip(*segment, 0, 0);
-  const std::vector<UnitAddress> seen = {{segment->key, 0, 0}};
+  const std::vector<ReportedUnit> seen = {{{segment->key, 0, 0}, 1}};
   EXPECT_EQ(store_->Recheck("other", seen).code(), StatusCode::kNotFound);
   EXPECT_EQ(Count("dram_extents_damaged"), 0u);
 }
@@ -139,7 +157,7 @@ TEST_F(PageStoreDamageTest, Promise2APinnedExtentIsMendedAndStaysPinned) {
   ASSERT_TRUE(ReadOne(*segment, 0, 0, &units).ok());
   EXPECT_TRUE(std::ranges::equal(units[0].bytes(), UnitOf(*segment, 0, 0)));
   EXPECT_GT(Count("dram_bytes_pinned"), 0u);
-  ASSERT_TRUE(PutTestChain(*store_, spec_, 100, 400).ok());  // More than the arena has room for.
+  ASSERT_TRUE(PutTestChain(*store_, spec_, 100, 400).ok());  // More than fits in the arena.
   EXPECT_GT(Count("dram_evictions"), 0u);
   EXPECT_TRUE(store_->dram().Has({segment->key, 0}));
   EXPECT_TRUE(store_->UnpinSegments("default", keys).ok());
@@ -207,7 +225,7 @@ TEST_F(PageStoreDamageTest, Promise2APayloadThatChangedSinceItArrivedIsNotStored
   EXPECT_EQ(store_->PutSegment("default", args).status().code(), StatusCode::kInvalidArgument);
 }
 
-/// Segments that the write budget keeps in DRAM only.
+/// Segments that the write budget keeps only in DRAM.
 class DramOnlyDamageTest : public PageStoreDamageTest {
  protected:
   void SetUp() override {
@@ -259,7 +277,7 @@ TEST_F(DramOnlyDamageTest, Promise2APutMendsItThoughNobodyHasReadItSince) {
 
 TEST_F(DramOnlyDamageTest, Promise2AReportOfItIsDataLoss) {
   Flip(segment_, 1, 0);
-  const std::vector<UnitAddress> seen = {{segment_.key, 1, 0}};
+  const std::vector<ReportedUnit> seen = {{{segment_.key, 1, 0}, 1}};
   EXPECT_EQ(store_->Recheck("default", seen).code(), StatusCode::kDataLoss);
   EXPECT_FALSE(IsOffered(segment_));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PageStore on a payload device that fails, lies and loses power, and with metadata that cannot be
-// written.
+// PageStore on a payload device that fails, lies and loses power, and with failing writes of
+// metadata.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,8 +77,8 @@ TEST_F(PageStoreFaultsTest, Promise2ABitFlippedOnTheWayIsDataLossUntilTheSegment
   EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
 }
 
-// Promise 1: a damaged segment is replaced by what is put, whatever its bits; what DRAM had of it
-// is not mixed with them.
+// Promise 1: a put replaces a damaged segment, whatever its bits, and does not mix with its bytes
+// in DRAM.
 TEST_F(PageStoreFaultsTest, Promise1ADamagedSegmentIsReplacedByOtherBytes) {
   options_.promote_after_touches = 1;
   Open();
@@ -86,7 +86,7 @@ TEST_F(PageStoreFaultsTest, Promise1ADamagedSegmentIsReplacedByOtherBytes) {
   ASSERT_TRUE(segment.ok()) << segment.status();
   Open();
   const uint64_t written_as = store_->WrittenAs({{segment->key}}).front();
-  // Layer 0 comes to DRAM, layer 1 is found to be damaged.
+  // Layer 0 comes to DRAM; layer 1 turns out to be damaged.
   std::vector<UnitBytes> units;
   const std::vector<UnitAddress> all = AllUnits(spec_, segment->key, segment->tokens.size());
   ASSERT_TRUE(store_->ReadUnits("default", std::span(all).first(1), &units).ok());
@@ -129,9 +129,8 @@ TEST_F(PageStoreFaultsTest, AReadThatFailsIsUnavailableAndDamagesNothing) {
   EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
 }
 
-// The log may hold a delete that failed. A put that finds the segment writes nothing after it, so
-// it is acknowledged only when the log was left behind, also when it need not survive a power
-// failure.
+// The log may hold a failed delete, and a put that finds the segment writes nothing after it. Such
+// a put is therefore acknowledged only after the log was left behind, whatever its durability.
 TEST_F(PageStoreFaultsTest, APutIsNotAcknowledgedOverADeleteThatFailed) {
   for (const Durability durability : {Durability::kMemory, Durability::kPersisted}) {
     SCOPED_TRACE(static_cast<int>(durability));
@@ -169,12 +168,12 @@ TEST_F(PageStoreFaultsTest, APutAfterADeleteThatFailedIsAcknowledgedOnceWritingR
   EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
 }
 
-// Promise 3: what was acknowledged as persisted survives a power failure. What was acknowledged as
-// memory may be gone, and is never wrong.
+// Promise 3: a segment acknowledged as persisted survives a power failure. One acknowledged in
+// memory may be lost, and is never wrong.
 TEST_F(PageStoreFaultsTest, Promise3PowerLossKeepsWhatWasPersistedAndNothingIsWrong) {
   uint64_t lost = 0;
   for (uint64_t round = 0; round < 8; ++round) {
-    std::vector<std::pair<TestSegment, bool>> put;  // and whether it was persisted
+    std::vector<std::pair<TestSegment, bool>> put;  // with its durability: true for persisted
     for (uint64_t i = 0; i < 12; ++i) {
       const bool persisted = i % 3 == 0;
       const auto segment =
@@ -203,7 +202,7 @@ TEST_F(PageStoreFaultsTest, Promise3PowerLossKeepsWhatWasPersistedAndNothingIsWr
   EXPECT_GT(lost, 0u) << "the device never lost anything: the test shows nothing";
 }
 
-/// A store whose operators are told what happens.
+/// A store with reports to operators.
 class WatchedStoreTest : public PageStoreFaultsTest {
  protected:
   void SetUp() override {
@@ -231,10 +230,10 @@ class WatchedStoreTest : public PageStoreFaultsTest {
                  }};
 };
 
-// Promise 8: a miss costs a recompute, never a wrong answer. What was lost while nobody looked is
-// said at the start, misses, and is stored anew.
+// Promise 8: a miss costs a recompute, never a wrong answer. Losses while the store was closed are
+// reported at the start, count as missing, and can be stored again.
 TEST_F(WatchedStoreTest, Promise8WhatIsLostAtStartMissesIsToldAndIsStoredAnew) {
-  constexpr uint64_t kSegments = 50;  // Of 64 KiB, in volumes of a MiB.
+  constexpr uint64_t kSegments = 50;  // 64 KiB each, in volumes of a MiB.
   for (uint64_t seed = 1; seed <= kSegments; ++seed) {
     ASSERT_TRUE(PutTestSegment(*store_, spec_, seed).ok());
   }
@@ -289,7 +288,7 @@ TEST_F(WatchedStoreTest, AChainOfLostSegmentsIsCountedAndCannotBeNamedByADocumen
   EXPECT_THAT(Degraded(), IsEmpty());
 }
 
-// Promise 3: what is acknowledged as persisted is not in a file that goes with the process.
+// Promise 3: nothing acknowledged as persisted is in a file that ends with the process.
 TEST_F(WatchedStoreTest, Promise3AVolumeThatIsDeletedUnderTheServerIsNoticedBeforeAPutIsPersisted) {
   const auto first = PutTestSegment(*store_, spec_, 1, kRootKey, 0, Durability::kPersisted);
   ASSERT_TRUE(first.ok()) << first.status();
@@ -319,7 +318,7 @@ TEST_F(WatchedStoreTest, APutThatFailsDegradesUntilOneSucceeds) {
                                  .begin())
             .ok());
   };
-  // A full device first: once something was deleted, a put makes its space usable and tries again.
+  // A full device comes first: after a delete a put frees its space and retries.
   fails_with(IoFault::kNoSpace, "disk_full");
   fails_with(IoFault::kIoError, "device_failed");
   env_.faults.free_bytes = 0;
@@ -378,7 +377,7 @@ class FilledByOthersTest : public FaultyStoreTest {
   }
 };
 
-// Promise 6: what is cached goes before anybody is refused.
+// Promise 6: cached segments are evicted before a refusal.
 TEST_F(FilledByOthersTest, CachedSegmentsGoBeforeAPutIsRefused) {
   for (uint64_t seed = 1; seed <= 64; ++seed) ASSERT_TRUE(PutOne(seed).ok());
   LeaveFree(65 << 20);

@@ -11,6 +11,7 @@
 #include "kvserver/store/policy/eviction_factory.h"
 #include "kvserver/store/policy/touch_promotion.h"
 #include "kvserver/store/policy/write_budget.h"
+#include "kvserver/store/repair/cached_record_scrub.h"
 #include "kvserver/store/repair/digest_scrub.h"
 #include "kvserver/store/repair/dram_scrub.h"
 #include "kvserver/store/repair/payload_scrub.h"
@@ -19,14 +20,15 @@
 namespace quire::kvserver {
 namespace {
 
-// Left to the metadata when a volume is made: twice what a put asks for (SegmentWriter).
+// Bytes left to the metadata when a volume is made: twice the request of a put (SegmentWriter).
 constexpr uint64_t kLeftForMetadata = 128 << 20;
 constexpr size_t kMaxLookupTokens = size_t{1} << 24;
-// Extents that were read from SSD and may be read again; 64 bytes each or so.
+// Most remembered reads of extents from SSD, some 64 bytes each.
 constexpr size_t kPromotionMemory = 65536;
-// I/O that takes longer is told. A batch has 8 MiB at most, so no device that works needs that.
+// I/O that takes longer is reported. A batch has at most 8 MiB, so no working device takes that
+// long.
 constexpr Duration kStallBound = std::chrono::seconds(5);
-/// Time without a read that failed after which the device counts as sound again.
+/// Time without a failed read after which the device counts as sound again.
 constexpr Duration kReadsQuiet = std::chrono::minutes(1);
 // Upper bound of the volumes that one line names.
 constexpr size_t kMostNamedVolumes = 3;
@@ -59,8 +61,8 @@ StatusOr<uint64_t> FreeForVolumes(Database& database) {
   return bytes - std::min(bytes, kLeftForMetadata);
 }
 
-/// Divides what the store may take of the disk: what the options say, or a share of what is free
-/// and what its files have already.
+/// Divides the store's part of the disk: the option, or a share of the free bytes and its present
+/// files.
 StatusOr<SsdBudget> BudgetOf(const PageStore::Options& options, const DataDirectory& directory,
                              Disk& disk, rocksdb::Env* env) {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t volumes,
@@ -80,7 +82,7 @@ StatusOr<SsdBudget> BudgetOf(const PageStore::Options& options, const DataDirect
   return budget;
 }
 
-/// Reads when segments were used last, and drops what is kept of others.
+/// Restores the last uses of segments, and drops rows of others.
 Status RestoreLastUses(Database& database, std::vector<SegmentCatalog::Listed>* segments) {
   QUIRE_ASSIGN_OR_RETURN(LastUses uses, ReadLastUses(database));
   for (SegmentCatalog::Listed& segment : *segments) {
@@ -140,8 +142,8 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   QUIRE_RETURN_IF_ERROR(catalog.Drop(stored.dram_only));
   auto store = std::unique_ptr<PageStoreImpl>(
       new PageStoreImpl(options, machine, std::move(parts), stored, recovered));
-  // One of a tenant that the server has no more stays until the server has it again, and one that
-  // cannot be deleted (the disk is full) until the next open: it takes space, and does no harm.
+  // A segment of a removed tenant stays until the server has the tenant again. One that cannot be
+  // deleted (the disk is full) stays until the next open. It takes space, and does no harm.
   for (const auto& [tenant, key] : stored.private_segments) {
     (void)store->DeleteSegment(tenant, key);
   }
@@ -204,6 +206,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .buffers = &payload_->buffers(),
                .gate = &gate_,
                .latencies = latencies_.get(),
+               .health = &health_,
                .prefill_cost = options.prefill_cost},
               std::make_unique<TouchPromotion>(options.promote_after_touches, kPromotionMemory)),
       deriver_(
@@ -304,10 +307,12 @@ void PageStoreImpl::StartScrubbing(const Options& options) {
   add(std::make_unique<RecordScrub>(
           RecordScrub::Parts{database, &catalog_, &writers_, options.check_metadata, &health_}),
       rates.records);
+  add(std::make_unique<CachedRecordScrub>(CachedRecordScrub::Parts{&catalog_, &ssd_}),
+      rates.records);
 }
 
-// When a sync fails, what was acknowledged without one keeps its promise all the same, and the next
-// open looks at it; so there is nobody to tell. The same goes for uses that are not written down.
+// When a sync fails, unsynced acknowledgements keep their promise, and the next open checks them.
+// Errors are therefore not reported. The same is true of unwritten last uses.
 PageStoreImpl::~PageStoreImpl() {
   (void)keeper_.NoteUses();
   (void)ssd_.Sync();
@@ -374,7 +379,7 @@ Status PageStoreImpl::ReadVerified(const Caller& caller, std::span<const UnitAdd
   return reader_.ReadVerified(caller, units, out);
 }
 
-Status PageStoreImpl::Recheck(const Caller& caller, std::span<const UnitAddress> units) {
+Status PageStoreImpl::Recheck(const Caller& caller, std::span<const ReportedUnit> units) {
   QUIRE_RETURN_IF_ERROR(CheckTenant(caller.tenant));
   return reader_.Recheck(caller, units);
 }
@@ -458,7 +463,7 @@ void PageStoreImpl::CheckDevice() {
                                              directory_->path() + "; check the device");
 }
 
-// The owner of a damaged record cannot be told; whoever has its key may remove it.
+// A damaged record does not tell its owner; any caller with its key may remove it.
 Status PageStoreImpl::CheckMayRemove(std::string_view tenant, const SegmentKey& key) {
   const Status found = catalog_.Find(tenant, key).status();
   return absl::IsDataLoss(found) ? OkStatus() : found;
@@ -488,7 +493,7 @@ Status PageStoreImpl::PinSegments(std::string_view tenant, std::span<const Segme
   for (size_t i = 0; i < keys.size(); ++i) {
     const Status pinned = PinSegment(tenant, keys[i]);
     if (pinned.ok()) continue;
-    // A segment that was deleted meanwhile has no pin to take back.
+    // A segment deleted meanwhile has no pin to release.
     for (const SegmentKey& key : keys.first(i)) (void)UnpinSegment(key);
     return pinned;
   }
@@ -500,11 +505,11 @@ Status PageStoreImpl::PinSegment(std::string_view tenant, const SegmentKey& key)
   const uint64_t slot_bytes =
       Arena::SlotBytes(record->stored_extent_bytes(record->spec.segment_pages));
   QUIRE_ASSIGN_OR_RETURN(SegmentHold hold, keeper_.Hold({&key, 1}));
-  // Before it comes, so that no part of it leaves while the rest is on its way.
+  // Pin before loading, so that no extent leaves while others load.
   QUIRE_RETURN_IF_ERROR(dram_->Pin(key, record->spec.num_layers * slot_bytes));
   const Status brought = reader_.BringToDram(tenant, key);
   if (brought.ok()) {
-    hold.Detach();  // UnpinSegment takes it back.
+    hold.Detach();  // UnpinSegment releases it.
   } else {
     (void)dram_->Unpin(key);
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PageStoreImpl: PageStore over one DramTier and one SsdTier. Everything is written through to SSD,
-// whatever the durability (it decides whether the commit is synced), so an extent can leave DRAM
-// at any time and a put never fails for want of DRAM.
+// PageStoreImpl: PageStore over one DramTier and one SsdTier. Everything is written through to SSD;
+// the durability only decides on a sync. An extent can therefore leave DRAM at any time, and a put
+// never fails for want of DRAM.
 //
-// Put and delete of one segment, and its promotion, exclude each other (`writers_`); readers take
-// no lock over I/O. Lock order: a KeyedLock guard, then any one of the short internal locks
-// (DramTier, Arena below it, BoundedCache, promotion, damaged set), none of which is held over I/O.
+// Put, delete and promotion of one segment exclude each other (`writers_`). Readers take no lock
+// over I/O. Lock order: a KeyedLock guard, then any one of the short internal locks (DramTier,
+// Arena below it, BoundedCache, promotion, damaged set). None of these is held over I/O.
 #ifndef QUIRE_KVSERVER_STORE_PAGE_STORE_IMPL_H_
 #define QUIRE_KVSERVER_STORE_PAGE_STORE_IMPL_H_
 
@@ -42,7 +42,7 @@ namespace quire::kvserver {
 
 class PageStoreImpl final : public PageStore {
  public:
-  /// What tests put in the place of the machine; null: the machine's own.
+  /// Substitutes of tests for parts of the machine; null: the machine's own.
   struct Machine {
     rocksdb::Env* env = nullptr;  ///< Files of the database.
     IoEngine* engine = nullptr;   ///< Bytes of the payload volumes.
@@ -52,7 +52,7 @@ class PageStoreImpl final : public PageStore {
   /// As PageStore::Open, on the files of `machine`, which outlives the store.
   static StatusOr<std::unique_ptr<PageStoreImpl>> Open(const Options& options,
                                                        const Machine& machine);
-  /// Everything that was acknowledged is durable after an orderly end.
+  /// Makes everything acknowledged durable.
   ~PageStoreImpl() override;
 
   StatusOr<PutSegmentResult> PutSegment(std::string_view tenant,
@@ -65,7 +65,7 @@ class PageStoreImpl final : public PageStore {
                    std::vector<UnitBytes>* out) override;
   Status ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
                       std::vector<VerifiedBytes>* out) override;
-  Status Recheck(const Caller& caller, std::span<const UnitAddress> units) override;
+  Status Recheck(const Caller& caller, std::span<const ReportedUnit> units) override;
   using PageStore::ReadDigests;
   StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key, uint32_t layer,
                                        kernels::DigestKind kind) override;
@@ -111,10 +111,11 @@ class PageStoreImpl final : public PageStore {
   std::string dram_mode() const override { return dram_->mode(); }
   std::optional<SharedMemoryView> shared_memory() const override { return dram_->shared_memory(); }
 
-  /// For tests that damage or inspect what is stored, and for benchmarks of the parts.
+  /// Access for tests that damage or inspect stored data, and for benchmarks of the parts.
   DramTier& dram() { return *dram_; }
   Database& database() { return *database_; }
   PayloadStore& payload() { return *payload_; }
+  SegmentCatalog& catalog() { return catalog_; }
   /// Scrubber of one kind of stored bytes. REQUIRES: there is one.
   Scrubber& scrubber(std::string_view kind) {
     return **std::ranges::find(scrubbers_, kind, [](const auto& scrub) { return scrub->kind(); });
@@ -124,14 +125,14 @@ class PageStoreImpl final : public PageStore {
   struct Parts {
     std::unique_ptr<EvictionPolicy> cached_eviction;
     SsdBudget budget;
-    std::unique_ptr<Health> own_health;  ///< Null when it is the caller's.
+    std::unique_ptr<Health> own_health;  ///< Null when the caller provides it.
     Health* health = nullptr;
     std::unique_ptr<StallWatch> watch;
     std::unique_ptr<RecurringTrouble> reads;
     std::unique_ptr<StoreLatencies> latencies;
     std::unique_ptr<DataDirectory> directory;
     std::unique_ptr<Database> database;
-    std::unique_ptr<IoEngine> engine;  ///< Null when it is the caller's.
+    std::unique_ptr<IoEngine> engine;  ///< Null when the caller provides it.
     std::unique_ptr<TimedEngine> timed_engine;
     std::unique_ptr<PayloadStore> payload;
     std::unique_ptr<DramTier> dram;
@@ -141,9 +142,9 @@ class PageStoreImpl final : public PageStore {
   PageStoreImpl(const Options& options, const Machine& machine, Parts parts,
                 const SegmentCatalog::Totals& stored, const SsdTier::Recovered& recovered);
 
-  /// Reports what the store has lost since it was last open.
+  /// Reports losses since the store was last open.
   void TellWhatIsLost(const SegmentCatalog::Totals& stored, const SsdTier::Recovered& recovered);
-  /// A scrubber of each kind, of which those that have a rate run by themselves.
+  /// Makes a scrubber of each kind. Those with a rate run in the background.
   void StartScrubbing(const Options& options);
   Status PinSegment(std::string_view tenant, const SegmentKey& key);
   Status UnpinSegment(const SegmentKey& key);
@@ -176,7 +177,8 @@ class PageStoreImpl final : public PageStore {
   SegmentKeeper keeper_;
   Counter dropped_, torn_, lost_bytes_, lost_segments_;
   SegmentWriter writer_;
-  std::vector<std::unique_ptr<Scrubber>> scrubbers_;  ///< Last: they stop before what they read.
+  std::vector<std::unique_ptr<Scrubber>>
+      scrubbers_;  ///< Destroyed first: scrubbers read the other parts.
 };
 
 }  // namespace quire::kvserver

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PageStore on a payload device that hangs: it slows the calls that need it, and no others. Also
-// where the time of each operation is counted.
+// PageStore on a hanging payload device: it slows the calls that need it, and no others. Also where
+// the time of each operation is counted.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -30,7 +30,7 @@ class PageStoreOverloadTest : public FaultyStoreTest {
                          .max_wait = std::chrono::minutes(5)};
     Open();
   }
-  /// A segment of each tenant that DRAM does not hold, and one that it does.
+  /// Puts two segments of each tenant: one that is not in DRAM, and one that is.
   void PutColdAndHot() {
     for (const std::string& tenant : options_.tenants) Put(tenant, 1, &cold_);
     Open();
@@ -84,7 +84,7 @@ TEST_F(PageStoreOverloadTest, ADeviceThatHangsKeepsNobodyFromDram) {
   EXPECT_EQ(Count("ssd_gate_waiting"), 0u);
 }
 
-/// How often each operation was timed.
+/// Number of timings of each operation.
 class OperationCounts final : public MetricsVisitor {
  public:
   uint64_t Of(const std::string& tier_and_op) const { return counts_.at(tier_and_op); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Promise 3 against power failures, one at a time: a store on a simulated disk that forgets what
-// was not synced. `quire torture power` does the same at random.
+// Promise 3 against single power failures, on a simulated disk that forgets unsynced writes. `quire
+// torture power` does the same at random.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -40,7 +40,7 @@ class PageStorePowerTest : public ::testing::Test {
     ASSERT_TRUE(opened.ok()) << opened.status();
     store_ = *std::move(opened);
   }
-  /// The power fails now, and comes back.
+  /// Cuts the power and restores it.
   void FailPower(uint64_t seed) {
     disk_->CutAfter(0);
     store_.reset();
@@ -73,8 +73,8 @@ TEST_F(PageStorePowerTest, Promise3AStoreThatWasJustMadeOpensWhereverThePowerFai
   }
 }
 
-// A record may reach the device before its payload does: then nobody is told that it is there, and
-// a put stores it anew.
+// A record may reach the device before its payload. It is then never served, and a put stores it
+// again.
 TEST_F(PageStorePowerTest, Promise3APutOverOneThatWasTornIsStoredAnew) {
   uint64_t torn = 0;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
@@ -96,7 +96,7 @@ TEST_F(PageStorePowerTest, Promise3APutOverOneThatWasTornIsStoredAnew) {
   EXPECT_GT(torn, 0u) << "no record ever came before its payload: the test shows nothing";
 }
 
-// A delete may be undone by a power failure: its space has not been written since.
+// A power failure may undo a delete: its space has not been rewritten since.
 TEST_F(PageStorePowerTest, Promise3ADeleteThatIsUndoneLeavesTheSegmentWhole) {
   uint64_t undone = 0;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {

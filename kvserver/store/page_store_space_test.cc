@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What may go to SSD: quotas of tenants, and the write budget with what stays in DRAM only.
+// Limits of SSD: quotas of tenants, and the write budget with segments kept only in DRAM.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -50,7 +50,7 @@ TEST_F(PageStoreSpaceTest, ATenantStopsAtItsQuotaAndOthersGoOn) {
   EXPECT_EQ(Count("degraded{reason=\"disk_full\"}"), 0u) << "the others go on";
   EXPECT_NE(std::string(refused.message()).find("tenant 'other'"), std::string::npos) << refused;
   EXPECT_TRUE(PutNumber(3, Durability::kMemory).ok());
-  Open();  // What is stored counts again.
+  Open();  // Stored bytes count again.
   store_->RestoreNames({{first->key, 1}, {second->key, 1}});
   EXPECT_FALSE(PutNumber(3, Durability::kMemory, kRootKey, "other").ok());
   ASSERT_TRUE(store_->DeleteSegment("other", second->key).ok());
@@ -65,12 +65,12 @@ TEST_F(PageStoreSpaceTest, AStoredSegmentThatIsPutAgainIsNotChargedAgain) {
   EXPECT_EQ(Count("ssd_bytes_used"), segment_bytes());
 }
 
-// The limit that nobody gave: a share of what the file system has, which its other users and the
-// metadata have to share with.
+// The default limit: a share of the file system, for its other users and the metadata need room,
+// too.
 TEST_F(PageStoreSpaceTest, WithoutALimitAShareOfTheFileSystemMayBeUsed) {
   options_.ssd_bytes = 0;
   Open();
-  // Others write to the same file system meanwhile, and root may use what is kept for it.
+  // Other users write to the same file system meanwhile, and root may use reserved blocks.
   const auto space = std::filesystem::space(dir_.path());
   const auto payload_of = [&](double share, uint64_t bytes) {
     const auto limit = static_cast<uint64_t>(share * static_cast<double>(bytes));
@@ -80,7 +80,7 @@ TEST_F(PageStoreSpaceTest, WithoutALimitAShareOfTheFileSystemMayBeUsed) {
   EXPECT_LT(Count("ssd_bytes_limit"), payload_of(PageStore::kSsdShare + 0.05, space.free));
 }
 
-/// A store that may take 16 MiB of the disk, of segments of 64 KiB with a quarter as many digests.
+/// A store with 16 MiB of disk, of segments of 64 KiB with a quarter as many digests.
 class DiskLimitTest : public PageStoreSpaceTest {
  protected:
   void SetUp() override {
@@ -89,12 +89,12 @@ class DiskLimitTest : public PageStoreSpaceTest {
     spec_ = LargeUnitSpec();
     Open();
   }
-  /// Bytes of the disk that the directory takes, in whole blocks of its files.
+  /// Disk bytes of the directory, in whole blocks of its files.
   uint64_t DiskBytes() {
     uint64_t bytes = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_.path())) {
       struct stat file = {};
-      // A file that is gone by now has no blocks.
+      // A deleted file has no blocks.
       if (stat(entry.path().c_str(), &file) == 0)
         bytes += 512 * static_cast<uint64_t>(file.st_blocks);
     }
@@ -102,7 +102,7 @@ class DiskLimitTest : public PageStoreSpaceTest {
   }
 };
 
-// Promise 6: over the limit the caller gets RESOURCE_EXHAUSTED; the server neither grows nor dies.
+// Promise 6: over the limit the caller gets RESOURCE_EXHAUSTED. The server neither grows nor dies.
 TEST_F(DiskLimitTest, Promise6TheLimitIsOfTheDiskAndNothingIsStoredHalf) {
   std::vector<TestSegment> named;
   Status full;
@@ -120,8 +120,7 @@ TEST_F(DiskLimitTest, Promise6TheLimitIsOfTheDiskAndNothingIsStoredHalf) {
   EXPECT_EQ(Count("segments"), named.size());
   EXPECT_EQ(Count("degraded{reason=\"disk_full\"}"), 1u);
   EXPECT_TRUE(PutNumber(1, Durability::kMemory).ok()) << "what exists needs no room";
-  // The metadata that a put may need is estimated high. Deleting one segment does not make room for
-  // another.
+  // The estimate of a put's metadata is high. Deleting one segment does not make room for another.
   for (const TestSegment& segment : std::span(named).last(8)) {
     ASSERT_TRUE(store_->DeleteSegment("default", segment.key).ok());
   }
@@ -168,7 +167,7 @@ TEST_F(DiskLimitTest, ALimitThatCannotWorkIsRefusedWithTheLeastThatDoes) {
   EXPECT_NE(refusal(SsdBudget::kLeastBytes).find("do not shrink"), std::string::npos);
 }
 
-/// A tenant of four segments, of which what no document refers to is a cache.
+/// A tenant of four segments. Those without documents are a cache.
 class CachedSegmentsTest : public PageStoreSpaceTest {
  protected:
   void SetUp() override {
@@ -194,8 +193,7 @@ class CachedSegmentsTest : public PageStoreSpaceTest {
   quire::testing::FakeClock clock_;
 };
 
-// Promise 6: a full tenant evicts what it caches, used longest ago first, before anybody is
-// refused.
+// Promise 6: a full tenant evicts its cached segments, least recently used first, before a refusal.
 TEST_F(CachedSegmentsTest, Promise6AFullQuotaEvictsCachedSegmentsBeforeAnybodyIsRefused) {
   std::vector<TestSegment> segments;
   for (uint64_t seed = 1; seed <= 4; ++seed) segments.push_back(PutOne(seed));
@@ -219,7 +217,7 @@ TEST_F(CachedSegmentsTest, Promise6AFullQuotaEvictsCachedSegmentsBeforeAnybodyIs
 }
 
 TEST_F(CachedSegmentsTest, APutThatDoesNotFitStopsAndFillsNothingForGood) {
-  // A chain of five: its beginning is held while it is put, as by a context.
+  // A chain of five. Its beginning is held while it is put, as by a context.
   SegmentHold context;
   SegmentKey parent = kRootKey;
   Status refused;
@@ -266,7 +264,7 @@ TEST_F(CachedSegmentsTest, WhatNobodyUsesExpiresAndWhatIsNamedDoesNot) {
   EXPECT_EQ(Count("ssd_bytes_used"), segment_bytes());
 }
 
-// What was used last is written once a minute, and at a clean end.
+// Last uses are written once a minute, and at a clean end.
 TEST_F(CachedSegmentsTest, ReopeningKeepsTheOrderOfEvictionAndTheAgeOfWhatIsCached) {
   std::vector<TestSegment> segments;
   for (uint64_t seed = 1; seed <= 4; ++seed) segments.push_back(PutOne(seed));
@@ -356,7 +354,7 @@ TEST_F(CachedSegmentsTest, Promise3ASegmentThatIsPutAgainIsAnotherOneAndStays) {
   EXPECT_FALSE(IsThere(segment));
 }
 
-// Promise 3: the same for what a put continues, also before a restart.
+// Promise 3, for the segments that a put continues, also before a restart.
 TEST_F(CachedSegmentsTest, Promise3WhatIsContinuedAfterADeleteStays) {
   const TestSegment root = PutOne(1), middle = PutOne(2, root.key);
   SegmentHold context = HoldOne(root);
@@ -411,8 +409,8 @@ TEST_F(CachedSegmentsTest, IncarnationsGrowOverDeletesAndRestarts) {
   }
 }
 
-// Puts, holds, deletes and sweeps of few keys at a time, in a store that is always full: nobody is
-// refused, what is held is read, and the accounts are right at the end.
+// Puts, holds, deletes and sweeps of few keys at a time, in a store that is always full. No put is
+// refused, held segments are readable, and the accounts are right at the end.
 TEST_F(CachedSegmentsTest, HoldersReadWhatTheyHoldWhileEverythingIsPutEvictedAndDeleted) {
   options_.tenant_ssd_quota_bytes = {{"default", 24 * segment_bytes()}};
   Open();
@@ -460,7 +458,7 @@ TEST_F(CachedSegmentsTest, HoldersReadWhatTheyHoldWhileEverythingIsPutEvictedAnd
   EXPECT_EQ(Count("payload_used_bytes"), 0u);
 }
 
-/// A budget of one segment at once, and one in a second.
+/// A budget with a burst of one segment, and one segment per second.
 class WriteBudgetTest : public PageStoreSpaceTest {
  protected:
   void SetUp() override {
@@ -518,7 +516,7 @@ TEST_F(WriteBudgetTest, ItIsGoneWhenItHasLeftDram) {
   EXPECT_TRUE(IsRead(*second));
 }
 
-// Promise 3: what is acknowledged as persisted survives, and so does all that it continues.
+// Promise 3: a segment acknowledged as persisted survives, with all that it continues.
 TEST_F(WriteBudgetTest, Promise3APutThatPersistsWritesOutWhatItContinues) {
   ASSERT_TRUE(PutNumber(1, Durability::kMemory).ok());  // spends the budget
   const auto root = PutNumber(2, Durability::kMemory);

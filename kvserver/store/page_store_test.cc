@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What PageStore promises while everything works: keys, idempotence, chains, digests, tenants,
-// limits.
+// Promises of PageStore without failures: keys, idempotence, chains, digests, tenants, limits.
 #include "kvserver/store/page_store.h"
 
 #include <algorithm>
@@ -63,7 +62,7 @@ TEST_F(PageStoreTest, Promise1TheFirstBytesStandAndTheCallerIsToldOfOthers) {
   EXPECT_EQ(*ReadSegment(*store_, spec_, {first->key, tokens, payload}), payload);
 }
 
-// Promise 1: what was lost with a volume stands in nobody's way, whatever the bits of a later put.
+// Promise 1: a segment lost with a volume does not hinder a later put of other bits.
 TEST_F(PageStoreTest, Promise1ASegmentOfAVolumeThatWasCutIsReplacedByOtherBytes) {
   const auto segment = PutTestSegment(*store_, spec_, 1);
   ASSERT_TRUE(segment.ok()) << segment.status();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PageStore when DRAM is smaller than the data, when stored bytes are damaged, when writes fail,
-// and when it is opened again.
+// PageStore with less DRAM than data, with damaged stored bytes, with failing writes, and after a
+// reopen.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -33,7 +33,7 @@ class PageStoreTiersTest : public ::testing::Test {
     return DecodeExtentRecord(*store_->database().Get(Table::kExtents, SsdTier::RecordKey(id)))
         .value();
   }
-  /// The file that holds one unit, and where in it.
+  /// The file of one unit, and the offset in it.
   std::pair<std::string, uint64_t> PlaceOf(const ExtentId& id, uint32_t unit) {
     const ExtentRecord record = RecordOf(id);
     const LocatedPiece piece =
@@ -118,7 +118,7 @@ TEST_F(PageStoreTiersTest, TheSecondRequestBringsAnExtentBackToDram) {
   EXPECT_EQ(Count("ssd_unit_reads"), ssd_reads);
 }
 
-// Promise 6, DRAM: readers that hold all of it do not stop puts, which then stay on SSD only.
+// Promise 6, DRAM: readers that hold all of it do not stop puts, which then stay only on SSD.
 TEST_F(PageStoreTiersTest, Promise6APutWithoutRoomInDramIsKeptOnSsd) {
   options_.dram_bytes = 16 * 32768;
   Open();
@@ -265,7 +265,7 @@ TEST_F(PageStoreTiersTest, ADamagedExtentIsNotPromoted) {
   EXPECT_EQ(Count("dram_extents"), 0u);
 }
 
-// Promise 8, the store's part: what is lost can be computed and put again.
+// Promise 8, the store's part: a lost segment can be computed and put again.
 TEST_F(PageStoreTiersTest, PuttingADamagedSegmentAgainRepairsIt) {
   const auto segment = PutTestSegment(*store_, spec_, 1);
   Open();
@@ -325,7 +325,7 @@ TEST_F(PageStoreTiersTest, DerivedDigestsThatAreDamagedOrOfOtherUnitsAreMadeAnew
   const auto of_one = read(*one), of_two = read(*two);
   const std::string kept = *store_->database().Get(Table::kDigests, key_of(*one));
   OverwriteRecord(Table::kDigests, key_of(*one), "damaged");
-  OverwriteRecord(Table::kDigests, key_of(*two), kept);  // Intact, and not of these units.
+  OverwriteRecord(Table::kDigests, key_of(*two), kept);  // Intact, but of other units.
   Open();
   EXPECT_EQ(read(*one), of_one);
   EXPECT_EQ(read(*two), of_two);
@@ -339,7 +339,7 @@ TEST_F(PageStoreTiersTest, ADamagedSaltIsNotReplacedInSilence) {
   EXPECT_EQ(PageStoreImpl::Open(options_, {}).status().code(), StatusCode::kDataLoss);
 }
 
-// Promise 3: what was acknowledged survives; here a server that is closed and opened again.
+// Promise 3: acknowledged segments survive closing and reopening the server.
 TEST_F(PageStoreTiersTest, Promise3EverythingIsThereAfterReopening) {
   const auto chain = PutTestChain(*store_, spec_, 1, 5, Durability::kPersisted);
   const auto tail = PutTestSegment(*store_, spec_, 9, chain->back().key, 3, Durability::kMemory);
@@ -391,7 +391,7 @@ TEST_F(PageStoreTiersTest, ADeleteThatIsNotWrittenIsNotAcknowledged) {
   env_.faults.fault = Fault::kNoSpaceForFiles;
   const std::string mebibyte(1 << 20, 'x');
   Status written;
-  for (int i = 0; written.ok(); ++i) {  // Until the log of the next buffer cannot be made.
+  for (int i = 0; written.ok(); ++i) {  // Until the next buffer's log cannot be created.
     ASSERT_LT(i, 256);
     Database::Batch batch = store_->database().NewBatch();
     batch.Put(Table::kMetadata, "filler" + std::to_string(i), {mebibyte});

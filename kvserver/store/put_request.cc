@@ -56,7 +56,7 @@ Status CheckPutArguments(const PutSegmentArgs& args) {
 
 namespace {
 
-/// Taken in at a time: small enough that a digest finds in the cache what was just copied.
+/// Bytes taken in at a time: small enough for a digest to find the copy in the cache.
 constexpr uint64_t kStepBytes = 16 << 10;
 
 }  // namespace

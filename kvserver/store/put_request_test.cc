@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 KvSpec HugeUnitSpec() {
   KvSpec spec = SmallSpec("huge-units");
-  spec.head_dim = 2048;  // 32 KiB: more than is taken in at a time.
+  spec.head_dim = 2048;  // 32 KiB: more than one step of an intake.
   return spec;
 }
 
@@ -48,7 +48,7 @@ struct Arrived {
     }
     return crc32c;
   }
-  /// As computed of each layer at once.
+  /// Digests computed of each layer at once.
   std::vector<std::byte> Digests(const SegmentRecord& record) const {
     const std::vector<std::byte> aligned(args.payload.begin(), args.payload.end());
     const uint64_t from = ExtentBytes(spec, record.num_pages());
@@ -68,7 +68,7 @@ struct Arrived {
   PutSegmentArgs args;
 };
 
-/// Takes every second extent in to memory of its own, and compares everything.
+/// Directs every second extent to its own memory, and compares everything.
 void ExpectTakenIn(const Arrived& arrived) {
   auto intake = SegmentIntake::Make("default", arrived.args, {});
   ASSERT_TRUE(intake.ok()) << intake.status();

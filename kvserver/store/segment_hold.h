@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SegmentHold: keeps stored segments stored for as long as it lives. Contexts, sessions and puts in
-// flight have one. While a segment is held, no delete removes it and no eviction takes it. A delete
-// that came meanwhile takes effect when the last hold is released, in the destructor.
+// SegmentHold: keeps segments stored while it lives. Contexts, sessions and puts in flight have
+// one. While a segment is held, no delete removes it and no eviction takes it. A delete made
+// meanwhile takes effect when the last hold is released, in the destructor.
 //
-// Ownership: its owner, the store, outlives it. Thread-safety: none; a hold may be released on any
-// thread that has no lock of the store.
+// Ownership: its owner, the store, outlives it. Thread-safety: none; release it on any thread that
+// holds no lock of the store.
 #ifndef QUIRE_KVSERVER_STORE_SEGMENT_HOLD_H_
 #define QUIRE_KVSERVER_STORE_SEGMENT_HOLD_H_
 
@@ -23,7 +23,7 @@ class SegmentHold {
   class Owner {
    public:
     virtual ~Owner() = default;
-    /// Takes one hold of each of `keys` back; in order of their chain.
+    /// Releases one hold of each of `keys`, in order of their chain.
     virtual void ReleaseSegments(std::span<const SegmentKey> keys) = 0;
   };
 
@@ -55,7 +55,7 @@ class SegmentHold {
     if (owner != nullptr && !keys.empty()) owner->ReleaseSegments(keys);
   }
 
-  /// Leaves the holds counted: the caller gives them back to the owner.
+  /// Leaves the holds counted. The caller returns them to the owner.
   void Detach() {
     owner_ = nullptr;
     keys_.clear();

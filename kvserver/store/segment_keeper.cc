@@ -11,14 +11,14 @@
 namespace quire::kvserver {
 namespace {
 
-/// Segments that one step of a sweep looks for at once.
+/// Segments examined at once by one step of a sweep.
 constexpr size_t kSweepBatch = 256;
-/// Divisor of the number of cached segments: EvictShare evicts that share of them, and one more.
+/// Divisor of the number of cached segments: EvictShare evicts that share and one more.
 constexpr uint64_t kEvictShare = 8;
-/// How often uses of cached segments are written down, and how many of them in one commit.
+/// Interval of writing down uses of cached segments, and their number in one commit.
 constexpr Duration kNoteInterval = std::chrono::minutes(1);
 constexpr size_t kNotesAtOnce = 4096;
-/// A use so soon after the put is not worth a row: the segment's incarnation says it, too.
+/// A use this soon after the put needs no row: the segment's incarnation is as good.
 constexpr int64_t kSameUseMicros = 100'000;
 
 }  // namespace
@@ -29,7 +29,7 @@ SegmentHold SegmentKeeper::HoldForPut(const StoredSegment& segment) {
   MutexLock lock(mutex_);
   const TimePoint now = parts_.clock->Now();
   if (!lives_.IsStored(segment.key)) lives_.Add(segment, now);
-  // Nothing is leaving while its put has the writer lock.
+  // No segment is leaving while its put has the writer lock.
   if (!lives_.Hold(segment.key, now)) return {};
   return SegmentHold(this, {segment.key});
 }
@@ -97,7 +97,7 @@ Status SegmentKeeper::Charge(std::string_view tenant, uint64_t bytes) {
   for (;;) {
     Status charged = parts_.space->Charge(tenant, bytes);
     if (charged.ok()) return charged;
-    // A tenant over its quota makes room among its own.
+    // A tenant over its quota evicts only its own segments.
     const bool own = parts_.space->IsOverQuota(tenant, bytes);
     if (!EvictOne(own ? std::optional(tenant) : std::nullopt)) return charged;
   }
@@ -140,7 +140,7 @@ bool SegmentKeeper::EvictOne(std::optional<std::string_view> tenant) {
   }
 }
 
-// --- For those who need segments.
+// --- For users of segments.
 
 StatusOr<SegmentHold> SegmentKeeper::Hold(std::span<const SegmentKey> keys) {
   MutexLock lock(mutex_);
@@ -163,7 +163,7 @@ void SegmentKeeper::ReleaseSegments(std::span<const SegmentKey> keys) {
       if (lives_.Release(keys[i], now)) forsaken.push_back(keys[i]);
     }
   }
-  // A sweep tries those again that cannot be removed now.
+  // A sweep retries failed removals.
   for (const SegmentKey& key : forsaken) (void)Remove(key, Leaving::kForsaken);
 }
 
@@ -243,7 +243,7 @@ Status SegmentKeeper::Delete(const SegmentKey& key) {
     if (!lives_.Forsake(key)) return NotStored(key);
     while (lives_.IsNamed(key)) lives_.Unname(key, parts_.clock->Now());
   }
-  return Remove(key, Leaving::kForsaken).status();  // Held: it goes with its last holder.
+  return Remove(key, Leaving::kForsaken).status();  // Held: it is deleted with its last hold.
 }
 
 StatusOr<uint64_t> SegmentKeeper::Sweep() {
@@ -369,7 +369,7 @@ Status SegmentKeeper::Erase(const SegmentKey& key, const std::string& tenant, ui
     parts_.digests->ForgetAll();
   }
   parts_.space->Release(tenant, bytes);
-  parts_.health->Clear(Trouble::kDiskFull);  // The next put that finds no room says so again.
+  parts_.health->Clear(Trouble::kDiskFull);  // The next put without room raises it again.
   deletes_.Add();
   return OkStatus();
 }

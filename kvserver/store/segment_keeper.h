@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SegmentKeeper: keeps what SegmentLives decides: counts who needs a segment, and removes from
-// every tier those that are to leave. It evicts cached segments when a put finds no room on SSD,
-// before anybody is refused.
+// SegmentKeeper: carries out the rules of SegmentLives. It counts names and holds, and removes
+// segments from every tier. When a put finds no room on SSD it evicts cached segments before it
+// refuses.
 //
 // A removal is one commit of the database; a crash leaves the segment whole or gone. It holds the
-// segment's writer lock, so that no put, promotion or other removal of the segment runs meanwhile.
+// segment's writer lock, so no put, promotion or other removal of the segment runs meanwhile.
 //
 // Thread-safety: all methods may be called concurrently. Lock order: `evict_mutex_`, a KeyedLock
-// guard, then `mutex_`, which is held over no I/O. Methods that remove segments take writer locks:
-// the caller has none, except for Charge and MakeRoom, which only try those that are free.
+// guard, then `mutex_`, which is held over no I/O. Methods that remove segments take writer locks,
+// so their caller must hold none. Charge and MakeRoom only try free ones.
 #ifndef QUIRE_KVSERVER_STORE_SEGMENT_KEEPER_H_
 #define QUIRE_KVSERVER_STORE_SEGMENT_KEEPER_H_
 
@@ -43,7 +43,7 @@ namespace quire::kvserver {
 
 class SegmentKeeper final : public SegmentHold::Owner {
  public:
-  /// Parts of the store that it works on; all outlive the keeper.
+  /// Parts of the store; all outlive the keeper.
   struct Parts {
     Database* database = nullptr;
     SegmentCatalog* catalog = nullptr;
@@ -57,47 +57,47 @@ class SegmentKeeper final : public SegmentHold::Owner {
     StoreLatencies* latencies = nullptr;
     Clock* clock = nullptr;
   };
-  /// `eviction`: the order of cached segments. `cached_ttl`: how long they stay unused; zero: until
-  /// room is needed.
+  /// `eviction` orders cached segments. `cached_ttl` is their longest unused time; zero: until room
+  /// is needed.
   SegmentKeeper(const Parts& parts, std::unique_ptr<EvictionPolicy> eviction, Duration cached_ttl)
       : parts_(parts),
         cached_ttl_(cached_ttl),
         lives_(std::move(eviction)),
         noted_until_(parts.clock->Now()) {}
 
-  /// The segment was stored when the store was opened, and used last at that time of the wall
-  /// clock. Call it in the order of use, before anything else.
+  /// Adds a segment found at open, with the wall-clock time of its last use. Call it in order of
+  /// use, before anything else.
   void Restored(const StoredSegment& segment, int64_t last_use_micros) QUIRE_EXCLUDES(mutex_);
 
   // --- For puts; the caller has the segment's writer lock.
 
-  /// Holds a segment that is about to be put, stored or not.
+  /// Holds a segment about to be put, stored or not.
   SegmentHold HoldForPut(const StoredSegment& segment) QUIRE_EXCLUDES(mutex_);
-  /// The put of a segment that was not stored has failed.
+  /// Removes a new segment whose put has failed.
   void Withdraw(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
-  /// The segment is stored from now on, as `segment` says.
+  /// Adds the segment as stored.
   void Stored(const StoredSegment& segment) QUIRE_EXCLUDES(mutex_);
-  /// Before any tier has other bytes than those that it may have.
+  /// Call before any tier gets other bytes of the segment.
   void Rewriting(const SegmentKey& key, uint64_t incarnation) QUIRE_EXCLUDES(mutex_);
-  /// An incarnation that was never given.
+  /// Returns an unused incarnation.
   uint64_t NextIncarnation() QUIRE_EXCLUDES(mutex_);
   bool IsStored(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
   bool IsForsaken(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
   /// As SegmentLives; NOT_FOUND for nullopt.
   [[nodiscard]] StatusOr<std::vector<SegmentKey>> ForsakenOfChain(const SegmentKey& tip) const
       QUIRE_EXCLUDES(mutex_);
-  /// The segment was put again, which was committed under this incarnation.
+  /// Renews a segment that was put again. REQUIRES: this incarnation is committed.
   void Renew(const SegmentKey& key, uint64_t incarnation) QUIRE_EXCLUDES(mutex_);
-  /// Bytes that the segment is charged with; 0 when it is not stored.
+  /// Charged bytes; 0 when it is not stored.
   uint64_t BytesOf(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
   /// As SpaceAccounts::Charge, evicting cached segments when there is no room.
   [[nodiscard]] Status Charge(std::string_view tenant, uint64_t bytes) QUIRE_EXCLUDES(mutex_);
-  /// Evicts one cached segment; false when there is none.
+  /// Evicts one cached segment. Returns false when there is none.
   bool MakeRoom() QUIRE_EXCLUDES(mutex_);
-  /// Evicts a share of the cached segments, for room that takes many to make. Returns the number.
+  /// Evicts a share of the cached segments, when single ones free too little. Returns the number.
   uint64_t EvictShare() QUIRE_EXCLUDES(mutex_);
 
-  // --- For those who need segments. See PageStore.
+  // --- For users of segments. See PageStore.
 
   StatusOr<SegmentHold> Hold(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
   void ReleaseSegments(std::span<const SegmentKey> keys) override QUIRE_EXCLUDES(mutex_);
@@ -112,11 +112,11 @@ class SegmentKeeper final : public SegmentHold::Owner {
   uint64_t num_replaced() const { return num_replaced_.load(std::memory_order_acquire); }
   void RestoreNames(const SegmentLives::Names& names) QUIRE_EXCLUDES(mutex_);
   uint64_t CountNames(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
-  /// Removes it now, or as soon as nobody holds it. NOT_FOUND when it is not stored.
+  /// Removes it now, or once it is not held. NOT_FOUND when it is not stored.
   [[nodiscard]] Status Delete(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
   StatusOr<uint64_t> Sweep() QUIRE_EXCLUDES(mutex_);
-  /// Writes down when cached segments were used last, of those that were since the call before,
-  /// without a sync (last_uses.h). Sweep does it once a minute.
+  /// Writes down the last uses of cached segments since the last call, without a sync
+  /// (last_uses.h). Sweep calls it once a minute.
   [[nodiscard]] Status NoteUses() QUIRE_EXCLUDES(mutex_);
 
   /// segments, segments_cached, segments_held, segments_replaced, ssd_bytes_cached, deletes,
@@ -124,25 +124,25 @@ class SegmentKeeper final : public SegmentHold::Owner {
   void VisitMetrics(MetricsVisitor& visit) const QUIRE_EXCLUDES(mutex_);
 
  private:
-  /// Whether it is gone; false when the rules do not let it leave for this reason
+  /// Removes the segment. Returns false when the rules do not allow it for this reason
   /// (SegmentLives::Leave).
   StatusOr<bool> Remove(const SegmentKey& key, Leaving why) QUIRE_EXCLUDES(mutex_);
-  /// The same for who has the writer lock.
+  /// As Remove. REQUIRES: the caller holds the writer lock.
   StatusOr<bool> RemoveLocked(const SegmentKey& key, Leaving why) QUIRE_EXCLUDES(mutex_);
   Status Erase(const SegmentKey& key, const std::string& tenant, uint64_t bytes);
   bool EvictOne(std::optional<std::string_view> tenant) QUIRE_EXCLUDES(mutex_);
   uint64_t RemoveAll(std::span<const SegmentKey> keys, Leaving why, Status* first_failure)
       QUIRE_EXCLUDES(mutex_);
-  /// Cached segments that were last used before this have expired.
+  /// Cached segments last used before this time have expired.
   TimePoint ExpiredBefore() const { return parts_.clock->Now() - cached_ttl_; }
 
   const Parts parts_;
   const Duration cached_ttl_;
-  Mutex evict_mutex_;  ///< One evicts at a time: the others find the room that it made.
+  Mutex evict_mutex_;  ///< Serialises evictions: waiting callers use the room of the first.
   mutable Mutex mutex_;
   SegmentLives lives_ QUIRE_GUARDED_BY(mutex_);
-  TimePoint noted_until_ QUIRE_GUARDED_BY(mutex_);  ///< Uses before are written down.
-  std::atomic<uint64_t> num_replaced_{0};           ///< Of lives_.
+  TimePoint noted_until_ QUIRE_GUARDED_BY(mutex_);  ///< Earlier uses are written down.
+  std::atomic<uint64_t> num_replaced_{0};           ///< Copy of lives_'s count.
   Counter deletes_, evictions_, expired_, detached_;
 };
 

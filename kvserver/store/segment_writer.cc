@@ -7,10 +7,10 @@
 namespace quire::kvserver {
 namespace {
 
-// Left free on the file system, so that the database can still compact and log.
+// Bytes left free on the file system, so that the database can still compact and log.
 constexpr uint64_t kMinFreeBytes = 64 << 20;
 
-/// Bytes of the record of a segment or an extent that are not counted exactly: keys, spec, places.
+/// Estimate for the uncounted bytes of a record of a segment or an extent: keys, spec, places.
 constexpr uint64_t kRecordBytes = 256;
 
 /// Bytes that a segment adds to the database: its tokens, the digests of each unit's keys (two
@@ -22,7 +22,7 @@ uint64_t MetadataBytes(const SegmentRecord& record) {
               (record.spec.num_layers + 1) * kRecordBytes);
 }
 
-/// Whether a stored segment is gone or damaged, so that a put replaces it.
+/// True when a stored segment is gone or damaged, so that a put replaces it.
 bool IsLost(const Status& status) { return absl::IsNotFound(status) || absl::IsDataLoss(status); }
 
 }  // namespace
@@ -39,10 +39,10 @@ StatusOr<PutSegmentResult> SegmentWriter::Put(std::string_view tenant, const Ten
   }
   if (args.durability == Durability::kPersisted)
     QUIRE_RETURN_IF_ERROR(PersistChain(tenant, args.parent));
-  // Released after the writer lock: segments that it held may go then.
+  // Released after the writer lock: its segments may be deleted then.
   SegmentHold held;
   if (args.parent != kRootKey) {
-    // One that cannot be held is missing, which is told below.
+    // A parent that cannot be held is missing, which is reported below.
     if (auto parent = parts_.keeper->Hold({&args.parent, 1}); parent.ok()) {
       held.Add(*std::move(parent));
       QUIRE_RETURN_IF_ERROR(TakeBackDelete(tenant, args));
@@ -108,7 +108,7 @@ StatusOr<PutSegmentResult> SegmentWriter::TakeStored(const SegmentKey& key,
   if (parts_.keeper->IsForsaken(key) && !stored.private_pages) {
     QUIRE_RETURN_IF_ERROR(Renew(key, stored, persist));
   }
-  // Nothing is written here that would follow a delete of the segment which failed.
+  // No write of this put would follow an earlier failed delete of the segment.
   if (const Status durable = persist ? Sync() : parts_.database->Settle(); !durable.ok()) {
     return Told(durable);
   }
@@ -126,8 +126,8 @@ Status SegmentWriter::Renew(const SegmentKey& key, const SegmentRecord& stored, 
   return OkStatus();
 }
 
-// One segment's lock at a time, as PersistChain. What is renewed here and continued by a segment
-// that is held stays until this put has continued it.
+// Takes one segment's lock at a time, as PersistChain. A renewed segment that a held one continues
+// stays until this put has continued it.
 Status SegmentWriter::TakeBackDelete(std::string_view tenant, const PutSegmentArgs& args) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<SegmentKey> forsaken,
                          parts_.keeper->ForsakenOfChain(args.parent));
@@ -143,7 +143,7 @@ Status SegmentWriter::TakeBackDelete(std::string_view tenant, const PutSegmentAr
 StatusOr<SegmentWriter::KnownRecord> SegmentWriter::FindKnown(std::string_view tenant,
                                                               const SegmentKey& key) {
   StatusOr<SegmentRecordPtr> found = parts_.catalog->Find(tenant, key);
-  // A record that cannot be read any more is written anew.
+  // An unreadable record is written again.
   if (IsLost(found.status())) return KnownRecord();
   QUIRE_RETURN_IF_ERROR(found.status());
   return KnownRecord(*std::move(found));
@@ -185,7 +185,7 @@ bool SegmentWriter::KeepIntact(const SegmentKey& key, const SegmentRecord& recor
     if (extents[layer]->Verify()) continue;
     const ExtentId id{key, layer};
     parts_.damage->Drop(id, extents[layer]);
-    (void)parts_.damage->Lose(id);  // The caller takes it for missing.
+    (void)parts_.damage->Lose(id);  // The caller treats it as missing.
     return false;
   }
   return !extents.empty();
@@ -234,7 +234,7 @@ Status SegmentWriter::MakeFileSystemRoom(uint64_t bytes) {
     if (free_bytes >= needed) return OkStatus();
     QUIRE_ASSIGN_OR_RETURN(const uint64_t reclaimable, parts_.database->ReclaimableBytes());
     const bool can_help = reclaimable > needed - free_bytes;
-    // What was deleted already comes first.
+    // Space of earlier deletes comes first.
     if (!can_help || (evicts && parts_.keeper->EvictShare() == 0)) {
       return ResourceExhausted("data directory ", parts_.directory, " has ", free_bytes,
                                " bytes free, the metadata of a segment needs ", needed,
@@ -249,7 +249,7 @@ Status SegmentWriter::MakeMetadataRoom(const SegmentRecord& record) {
   QUIRE_RETURN_IF_ERROR(MakeFileSystemRoom(bytes));
   for (;;) {
     Status room = parts_.database->MakeRoom(bytes);
-    // A compaction is worth it for many: one segment at a time would have one for each put.
+    // Compact for many: single evictions would compact at every put.
     if (!absl::IsResourceExhausted(room) || parts_.keeper->EvictShare() == 0) return room;
   }
 }
@@ -258,7 +258,7 @@ Status SegmentWriter::Write(const SegmentKey& key, SegmentIntake& intake, Durabi
                             Stored before) {
   if (const Status room = MakeMetadataRoom(intake.record()); !room.ok()) return Told(room);
   parts_.keeper->Rewriting(key, intake.record().incarnation);
-  // A damaged one is mended where it is, and takes of the budget all the same.
+  // A damaged one is repaired in place, and charged to the budget all the same.
   if (!Admit(intake.record(), before == Stored::kDamaged ? Durability::kPersisted : durability)) {
     QUIRE_ASSIGN_OR_RETURN(const bool kept, WriteToDramOnly(key, intake));
     if (kept) return OkStatus();
@@ -270,7 +270,7 @@ Status SegmentWriter::Write(const SegmentKey& key, SegmentIntake& intake, Durabi
 
 Status SegmentWriter::Charged(const SegmentKey& key, const SegmentRecord& record,
                               const std::function<Status()>& write) {
-  // The charge of a segment that is replaced goes on to count for this one.
+  // The charge of a replaced segment counts for the new one.
   const uint64_t before_bytes = parts_.keeper->BytesOf(key);
   const uint64_t charge = record.stored_bytes() - std::min(before_bytes, record.stored_bytes());
   if (const Status charged = parts_.keeper->Charge(record.tenant, charge); !charged.ok()) {
@@ -304,13 +304,14 @@ Status SegmentWriter::WriteToSsd(const SegmentKey& key, SegmentIntake& intake, b
   parts_.digests->StagePut(key, intake.record(), intake.digests(), batch);
   QUIRE_RETURN_IF_ERROR(Commit(key, intake.record(), batch, sync));
   change.Committed();
-  // The bytes may be others than those that DRAM still has of a segment that was damaged or lost.
+  // DRAM may still have other bytes of a segment that was damaged or lost.
   parts_.dram->DropExtents(key);
   const LatencyTimer timer(parts_.latencies->dram_put, parts_.latencies->clock);
   const std::span all(extents);
   const size_t reserved = room.size();
   parts_.dram->Publish(all.first(reserved), std::move(room));
-  // There may be room by now. What finds none is on SSD, and that is enough; the tier counts it.
+  // There may be room by now. Extents without room are on SSD, which suffices; the tier counts
+  // them.
   for (size_t i = reserved; i < all.size(); ++i) (void)parts_.dram->Put(all.subspan(i, 1));
   return OkStatus();
 }
@@ -359,7 +360,7 @@ StatusOr<SsdTier::Change> SegmentWriter::StageOnSsd(std::span<const ExtentView> 
   const LatencyTimer timer(parts_.latencies->ssd_write, parts_.latencies->clock);
   for (;;) {
     StatusOr<SsdTier::Change> change = parts_.ssd->StagePut(extents, make, sync, batch);
-    // The file system is full: cached segments make room before anybody is refused.
+    // The file system is full: evict cached segments before refusing.
     if (!absl::IsResourceExhausted(change.status()) || !parts_.keeper->MakeRoom()) return change;
   }
 }
@@ -382,13 +383,13 @@ Status SegmentWriter::CommitBatch(Database::Batch& batch, bool sync) {
   return parts_.database->Commit(batch, sync);
 }
 
-// Takes one segment's lock at a time: chains that share segments cannot wait for each other.
+// Takes one segment's lock at a time: chains that share segments cannot deadlock.
 Status SegmentWriter::PersistChain(std::string_view tenant, const SegmentKey& tip) {
   if (!admission_ || tip == kRootKey) return OkStatus();
   const StatusOr<SegmentRecordPtr> last = parts_.catalog->Find(tenant, tip);
-  if (!last.ok() || (*last)->private_pages) return OkStatus();  // For the put to refuse.
+  if (!last.ok() || (*last)->private_pages) return OkStatus();  // The put refuses it.
   const StatusOr<ChainPtr> chain = parts_.catalog->Resolve(tenant, tip);
-  if (!chain.ok()) return OkStatus();  // For the put to refuse.
+  if (!chain.ok()) return OkStatus();  // The put refuses it.
   for (const SegmentKey& key : (*chain)->keys) {
     QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, parts_.catalog->Find(tenant, key));
     if (record->dram_only) QUIRE_RETURN_IF_ERROR(PersistFromDram(tenant, key));
@@ -406,13 +407,13 @@ Status SegmentWriter::WriteOut(const SegmentKey& key, const SegmentRecord& kept)
   QUIRE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, FromDram(key, kept));
   SegmentRecord record = kept;
   record.dram_only = false;
-  (void)Admit(record, Durability::kPersisted);  // It has to; the budget knows of it.
+  (void)Admit(record, Durability::kPersisted);  // Always admitted; charged to the budget.
   const auto extents = SplitExtents(key, record, bytes, parts_.prefill_cost);
   return Charged(key, record, [&]() -> Status {
     const auto made = [](size_t) { return OkStatus(); };
     Database::Batch batch = parts_.database->NewBatch();
     QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, StageOnSsd(extents, made, /*sync=*/true, batch));
-    // Its digests are in the database.
+    // The database has its digests already.
     QUIRE_RETURN_IF_ERROR(Commit(key, record, batch, /*sync=*/true));
     change.Committed();
     return OkStatus();

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SegmentWriter: the write path. A segment is checked, charged to its tenant, taken in (encoded,
-// checksummed and digested) to where DRAM has room for it while what was taken in before is on its
-// way to SSD, committed, and shown in DRAM. Durability decides whether the commit is synced; puts
-// that wait for a sync at the same time share one.
+// SegmentWriter: the write path. A segment is checked, charged to its tenant, taken in, committed,
+// and published in DRAM. Intake encodes, checksums and digests extents into DRAM, if there is room,
+// while earlier extents are being written to SSD. Durability decides if the commit is synced.
+// Concurrent syncs are shared.
 //
-// Under a write budget, what need not persist may be kept in DRAM only: its record and digests are
-// committed, its extents are not written. It is gone when it leaves DRAM or the store is closed,
-// and readers then get NOT_FOUND; a put that persists, of it or of a segment that continues it,
-// writes it out. What finds no room in DRAM is written to SSD whatever the budget says.
+// Under a write budget, a put that need not persist may stay only in DRAM. Its record and digests
+// are committed, its extents are not written. Once it leaves DRAM or the store is closed, readers
+// get NOT_FOUND. A persistent put of it, or of a segment that continues it, writes it out. A put
+// without room in DRAM is written to SSD despite the budget.
 //
-// The first bytes under a key stand (docs/design/0027): a put of others finds the stored ones,
-// unless they are known to be damaged or gone; then it replaces them.
+// The first bytes under a key stand (docs/design/0027). A put of other bytes finds the stored ones,
+// and replaces them only when they are known to be damaged or gone.
 //
-// A put holds its segment and the one before it, so that nothing is removed under it. What it found
-// and a delete had wanted gone gets another incarnation, so that the older delete does not undo it.
+// A put holds its segment and the one before it, so neither is removed meanwhile. A forsaken
+// segment that is put again gets another incarnation, so the older delete does not remove it.
 //
-// Thread-safety: all methods may be called concurrently; writes of one segment exclude each other
-// through `writers`. Errors: as PageStore::PutSegment.
+// Thread-safety: all methods may be called concurrently. `writers` serialises writes of one
+// segment. Errors: as PageStore::PutSegment.
 #ifndef QUIRE_KVSERVER_STORE_SEGMENT_WRITER_H_
 #define QUIRE_KVSERVER_STORE_SEGMENT_WRITER_H_
 
@@ -51,7 +51,7 @@ namespace quire::kvserver {
 
 class SegmentWriter {
  public:
-  /// What it writes to; all outlive the writer.
+  /// Targets of writes; all outlive the writer.
   struct Parts {
     Database* database = nullptr;
     SegmentCatalog* catalog = nullptr;
@@ -66,10 +66,10 @@ class SegmentWriter {
     Health* health = nullptr;
     StoreLatencies* latencies = nullptr;
     Clock* clock = nullptr;
-    PrefillCost prefill_cost = {};  ///< What it costs to compute an extent again.
+    PrefillCost prefill_cost = {};  ///< Cost of recomputing an extent.
     std::string directory;          ///< The data directory, for messages.
   };
-  /// `admission` null: everything goes to SSD.
+  /// Null `admission`: everything goes to SSD.
   SegmentWriter(const Parts& parts, std::unique_ptr<AdmissionPolicy> admission)
       : parts_(parts), admission_(std::move(admission)) {}
 
@@ -77,57 +77,56 @@ class SegmentWriter {
   StatusOr<PutSegmentResult> Put(std::string_view tenant, const TenantSalt& salt,
                                  const PutSegmentArgs& args);
 
-  /// Whether what `record` stands for can be read: what is in DRAM only is gone when it left, and
-  /// verified here, since no other copy would come in its place; it is lost when it is damaged. The
-  /// caller does not hold the segment's writer lock.
+  /// True when the segment of `record` can be read. A segment only in DRAM must be complete and is
+  /// verified here, since there is no other copy; it is lost when damaged. REQUIRES: the caller
+  /// does not hold its writer lock.
   bool IsThere(const SegmentKey& key, const SegmentRecord& record) const;
 
   /// puts, puts_existed, puts_differed, puts_dram_only.
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  /// How a segment that is about to be put is stored now.
+  /// State of a segment that is about to be put.
   enum class Stored { kNot, kWhole, kDamaged, kDramOnly };
   using KnownRecord = std::optional<SegmentRecordPtr>;
 
-  /// The extents of a segment that is in DRAM only; none when one of them has left.
+  /// The extents of a segment only in DRAM. Empty when one of them has left.
   std::vector<ResidentPtr> OnlyCopy(const SegmentKey& key, const SegmentRecord& record) const;
-  /// Whether they are all there and intact. What is damaged is lost. REQUIRES: the caller holds the
-  /// segment's writer lock.
+  /// True when all extents are there and intact. Damaged ones are lost. REQUIRES: the caller holds
+  /// the segment's writer lock.
   bool KeepIntact(const SegmentKey& key, const SegmentRecord& record) const;
-  /// The record of a stored segment; none when there is none that can be read.
+  /// The record of a stored segment; nullopt when there is no readable one.
   StatusOr<KnownRecord> FindKnown(std::string_view tenant, const SegmentKey& key);
   Stored HowStored(const SegmentKey& key, const KnownRecord& known) const;
-  /// Puts the segment, which the caller holds and has the writer lock of.
+  /// Puts the segment. REQUIRES: the caller holds it and its writer lock.
   StatusOr<PutSegmentResult> PutHeld(std::string_view tenant, const SegmentKey& key,
                                      const PutSegmentArgs& args);
   /// Answers a put that found the segment. REQUIRES: the caller holds the segment's writer lock.
   StatusOr<PutSegmentResult> TakeStored(const SegmentKey& key, const SegmentRecord& stored,
                                         const SegmentRecord& put, const PutSegmentArgs& args);
   StatusOr<uint64_t> FirstToken(std::string_view tenant, const PutSegmentArgs& args);
-  /// Everything that was put so far is durable when this returns OK.
+  /// Makes all earlier puts durable.
   Status Sync();
-  /// Whether it goes to SSD now.
+  /// True when it goes to SSD now.
   bool Admit(const SegmentRecord& record, Durability durability);
-  /// Sees to it that the metadata has room for the segment's, on the file system and under the
-  /// limit.
+  /// Makes room for the segment's metadata, on the file system and under the limit.
   Status MakeMetadataRoom(const SegmentRecord& record);
-  /// The same of the file system, which others fill, too. Volumes stay as they are: what segments
-  /// that are evicted give back is their metadata. Nothing is evicted when that cannot be enough.
+  /// Makes room on the file system, which others fill, too. Volumes never shrink, so evicted
+  /// segments free only their metadata. Evicts nothing when that cannot suffice.
   Status MakeFileSystemRoom(uint64_t bytes);
   Status Write(const SegmentKey& key, SegmentIntake& intake, Durability durability, Stored before);
-  /// Charges the tenant with what `write` writes to SSD under the key, if it does.
+  /// Charges the tenant for the SSD bytes that `write` writes under the key, if any.
   Status Charged(const SegmentKey& key, const SegmentRecord& record,
                  const std::function<Status()>& write);
   Status WriteToSsd(const SegmentKey& key, SegmentIntake& intake, bool sync);
-  /// False when DRAM has no room for all of it.
+  /// Returns false when DRAM has no room for all of it.
   StatusOr<bool> WriteToDramOnly(const SegmentKey& key, SegmentIntake& intake);
-  /// Room for the segment in DRAM, and has its extents taken in there as far as there is any.
+  /// Reserves DRAM for the segment, and directs its extents there as far as there is room.
   DramTier::Room Reserve(const SegmentKey& key, SegmentIntake& intake);
-  /// Takes older deletes back of the segments that the put continues. NOT_FOUND when one of them is
-  /// gone already.
+  /// Cancels older deletes of the segments that the put continues. NOT_FOUND when one is gone
+  /// already.
   Status TakeBackDelete(std::string_view tenant, const PutSegmentArgs& args);
-  /// A delete wanted the segment gone before it was put again: from now on it is another one.
+  /// Gives a forsaken segment that was put again another incarnation.
   Status Renew(const SegmentKey& key, const SegmentRecord& stored, bool sync);
   StatusOr<SsdTier::Change> StageOnSsd(std::span<const ExtentView> extents,
                                        const SsdTier::MakeExtent& make, bool sync,
@@ -135,14 +134,14 @@ class SegmentWriter {
   Status Commit(const SegmentKey& key, const SegmentRecord& record, Database::Batch& batch,
                 bool sync);
   Status CommitBatch(Database::Batch& batch, bool sync);
-  /// Tells operators how something that had to reach the disk ended; the status.
+  /// Reports the result of a disk write to operators. Returns `status`.
   Status Told(Status status);
-  /// Writes out what is in DRAM only of the chain that ends with `tip`.
+  /// Writes out the segments of the chain ending with `tip` that are only in DRAM.
   Status PersistChain(std::string_view tenant, const SegmentKey& tip);
   Status PersistFromDram(std::string_view tenant, const SegmentKey& key);
-  /// Writes out a segment that is in DRAM only. REQUIRES: the caller holds its writer lock.
+  /// Writes out a segment that is only in DRAM. REQUIRES: the caller holds its writer lock.
   Status WriteOut(const SegmentKey& key, const SegmentRecord& record);
-  /// Its bytes, verified. DATA_LOSS when it is damaged: it is nowhere else.
+  /// Its verified bytes. DATA_LOSS when it is damaged, as there is no other copy.
   StatusOr<std::vector<std::byte>> FromDram(const SegmentKey& key, const SegmentRecord& record);
 
   const Parts parts_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SpaceAccounts: payload bytes on SSD, those of all tenants together under the store's limit and
-// those of each under its quota. Bytes count as encoded, before the entropy coder.
-// Thread-safety: all methods may be called concurrently. Takes no other lock.
+// SpaceAccounts: payload bytes on SSD, in total under the store's limit and per tenant under its
+// quota. Bytes count as encoded, before the entropy coder. Thread-safety: all methods may be called
+// concurrently. Takes no other lock.
 #ifndef QUIRE_KVSERVER_STORE_SPACE_ACCOUNTS_H_
 #define QUIRE_KVSERVER_STORE_SPACE_ACCOUNTS_H_
 
@@ -18,17 +18,17 @@ namespace quire::kvserver {
 
 class SpaceAccounts {
  public:
-  /// `limit_bytes` 0: no limit. `quotas`: of the tenants that have one.
+  /// `limit_bytes` 0: no limit. `quotas` has the tenants with a quota.
   SpaceAccounts(uint64_t limit_bytes, const TenantBytes& quotas);
 
-  /// Charges what is stored already, limits or not.
+  /// Charges stored bytes, ignoring limits.
   void ChargeStored(std::string_view tenant, uint64_t bytes);
-  /// Charges `bytes`. RESOURCE_EXHAUSTED, naming the limit or the quota and the remedy, when they
-  /// do not fit, and nothing changes.
+  /// Charges `bytes`. RESOURCE_EXHAUSTED naming the limit or the quota and the remedy, when they do
+  /// not fit; nothing changes then.
   [[nodiscard]] Status Charge(std::string_view tenant, uint64_t bytes);
-  /// Whether `bytes` are within the limit and the tenant's quota when nothing else is stored.
+  /// True when `bytes` alone fit in the limit and the tenant's quota.
   bool CanFit(std::string_view tenant, uint64_t bytes) const;
-  /// Whether it is the tenant's quota that `bytes` do not fit in.
+  /// True when `bytes` exceed the tenant's quota.
   bool IsOverQuota(std::string_view tenant, uint64_t bytes) const;
   /// REQUIRES: as many are charged.
   void Release(std::string_view tenant, uint64_t bytes);

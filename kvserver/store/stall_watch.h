@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StallWatch: which operations of the device are in flight, and since when, so that one that does
-// not return is noticed while it runs.
+// StallWatch: the device operations in flight and their start times, so that a stalled one is
+// noticed while it runs.
 //
-// Ownership: the watch outlives its operations. An operation is on the stack of its caller, and the
-// watch links those that there are, so that neither allocates.
-// Thread-safety: all methods may be called concurrently. No lock is held over I/O.
+// Ownership: the watch outlives its operations. An operation is on its caller's stack, and the
+// watch links the operations; neither allocates. Thread-safety: all methods may be called
+// concurrently. No lock is held over I/O.
 #ifndef QUIRE_KVSERVER_STORE_STALL_WATCH_H_
 #define QUIRE_KVSERVER_STORE_STALL_WATCH_H_
 
@@ -28,7 +28,8 @@ class StallWatch {
   /// In flight while it lives.
   class Operation {
    public:
-    /// `what` it is, for people: "a read of the payload volumes". A literal. `watch` may be null.
+    /// `what` describes the operation, for people: "a read of the payload volumes". A literal.
+    /// `watch` may be null.
     Operation(StallWatch* watch, std::string_view what) : watch_(watch), what_(what) {
       if (watch_ != nullptr) watch_->Begin(this);
     }
@@ -42,7 +43,7 @@ class StallWatch {
     friend class StallWatch;
     StallWatch* const watch_;
     const std::string_view what_;
-    TimePoint begin_ = {};  // This and the links: guarded by the watch's mutex.
+    TimePoint begin_ = {};  // Start time. Guarded by the watch's mutex, like the links.
     Operation* older_ = nullptr;
     Operation* newer_ = nullptr;
   };
@@ -51,7 +52,7 @@ class StallWatch {
     std::string_view what;
     Duration in_flight{0};
   };
-  /// The operation that has been in flight for longest, if that is longer than the bound.
+  /// The longest operation in flight, if it exceeds the bound.
   std::optional<Stall> Find() const QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (oldest_ == nullptr) return std::nullopt;

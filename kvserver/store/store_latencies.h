@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StoreLatencies: where the time of the store goes, one histogram for each tier and operation.
-// Thread-safety: as LatencyHistogram.
+// StoreLatencies: one histogram of times for each tier and operation. Thread-safety: as
+// LatencyHistogram.
 #ifndef QUIRE_KVSERVER_STORE_STORE_LATENCIES_H_
 #define QUIRE_KVSERVER_STORE_STORE_LATENCIES_H_
 
@@ -18,9 +18,9 @@ struct StoreLatencies {
   explicit StoreLatencies(const Clock& clock) : clock(clock) {}
 
   const Clock& clock;
-  // As the caller sees them. Reads are calls, not units: of DRAM alone, or with the SSD's help.
+  // Operations of callers. Reads are calls, not units: from DRAM alone, or with the SSD's help.
   LatencyHistogram put, erase, digests, dram_read, ssd_read;
-  // Their parts.
+  // Parts of operations.
   LatencyHistogram dram_put, ssd_write, promotion, commit;
   // Batches of I/O, and syncs of one file.
   LatencyHistogram device_read, device_write, device_sync;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How units and extents are named and handed out inside the store. Values.
+// Names and bytes of units and extents inside the store. Values.
 //
-// Bytes and their checksum travel together from the moment a page arrives until it is handed out,
-// and types see to it. A checksum is made once, over bytes that have just arrived (or were just
-// encoded or decoded from verified ones), and never again over bytes that have been kept: that
-// would declare damage to be what was put. UnitBytes shows its bytes in two ways only: verified,
-// for every use on the server (copying, comparing, decoding, deriving, writing back), or on their
-// way out together with the checksum, for whoever receives them to verify.
+// Bytes and their checksum stay together from the arrival of a page until it is sent; types enforce
+// that. A checksum is made once, over bytes that have just arrived, or were just encoded or decoded
+// from verified ones. It is never made over kept bytes: that would declare damage to be correct.
+// UnitBytes gives its bytes in two ways only. Verify is for every use on the server (copy, compare,
+// decode, derive, write back). ToSend adds the checksum, for the receiver to verify.
 #ifndef QUIRE_KVSERVER_STORE_UNIT_H_
 #define QUIRE_KVSERVER_STORE_UNIT_H_
 
@@ -31,6 +30,12 @@ struct UnitAddress {
   uint32_t unit = 0;
 };
 
+/// A unit that somebody received with other bytes than it has a checksum for.
+struct ReportedUnit {
+  UnitAddress address;
+  uint32_t crc32c = 0;  ///< Of what came, which may be a part of the unit. Only ever told.
+};
+
 /// Bytes that matched the checksum that they came with, kept alive by their owner.
 class VerifiedBytes {
  public:
@@ -46,7 +51,7 @@ class VerifiedBytes {
   uint32_t crc32c_;
 };
 
-/// Bytes on their way to somebody who verifies them, and what they have to match.
+/// Bytes for a receiver that verifies them, and their checksum.
 struct OutboundBytes {
   Slice slice;
   uint32_t crc32c = 0;
@@ -56,8 +61,8 @@ struct OutboundBytes {
 class UnitBytes {
  public:
   UnitBytes() = default;
-  /// `crc32c` is the checksum that the bytes had when they arrived. `encoded`: inside the store;
-  /// readers get what it decodes to.
+  /// `crc32c` is the checksum of the bytes at their arrival. `encoded` units stay inside the store;
+  /// readers get them decoded.
   UnitBytes(Slice slice, uint32_t crc32c, bool encoded = false)
       : slice_(std::move(slice)), crc32c_(crc32c), encoded_(encoded) {}
 
@@ -65,7 +70,7 @@ class UnitBytes {
   uint64_t size_bytes() const { return slice_.bytes.size(); }
   uint32_t crc32c() const { return crc32c_; }
   bool encoded() const { return encoded_; }
-  /// Whether the bytes match their checksum now.
+  /// True when the bytes match their checksum now.
   bool Matches() const { return Crc32c(slice_.bytes) == crc32c_; }
 
   /// The bytes, for use on the server; nullopt when they do not match.
@@ -74,7 +79,7 @@ class UnitBytes {
     if (!Matches()) return std::nullopt;
     return VerifiedBytes(std::move(slice_), crc32c_);
   }
-  /// Verified or not: whoever receives them verifies.
+  /// Returns the bytes unverified. The receiver verifies them.
   OutboundBytes ToSend() const& { return {slice_, crc32c_}; }
   OutboundBytes ToSend() && { return {std::move(slice_), crc32c_}; }
 

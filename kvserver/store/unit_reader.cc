@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/checksum.h"
 #include "common/base/retry_hint.h"
 #include "kvserver/store/codec/codec.h"
@@ -30,6 +32,8 @@ Status Unmendable(const UnitAddress& address) {
                   " does not match its checksum, though it was just read from SSD: this machine's "
                   "memory changes what is written to it");
 }
+
+std::string Hex(uint32_t checksum) { return absl::StrCat("0x", absl::Hex(checksum)); }
 
 uint32_t ExpectedCrc(const SegmentRecord& record, uint32_t layer, uint32_t unit) {
   return record.unit_crc32c[size_t{layer} * record.units_per_layer() + unit];
@@ -76,17 +80,40 @@ Status UnitReader::ReadVerified(const Caller& caller, std::span<const UnitAddres
   return OkStatus();
 }
 
-Status UnitReader::Recheck(const Caller& caller, std::span<const UnitAddress> units) {
+Status UnitReader::Recheck(const Caller& caller, std::span<const ReportedUnit> units) {
   reported_.Add(units.size());
-  std::map<ExtentId, uint64_t> extents;  // Each is verified once, however many units are named.
-  for (const UnitAddress& unit : units) ++extents[{unit.segment, unit.layer}];
+  // Each extent is verified once, however many units are named.
+  std::map<ExtentId, std::vector<const ReportedUnit*>> extents;
+  for (const ReportedUnit& unit : units) {
+    extents[{unit.address.segment, unit.address.layer}].push_back(&unit);
+  }
   Status first_error = OkStatus();
-  for (const auto& [id, count] : extents) {
+  for (const auto& [id, reported] : extents) {
     const StatusOr<bool> damaged = MendExtent(caller, id);
-    if (damaged.ok() && !*damaged) reported_intact_.Add(count);
+    if (damaged.ok() && !*damaged) {
+      reported_intact_.Add(reported.size());
+      TellOfTheWay(caller, *reported.front());
+    }
     if (first_error.ok()) first_error = damaged.status();
   }
   return first_error;
+}
+
+void UnitReader::TellOfTheWay(const Caller& caller, const ReportedUnit& unit) {
+  const UnitAddress& address = unit.address;
+  const StatusOr<SegmentRecordPtr> record = parts_.catalog->Find(caller.tenant, address.segment);
+  // Of encoded units the record has other checksums than a client sees.
+  const bool has_checksum =
+      record.ok() && CheckAddress(address, **record).ok() && (*record)->codec.id == CodecId::kRaw;
+  std::string detail = "segment " + address.segment.Hex() + " layer " +
+                       std::to_string(address.layer) + " unit " + std::to_string(address.unit) +
+                       " came to a client with the checksum " + Hex(unit.crc32c) +
+                       " and is intact here";
+  if (has_checksum) detail += " with " + Hex(ExpectedCrc(**record, address.layer, address.unit));
+  parts_.health->Note(Trouble::kDamagedOnTheWay,
+                      detail +
+                          "; check the network, and the memory of the client's machine, when "
+                          "it happens again");
 }
 
 Status UnitReader::ReadMisses(const Caller& caller, std::span<const UnitAddress> units,
@@ -97,7 +124,7 @@ Status UnitReader::ReadMisses(const Caller& caller, std::span<const UnitAddress>
   PromoteWorthy(caller.tenant, misses);
   std::erase_if(misses, [&](const Miss& miss) {
     if (!miss.promoted) return false;
-    // Somebody may have evicted the extent already; then the unit is read around DRAM.
+    // The extent may have been evicted already; then the unit is read around DRAM.
     StatusOr<UnitBytes> unit = parts_.dram->ReadUnit(miss.extent(), miss.address.unit);
     if (unit.ok()) *miss.out = *std::move(unit);
     return unit.ok();
@@ -202,8 +229,8 @@ Status UnitReader::Decode(const Caller& caller, std::span<const UnitAddress> add
 
 // --- Damage in DRAM.
 
-// Under the writers' lock, so that of many who met the same damage one mends it and the others find
-// it mended, and that a put which replaces the segment meanwhile is not taken for damaged.
+// Under the writers' lock: one of many readers of the same damage repairs it, and the others find
+// it repaired. A put that replaces the segment meanwhile is not mistaken for damage.
 StatusOr<bool> UnitReader::MendExtent(const Caller& caller, const ExtentId& id) {
   const KeyedLock::Guard guard = parts_.writers->Acquire(id.segment);
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record,
@@ -233,8 +260,8 @@ bool UnitReader::WorthPromoting(const ExtentId& id) {
   return promotion_->Touch(id);
 }
 
-// The writers' lock keeps a delete from finishing between the read and the put, which would leave
-// bytes in DRAM that no record stands for.
+// The writers' lock keeps a delete from finishing between the read and the put. DRAM would
+// otherwise hold bytes without a record.
 bool UnitReader::Promote(std::string_view tenant, const SegmentRecord& known, const ExtentId& id) {
   const auto guard = parts_.writers->TryAcquire(id.segment);
   if (!guard || !parts_.catalog->Find(tenant, id.segment).ok()) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checkpoint's JSON files: config.json and its companions, the shard index, and the RoPE table
-// of what is accepted. Besides, text that is made whole.
+// Fuzzes the checkpoint's JSON files: config.json and its companions, the shard index, and the RoPE
+// table of an accepted configuration. Also fuzzes the assembly of whole text.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "common/base/utf8.h"
-#include "gpuworker/model/checkpoint.h"
-#include "gpuworker/model/companions.h"
-#include "gpuworker/model/config.h"
+#include "gpuworker/model/checkpoint/checkpoint.h"
+#include "gpuworker/model/checkpoint/companions.h"
+#include "gpuworker/model/checkpoint/config.h"
 #include "gpuworker/model/rope_table.h"
 #include "gpuworker/model/tokenizer.h"
 
 namespace {
 
-/// What the configuration promised must be enough for the table.
+/// An accepted configuration must suffice for the table.
 void CheckRope(const quire::RopeSpec& rope) {
   const quire::worker::RopeTable table(rope);
   std::vector<float> cosines(rope.rotary_dim / 2), sines(rope.rotary_dim / 2);
@@ -29,7 +29,7 @@ void CheckRope(const quire::RopeSpec& rope) {
   }
 }
 
-/// Text comes out whole however its bytes are cut.
+/// Text must be whole however its bytes are split.
 void CheckText(std::string_view text) {
   const std::string whole = quire::ReplaceInvalidUtf8(text);
   quire::Utf8Joiner joiner;

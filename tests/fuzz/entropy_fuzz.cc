@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EntropyDecoder, on the bytes as they are and with every checksum made right where the table
-// leads to stored bytes, so that the fuzzer gets to the decompressor. What is accepted as it is
-// decodes unit by unit to what it decodes to as a whole.
+// Fuzzes EntropyDecoder, on the input as it is and with corrected checksums. The latter lets the
+// fuzzer reach the decompressor. Accepted input must decode unit by unit to the same bytes as in
+// one pass.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -37,7 +37,7 @@ void Check(const std::vector<std::byte>& container) {
   }
 }
 
-/// Writes the checksums that the bytes of the container ask for.
+/// Corrects the checksums of the container wherever its table leads to stored bytes.
 void MakeChecksumsRight(std::vector<std::byte>& container) {
   const size_t table_bytes = kEntropyShape.table_bytes();
   if (container.size() < table_bytes) return;

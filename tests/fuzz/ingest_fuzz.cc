@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Appends to an open context: pages and layers in any order, with repeats, holes, other bytes and
-// other tokens, and seals in between. Four bytes make one call. A model of the context says what
-// each call must answer, and what can be read afterwards.
+// Fuzzes appends to an open context: pages and layers in any order, with repeats, gaps, changed
+// bytes and changed tokens, and seals in between. Four bytes make one call. A model of the context
+// predicts the answer of each call, and the readable content.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ void Require(bool holds) {
   if (!holds) std::abort();
 }
 
-/// What the calls so far should have made: for each page its tokens, and for each layer its bytes.
+/// The expected state of a page after the calls so far: its tokens, and the bytes of each layer.
 struct PageModel {
   bool other_tokens = false;
   std::map<uint32_t, uint64_t> layers;  ///< Layer -> seed of its bytes.
@@ -92,7 +92,7 @@ class IngestFuzz {
     for (const uint32_t layer : call.layers) page.layers[layer] = call.seed;
   }
 
-  /// What the call must answer; the model takes what it takes.
+  /// Predicts the answer of the call, and applies it to the model.
   StatusCode Expect(const AppendCall& call) {
     if (sealed_) return StatusCode::kFailedPrecondition;
     if (call.first_page > (call.whole_pages ? Appended() : pages_.size())) {
@@ -100,7 +100,8 @@ class IngestFuzz {
     }
     for (uint32_t i = 0; i < call.pages; ++i) {
       if (Contradicts(call, i)) return StatusCode::kAlreadyExists;
-      if (call.whole_pages) Take(call, i);  // Page by page; layers are taken all or none.
+      // Page by page; the layers of a page are accepted together or not at all.
+      if (call.whole_pages) Take(call, i);
     }
     for (uint32_t i = 0; i < call.pages && !call.whole_pages; ++i) Take(call, i);
     return StatusCode::kOk;
@@ -158,7 +159,7 @@ class IngestFuzz {
   std::shared_ptr<OpenContext> context_ =
       OpenContext::Create({"t", &store_, &kernels::CpuReference(), budget_, {}}, spec_, nullptr)
           .value();
-  std::vector<PageModel> pages_;  ///< Of which anything has come.
+  std::vector<PageModel> pages_;  ///< Pages of which any layer has arrived.
   bool sealed_ = false;
 };
 

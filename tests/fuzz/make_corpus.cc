@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes the seed corpora: `make_corpus tests/fuzz/corpus`. Each seed is a valid input, so that
-// mutations of it get past the first checks.
+// Writes the seed corpora: `make_corpus tests/fuzz/corpus`. Each seed is a valid input, so that its
+// mutations pass the first checks.
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -104,7 +104,8 @@ void WriteWireSeeds(const fs::path& dir) {
   Write(dir / "name", "\6team-a.documents");
 }
 
-/// A reply that selects pages 0 and 4 for the first head of layer 0, and brings what is missing.
+/// A reply that selects pages 0 and 4 for the first head of layer 0, and delivers the missing
+/// units.
 v1::RecallReply ReplyTo(const fuzz::RecallShape& shape) {
   v1::RecallReply reply;
   reply.set_exchange(1);
@@ -150,7 +151,7 @@ void WriteUnitListSeeds(const fs::path& dir) {
   seed(3, "lane_slots", bytes);
 }
 
-/// Calls of one session, one after another: kind, size, message (session_fuzz.cc).
+/// Writes sequences of calls of one session: kind, size, message (session_fuzz.cc).
 void WriteSessionSeeds(const fs::path& dir) {
   std::string calls;
   const auto add = [&](char kind, const auto& message) {
@@ -183,7 +184,6 @@ void WriteSessionSeeds(const fs::path& dir) {
   units.clear_applied();
   units.add_applied(0);
   wire::EncodeUnitList({{2}, {}}, units.mutable_held());
-  recall.set_piece_bytes(64);
   add(0, recall);
   Write(dir / "held", calls);
 
@@ -338,7 +338,7 @@ void WriteConfigSeeds(const fs::path& dir) {
   Write(dir / "tokenizer.json", tokenizer + R"(," the","the"]})");
 }
 
-/// Units of which the last one does not compress.
+/// Writes units of which the last one does not compress.
 void WriteEntropySeed(const fs::path& path) {
   const kvserver::EntropyShape shape = fuzz::kEntropyShape;
   std::vector<std::byte> raw(shape.raw_bytes());
@@ -353,7 +353,7 @@ void WriteEntropySeed(const fs::path& path) {
 }
 
 void WriteFrameSeeds(const fs::path& dir) {
-  // The payload's size and the size of its slices less one stand in front.
+  // Precedes the frame with the payload's size and the size of its slices less one.
   auto seed = [&](const std::string& name, const FrameHead& head, size_t payload_bytes) {
     Write(dir / name, std::string{static_cast<char>(payload_bytes), 2} + EncodeFrameHead(head) +
                           std::string(payload_bytes, 'p'));
@@ -412,7 +412,7 @@ void WriteTraceSeeds(const fs::path& dir) {
         "\r\n");
 }
 
-/// Four bytes a call (ingest_fuzz.cc).
+/// Writes calls of four bytes (ingest_fuzz.cc).
 void WriteIngestSeeds(const fs::path& dir) {
   const auto append = [](char first_page, char pages, char layers) {
     return std::string{'\0', first_page, static_cast<char>(pages - 1), layers};
@@ -425,7 +425,7 @@ void WriteIngestSeeds(const fs::path& dir) {
         append(0, 2, 2) + whole + append(3, 1, 1) + seal + append(3, 1, 6) + seal);
 }
 
-/// With the secret that the fuzzer uses; a key's signature is put there by the fuzzer itself.
+/// Uses the fuzzer's secret. The fuzzer itself signs the keys.
 void WriteUcxSeeds(const fs::path& dir) {
   auto seed = [&](char selector, const std::string& name, const auto& bytes) {
     Write(dir / name,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ParseMooncakeTrace. What is accepted is in order of time, and its blocks are within their size.
+// Fuzzes ParseMooncakeTrace. Accepted requests are in order of time, and blocks within their size.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NetAddress: what is read is written the same way again, and means the same.
+// Fuzzes NetAddress: an accepted address has the same text and meaning after a round trip.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one recall that the service fuzzer and its seed agree on: a small spec, what is wanted, and
-// unit bytes whose checksums are known.
+// The recall of the service fuzzer and its seed: a small spec, the wants, and unit bytes with known
+// checksums.
 #ifndef QUIRE_TESTS_FUZZ_RECALL_SHAPE_H_
 #define QUIRE_TESTS_FUZZ_RECALL_SHAPE_H_
 
@@ -20,9 +20,9 @@ inline std::vector<std::byte> UnitPattern(size_t size) {
   return std::vector<std::byte>(size, std::byte{0x5a});
 }
 
-/// Layer 0 wants what the server selects, layer 1 what it names.
+/// Layer 0 wants the server's selection, layer 1 named pages.
 struct RecallShape {
-  static constexpr uint32_t kSequenceSlots = 3;  ///< Per head, of the sequence that is asked for.
+  static constexpr uint32_t kSequenceSlots = 3;  ///< Slots per head of the wanted sequence.
 
   RecallShape() {
     spec.model = "seed";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs a fuzz target over its seed corpus, every truncation of the seeds and seeded random
-// mutations of them: what can be had of fuzzing in an ordinary build.
+// Runs a fuzz target over its seed corpus, every truncation of the seeds, and seeded random
+// mutations of them. It gives a part of fuzzing in an ordinary build.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 constexpr int kMutationsPerSeed = 2000;
 constexpr size_t kMaxTruncations = 4096;
 
-/// Of x_replay_test: the corpus of x_fuzz.
+/// The corpus of x_fuzz for the program x_replay_test.
 std::string CorpusOfThisProgram() {
   constexpr std::string_view kEnd = "_replay_test";
   std::string name = program_invocation_short_name;

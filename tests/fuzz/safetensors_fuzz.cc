@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ParseSafetensors and the conversion of whatever tensors it accepts.
+// Fuzzes ParseSafetensors and the conversion of accepted tensors.
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "gpuworker/model/safetensors.h"
+#include "gpuworker/model/checkpoint/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto file =
@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!file.ok()) return 0;
   for (const auto& [name, tensor] : file->tensors) {
     std::vector<float> values(tensor.elements());
-    // Types other than floats are refused; either way every byte of the view is readable.
+    // Refuses types other than floats; in any case every byte of the view must be readable.
     (void)quire::worker::ConvertToFloat(tensor, name, values.data());
   }
   return 0;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DecodeSegmentRecord and DecodeExtentRecord, on the bytes as they are and with the checksum at
-// their end made right, so that the fuzzer gets past it. What is accepted must be valid and encode
-// to the same bytes again.
+// Fuzzes DecodeSegmentRecord and DecodeExtentRecord, on the input as it is and with a corrected
+// checksum at its end. Accepted input must be valid and encode to the same bytes again.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

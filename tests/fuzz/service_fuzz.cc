@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From messages to what components take, beyond common/wire: the server's sessions, the worker's
-// calls, the client's recall replies, and the registry's stored records. The first byte picks one.
-// What is accepted must keep to the bounds that its consumer relies on.
+// Fuzzes conversions of messages to component inputs, beyond common/wire: the server's sessions,
+// the worker's calls, the client's recall replies, and the registry's stored records. The first
+// byte picks one. Accepted input must keep to the bounds that its consumer relies on.
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ void Require(bool holds) {
   if (!holds) std::abort();
 }
 
-// protobuf's complaints about malformed text would drown everything else.
+// Suppresses protobuf's complaints about malformed text.
 [[maybe_unused]] const auto kNoLog = google::protobuf::SetLogHandler(nullptr);
 
 template <typename Message>
@@ -38,9 +38,9 @@ bool Parse(std::string_view bytes, Message* message) {
   return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
-/// Slots per head of its sequences; the seeds are of the first.
+/// Slots per head of its sequences; the seeds use the first.
 constexpr uint32_t kSlotsOfSequences[] = {fuzz::RecallShape::kSequenceSlots, 4};
-/// The session that requests are for.
+/// Shape of the session for the requests.
 kvserver::SessionShape SessionShapeOf(const fuzz::RecallShape& shape) {
   return {.tenant = "t",
           .spec = shape.spec,
@@ -54,7 +54,7 @@ void CheckRecallRequest(std::string_view bytes) {
   const kvserver::SessionShape shape = SessionShapeOf(fuzz::RecallShape());
   const auto args = kvserver::RecallArgsFromProto(request, shape, kSlotsOfSequences);
   if (!args.ok()) return;
-  // A lane named twice is the session's to refuse; it relies on the order of the pages.
+  // The session refuses a lane named twice; it relies on the order of the pages.
   for (const kvserver::LayerWant& want : args->wants) {
     Require(want.lanes.num_layers() >= 1);
     for (uint32_t head = 0; head < want.units.num_heads(); ++head) {
@@ -84,8 +84,8 @@ void CheckSessionRequest(std::string_view bytes) {
   }
 }
 
-/// A reply with `bytes` as its message and as much payload as its placements claim, up to a limit:
-/// what is believed must place only wanted pages into slots that exist.
+/// Checks a reply with `bytes` as its message, and as much payload as its placements claim, up to a
+/// limit. An accepted reply must place only wanted pages, into existing slots.
 void CheckRecallReply(std::string_view bytes) {
   v1::RecallReply reply;
   if (!Parse(bytes, &reply)) return;
@@ -124,7 +124,7 @@ void CheckGenerate(std::string_view bytes) {
   Require(std::ranges::all_of(call->prompt, [](TokenId token) { return token >= 0; }));
 }
 
-/// Once as they are, and once with a checksum that fits, so that mutations reach the fields.
+/// Checks the bytes as they are, and with a corrected checksum, so that mutations reach the fields.
 template <typename Check>
 void WithAndWithoutChecksum(std::string_view bytes, Check check) {
   check(bytes);
@@ -165,7 +165,7 @@ void CheckDatabaseKeys(std::string_view key) {
     Require(kvserver::CheckDocumentName(*name).ok());
   }
   if (const auto document = kvserver::ParseDocumentKey(key)) {
-    // Not the same bytes: hexadecimal digits are read in both cases.
+    // Not necessarily the same bytes: hexadecimal digits are read in both cases.
     const auto again =
         kvserver::ParseDocumentKey(kvserver::DocumentKey(document->tenant, document->name));
     Require(again && again->tenant == document->tenant);
@@ -176,7 +176,7 @@ void CheckDatabaseKeys(std::string_view key) {
     Require(kvserver::CollectionKey(collection->tenant, collection->collection) == key);
   }
   if (const auto pending = kvserver::ParsePendingDelete(key)) {
-    // Not the same bytes: hexadecimal digits are read in both cases.
+    // Not necessarily the same bytes: hexadecimal digits are read in both cases.
     const auto again =
         kvserver::ParsePendingDelete(kvserver::PendingDeleteKey(pending->tenant, pending->segment));
     Require(again && again->tenant == pending->tenant && again->segment == pending->segment);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of one session, one after another, each from a message of its own: what a hostile or broken
-// worker can make of a session. Every recall that is answered must place pages of the session's
-// contexts into slots that exist, with a unit for each.
+// Fuzzes calls of one session, one after another, each from a message of its own, as a hostile or
+// broken worker may send them. Every answered recall must place pages of the session's contexts
+// into existing slots, with a unit for each.
 //
 // Input: per call a byte for its kind, one for the size of its message, and the message.
 #include <google/protobuf/stubs/logging.h>
@@ -35,7 +35,7 @@ void Require(bool holds) {
   if (!holds) std::abort();
 }
 
-// protobuf's complaints about malformed text would drown everything else.
+// Suppresses protobuf's complaints about malformed text.
 [[maybe_unused]] const auto kNoLog = google::protobuf::SetLogHandler(nullptr);
 
 /// A sealed context and an open one; the same for every input.
@@ -52,7 +52,7 @@ struct World {
                 .ok());
     return opened->id;
   }
-  /// A sequence of both, with so many slots per head (SequenceArgs).
+  /// A sequence of both, with `slots` slots per head (SequenceArgs).
   SessionManager::SequenceArgs Sequence(uint32_t slots) const {
     return {{{sealed}, {open, 64}}, slots};
   }
@@ -126,7 +126,7 @@ void Resync(Session& session, std::string_view bytes) {
 void AddSequence(World& world, uint64_t id, std::string_view bytes) {
   v1::AddSequenceRequest request;
   if (!Parse(bytes, &request)) return;
-  // Members are the world's, whatever the message names.
+  // Uses the world's members, whatever the message names.
   (void)world.sessions.AddSequence(kFuzzTenant, id,
                                    world.Sequence(request.sequence().slots_per_head()));
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets of shared-memory connections, as a client and as a server read them, in pieces whose size
-// the first bytes choose. What is accepted must keep to the limits and add up.
+// Fuzzes packets of shared-memory connections, as a client and as a server read them. The first
+// bytes choose the sizes of the pieces. Accepted packets must keep to the limits, and their sizes
+// must add up.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TenantTokens: the first line is what a caller shows, the rest is the server's file. Nobody finds
-// the token of a hash by chance, so nothing here proves a tenant.
+// Fuzzes TenantTokens: the first line is the caller's authorization, the rest is the server's file.
+// No input finds the token of a hash by chance, so none may prove a tenant.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a UCX pipe decodes of its peer. The first byte says which: 0 a header, 1 an index, 2 a
-// hello, 3 a welcome, 4 the key of a landing as it is, 5 one whose signature is made right, so that
-// the fuzzer gets past it. What is accepted must keep to what the pipe relies on.
+// Fuzzes the decoders of a UCX pipe. The first byte picks one: 0 a header, 1 an index, 2 a hello, 3
+// a welcome, 4 the key of a landing as it is, 5 a key with a corrected signature. Accepted input
+// must keep to the bounds that the pipe relies on.
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
@@ -46,7 +46,7 @@ void CheckKey(std::string encoded) {
   if (key.ok() && EncodeUcxLandingKey(*key, kSecret) != encoded) std::abort();
 }
 
-/// The bytes, followed by the signature that belongs to them.
+/// The bytes, followed by their signature.
 std::string Signed(std::string body) {
   unsigned char signature[EVP_MAX_MD_SIZE];
   unsigned size = 0;

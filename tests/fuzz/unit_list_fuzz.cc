@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The packed fields of sessions: unit lists, and the records of a lane. The first byte picks the
-// number of heads (and of records), the second the most pages of a head. What is accepted must keep
-// to these bounds and survive the way back and forth.
+// Fuzzes the packed fields of sessions: unit lists, and the records of a lane. The first byte picks
+// the number of heads (and of records), the second the most pages of a head. Accepted input must
+// keep to these bounds and survive a round trip.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DecodeVolumeHeader, on the bytes as they are and as a block with the checksum of its fields made
-// right, so that the fuzzer gets past it. What is accepted must encode to the same bytes again.
+// Fuzzes DecodeVolumeHeader, on the input as it is and as a block with a corrected checksum of its
+// fields. Accepted input must encode to the same bytes again.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

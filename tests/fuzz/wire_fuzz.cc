@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From bytes to values: the payload split, protobuf parsing and every conversion that checks. The
-// first byte picks the message; what is accepted must survive the way back and forth.
+// Fuzzes conversions of bytes to values: the payload split, protobuf parsing and every conversion
+// that checks. The first byte picks the message. Accepted input must survive a round trip.
 #include <google/protobuf/stubs/logging.h>
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace {
 
 using namespace quire;
 
-// protobuf's complaints about malformed text would drown everything else.
+// Suppresses protobuf's complaints about malformed text.
 [[maybe_unused]] const auto kNoLog = google::protobuf::SetLogHandler(nullptr);
 
 template <typename Message>
@@ -43,7 +43,7 @@ void CheckSpec(const v1::KvSpec& proto) {
 
 void CheckSplit(std::string_view bytes) {
   Payload message, payload;
-  // Two slices, so that fields straddle a border.
+  // Two slices, so that fields cross a boundary.
   const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
   message.Append(Slice{{data, bytes.size() / 2}, nullptr});
   message.Append(Slice{{data + bytes.size() / 2, bytes.size() - bytes.size() / 2}, nullptr});

@@ -36,7 +36,7 @@ constexpr double kRounding = 1e-9;
 const char* const kPolicies[] = {"freekv", "freekv_tau_-1", "freekv_calibrated", "quest"};
 const char* const kBudgets[] = {"_6_25", "_12_5", "_25"};
 
-/// Of all cells.
+/// Keys of all cells.
 std::set<std::string> CellKeys() {
   std::set<std::string> keys = {"full"};
   for (const std::string policy : kPolicies) {
@@ -45,7 +45,7 @@ std::set<std::string> CellKeys() {
   return keys;
 }
 
-/// A share and its 95 % interval, from `least` to 1.
+/// Expects a share and its 95 % interval, from `least` to 1.
 void ExpectEstimate(const json& answers, const std::string& key, double least) {
   const json interval = answers.value(key + "_95", json());
   if (!interval.is_array() || interval.size() != 2) {
@@ -58,8 +58,7 @@ void ExpectEstimate(const json& answers, const std::string& key, double least) {
   EXPECT_LE(interval[1].get<double>(), 1) << key;
 }
 
-/// A cell's answers, all of them or those to one set, beside full attention's to the same
-/// questions.
+/// Compares a cell's answers, all or those to one set, with full attention's to the same questions.
 void ExpectAnswers(const json& answers, const json& full) {
   ExpectEstimate(answers, "accuracy", 0);
   ExpectEstimate(answers, "loss", -1);
@@ -73,7 +72,7 @@ void ExpectAnswers(const json& answers, const json& full) {
   ExpectShares(answers, {"blocking_heads"});
 }
 
-/// What is said of a cell is the sum of what is said of its sets.
+/// Expects the figures of a cell to be the sum over its sets.
 void ExpectSumOfSets(const json& cell) {
   const json sets = Part(cell, "sets");
   double samples = 0, right = 0, bytes = 0, heads = 0, blocked = 0;
@@ -92,7 +91,7 @@ void ExpectSumOfSets(const json& cell) {
               kRounding * heads);
 }
 
-/// Every cell has its accuracy under its key, and the same questions in it.
+/// Expects every cell's accuracy under its key, and the same questions in each.
 void ExpectCells(const json& report) {
   const json cells = Part(report, "cells");
   const json full = Part(cells, "full");
@@ -116,7 +115,7 @@ void ExpectCells(const json& report) {
   }
 }
 
-/// Full attention recalls nothing and has everything; a policy has a part, a larger one of a larger
+/// Full attention recalls nothing and holds everything. A policy holds a part, larger with a larger
 /// budget, and recalls.
 void ExpectMoved(const json& cells, const std::string& policy) {
   const json full = Part(cells, "full");
@@ -135,8 +134,8 @@ void ExpectMoved(const json& cells, const std::string& policy) {
   }
 }
 
-/// Which share of the heads blocked, and at which threshold: 1 where every recall blocks, and least
-/// where nothing is corrected.
+/// Checks the shares of blocked heads and their thresholds. The share is 1 if every recall blocks,
+/// and least without corrections.
 void ExpectBlocking(const json& cells) {
   EXPECT_EQ(Figure(Part(cells, "full"), "blocking_heads"), 0);
   for (const char* budget : kBudgets) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quire bench decode as a program, over a short document: with the bundled model in place of large
-// ones of random weights, and once with those.
+// quire bench decode as a program, over a short document. The bundled model stands in for large
+// random ones, except in one test.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ using testing::Part;
 
 constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr int kTurns = 2;
-constexpr int kSteps = 3;  ///< Of a turn.
+constexpr int kSteps = 3;  ///< Steps of a turn.
 constexpr int kBudget = 512;
 constexpr int kTokensOfPage = 32;
 
@@ -64,7 +64,7 @@ void ExpectRatios(const json& part, const std::vector<std::string>& keys) {
   }
 }
 
-/// The shape of the model, what a recall of one of its units moves, and the sequences of a step.
+/// Shape of the model, bytes of a recalled unit, and sequences of a step.
 struct Shape {
   double layers = 0;
   double kv_heads = 0;
@@ -87,9 +87,8 @@ std::vector<std::string> DecodeCommand(const std::vector<std::string>& more) {
   return args;
 }
 
-/// A layer's recalls of all sequences are one message where all precede attention, and two where
-/// some do and others follow it. The service sends more for what was late, which on a busy machine
-/// may be everything.
+/// A layer's recalls of all sequences are one message if all precede attention, and two if some do
+/// and others follow it. The service sends more for late units, which may be all on a busy machine.
 void ExpectMessages(const std::string& name, const json& way, const Shape& shape) {
   const double messages = Figure(way, "messages_per_step");
   EXPECT_GT(messages, 0);
@@ -103,7 +102,7 @@ void ExpectMessages(const std::string& name, const json& way, const Shape& shape
   }
 }
 
-/// A way counts with the number of threads that is fastest for it.
+/// Expects each way to count with its fastest number of threads.
 void ExpectBestThreads(const json& way) {
   const json tried = Part(way, "step_ms_p50_by_threads");
   EXPECT_TRUE(tried.contains("1")) << tried;
@@ -114,7 +113,7 @@ void ExpectBestThreads(const json& way) {
   EXPECT_EQ(Figure(way, "step_ms_p50"), least);
 }
 
-/// Step and stall time of every way, and what it recalled for them.
+/// Checks step time, stall time and recalls of every way.
 void ExpectWays(const json& ways, const Shape& shape) {
   for (const auto& [name, way] : ways.items()) {
     SCOPED_TRACE(name);
@@ -125,12 +124,12 @@ void ExpectWays(const json& ways, const Shape& shape) {
     EXPECT_GE(Figure(way, "corrected_heads_per_layer_step"), 0);
     const double heads = shape.kv_heads * shape.batch;
     EXPECT_LE(Figure(way, "corrected_heads_per_layer_step"), heads);
-    // The other ways keep nothing, and wait for everything.
+    // The other ways keep no units, and wait for all.
     EXPECT_EQ(Figure(way, "host_units_per_layer_step") > 0, name == "service");
     if (name != "service") {
       EXPECT_EQ(Figure(way, "late_layers_per_step"), 0);
     }
-    // ShadowKV recalls values, and has keys of its own.
+    // ShadowKV recalls values, and computes the keys itself.
     const double moved_bytes = shape.unit_bytes / (name == "shadowkv" ? 2 : 1);
     EXPECT_NEAR(Figure(way, "bytes_per_step"),
                 Figure(way, "units_per_layer_step") * shape.layers * moved_bytes, 1);
@@ -148,7 +147,7 @@ void ExpectWays(const json& ways, const Shape& shape) {
   }
 }
 
-/// To have all of a budget resident is to attend to as much of it as to select and recall it.
+/// A resident budget and a recalled one of the same size attend to equally many tokens.
 void ExpectSameBudget(const json& ways, const Shape& shape) {
   const double resident = Figure(Part(ways, "resident"), "attended_tokens");
   EXPECT_LE(resident, kBudget * shape.batch);
@@ -160,7 +159,7 @@ void ExpectSamePages(const json& ways) {
   const json blocking = Part(ways, "blocking");
   for (const char* name : {"one_buffer", "fragmented"}) {
     const json way = Part(ways, name);
-    // Turns with another number of threads are of other tokens.
+    // Turns with different numbers of threads run different tokens.
     if (Figure(way, "threads") != Figure(blocking, "threads")) continue;
     EXPECT_EQ(Figure(way, "units_per_layer_step"), Figure(blocking, "units_per_layer_step"))
         << name << " is to recall the same pages in another way";
@@ -189,7 +188,7 @@ void ExpectLink(const json& part) {
   EXPECT_EQ(Figure(part, "link_gbps"), 10);
 }
 
-/// The report's own ratios: all of them of one column, its own shape over shared memory.
+/// Expects the report's own ratios to be those of one column: its own shape over shared memory.
 void ExpectOwnRatios(const json& report) {
   EXPECT_EQ(report.value("transport", ""), "shm");
   const json plain = Part(Part(report, "transports"), "shm");
@@ -206,7 +205,7 @@ void ExpectNoOwnRatios(const json& report) {
   for (const std::string& key : kAllRatios) EXPECT_FALSE(report.contains(key)) << key;
 }
 
-/// ShadowKV in a batch of four, in a comparison of its own.
+/// Checks ShadowKV in a batch of four, a separate comparison.
 void ExpectShadowBatch(const json& report, Shape shape) {
   const json part = Part(report, "shadowkv_batch4");
   shape.batch = Figure(part, "batch");
@@ -290,7 +289,7 @@ TEST(BenchDecodeProcessTest, LayersOfTheShapesOfAModelInUseSayWhatOffloadingCost
   ExpectOwnRatios(report);
 }
 
-/// Over shared memory only, and without a link.
+/// Runs over shared memory only, without an emulated link.
 json ReportOfBatch(int sequences) {
   return testing::BenchReport(DecodeCommand({"--batch", std::to_string(sequences), "--transports",
                                              "shm", "--link-us", "0", "--link-gbps", "0"}));

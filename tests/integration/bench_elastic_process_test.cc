@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // quire bench elastic as a program, over a short context, a few steps and two questions of one
-// document, with so many faults that each kind occurs.
+// document. The fault rate is high enough for each kind of fault.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ constexpr int kDecodedTokens = 40;
 constexpr double kFaultRate = 0.05;
 constexpr double kRounding = 1e-9;
 
-/// What is moved of what is selected: something, and no more than all of it.
+/// Expects the moved share of the selection above 0 and at most 1.
 void ExpectMoved(const json& report) {
   const std::vector<std::string> of_model = {"moved_ratio_model", "moved_ratio_model_answers",
                                              "moved_ratio_model_with_questions"};
@@ -58,7 +58,7 @@ void ExpectMoved(const json& report) {
       << "the plain figure is not that of the walk that is pulled to its topic";
 }
 
-/// What stays is what does not move; of the budget, sinks and window stay besides.
+/// The share that stays complements the share that moves; of the budget, sinks and window stay too.
 void ExpectOverlaps(const json& report) {
   const json shape = Part(report, "shape");
   const double selected = Figure(shape, "selected_pages");
@@ -74,7 +74,7 @@ void ExpectOverlaps(const json& report) {
   }
 }
 
-/// The bytes are those of the units that the ratio counts.
+/// Expects the bytes of the units counted in the ratio.
 void ExpectBytes(const json& report) {
   const json shape = Part(report, "shape");
   const double resent = kSteps * Figure(shape, "layers") * Figure(shape, "kv_heads") *
@@ -85,7 +85,7 @@ void ExpectBytes(const json& report) {
   }
 }
 
-/// After every step the slots held exactly the selected units, however they came.
+/// Expects that after every step the slots held exactly the selected units.
 void ExpectExactSlots(const json& report) {
   for (const json& walk : {report, Part(report, "pulled_walk")}) {
     EXPECT_EQ(Figure(walk, "slots_exact"), 1);
@@ -108,8 +108,8 @@ void ExpectFaults(const json& faults) {
   EXPECT_EQ(Figure(faults, "rate_of_each"), kFaultRate);
 }
 
-/// The model decoded as many tokens as were asked for after each question, the answer's first, and
-/// each of them is a step; so is every token of a question but the first, which fills the slots.
+/// The model decodes the requested number of tokens after each question, beginning with the answer.
+/// Each is a step. Every token of a question is too, except the first, which fills the slots.
 void ExpectDecodeTrace(const json& report) {
   EXPECT_EQ(Figure(report, "model_questions"), kQuestions);
   EXPECT_EQ(Figure(report, "model_decode_steps"), kQuestions * kDecodedTokens);

@@ -25,19 +25,19 @@ using testing::KeysOf;
 using testing::Part;
 
 constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
-constexpr int kCells = 5 * 3;    ///< Cosines, jump rates.
-constexpr int kCellsOfRate = 4;  ///< Of one jump rate, with queries that turn less than tau.
+constexpr int kCells = 5 * 3;    ///< Cosines times jump rates.
+constexpr int kCellsOfRate = 4;  ///< Cells of one jump rate, with queries that turn less than tau.
 constexpr double kRounding = 1e-5;
 constexpr int kSteps = 8;
-constexpr int kSeed = 5;  ///< Whose queries jump in so few steps, at both rates.
+constexpr int kSeed = 5;  ///< A seed whose queries jump in so few steps, at both rates.
 
-/// The papers' policies, and what is tried besides.
+/// The papers' policies, and the additional trials.
 const std::set<std::string> kTrials = {
     "arkvale", "clusterkv",   "freekv",     "full",           "infllm",
     "quest",   "raas",        "razor",      "shadowkv",       "streaming",
     "oracle",  "speculation", "correction", "freekv_tau_0.9", "quest_mean_softmax"};
 
-/// Figures of every trial, from the stream or from the model.
+/// Checks the figures of every trial, from the stream or from the model.
 void ExpectFigures(const json& trials) {
   EXPECT_THAT(KeysOf(trials), IsSupersetOf(kTrials));
   const double head_steps = Figure(Part(trials, "full"), "head_steps");
@@ -52,7 +52,7 @@ void ExpectFigures(const json& trials) {
   }
 }
 
-/// What holds between trials of the same queries, however few they are.
+/// Checks relations between trials of the same queries that hold for any number of steps.
 void ExpectRelations(const json& trials) {
   const auto figure = [&](const char* name, const char* key) {
     return Figure(Part(trials, name), key);
@@ -80,7 +80,7 @@ void ExpectRelations(const json& trials) {
   EXPECT_LE(figure("freekv", "corrected_heads"), figure("freekv_tau_0.9", "corrected_heads"));
 }
 
-/// Counts of cells in which an ordering does not hold, and what is said of all of them.
+/// Checks counts of violated orderings, and the overall verdict.
 void ExpectOrderings(const json& report) {
   const json orderings = Part(report, "orderings");
   EXPECT_EQ(Figure(orderings, "cells"), kCells);
@@ -112,7 +112,7 @@ void ExpectOrderings(const json& report) {
   EXPECT_EQ(Figure(report, "orderings_hold"), 1);
 }
 
-/// The stream's masses once more, by value of a parameter.
+/// Checks the stream's masses by value of a parameter.
 void ExpectMassesByValue(const json& report) {
   const json stream = Part(report, "stream"), by_value = Part(report, "stream_mass");
   const std::set<std::string> names = KeysOf(stream);

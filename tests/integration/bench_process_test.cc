@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quire bench transport and select as programs. Mooncake Store, which has to be installed first,
-// takes no part; Redis does where it is installed.
+// quire bench transport and select as programs. Mooncake Store needs an installation, so it takes
+// no part. Redis does where installed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ void ExpectLatencies(const json& part, const std::string& way) {
   EXPECT_LE(Figure(latencies, "p50_us"), Figure(latencies, "p99_us")) << way;
 }
 
-/// Recalls as large as a decode step's, of every size, beside Redis where it takes part.
+/// Checks recalls as large as a decode step's, of every size, against Redis if it takes part.
 void ExpectStepRecalls(const json& report, const std::vector<std::string>& ours) {
   for (const int units : {16, 32, 64}) {
     const json part = Part(Part(report, "step_recalls"), "units_" + std::to_string(units));
@@ -60,15 +60,15 @@ void ExpectStepRecalls(const json& report, const std::vector<std::string>& ours)
   }
 }
 
-/// Tenants of one server, all of which got something.
+/// Expects a rate above 0 for every tenant of one server.
 void ExpectTenants(const json& report, const std::vector<std::string>& ours) {
   for (const std::string& way : ours) {
     const json part = Part(Part(report, "tenants"), way);
     EXPECT_EQ(Figure(part, "tenants"), 4);
     ExpectPositive(part,
                    {"total_gb_per_s", "alone_gb_per_s", "total_vs_alone", "p50_us", "recalls"});
-    // Each tenant makes few recalls. One may have made none before the fastest has made all of its
-    // own, on a busy machine.
+    // Tenants make few recalls. On a busy machine one may have made none before the fastest has
+    // made all.
     ExpectShares(part, {"slowest_vs_fastest"});
     double total = 0;
     for (const json& rate : part.value("gb_per_s", json::array())) total += rate.get<double>();
@@ -77,7 +77,7 @@ void ExpectTenants(const json& report, const std::vector<std::string>& ours) {
   }
 }
 
-/// Nobody's units were paced, as far as the kernel tells.
+/// Expects no pacing in any program, as far as the kernel reports it.
 void ExpectCongestionControls(const json& report, const std::vector<std::string>& programs) {
   const json names = Part(report, "congestion_control");
   EXPECT_NE(names.value("host", ""), "") << names;
@@ -175,7 +175,7 @@ TEST(BenchProcessTest, SelectReportsWhatGoalsAreSetFor) {
   EXPECT_TRUE(report.contains("last_level_cache_bytes"));
 }
 
-// The benchmarks are read from their own help, so that a new one is looked at, too.
+// Lists the benchmarks from the help, so that new ones are included.
 TEST(BenchProcessTest, EveryBenchmarkHasHelpWithExamples) {
   testing::ExpectHelpWithExamples({"bench"});
   const std::vector<std::string> benches = testing::Subcommands("bench");

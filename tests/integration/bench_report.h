@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `quire bench` reports, for tests that run it as a program: the last line that it prints is
-// one JSON object with the figures that goals are set for. What such a test asks for is so little
-// that the figures themselves say nothing: it checks that they are there and agree with each other.
+// Reports of `quire bench`, for tests that run it as a program. The last line of its output is one
+// JSON object with the figures. Such tests run it so briefly that the figures themselves mean
+// nothing. They check that the figures exist and agree with each other.
 #ifndef QUIRE_TESTS_INTEGRATION_BENCH_REPORT_H_
 #define QUIRE_TESTS_INTEGRATION_BENCH_REPORT_H_
 
@@ -20,7 +20,7 @@
 
 namespace quire::testing {
 
-/// The last line of what `quire bench` prints with `args`; an empty object when it is none.
+/// The last line that `quire bench` prints with `args`; an empty object if it is not JSON.
 inline nlohmann::json BenchReport(std::vector<std::string> args) {
   args.insert(args.begin(), "bench");
   args.push_back("--json");
@@ -38,14 +38,14 @@ inline nlohmann::json BenchReport(std::vector<std::string> args) {
   return report.is_object() ? report : nlohmann::json::object();
 }
 
-/// The object `key` in `report`; an empty one when it is missing.
+/// The object `key` in `report`; empty if missing.
 inline nlohmann::json Part(const nlohmann::json& report, const std::string& key) {
   if (report.contains(key) && report[key].is_object()) return report[key];
   ADD_FAILURE() << "no object " << key << " in " << report.dump();
   return nlohmann::json::object();
 }
 
-/// The figure `key` in `report`; when it is missing, NaN, which no comparison holds for.
+/// The figure `key` in `report`; NaN if missing, which fails every comparison.
 inline double Figure(const nlohmann::json& report, const std::string& key) {
   if (report.contains(key) && report[key].is_number()) return report[key].get<double>();
   ADD_FAILURE() << "no figure " << key << " in " << report.dump();
@@ -62,7 +62,7 @@ inline void ExpectPositive(const nlohmann::json& report, const std::vector<std::
   for (const std::string& key : keys) EXPECT_GT(Figure(report, key), 0) << key;
 }
 
-/// Figures from 0 to 1, but for rounding.
+/// Expects figures from 0 to 1, up to rounding.
 inline void ExpectShares(const nlohmann::json& report, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     EXPECT_GE(Figure(report, key), 0) << key;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Servers that ask for proof of the tenant: with its token everything works, over every transport;
-// without it no method of any service answers, and nothing is handed out.
+// Servers that require proof of the tenant. With its token everything works, over every transport.
+// Without it no method of any service answers, and nothing is returned.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/channel.h>
@@ -78,7 +78,7 @@ std::vector<std::string> Methods() {
   return paths;
 }
 
-/// The metadata of a call; what is empty is not sent.
+/// The metadata of a call; empty fields are not sent.
 struct Caller {
   std::string tenant;
   std::string authorization;
@@ -90,7 +90,7 @@ struct Outcome {
   bool answered = false;  ///< With a message.
 };
 
-/// One call with an empty request. On the wire a stream of one message is a unary call as well.
+/// Makes a call with an empty request. On the wire a stream of one message equals a unary call.
 Outcome Call(const std::string& address, const std::string& path, const Caller& caller) {
   const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
   grpc::ClientContext context;
@@ -123,7 +123,7 @@ void ExpectRefused(const Outcome& outcome) {
   }
 }
 
-/// What proves no call of the tenant "default".
+/// Authorizations that do not prove a call of the tenant "default".
 std::vector<std::string> WrongProofs() {
   return {"",
           Bearer(kOtherToken),
@@ -136,7 +136,7 @@ std::vector<std::string> WrongProofs() {
 
 class CallerProofTest : public ::testing::Test {
  protected:
-  /// Offers data connections as `transports` says.
+  /// Offers data connections over `transports`.
   void Serve(const std::vector<std::string>& transports,
              const std::shared_ptr<const TenantTokens>& tokens = Tokens()) {
     kvserver::ServerOptions options;
@@ -154,7 +154,7 @@ class CallerProofTest : public ::testing::Test {
   }
   const std::string& address() const { return network_->address(); }
 
-  /// A client with `control_token`, whose recalls come over `kind` with `data_token`.
+  /// A client with `control_token`, whose recalls use `kind` and `data_token`.
   StatusOr<std::unique_ptr<Client>> Connect(const std::string& kind, const std::string& tenant,
                                             const BearerToken& control_token,
                                             const BearerToken& data_token) {
@@ -168,7 +168,7 @@ class CallerProofTest : public ::testing::Test {
     return Client::Create({.transport = control, .data_transport = data, .tenant = tenant});
   }
 
-  /// A value as Prometheus reads it.
+  /// A value in the form that Prometheus reads.
   uint64_t Metric(const std::string& name) const {
     PrometheusText page;
     server_->VisitMetrics(page);
@@ -184,7 +184,7 @@ class CallerProofTest : public ::testing::Test {
   std::unique_ptr<kvserver::NetworkServer> network_;
 };
 
-/// Over each kind of data connection.
+/// Runs over each kind of data connection.
 class CallerProofOverTest : public CallerProofTest,
                             public ::testing::WithParamInterface<const char*> {
  protected:
@@ -251,7 +251,7 @@ TEST_F(CallerProofTest, NoMethodAnswersWithoutProof) {
     std::vector<Caller> callers;
     for (const std::string& proof : WrongProofs()) callers.push_back({"default", proof});
     callers.push_back({"", Bearer(kOtherToken)});
-    if (!of_worker) {  // A worker has one tenant, whatever is named.
+    if (!of_worker) {  // A worker has one tenant, whatever the call names.
       callers.push_back({"other", Bearer(kDefaultToken)});
       callers.push_back({"nobody", Bearer(kDefaultToken)});
       callers.push_back({"no name", Bearer(kDefaultToken)});
@@ -276,7 +276,8 @@ TEST_F(CallerProofTest, EveryMethodIsReachedWithProof) {
   for (const std::string& path : Methods()) {
     SCOPED_TRACE(path);
     const std::string at = path.starts_with(kWorkerService) ? (*worker)->address() : address();
-    for (const char* const tenant : {"default", ""}) {  // Who names none is the default one.
+    // A call without a name belongs to the default tenant.
+    for (const char* const tenant : {"default", ""}) {
       const grpc::Status status = Call(at, path, {tenant, Bearer(kDefaultToken)}).status;
       EXPECT_NE(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
       EXPECT_NE(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);

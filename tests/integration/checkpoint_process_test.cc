@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints without a tokenizer of ours, through every program, by token ids.
+// Checkpoints without a supported tokenizer, through every program, by token ids.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -63,7 +63,7 @@ TEST_F(CheckpointTest, TokenIdsGoInAndTokenIdsComeOut) {
   EXPECT_EQ(json["answer"], words);
   EXPECT_EQ(Quire(Ask({"--model", model_.path()})).out, words + "\n");
 
-  // A stop token ends the answer before it.
+  // A stop token ends the answer, and is not part of it.
   const auto stopped =
       QuireJson(Ask({"--model", model_.path(), "--stop-ids", json["tokens"][3].dump()}));
   EXPECT_LE(stopped["tokens"].size(), 3u);
@@ -98,7 +98,7 @@ TEST_F(CheckpointTest, TextWithoutATokenizerIsRefusedWithTheRemedy) {
   EXPECT_EQ(put.exit_code, 1);
   EXPECT_THAT(put.err, HasSubstr("tokenizer.json"));
   EXPECT_THAT(put.err, HasSubstr("--token-ids and --name"));
-  // A tokenizer of another kind is as good as none, and named.
+  // An unsupported tokenizer counts as none, and is named.
   std::ofstream(model_ / "tokenizer.json") << R"({"version": "1.0", "model": {"type": "BPE"}})";
   const ChildResult ask =
       Quire({"ask", "--document", "ids", "--question", "hello", "--model", model_.path()});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The `quire` program as processes: what people and scripts see, with and without a server.
+// The `quire` program as processes, as people and scripts use it, with and without a server.
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -43,7 +43,7 @@ class CliTest : public testing::QuireFixture {
               "page 1 to slot 0\npage 2 to slot 1\npage 1 to slot 0\npage 2 to slot 1\npage 7 to "
               "slot 2\n4 units for layer 0\n4 units for layer 1\n");
   }
-  /// Runs commands at the same time.
+  /// Runs commands concurrently.
   static void Together(const std::vector<std::vector<std::string>>& commands,
                        const std::function<void(std::vector<std::string>)>& run) {
     std::vector<std::thread> threads;
@@ -76,7 +76,7 @@ TEST_F(CliTest, StatShowsADocumentItsChainAndTheServer) {
   EXPECT_EQ(Quire({"stat", "example", "--counters"}).exit_code, 2);
 }
 
-// A document that cannot be read whole says so, and is mended by putting it again.
+// A document that cannot be read whole is reported, and another put of it repairs it.
 TEST_F(CliTest, ADocumentWithLostSegmentsSaysSoUntilItIsPutAgain) {
   EXPECT_THAT(Quire({"ls"}).out, Not(HasSubstr("STATE")));
   EXPECT_EQ(StopServer(SIGTERM), 0);
@@ -98,15 +98,15 @@ TEST_F(CliTest, RmDeletesTheDocumentAndItsSegments) {
   const auto key = QuireJson({"stat", "example"})["chain_tip"].get<std::string>();
   const ChildResult refused = Quire({"rm", key});
   EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("example"));  // Who uses it.
+  EXPECT_THAT(refused.err, HasSubstr("example"));  // The document that uses it.
   const auto deleted = QuireJson({"rm", "example"});
   EXPECT_EQ(deleted["documents"], 1);
   EXPECT_EQ(deleted["segments"], 1);
   EXPECT_EQ(Quire({"stat", key}).exit_code, 1);
 }
 
-// Every command accepts the name of a document as `ls` and `docs` print it, also a name that looks
-// like something else.
+// Every command accepts the name of a document as `ls` and `docs` print it, even a name that
+// resembles an option.
 TEST_F(CliTest, WhatIsListedIsAcceptedByEveryCommand) {
   const auto tip = QuireJson({"docs", "get", "example"})["chain_tip"].get<std::string>();
   const auto transport = ConnectGrpc(address_);
@@ -139,7 +139,7 @@ TEST_F(CliTest, WhatIsListedIsAcceptedByEveryCommand) {
   EXPECT_EQ(QuireJson({"rm", std::string(64, 'a')})["error"]["code"], "NOT_FOUND");
 }
 
-// The limit that a user gives is the command's, over all steps, retries and ways to connect.
+// The user's time limit covers the whole command: all steps, retries and ways to connect.
 TEST_F(CliTest, ACommandEndsAtItsTimeoutAlthoughTheServerIsStopped) {
   server_->Signal(SIGSTOP);
   const TimePoint start = SystemClock().Now();
@@ -169,14 +169,14 @@ TEST_F(CliTest, ACommandEndsAtItsTimeoutAlthoughTheServerIsStopped) {
   server_->Signal(SIGCONT);
 }
 
-// A server that restarts is waited for, also by what asks it first of all, and by what may not be
-// done twice.
+// Commands wait for a server that restarts. This includes the first request, and requests that must
+// not be repeated.
 TEST_F(CliTest, AServerThatIsDownForASecondIsWaitedFor) {
   const auto tip = QuireJson({"docs", "get", "example"})["chain_tip"].get<std::string>();
   const auto client = *Client::Create({.transport = *ConnectGrpc(address_)});
   ASSERT_TRUE(client->RegisterDocument({.name = "other"}, *SegmentKey::FromHex(tip)).ok());
   EXPECT_EQ(StopServer(SIGTERM), 0);
-  const std::string address = address_;  // Which the thread sets anew.
+  const std::string address = address_;  // The thread sets address_ anew.
   std::thread restart([this, address] {
     std::this_thread::sleep_for(std::chrono::seconds(1));
     StartServer({}, address);
@@ -217,7 +217,7 @@ TEST_F(CliTest, ACollectionIsSetReadAndListedAndSurvivesARestart) {
   EXPECT_THAT(QuireJson({"collection", "ls"})["collections"], IsEmpty());
   const ChildResult unknown = Quire({"collection", "set", "books", "--codec", "int7"});
   EXPECT_EQ(unknown.exit_code, 1);
-  EXPECT_THAT(unknown.err, HasSubstr("int8"));  // What there is.
+  EXPECT_THAT(unknown.err, HasSubstr("int8"));  // Lists the known codecs.
 }
 
 TEST_F(CliTest, ATimeToLiveIsShownSurvivesARestartAndThenTheDocumentIsGone) {
@@ -232,7 +232,7 @@ TEST_F(CliTest, ATimeToLiveIsShownSurvivesARestartAndThenTheDocumentIsGone) {
   EXPECT_EQ(QuireJson({"stat", "example"})["expires_unix_micros"], expiry);
   EXPECT_THAT(Quire({"docs", "get", "example"}).out, HasSubstr("expires (UTC)  20"));
 
-  // It has lived for more than a second by the time that its removal is seen.
+  // More than a second passes before the removal is visible.
   QuireJson({"collection", "set", "default", "--ttl", "1s"});
   while (QuireJson({"stat", "--counters"})["counters"]["documents_expired"] == 0) continue;
   EXPECT_EQ(QuireJson({"docs", "get", "example"})["error"]["code"], "NOT_FOUND");
@@ -343,8 +343,8 @@ TEST_F(CliTest, TextThatIsNoTextIsNamedWithItsByte) {
   EXPECT_THAT(put.err, HasSubstr("name is not UTF-8 at byte 3"));
 }
 
-// Segments of clients that died before they registered a document are counted alike by fsck and by
-// the server. They are no damage.
+// fsck and the server count the same unregistered segments of clients that died. They are no
+// damage.
 TEST_F(CliTest, FsckCountsWhatNoDocumentNamesAsTheServerDoes) {
   const auto client = *Client::Create({.transport = *ConnectGrpc(address_)});
   const auto stat = client->Stat(ContextRef(DocumentName{.name = "example"}));
@@ -369,7 +369,7 @@ TEST_F(CliTest, FsckCountsWhatNoDocumentNamesAsTheServerDoes) {
   EXPECT_EQ(report["cached_segments"], counters["segments_cached"]);
   EXPECT_EQ(report["cached_bytes"], counters["ssd_bytes_cached"]);
   EXPECT_EQ(report["payload_bytes"], counters["ssd_bytes_used"]);
-  // Nothing else gets it back: it makes room when room is needed, and a delete takes it.
+  // Only a need for room, or a delete, reclaims it.
   StartServer();
   EXPECT_EQ(Quire({"rm", "example"}).exit_code, 0);
   const auto left = QuireJson({"stat", "--counters"})["counters"];
@@ -377,7 +377,7 @@ TEST_F(CliTest, FsckCountsWhatNoDocumentNamesAsTheServerDoes) {
   EXPECT_EQ(left["ssd_bytes_used"], counters["ssd_bytes_cached"]);
 }
 
-// Promise 3, of what the registry knows: a pin is a fact of the document, not of the process.
+// Promise 3 for the registry: a pin belongs to the document, not to the process.
 TEST_F(CliTest, APinIsKeptOverARestart) {
   EXPECT_EQ(Quire({"pin", "example"}).exit_code, 0);
   EXPECT_EQ(StopServer(SIGKILL), -SIGKILL);
@@ -487,7 +487,7 @@ TEST_F(CliTest, APortOrDirectoryThatIsTakenIsNamed) {
   EXPECT_THAT(data.err, HasSubstr(dir_ / "data"));
 }
 
-// An answer, and no failure, as the help says: the store has nothing.
+// An empty store is an answer, not a failure, as the help states.
 TEST_F(CliTest, AnEmptyStoreSaysSo) {
   EXPECT_THAT(Quire({"--help"}).out,
               HasSubstr("0 done, also where the answer is an empty list; 1 failed, also where what "
@@ -533,7 +533,7 @@ TEST(CliUsageTest, EveryCommandHasHelpWithExamples) {
   for (const std::vector<std::string>& command : commands) ExpectHelpWithExamples(command);
 }
 
-/// Commands against a server that asks who calls.
+/// Commands against a server that requires proof of the caller.
 class CliTokenTest : public testing::QuireFixture {
  protected:
   void SetUp() override {

@@ -22,8 +22,6 @@
 #include "common/base/random.h"
 #include "common/page/layout.h"
 #include "common/wire/limits.h"
-#include "gpuworker/device/device_memory.h"
-#include "gpuworker/testing/fake_cuda_device.h"
 #include "kvserver/service/network_server.h"
 #include "kvserver/service/server.h"
 #include "tests/integration/direct_ucx.h"
@@ -71,7 +69,7 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     client_ = MakeClient("default");
   }
   std::string_view kind() const { return GetParam(); }
-  /// Of the data connection; empty for none.
+  /// Kind of the data connection; empty for none.
   std::string DataKind() const {
     if (kind() == "loopback" || kind() == "grpc") return "";
     if (kind() == "grpc_stream") return "grpc";
@@ -91,7 +89,7 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
           .transport = DataKind(), .tenant = tenant, .control_address = listener_->address()};
       if (kind() == "ucx_direct") data_options.dialers = testing::DirectUcxDialers();
       auto data = DataTransport::Open(transport_, data_options);
-      // A tenant that the server does not know gets no connection; its calls tell why.
+      // An unknown tenant gets no connection; its calls report why.
       EXPECT_TRUE(data.ok() || absl::IsNotFound(data.status())) << data.status();
       if (data.ok()) options.data_transport = *std::move(data);
     }
@@ -110,7 +108,7 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     const std::vector<std::byte> unit = Unit(page, layer, head);
     return {unit.begin() + static_cast<std::ptrdiff_t>(ValueOffsetBytes(spec_)), unit.end()};
   }
-  /// Over document "a".
+  /// Opens a session over document "a".
   static StatusOr<std::unique_ptr<ClientSession>> OpenSession(
       Client& client, const Client::SessionOptions& options) {
     return client.OpenSession(DocumentName{.name = "a"}, options);
@@ -249,7 +247,8 @@ TEST_P(ClientServerTest, TwoWorkersWhoseBytesDifferByNoisePutOneDocument) {
     std::vector<std::byte> row;
     for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
       std::vector<std::byte> unit = Unit(page, layer, head);
-      unit[(page + layer) % unit.size() & ~size_t{3}] ^= std::byte{1} << worker;  // A last bit.
+      // Flips a last bit.
+      unit[(page + layer) % unit.size() & ~size_t{3}] ^= std::byte{1} << worker;
       row.insert(row.end(), unit.begin(), unit.end());
     }
     return row;
@@ -280,7 +279,7 @@ TEST_P(ClientServerTest, TwoWorkersWhoseBytesDifferByNoisePutOneDocument) {
   other.join();
   for (const auto& document : documents) ASSERT_TRUE(document.ok()) << document.status();
   EXPECT_EQ(documents[0]->chain_tip, documents[1]->chain_tip);
-  // Every segment is one worker's, whole.
+  // Every segment comes whole from one worker.
   for (uint32_t first = 0; first < kPages; first += spec_.segment_pages) {
     std::set<uint32_t> whose = {0, 1};
     for (uint32_t page = first; page < std::min(first + spec_.segment_pages, kPages); ++page) {
@@ -366,11 +365,15 @@ TEST_P(ClientServerTest, ASessionOfValuesBringsTheSecondHalvesOfUnits) {
     const auto result = (*session)->Recall({&landed, 1}, {.landing = landing->get()});
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->placements.size(), 6u);
-    EXPECT_EQ(result->landed_bytes, 6 * UnitBytes(spec_) / 2);
-    for (const Placement& at : result->placements) {
-      EXPECT_TRUE(std::ranges::equal((*landing)->Unit(0, at.layer, at.head, at.slot),
+    EXPECT_EQ(result->landed_bytes, (*session)->LandsDirectly() ? result->payload.size_bytes() : 0);
+    const std::vector<std::byte> halves = Bytes(result->payload);
+    const uint64_t half = UnitBytes(spec_) / 2;
+    for (size_t i = 0; i < result->placements.size(); ++i) {
+      const Placement& at = result->placements[i];
+      EXPECT_TRUE(std::ranges::equal(std::span(halves).subspan(i * half, half),
                                      Values(at.page, at.layer, at.head)));
     }
+    (*session)->Applied(*result);
     // As payload, verified by the session.
     const LayerWant sent = {.layer = 1, .pages = {{}, {page + 5, page + 6}}};
     const auto payload = (*session)->Recall({&sent, 1});
@@ -401,10 +404,10 @@ TEST_P(ClientServerTest, ASessionOfValuesBringsTheSecondHalvesOfUnits) {
   }
 }
 
-// Promise 2: the store's checksum is of keys and values together, and the keys stay there.
+// Promise 2: the store's checksum covers keys and values together, and the server keeps the keys.
 TEST_P(ClientServerTest, AByteThatChangedInMemoryIsNoticedByWhoTakesTheValuesAndMended) {
   ASSERT_TRUE(PutDocument("a").ok());
-  // Loopback hands units out where they lie.
+  // The loopback returns units in place.
   const auto in_place = *Client::Create({.transport = std::make_shared<LoopbackTransport>(
                                              server_->handler(), LoopbackTransport::Options{}),
                                          .tenant = "default"});
@@ -414,7 +417,7 @@ TEST_P(ClientServerTest, AByteThatChangedInMemoryIsNoticedByWhoTakesTheValuesAnd
   for (const uint64_t at :
        {uint64_t{0}, UnitBytes(spec_) / 2 - 1, UnitBytes(spec_) / 2, UnitBytes(spec_) - 1}) {
     SCOPED_TRACE(at);
-    // The extent may lie elsewhere after it was mended.
+    // The extent may have another place after its repair.
     const auto fetched = in_place->Fetch(DocumentName{.name = "a"}, ranges);
     ASSERT_TRUE(fetched.ok()) << fetched.status();
     ASSERT_EQ(fetched->slices().size(), 1u);
@@ -506,45 +509,12 @@ TEST_P(ClientServerTest, ARecallByQueryIsOneRoundTrip) {
     const uint64_t before = calls();
     const auto result = session->Recall({&want, 1});
     ASSERT_TRUE(result.ok()) << result.status();
-    // What is selected, where it goes and its bytes are all in the answer to one call; that the
-    // worker has them travels with the next.
+    // One reply contains the selection, its places and its bytes. The next call acknowledges them.
     EXPECT_EQ(result->lanes.at(0).selected.Head(0).size(), 3u);
     EXPECT_EQ(result->placements.size() * UnitBytes(spec_),
               result->payload.size_bytes() + result->landed_bytes);
     session->Applied(*result);
     EXPECT_EQ(calls(), before + 1);
-  }
-}
-
-TEST_P(ClientServerTest, UnitsLandInTheMemoryOfADeviceThatTheProcessorCannotTouch) {
-  ASSERT_TRUE(PutDocument("a").ok());
-  const auto session =
-      client_->OpenSession(DocumentName{.name = "a"}, {.spec = spec_, .slots_per_head = 4});
-  ASSERT_TRUE(session.ok()) << session.status();
-  // One that a program ends with a fault for reading or writing.
-  worker::Device& device = worker::testing::FakeCudaDevice();
-  const auto access = worker::MakeMemoryAccess(&device);
-  ASSERT_TRUE(access.ok()) << access.status();
-  const auto slots =
-      device.Allocate(uint64_t{spec_.num_layers} * spec_.num_kv_heads * 4 * UnitBytes(spec_));
-  ASSERT_TRUE(slots.ok()) << slots.status();
-  const std::span<std::byte> memory(slots->as<std::byte>(), slots->size_bytes());
-  const auto landing = (*session)->MakeLanding(1, {memory, access->get()});
-  ASSERT_TRUE(landing.ok()) << landing.status();
-  // UCX here registers no such memory, and says what can be done: units come in messages.
-  EXPECT_EQ(absl::IsUnimplemented((*landing)->why_not_direct()), kind() == "ucx_direct")
-      << (*landing)->why_not_direct();
-  for (const uint32_t page : {1u, 9u, 1u}) {
-    const LayerWant want = {.num_layers = 2, .pages = {{page, page + 1}, {page + 3}}};
-    const auto result = (*session)->Recall({&want, 1}, {.landing = landing->get()});
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->landed_bytes, result->placements.size() * UnitBytes(spec_));
-    for (const Placement& at : result->placements) {
-      std::vector<std::byte> unit(UnitBytes(spec_));
-      const auto slot = (*landing)->Unit(0, at.layer, at.head, at.slot);
-      ASSERT_EQ(device.CopyToHost(unit.data(), slot.data(), unit.size()), OkStatus());
-      EXPECT_EQ(unit, Unit(at.page, at.layer, at.head));
-    }
   }
 }
 
@@ -568,11 +538,14 @@ TEST_P(ClientServerTest, SequencesOfABatchAreRecalledPartByPartIntoALanding) {
       ASSERT_TRUE(part.ok()) << part.status();
       if (!part->has_value()) break;
       for (const RecalledLane& lane : (*part)->lanes) came.emplace_back(lane.sequence, lane.layer);
-      for (const Placement& at : (*part)->placements) {
-        const auto landed = (*landing)->Unit(at.sequence, at.layer, at.head, at.slot);
-        EXPECT_TRUE(std::ranges::equal(
-            landed, Unit(at.page & (wire::kMaxContextPages - 1), at.layer, at.head)));
+      const std::vector<std::byte> units = Bytes((*part)->payload);
+      for (size_t i = 0; i < (*part)->placements.size(); ++i) {
+        const Placement& at = (*part)->placements[i];
+        EXPECT_TRUE(
+            std::ranges::equal(std::span(units).subspan(i * UnitBytes(spec_), UnitBytes(spec_)),
+                               Unit(at.page & (wire::kMaxContextPages - 1), at.layer, at.head)));
       }
+      (*session)->Applied(**part);
     }
     EXPECT_EQ(came, (std::vector<std::pair<uint32_t, uint32_t>>{{0, 0}, {0, 1}, {1, 1}}));
   }
@@ -607,7 +580,7 @@ TEST_P(ClientServerTest, WhatIsGivenUpBeforeItLandedNeverGoesOverWhatTheNewerRec
   const auto session =
       *client_->OpenSession(DocumentName{.name = "a"}, {.spec = spec_, .slots_per_head = 8});
   std::unique_ptr<SessionLanding> staging;
-  if (session->LandsDirectly()) staging = *session->MakeLanding(1, {}, LandingUse::kStaging);
+  if (session->LandsDirectly()) staging = *session->MakeLanding(1);
   const RecallOptions options = {.priority = Priority::kCorrection, .landing = staging.get()};
   const LayerWant older = {.num_layers = 2, .pages = {{0, 1, 2, 3, 4, 5, 6, 7}, {8, 9, 10, 11}}};
   const LayerWant newer = {.num_layers = 2, .pages = {{12, 13, 14, 15, 16}, {12, 13, 14, 15}}};
@@ -670,7 +643,7 @@ TEST_P(ClientServerTest, VersionsAreListedReadAndDeleted) {
   EXPECT_EQ(client_->GetDocument({.name = "a"})->name.version, 2u);
   EXPECT_EQ(client_->DeleteDocument({.name = "a"})->documents, 2u);
   EXPECT_TRUE(absl::IsNotFound(client_->GetDocument({.name = "a"}).status()));
-  ExpectUnitsOfFetch(DocumentName{.name = "b"});  // Shares every segment with what was deleted.
+  ExpectUnitsOfFetch(DocumentName{.name = "b"});  // It shares every segment with the deleted one.
 }
 
 TEST_P(ClientServerTest, CollectionsTimesToLiveAndPinsComeAcross) {

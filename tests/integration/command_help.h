@@ -27,7 +27,7 @@ inline std::vector<std::string> Subcommands(const std::string& command) {
   std::string line;
   std::getline(lines, line);
   while (std::getline(lines, line) && !line.empty()) {
-    if (line.starts_with("   ")) continue;  // The summary of a long name.
+    if (line.starts_with("   ")) continue;  // Skips the wrapped summary of a long name.
     std::istringstream words(line);
     words >> names.emplace_back();
   }

@@ -2,7 +2,7 @@
 //
 // A worker in the middle of puts, for tests that kill it.
 //   context_peer ADDRESS COUNT
-// Opens COUNT contexts, appends a page to each, prints "open", and does nothing else.
+// Opens COUNT contexts, appends a page to each, prints "open", and then idles.
 #include <unistd.h>
 
 #include <cstdlib>

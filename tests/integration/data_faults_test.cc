@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Faults of data connections through a whole server with a real arena and a real store, over every
-// transport: clients that are killed, stall, never acknowledge, or send what is stale, replayed or
-// forged. The server serves the others meanwhile, and in the end holds nothing for those that are
-// gone; its metrics, as Prometheus reads them, say so.
+// transport. Clients are killed, stall, never acknowledge, or send stale, replayed or forged data.
+// The server serves the others meanwhile. In the end it holds nothing for clients that are gone,
+// and its metrics show that.
 #include <grpc/grpc.h>
 #include <gtest/gtest.h>
 
@@ -41,17 +41,17 @@ namespace quire::testing {
 namespace {
 
 constexpr char kRecall[] = "quire.v1.Session/Recall";
-/// What happens without anybody's help has happened by then, on a busy machine too.
+/// Time after which automatic events have happened, also on a busy machine.
 constexpr Duration kFaultPatience = std::chrono::minutes(2);
 
-/// A client, and the connection that its recalls come over.
+/// A client, and the connection of its recalls.
 struct DataClient {
   std::shared_ptr<DataTransport> data;
   std::unique_ptr<Client> client;
 };
 
-/// Keeps gRPC's threads between the tests: it ends them when the last server goes, and waits up to
-/// 10 s then for one that polls.
+/// Keeps gRPC's threads between the tests. It would end them with the last server, and wait up to
+/// 10 s for a polling one.
 class KeepGrpc final : public ::testing::Environment {
  public:
   void SetUp() override { grpc_init(); }
@@ -88,7 +88,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
       ASSERT_EQ(PutFaultDocument(*client), OkStatus());
     }
   }
-  /// Whatever a test did: once nothing is stored, no reader's hand keeps a byte of the arena.
+  /// Checks after every test: with nothing stored, no reader holds a byte of the arena.
   void TearDown() override {
     if (server_ == nullptr) return;
     EXPECT_GT(Metric("dram_bytes_used"), 0u);
@@ -105,7 +105,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
   std::string DataKind() const {
     return kind() == "shm_lent" ? "shm" : kind() == "ucx_direct" ? "ucx" : GetParam();
   }
-  /// Of the one that nothing may happen to.
+  /// The tenant that must not be affected.
   std::string OtherTenant() const { return options_.tenants.back(); }
 
   DataOptions Options(const std::string& tenant) const {
@@ -123,7 +123,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
         Client::Create({.transport = control_, .data_transport = *data, .tenant = tenant});
     return {*data, *std::move(client)};
   }
-  /// A recall_peer of tenant "default" that has said "receiving"; null when it does not.
+  /// A recall_peer of tenant "default" that has printed "receiving"; null if it does not.
   std::unique_ptr<ChildProcess> Peer(const std::string& way) {
     const std::string transport = kind() == "ucx_direct" ? "ucx-direct" : DataKind();
     const std::vector<std::string> args = {listener_->address(), transport, "default", way};
@@ -134,7 +134,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
     ADD_FAILURE() << line << peer->Stderr();
     return nullptr;
   }
-  /// All of the document, right.
+  /// Expects a correct recall of the whole document.
   static void ExpectAllOfIt(ClientSession& session) {
     const auto result = session.Recall(WantAllOfIt());
     ASSERT_TRUE(result.ok()) << result.status();
@@ -147,7 +147,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
     return *std::move(session);
   }
 
-  /// Whether `condition()` comes true in time.
+  /// True if `condition()` becomes true in time.
   template <typename Condition>
   static bool Await(Condition condition) {
     const TimePoint deadline = SystemClock().Now() + kFaultPatience;
@@ -157,7 +157,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
     }
     return true;
   }
-  /// A value as Prometheus reads it; `series` has its labels.
+  /// A value in the form that Prometheus reads; `series` has its labels.
   uint64_t Metric(const std::string& series) const {
     PrometheusText page;
     server_->VisitMetrics(page);
@@ -169,12 +169,12 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
   uint64_t Connections() const {
     return Metric("transport_connections{kind=\"" + DataKind() + "\"}");
   }
-  /// Of the arena, by leases. Shared memory alone gives any: elsewhere this is always 0, and what
-  /// is still being sent shows in TearDown, where nothing may keep a byte of the arena.
+  /// Bytes of the arena held by leases. Only shared memory has leases; for other transports this is
+  /// 0. TearDown checks for other holders of the arena.
   uint64_t Leased() const {
     return DataKind() == "grpc" ? 0 : Metric("transport_leased_bytes{kind=\"" + DataKind() + "\"}");
   }
-  /// No call runs and nothing is lent (see Leased); `connections` are left.
+  /// Waits until no call runs and nothing is lent (see Leased); `connections` remain.
   void AwaitNothingHeld(uint64_t connections) const {
     EXPECT_TRUE(Await([&] { return Connections() == connections; })) << Connections();
     EXPECT_TRUE(Await([&] { return Leased() == 0; })) << Leased();
@@ -191,7 +191,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
   uint32_t lease_seconds_ = 6;
   uint32_t stall_seconds_ = 2;
   TempDir dir_;
-  FakeClock clock_;  ///< The server's, for what idles.
+  FakeClock clock_;  ///< Clock of the server's idle times.
   kvserver::ServerOptions options_;
   std::unique_ptr<kvserver::Server> server_;
   std::unique_ptr<kvserver::NetworkServer> listener_;
@@ -203,8 +203,7 @@ std::string NameOf(const ::testing::TestParamInfo<const char*>& info) { return i
 
 INSTANTIATE_TEST_SUITE_P(Transports, DataFaultsTest, kKinds, &NameOf);
 
-/// Nothing that is held or not taken ages here: what is free in time is so because the connection
-/// ended.
+/// Timeouts exceed the test. Whatever is released in time is released by the end of the connection.
 class KilledClientTest : public DataFaultsTest {
  protected:
   KilledClientTest() {
@@ -231,10 +230,10 @@ TEST_P(KilledClientTest, AClientKilledInTheMiddleOfARecallLeavesNothing) {
   AwaitNothingHeld(1);
   ExpectAllOfIt(*session);
   AwaitNothingHeld(1);
-  AwaitNoSession();  // The killed one's has idled like any other.
+  AwaitNoSession();  // The killed client's session has idled like any other.
 }
 
-/// A lease is still there when its client has been stopped, however slow the machine is.
+/// A lease outlives the stop of its client, however slow the machine is.
 class FrozenClientTest : public DataFaultsTest {
  protected:
   FrozenClientTest() { lease_seconds_ = 20; }
@@ -242,8 +241,8 @@ class FrozenClientTest : public DataFaultsTest {
 
 INSTANTIATE_TEST_SUITE_P(Transports, FrozenClientTest, kKinds, &NameOf);
 
-// It has taken a part and runs no more: it gives no credit, reads nothing and returns no lease.
-// What its system takes for it, and what is on its way, is the connection's until that ends.
+// The client takes a part and is then frozen: it gives no credit, reads nothing and releases no
+// lease. Data buffered by its system, and data in flight, belong to the connection until it ends.
 TEST_P(FrozenClientTest, AClientFrozenInTheMiddleOfARecallLosesItAndNobodyWaitsForIt) {
   const DataClient other = Connect(OtherTenant());
   const auto session = OpenSession(other);
@@ -254,8 +253,8 @@ TEST_P(FrozenClientTest, AClientFrozenInTheMiddleOfARecallLosesItAndNobodyWaitsF
   while (Metric("transport_stalled_total") == 0) ExpectAllOfIt(*session);
   while (Metric("admission_running{door=\"read\"}") != 0) ExpectAllOfIt(*session);
   if (DataKind() == "shm") {
-    // The part is lent, or a copy in memory that both have: a lease that ages, and ends the
-    // connection while its client is still there.
+    // The part is lent, or a copy in memory of both ends. Its lease becomes too old, and ends the
+    // connection while the client still exists.
     while (Connections() > 1) ExpectAllOfIt(*session);
     AwaitNothingHeld(1);
   }
@@ -279,7 +278,7 @@ TEST_P(DataFaultsTest, AClientFrozenInTheMiddleOfARecallDoesNotKeepTheServerFrom
   EXPECT_EQ(worker->Wait(), -SIGKILL);
 }
 
-// Who maps the arena sees all of it.
+// A client that maps the arena can read all of it.
 TEST_P(DataFaultsTest, TheArenaIsLentOnlyWhereThereIsOneTenant) {
   const DataClient client = Connect("default");
   EXPECT_EQ(client.data->capabilities().in_place, kind() == "shm_lent");
@@ -299,10 +298,10 @@ TEST_P(DataFaultsTest, AReaderThatTakesNothingLosesItsRecallAndNobodyWaitsForIt)
     while (Metric("transport_stalled_total") == 0) ExpectAllOfIt(*session);
   }
   AwaitNothingHeld(2);
-  ExpectAllOfIt(*OpenSession(stalled));  // Its connection is none the worse.
+  ExpectAllOfIt(*OpenSession(stalled));  // Its connection is unaffected.
 }
 
-/// Leases end soon, and what the arena has is given out again.
+/// Leases end soon, and the arena's memory is reused.
 class EndedLeaseTest : public DataFaultsTest {
  protected:
   EndedLeaseTest() { lease_seconds_ = 1; }
@@ -316,7 +315,7 @@ class EndedLeaseTest : public DataFaultsTest {
     session_.reset();
     DataFaultsTest::TearDown();
   }
-  /// Puts other bytes where there is room in the arena.
+  /// Puts other bytes wherever the arena has room.
   void PutOthers() {
     const KvSpec spec = FaultSpec();
     std::vector<TokenId> tokens(spec.segment_tokens(), static_cast<TokenId>(put_.size()));
@@ -342,18 +341,18 @@ TEST_P(EndedLeaseTest, WhoHoldsUnitsForLongerThanTheyAreLentIsToldAndNothingChan
   EXPECT_GE(held->good_until, before + std::chrono::seconds(1));
   EXPECT_LE(held->good_until, SystemClock().Now() + std::chrono::seconds(1));
   ASSERT_EQ(owned->OwnUnits(), OkStatus());
-  // Nothing but the leases keeps the extents where they are.
+  // Only the leases keep the extents in place.
   EXPECT_EQ(clients_.client->DeleteDocument({.name = kFaultDocument}).status(), OkStatus());
   ASSERT_EQ(session_->RemoveSequence(0), OkStatus());
 
-  // As long as they are said to be good they are, whatever is put meanwhile.
+  // As long as leases are reported good, their bytes are unchanged, whatever is put meanwhile.
   Status compared;
   for (;;) {
     PutOthers();
     compared = CheckFaultUnits(held->placements, held->payload);
     if (!held->StillGood()) break;
     ASSERT_EQ(compared, OkStatus());
-    (void)session_->Renew(&*renewed);  // Refused when the connection has just ended.
+    (void)session_->Renew(&*renewed);  // Refused if the connection has just ended.
   }
   EXPECT_GE(SystemClock().Now(), held->good_until);
   EXPECT_EQ(held->OwnUnits().code(), StatusCode::kFailedPrecondition);
@@ -367,18 +366,19 @@ TEST_P(EndedLeaseTest, WhoHoldsUnitsForLongerThanTheyAreLentIsToldAndNothingChan
   EXPECT_EQ(compared, OkStatus());
   if (kind() == "shm_lent") {
     while (CheckFaultUnits(held->placements, held->payload).ok())
-      PutOthers();  // Such is the danger.
+      PutOthers();  // The bytes of an ended lease are overwritten.
   }
   held->payload = renewed->payload = {};
   EXPECT_EQ(PutFaultDocument(*clients_.client), OkStatus());
-  ExpectAllOfIt(*OpenSession(clients_));  // Over a connection that is made anew.
+  ExpectAllOfIt(*OpenSession(clients_));  // Uses a new connection.
 }
 
-/// A reader that keeps all that it was ever sent, for as long as it takes: leases do not age here.
+/// A reader that keeps everything it was sent; leases do not become too old here.
 class KeepingReaderTest : public DataFaultsTest {
  protected:
   KeepingReaderTest() { lease_seconds_ = 3600; }
-  /// Nothing of the arena is kept by what is still kept here, which the client lets go then.
+  /// Runs while the client keeps its payload, which must not hold the arena. The client drops it
+  /// afterwards.
   void TearDown() override {
     DataFaultsTest::TearDown();
     kept_.clear();
@@ -386,7 +386,7 @@ class KeepingReaderTest : public DataFaultsTest {
   }
 
   std::vector<RecallResult> kept_;
-  std::weak_ptr<const void> staging_;  ///< The staging area's memory.
+  std::weak_ptr<const void> staging_;  ///< Memory of the staging area.
 };
 
 INSTANTIATE_TEST_SUITE_P(Transports, KeepingReaderTest, kKinds, &NameOf);
@@ -398,7 +398,7 @@ TEST_P(KeepingReaderTest, AReaderThatNeverAcknowledgesIsServedTheSameAgainAndOnl
   const auto session = OpenSession(reader), other_session = OpenSession(other);
   std::unique_ptr<SessionLanding> staging;  // Slots would be applied as they are filled.
   if (direct) {
-    staging = *session->MakeLanding(1, {}, LandingUse::kStaging);
+    staging = *session->MakeLanding(1);
     staging_ = staging->owner();
   }
   for (uint64_t i = 0; i < kRecalls; ++i) {
@@ -411,7 +411,7 @@ TEST_P(KeepingReaderTest, AReaderThatNeverAcknowledgesIsServedTheSameAgainAndOnl
     ExpectAllOfIt(*other_session);
   }
   if (kind() == "shm_lent") {
-    while (Leased() > kRecalls * AllBytes()) std::this_thread::yield();  // The other's.
+    while (Leased() > kRecalls * AllBytes()) std::this_thread::yield();  // Waits for the other's.
     EXPECT_EQ(Leased(), kRecalls * AllBytes());
     for (const RecallResult& result : kept_) {
       EXPECT_EQ(CheckFaultUnits(result.placements, result.payload), OkStatus());
@@ -421,7 +421,7 @@ TEST_P(KeepingReaderTest, AReaderThatNeverAcknowledgesIsServedTheSameAgainAndOnl
   AwaitNothingHeld(2);
 }
 
-/// Speaks frames, and takes none once it is told to stall.
+/// Speaks frames, and stops reading on request.
 class StallingPeer final : public FrameReceiver {
  public:
   ~StallingPeer() override {
@@ -433,7 +433,7 @@ class StallingPeer final : public FrameReceiver {
     pipe_->Close();
   }
 
-  /// Says hello with a ticket of `tenant` and reads the answer, and nothing after it.
+  /// Sends a hello with a ticket of `tenant`, reads the answer, and nothing after it.
   Status Connect(std::unique_ptr<FramePipe> pipe, const std::string& tenant,
                  const std::string& ticket) {
     pipe_ = std::move(pipe);
@@ -467,7 +467,7 @@ class StallingPeer final : public FrameReceiver {
   bool stalls_ QUIRE_GUARDED_BY(mutex_) = true;
 };
 
-/// What goes over the control channel and connections by hand.
+/// Hand-made messages over the control channel and data connections.
 class RawDataFaultsTest : public DataFaultsTest {
  protected:
   template <typename Reply, typename Request>
@@ -498,7 +498,7 @@ class RawDataFaultsTest : public DataFaultsTest {
     EXPECT_TRUE(pipe.ok()) << pipe.status();
     return *std::move(pipe);
   }
-  StatusOr<std::unique_ptr<FrameClient>> Connect(const std::string& ticket,
+  StatusOr<std::shared_ptr<FrameClient>> Connect(const std::string& ticket,
                                                  FrameClient::Options options = {}) {
     options.ticket = ticket;
     return FrameClient::Connect(Dial(Offer()), options);
@@ -517,7 +517,7 @@ class RawDataFaultsTest : public DataFaultsTest {
     request.set_slots_per_head(kFaultPages);
     return Control<v1::OpenSessionReply>("Session/Open", request).session_id();
   }
-  /// A recall of everything, of a worker that has applied nothing.
+  /// A recall of everything, by a worker that has applied nothing.
   static v1::RecallRequest RecallOf(uint64_t session, uint64_t epoch, uint64_t exchange) {
     v1::RecallRequest request;
     request.set_session_id(session);
@@ -559,8 +559,8 @@ TEST_P(RawDataFaultsTest, AReaderThatTakesNoFrameLosesItsConnectionAndNobodyWait
   const v1::TransportOffer offer = Offer();
   ASSERT_EQ(stalled.Connect(Dial(offer), "default", offer.ticket()), OkStatus());
   EXPECT_EQ(Connections(), 2u);
-  // As much as it takes to fill whatever the wire buffers. Shared memory takes all of it at once,
-  // and ends when what was lent has been held for too long.
+  // Sends enough to fill the buffers of the wire. Shared memory takes all of it at once, and ends
+  // when a lease is too old.
   for (uint64_t id = 1; Connections() > 1; ++id) {
     (void)stalled.Send({.kind = FrameKind::kRequest,
                         .id = id,
@@ -639,7 +639,7 @@ TEST_P(RawDataFaultsTest, AShutdownLetsARecallUnderWayEnd) {
   ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
   std::thread shutdown([&] { listener_->Shutdown(std::chrono::minutes(5)); });
   Status status;
-  do {  // Until it has begun; a server that goes takes no more.
+  do {  // Waits until it has begun; a stopping server accepts no more.
     CallMessage reply;
     status = (*client)->Call("quire.v1.Admin/Stats", {}, &reply, {});
   } while (status.ok());
@@ -674,7 +674,7 @@ class LandingKeysTest : public RawDataFaultsTest {
     return control_->Call("quire.v1.DataPlane/AddLanding", {request.SerializeAsString(), {}},
                           &answer, {});
   }
-  /// Of a client whose landings are announced; the key of the last one is left in `*key`.
+  /// Options of a client whose landings are announced; `*key` gets the key of the last one.
   FrameClient::Options Announcing(std::string* key) {
     FrameClient::Options options;
     options.announce = [this, key](uint64_t connection, uint64_t landing, uint64_t bytes,
@@ -708,7 +708,8 @@ TEST_P(LandingKeysTest, ALandingIsOfOneSessionAndEndsWithIt) {
   EXPECT_EQ(recall(first, 2), OkStatus());
   EXPECT_EQ(recall(second, 1).code(), StatusCode::kPermissionDenied);
   CloseSession(first);
-  // Nobody's any more: what is recalled comes in messages, and is another session's to have.
+  // Closing the session frees its claim. Units now come in messages, and another session may use
+  // the landing.
   EXPECT_EQ(recall(second, 1), OkStatus());
   EXPECT_EQ(recall(third, 1), OkStatus());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data connections of every kind to a server in another process that is killed, also in the middle
-// of a transfer, and started again.
+// Data connections of every kind to a server in another process. The server is killed, also in the
+// middle of a transfer, and started again.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -19,7 +19,6 @@
 #include "common/page/layout.h"
 #include "tests/integration/fault_document.h"
 #include "tests/kit/child_process.h"
-#include "tests/kit/guarded_memory.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/ucx/ucx.h"
@@ -28,23 +27,22 @@ namespace quire {
 namespace {
 
 constexpr char kStats[] = "quire.v1.Admin/Stats";
-/// A part of a reply is larger: without a reader the server stops in the middle.
+/// Smaller than a part of a reply: without a reader the server stops in the middle.
 constexpr uint64_t kProcessWindow = 64 << 10;
 /// Every deadline here is later.
 constexpr Duration kPromptly = std::chrono::seconds(10);
-/// What happens without anybody's help has happened by then, on a busy machine too.
+/// Time after which automatic events have happened, also on a busy machine.
 constexpr Duration kProcessPatience = std::chrono::minutes(1);
 
-/// Any port of a loopback address that is this process's own, as far as process numbers go: a
-/// server that is started again finds its port free, which on 127.0.0.1 another test may have.
+/// Any port of a loopback address derived from the process number. A restarted server finds its
+/// port free, which another test might take on 127.0.0.1.
 std::string OwnLoopback() {
   const auto pid = static_cast<uint32_t>(getpid());
   return "127." + std::to_string(64 + (pid >> 16 & 0x3f)) + "." + std::to_string(pid >> 8 & 0xff) +
          "." + std::to_string(pid & 0xff) + ":0";
 }
 
-/// Keeps gRPC from looking after connections by itself now and then, which would hide that nobody
-/// else does.
+/// Disables gRPC's periodic connection checks, which would hide missing ones of ours.
 class NoBackupPolling final : public ::testing::Environment {
  public:
   void SetUp() override { setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "0", 1); }
@@ -52,26 +50,26 @@ class NoBackupPolling final : public ::testing::Environment {
 [[maybe_unused]] const auto* const kNoBackupPolling =
     ::testing::AddGlobalTestEnvironment(new NoBackupPolling);
 
-/// Recalls the whole document again and again on a thread of its own until it fails, so that bytes
-/// move all the time. Nothing is ever applied: each recall brings everything. The parts of a recall
-/// are kept until the next one has come. The session is the thread's until Join.
+/// Recalls the whole document again and again on its own thread until a failure, so that bytes move
+/// all the time. Nothing is ever applied: each recall returns everything. The parts of a recall are
+/// kept until the next one has arrived. The session belongs to the thread until Join.
 class RecallLoop {
  public:
   explicit RecallLoop(ClientSession* session) : session_(session), thread_([this] { Run(); }) {}
   ~RecallLoop() { (void)Join(); }
 
-  /// Waits for the first part of the second recall. False when the loop has ended without one.
+  /// Waits for the first part of the second recall. False if the loop has ended without one.
   bool AwaitSecondRecall() {
     MutexLock lock(mutex_);
     while (!second_ && !ended_) changed_.Wait(mutex_);
     return second_;
   }
-  /// Why it ended, once it has.
+  /// Waits for its end, and returns the reason.
   Status Join() {
     if (thread_.joinable()) thread_.join();
     return why_;
   }
-  /// After Join: whether what came is right.
+  /// Checks the received data; after Join.
   Status Check() const {
     std::vector<RecallPart> parts = latest_;
     parts.insert(parts.end(), held_.begin(), held_.end());
@@ -108,13 +106,13 @@ class RecallLoop {
   }
 
   ClientSession* const session_;
-  std::vector<RecallPart> latest_, held_;  ///< The thread's, as is `why_`.
+  std::vector<RecallPart> latest_, held_;  ///< Used by the thread, as is `why_`.
   Status why_;
   Mutex mutex_;
   CondVar changed_;
   bool second_ QUIRE_GUARDED_BY(mutex_) = false;
   bool ended_ QUIRE_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  ///< Last: uses the others.
+  std::thread thread_;  ///< Last member, because it uses the others.
 };
 
 class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
@@ -123,14 +121,14 @@ class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
     if (DataKind() == "ucx" && !UcxAvailable()) GTEST_SKIP() << "built without UCX";
     StartServer();
   }
-  /// The arena itself is shared where there is one tenant; otherwise a copy of what was asked for.
+  /// True if the arena itself is shared, with one tenant; otherwise clients get copies.
   bool lent() const { return GetParam() == std::string_view("shm_lent"); }
   std::string DataKind() const { return lent() ? "shm" : GetParam(); }
 
   void StartServer() {
     std::vector<std::string> args = {"--data-dir",   dir_ / "data", "--listen",     address_,
                                      "--dram-bytes", "16MiB",       "--transports", DataKind()};
-    // UCX connects to the address that the interface has; its port may be another after a restart.
+    // UCX connects to the address of the interface; the port may change with a restart.
     if (DataKind() == "ucx") args.insert(args.end(), {"--ucx-listen", "127.0.0.1:0"});
     if (!lent()) args.insert(args.end(), {"--tenants", "default,other"});
     server_ = std::make_unique<testing::ChildProcess>(std::string(QUIRE_BINARY_DIR) + "/bin/quired",
@@ -153,8 +151,8 @@ class DataPlaneProcessTest : public ::testing::TestWithParam<const char*> {
     return *data;
   }
 
-  /// What `call` returns once the server can be reached again, or after kProcessPatience: who found
-  /// a server gone backs off for two seconds at most.
+  /// Repeats `call` until the server is reachable again, or for kProcessPatience. A client that
+  /// found the server gone backs off for at most two seconds.
   template <typename Call>
   static auto Reaching(Call call) {
     const TimePoint deadline = SystemClock().Now() + kProcessPatience;
@@ -182,7 +180,7 @@ TEST_P(DataPlaneProcessTest, AfterARestartTheConnectionIsMadeAgain) {
   EXPECT_EQ(data->Call(kStats, {}, &reply, {}).code(), StatusCode::kUnavailable);
   StartServer();
   Status status;
-  do {  // It backs off for two seconds at most.
+  do {  // It backs off for at most two seconds.
     status = data->Call(kStats, {}, &reply, {});
   } while (absl::IsUnavailable(status));
   EXPECT_EQ(status, OkStatus());
@@ -215,7 +213,7 @@ TEST_P(DataPlaneProcessTest, CallsThatWaitWhenTheServerIsKilledEnd) {
   }
   KillServer();
   for (const auto& call : calls) {
-    // Its answer may have come before the end.
+    // Its answer may have arrived before the end.
     StatusOr<std::optional<CallMessage>> part = call->Next(TimePoint::max());
     while (part.ok() && part->has_value()) part = call->Next(TimePoint::max());
     EXPECT_TRUE(part.ok() || absl::IsUnavailable(part.status())) << part.status();
@@ -240,8 +238,8 @@ TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallIsToldPromptly) {
   EXPECT_LT(SystemClock().Now() - killed, kPromptly);
 }
 
-// The client takes all that comes, with the window that it has by default: nobody waits for credit,
-// and the server is sending or about to.
+// The client reads everything, with the default window. No end waits for credit, and the server is
+// sending or about to.
 TEST_P(DataPlaneProcessTest, AServerKilledWhileBytesMoveIsToldPromptlyAndTheNextOneIsOfUse) {
   const auto data = Open();
   const Client::Options options = {
@@ -259,7 +257,7 @@ TEST_P(DataPlaneProcessTest, AServerKilledWhileBytesMoveIsToldPromptlyAndTheNext
     EXPECT_LT(SystemClock().Now() - killed, kPromptly);
     EXPECT_TRUE(second) << why;
     EXPECT_EQ(why.code(), StatusCode::kUnavailable) << why;
-    EXPECT_EQ(loop.Check(), OkStatus());  // It has what it had, whoever is dead.
+    EXPECT_EQ(loop.Check(), OkStatus());  // Received data stays valid after the server's death.
   }
   StartServer();
   const auto client = *Client::Create(options);
@@ -270,29 +268,6 @@ TEST_P(DataPlaneProcessTest, AServerKilledWhileBytesMoveIsToldPromptlyAndTheNext
   EXPECT_EQ(result->placements.size(), testing::FaultUnits());
   EXPECT_EQ(testing::CheckFaultUnits(result->placements, result->payload), OkStatus());
   EXPECT_EQ(data->report().taken, DataKind());
-}
-
-TEST_P(DataPlaneProcessTest, AServerKilledInTheMiddleOfARecallLeavesMemoryBehindAnAccessFree) {
-  const auto data = Open(kProcessWindow);
-  const auto client = *Client::Create(
-      {.transport = control_, .data_transport = data, .retry = {.max_attempts = 1}});
-  ASSERT_EQ(testing::PutFaultDocument(*client), OkStatus());
-  auto session = testing::OpenFaultSession(*client);
-  ASSERT_TRUE(session.ok()) << session.status();
-  std::unique_ptr<SessionLanding> landing;
-  const uint64_t bytes = (*(*session)->MakeLanding())->bytes().size();
-  auto memory = std::make_unique<testing::GuardedMemory>(bytes);
-  landing = *(*session)->MakeLanding(1, {memory->bytes(), memory.get()});
-  const auto recall = (*session)->Start(testing::WantAllOfIt(), {.landing = landing.get()});
-  ASSERT_TRUE(recall.ok()) << recall.status();
-  auto part = (*recall)->Next();
-  ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
-  EXPECT_GE(memory->copies_in(), (*part)->placements.size());
-  KillServer();
-  while (part.ok() && part->has_value()) part = (*recall)->Next();
-  EXPECT_EQ(part.status().code(), StatusCode::kUnavailable) << part.status();
-  landing.reset();
-  memory.reset();  // Whatever came later would be a fault.
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Contexts that clients hold on a server in another process, while they live and after they were
+// Contexts of clients on a server in another process, while the clients live and after they are
 // killed.
 #include <gtest/gtest.h>
 
@@ -77,8 +77,8 @@ class DeadClientProcessTest : public ::testing::Test {
   std::unique_ptr<Client> client_;
 };
 
-// Promise 6: the bound holds for those who live. What the dead have left makes room, long before
-// its leases are over.
+// Promise 6: the bound counts live clients. Contexts of dead ones make room long before their
+// leases end.
 TEST_F(DeadClientProcessTest, AFullTenantPutsAgainSoonAfterItsClientsWereKilled) {
   StartServer(/*lease_seconds=*/15);
   const auto peer = StartPeer(kMostContexts);
@@ -97,7 +97,7 @@ TEST_F(DeadClientProcessTest, AFullTenantPutsAgainSoonAfterItsClientsWereKilled)
 TEST_F(DeadClientProcessTest, WhatALivingClientHoldsStaysAndEndsWithIt) {
   StartServer(/*lease_seconds=*/1);
   const auto peer = StartPeer(8);
-  // It calls nothing for several leases, as in a long prefill.
+  // It makes no call for several leases, as in a long prefill.
   const auto until = std::chrono::steady_clock::now() + seconds(4);
   while (std::chrono::steady_clock::now() < until) {
     ASSERT_EQ(OpenContexts(), 8u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `quire demo` as people run it: what it promises over the bundled documents, and over others.
+// `quire demo` as people run it: its promises over the bundled documents, and over others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -114,7 +114,7 @@ TEST(DemoProcessTest, SpeculationAnswersAsFullAttentionDoes) {
   EXPECT_EQ(questions, 12);
   EXPECT_GE(demo["full_correct"], 0.9 * questions);
   EXPECT_GE(demo["sparse_correct"].get<double>(), demo["full_correct"].get<double>() - 1);
-  // Of the model's four layers the first keeps every page, the others a quarter of them at most.
+  // The first of the model's four layers keeps every page, the others at most a quarter.
   EXPECT_GT(demo["budget_ratio"], 0.25);
   EXPECT_LE(demo["budget_ratio"], (1 + 3 * 0.25) / 4);
   EXPECT_GT(demo["bytes_units"], 0) << "nothing was recalled";
@@ -123,7 +123,7 @@ TEST(DemoProcessTest, SpeculationAnswersAsFullAttentionDoes) {
 
 TEST(DemoProcessTest, EveryTransportBringsTheSamePages) {
   const TempDir dir;
-  // Long enough that most of it is not resident.
+  // A long one: most of it is not resident.
   std::filesystem::copy_file(std::string(kModel) + "/documents/dossier-01.txt",
                              dir / "dossier.txt");
   for (const std::string policy : {"quest", "freekv"}) {

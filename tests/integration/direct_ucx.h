@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UCX with lanes of shared memory, by which a server writes into landings as it does by RDMA. They
-// do not tell of dead peers, so that no program takes them: tests ask for them at both ends.
+// UCX with shared-memory lanes, by which a server writes into landings as it does by RDMA. These
+// lanes do not report dead peers, so no program uses them. Tests request them at both ends.
 #ifndef QUIRE_TESTS_INTEGRATION_DIRECT_UCX_H_
 #define QUIRE_TESTS_INTEGRATION_DIRECT_UCX_H_
 
@@ -16,7 +16,7 @@ inline UcxOptions DirectUcxOptions() {
   return {.peer_failure_detection = false, .direct_landings = true, .transports = "posix,tcp"};
 }
 
-/// For DataOptions::dialers.
+/// Dialers for DataOptions::dialers.
 inline std::span<const PipeDialer> DirectUcxDialers() {
   static constexpr PipeDialer kDialers[] = {{"ucx", [](const DialTarget& target) {
                                                UcxOptions options = DirectUcxOptions();

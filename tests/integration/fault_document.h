@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tests of faults in the middle of a transfer move: a document of 4 MiB in units of 8 KiB
-// whose every byte is known, and ways to store it, to recall all of it and to check what came.
+// The document of tests of faults during a transfer: 4 MiB in units of 8 KiB, with known bytes.
+// Functions store it, recall all of it, and check the result.
 #ifndef QUIRE_TESTS_INTEGRATION_FAULT_DOCUMENT_H_
 #define QUIRE_TESTS_INTEGRATION_FAULT_DOCUMENT_H_
 
@@ -22,8 +22,8 @@ namespace quire::testing {
 inline constexpr char kFaultDocument[] = "doc";
 inline constexpr uint32_t kFaultPages = 64;
 
-/// A client's window that a part of a recall of it is larger than: the next part waits until that
-/// one was taken.
+/// A client window smaller than a part of the document's recall: the next part waits until that one
+/// was taken.
 inline constexpr uint64_t kSmallWindow = 64 << 10;
 
 /// 4 layers, 2 KV heads of 64 channels, pages of 16 tokens, segments of 8 pages.
@@ -74,14 +74,14 @@ inline Status PutFaultDocument(Client& client) {
   return client.RegisterDocument({.name = kFaultDocument}, info.chain_tip).status();
 }
 
-/// A session with a slot for every page, so that a recall that was never applied brings all of it
-/// again.
+/// A session with a slot for every page, so that a recall that was never applied is repeated in
+/// full.
 inline StatusOr<std::unique_ptr<ClientSession>> OpenFaultSession(Client& client) {
   return client.OpenSession(DocumentName{.name = kFaultDocument},
                             {.spec = FaultSpec(), .slots_per_head = kFaultPages});
 }
 
-/// Every page of every layer.
+/// Wants every page of every layer.
 inline std::vector<LayerWant> WantAllOfIt() {
   std::vector<uint32_t> pages(kFaultPages);
   std::iota(pages.begin(), pages.end(), 0u);
@@ -90,7 +90,7 @@ inline std::vector<LayerWant> WantAllOfIt() {
   return {want};
 }
 
-/// Whether `payload` is what `placements` say, byte for byte.
+/// Checks that `payload` holds the units of `placements`, byte for byte.
 inline Status CheckFaultUnits(const std::vector<Placement>& placements, const Payload& payload) {
   const uint64_t unit_bytes = UnitBytes(FaultSpec());
   if (payload.size_bytes() != placements.size() * unit_bytes) {

@@ -26,7 +26,7 @@ class QuireFixture : public ::testing::Test {
     return std::string(QUIRE_BINARY_DIR) + "/bin/" + name;
   }
 
-  /// With `flags` besides those that say where.
+  /// Starts it with `flags` in addition to those for paths.
   void StartServer(const std::vector<std::string>& flags = {},
                    const std::string& listen = "127.0.0.1:0") {
     std::vector<std::string> args = {"serve", "--data-dir",   dir_ / "data", "--listen",
@@ -38,7 +38,7 @@ class QuireFixture : public ::testing::Test {
     ASSERT_TRUE(server_->ReadLine(&line) && line.starts_with(prefix)) << line << server_->Stderr();
     address_ = line.substr(prefix.size());
   }
-  /// Ends the server with `signal`; its exit code.
+  /// Ends the server with `signal`. Returns its exit code.
   int StopServer(int signal) {
     server_->Signal(signal);
     const int code = server_->Wait();
@@ -48,14 +48,14 @@ class QuireFixture : public ::testing::Test {
   /// Runs a command against the server.
   ChildResult Quire(std::vector<std::string> args) {
     static const std::set<std::string> kLocal = {"bench", "demo", "fsck", "serve", "torture"};
-    // A worker has a store of its own.
+    // A worker has a separate store.
     const bool by_worker = std::ranges::find(args, "--worker") != args.end();
     if (!by_worker && !kLocal.contains(args.front())) {
       args.insert(args.begin(), {"--server", address_});
     }
     return RunChild(Binary("quire"), std::move(args));
   }
-  /// The same with --json; the parsed line, or null when it is none.
+  /// The same with --json. Returns the parsed line, or null if it is not JSON.
   nlohmann::json QuireJson(std::vector<std::string> args) {
     args.push_back("--json");
     const ChildResult result = Quire(std::move(args));

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker as a process of its own, for tests that kill or freeze it.
+// A worker as a separate process, for tests that kill or freeze it.
 //   recall_peer ADDRESS shm|ucx|ucx-direct|grpc TENANT again|once
-// again: recalls a document again and again without ever acknowledging anything, and holds each
-// reply until it has the next one; prints "receiving" when it holds a part of its second recall.
-// once: takes a part of one recall, whose others wait for it to take more, prints "receiving" and
-// does nothing else.
-// It ends, and says why, when a part brings nothing, or, over ucx-direct, not by landing: in a
-// staging area, which applies nothing.
+// - again: recalls a document again and again without acknowledging, and holds each reply until the
+//   next one. It prints "receiving" once it holds a part of its second recall.
+// - once: takes a part of one recall, whose other parts wait for it. It prints "receiving" and then
+//   idles.
+//
+// It ends, and prints why, when a part has no units. Over ucx-direct units must land, in a staging
+// area, which applies nothing.
 #include <unistd.h>
 
 #include <cstdint>
@@ -28,7 +29,7 @@ namespace {
 
 using namespace quire;
 
-/// Every part brings all its units again, since none was ever applied.
+/// Every part must bring all its units again, since none was ever applied.
 Status CheckBrought(const RecallPart& part, bool direct) {
   const uint64_t bytes = part.placements.size() * UnitBytes(testing::FaultSpec());
   if (bytes > 0 && part.payload.size_bytes() == bytes &&
@@ -84,7 +85,7 @@ Status Run(const std::string& address, const std::string& transport, const std::
   QUIRE_ASSIGN_OR_RETURN(const auto session, testing::OpenFaultSession(*client));
   std::unique_ptr<SessionLanding> landing;
   if (direct) {
-    QUIRE_ASSIGN_OR_RETURN(landing, session->MakeLanding(1, {}, LandingUse::kStaging));
+    QUIRE_ASSIGN_OR_RETURN(landing, session->MakeLanding(1));
   }
   return once ? RecallOnce(*session, landing.get()) : RecallAgain(*session, landing.get());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quire torture as a program: a few rounds find nothing wrong, hit what they are meant to hit, and
-// say so. That the comparison can fail is shown in bench/torture/history_test.cc.
+// quire torture as a program: a few rounds find no fault, reach the intended points, and report it.
+// bench/torture/history_test.cc shows that the comparison can fail.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,8 +22,8 @@ ChildResult Torture(std::vector<std::string> args) {
   return RunChild(QUIRE_BINARY_DIR "/bin/quire", std::move(args));
 }
 
-// Promises 2 and 3: nothing that fails its checksum is returned, and nothing that was acknowledged
-// is lost, wherever the process dies and whatever the device does.
+// Promises 2 and 3: bytes that fail their checksum are never returned, and acknowledged data is
+// never lost. They hold wherever the process dies and whatever the device does.
 TEST(TortureProcessTest, AFewRoundsOfCrashesAndFaultsLoseNothing) {
   const ChildResult result = Torture({"crash", "--rounds", "8", "--seed", "20", "--events", "300",
                                       "--recovery-bytes", "16MiB", "--json"});
@@ -46,7 +46,7 @@ TEST(TortureProcessTest, AFewRoundsOfCrashesAndFaultsLoseNothing) {
   EXPECT_GE(json["killed_at"].size(), 4u) << json["killed_at"];
 }
 
-// Promise 3, of the program; bench/torture/power_run_test.cc has more rounds.
+// Promise 3 through the program; bench/torture/power_run_test.cc has more rounds.
 TEST(TortureProcessTest, AFewPowerFailuresLoseNothing) {
   const ChildResult result = Torture({"power", "--rounds", "12", "--seed", "20", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
@@ -64,8 +64,8 @@ TEST(TortureProcessTest, AFewPowerFailuresLoseNothing) {
   EXPECT_EQ(Torture({"power", "--rounds", "0"}).exit_code, 1);
 }
 
-// Promises 1, 3 and 6: clients of different hardware share what they put, nothing that was
-// acknowledged goes before it is deleted, and everything goes then.
+// Promises 1, 3 and 6: clients of different hardware share their puts. Acknowledged data stays
+// until it is deleted, and then all of it goes.
 TEST(TortureProcessTest, ALoadOfClientProcessesMissesNothingAndLeavesNothing) {
   const ChildResult result = Torture({"load", "--seconds", "2", "--clients", "4", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err << result.out;

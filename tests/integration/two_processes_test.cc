@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The server and the worker in processes of their own, with the bundled model: `quired` keeps the
-// documents, `quire put` and `quire ask` come and go, and neither a clean restart nor SIGKILL of
-// the server between them changes an answer, nor do bits that flip in the server's memory.
+// The server and the worker in separate processes, with the bundled model. `quired` keeps the
+// documents, while `quire put` and `quire ask` run once each. Neither a clean restart nor SIGKILL
+// of the server in between changes an answer, nor do bit flips in the server's memory.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ class TwoProcessesTest : public ::testing::Test {
     return nlohmann::json::parse(out, nullptr, /*allow_exceptions=*/false);
   }
 
-  /// The first question about the first document, as if that were `document`.
+  /// Asks the first question about the first document, under the name `document`.
   nlohmann::json AskAbout(const std::string& document) {
     const cli::DemoQuestion& question = corpus_.questions.front();
     return Quire({"ask", "--document", document, "--question", question.prompt, "--prefix", "",
@@ -139,7 +139,7 @@ TEST_F(TwoProcessesTest, AnswersAreTheSameInOneProcessInTwoAndAfterRestarts) {
   ASSERT_FALSE(answers.empty());
   EXPECT_EQ(answers, AskEmbedded());
 
-  // Promise 3: what was acknowledged is there after a crash, and so are the answers.
+  // Promise 3: acknowledged data survives a crash, and so do the answers.
   StopServer(SIGKILL, -SIGKILL);
   StartServer();
   EXPECT_EQ(Quire({"docs", "list"})["documents"].size(), kDocuments);
@@ -151,7 +151,7 @@ TEST_F(TwoProcessesTest, AnswersAreTheSameInOneProcessInTwoAndAfterRestarts) {
   StopServer(SIGTERM, 0);
 }
 
-/// Flips a bit in every block of 4 KiB that the server keeps extents in, as if its memory were bad.
+/// Flips a bit in every block of 4 KiB of the arena, like faulty memory.
 void FlipArena(pid_t pid) {
   const std::string process = "/proc/" + std::to_string(pid);
   std::ifstream maps(process + "/maps");
@@ -179,13 +179,13 @@ void FlipArena(pid_t pid) {
   EXPECT_GT(flipped, 100u);
 }
 
-// Promise 2: whatever the memory of a server does to what it keeps, answers stay what they were.
+// Promise 2: answers stay the same whatever the server's memory does to its data.
 TEST_F(TwoProcessesTest, Promise2AnswersStayRightWhenTheServersMemoryFlipsBits) {
   StartServer({"--dram-bytes", "64MiB"});
   Quire({"collection", "set", "coded", "--codec", "int8+zstd"});
   std::map<std::string, nlohmann::json> right;
   for (const std::string name : {"raw", "coded"}) {
-    // The same tokens would be the same segments, whose codec is that of the first put.
+    // The same tokens would be the same segments, with the codec of the first put.
     const cli::DemoDocument& document = corpus_.documents[name == "raw" ? 0 : 1];
     Quire({"put", "--model", kModel, std::string(kModel) + "/documents/" + document.name,
            "--collection", name, "--name", "document"});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ucx_peer and its test agree on.
+// The exchange between ucx_peer and its test.
 #ifndef QUIRE_TESTS_INTEGRATION_UCX_LANE_H_
 #define QUIRE_TESTS_INTEGRATION_UCX_LANE_H_
 
@@ -21,8 +21,9 @@ namespace quire::testing {
 
 inline constexpr uint64_t kUcxLandingBytes = uint64_t{4} << 20;
 
-/// "tcp"; "shm": shared memory, from which messages are put into a landing in plain memory;
-/// "direct": shared memory with a landing that the server's UCX writes.
+/// - "tcp": TCP.
+/// - "shm": shared memory; the client copies messages into a landing in plain memory.
+/// - "direct": shared memory with a landing that the server's UCX writes.
 inline UcxOptions UcxLaneOptions(const std::string& lane) {
   UcxOptions options;
   if (lane != "tcp") {
@@ -33,7 +34,7 @@ inline UcxOptions UcxLaneOptions(const std::string& lane) {
   return options;
 }
 
-/// Zeros, for landing 1 of `pipe`. They may outlive it.
+/// Zeroed memory for landing 1 of `pipe`. It may outlive the pipe.
 inline StatusOr<OwnedMemory> UcxLandingMemory(FramePipe& pipe, const std::string& lane) {
   if (lane != "direct") {
     const auto plain = std::make_shared<std::vector<std::byte>>(kUcxLandingBytes);
@@ -57,7 +58,7 @@ inline Frame UcxUnits() {
   return frame;
 }
 
-/// How a frame of UcxUnits came: "landed", or "delivered" as payload.
+/// How a frame of UcxUnits arrived: "landed", or "delivered" as payload.
 inline std::string HowItCame(const Frame& frame) {
   return frame.landed_bytes == 0 ? "delivered" : "landed";
 }
@@ -65,8 +66,8 @@ inline std::string HowTheyComeOver(const std::string& lane) {
   return lane == "tcp" ? "delivered" : "landed";
 }
 
-/// Whether a frame of UcxUnits came whole, and, where it has landed, lies in `memory`. REQUIRES: no
-/// thread of this process puts others there meanwhile; the peer may write the same again.
+/// Checks that a frame of UcxUnits arrived whole, and, if it landed, lies in `memory`. REQUIRES: no
+/// thread of this process writes other bytes there meanwhile; the peer may write the same again.
 inline Status CheckUcxUnits(const Frame& frame, std::span<const std::byte> memory) {
   constexpr uint64_t kBytes = kUcxUnits * kUcxUnitBytes;
   if (frame.landed_bytes + frame.payload.size_bytes() != kBytes) {
@@ -77,7 +78,7 @@ inline Status CheckUcxUnits(const Frame& frame, std::span<const std::byte> memor
   for (uint64_t at = 0; at < memory.size(); at += kUcxUnitBytes) {
     const uint64_t number = at / kUcxUnitBytes;
     const bool has_unit = frame.landed_bytes > 0 && number % 2 == 0 && number / 2 < kUcxUnits;
-    // By a function that no sanitizer takes through every byte.
+    // Uses a function that sanitizers do not instrument per byte.
     if (std::memcmp(&memory[at], has_unit ? unit.data() : none.data(), kUcxUnitBytes) != 0) {
       return DataLoss("what lies at ", at, " of the landing is not what was sent there");
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One end of a UCX pipe as a process of its own, for tests that kill it.
+// One end of a UCX pipe as a separate process, for tests that kill it.
 //   ucx_peer serve LANE         prints its address; sends frames into landing 1 of its client,
 //                               whose key is the client's first frame
-//   ucx_peer pull LANE ADDRESS  sends such a key; prints how the first units came (HowItCame)
+//   ucx_peer pull LANE ADDRESS  sends such a key; prints how the first units arrived (HowItCame)
 // LANE: tcp, shm or direct (UcxLaneOptions).
 #include <deque>
 #include <iostream>
@@ -33,7 +33,7 @@ class Frames final : public FrameReceiver {
     closed_ = why;
     changed_.NotifyAll();
   }
-  /// nullopt when the connection is over and there are no more.
+  /// Null when the connection has ended and no frames are left.
   std::optional<Frame> Next() {
     MutexLock lock(mutex_);
     while (frames_.empty() && !closed_) changed_.Wait(mutex_);
@@ -50,7 +50,7 @@ class Frames final : public FrameReceiver {
   std::optional<Status> closed_ QUIRE_GUARDED_BY(mutex_);
 };
 
-/// Accepts clients, and prints where.
+/// Accepts clients, and prints its address.
 class Listening {
  public:
   Status Start(const UcxOptions& options) {
@@ -75,10 +75,10 @@ class Listening {
   Mutex mutex_;
   CondVar accepted_;
   std::deque<std::unique_ptr<FramePipe>> pipes_ QUIRE_GUARDED_BY(mutex_);
-  std::unique_ptr<PipeListener> listener_;  // Ends before what it accepts into.
+  std::unique_ptr<PipeListener> listener_;  // Destroyed before the members that it uses.
 };
 
-/// Serves the first client that has a landing, until it goes.
+/// Serves the first client with a landing, until it disconnects.
 int Serve(const UcxOptions& options) {
   Listening listening;
   if (!listening.Start(options).ok()) return 1;

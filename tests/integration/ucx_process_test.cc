@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process at one end of a UCX pipe is killed while bytes move, or stops to answer.
+// A process at one end of a UCX pipe is killed while bytes move, or stops answering.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,10 +25,10 @@ namespace {
 using testing::ChildProcess;
 using ::testing::HasSubstr;
 
-/// Below the timeout that UcxOptions have by default for a peer, which the tests replace.
+/// Less than the default peer timeout of UcxOptions, which the tests replace.
 constexpr Duration kSoon = std::chrono::seconds(8);
 
-/// Keeps the first frame and the end.
+/// Keeps the first frame and the reason of the end.
 class Watcher final : public FrameReceiver {
  public:
   void OnFrame(Frame frame) override {
@@ -41,7 +41,7 @@ class Watcher final : public FrameReceiver {
     closed_ = why;
     changed_.NotifyAll();
   }
-  /// An empty one when the connection was over before there was any.
+  /// Empty if the connection ended without a frame.
   Frame WaitFirst() {
     MutexLock lock(mutex_);
     while (!first_ && !closed_) changed_.Wait(mutex_);
@@ -68,7 +68,7 @@ class UcxProcessTest : public ::testing::TestWithParam<const char*> {
   ChildProcess Peer(std::vector<std::string> args) {
     return {QUIRE_BINARY_DIR "/bin/ucx_peer", std::move(args), directory_ / "stderr"};
   }
-  /// Zeros, for landing 1 of `pipe`.
+  /// Zeroed memory for landing 1 of `pipe`.
   static OwnedMemory LandingMemory(FramePipe& pipe) {
     const auto memory = testing::UcxLandingMemory(pipe, GetParam());
     EXPECT_TRUE(memory.ok()) << memory.status();
@@ -101,7 +101,7 @@ TEST_P(UcxProcessTest, AKilledServerIsToldAndItsLandingIsFree) {
   EXPECT_EQ(watcher.WaitClosed().code(), StatusCode::kUnavailable);
   (*pipe)->RemoveLanding(1);
   EXPECT_EQ((*pipe)->Send({.head = "x", .payload = {}}).code(), StatusCode::kUnavailable);
-  // Also where the server wrote it, what was written is there, and the memory is of use.
+  // Landed bytes are valid and usable after the server's death too.
   EXPECT_EQ(testing::CheckUcxUnits(first, memory.bytes), OkStatus());
   std::ranges::fill(memory.bytes, std::byte{1});
   EXPECT_EQ(std::ranges::count(memory.bytes, std::byte{1}),
@@ -122,7 +122,7 @@ TEST_P(UcxProcessTest, AStoppedServerIsNotWaitedForLongerThanTheTimeout) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("no answer in time"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr(address));
 
-  // It goes on, and finds that one gone and the next one there.
+  // Continues, and finds the old client gone and the next one there.
   server.Signal(SIGCONT);
   const auto pipe = ConnectUcx(address, options_);
   EXPECT_TRUE(pipe.ok()) << pipe.status();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkerFixture: a tiny random model and an engine over a real server in this process, whose
-// connection a test can disturb.
+// WorkerFixture: a tiny random model and an engine over a real server in this process, on a
+// connection that a test can disturb.
 #ifndef QUIRE_TESTS_INTEGRATION_WORKER_FIXTURE_H_
 #define QUIRE_TESTS_INTEGRATION_WORKER_FIXTURE_H_
 
@@ -28,25 +28,26 @@
 
 namespace quire::testing {
 
-/// Hands calls on, loses replies when told to, and can be connected to another server.
+/// Forwards calls, drops replies on request, and can be connected to another server.
 class DisturbedTransport final : public Transport {
  public:
   void ConnectTo(std::shared_ptr<Transport> transport) {
     MutexLock lock(mutex_);
     inner_ = std::move(transport);
   }
-  /// Loses the reply to every `period`-th call from now on; the server has done its work. 0: none.
+  /// Drops the reply to every `period`-th call from now on, after the server has done its work. 0:
+  /// none.
   void LoseEvery(uint64_t period) { period_ = period; }
   uint64_t lost() const { return lost_; }
-  /// Breaks every `period`-th recall off after the first message of its reply. 0: none.
+  /// Breaks off every `period`-th recall after the first message of its reply. 0: none.
   void BreakEvery(uint64_t period) { break_period_ = period; }
   uint64_t broken() const { return broken_; }
 
-  /// Changes the last bits of the f32 pages that are sent from now on, as another processor would
-  /// have computed them.
+  /// Changes the last bits of the f32 pages sent from now on, as if another processor had computed
+  /// them.
   void AddNoise(uint64_t seed) { noise_.emplace(seed); }
 
-  /// Whether what is put into landings counts as written by the server.
+  /// True makes landed bytes count as written by the server.
   void LandDirectly(bool lands) { lands_directly_ = lands; }
 
   TransportCapabilities capabilities() const override {
@@ -54,7 +55,7 @@ class DisturbedTransport final : public Transport {
     can.direct_landing = lands_directly_;
     return can;
   }
-  StatusOr<std::unique_ptr<Landing>> AddLanding(LandingMemory memory) override {
+  StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
     return Inner()->AddLanding(memory);
   }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
@@ -81,13 +82,13 @@ class DisturbedTransport final : public Transport {
     return inner_;
   }
   static Status Lost() { return Unavailable("the reply was lost"); }
-  /// In place of a call whose reply was lost.
+  /// Stands for a call whose reply was lost.
   class LostCall final : public PendingCall {
    public:
     StatusOr<std::optional<CallMessage>> Next(TimePoint) override { return Lost(); }
     void Cancel() override {}
   };
-  /// A call that brings one message, and breaks off where there would be another.
+  /// A call that delivers one message, and breaks off before the next.
   class BrokenCall final : public PendingCall {
    public:
     BrokenCall(std::unique_ptr<PendingCall> call, std::atomic<uint64_t>* broken)
@@ -170,7 +171,7 @@ class WorkerFixture {
     return options;
   }
 
-  /// Starts the server on the same data directory; the one that ran is shut down first.
+  /// Starts the server on the same data directory, after shutting down the previous one.
   void StartServer() {
     store_.reset();
     auto store =
@@ -181,10 +182,10 @@ class WorkerFixture {
   }
 
   DisturbedTransport& transport() { return *transport_; }
-  /// Another connection to the server that runs now.
+  /// Another connection to the present server.
   std::shared_ptr<Transport> Connect() { return store_->transport(); }
   const TempDir& data_directory() const { return data_directory_; }
-  /// A worker of its own over `client`, with the fixture's model.
+  /// A separate worker over `client`, with the fixture's model.
   std::unique_ptr<worker::Engine> MakeEngine(Client* client, worker::EngineOptions options) {
     auto engine =
         worker::Engine::Create(decoder_.get(), client, &worker::CpuDevice(), std::move(options));
@@ -208,7 +209,7 @@ class WorkerFixture {
  private:
   TempDir model_directory_;
   TempDir data_directory_;
-  FakeClock clock_;  ///< The client's: its waits cost no time.
+  FakeClock clock_;  ///< Clock of the client: its waits take no time.
   std::unique_ptr<EmbeddedStore> store_;
   std::shared_ptr<DisturbedTransport> transport_ = std::make_shared<DisturbedTransport>();
   std::unique_ptr<worker::Decoder> decoder_;

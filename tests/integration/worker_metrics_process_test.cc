@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `quire worker --admin-listen`: a worker process is scraped before, during and after calls.
+// `quire worker --admin-listen`: scrapes a worker process before, during and after calls.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -82,7 +82,7 @@ TEST_F(WorkerMetricsTest, MetricsMoveWithCallsAndThePortGoesWithTheWorker) {
   EXPECT_EQ(Scrape("quire_worker_calls_total"), 1);
   EXPECT_EQ(Scrape("quire_worker_calls_running"), 0);
   EXPECT_EQ(Scrape("quire_batch_finished_total"), 1);
-  // The prompt's three tokens and the answer's but the last one, which is not run.
+  // The prompt's three tokens, and the answer's except the last one, which is not run.
   EXPECT_EQ(Scrape("quire_batch_tokens_total"), 3 + 5);
   EXPECT_EQ(Scrape("quire_batch_running"), 0);
   EXPECT_EQ(Ask("other")["error"]["code"], "NOT_FOUND");
@@ -97,7 +97,7 @@ TEST_F(WorkerMetricsTest, MetricsMoveWithCallsAndThePortGoesWithTheWorker) {
   EXPECT_EQ(HttpGet(port_, "/healthz"), "") << "nobody listens any more";
 }
 
-// A store that is gone is named: at the worker's port, and to who asks, whose worker is well.
+// A lost store is named at the worker's port, and to callers, whose worker itself is healthy.
 TEST_F(WorkerMetricsTest, AStoreThatIsGoneIsNamed) {
   StartWorker();
   ASSERT_EQ(Ask("ids")["tokens"].size(), 6u);

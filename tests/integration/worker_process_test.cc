@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Server, worker and asker as three processes, with the bundled model.
+// Server, worker and client as three processes, with the bundled model.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -39,7 +39,7 @@ class WorkerProcessTest : public testing::QuireFixture {
     return std::string(kModel) + "/documents/" + bundled_["document"].get<std::string>();
   }
   nlohmann::json Put() { return QuireJson({"put", DocumentPath(), "--model", kModel}); }
-  /// Starts a worker with `more` flags; its address.
+  /// Starts a worker with `more` flags. Returns its address.
   std::string StartWorker(const std::vector<std::string>& more) {
     std::vector<std::string> args = {"--server", address_,   "worker",      "--model",
                                      kModel,     "--listen", "127.0.0.1:0", "--json"};
@@ -69,19 +69,19 @@ class WorkerProcessTest : public testing::QuireFixture {
 
 class DiskLimitTest : public testing::QuireFixture {
  protected:
-  /// Bytes of the disk that the data directory takes, in whole blocks of its files.
+  /// Disk use of the data directory, in whole blocks of its files.
   uint64_t DiskBytes() const {
     uint64_t bytes = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_ / "data")) {
       struct stat file = {};
-      // A file that is gone by now has no blocks.
+      // A file deleted meanwhile has no blocks.
       if (stat(entry.path().c_str(), &file) == 0) {
         bytes += 512 * static_cast<uint64_t>(file.st_blocks);
       }
     }
     return bytes;
   }
-  /// A text of its own, of more than a thousand tokens; its path.
+  /// Writes a unique text of more than a thousand tokens. Returns its path.
   std::string WriteText(int number) const {
     const std::string path = dir_ / ("text-" + std::to_string(number) + ".txt");
     std::ofstream text(path);
@@ -93,7 +93,7 @@ class DiskLimitTest : public testing::QuireFixture {
   }
 };
 
-// A limit of the disk is the user's: what is put until the store is full stays within it.
+// The user's disk limit holds while the store is filled.
 TEST_F(DiskLimitTest, WhatIsPutStaysWithinTheLimit) {
   constexpr uint64_t kLimit = 32 << 20;
   StartServer({"--ssd-bytes", "32MiB"});
@@ -196,7 +196,7 @@ TEST_F(WorkerProcessTest, WithItsTextAtHandALostDocumentIsReadAgain) {
   EXPECT_EQ(after["tokens"], before["tokens"]);
 }
 
-/// Server and worker ask who calls; the token is in the environment of those that do.
+/// Server and worker require proof of the caller; clients have the token in their environment.
 class WorkerTokenTest : public WorkerProcessTest {
  protected:
   void Start() override {

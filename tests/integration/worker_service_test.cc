@@ -93,7 +93,7 @@ TEST_F(WorkerServiceTest, StreamsTheEnginesTokensAndThenTheTotals) {
 
 class TogetherTest : public WorkerServiceTest, public ::testing::WithParamInterface<bool> {
  protected:
-  /// Whether the server writes recalled units into the worker's memory.
+  /// True if the server writes recalled units into the worker's memory.
   static bool lands() { return GetParam(); }
 };
 INSTANTIATE_TEST_SUITE_P(Ways, TogetherTest, ::testing::Bool(),
@@ -172,8 +172,7 @@ TEST_F(WorkerServiceTest, BadRequestsNameTheFault) {
   refused(request, grpc::StatusCode::INVALID_ARGUMENT, "id 64");
 }
 
-/// A worker whose model knows the bytes only: nearly every token is a part of a character, or of
-/// none.
+/// A worker whose model knows bytes only. Nearly every token is a part of a character, or of none.
 class BytesTest : public ::testing::Test {
  protected:
   BytesTest() {
@@ -233,7 +232,7 @@ TEST_F(OneCallTest, FurtherCallsAreRefusedAndACancelledOneMakesRoom) {
   std::vector<v1::GenerateReply> replies;
   const grpc::Status second = Run(Request(1), &replies);
   if (second.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) {
-    // The first one was faster than this thread; then it must have ended by itself.
+    // The first call finished before the cancel; then it must have ended itself.
     while (reader->Read(&reply)) {
     }
     ASSERT_TRUE(reader->Finish().ok());
@@ -256,7 +255,7 @@ class StalledCallTest : public WorkerServiceTest {
   StalledCallTest() : WorkerServiceTest(1, std::chrono::milliseconds(200)) {}
 };
 
-// A caller that takes no answers does not keep the worker's places.
+// A caller that reads no answers does not occupy the worker's places.
 TEST_F(StalledCallTest, AnAnswerThatNobodyTakesIsGivenUp) {
   grpc::ChannelArguments narrow;
   narrow.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 5);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ChildProcess: a program run by a test. Its standard output is a pipe that the test reads; its
-// standard error goes to a file, so that neither can block the other. A child that still runs is
-// killed at destruction. Thread-safety: none.
+// ChildProcess: a program run by a test. Its standard output is a pipe that the test reads. Its
+// standard error goes to a file, so that neither can block the other. The destructor kills a child
+// that still runs. Thread-safety: none.
 #ifndef QUIRE_TESTS_KIT_CHILD_PROCESS_H_
 #define QUIRE_TESTS_KIT_CHILD_PROCESS_H_
 
@@ -32,7 +32,7 @@ class ChildProcess {
   ChildProcess(std::string path, std::vector<std::string> args, std::string stderr_path)
       : stderr_path_(std::move(stderr_path)) {
     int fds[2];
-    // Children that other threads start meanwhile do not keep it open.
+    // Keeps children that other threads start meanwhile from holding it open.
     if (pipe2(fds, O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -66,7 +66,7 @@ class ChildProcess {
     for (; c != EOF && c != '\n'; c = fgetc(stdout_)) line->push_back(static_cast<char>(c));
     return true;
   }
-  /// Everything that is still to come on standard output.
+  /// Reads the rest of standard output.
   std::string ReadAll() {
     std::string text;
     for (int c = fgetc(stdout_); c != EOF; c = fgetc(stdout_)) text += static_cast<char>(c);
@@ -74,20 +74,20 @@ class ChildProcess {
   }
   void Signal(int signal) { kill(pid_, signal); }
   pid_t pid() const { return pid_; }
-  /// Stops it, until SIGCONT. Returns when no thread of it runs any more: a signal that was only
-  /// sent leaves it time to answer.
+  /// Stops it until SIGCONT. Returns once none of its threads runs: after a mere signal it could
+  /// still answer.
   void Stop() {
     Signal(SIGSTOP);
     waitpid(pid_, nullptr, WUNTRACED);
   }
-  /// The exit code, or minus the signal that ended it.
+  /// Waits for its end. Returns the exit code, or minus the signal that ended it.
   int Wait() {
     int state = 0;
     waitpid(pid_, &state, 0);
     pid_ = -1;
     return WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
   }
-  /// What it has written to standard error so far.
+  /// Returns its standard error so far.
   std::string Stderr() const {
     std::ifstream file(stderr_path_);
     return std::string((std::istreambuf_iterator<char>(file)), {});
@@ -99,7 +99,7 @@ class ChildProcess {
   FILE* stdout_ = nullptr;
 };
 
-/// What a child that ran to its end left.
+/// Result of a child that ran to its end.
 struct ChildResult {
   int exit_code = 0;
   std::string out;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FakeClock: time that stands still until a test moves it. Sleep moves it, so code that waits runs
-// at once and a test can read how long it wanted to wait. Thread-safe.
+// FakeClock: time that only a test moves. Sleep moves it too, so waiting code runs at once, and a
+// test can read how long it intended to wait. Thread-safe.
 #ifndef QUIRE_TESTS_KIT_FAKE_CLOCK_H_
 #define QUIRE_TESTS_KIT_FAKE_CLOCK_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FakeLease: a payload's lease that ends, and is renewed, as a test says.
+// FakeLease: a payload's lease that a test ends and renews.
 #ifndef QUIRE_TESTS_KIT_FAKE_LEASE_H_
 #define QUIRE_TESTS_KIT_FAKE_LEASE_H_
 
@@ -17,7 +17,7 @@ class FakeLease final : public PayloadLease {
   bool StillGood() override { return uses_left_.fetch_sub(1) > 0; }
   Status Renew(Duration) override { return renewal; }
 
-  /// It ends before it is asked once more than `uses` times.
+  /// Ends the lease after `uses` more checks.
   void EndAfter(int uses) { uses_left_ = uses; }
   Status renewal;
 

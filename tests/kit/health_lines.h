@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A board of health whose lines a test reads.
+// A health board whose lines a test reads.
 #ifndef QUIRE_TESTS_KIT_HEALTH_LINES_H_
 #define QUIRE_TESTS_KIT_HEALTH_LINES_H_
 

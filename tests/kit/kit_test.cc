@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conformance of the Clock, Random and Executor seams, over the real implementations and the kit's
-// own.
+// Conformance of the Clock, Random and Executor seams, over the real implementations and the kit's.
 #include <gtest/gtest.h>
 
 #include <array>

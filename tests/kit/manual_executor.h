@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ManualExecutor: queues tasks and runs them when the test says so, in the calling thread. What is
-// still queued at destruction is run then. Thread-safe.
+// ManualExecutor: queues tasks and runs them on request, in the calling thread. The destructor runs
+// the remaining ones. Thread-safe.
 #ifndef QUIRE_TESTS_KIT_MANUAL_EXECUTOR_H_
 #define QUIRE_TESTS_KIT_MANUAL_EXECUTOR_H_
 

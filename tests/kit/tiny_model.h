@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // WriteTinyModel: a random Llama checkpoint (config.json and model.safetensors) of any small shape,
-// for tests that need a decoder and no particular answers. The same shape and seed make the same
-// bytes. Tests that use it link `model`.
+// for tests that need some decoder. The same shape and seed make the same bytes. Tests that use it
+// link `model`.
 #ifndef QUIRE_TESTS_KIT_TINY_MODEL_H_
 #define QUIRE_TESTS_KIT_TINY_MODEL_H_
 
@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "gpuworker/model/random_checkpoint.h"
+#include "gpuworker/model/checkpoint/random_checkpoint.h"
 
 namespace quire::testing {
 
@@ -36,7 +36,8 @@ inline void WriteTinyModel(const std::string& directory, const TinyModel& m) {
                                                 .intermediate_size = 2 * m.hidden_size(),
                                                 .vocab_size = m.vocab_size,
                                                 .max_positions = m.max_positions,
-                                                // Peaked attention: pages differ in their worth.
+                                                // Peaks attention, so that pages differ in
+                                                // importance.
                                                 .gain = 2,
                                                 .seed = m.seed});
   ASSERT_TRUE(written.ok()) << written;

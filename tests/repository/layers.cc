@@ -82,7 +82,7 @@ std::vector<DocumentedRow> ParseDocumentedLayers(const std::vector<std::string>&
   for (const std::string& line : markdown) {
     if (line.starts_with("## ")) inside = line == "## Layers";
     const std::vector<std::string> cells = Cells(line);
-    // "| layer | folder | what it is | may see |" has an empty cell before the first bar.
+    // The row "| layer | folder | what it is | may see |" has an empty cell before the first bar.
     if (!inside || cells.size() < 5 || QuotedWords(cells[1]).empty()) continue;
     DocumentedRow row;
     row.layer = QuotedWords(cells[1]).front();

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 LayerTable Table() { return ParseLayers(ReadText("cmake/Layers.cmake")); }
 
-/// Tests, and what only they include, see more than the code beside them.
+/// Tests, and headers that only they include, may see more than the code next to them.
 bool IsForTests(const std::string& file) {
   return file.ends_with("_test.cc") || file.ends_with("_conformance.h") ||
          file.ends_with("_test_kit.h") || file.find("/testing/") != std::string::npos;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of a target are compiled together, so a constant of one file's unnamed namespace would hide
-// one of a header from the files after it, without a word from the compiler.
+// Files of a target are compiled together. A constant in one file's unnamed namespace would
+// silently hide one of a header in later files.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace quire::repository {
 namespace {
 
-const char* const kFolders[] = {"bench",     "client",   "common", "embedded",
+const char* const kFolders[] = {"apps",      "bench",    "client", "common",
                                 "gpuworker", "kvserver", "tests",  "transport"};
 
 /// Name of the constant that begins on `line`; empty when none does.

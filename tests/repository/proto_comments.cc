@@ -6,7 +6,7 @@
 namespace quire::repository {
 namespace {
 
-/// A comment that says something, at the end of a line or alone on it.
+/// True for a non-empty comment, at the end of a line or alone on it.
 bool HasComment(const std::string& line) {
   static const std::regex kComment(R"(//.*[A-Za-z0-9])");
   return std::regex_search(line, kComment);
@@ -21,7 +21,8 @@ bool IsComment(const std::string& line) {
 
 bool IsDeclaration(const std::string& line) {
   static const std::regex kBlock(R"(^\s*(service|rpc|message|enum|oneof)\s+\w)");
-  // A field has a type before its name, an enum value has none; the number may be on the next line.
+  // Matches fields, which have a type before the name, and enum values, which do not. The number
+  // may be on the next line.
   static const std::regex kNumbered(R"(^\s*([\w.<>, ]+\s)?\w+\s*=\s*(-?\d|0x|$))");
   return std::regex_search(line, kBlock) || std::regex_search(line, kNumbered);
 }

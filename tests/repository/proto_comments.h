@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The wire is documented field by field: every service, rpc, message, enum, oneof, field and enum
-// value has a comment on its line or on the line above. Pure.
+// A check of proto files: every service, rpc, message, enum, oneof, field and enum value has a
+// comment on its line or on the line above. Pure.
 #ifndef QUIRE_TESTS_REPOSITORY_PROTO_COMMENTS_H_
 #define QUIRE_TESTS_REPOSITORY_PROTO_COMMENTS_H_
 
@@ -11,7 +11,7 @@
 
 namespace quire::repository {
 
-/// Whether the line of a .proto file declares something that is to be documented.
+/// True if the line of a .proto file declares something that needs a comment.
 bool IsDeclaration(const std::string& line);
 
 /// The declarations without a comment, as "name:line: text".

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The figures that are kept in bench/results keep to what they are measured for: whoever commits
-// others that do not is told which.
+// The figures kept in bench/results must meet their goals; a failure names the figure.
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <iomanip>
 #include <iostream>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +23,7 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
-/// A figure, by the JSON pointer to it, and where it has to be.
+/// A figure, by its JSON pointer, and its bounds.
 struct Goal {
   std::string file = {};
   std::string figure = {};
@@ -33,12 +35,12 @@ struct Goal {
 
 const std::vector<Goal>& PlainGoals() {
   static const std::vector<Goal> goals = {
-      // Policies answer as full attention does, and in the order of spec G.3.
+      // Policies answer as full attention does, in the published order.
       {.file = "answers", .figure = "/full_minus_freekv_12_5", .most = 0.01},
       {.file = "answers", .figure = "/full", .least = 0.9, .most = 1},
       {.file = "policy", .figure = "/orderings_hold", .least = 1},
-      // Only the missing units of a selection cross the wire, and the units placed are those
-      // selected. At most a quarter of the budget moves, and four fifths stay (spec G.5).
+      // Only the missing units of a selection cross the wire, and the placed units are the selected
+      // ones. At most a quarter of the budget moves, and four fifths stay.
       {.file = "elastic", .figure = "/moved_ratio", .most = 0.25},
       {.file = "elastic", .figure = "/moved_of_budget", .most = 0.25},
       {.file = "elastic", .figure = "/budget_overlap_c95", .least = 0.8},
@@ -58,7 +60,7 @@ const std::vector<Goal>& PlainGoals() {
       {.file = "store", .figure = "/store_write_vs_raw", .least = 0.8},
       {.file = "trace", .figure = "/pgdsf_saved_vs_lru", .least = 1},
       {.file = "trace", .figure = "/pgdsf_saved_vs_lfu", .least = 1},
-      // Acknowledged data is there, and nothing else.
+      // Acknowledged data exists, and no other.
       {.file = "torture", .figure = "/rounds", .least = 50},
       {.file = "torture", .figure = "/lost", .most = 0},
       {.file = "torture", .figure = "/corrupt", .most = 0},
@@ -89,7 +91,7 @@ const std::vector<Goal>& PlainGoals() {
   return goals;
 }
 
-/// Adds bounds of a decode step's ratios on a processor, in every column that has them.
+/// Adds bounds of the ratios of a decode step on a processor, for every column that has them.
 void AddDecodeGoals(std::vector<Goal>* goals) {
   const std::map<std::string, Goal> ratios = {{"speculation_vs_blocking", {.least = 1}},
                                               {"contiguous_vs_fragmented", {.least = 1}},
@@ -112,7 +114,7 @@ void AddDecodeGoals(std::vector<Goal>* goals) {
   for (const std::string column :
        {"/transports/shm", "/transports/ucx", "/transports/grpc", "/over_emulated_link"}) {
     add(column, all);
-    // Its layers have next to no weights: recalls are a large share of their steps on purpose.
+    // Its layers have few weights, so that recalls are a large share of their steps.
     add("/ablation" + column,
         {"speculation_vs_blocking", "contiguous_vs_fragmented", "double_vs_single_buffer"});
     add("/model_layers" + column, {"speculation_vs_blocking", "offloaded_vs_resident"});
@@ -188,8 +190,8 @@ std::vector<Goal> AllGoals() {
   return goals;
 }
 
-/// A figure that is not where it has to be: what it is held to meanwhile. The README of the results
-/// names each.
+/// Figures that miss their goal, and the bounds they are held to meanwhile. The README of the
+/// results names each.
 const std::vector<Goal>& Shortfalls() {
   static const std::vector<Goal> shortfalls = {
       {.file = "decode", .figure = "/double_vs_single_buffer", .least = 0.95},
@@ -266,6 +268,63 @@ TEST(ResultsTest, WhatFallsShortIsSaidToReaders) {
   }
 }
 
+/// A row of the README's tables: a figure of the section's file, and its values as written there.
+struct Headline {
+  std::string file;
+  std::string figure;
+  std::vector<std::string> values;
+};
+
+/// Rows "| `figure` ... | number | number |" below a command that ends in "# file.json".
+std::vector<Headline> Headlines() {
+  static const std::regex command(R"(    .*# ([a-z_]+)\.json.*)");
+  static const std::regex row(R"(\| [^|]*`(\w+)`[^|]* \| ([0-9.]+) \|(?: ([0-9.]+) \|)?)");
+  std::vector<Headline> headlines;
+  std::string file;
+  std::smatch match;
+  for (const std::string& line : ReadLines("bench/results/README.md")) {
+    if (line.starts_with("## ")) file.clear();
+    if (file.empty() && std::regex_match(line, match, command)) file = match[1];
+    if (file.empty() || !std::regex_match(line, match, row)) continue;
+    headlines.push_back({.file = file, .figure = match[1], .values = {match[2]}});
+    if (match[3].matched) headlines.back().values.push_back(match[3]);
+  }
+  return headlines;
+}
+
+/// Where the values of a row lie: by size of units, or those of the plain and of the pulled walk.
+std::vector<std::string> Places(const Headline& headline, const nlohmann::json& results) {
+  const std::string plain = "/" + headline.figure;
+  if (headline.values.size() == 1) return {plain};
+  if (results.contains(headline.figure + "_16k")) return {plain + "_16k", plain + "_128k"};
+  return {plain, "/pulled_walk" + plain};
+}
+
+/// The figure with as many decimals as `said` has.
+std::string Rounded(double figure, const std::string& said) {
+  const size_t point = said.find('.');
+  const int decimals = point == std::string::npos ? 0 : static_cast<int>(said.size() - point - 1);
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(decimals) << figure;
+  return text.str();
+}
+
+TEST(ResultsTest, HeadlineFiguresAreThoseOfTheFiles) {
+  size_t compared = 0;
+  for (const Headline& headline : Headlines()) {
+    const nlohmann::json& results = Results(headline.file);
+    const std::vector<std::string> places = Places(headline, results);
+    for (size_t i = 0; i < places.size(); ++i) {
+      const nlohmann::json::json_pointer place(places[i]);
+      ASSERT_TRUE(results.contains(place)) << headline.file << ".json lacks " << places[i];
+      EXPECT_EQ(Rounded(results.at(place).get<double>(), headline.values[i]), headline.values[i])
+          << headline.file << ".json, " << places[i];
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 20u) << "the rows were not recognised";
+}
+
 TEST(ResultsTest, TheReportsOwnRatiosOfADecodeStepAreOfOneColumn) {
   const nlohmann::json& decode = Results("decode");
   ASSERT_TRUE(decode.contains(nlohmann::json::json_pointer("/transports/shm")));
@@ -274,7 +333,7 @@ TEST(ResultsTest, TheReportsOwnRatiosOfADecodeStepAreOfOneColumn) {
   for (const auto& [key, spread] : plain.at("spread").items()) {
     EXPECT_EQ(decode.at(key), plain.at(key)) << key;
   }
-  // The budget resident is as fast as any number of threads makes it.
+  // The resident budget is measured at its fastest number of threads.
   const nlohmann::json& resident = plain.at("ways").at("resident");
   for (const auto& [threads, step] : resident.at("step_ms_p50_by_threads").items()) {
     EXPECT_LE(resident.at("step_ms_p50").get<double>(), step.get<double>()) << threads;
@@ -318,7 +377,7 @@ TEST(ResultsTest, EveryBenchmarkSaysOnWhichMachineItRan) {
   size_t files = 0;
   for (const std::string& file : FilesUnder("bench/results", {".json"})) {
     const nlohmann::json results = nlohmann::json::parse(ReadText(file));
-    if (!results.contains("benchmark")) continue;  // Of another command.
+    if (!results.contains("benchmark")) continue;  // Belongs to another command.
     EXPECT_TRUE(results.contains("machine")) << file;
     ++files;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Source files as lines of text. Paths are relative to the repository's root. What cannot be read
+// Source files as lines of text. Paths are relative to the repository's root. An unreadable file
 // throws, which fails the test.
 #ifndef QUIRE_TESTS_REPOSITORY_SOURCE_TREE_H_
 #define QUIRE_TESTS_REPOSITORY_SOURCE_TREE_H_

@@ -3,12 +3,11 @@
 #
 # build_cuda.sh [--dry-run] [ARCHITECTURES]: compiles the CUDA part from src/ where the GPU is, into
 # cuda/: the kernels' tests and benchmark, and lib/libquire_cuda.so, which quire loads for --device cuda.
-# It takes nvcc 12.0 and cmake 3.25, or newer ones (and what those need: a C++ compiler, and make or ninja).
-# ARCHITECTURES as cmake has them, for example '80;90', which is also taken where no GPU is seen. Not
-# given: those of the GPUs here.
-# --dry-run: lists what would be compiled, and fails when a source of it is missing; takes ninja, and
-# leaves nothing behind.
-# Exit code 3: there is no nvcc, no cmake, or no ninja for a dry run, or one is too old.
+# It needs nvcc 12.0 and cmake 3.25, or newer ones, with a C++ compiler, and make or ninja.
+# ARCHITECTURES in cmake's form, for example '80;90', also without a GPU. Default: those of the GPUs here.
+# --dry-run: lists the compile steps, and fails if a source is missing; needs ninja, leaves nothing
+# behind.
+# Exit code 3: nvcc, cmake, or (for a dry run) ninja is missing or too old.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -43,7 +42,7 @@ check_nvcc() {
     die_without_tool "$nvcc is ${nvcc_version:-of no known version}; C++20 takes $NVCC_NEEDED or newer"
 }
 
-# The GPUs that are compiled for: copies to shared memory that nobody waits for (cp.async) need 8.0.
+# Checks the GPUs to compile for: asynchronous copies to shared memory (cp.async) need 8.0.
 check_gpus() {
   local name capability
   while IFS=, read -r name capability; do
@@ -53,7 +52,8 @@ check_gpus() {
   done < <(nvidia-smi --query-gpu=name,compute_cap --format=csv,noheader 2>/dev/null | grep ',')
 }
 
-# nvcc's runtime is linked, and runs with a driver for the same major version or a newer one.
+# Checks the driver: nvcc's runtime is linked, and needs a driver of the same major version or a newer
+# one.
 check_driver() {
   local driver
   driver=$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: \([0-9.]*\).*/\1/p') || true # There may be none.
@@ -70,7 +70,7 @@ if [[ ${1:-} == --dry-run ]]; then
   trap 'rm -rf "$build"' EXIT
   how=(-- -n)
   shift
-  # A dry run of make misses the libraries that it has not made.
+  # A dry run of make misses libraries that are not built.
   command -v ninja >/dev/null || die_without_tool "there is no ninja, which --dry-run takes"
 fi
 [[ ${1:-} != -* ]] || die "unknown option '$1'; usage: build_cuda.sh [--dry-run] [ARCHITECTURES]"

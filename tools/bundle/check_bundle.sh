@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # check_bundle.sh ARCHIVE: proves that the bundle needs nothing of a machine. Its programs run, with an
-# empty environment, in a root directory that holds the bundle and nothing else; beside an older C library
-# they take their own, beside one as new the machine's. Where such a root cannot be made, what the loader
-# takes is checked alone, and that is said.
-# What runs on a GPU plans the steps that it lists. What compiles the CUDA part is complete: every header is there, and, where there is nvcc, every source
-# that the build names.
+# empty environment, in a root directory that holds only the bundle. With an older C library there they
+# use their own, otherwise the machine's. If such a root cannot be made, only the loader's choices are
+# checked, and a message says so. The GPU script must plan its listed steps. The sources of the CUDA part
+# must be complete: every header, and with nvcc every source that the build names.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tools/bundle/common.sh
@@ -39,7 +38,7 @@ check_libraries() {
       [[ $path == "$bundle"/* ]] || die "${file#"$bundle"/} takes $soname from $path, outside the bundle"
     done < <(LD_LIBRARY_PATH='' libraries_of "$file")
   done < <(find "$bundle/bin" -type f)
-  # Libraries and modules by themselves: what they need has to lie in the bundle.
+  # Libraries and modules: their own needs must lie in the bundle.
   while read -r file; do
     while read -r soname; do
       [[ -f $bundle/$(folder_of "$soname")/$soname ]] || die "${file#"$bundle"/} needs $soname, which the bundle lacks"
@@ -48,7 +47,7 @@ check_libraries() {
   echo "libraries: all from the bundle"
 }
 
-# Of the symbols that files define or need.
+# The newest glibc version of the symbols that files define or need.
 newest_glibc() { xargs objdump -T | grep -o 'GLIBC_2\.[0-9.]*' | sort -Vu | tail -1; }
 
 check_c_library() {
@@ -69,7 +68,7 @@ check_baseline() {
   echo "instructions: baseline x86-64; faster code is chosen at run time"
 }
 
-# Of common/ the kernels compile nothing: its headers alone are needed.
+# The kernels compile no sources of common/; they need its headers alone.
 check_headers() {
   local include count=0
   while read -r include; do
@@ -94,7 +93,7 @@ check_cuda_build() {
   esac
 }
 
-# A lent machine runs it step by step; here nothing of it can run but what says so.
+# A GPU machine runs these steps one by one. Here only their plans can be checked.
 check_gpu_steps() {
   local out=$work/gpu said step code=0
   while read -r step; do
@@ -106,14 +105,14 @@ check_gpu_steps() {
   "$bundle/run_gpu.sh" --dry-run "$out" no_such_step 2>/dev/null || code=$?
   [[ $code == 2 && ! -e $out ]] || die "run_gpu.sh took an unknown step, or a dry run wrote to $out"
   "$bundle/run_gpu.sh" "$out" same_answers >/dev/null || die "run_gpu.sh same_answers failed without demos"
-  "$bundle/run_gpu.sh" "$out" conformance >/dev/null || true # Whatever is built and there.
+  "$bundle/run_gpu.sh" "$out" conformance >/dev/null || true # Runs the available parts.
   [[ $(cat "$out/summary.json") == *'"conformance":'*'"same_answers":'* ]] || die "summary.json lacks the step of the call before"
   echo "GPU steps: $("$bundle/run_gpu.sh" --list | tr '\n' ' ')"
 }
 
 make_root() { mkdir -p "$root"/{tmp,proc,sys,dev}; }
 
-# Puts this machine's C library into the root directory; one of an old version, by what it says.
+# Copies this machine's C library into the root directory; `old` makes its version string old.
 add_c_library() { # add_c_library [old]
   local name places=$root/lib/x86_64-linux-gnu said
   mkdir -p "$places" "$root/lib64"
@@ -125,18 +124,18 @@ add_c_library() { # add_c_library [old]
   fi
 }
 
-# The start of one document: the whole main job in a second.
+# Makes the beginning of one document: all of the main job in a second.
 make_documents() {
   mkdir "$root/docs"
   head -c 8000 "$bundle/models/recall-small/documents/dossier-01.txt" >"$root/docs/dossier.txt"
 }
 
-# Runs a script in namespaces of its own, so that what it mounts goes with it.
+# Runs a script in separate namespaces, which end with their mounts.
 isolated() {
   if ((EUID == 0)); then unshare --mount --pid --fork "$@"; else unshare --user --map-root-user --mount --pid --fork "$@"; fi
 }
 
-# in_root COMMAND...: with an empty environment.
+# in_root COMMAND...: runs it with an empty environment.
 in_root() {
   # shellcheck disable=SC2016 # The inner shell expands it.
   isolated bash -c '
@@ -151,7 +150,7 @@ in_root() {
     exec env -i "$chroot" "$root" "$@"' in_root "$root" "$@"
 }
 
-# The paths of the C library's parts that quired takes in the root directory.
+# The paths of the C library's parts that quired uses in the root directory.
 c_library_taken() {
   local name path
   in_root /env LD_TRACE_LOADED_OBJECTS=1 /quire/bin/quired >"$work/taken"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# check_gpu_scripts.sh: what run_gpu.sh and build_cuda.sh make of a machine with a GPU, with programs in
-# place of its own that say what those would.
+# check_gpu_scripts.sh: tests run_gpu.sh and build_cuda.sh on a simulated machine with a GPU. Fake
+# programs give the output of the real ones.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tools/bundle/common.sh
@@ -14,8 +14,8 @@ bundle=$work/bundle
 tools=$work/tools
 out=$work/out
 
-# program PATH TEXT [CODE]: one that takes anything, says the text and ends with the code; with 0 when it
-# is only asked for its version.
+# program PATH TEXT [CODE]: makes a program that accepts anything, prints the text and exits with the
+# code; with 0 when asked for its version.
 program() {
   mkdir -p "$(dirname "$1")"
   printf '%s\n' "$2" >"$1.says"
@@ -24,7 +24,7 @@ program() {
   chmod +x "$1"
 }
 
-# expect_step STEP PATTERN: how the step ends.
+# expect_step STEP PATTERN: checks the result of a step.
 expect_step() {
   local result code=0
   PATH=$tools:$PATH "$bundle/run_gpu.sh" "$out" "$1" >"$work/said" || code=$?
@@ -89,7 +89,7 @@ $NO_DEVICE"
   echo "sanitizer: each tool is a step of its own"
 }
 
-# expect_build CODE PATTERN: what build_cuda.sh says of this machine before it builds anything.
+# expect_build CODE PATTERN: checks the verdict of build_cuda.sh on this machine, before any build.
 expect_build() {
   local code=0 said
   said=$(PATH=$tools:$PATH CUDACXX=$tools/nvcc "$bundle/build_cuda.sh" 2>&1) || code=$?
@@ -104,7 +104,7 @@ check_needs() {
   expect_build 3 '*cmake is 3.22.1; it takes 3.25 or newer*'
   program "$tools/cmake" 'cmake version 3.9.4'
   expect_build 3 '*cmake is 3.9.4*'
-  program "$tools/cmake" 'cmake version 3.31.2' 7 # So that nothing is built.
+  program "$tools/cmake" 'cmake version 3.31.2' 7 # Prevents a build.
   program "$tools/nvcc" 'Cuda compilation tools, release 11.8, V11.8.89'
   expect_build 3 '*nvcc is 11.8; C++20 takes 12.0*'
   program "$tools/nvcc" 'Cuda compilation tools, release 13.0, V13.0.88'

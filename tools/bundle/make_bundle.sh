@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# make_bundle.sh SOURCE_DIR BUNDLE_DIR ARCHIVE [CUDA_LIBRARY]: packs the programs that lie in BUNDLE_DIR/bin with the
-# libraries they take, the bundled model, and what compiles the CUDA part elsewhere.
+# make_bundle.sh SOURCE_DIR BUNDLE_DIR ARCHIVE [CUDA_LIBRARY]: packs the programs in BUNDLE_DIR/bin with
+# their libraries, the bundled model, and the sources to compile the CUDA part elsewhere.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tools/bundle/common.sh
@@ -18,7 +18,7 @@ readonly GOOGLETEST=/usr/src/googletest
 readonly COPYRIGHTS=/usr/share/doc
 readonly COMMON_LICENCES=/usr/share/common-licenses
 
-# Nothing may have been compiled for the machine that compiles: what is faster is chosen at run time.
+# Rejects flags for the compiling machine only: faster code is chosen at run time.
 check_flags() {
   local commands=$bundle_dir/../compile_commands.json
   local flag
@@ -42,7 +42,7 @@ copy_c_library() {
   done
 }
 
-# UCX loads its modules from the folder ucx beside its library, by the file name it was loaded under.
+# UCX loads modules from the folder ucx next to its library, by the file name it was loaded under.
 copy_ucx_modules() {
   [[ -f $stage/lib/libucs.so.0 ]] || return 0
   local module
@@ -56,7 +56,7 @@ copy_model() {
   cp -r "$source_dir/models/recall-small" "$stage/models/"
 }
 
-# What cmake needs to build kernels/ alone, tests included.
+# Copies the sources that cmake needs to build kernels/ alone, including tests.
 copy_kernel_sources() {
   mkdir -p "$stage/src/common"
   cp -r "$source_dir/kernels" "$source_dir/cmake" "$stage/src/"
@@ -64,7 +64,7 @@ copy_kernel_sources() {
   if [[ -d $GOOGLETEST ]]; then cp -r "$GOOGLETEST" "$stage/src/"; fi
 }
 
-# The licence of each library inside, as Debian's packages state it.
+# Copies the licence of each included library, as Debian's packages state it.
 copy_licences() {
   install -m 644 "$source_dir/LICENSE" "$stage/"
   mkdir -p "$stage/licences"
@@ -76,7 +76,7 @@ copy_licences() {
     [[ -f $COPYRIGHTS/$package/copyright ]] || continue
     install -m 644 "$COPYRIGHTS/$package/copyright" "$stage/licences/$package"
   done
-  # That of the C library and of libnuma, which their packages only name.
+  # For the C library and libnuma, whose packages only name it.
   install -m 644 "$COMMON_LICENCES/LGPL-2.1" "$stage/licences/"
 }
 

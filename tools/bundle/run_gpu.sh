@@ -1,39 +1,39 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run_gpu.sh DIR [STEP...]: on a machine with a GPU, after build_cuda.sh: all steps, or those named, one
-# after the other. A machine that ends commands after some minutes gets a call for each; what they say comes
-# together in DIR. --list names the steps; --dry-run DIR [STEP...] says what they would run, and runs nothing.
+# run_gpu.sh DIR [STEP...]: runs all steps, or the named ones in order, on a machine with a GPU, after
+# build_cuda.sh. On a machine with a time limit per command, use one call per step; DIR collects the
+# results. --list names the steps; --dry-run DIR [STEP...] prints the commands, and runs nothing.
 #
 #   conformance       the conformance tests of the kernels
 #   device            those of the device and of its memory
 #   engine            the engine with every policy, which must answer as on the processor
 #   kernels           the kernels against the device's copy bandwidth
-#   attention         attention beside PyTorch and FlashInfer, with the figures of `kernels`, where they are in DIR
+#   attention         attention against PyTorch and FlashInfer, with the figures of `kernels` if in DIR
 #   demo_cuda         the demo on the device
 #   decode_cuda       decoding with pages in a server
 #   demo_cpu          the demo on the processor
 #   same_answers      whether both demos in DIR answered alike
-#   sanitizer         conformance under compute-sanitizer, where it is present: memcheck
+#   sanitizer         conformance under compute-sanitizer, if installed: memcheck
 #   sanitizer_race    that of the kernels' own table under its racecheck,
 #   sanitizer_init    its initcheck,
 #   sanitizer_sync    and its synccheck
 #   sanitizer_engine  the engine with a few policies under memcheck
 #
-# Each prints how it ended and its seconds. One JSON file for each in DIR, its output in STEP.log, how it
-# ended in STEP.result, and summary.json of all steps that have ended. A step that fails does not stop
-# those behind it; the exit code is 1 when one did, 2 for wrong usage.
+# Each prints its result and its seconds. DIR gets a JSON file for each, its output in STEP.log, its
+# result in STEP.result, and summary.json of all finished steps. A failing step does not stop later ones.
+# The exit code is 1 if one failed, 2 for wrong usage.
 set -uo pipefail
 
 readonly STEPS=(conformance device engine kernels attention demo_cuda decode_cuda demo_cpu same_answers
   sanitizer sanitizer_race sanitizer_init sanitizer_sync sanitizer_engine)
 readonly LIBRARY=lib/libquire_cuda.so
 readonly CONFORMANCE=cuda/tests/kernels_cuda_conformance_test
-# The library's table differs from that of the kernels by cuBLAS alone; memcheck looks at both.
+# The library's table differs from the kernels' by cuBLAS alone; memcheck covers both.
 readonly OWN_TABLE='--gtest_filter=*/CudaKernels'
-# With recalls, with recalls ahead of their step, and steps of one launch.
+# A policy with recalls, one with speculative recalls, and one with recorded steps.
 readonly FEW_POLICIES='*/EngineGpuTest.*/quest:*/EngineGpuTest.*/freekv:*/EngineGpuTest.*/full'
-PATH+=:${CUDA_HOME:-/usr/local/cuda}/bin # Of compute-sanitizer.
+PATH+=:${CUDA_HOME:-/usr/local/cuda}/bin # For compute-sanitizer.
 
 usage() {
   echo "run_gpu.sh: $1; usage: run_gpu.sh [--dry-run] DIR [STEP...], or run_gpu.sh --list" >&2
@@ -43,8 +43,8 @@ usage() {
 # sanitized TOOL [OPTION...] COMMAND...: plans the command under a tool of compute-sanitizer.
 sanitized() { kind=tests command=(compute-sanitizer --error-exitcode 1 --tool "$@"); }
 
-# plan STEP: sets kind (tests: a program of tests, or a tool that runs one; json: its last line is JSON;
-# answers), command, and needs: a file that it takes besides what the command names.
+# plan STEP: sets kind (tests: a test program, or a tool that runs one; json: the last line is JSON;
+# answers), command, and needs: a file required in addition to those in the command.
 plan() {
   needs=''
   command=()
@@ -67,14 +67,14 @@ plan() {
     sanitizer_sync) sanitized synccheck "$CONFORMANCE" "$OWN_TABLE" ;;
     sanitizer_engine)
       needs=$LIBRARY
-      # It asks how long the device waited before that is known, which the tool would call an error.
+      # The test queries a device time before it is known, which the tool would report as an error.
       sanitized memcheck --report-api-errors no bin/engine_device_test "--gtest_filter=$FEW_POLICIES"
       ;;
     *) usage "there is no step '$1'; there are ${STEPS[*]}" ;;
   esac
 }
 
-# Sets missing: which of what the planned step takes is not there, and what to do about it.
+# Sets `missing`: the first requirement of the planned step that is absent, and the remedy.
 find_missing() {
   missing=''
   local part
@@ -87,9 +87,9 @@ find_missing() {
   done
 }
 
-# The runners set result: ran, failed, or skipped with the reason.
+# Runners set `result`: ran, failed, or skipped with the reason.
 
-# On a GPU, too, single tests are skipped: of ops that it does not have.
+# Single tests may be skipped on a GPU too: those of ops without a kernel.
 run_tests() {
   local step=$1 why
   if "${command[@]}" --gtest_output="json:$out/$step.json" >"$out/$step.log" 2>&1; then
@@ -116,7 +116,7 @@ run_json() {
   fi
 }
 
-# How many questions a demo answered rightly, of those it asked.
+# Number of questions of a demo, and of correct answers.
 answered() { grep -oE '"(questions|sparse_correct)":[0-9]+' "$out/$1" | sort; }
 
 run_answers() {
@@ -133,7 +133,7 @@ run_step() {
   local step=$1 began=$SECONDS
   plan "$step"
   find_missing
-  rm -f "$out/$step.json" # What a call before left there.
+  rm -f "$out/$step.json" # Removes the result of an earlier call.
   if [[ -n $missing ]]; then
     result="skipped: $missing"
   else
@@ -148,7 +148,7 @@ run_step() {
   printf '%s\n' "$result" >"$out/$step.result"
 }
 
-# Of every step that has ended, by this call or by one before.
+# Summarises every finished step, of this call and earlier ones.
 summarise() {
   local step text summary=''
   for step in "${STEPS[@]}"; do
@@ -176,7 +176,7 @@ out=$1
 shift
 chosen=("${STEPS[@]}")
 if (($# > 0)); then chosen=("$@"); fi
-for step in "${chosen[@]}"; do plan "$step"; done # An unknown one is refused before any runs.
+for step in "${chosen[@]}"; do plan "$step"; done # Refuses an unknown step before any runs.
 if ((dry_run)); then
   for step in "${chosen[@]}"; do
     plan "$step"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a bundled program begins: it names no loader to the kernel, and starts one itself. That is
-// the machine's loader, with the machine's C library, where they are as new as those that the
-// bundle was built with, else the loader and the C library beside the program (lib/glibc). The
-// kernel has started the program itself either way: /proc/self/exe, the arguments and the
-// environment are as ever.
+// The entry point of a bundled program, which names no loader to the kernel and starts one itself.
+// It prefers the machine's loader and C library if they are at least as new as those of the build.
+// Otherwise it takes the loader and the C library of the bundle (lib/glibc). In both cases the
+// kernel has started the program itself: /proc/self/exe, the arguments and the environment are
+// unchanged.
 //
-// Nothing is relocated yet and there is no C library: no call of another file, no address in
-// initialised data, no thread-local storage.
+// Nothing is relocated yet and there is no C library. The code must not call other files, use
+// addresses in initialised data, or use thread-local storage.
 #include <elf.h>
 #include <fcntl.h>
 #include <features.h>
@@ -47,12 +47,13 @@ namespace {
 constexpr uintptr_t kPage = 4096;
 constexpr char kHostLoader[] = "/lib64/ld-linux-x86-64.so.2";
 constexpr char kCarriedLoader[] =
-    "/../lib/glibc/ld-linux-x86-64.so.2";              ///< From the program's folder.
-constexpr char kCarriedFirst[] = QUIRE_CARRIED_FIRST;  ///< What the RPATH begins with.
-constexpr char kVersion[] = " release version ";       ///< Before the loader's, in its --version.
+    "/../lib/glibc/ld-linux-x86-64.so.2";              ///< Relative to the program's folder.
+constexpr char kCarriedFirst[] = QUIRE_CARRIED_FIRST;  ///< Beginning of the RPATH.
+/// Text before the version in the loader's --version.
+constexpr char kVersion[] = " release version ";
 
 constexpr size_t kMaxHeaders = 32;
-Elf64_Phdr headers[kMaxHeaders];  ///< The program's, with what names the loader.
+Elf64_Phdr headers[kMaxHeaders];  ///< Headers of the program, including those that name the loader.
 char carried_loader[PATH_MAX + sizeof kCarriedLoader];
 
 long Call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0, long f = 0) {
@@ -84,7 +85,7 @@ uintptr_t Base() { return reinterpret_cast<uintptr_t>(&__ehdr_start); }
 uintptr_t PageOf(uintptr_t address) { return address & ~(kPage - 1); }
 uintptr_t PageAfter(uintptr_t address) { return PageOf(address + kPage - 1); }
 
-/// Whether `text`, of which at most `size` bytes are read, begins with `prefix`.
+/// True if `text`, of which at most `size` bytes are read, begins with `prefix`.
 bool BeginsWith(const char* text, size_t size, const char* prefix) {
   for (size_t i = 0; prefix[i] != '\0'; ++i) {
     if (i == size || text[i] != prefix[i]) return false;
@@ -106,7 +107,7 @@ int Number(const char** digits) {
   return number;
 }
 
-/// Whether the text after kVersion names a glibc at least as new as that of this compilation.
+/// True if the text after kVersion names a glibc at least as new as that of this compilation.
 bool SaysNewEnough(const char* version) {
   const int major = Number(&version);
   if (*version++ != '.') return false;
@@ -114,7 +115,7 @@ bool SaysNewEnough(const char* version) {
   return major > __GLIBC__ || (major == __GLIBC__ && minor >= __GLIBC_MINOR__);
 }
 
-/// A loader that does not say its version (before 2.33, or not glibc's) is too old.
+/// A loader that does not print its version (before 2.33, or not glibc's) is too old.
 bool IsNewEnough(long file) {
   const long size = Call(SYS_lseek, file, 0, SEEK_END);
   if (size <= 0) return false;
@@ -122,7 +123,8 @@ bool IsNewEnough(long file) {
   const char* const text =
       reinterpret_cast<const char*>(Map(0, bytes, PROT_READ, MAP_PRIVATE, file));
   bool new_enough = false;
-  for (size_t i = 0; i + sizeof kVersion + 8 < bytes && !new_enough; ++i) {  // Room for a version.
+  // Leaves room for a version.
+  for (size_t i = 0; i + sizeof kVersion + 8 < bytes && !new_enough; ++i) {
     new_enough =
         BeginsWith(text + i, bytes - i, kVersion) && SaysNewEnough(text + i + sizeof kVersion - 1);
   }
@@ -130,7 +132,7 @@ bool IsNewEnough(long file) {
   return new_enough;
 }
 
-/// The path of the loader beside the program, which may have been deleted meanwhile.
+/// The path of the bundled loader; the program's file may have been deleted meanwhile.
 const char* CarriedLoader() {
   const long length = Call(SYS_readlink, Word("/proc/self/exe"), Word(carried_loader), PATH_MAX);
   if (length <= 0) Die("quire: cannot read /proc/self/exe\n");
@@ -169,7 +171,7 @@ struct Loader {
   uintptr_t entry;
 };
 
-/// Maps it as the kernel would.
+/// Maps the loader as the kernel would.
 Loader MapLoader(long file) {
   alignas(Elf64_Ehdr) char start[kPage];
   const long bytes = Call(SYS_pread64, file, Word(start), sizeof start, 0);
@@ -191,7 +193,7 @@ Loader MapLoader(long file) {
   return {base, base + header.e_entry};
 }
 
-/// The loader takes the program's base from the entry PT_PHDR, and its own name from PT_INTERP.
+/// Sets the loader's inputs: the program's base in PT_PHDR, and its own name in PT_INTERP.
 size_t NameLoader(const char* path) {
   const auto* const own = reinterpret_cast<const Elf64_Phdr*>(Base() + __ehdr_start.e_phoff);
   if (__ehdr_start.e_phnum > kMaxHeaders - 2) Die("quire: the program has too many segments\n");
@@ -206,7 +208,7 @@ size_t NameLoader(const char* path) {
   return count;
 }
 
-/// The machine's loader must not take the C library beside the program: it is none of its own.
+/// Keeps the machine's loader from the bundled C library, which does not belong to it.
 void LeaveOutCarriedLibraries() {
   const char* strings = nullptr;
   for (const Elf64_Dyn* entry = _DYNAMIC; entry->d_tag != DT_NULL; ++entry) {
@@ -226,7 +228,7 @@ long Open(const char* path) { return Call(SYS_open, Word(path), O_RDONLY | O_CLO
 
 }  // namespace
 
-/// Maps a loader, and tells it of the program in the auxiliary vector. Returns where it begins.
+/// Maps a loader, and describes the program to it in the auxiliary vector. Returns its entry point.
 uintptr_t QuireLoad(uintptr_t* stack) {
   const char* path = kHostLoader;
   long file = Open(path);
@@ -241,8 +243,8 @@ uintptr_t QuireLoad(uintptr_t* stack) {
   const Loader loader = MapLoader(file);
   Call(SYS_close, file);
 
-  uintptr_t* word = stack + 1 + *stack + 1;  // After the arguments.
-  while (*word != 0) ++word;                 // After the environment.
+  uintptr_t* word = stack + 1 + *stack + 1;  // Skip the arguments.
+  while (*word != 0) ++word;                 // Skip the environment.
   for (auto* entry = reinterpret_cast<Elf64_auxv_t*>(word + 1); entry->a_type != AT_NULL; ++entry) {
     uint64_t& value = entry->a_un.a_val;
     switch (entry->a_type) {

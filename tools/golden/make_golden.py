@@ -23,11 +23,11 @@ from transformers.models.llama import modeling_llama
 from transformers.models.phi3 import modeling_phi3
 from safetensors.torch import load_file, save_file
 
-# Llama's own fails where only a part of a head is rotated; Phi-3's is the same where all of it is.
+# Llama's own function fails if only a part of a head is rotated. Phi-3's is equal if all of it is.
 modeling_llama.apply_rotary_pos_emb = modeling_phi3.apply_rotary_pos_emb
 
 TOKENS = 72
-MIN_EFFECT = 1e-2  # A hundred times the tolerance that the decoder is held to.
+MIN_EFFECT = 1e-2  # A hundred times the tolerance of the decoder.
 ROOT = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", "..", "tests", "data", "golden"))
 
 BASE = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
@@ -54,7 +54,7 @@ def case(model: str, rope: dict, alterations: tuple = (), **options) -> dict:
 
 
 CASES = {
-    # Every one of these refers to original_max_position_embeddings < TOKENS or stretches all positions.
+    # Each of these depends on original_max_position_embeddings < TOKENS, or stretches all positions.
     "llama-llama3": case("Llama", LLAMA3, ("rope",), tie_word_embeddings=True),
     "llama-linear-bias": case("Llama", LINEAR, ("rope", "bias"), attention_bias=True, mlp_bias=True, old_rope=True),
     "llama-yarn": case("Llama", YARN, ("rope", "attention_factor"), num_key_value_heads=4),
@@ -91,7 +91,7 @@ def build(spec: dict, seed: int):
     dtype = spec.get("dtype", torch.float32)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(drawn(name, parameter, generator).to(dtype))  # Rounded as the file will hold it.
+            parameter.copy_(drawn(name, parameter, generator).to(dtype))  # Rounded as in the file.
     return model
 
 
@@ -125,7 +125,7 @@ def to_plain(rope: dict) -> None:
     rope.update(plain(theta))
 
 
-# A decoder that made one of these mistakes would compute the altered model instead.
+# Typical mistakes of a decoder; a decoder with one would compute the altered model instead.
 ALTERATIONS = {
     "rope": lambda spec, seed, model: build(with_rope(spec, to_plain), seed),
     "theta": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(rope_theta=500.0)), seed),
@@ -175,7 +175,7 @@ def write(folder: str, spec: dict, model, ids: torch.Tensor, logits: torch.Tenso
     check(folder, spec)
 
 
-# RoPE parameters of well-known checkpoints, whose frequencies go into rope.json.
+# RoPE parameters of well-known checkpoints; rope.json gets their frequencies.
 ROPE_CASES = {
     "llama-2-7b": (128, 4096, plain(10000.0)),
     "llama-3.1-8b": (128, 131072, LLAMA3 | dict(rope_theta=500000.0, original_max_position_embeddings=8192)),

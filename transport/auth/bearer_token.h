@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BearerToken: the secret with which a caller proves whose it is (tenant_tokens.h is the server's
-// side of it). It is made by a random generator and not by a person: its length is all that keeps
-// it from being guessed. Nothing here prints it: there is no operator<<, and errors do not quote
-// it. Thread-safety: a value type.
+// BearerToken: the secret by which a caller proves its tenant. tenant_tokens.h is the server's
+// side. Make tokens with a random generator: only their length protects them from being guessed.
+// Nothing here prints a token: there is no operator<<, and errors do not quote it. Thread-safety: a
+// value type.
 #ifndef QUIRE_TRANSPORT_AUTH_BEARER_TOKEN_H_
 #define QUIRE_TRANSPORT_AUTH_BEARER_TOKEN_H_
 
@@ -20,17 +20,17 @@ class BearerToken {
   static constexpr size_t kMinChars = 32;
   static constexpr size_t kMaxChars = 512;
 
-  /// None: whoever has it proves nothing.
+  /// An empty token, which proves nothing.
   BearerToken() = default;
-  /// INVALID_ARGUMENT unless `text` is 32 to 512 of the characters A-Z a-z 0-9 - . _ ~ + / =, those
-  /// that may stand after "Bearer" (RFC 6750).
+  /// INVALID_ARGUMENT unless `text` is 32 to 512 of the characters A-Z a-z 0-9 - . _ ~ + / =. RFC
+  /// 6750 allows these after "Bearer".
   static StatusOr<BearerToken> Make(std::string_view text);
-  /// The content of a file without the end of its line. Errors: those of ReadSmallFile and of Make,
+  /// Reads a token from a file and drops the line end. Errors: those of ReadSmallFile and of Make,
   /// naming the path; FAILED_PRECONDITION for a file that everybody may read.
   static StatusOr<BearerToken> ReadFile(const std::string& path);
 
   bool empty() const { return secret_.empty(); }
-  /// For the wire, and for nothing else.
+  /// For the wire only.
   const std::string& secret() const { return secret_; }
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kScheme = "Bearer ";
 
-/// Takes the next word off the front of `*text`; empty when there is none.
+/// Takes the next word off the front of `*text`; empty if there is none.
 std::string_view TakeWord(std::string_view* text) {
   constexpr std::string_view kBlanks = " \t";
   text->remove_prefix(std::min(text->find_first_not_of(kBlanks), text->size()));
@@ -112,7 +112,8 @@ Status TenantTokens::Check(std::string_view tenant, std::string_view authorizati
   for (const Entry& entry : entries_) {
     const bool same = CRYPTO_memcmp(entry.hash.data(), shown.data(), shown.size()) == 0;
     const bool its = entry.tenant == tenant;
-    proven |= same && its;  // Both were looked at; no entry ends the loop.
+    // Constant time: both operands are evaluated, and no entry ends the loop.
+    proven |= same && its;
   }
   return proven ? OkStatus() : refused;
 }

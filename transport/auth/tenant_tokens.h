@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TenantTokens: which tokens prove which tenant (docs/design/0022-tenant-tokens.md). A server has
-// the SHA-256 of each and not the token, so that its file gives nothing away. Tokens are random, so
-// a plain hash is enough.
+// TenantTokens: which tokens prove which tenant (docs/design/0022-tenant-tokens.md). A server holds
+// the SHA-256 of each token, not the token, so its file is no secret. Tokens are random, so a plain
+// hash is enough.
 //
 // The file is text. A line is the name of a tenant and the SHA-256, in hexadecimal digits, of each
-// token that proves it, with blanks between:
+// token that proves it, separated by blanks:
 //
 //   # made with: echo "team-a $(sha256sum < team-a.token | cut -c 1-64)"
 //   team-a  5d1c9be1...  90b7a2f0...
 //
-// While a token is replaced the line has both. Lines that are empty or begin with '#' say nothing;
-// a line may end with CR LF.
+// While a token is being replaced, the line has both hashes. Empty lines and lines that begin with
+// '#' are ignored. A line may end with CR LF.
 // Thread-safety: a value type.
 #ifndef QUIRE_TRANSPORT_AUTH_TENANT_TOKENS_H_
 #define QUIRE_TRANSPORT_AUTH_TENANT_TOKENS_H_
@@ -33,19 +33,20 @@ class TenantTokens {
   static constexpr size_t kMaxFileBytes = size_t{1} << 20;
   static constexpr size_t kMaxLineBytes = 4096;
 
-  /// Lines may name the tenants of `known`, any when that is empty, each once. INVALID_ARGUMENT
-  /// names the line and what is wrong with it, and quotes nothing: a secret may have got there.
+  /// Lines may name the tenants of `known`, each once; an empty `known` allows any tenant.
+  /// INVALID_ARGUMENT names the line and the fault. It never quotes the line, which may contain a
+  /// secret.
   static StatusOr<TenantTokens> Parse(std::string_view text, std::span<const std::string> known);
   /// Errors: those of ReadSmallFile and of Parse, naming the path.
   static StatusOr<TenantTokens> ReadFile(const std::string& path,
                                          std::span<const std::string> known);
 
   /// OK when `authorization` is "Bearer " and a token of `tenant`. Everything else is
-  /// UNAUTHENTICATED in the same words; a token is compared with all hashes to their last byte. So
-  /// neither shows how much of it was right, nor whether there is such a tenant.
+  /// UNAUTHENTICATED with one fixed text. Compares the token with all hashes in full. The error and
+  /// the time taken therefore reveal neither a partial match nor whether the tenant exists.
   [[nodiscard]] Status Check(std::string_view tenant, std::string_view authorization) const;
 
-  /// Whether some token proves `tenant`.
+  /// True if some token proves `tenant`.
   bool Has(std::string_view tenant) const;
 
  private:

@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Tokens, and what `sha256sum` says of them.
+/// Tokens with their hashes from `sha256sum`.
 const std::string kTokenA = "a-token-of-team-a-that-is-long-enough";
 const std::string kHashA = "c42968d41be29ed7caeb9928ccd090f522347113ac81f5b5ccd209da772583ba";
 const std::string kNewTokenA = "the-next-token-of-team-a-is-long-too";

@@ -58,7 +58,7 @@ void CallThreads::Loop() {
       job = jobs_.Pop();
     }
     job.task();
-    job.task = nullptr;  // What it holds goes before the place is free.
+    job.task = nullptr;  // Releases captured objects before the place is free.
     MutexLock lock(mutex_);
     --busy_;
     const auto it = of_tenants_.find(job.tenant);

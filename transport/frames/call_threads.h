@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CallThreads: the threads that calls of connections run on. Threads start when they are needed and
-// stay; a call never waits here for another one, because the order of waiting calls is decided
-// behind the door that calls pass (admission), not in front of it. No tenant has more than half of
-// the threads, and prefetches take no more than three quarters of what they might have: a
-// correction finds a thread also when they are refused. Of those that wait for a thread to wake up
-// the urgent ones go first (urgent_queue.h). Thread-safety: all methods may be called concurrently.
-// The destructor waits for what runs.
+// CallThreads: the threads that run the calls of connections. Threads start on demand and stay. A
+// call never waits here for another: admission, which follows, orders waiting calls. No tenant has
+// more than half of the threads. Prefetches take at most three quarters of their share, so that a
+// correction finds a thread when they are refused. Among calls whose thread is waking up, urgent
+// ones go first (urgent_queue.h).
+// Thread-safety: all methods may be called concurrently. The destructor waits for running tasks.
 #ifndef QUIRE_TRANSPORT_FRAMES_CALL_THREADS_H_
 #define QUIRE_TRANSPORT_FRAMES_CALL_THREADS_H_
 
@@ -32,8 +31,8 @@ class CallThreads {
   explicit CallThreads(uint32_t max_threads) : max_threads_(max_threads) {}
   ~CallThreads();
 
-  /// Runs `task` at once. RESOURCE_EXHAUSTED with a retry hint when no thread is free for `tenant`:
-  /// the task was not taken.
+  /// Runs `task` at once. RESOURCE_EXHAUSTED with a retry hint if no thread is free for `tenant`;
+  /// the task is then not taken.
   [[nodiscard]] Status Run(std::string_view tenant, Task task,
                            Priority priority = Priority::kNormal);
 
@@ -42,7 +41,7 @@ class CallThreads {
     std::string tenant;
     Task task;
   };
-  /// Whether a call of a tenant that runs `running` gets a thread.
+  /// True if a call gets a thread when its tenant already runs `running`.
   bool HasThread(uint32_t running, Priority priority) const QUIRE_REQUIRES(mutex_);
   void Loop();
 

@@ -62,6 +62,7 @@ bool HasAmount(const FrameHead& head) {
   return head.kind == FrameKind::kHello || head.kind == FrameKind::kRequest ||
          head.kind == FrameKind::kCredit;
 }
+bool HasPayload(FrameKind kind) { return kind == FrameKind::kPart || kind == FrameKind::kPiece; }
 bool HasName(FrameKind kind) {
   return kind == FrameKind::kHello || kind == FrameKind::kHelloReply || kind == FrameKind::kRequest;
 }
@@ -72,12 +73,15 @@ Status CheckNumbers(const FrameHead& head) {
   if (head.kind == FrameKind::kHello && head.id != 0) return Malformed("a hello with an id");
   if (!HasStatus(head.kind) && head.code != StatusCode::kOk) return Malformed("a stray status");
   if (head.code == StatusCode::kOk && head.retry_millis != 0) return Malformed("a stray hint");
-  if (HasAmount(head) != (head.amount != 0)) return Malformed("its amount");
+  if (!HasPayload(head.kind) && HasAmount(head) != (head.amount != 0)) {
+    return Malformed("its amount");
+  }
   if (head.amount > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return Malformed("its amount is too large");
   }
   if (!request && head.priority != Priority::kPrefetch) return Malformed("a stray priority");
   if (request != (head.max_parts != 0)) return Malformed("its number of parts");
+  if (!request && head.piece_bytes != 0) return Malformed("a stray size of pieces");
   if (!request && head.landing != 0) return Malformed("a stray landing");
   if ((head.landing != 0) != (head.landing_bytes != 0)) return Malformed("the landing's size");
   if (head.landing_bytes > wire::kMaxLandingBytes) return Malformed("the landing is too large");
@@ -99,8 +103,7 @@ Status CheckLists(const FrameHead& head) {
   if (head.kind == FrameKind::kHello && head.text.size() > kMaxFrameTicketBytes) {
     return Malformed("the ticket is too long");
   }
-  const bool has_payload = head.kind == FrameKind::kPart || head.kind == FrameKind::kPiece;
-  if (!has_payload && !head.places.empty()) return Malformed("stray places");
+  if (!HasPayload(head.kind) && !head.places.empty()) return Malformed("stray places");
   for (const FramePlace& place : head.places) {
     if (place.bytes == 0 || place.bytes > kMaxPlaceEnd || place.offset > kMaxPlaceEnd) {
       return Malformed("a place out of range");
@@ -129,7 +132,7 @@ std::string EncodeFrameHead(const FrameHead& head) {
   Put(static_cast<uint32_t>(head.name.size()), &out);
   Put(static_cast<uint32_t>(head.text.size()), &out);
   Put(static_cast<uint32_t>(head.places.size()), &out);
-  Put<uint32_t>(0, &out);
+  Put(head.piece_bytes, &out);
   out += head.name;
   out += head.text;
   for (const FramePlace& place : head.places) {
@@ -167,7 +170,7 @@ StatusOr<FrameHead> DecodeFrameHead(std::string_view bytes) {
   const uint64_t name_bytes = in.Get<uint32_t>();
   const uint64_t text_bytes = in.Get<uint32_t>();
   const uint64_t num_places = in.Get<uint32_t>();
-  if (in.Get<uint32_t>() != 0) return Malformed("a reserved byte is set");
+  head.piece_bytes = in.Get<uint32_t>();
   if (name_bytes > kMaxFrameNameBytes || text_bytes > kMaxTextBytes) {
     return Malformed("a text is too long");
   }

@@ -13,7 +13,7 @@
 namespace quire::testing {
 namespace {
 
-/// Every ticket is good for the tenant whose name it is.
+/// Accepts every ticket, for the tenant whose name it is.
 StatusOr<std::string> TenantOfTicket(std::string_view, std::string_view ticket) {
   return std::string(ticket);
 }
@@ -24,19 +24,19 @@ class FrameUnderTest final : public TransportUnderTest {
       : max_message_bytes_(max_message_bytes),
         pipe_(pipe),
         server_(handler, &TenantOfTicket, {.max_message_bytes = max_message_bytes}) {
-    (void)TransportOf("default");  // Tests may ask for it from several threads.
+    (void)TransportOf("default");  // Made here, because tests may ask for it from several threads.
   }
 
   Transport& transport() override { return TransportOf("default"); }
   Transport& TransportOf(const std::string& tenant) override {
-    std::unique_ptr<FrameClient>& client = clients_[tenant];
+    std::shared_ptr<FrameClient>& client = clients_[tenant];
     if (client == nullptr) client = Connect(tenant);
     return *client;
   }
   void KillPeer() override { server_.Shutdown(); }
 
  private:
-  std::unique_ptr<FrameClient> Connect(const std::string& tenant) {
+  std::shared_ptr<FrameClient> Connect(const std::string& tenant) {
     InprocPair pair = MakeInprocPair(pipe_);
     server_.Accept(std::move(pair.server));
     auto client = FrameClient::Connect(
@@ -61,7 +61,7 @@ class FrameUnderTest final : public TransportUnderTest {
   const uint64_t max_message_bytes_;
   const InprocOptions pipe_;
   FrameServer server_;
-  std::map<std::string, std::unique_ptr<FrameClient>> clients_;
+  std::map<std::string, std::shared_ptr<FrameClient>> clients_;
 };
 
 std::unique_ptr<TransportUnderTest> MakeFrame(CallHandler* handler, uint64_t max_message_bytes) {
@@ -71,17 +71,17 @@ std::unique_ptr<TransportUnderTest> MakeDirect(CallHandler* handler, uint64_t ma
   return std::make_unique<FrameUnderTest>(handler, max_message_bytes,
                                           InprocOptions{.direct_landing = true});
 }
-/// In pieces of a few slices each.
-std::unique_ptr<TransportUnderTest> MakeLent(CallHandler* handler, uint64_t max_message_bytes) {
-  return std::make_unique<FrameUnderTest>(
-      handler, max_message_bytes, InprocOptions{.lends_payload = true, .piece_bytes = 1000});
+/// Cuts parts into pieces of a few slices each.
+std::unique_ptr<TransportUnderTest> MakeCut(CallHandler* handler, uint64_t max_message_bytes) {
+  return std::make_unique<FrameUnderTest>(handler, max_message_bytes,
+                                          InprocOptions{.piece_bytes = 1000});
 }
 
 INSTANTIATE_TEST_SUITE_P(Frame, TransportConformance, ::testing::Values(&MakeFrame));
 INSTANTIATE_TEST_SUITE_P(Frame, PartsConformance, ::testing::Values(&MakeFrame));
-INSTANTIATE_TEST_SUITE_P(Lent, TransportConformance, ::testing::Values(&MakeLent));
-INSTANTIATE_TEST_SUITE_P(Lent, PartsConformance, ::testing::Values(&MakeLent));
-INSTANTIATE_TEST_SUITE_P(Lent, StreamingConformance, ::testing::Values(&MakeLent));
+INSTANTIATE_TEST_SUITE_P(Cut, TransportConformance, ::testing::Values(&MakeCut));
+INSTANTIATE_TEST_SUITE_P(Cut, PartsConformance, ::testing::Values(&MakeCut));
+INSTANTIATE_TEST_SUITE_P(Cut, StreamingConformance, ::testing::Values(&MakeCut));
 INSTANTIATE_TEST_SUITE_P(Direct, PartsConformance, ::testing::Values(&MakeDirect));
 INSTANTIATE_TEST_SUITE_P(Frame, StreamingConformance, ::testing::Values(&MakeFrame));
 INSTANTIATE_TEST_SUITE_P(Direct, StreamingConformance, ::testing::Values(&MakeDirect));

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between messages and frames: how a part is cut into slices again, and the arithmetic of limits
-// and credit that both ends of a connection must do alike. Thread-safety: pure functions.
+// Conversion between messages and frames, and the arithmetic of limits and credit common to both
+// ends of a connection. Thread-safety: pure functions.
 #ifndef QUIRE_TRANSPORT_FRAMES_FRAME_PARTS_H_
 #define QUIRE_TRANSPORT_FRAMES_FRAME_PARTS_H_
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "common/base/payload.h"
@@ -19,48 +17,37 @@
 
 namespace quire {
 
-/// What a frame may take besides a message: the header, the method's name, places of some
-/// thousand slices.
+/// Room in a frame in addition to a message: the header, the method's name, places of some thousand
+/// slices.
 inline constexpr uint64_t kFrameRoomBytes = 64 << 10;
 
-/// The largest message over `pipe`: `wanted`, or what fits in its frames.
+/// The largest message over `pipe`: `wanted`, or the limit of its frames.
 inline uint64_t MessageLimitOf(const FramePipe& pipe, uint64_t wanted) {
   const uint64_t frame = pipe.capabilities().max_frame_bytes;
   return std::min(wanted, frame > kFrameRoomBytes ? frame - kFrameRoomBytes : 0);
 }
 
-/// A client gives credit back in steps of at least this many bytes.
+/// Least number of bytes in which a client returns credit.
 inline uint64_t CreditStep(uint64_t window_bytes) {
   return std::max<uint64_t>(1, window_bytes / 4);
 }
 /// The credit that a part of `bytes` needs. A part larger than the window must be sent all the
-/// same, and what is left below a credit step must never stop the call. Needing no more lets the
+/// same. A rest below a credit step must never stop the call. Needing no more than a step lets the
 /// next of two large parts begin before the client has all of the first.
 inline uint64_t CreditNeeded(uint64_t bytes, uint64_t window_bytes) {
   return std::min(bytes, CreditStep(window_bytes));
 }
 
-/// The payload with an owner for each slice: those without are copied, because a pipe may hold a
-/// frame longer than the call that sent it.
+/// Returns the payload with an owner for each slice. Copies slices without one, because a pipe may
+/// hold a frame longer than the call that sent it.
 Payload WithOwners(Payload payload);
 
-/// The part that a frame carries; where it names places, the payload is cut into slices as the
-/// sender had them. INVALID_ARGUMENT when head and payload do not belong together.
+/// The content of a frame of a part. INVALID_ARGUMENT if head and payload do not match.
 StatusOr<CallMessage> PartOf(const FrameHead& head, Frame frame);
 
-/// The frames of a part: pieces of `piece_bytes` at most, cut between slices, and the part with
-/// the rest. REQUIRES: `part` has a place for each slice of its payload, or none.
+/// Makes a frame of each of PiecesOf(part, piece_bytes).
 std::vector<Frame> FramesOfPart(uint64_t call_id, uint64_t landing, CallMessage part,
                                 uint64_t piece_bytes);
-
-/// Gives `*part`, which has landed at `places` in `memory`, the checksums of its slices, if this
-/// processor may read them there. As CheckPlace for places outside.
-[[nodiscard]] Status ChecksumLanded(const LandingMemory& memory, std::span<const FramePlace> places,
-                                    CallMessage* part);
-
-/// Adds what came with a later frame of a part to `*part`. INVALID_ARGUMENT when one has landed and
-/// the other has not.
-[[nodiscard]] Status AddPiece(CallMessage piece, CallMessage* part);
 
 }  // namespace quire
 

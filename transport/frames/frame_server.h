@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FrameServer: the server's end of connections. Listeners hand it pipes; it checks the ticket of
+// FrameServer: the server's end of connections. Listeners hand it pipes. It checks the ticket of
 // each, gives it a number, and hands its calls to a CallHandler.
 //
-// Nothing is unbounded: connections, those of a tenant, the calls and request bytes of a
-// connection, the threads that run calls, and the reply bytes that a client has not taken. A client
-// that takes no part of a reply for the stall timeout loses the call; one that takes no bytes at
-// all loses the connection.
-// Thread-safety: all methods may be called concurrently. Ownership: the handler outlives it, and
-// so does what the ticket checker stands on.
+// Everything is bounded: connections in all and per tenant, the calls and request bytes of a
+// connection, the threads that run calls, and the reply bytes in flight. A client that takes no
+// part of a reply for the stall timeout loses the call. One that takes no bytes at all loses the
+// connection.
+// Thread-safety: all methods may be called concurrently.
+// Ownership: the handler, and the objects that the ticket checker uses, outlive it.
 #ifndef QUIRE_TRANSPORT_FRAMES_FRAME_SERVER_H_
 #define QUIRE_TRANSPORT_FRAMES_FRAME_SERVER_H_
 
@@ -38,23 +38,26 @@ namespace quire {
 
 class FrameServer {
  public:
-  /// The tenant that a ticket for a connection of `kind` was given to; the ticket is used up.
-  /// UNAUTHENTICATED when it is none, too old or used. Called from pipes' threads; must not block.
+  /// Redeems a ticket for a connection of `kind`, and returns its tenant. UNAUTHENTICATED for an
+  /// unknown, expired or used ticket. Called from pipes' threads; must not block.
   using TicketChecker =
       std::function<StatusOr<std::string>(std::string_view kind, std::string_view ticket)>;
 
   struct Options {
-    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Or what fits in a frame.
-    uint64_t part_bytes = 1 << 20;                    ///< What handlers are told to cut replies to.
-    uint64_t max_window_bytes = uint64_t{256} << 20;  ///< Of a call, whatever clients say.
-    uint64_t max_request_bytes = uint64_t{256} << 20;  ///< Of a connection's calls that run.
-    uint32_t max_calls = 64;                           ///< Of a connection, at a time.
-    uint32_t max_threads = 256;                        ///< At least 2.
+    /// Limited also by the largest frame.
+    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;
+    uint64_t part_bytes = 1 << 20;  ///< Part size that handlers should keep to.
+    /// Largest window of a call, whatever the client asks for.
+    uint64_t max_window_bytes = uint64_t{256} << 20;
+    /// Most request bytes of a connection's running calls.
+    uint64_t max_request_bytes = uint64_t{256} << 20;
+    uint32_t max_calls = 64;     ///< Most calls of a connection at a time.
+    uint32_t max_threads = 256;  ///< At least 2.
     uint32_t max_connections = 1024;
     uint32_t max_connections_per_tenant = 64;
     Duration hello_timeout = std::chrono::seconds(5);
     Duration stall_timeout = std::chrono::seconds(10);
-    /// Told of connections and calls that are refused or ended; may be null, and outlives the
+    /// Receives connections and calls that are refused or ended; may be null, and outlives the
     /// server.
     Health* health = nullptr;
   };
@@ -63,18 +66,18 @@ class FrameServer {
   /// As Shutdown.
   ~FrameServer();
 
-  /// Takes over a pipe that has not been started. Over max_connections it is closed at once.
+  /// Takes over a pipe that has not been started. Closes it at once over max_connections.
   void Accept(std::unique_ptr<FramePipe> pipe);
 
-  /// Hands the key of a landing to the connection's pipe. NOT_FOUND when the tenant has no such
-  /// connection; RESOURCE_EXHAUSTED over wire::kMaxLandings; INVALID_ARGUMENT for a key that is
-  /// none, or a size or number out of range.
+  /// Hands the key of a landing to the connection's pipe. NOT_FOUND if the tenant has no such
+  /// connection; RESOURCE_EXHAUSTED over wire::kMaxLandings; INVALID_ARGUMENT for a malformed key,
+  /// or a size or number out of range.
   Status OpenLanding(std::string_view tenant, uint64_t connection, uint64_t landing,
                      std::string_view key, uint64_t bytes);
-  /// When it returns nothing is written there any more; OK when there is none.
+  /// Closes a landing; nothing is written there after it returns. OK if there is none.
   Status CloseLanding(std::string_view tenant, uint64_t connection, uint64_t landing);
 
-  /// Takes no more pipes and calls, waits up to `grace` for the calls that run, then ends every
+  /// Takes no more pipes and calls, and waits up to `grace` for running calls. Then ends every
   /// connection and waits for the handlers. Idempotent. Not from inside a handler.
   void Shutdown(Duration grace = Duration::zero());
 
@@ -86,7 +89,7 @@ class FrameServer {
   Status Admit(ServerConnection& connection, const FrameHead& hello);
   ConnectionPtr Find(std::string_view tenant, uint64_t connection) const;
   uint64_t NewId() QUIRE_REQUIRES(mutex_);
-  /// Ends connections that are stuck and forgets those that have ended.
+  /// Ends stuck connections and removes ended ones.
   void Sweep();
 
   CallHandler* const handler_;
@@ -98,7 +101,7 @@ class FrameServer {
   std::map<uint64_t, ConnectionPtr> connections_ QUIRE_GUARDED_BY(mutex_);
   std::set<std::string> kinds_ QUIRE_GUARDED_BY(mutex_);  ///< Seen so far.
   bool closed_ QUIRE_GUARDED_BY(mutex_) = false;
-  PeriodicTask sweeper_;  ///< The last member: it uses the others.
+  PeriodicTask sweeper_;  ///< Last member, because it uses the others.
 };
 
 }  // namespace quire

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FrameServer against a client that speaks frames by hand: what honest clients never do, and what
-// only the order of frames shows.
+// FrameServer against a client that sends frames by hand. It covers dishonest clients, and
+// behaviour that shows only in the order of frames.
 #include "transport/frames/frame_server.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 
 constexpr size_t kPart = 1000;
 
-/// Writes parts of kPart bytes, with the method's name, until nobody takes them; "Echo" answers.
+/// Writes parts of kPart bytes, with the method's name, until a write fails; "Echo" answers.
 class FloodHandler final : public CallHandler {
  public:
   std::vector<std::string> Methods() const override { return {"Echo", "Flood", "Wait"}; }
@@ -71,7 +71,7 @@ class FloodHandler final : public CallHandler {
     released_ = true;
     changed_.NotifyAll();
   }
-  /// Of the last echo.
+  /// The landing of the last echo.
   std::shared_ptr<CallLanding> TakeLanding() {
     MutexLock lock(mutex_);
     return std::exchange(landing_, nullptr);
@@ -103,7 +103,7 @@ class FloodHandler final : public CallHandler {
 /// A server's end in which parts of prefetches wait until it is opened.
 class NarrowPipe final : public FramePipe {
  public:
-  /// What the test knows of it; thread-safe.
+  /// The test's view of it; thread-safe.
   class Door {
    public:
     void Open() {
@@ -115,7 +115,7 @@ class NarrowPipe final : public FramePipe {
       MutexLock lock(mutex_);
       while (!waiting_) changed_.Wait(mutex_);
     }
-    /// The priorities of what was sent for a call.
+    /// Priorities of the frames sent for a call.
     std::set<Priority> PrioritiesOf(uint64_t call) {
       MutexLock lock(mutex_);
       return priorities_[call];
@@ -156,10 +156,10 @@ class NarrowPipe final : public FramePipe {
   const std::shared_ptr<Door> door_;
 };
 
-/// A server's end that does something else before it opens a landing.
+/// A server's end that runs a callback before it opens a landing.
 class InterruptedPipe final : public FramePipe {
  public:
-  /// What the test knows of it; of one thread.
+  /// The test's view of it; for one thread.
   struct Landings {
     std::function<void()> before_next_open;
     std::set<uint64_t> open;
@@ -192,7 +192,7 @@ class RawClient {
  public:
   using Wrap = std::function<std::unique_ptr<FramePipe>(std::unique_ptr<FramePipe>)>;
 
-  /// `wrap` puts something around the server's end.
+  /// `wrap` may replace the server's end.
   explicit RawClient(FrameServer* server, const InprocOptions& options = {},
                      const Wrap& wrap = nullptr) {
     InprocPair pair = MakeInprocPair(options);
@@ -257,7 +257,7 @@ class FrameServerTest : public ::testing::Test {
     return *server_;
   }
   uint64_t Metric(const std::string& name) { return MetricValuesOf(*server_).at(name); }
-  /// What the handler of a call sees that names `landing`.
+  /// The landing that the handler of a call gets when the call names `landing`.
   std::shared_ptr<CallLanding> LandingOfCall(RawClient& client, uint64_t landing) {
     client.Send({.kind = FrameKind::kRequest,
                  .id = 100 + landing,
@@ -366,9 +366,9 @@ TEST_F(FrameServerTest, NoMoreIsSentThanThereIsCreditFor) {
   client.Hello("default", 10 * kPart);
   EXPECT_EQ(client.Take().amount, 10 * kPart);
   client.Request(1, "Flood");
-  // Parts need their own size in credit, so the window is used up to the last byte.
+  // Each part needs its size in credit, so the window is used up to the last byte.
   for (int i = 0; i < 10; ++i) EXPECT_EQ(client.Take().kind, FrameKind::kPart);
-  client.Request(2, "Echo");  // Goes past the one that waits.
+  client.Request(2, "Echo");  // Overtakes the waiting call.
   EXPECT_EQ(client.Take().id, 2u);
   EXPECT_EQ(client.Take().kind, FrameKind::kEnd);
   client.Send({.kind = FrameKind::kCredit, .id = 1, .amount = 2 * kPart});
@@ -390,7 +390,7 @@ TEST_F(FrameServerTest, AClientThatTakesNothingLosesTheCallAndKeepsTheConnection
   EXPECT_TRUE(handler_.AllLetGo());
 }
 
-// A slow log keeps nobody else of the connection waiting.
+// A slow log delays no other call of the connection.
 TEST_F(FrameServerTest, WhileAStalledCallIsLoggedOthersOfItsConnectionAreAnswered) {
   std::promise<void> logging, answered;
   bool was_answered = false;
@@ -439,9 +439,9 @@ TEST_F(FrameServerTest, AShutdownLetsRunningCallsEndAndTakesNoOthers) {
   EXPECT_EQ(client.Take().kind, FrameKind::kHelloReply);
   client.Request(1, "Wait");
   client.Request(2, "Echo");
-  EXPECT_EQ(client.TakeKind(FrameKind::kEnd).id, 2u);  // And so the first one runs.
+  EXPECT_EQ(client.TakeKind(FrameKind::kEnd).id, 2u);  // The first one therefore runs.
   std::thread shutdown([&] { server_->Shutdown(std::chrono::minutes(5)); });
-  for (uint64_t id = 3;; ++id) {  // Until the shutdown has begun, calls are answered.
+  for (uint64_t id = 3;; ++id) {  // Calls are answered until the shutdown has begun.
     client.Request(id, "Echo");
     const FrameHead head = client.Take();
     if (head.kind == FrameKind::kEnd) {
@@ -493,8 +493,8 @@ TEST_F(FrameServerTest, UrgentPartsOvertakeThoseThatWait) {
   client.Request(4, "Flood", Priority::kCorrection);
   while (Metric("transport_calls") < 4) std::this_thread::yield();
   client.received.Resume();
-  // From its first part on, the correction has nearly every turn: prefetches get those only that
-  // are free while its handler makes the next part.
+  // From its first part on, the correction has nearly every turn. Prefetches get the turns while
+  // its handler makes the next part.
   while (client.Take().id != 4) continue;
   int corrections = 0;
   for (int i = 0; i < 2000; ++i) corrections += client.Take().id == 4 ? 1 : 0;
@@ -513,7 +513,7 @@ TEST_F(FrameServerTest, WhatAPipeKeepsWaitingHoldsUpNothingMoreUrgent) {
   client.Request(2, "Echo", Priority::kCorrection);
   EXPECT_EQ(client.Take().id, 2u);
   EXPECT_EQ(client.Take().kind, FrameKind::kEnd);
-  // Nor does what the connection itself says, which is for the client to see at once.
+  // Control frames of the connection do not wait either.
   client.Request(3, "Flood", Priority::kPrefetch);
   client.Send({.kind = FrameKind::kCancel, .id = 3});
   const FrameHead end = client.Take();
@@ -613,11 +613,11 @@ TEST_F(FrameServerTest, WhoAnswersACallCanClaimItsLandingAndRevokeIt) {
   EXPECT_TRUE(landing_of(1)->Claim(&memory));
   EXPECT_FALSE(first->Claim(&id));
   first->Revoke();
-  EXPECT_EQ(announce(1000), OkStatus());  // There is room for one again.
+  EXPECT_EQ(announce(1000), OkStatus());  // One landing fits again.
   EXPECT_EQ(landing_of(1), nullptr);
   EXPECT_EQ(server_->CloseLanding("default", id, 2), OkStatus());
   EXPECT_EQ(announce(1), OkStatus());
-  first->Revoke();  // Of the one before: the new landing 1 stays.
+  first->Revoke();  // Belongs to the previous landing: the new landing 1 stays.
   EXPECT_NE(landing_of(1), nullptr);
 }
 

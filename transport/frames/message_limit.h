@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The check of a message against a transport's limit, with the same words on every transport.
+// The check of a message against a transport's limit, with the same error text on every transport.
 #ifndef QUIRE_TRANSPORT_FRAMES_MESSAGE_LIMIT_H_
 #define QUIRE_TRANSPORT_FRAMES_MESSAGE_LIMIT_H_
 
@@ -17,7 +17,7 @@ inline uint64_t MessageBytes(const CallMessage& message) {
   return message.control.size() + message.payload.size_bytes();
 }
 
-/// RESOURCE_EXHAUSTED when `message` is larger than `limit`; `what` is "request" or "reply".
+/// RESOURCE_EXHAUSTED if `message` is larger than `limit`; `what` is "request" or "reply".
 [[nodiscard]] inline Status CheckMessageBytes(const CallMessage& message, uint64_t limit,
                                               std::string_view what) {
   if (MessageBytes(message) <= limit) return OkStatus();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PartCollector: a ReplyWriter that keeps what is written, for transports that answer only when the
+// PartCollector: a ReplyWriter that keeps the parts, for transports that answer only after the
 // handler has returned, and for tests of handlers. Thread-safety: none.
 #ifndef QUIRE_TRANSPORT_FRAMES_PART_COLLECTOR_H_
 #define QUIRE_TRANSPORT_FRAMES_PART_COLLECTOR_H_
@@ -17,11 +17,11 @@ namespace quire {
 
 class PartCollector final : public ReplyWriter {
  public:
-  /// Takes up to `max_parts` parts of up to `max_message_bytes` each.
+  /// Accepts up to `max_parts` parts of up to `max_message_bytes` each.
   PartCollector(uint32_t max_parts, uint64_t max_message_bytes)
       : max_parts_(max_parts), max_message_bytes_(max_message_bytes) {}
 
-  /// INTERNAL for a part too many: the handler did not look at CallContext::max_parts.
+  /// INTERNAL for a part too many: the handler ignored CallContext::max_parts.
   Status Write(CallMessage part) override {
     QUIRE_RETURN_IF_ERROR(CheckMessageBytes(part, max_message_bytes_, "reply"));
     if (parts_.size() >= max_parts_) {

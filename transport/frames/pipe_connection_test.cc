@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FrameClient and FrameServer over shared memory: the suites of transports, with payload that is
-// copied for each connection, and with payload that is lent where the server keeps it.
+// FrameClient and FrameServer over shared memory: the suites of transports, with payload copied for
+// each connection, and with payload lent in place.
 #include "transport/testing/pipe_connection.h"
 
 #include "tests/kit/temp_dir.h"
@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(ShmLent, TransportConformance, ::testing::Values(&MakeL
 INSTANTIATE_TEST_SUITE_P(ShmLent, PartsConformance, ::testing::Values(&MakeLent));
 INSTANTIATE_TEST_SUITE_P(ShmLent, StreamingConformance, ::testing::Values(&MakeLent));
 
-// Where payload is not said to be in place, the suite does not look for it there.
+// The suite expects payload in place only if the connection reports it.
 TEST(ShmConnectionTest, OnlyLentPayloadIsInPlace) {
   TestHandler handler;
   EXPECT_FALSE(MakeCopied(&handler, kTestMaxMessageBytes)->transport().capabilities().in_place);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SendTurns: who may send next on a connection. Among those that wait and have credit the most
-// urgent goes first, and of those the one that came first. One that has no credit holds up nobody.
-// One at a time, but for those that are more urgent than all that is being sent: they do not wait
-// for a pipe to take that, since it may let their frames go first.
+// SendTurns: the order of senders on a connection. Among waiting senders with credit the most
+// urgent goes first, and the earliest among equals. A sender without credit delays no other. Only
+// one sends at a time, except that a more urgent one may send concurrently. It need not wait for
+// the pipe, which may send its frames first.
 //
-// A policy with its waiting, without I/O: the caller sends between a turn that was granted and
-// Finish. Thread-safety: none of its own; all methods are called under the connection's mutex,
-// which is the one that Turn::changed waits with.
+// A policy with its waiting, without I/O. The caller sends between a granted turn and Finish.
+// Thread-safety: none; call all methods under the connection's mutex, which Turn::changed waits
+// with.
 #ifndef QUIRE_TRANSPORT_FRAMES_SEND_TURNS_H_
 #define QUIRE_TRANSPORT_FRAMES_SEND_TURNS_H_
 
@@ -21,12 +21,12 @@ namespace quire {
 
 class SendTurns {
  public:
-  /// One that waits to send; lives on its thread's stack.
+  /// A waiting sender; lives on its thread's stack.
   struct Turn {
     int urgency = 0;                  ///< Higher goes first.
-    int frame_urgency = 0;            ///< Of what it sends; at most `urgency`.
-    uint64_t credit_needed = 0;       ///< In bytes.
-    const int64_t* credit = nullptr;  ///< What there is; null when none is needed.
+    int frame_urgency = 0;            ///< Urgency of its frame; at most `urgency`.
+    uint64_t credit_needed = 0;       ///< Bytes of credit that it needs.
+    const int64_t* credit = nullptr;  ///< Present credit; null if it needs none.
     bool granted = false;
     CondVar changed = {};
 
@@ -35,21 +35,21 @@ class SendTurns {
     }
   };
 
-  /// Waits from now on; it may be granted at once.
+  /// Adds a waiting sender; may grant it at once.
   void Enter(Turn* turn) {
     auto at = waiting_.begin();
     while (at != waiting_.end() && (*at)->urgency >= turn->urgency) ++at;
     waiting_.insert(at, turn);
     Grant();
   }
-  /// Gives up. REQUIRES: it has not been granted.
+  /// Removes a waiting sender. REQUIRES: not granted.
   void Leave(Turn* turn) { waiting_.remove(turn); }
-  /// One that was granted has sent.
+  /// Ends a granted turn.
   void Finish(const Turn& turn) {
     sending_.erase(sending_.find(turn.frame_urgency));
     Grant();
   }
-  /// Somebody may have got credit.
+  /// Grants waiting turns; call it after adding credit.
   void Grant() {
     for (auto at = waiting_.begin(); at != waiting_.end();) {
       Turn& turn = **at;
@@ -70,8 +70,8 @@ class SendTurns {
   bool busy() const { return !sending_.empty(); }
 
  private:
-  std::list<Turn*> waiting_;    ///< The most urgent first.
-  std::multiset<int> sending_;  ///< How urgent what is being sent is.
+  std::list<Turn*> waiting_;    ///< Most urgent first.
+  std::multiset<int> sending_;  ///< Urgencies of the frames being sent.
 };
 
 }  // namespace quire

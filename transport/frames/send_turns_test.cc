@@ -112,7 +112,7 @@ TEST(CallThreadsTest, NoTenantHasMoreThanHalfAndAllHaveNoMoreThanThereAre) {
       changed.NotifyAll();
     }
     Status again;
-    do {  // Places come free as tasks return.
+    do {  // Places become free as tasks return.
       again = threads.Run("a", wait);
     } while (!again.ok());
   }
@@ -136,7 +136,7 @@ TEST(CallThreadsTest, PrefetchesLeaveThreadsForCorrections) {
   EXPECT_TRUE(threads.Run("a", wait, Priority::kNormal).ok());
   EXPECT_TRUE(threads.Run("a", wait, Priority::kCorrection).ok());
   EXPECT_FALSE(threads.Run("a", wait, Priority::kCorrection).ok()) << "half of the threads";
-  // All tenants together: 12 of 16 threads, and the rest for what is urgent.
+  // All tenants together: 12 of 16 threads; the rest is for urgent calls.
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(threads.Run("b", wait, Priority::kPrefetch).ok());
   EXPECT_FALSE(threads.Run("b", wait, Priority::kPrefetch).ok());
   EXPECT_TRUE(threads.Run("b", wait, Priority::kCorrection).ok());

@@ -16,10 +16,9 @@ namespace quire {
 namespace {
 
 constexpr std::chrono::milliseconds kRetryCallAfter{10};
-/// What the connection itself has to say goes before any part.
+/// Urgency of the connection's own frames, above all parts.
 constexpr int kMostUrgent = static_cast<int>(Priority::kCorrection) + 1;
-/// Refusals that wait to be sent, for each call that may run: a client that causes more does not
-/// listen.
+/// Pending refusals per permitted call. A client that causes more does not read.
 constexpr size_t kRefusalsPerCall = 4;
 
 Status Cancelled() { return Status(StatusCode::kCancelled, "the client has cancelled the call"); }
@@ -126,7 +125,7 @@ void ServerConnection::AwaitIdle(TimePoint limit) {
 
 void ServerConnection::Close() {
   Kill();
-  pipe_->Close();  // Wakes the one that sends.
+  pipe_->Close();  // Wakes the sending thread.
 }
 
 void ServerConnection::Join() {
@@ -159,8 +158,9 @@ Status ServerConnection::OpenLanding(uint64_t landing, std::string_view key, uin
   Status status;
   {
     MutexLock lock(mutex_);
-    status = WhyNoLanding(landing);  // Others were announced meanwhile, or the connection is over.
-    // One that is open stays what it is, whatever else is tried.
+    // Other landings were announced meanwhile, or the connection has ended.
+    status = WhyNoLanding(landing);
+    // An open landing stays unchanged.
     if (status.ok() && !landings_.contains(landing)) {
       landings_[landing] = std::make_shared<AnnouncedLanding>(weak_from_this(), landing);
     }
@@ -190,7 +190,7 @@ void ServerConnection::OnClosed(const Status&) { Kill(); }
 
 void ServerConnection::OnFrame(Frame frame) {
   auto head = DecodeFrameHead(frame.head);
-  if (!head.ok()) return Kill();  // It does not speak our language: nothing to tell it.
+  if (!head.ok()) return Kill();  // The peer does not speak the protocol, so it gets no answer.
   State state;
   {
     MutexLock lock(mutex_);
@@ -249,6 +249,8 @@ void ServerConnection::OnRequest(FrameHead head, Payload payload) {
   call->request_bytes = MessageBytes(call->request);
   call->landing = head.landing;
   call->landing_bytes = head.landing_bytes;
+  call->piece_bytes =
+      head.piece_bytes == 0 ? piece_bytes_ : std::min<uint64_t>(piece_bytes_, head.piece_bytes);
   const bool whole = head.max_parts == 1;
   call->context = {
       .tenant = {},
@@ -324,7 +326,7 @@ void ServerConnection::OnCancel(uint64_t id) {
   call.cancelled.Set();
   parts_.counters->cancelled.Add();
   if (call.turn != nullptr) call.turn->changed.NotifyAll();
-  if (call.sending || call.end_sent) return;  // Who sends a part sends the end behind it.
+  if (call.sending || call.end_sent) return;  // The sender of a part also sends the end after it.
   call.end_sent = true;
   QueueEnd(call, Cancelled());
 }
@@ -335,7 +337,7 @@ void ServerConnection::OnCredit(uint64_t id, uint64_t bytes) {
   if (it == calls_.end()) return;
   Call& call = *it->second;
   const auto window = static_cast<int64_t>(window_bytes_);
-  // Nobody can have more than the window: sums that a client makes up do not overflow.
+  // Prevents an overflow by sums that a client invents; honest ones never exceed the window.
   bytes = std::min<uint64_t>(bytes, uint64_t{1} << 60);
   call.credit = std::min(window, call.credit + static_cast<int64_t>(bytes));
   call.credit_gained = std::min(call.credit_step, call.credit_gained + bytes);
@@ -390,9 +392,9 @@ Status ServerConnection::WritePart(Call& call, CallMessage part) {
       return Internal("the reply has more than ", call.parts, " parts, all that the caller takes");
     }
   }
-  // The client gives credit back for whole parts, so the first frame needs that of all.
+  // The client returns credit for whole parts, so the first frame needs the credit of all.
   uint64_t credit = part.payload.size_bytes();
-  for (Frame& frame : FramesOfPart(call.id, call.landing, std::move(part), piece_bytes_)) {
+  for (Frame& frame : FramesOfPart(call.id, call.landing, std::move(part), call.piece_bytes)) {
     QUIRE_RETURN_IF_ERROR(WriteFrame(call, std::move(frame), std::exchange(credit, 0)));
   }
   MutexLock lock(mutex_);
@@ -437,7 +439,7 @@ Status ServerConnection::WriteFrame(Call& call, Frame frame, uint64_t credit) {
 
 Status ServerConnection::AwaitTurn(Call& call, SendTurns::Turn& turn) {
   call.waits_since = SystemClock().Now();
-  // Below the step that honest clients take, and in proportion to what the client owes.
+  // Smaller than the step of honest clients, and proportional to what the client owes.
   const int64_t owed = static_cast<int64_t>(turn.credit_needed) - call.credit;
   call.credit_step =
       CreditStep(std::max(window_bytes_, static_cast<uint64_t>(std::max<int64_t>(owed, 0))));
@@ -457,7 +459,7 @@ Status ServerConnection::AwaitTurn(Call& call, SendTurns::Turn& turn) {
     turns_.Leave(&turn);
     return why;
   }
-  // Between the grant and now the call may have ended for the client: nothing comes after its end.
+  // The call may have ended for the client since the grant: nothing follows its end.
   if (why = WhyNot(call, turn, SystemClock().Now()); !why.ok()) {
     turns_.Finish(turn);
     return why;
@@ -491,7 +493,7 @@ void ServerConnection::EndCall(Call& call, const Status& status) {
   bool tell = false;
   {
     MutexLock lock(mutex_);
-    calls_.erase(call.id);  // The client may use its place as soon as it is told.
+    calls_.erase(call.id);  // The client may reuse its place as soon as it gets the end.
     request_bytes_ -= call.request_bytes;
     tell = !call.end_sent && AwaitOwnTurn(turn);
     call.end_sent = true;
@@ -538,7 +540,7 @@ bool ServerConnection::AwaitOutgoing(Frame* frame) {
       changed_.Wait(mutex_);
       continue;
     }
-    // Without a hello, or refused: the client has a moment to send one, or to read why.
+    // A client without a hello, or refused, has a moment to send one, or to read the reason.
     const TimePoint now = SystemClock().Now();
     if (now >= hello_limit_) return false;
     (void)changed_.WaitFor(mutex_, hello_limit_ - now);

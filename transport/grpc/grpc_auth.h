@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose a gRPC call is: what a client sends to say and to prove it, and the check that a server
-// makes before it does anything else with the call. The standard health service is not checked: it
-// is for probes, and answers whether the server serves and nothing else.
+// Authentication of gRPC calls: what a client sends to prove its tenant, and the server's check.
+// The server makes the check before any other work on the call. The standard health service is
+// exempt: it is for probes and reveals only whether the server serves.
 #ifndef QUIRE_TRANSPORT_GRPC_GRPC_AUTH_H_
 #define QUIRE_TRANSPORT_GRPC_GRPC_AUTH_H_
 
@@ -25,27 +25,27 @@ namespace quire {
 
 /// The call metadata that names the tenant.
 inline constexpr char kTenantMetadata[] = "quire-tenant";
-/// That which proves the name: "Bearer " and a token.
+/// The call metadata that proves the tenant: "Bearer " and a token.
 inline constexpr char kAuthorizationMetadata[] = "authorization";
 
-/// Sends `token` with the call; nothing when it is empty.
+/// Sends `token` with the call; does nothing when it is empty.
 void AddToken(const BearerToken& token, grpc::ClientContext* context);
 
 /// The tenant that a call names; "default" when it names none.
 std::string TenantOf(const grpc::ServerContext& context);
 
-/// One server's. Thread-safe.
+/// The check of one server. Thread-safe.
 class CallerCheck {
  public:
-  /// Without tokens every caller is believed. `health` is told of those that are not; it may be
-  /// null, and outlives the check.
+  /// Without tokens every caller is believed. `health` receives the refusals; it may be null, and
+  /// outlives the check.
   CallerCheck(std::shared_ptr<const TenantTokens> tokens, Health* health)
       : tokens_(std::move(tokens)), health_(health) {}
 
-  /// OK when the call proves that it is `tenant`'s; otherwise UNAUTHENTICATED, in words that are
-  /// the same for every caller.
+  /// OK when the call proves that it belongs to `tenant`; otherwise UNAUTHENTICATED, with the same
+  /// text for every caller.
   [[nodiscard]] Status Check(const grpc::ServerContext& context, std::string_view tenant);
-  /// Calls that were not OK.
+  /// Number of calls refused.
   uint64_t refused() const { return refused_.Get(); }
 
  private:

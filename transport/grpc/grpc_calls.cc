@@ -109,7 +109,7 @@ void GrpcCalls::Answering(grpc::ServerContext* context, uint64_t bytes) {
     if (!call.tenant.empty() || call.refused) return;
     call.refused = true;
     if (++refusals_ <= limits_.max_refusals) return;
-    context->TryCancel();  // Its thread waits for nobody then.
+    context->TryCancel();  // Ends the wait of the call's thread.
   }
   cut_off_.Add();
   NoteTo(health_, Trouble::kCallRefused,

@@ -12,7 +12,7 @@
 namespace quire {
 namespace {
 
-/// `text` with all but letters, digits and a few signs written as %XX.
+/// `text` with %XX for all but letters, digits and a few signs.
 std::string PercentEncoded(std::string_view text) {
   constexpr std::string_view kPlain = "-._~/";
   constexpr char kHex[] = "0123456789ABCDEF";
@@ -54,7 +54,7 @@ StatusOr<std::shared_ptr<grpc::Channel>> MakeGrpcChannel(const std::string& addr
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kGrpcKeepaliveMillis);
   args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kGrpcKeepaliveMillis);
-  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // Pages do not go through a web proxy.
+  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // Pages must not pass a web proxy.
   return grpc::CreateCustomChannel(GrpcTarget(parsed), grpc::InsecureChannelCredentials(), args);
 }
 

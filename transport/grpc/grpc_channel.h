@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The channels that we make: how messages travel on them and how a loss shows. Pure functions.
+// gRPC channels: message limits, and how a lost peer is detected. Pure functions.
 #ifndef QUIRE_TRANSPORT_GRPC_GRPC_CHANNEL_H_
 #define QUIRE_TRANSPORT_GRPC_GRPC_CHANNEL_H_
 
@@ -18,17 +18,17 @@
 
 namespace quire {
 
-/// Room for what stands around a message's bytes and does not count against a limit.
+/// Room for bytes around a message, which do not count against its limit.
 inline constexpr uint64_t kGrpcHeaderRoomBytes = 32;
-/// Room for the head of a frame on a stream, beyond a message of the largest size.
+/// Room for the head of a frame on a stream, in addition to a message of the largest size.
 inline constexpr uint64_t kGrpcFrameRoomBytes = uint64_t{1} << 20;
-/// A peer that does not answer a ping for this long, after this much silence, is gone: it was cut
-/// off, or stopped. (A process that dies closes its connection and is noticed at once.)
+/// Idle time before a ping, and time to wait for its answer. A peer that does not answer is taken
+/// as gone: cut off or stopped. A process that dies closes its connection and is noticed at once.
 inline constexpr int kGrpcKeepaliveMillis = 20'000;
-/// More frequent pings of a client end its connection.
+/// Shortest interval of pings that a server accepts; more frequent ones end the connection.
 inline constexpr int kGrpcFewestMillisBetweenPings = 10'000;
 
-/// gRPC's limits are ints.
+/// The limit as gRPC takes it: an int.
 inline int GrpcLimit(uint64_t max_bytes) {
   return static_cast<int>(std::min<uint64_t>(max_bytes + kGrpcHeaderRoomBytes, INT_MAX));
 }
@@ -37,24 +37,24 @@ inline uint64_t GrpcFrameBytes(uint64_t max_message_bytes) {
   return std::min<uint64_t>(max_message_bytes + kGrpcFrameRoomBytes, INT_MAX - 4096);
 }
 
-/// The address as gRPC reads it: as a URI, whose scheme it would otherwise guess.
+/// The address as gRPC reads it: as a URI, so that gRPC does not guess the scheme.
 std::string GrpcTarget(const NetAddress& address);
 
-/// Contents of a channel, which decide how large its messages may be.
+/// What a channel carries, which decides how large its messages may be.
 enum class GrpcMessages : uint8_t {
-  kCalls,  ///< Messages of max_message_bytes.
+  kCalls,  ///< Messages of at most max_message_bytes.
   kFrames  ///< Frames of streams around such messages.
 };
 
-/// A channel to `address` (NetAddress::ParseServer) with a connection of its own, without security,
-/// that finds a restarted server within a second. It connects at its first call. INVALID_ARGUMENT
-/// for what is no address and for a limit out of range.
+/// A channel to `address` (NetAddress::ParseServer) with a connection of its own, without TLS. It
+/// connects at its first call, and finds a restarted server within a second. INVALID_ARGUMENT for a
+/// malformed address or a limit out of range.
 [[nodiscard]] StatusOr<std::shared_ptr<grpc::Channel>> MakeGrpcChannel(
     const std::string& address, uint64_t max_message_bytes,
     GrpcMessages messages = GrpcMessages::kCalls);
 
-/// The DEADLINE_EXCEEDED of a call as UNAVAILABLE where `channel` has no connection: the call
-/// waited for one in vain. Any other status as it is.
+/// Turns the DEADLINE_EXCEEDED of a call into UNAVAILABLE where `channel` has no connection: the
+/// call waited for one in vain. Returns any other status unchanged.
 [[nodiscard]] Status UnreachedAtDeadline(const Status& status, grpc::Channel& channel);
 
 }  // namespace quire

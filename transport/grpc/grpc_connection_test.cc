@@ -14,7 +14,7 @@
 namespace quire::testing {
 namespace {
 
-/// Every ticket but an empty one is good for the tenant whose name it is.
+/// Accepts every ticket but an empty one, for the tenant whose name it is.
 StatusOr<std::string> TenantOfTicket(std::string_view, std::string_view ticket) {
   if (ticket.empty()) return MakeStatus(StatusCode::kUnauthenticated, "no ticket");
   return std::string(ticket);
@@ -32,7 +32,7 @@ class GrpcConnectionUnderTest final : public TransportUnderTest {
                           handler);
     EXPECT_TRUE(server.ok()) << server.status();
     grpc_ = *std::move(server);
-    (void)TransportOf("default");  // Tests may ask for it from several threads.
+    (void)TransportOf("default");  // Made here, because tests may ask for it from several threads.
   }
   ~GrpcConnectionUnderTest() override {
     clients_.clear();
@@ -42,7 +42,7 @@ class GrpcConnectionUnderTest final : public TransportUnderTest {
 
   Transport& transport() override { return TransportOf("default"); }
   Transport& TransportOf(const std::string& tenant) override {
-    std::unique_ptr<FrameClient>& client = clients_[tenant];
+    std::shared_ptr<FrameClient>& client = clients_[tenant];
     if (client == nullptr) {
       auto connected = Connect(tenant, tenant);
       EXPECT_TRUE(connected.ok()) << connected.status();
@@ -52,7 +52,7 @@ class GrpcConnectionUnderTest final : public TransportUnderTest {
   }
   void KillPeer() override { grpc_->Shutdown(Duration::zero()); }
 
-  StatusOr<std::unique_ptr<FrameClient>> Connect(const std::string& tenant,
+  StatusOr<std::shared_ptr<FrameClient>> Connect(const std::string& tenant,
                                                  const std::string& ticket) {
     QUIRE_ASSIGN_OR_RETURN(auto pipe, ConnectGrpcPipe({.address = grpc_->address(),
                                                        .max_message_bytes = max_message_bytes_}));
@@ -66,7 +66,7 @@ class GrpcConnectionUnderTest final : public TransportUnderTest {
   const uint64_t max_message_bytes_;
   FrameServer frames_;
   std::unique_ptr<GrpcServer> grpc_;
-  std::map<std::string, std::unique_ptr<FrameClient>> clients_;
+  std::map<std::string, std::shared_ptr<FrameClient>> clients_;
 };
 
 std::unique_ptr<TransportUnderTest> MakeGrpc(CallHandler* handler, uint64_t max_message_bytes) {

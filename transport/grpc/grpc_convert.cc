@@ -19,11 +19,11 @@
 namespace quire {
 namespace {
 
-/// Trailers are limited to 8 KiB by default and a byte may take three there (percent encoding).
+/// Trailers are limited to 8 KiB by default, and percent encoding makes three bytes of one.
 constexpr size_t kMaxStatusMessageBytes = 2048;
-/// The trailing metadata with a refusal's retry hint, in milliseconds.
+/// The trailing metadata with the retry hint of a refusal, in milliseconds.
 constexpr char kRetryAfterMetadata[] = "quire-retry-after-ms";
-/// The trailing metadata of an error that a handler, and not gRPC on the way to it, has made.
+/// The trailing metadata of an error made by a handler, not by gRPC.
 constexpr char kAnsweredMetadata[] = "quire-answered";
 constexpr std::array<std::string_view, kNumPriorities> kPriorityNames = {"prefetch", "normal",
                                                                          "correction"};
@@ -31,8 +31,8 @@ constexpr std::array<std::string_view, kNumPriorities> kPriorityNames = {"prefet
 static_assert(static_cast<int>(StatusCode::kCancelled) == grpc::StatusCode::CANCELLED);
 static_assert(static_cast<int>(StatusCode::kUnauthenticated) == grpc::StatusCode::UNAUTHENTICATED);
 
-/// Keeps what gRPC sends. gRPC's own locks order its making before its end on another thread;
-/// `made` says so to ThreadSanitizer, which does not see those.
+/// Keeps payload that gRPC sends. gRPC's own locks order the creation before the end on another
+/// thread. ThreadSanitizer does not see those; `made` shows it the order.
 struct SentOwner {
   std::shared_ptr<const void> owner;
   std::atomic<bool> made = false;
@@ -49,7 +49,7 @@ grpc::Slice ToGrpcSlice(const Slice& slice) {
   return grpc::Slice(const_cast<std::byte*>(slice.bytes.data()), slice.bytes.size(), end, sent);
 }
 
-/// The buffer's bytes as our slices, which keep gRPC's alive.
+/// Makes slices of the buffer's bytes, which keep gRPC's memory alive.
 Status Reference(const grpc::ByteBuffer& buffer, Payload* payload) {
   auto slices = std::make_shared<std::vector<grpc::Slice>>();
   if (const grpc::Status status = buffer.Dump(slices.get()); !status.ok()) return FromGrpc(status);

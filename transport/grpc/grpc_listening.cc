@@ -20,7 +20,7 @@ StatusOr<std::unique_ptr<GrpcListening>> GrpcListening::Claim(const std::string&
 }
 
 void GrpcListening::AddTo(grpc::ServerBuilder* builder) {
-  // Two servers on one port would share its connections: the second one is refused instead.
+  // Refuses a second server on one port, which would otherwise share its connections.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   const std::string where = asked_.is_unix() ? GrpcTarget(asked_) : asked_.Text();
   builder->AddListeningPort(where, grpc::InsecureServerCredentials(), &port_);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GrpcListening: where a gRPC server listens, alone: the address as it was asked for, taken for the
-// server that is built, and then as clients connect to it. gRPC itself completes what is missing of
-// an address, and replaces a Unix socket that another server listens on.
+// GrpcListening: the listening address of a gRPC server, claimed for it alone. It stands in for two
+// habits of gRPC: completing partial addresses, and replacing a Unix socket that another server
+// listens on.
 // Ownership: outlives the server. Thread-safety: none.
 #ifndef QUIRE_TRANSPORT_GRPC_GRPC_LISTENING_H_
 #define QUIRE_TRANSPORT_GRPC_GRPC_LISTENING_H_
@@ -25,12 +25,13 @@ class GrpcListening {
   /// Errors: those of NetAddress::ParseListen and UnixSocketClaim::Take.
   static StatusOr<std::unique_ptr<GrpcListening>> Claim(const std::string& address);
 
-  /// Has the server listen here, without security. The port is known once it was built.
+  /// Makes the server listen here, without TLS. The port is known once the server is built.
   void AddTo(grpc::ServerBuilder* builder);
-  /// Error for a server that could not be built: UNAVAILABLE, naming the address and what to do.
+  /// The error for a server that could not be built: UNAVAILABLE, naming the address and the
+  /// remedy.
   Status CannotListen() const;
 
-  /// The address asked for, with the port that was taken.
+  /// The address asked for, with the actual port.
   std::string address() const { return asked_.WithPort(static_cast<uint16_t>(port_)).Text(); }
   int port() const { return asked_.is_unix() ? 0 : port_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Addresses of gRPC servers: each listens at the one that was meant, one server at a time.
+// Addresses of gRPC servers: each listens at the intended one, one server at a time.
 #include "transport/grpc/grpc_listening.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ class GrpcListeningTest : public ::testing::Test {
   NamedHandler second_{"second"};
 };
 
-// gRPC's own completions: port 443, a port modulo 65536.
+// Covers gRPC's own completions: port 443, a port modulo 65536.
 TEST_F(GrpcListeningTest, NoServerListensWhereNobodyToldItTo) {
   for (const char* const address : {"127.0.0.1", "[::1]", ":99999", ":7410", "localhost", "::1",
                                     "127.0.0.1:99999", "unix:", ""}) {

@@ -37,7 +37,7 @@ Status WaitUntilConnected(const GrpcPipeOptions& options, grpc::Channel* channel
   }
 }
 
-/// Starts the call of `context`.
+/// Starts the call with `context`.
 std::unique_ptr<ClientStream> OpenStream(const GrpcPipeOptions& options, grpc::Channel* channel,
                                          grpc::ClientContext* context) {
   context->AddMetadata(kTenantMetadata, options.tenant);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kMaxMessageBytes = 8 << 20;
 
-/// A server of its own for each pair.
+/// Uses a separate server for each pair.
 class GrpcPipes final : public PipesUnderTest {
  public:
   GrpcPipes() {

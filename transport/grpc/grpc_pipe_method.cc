@@ -19,7 +19,7 @@ namespace quire {
 namespace {
 
 constexpr Duration kRetryStreamAfter = std::chrono::seconds(1);
-/// Streams of one channel: a client that means well has a channel for each.
+/// Most streams of one channel. An honest client has a channel for each.
 constexpr int kMostOfPeer = 4;
 
 class ServerPipe final : public FramePipe {
@@ -41,7 +41,7 @@ class ServerPipe final : public FramePipe {
   const std::string peer_;
 };
 
-/// Ends what still waits on the stream, and says why the client is gone.
+/// Ends pending operations on the stream. Returns why the client is gone.
 Status Finish(grpc::ServerContext* context) {
   const bool cancelled = context->IsCancelled();
   context->TryCancel();

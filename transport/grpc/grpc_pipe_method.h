@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GrpcPipeMethod: the server end of gRPC pipes: a method that hands each stream to whoever accepts
-// pipes. A stream holds one of gRPC's threads until its pipe is closed or the client goes, so their
-// number is bounded; one more is refused with RESOURCE_EXHAUSTED. A stream that does not prove its
-// tenant takes none of them.
+// GrpcPipeMethod: the server end of gRPC pipes, a method that hands each stream to Options::accept.
+// A stream holds one of gRPC's threads until its pipe is closed or the client disconnects. Their
+// number is therefore bounded; one more is refused with RESOURCE_EXHAUSTED. A stream that does not
+// prove its tenant does not count.
 // Ownership: outlives the server that the method belongs to. Thread-safety: as gRPC calls it.
 #ifndef QUIRE_TRANSPORT_GRPC_GRPC_PIPE_METHOD_H_
 #define QUIRE_TRANSPORT_GRPC_GRPC_PIPE_METHOD_H_
@@ -30,15 +30,15 @@ class GrpcPipeMethod {
  public:
   struct Options {
     PipeListener::Accept accept;
-    CallerCheck* callers = nullptr;  ///< Outlives the method, as `calls`.
+    CallerCheck* callers = nullptr;  ///< Outlives the method.
     GrpcCalls* calls = nullptr;
-    Health* health = nullptr;        ///< Told of refused streams; may be null.
+    Health* health = nullptr;        ///< Receives refused streams; may be null.
     uint64_t max_message_bytes = 0;  ///< As in GrpcPipeOptions.
-    int max_streams = 0;             ///< At a time; four of one channel.
+    int max_streams = 0;             ///< Most streams at a time; at most four of one channel.
   };
   explicit GrpcPipeMethod(Options options) : options_(std::move(options)) {}
 
-  /// For grpc::Service::AddMethod, which takes it over.
+  /// A method for grpc::Service::AddMethod, which takes ownership.
   grpc::internal::RpcServiceMethod* New();
 
  private:
@@ -46,8 +46,7 @@ class GrpcPipeMethod {
 
   grpc::Status Serve(grpc::ServerContext* context, Stream* stream);
   Status Take(grpc::ServerContext* context, Stream* stream);
-  /// Counts a stream of the channel at `peer`; RESOURCE_EXHAUSTED with a time to come back when
-  /// there are enough.
+  /// Counts a stream of the channel at `peer`; RESOURCE_EXHAUSTED with a retry hint at the limit.
   Status Begin(const std::string& peer) QUIRE_EXCLUDES(mutex_);
   void End(const std::string& peer) QUIRE_EXCLUDES(mutex_);
   void Run(grpc::ServerContext* context, Stream* stream) const;
@@ -55,7 +54,8 @@ class GrpcPipeMethod {
   const Options options_;
   Mutex mutex_;
   int streams_ QUIRE_GUARDED_BY(mutex_) = 0;
-  std::unordered_map<std::string, int> streams_of_ QUIRE_GUARDED_BY(mutex_);  ///< By peer.
+  /// Number of streams by peer.
+  std::unordered_map<std::string, int> streams_of_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire

@@ -24,7 +24,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Keeps what comes; can be told to take nothing.
+/// Keeps received frames, and can be told to block.
 class Inbox final : public FrameReceiver {
  public:
   ~Inbox() override { Hold(false); }
@@ -39,7 +39,7 @@ class Inbox final : public FrameReceiver {
     closed_.push_back(why);
     changed_.NotifyAll();
   }
-  /// The next frame; one with the head "closed" when there will be none.
+  /// The next frame; one with the head "closed" after the end.
   Frame Take() {
     MutexLock lock(mutex_);
     while (frames_.empty() && closed_.empty()) changed_.Wait(mutex_);
@@ -54,7 +54,7 @@ class Inbox final : public FrameReceiver {
     EXPECT_EQ(closed_.size(), 1u);
     return closed_.front();
   }
-  /// While held, OnFrame does not return.
+  /// Blocks OnFrame while held.
   void Hold(bool held) {
     MutexLock lock(mutex_);
     held_ = held;
@@ -69,7 +69,7 @@ class Inbox final : public FrameReceiver {
   bool held_ QUIRE_GUARDED_BY(mutex_) = false;
 };
 
-/// A pipe and what it received. The pipe goes first.
+/// A pipe and its received frames. The pipe is destroyed first.
 struct End {
   Inbox inbox;
   std::unique_ptr<FramePipe> pipe;
@@ -78,7 +78,7 @@ struct End {
 class GrpcPipeTest : public ::testing::Test {
  protected:
   ~GrpcPipeTest() override {
-    // Ends what still accepts; then nobody adds to accepted_.
+    // Ends the acceptor, the only writer of accepted_.
     if (server_ != nullptr) server_->Shutdown(Duration::zero());
   }
 
@@ -105,7 +105,7 @@ class GrpcPipeTest : public ::testing::Test {
     end->pipe->Start(&end->inbox);
     return end;
   }
-  /// The server end of connection `index`, counted as they were accepted.
+  /// The server end of connection `index`, in the order of acceptance.
   End& Accepted(size_t index) {
     MutexLock lock(mutex_);
     while (accepted_.size() <= index) changed_.Wait(mutex_);
@@ -164,7 +164,7 @@ TEST_F(GrpcPipeTest, AMessageThatIsNoFrameEndsTheConnection) {
 TEST_F(GrpcPipeTest, AStalledClientDoesNotBlockAnother) {
   Serve();
   const auto stalled = Connect(), other = Connect();
-  // Which connection is which shows by the first frame.
+  // The first frame identifies the connection.
   ASSERT_EQ(stalled->pipe->Send(FrameOf("stalled", 0)), OkStatus());
   ASSERT_EQ(other->pipe->Send(FrameOf("other", 0)), OkStatus());
   End* to_stalled = &Accepted(0);
@@ -204,7 +204,7 @@ TEST_F(GrpcPipeTest, OneStreamTooManyIsRefusedUntilAnotherEnds) {
   first.reset();
   EXPECT_EQ(Accepted(0).inbox.WaitUntilClosed().code(), StatusCode::kUnavailable);
   std::string head;
-  do {  // The thread of the first leaves a moment later.
+  do {  // The first stream's thread leaves with a delay.
     const auto next = Connect();
     (void)next->pipe->Send(FrameOf("next", 0));
     MutexLock lock(mutex_);

@@ -43,7 +43,7 @@ CallContext ContextOf(const grpc::ServerContext& context, uint64_t max_message_b
   return result;
 }
 
-/// The methods of one service, each answered through the handler as raw bytes.
+/// The methods of one service, each answered by the handler as raw bytes.
 class HandlerService final : public grpc::Service {
  public:
   HandlerService(CallHandler* handler, CallerCheck* callers, uint64_t max_message_bytes,
@@ -64,7 +64,7 @@ class HandlerService final : public grpc::Service {
         grpc::internal::RpcMethodHandler<HandlerService, grpc::ByteBuffer, grpc::ByteBuffer>;
     std::string& path = paths_.emplace_back("/");
     path += method;
-    AddMethod(new grpc::internal::RpcServiceMethod(  // The service takes it over.
+    AddMethod(new grpc::internal::RpcServiceMethod(  // The service takes ownership.
         path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC,
         calls_->Count(std::make_unique<Handler>(answer, this)).release()));
   }
@@ -78,7 +78,7 @@ class HandlerService final : public grpc::Service {
     QUIRE_RETURN_IF_ERROR(calls_->Admit(context, call.tenant));
     CallMessage message;
     QUIRE_RETURN_IF_ERROR(FromByteBuffer(request, &message));
-    // Streams may have raised gRPC's own limit.
+    // Checked here, because streams may have raised gRPC's own limit.
     QUIRE_RETURN_IF_ERROR(CheckMessageBytes(message, max_message_bytes_, "request"));
     PartCollector answer(1, max_message_bytes_);
     QUIRE_RETURN_IF_ERROR(handler_->Handle(call, method, message, answer));
@@ -91,7 +91,7 @@ class HandlerService final : public grpc::Service {
   CallerCheck* const callers_;
   const uint64_t max_message_bytes_;
   GrpcCalls* const calls_;
-  std::deque<std::string> paths_;  ///< gRPC keeps pointers into them.
+  std::deque<std::string> paths_;  ///< Stable, because gRPC keeps pointers into them.
 };
 
 Status Check(const GrpcServer::Options& options) {
@@ -136,7 +136,7 @@ void Configure(const GrpcServer::Options& options, grpc::ServerBuilder* builder)
   builder->SetMaxReceiveMessageSize(limit);
   builder->SetMaxSendMessageSize(limit);
   builder->SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
-  // One connection does not get all threads; its further calls wait at the client.
+  // Limits the threads of one connection; its further calls wait at the client.
   const int share = std::max(kFewestThreads, (options.max_threads - options.max_streams) / 2);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, share);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kGrpcKeepaliveMillis);

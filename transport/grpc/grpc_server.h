@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GrpcServer: listens, and hands every call to a CallHandler. Besides the handler's methods it
-// answers the standard health service (grpc.health.v1.Health). There is no server reflection: each
-// of its streams would hold a thread for as long as any caller likes.
+// GrpcServer: listens, and hands every call to a CallHandler. It also answers the standard health
+// service (grpc.health.v1.Health). There is no server reflection: each of its streams would hold a
+// thread for as long as a caller likes.
 //
-// The tenant comes from the call metadata "quire-tenant" ("default" when absent), and how urgent
-// the call is from "quire-priority" (normal when absent). With tokens a call has to prove its
-// tenant (grpc_auth.h), health checks excepted. Calls run on gRPC's threads, at most `max_threads`
-// at a time and of a tenant `max_calls_per_tenant`; further ones get RESOURCE_EXHAUSTED and a retry
-// hint. One connection has no more than half of the threads; a call whose answer is not taken in
-// time is cancelled, and one that would be refused while a quarter as many refusals are being sent
-// is cancelled at once. Streams of quire.v1.DataPlane/Frames are handed on as pipes where somebody
-// accepts them.
+// - Tenant: call metadata "quire-tenant", "default" when absent.
+// - Priority: call metadata "quire-priority", normal when absent.
+// - Tokens: with tokens a call must prove its tenant (grpc_auth.h); health checks are exempt.
+// - Threads: at most `max_threads` calls at a time, at most `max_calls_per_tenant` of one tenant,
+//   at most half of the threads for one connection. Further calls get RESOURCE_EXHAUSTED and a
+//   retry hint.
+// - Slow readers: a call whose answer is not read in time is cancelled.
+// - Refusals: at most a quarter as many are sent at a time as calls may run; further calls to
+//   refuse are cancelled at once.
+// - Streams of quire.v1.DataPlane/Frames become pipes for `accept_pipe`.
+//
 // Thread-safety: Shutdown and the accessors may be called from any thread.
-// Ownership: the handler and who accepts pipes outlive the server.
+// Ownership: the handler and the acceptor of pipes outlive the server.
 #ifndef QUIRE_TRANSPORT_GRPC_GRPC_SERVER_H_
 #define QUIRE_TRANSPORT_GRPC_GRPC_SERVER_H_
 
@@ -48,32 +51,36 @@ class GrpcServer {
   struct Options {
     std::string address =
         "127.0.0.1:0";  ///< "host:port" (port 0 takes a free one) or "unix:/path".
-    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
-    int max_threads = 64;                                        ///< >= 4 + max_streams
-    uint32_t max_calls_per_tenant = UINT32_MAX;  ///< That hold a thread; streams have their own.
-    /// How long a client may take nothing of an answer; large ones have more (grpc_calls.h).
+    /// Largest message in each direction.
+    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;
+    int max_threads = 64;  ///< >= 4 + max_streams
+    /// Most calls that hold a thread; streams count separately.
+    uint32_t max_calls_per_tenant = UINT32_MAX;
+    /// How long a client may read nothing of an answer; large answers have more time
+    /// (grpc_calls.h).
     Duration stall_timeout = std::chrono::seconds(30);
-    PipeListener::Accept accept_pipe = nullptr;            ///< Null: there are no streams.
-    int max_streams = 0;                                   ///< At a time; each holds a thread.
+    PipeListener::Accept accept_pipe = nullptr;  ///< Null: no streams.
+    /// Most streams at a time; each holds a thread.
+    int max_streams = 0;
     std::shared_ptr<const TenantTokens> tokens = nullptr;  ///< Null: every caller is believed.
-    Health* health = nullptr;  ///< Told of callers that are not; may be null, outlives the server.
+    /// Receives callers that fail the check; may be null, outlives the server.
+    Health* health = nullptr;
   };
-  /// Errors: INVALID_ARGUMENT for options out of range, and for what is no address; ALREADY_EXISTS
-  /// for a Unix socket in use; UNAVAILABLE, naming the address, when it cannot be listened on.
+  /// Errors: INVALID_ARGUMENT for options out of range and for a malformed address; ALREADY_EXISTS
+  /// for a Unix socket in use; UNAVAILABLE, naming the address, when listening fails.
   static StatusOr<std::unique_ptr<GrpcServer>> Start(const Options& options, CallHandler* handler);
   /// Shuts down at once.
   ~GrpcServer();
 
-  /// Where clients connect: the address asked for, with the port that was taken.
+  /// Where clients connect: the address asked for, with the actual port.
   const std::string& address() const { return address_; }
   int port() const;  ///< 0 for a Unix socket.
 
-  /// Reports NOT_SERVING, takes no more calls, waits up to `grace` for those that run and for the
-  /// streams that are open, and for nothing else, then cancels them; returns when every handler has
-  /// returned. Idempotent.
+  /// Reports NOT_SERVING, takes no more calls, and waits up to `grace` for running calls and open
+  /// streams. Then cancels them, and returns when every handler has returned. Idempotent.
   void Shutdown(Duration grace);
 
-  /// Of calls that were refused here, before the handler saw them.
+  /// Metrics of the calls refused here, before the handler.
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:

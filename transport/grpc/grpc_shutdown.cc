@@ -15,7 +15,7 @@ constexpr Duration kLookForIdleAfter = std::chrono::milliseconds(20);
 }  // namespace
 
 void ShutDownGrpc(grpc::Server& server, Duration grace, const std::function<bool()>& idle) {
-  // Twice in a row, because a call that has just come in may not be seen yet.
+  // Requires idleness twice in a row, because a call that has just arrived may not show yet.
   bool was_idle = false;
   const PeriodicTask closer(kLookForIdleAfter, [&] {
     const bool is_idle = idle();

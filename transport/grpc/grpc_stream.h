@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GrpcStream: frames over one bidirectional gRPC stream; what the two ends of a gRPC pipe have in
-// common. One thread reads (Run), any thread sends: a frame is written by the thread that sends it,
-// so that nothing is handed from thread to thread, and Send waits as long as gRPC's flow control
-// does.
+// GrpcStream: frames over one bidirectional gRPC stream, shared by the two ends of a gRPC pipe. One
+// thread reads (Run) and any thread sends. The sending thread writes its frame itself, so no frame
+// changes threads. Send waits as long as gRPC's flow control does.
 //
 // Ownership: shared by the pipe and the thread that runs it; the gRPC objects behind it live until
 // Run has returned. Thread-safety: all methods from any thread; Start and Run once each.
@@ -30,8 +29,8 @@ class GrpcStream {
     Reader* reader = nullptr;
     Writer* writer = nullptr;
     std::function<void()> cancel = {};  ///< Ends reads and writes that wait; does not block.
-    /// Called by Run when nothing more can be read; afterwards no write waits. Why the peer is
-    /// gone.
+    /// Called by Run when nothing more can be read; no write waits after it. Returns why the stream
+    /// ended.
     std::function<Status()> finish = {};
   };
   GrpcStream(Ends ends, uint64_t max_frame_bytes)
@@ -42,8 +41,8 @@ class GrpcStream {
   [[nodiscard]] Status Send(Frame frame);
   void Close();
 
-  /// Waits for Start, then delivers what comes until the stream ends; returns at once when it is
-  /// closed first. When it has returned the gRPC objects are not touched any more.
+  /// Waits for Start, then delivers frames until the stream ends. Returns at once when the stream
+  /// is closed first. The gRPC objects are not used after Run has returned.
   void Run();
 
  private:
@@ -51,7 +50,7 @@ class GrpcStream {
 
   /// The receiver to read for; null when the stream was closed before it was started.
   FrameReceiver* WaitForStart();
-  /// Delivers frames; OK when the stream has no more of them.
+  /// Delivers frames; OK at the end of the stream.
   Status Deliver(FrameReceiver* receiver);
 
   const Ends ends_;
@@ -64,7 +63,7 @@ class GrpcStream {
   CondVar changed_;
   FrameReceiver* receiver_ QUIRE_GUARDED_BY(mutex_) = nullptr;
   Phase phase_ QUIRE_GUARDED_BY(mutex_) = Phase::kWaiting;
-  bool closed_ QUIRE_GUARDED_BY(mutex_) = false;  ///< By this end.
+  bool closed_ QUIRE_GUARDED_BY(mutex_) = false;  ///< True if this end has closed it.
 };
 
 }  // namespace quire

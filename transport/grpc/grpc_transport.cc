@@ -18,17 +18,16 @@
 #include "transport/grpc/grpc_auth.h"
 #include "transport/grpc/grpc_channel.h"
 #include "transport/grpc/grpc_convert.h"
-#include "transport/plain_landing.h"
 
 namespace quire {
 namespace {
 
-/// How long a call that finds no server gives gRPC to connect again.
+/// Time for gRPC to reconnect in a call that finds no server.
 constexpr Duration kTimeToConnect = std::chrono::milliseconds(10);
 
-/// gRPC makes a connection in the threads that wait for something of it. A call that it refuses at
-/// once waits for nothing: a caller that only tries again would find a server that is back when
-/// gRPC looks by itself, every five seconds.
+/// Gives gRPC time to connect. It connects only in threads that wait for it, and refused calls do
+/// not wait. A caller that merely retries would find a restarted server after gRPC's own interval
+/// of five seconds.
 void LetConnect(grpc::Channel& channel, TimePoint deadline) {
   const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
   if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_SHUTDOWN) return;
@@ -36,16 +35,16 @@ void LetConnect(grpc::Channel& channel, TimePoint deadline) {
   if (left > Duration::zero()) (void)channel.WaitForStateChange(state, DeadlineAfter(left));
 }
 
-/// Message of gRPC for a call that found no connection, and so was not sent.
+/// gRPC's message for a call that found no connection, and so was not sent.
 constexpr std::string_view kNotSent = "failed to connect to all addresses";
-/// Delay after which such a call may be made again, whatever it does.
+/// Retry delay of any call that was not sent.
 constexpr Duration kRetryDialAfter = std::chrono::milliseconds(10);
 
-/// Message of gRPC when every thread of the server is taken: the call has not begun.
+/// gRPC's message when all threads of the server are taken: the call has not begun.
 constexpr std::string_view kNoThread = "Server Threadpool Exhausted";
 constexpr Duration kRetryWithoutThread = std::chrono::milliseconds(100);
 
-/// Rewords refusals that gRPC makes itself, before our server sees the call.
+/// Rewords refusals made by gRPC itself, before our server sees the call.
 Status WithRemedy(const Status& status) {
   if (absl::IsResourceExhausted(status) && Message(status) == kNoThread) {
     return WithRetryAfter(ResourceExhausted("every thread of the server is taken; retry later"),
@@ -118,13 +117,15 @@ class GrpcTransport::UnaryCall final : public PendingCall {
   bool done_ QUIRE_GUARDED_BY(mutex_) = false;
   Status status_ QUIRE_GUARDED_BY(mutex_);
   std::optional<CallMessage> reply_ QUIRE_GUARDED_BY(mutex_);
-  std::thread thread_;  ///< The last member: it uses the others.
+  std::thread thread_;  ///< Last member, because it uses the others.
 };
 
 StatusOr<std::unique_ptr<PendingCall>> GrpcTransport::Start(std::string_view method,
                                                             CallMessage request,
                                                             const CallOptions& options) {
-  QUIRE_RETURN_IF_ERROR(CheckPlainLanding(options.landing, this));
+  if (options.landing != nullptr) {
+    return InvalidArgument("the landing was made by another transport");
+  }
   QUIRE_RETURN_IF_ERROR(CheckMessageBytes(request, options_.max_message_bytes, "request"));
   return std::make_unique<UnaryCall>(this, method, std::move(request), options);
 }
@@ -161,7 +162,7 @@ Status GrpcTransport::Run(std::string_view method, const CallMessage& request, C
     return sent ? lost : WithRetryAfter(lost, kRetryDialAfter);
   }
   if (status.error_code() == grpc::StatusCode::CANCELLED && !WasAnswered(*context)) {
-    // A caller that cancelled its own call knows that it did.
+    // Callers that cancelled the call themselves ignore this text.
     return Unavailable("the server at ", options_.address,
                        " broke the call off: it answers too many at a time, or nobody took the "
                        "answer in time");

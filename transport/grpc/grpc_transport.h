@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GrpcTransport: unary calls over one gRPC channel: the control channel of a server, and a reply in
-// one part for whoever has no data connection (frame_client.h over grpc_pipe.h). The channel
-// connects on first use and again after a loss. Messages are ordinary protobuf on the wire, so any
-// gRPC client or server can be the other end. A reply is one part and names no places, so nothing
-// of it lands. Payload slices that have an owner are sent from where they lie; received ones point
-// into gRPC's buffers. Thread-safety: as Transport.
+// GrpcTransport: unary calls over one gRPC channel. It is the control channel of a server, and
+// carries replies of one part for clients without a data connection. The channel connects on first
+// use and again after a loss. Messages are ordinary protobuf on the wire, so any gRPC client or
+// server can be the other end. A reply is one part and names no places, so nothing of it lands.
+// Payload slices with an owner are sent from where they lie; received ones point into gRPC's
+// buffers. Thread-safety: as Transport.
 #ifndef QUIRE_TRANSPORT_GRPC_GRPC_TRANSPORT_H_
 #define QUIRE_TRANSPORT_GRPC_GRPC_TRANSPORT_H_
 
@@ -30,8 +30,9 @@ class GrpcTransport final : public Transport {
  public:
   struct Options {
     std::string address;  ///< "host:port", "[::1]:port" or "unix:/path".
-    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
-    BearerToken token = {};  ///< Sent with every call; of the tenant that calls are made for.
+    /// Largest message in each direction.
+    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;
+    BearerToken token = {};  ///< Sent with every call: a token of the calling tenant.
   };
   /// Does not connect yet. INVALID_ARGUMENT for an empty address or a limit out of range.
   static StatusOr<std::unique_ptr<GrpcTransport>> Create(const Options& options);
@@ -49,7 +50,7 @@ class GrpcTransport final : public Transport {
 
   class UnaryCall;
 
-  /// Runs the call of `context`.
+  /// Runs one call with `context`.
   Status Run(std::string_view method, const CallMessage& request, CallMessage* reply,
              const CallOptions& options, grpc::ClientContext* context) const;
 

@@ -96,7 +96,7 @@ TEST_F(GrpcServerTest, TheServerEnforcesItsOwnLimitOnRequests) {
   EXPECT_THAT(std::string(Message(status)), HasSubstr("send less at a time"));
 }
 
-/// Answers how urgent the call was.
+/// Answers with the priority of the call.
 class PriorityHandler final : public CallHandler {
  public:
   std::vector<std::string> Methods() const override { return {"quire.test.A/Priority"}; }
@@ -201,8 +201,8 @@ TEST_F(GrpcServerTest, AnswersTheStandardHealthService) {
   EXPECT_EQ(reply.control, "\x08\x01");  // HealthCheckResponse{status = SERVING}
 }
 
-/// A connection of HTTP/2 by hand that asks and takes nothing: its window for answers is 0, or its
-/// socket takes few bytes.
+/// A hand-made HTTP/2 connection that sends requests and reads nothing. Its window for answers is
+/// 0, or its socket buffer is small.
 class TakesNothing {
  public:
   explicit TakesNothing(int port, int receive_bytes = 0)
@@ -258,7 +258,7 @@ class TakesNothing {
   uint32_t stream_ = 1;
 };
 
-// One caller that takes no answers does not stop the others.
+// Promise: a caller that reads no answers does not delay those of others.
 TEST_F(GrpcServerTest, WhoTakesNoAnswersKeepsNoOthersFromTheirs) {
   HealthLines health;
   const auto server = Start({.max_threads = 8,
@@ -277,7 +277,7 @@ TEST_F(GrpcServerTest, WhoTakesNoAnswersKeepsNoOthersFromTheirs) {
   for (int i = 0; i < 50; ++i) {
     CallMessage reply;
     Status status;
-    do {  // A refusal says when to come back.
+    do {  // Promise: a refusal has a retry hint.
       status = (*transport)->Call("quire.test.A/Echo", {}, &reply, other);
     } while (RetryAfter(status));
     ASSERT_EQ(status, OkStatus());
@@ -285,7 +285,7 @@ TEST_F(GrpcServerTest, WhoTakesNoAnswersKeepsNoOthersFromTheirs) {
   EXPECT_THAT(health.lines(), Contains(HasSubstr("call_refused: ")));
 }
 
-// Neither do many connections whose sockets take nothing, not even refusals.
+// Promise: many connections that read nothing, not even refusals, delay no others.
 TEST_F(GrpcServerTest, WhoReadsNothingAtAllKeepsNoOthersFromTheirs) {
   const auto server = Start(
       {.max_threads = 16, .max_calls_per_tenant = 8, .stall_timeout = std::chrono::seconds(600)});
@@ -330,7 +330,7 @@ TEST_F(GrpcServerTest, AnAnswerThatNobodyTakesIsGivenUp) {
   EXPECT_THAT(health.lines(), Contains(HasSubstr("takes no answer")));
 }
 
-// Promise: a shutdown waits for calls, and for nobody who says nothing.
+// Promise: a shutdown waits for calls, not for silent connections.
 TEST_F(GrpcServerTest, SilentConnectionsDoNotDelayAShutdown) {
   const auto server = Start({});
   TakesNothing silent(server->port());

@@ -31,7 +31,7 @@ class FrameQueue {
     changed_.NotifyAll();
     return OkStatus();
   }
-  /// Waits; nullopt when the queue is closed and empty.
+  /// Waits; null when the queue is closed and empty.
   std::optional<Frame> Pop() {
     MutexLock lock(mutex_);
     while (!closed_ && frames_.empty()) changed_.Wait(mutex_);
@@ -41,15 +41,15 @@ class FrameQueue {
     changed_.NotifyAll();
     return frame;
   }
-  /// Takes no more; what is queued can still be had.
+  /// Accepts no more frames; queued ones can still be taken.
   void Close() {
     MutexLock lock(mutex_);
     closed_ = true;
     changed_.NotifyAll();
   }
-  /// Closes, and forgets what is queued.
+  /// Closes the queue, and drops its frames.
   void Drop() {
-    std::deque<Frame> lost;  // Owners of payloads go outside the lock.
+    std::deque<Frame> lost;  // Owners of payloads are destroyed outside the lock.
     MutexLock lock(mutex_);
     closed_ = true;
     lost.swap(frames_);
@@ -67,7 +67,7 @@ class FrameQueue {
 /// The landings of a connection, as a device's registrations. Thread-safe.
 class Registrations {
  public:
-  std::string Add(uint64_t id, const LandingMemory& memory) {
+  std::string Add(uint64_t id, std::span<std::byte> memory) {
     MutexLock lock(mutex_);
     memory_[id] = memory;
     return KeyOf(id);
@@ -79,7 +79,7 @@ class Registrations {
   Status Open(uint64_t id, std::string_view key, uint64_t bytes) {
     MutexLock lock(mutex_);
     const auto it = memory_.find(id);
-    if (it == memory_.end() || key != KeyOf(id) || bytes != it->second.bytes.size()) {
+    if (it == memory_.end() || key != KeyOf(id) || bytes != it->second.size()) {
       return InvalidArgument("the key of landing ", id, " is none of this connection's");
     }
     open_.insert(id);
@@ -89,22 +89,15 @@ class Registrations {
     MutexLock lock(mutex_);
     open_.erase(id);
   }
-  /// Writes the payload of a frame into its landing when it is open there.
+  /// Writes the payload of a frame into its landing if that is open here.
   void Land(Frame* frame) {
     MutexLock lock(mutex_);
     const auto it = memory_.find(frame->landing);
     if (it == memory_.end() || !open_.contains(frame->landing)) return;
-    if (frame->places.empty() || !Fits(*frame, it->second.bytes.size())) return;
-    std::byte* const begin = it->second.bytes.data();
+    if (frame->places.empty() || !Fits(*frame, it->second.size())) return;
     const auto& slices = frame->payload.slices();
-    std::vector<CopyIn> copies;
     for (size_t i = 0; i < slices.size(); ++i) {
-      copies.push_back({slices[i].bytes, begin + frame->places[i]});
-    }
-    if (it->second.is_host()) {
-      for (const CopyIn& copy : copies) std::memcpy(copy.to, copy.from.data(), copy.from.size());
-    } else if (!it->second.access->CopyTo(copies).ok()) {
-      return;  // A device that cannot write there leaves it to the client.
+      std::ranges::copy(slices[i].bytes, it->second.data() + frame->places[i]);
     }
     frame->landed_bytes = frame->payload.size_bytes();
     frame->payload = {};
@@ -122,11 +115,11 @@ class Registrations {
   }
 
   Mutex mutex_;
-  std::map<uint64_t, LandingMemory> memory_ QUIRE_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::span<std::byte>> memory_ QUIRE_GUARDED_BY(mutex_);
   std::set<uint64_t> open_ QUIRE_GUARDED_BY(mutex_);
 };
 
-/// What the two ends share.
+/// State common to the two ends.
 struct Wire {
   explicit Wire(const InprocOptions& options)
       : options(options), to_client(options.queue_frames), to_server(options.queue_frames) {}
@@ -151,8 +144,7 @@ class InprocPipe final : public FramePipe {
             .max_frame_bytes = wire_->options.max_frame_bytes,
             .piece_bytes = wire_->options.piece_bytes,
             .in_place = true,
-            .direct_landing = wire_->options.direct_landing,
-            .lends_payload = wire_->options.lends_payload};
+            .direct_landing = wire_->options.direct_landing};
   }
 
   void Start(FrameReceiver* receiver) override {
@@ -169,7 +161,7 @@ class InprocPipe final : public FramePipe {
     return out_.Push(std::move(frame));
   }
 
-  StatusOr<std::string> AddLanding(uint64_t id, LandingMemory memory) override {
+  StatusOr<std::string> AddLanding(uint64_t id, std::span<std::byte> memory) override {
     if (!wire_->options.direct_landing) return std::string();
     return wire_->landings.Add(id, memory);
   }
@@ -197,24 +189,9 @@ class InprocPipe final : public FramePipe {
   void Deliver(FrameReceiver* receiver) {
     while (auto frame = in_.Pop()) {
       if (is_client_) wire_->landings.Land(&*frame);
-      const bool lent =
-          wire_->options.lends_payload && receiver->NeverWaits() && !frame->places.empty();
-      lent ? Lend(*std::move(frame), receiver) : receiver->OnFrame(*std::move(frame));
+      receiver->OnFrame(*std::move(frame));
     }
     receiver->OnClosed(Over());
-  }
-
-  /// Gives the receiver a copy without owners, which is of no use after the call.
-  static void Lend(Frame frame, FrameReceiver* receiver) {
-    std::vector<std::vector<std::byte>> copies;
-    Payload lent;
-    for (const Slice& slice : frame.payload.slices()) {
-      copies.emplace_back(slice.bytes.begin(), slice.bytes.end());
-      lent.Append(Slice{copies.back(), nullptr});
-    }
-    frame.payload = std::move(lent);
-    receiver->OnFrame(std::move(frame));
-    for (std::vector<std::byte>& copy : copies) std::ranges::fill(copy, std::byte{0xee});
   }
 
   const std::shared_ptr<Wire> wire_;

@@ -8,29 +8,11 @@
 
 #include "transport/frames/message_limit.h"
 #include "transport/frames/part_collector.h"
-#include "transport/plain_landing.h"
+#include "transport/part_pieces.h"
 #include "transport/single_reply.h"
 
 namespace quire {
-namespace {
-
-/// Puts the parts that have places into the landing, before they are kept.
-class LandingWriter final : public ReplyWriter {
- public:
-  LandingWriter(Landing* landing, PartCollector* kept) : landing_(landing), kept_(kept) {}
-  Status Write(CallMessage part) override {
-    if (landing_ != nullptr) QUIRE_RETURN_IF_ERROR(Land(landing_->memory(), &part));
-    return kept_->Write(std::move(part));
-  }
-
- private:
-  Landing* const landing_;
-  PartCollector* const kept_;
-};
-
-}  // namespace
-
-/// Hands out what there is; deadlines do not matter, because nothing is waited for.
+/// Returns the finished parts; deadlines do not matter, because it never waits.
 class LoopbackTransport::FinishedCall final : public PendingCall {
  public:
   explicit FinishedCall(Outcome outcome) : outcome_(std::move(outcome)) {}
@@ -80,7 +62,9 @@ StatusOr<LoopbackTransport::Outcome> LoopbackTransport::Run(std::string_view met
                                                             const CallMessage& request,
                                                             const CallOptions& options,
                                                             uint32_t max_parts) {
-  QUIRE_RETURN_IF_ERROR(CheckPlainLanding(options.landing, this));
+  if (options.landing != nullptr) {
+    return InvalidArgument("the landing was made by another transport");
+  }
   QUIRE_RETURN_IF_ERROR(CheckMessageBytes(request, max_message_bytes_, "request"));
   if (!Enter()) return Unavailable("the server in this process has been closed");
   Outcome outcome = Handle(method, request, options, max_parts);
@@ -100,14 +84,20 @@ LoopbackTransport::Outcome LoopbackTransport::Handle(std::string_view method,
       .part_bytes = max_parts == 1 ? max_message_bytes_ : std::min(part_bytes_, max_message_bytes_),
       .is_control = true};
   PartCollector kept(max_parts, max_message_bytes_);
-  LandingWriter writer(options.landing, &kept);
-  const Status status = handler_->Handle(context, method, request, writer);
+  const Status status = handler_->Handle(context, method, request, kept);
   if (clock_.Now() >= context.deadline) {
     return {{},
             DeadlineExceeded(method, ": no answer within ",
                              std::chrono::duration<double>(options.timeout).count(), " s")};
   }
-  return {std::move(kept.parts()), status};
+  if (options.piece_bytes == 0) return {std::move(kept.parts()), status};
+  Outcome outcome{{}, status};
+  for (CallMessage& part : kept.parts()) {
+    for (CallMessage& piece : PiecesOf(std::move(part), options.piece_bytes)) {
+      outcome.parts.push_back(std::move(piece));
+    }
+  }
+  return outcome;
 }
 
 bool LoopbackTransport::Enter() {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LoopbackTransport: calls a CallHandler in the same process, in the caller's thread: the handler
-// has returned when Start does. Nothing is serialized twice or copied, except into a landing:
-// payload slices are handed over with their owners.
-// Thread-safety: as Transport. Ownership: the handler must outlive the transport or Close();
-// pending calls stand on their own. Deadlines: a handler cannot be interrupted; when it answers too
-// late the answer is dropped.
+// LoopbackTransport: calls a CallHandler in the same process, in the caller's thread. The handler
+// has returned when Start does. Payload slices are handed over with their owners. Only a landing
+// costs a copy.
+// Thread-safety: as Transport.
+// Ownership: the handler must outlive the transport or Close(); pending calls need neither.
+// Deadlines: a handler cannot be interrupted; a late answer is dropped.
 #ifndef QUIRE_TRANSPORT_LOCAL_LOOPBACK_TRANSPORT_H_
 #define QUIRE_TRANSPORT_LOCAL_LOOPBACK_TRANSPORT_H_
 
@@ -25,8 +25,9 @@ namespace quire {
 class LoopbackTransport final : public Transport {
  public:
   struct Options {
-    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction and part.
-    uint64_t part_bytes = 1 << 20;  ///< What handlers are told to cut replies to.
+    /// Largest message in each direction, and largest part.
+    uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;
+    uint64_t part_bytes = 1 << 20;  ///< Part size that handlers should keep to.
     Clock* clock = nullptr;         ///< SystemClock() when null.
   };
   LoopbackTransport(CallHandler* handler, const Options& options);
@@ -38,22 +39,22 @@ class LoopbackTransport final : public Transport {
   Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
               const CallOptions& options) override;
 
-  /// Lets the calls that are running finish and answers UNAVAILABLE from then on: the handler is
-  /// not touched again. Idempotent. Must not be called from inside a handler.
+  /// Waits for running calls to finish, and fails all later ones with UNAVAILABLE. The handler is
+  /// not used after it. Idempotent. Do not call it from inside a handler.
   void Close() QUIRE_EXCLUDES(mutex_);
 
  private:
-  /// What a call came to: parts, and the status after them.
+  /// The parts of a reply, and the status after them.
   struct Outcome {
     std::vector<CallMessage> parts;
     Status status;
   };
   class FinishedCall;
 
-  /// False once closed. Every true is followed by one Leave().
+  /// False once closed. Each true result requires one Leave().
   bool Enter() QUIRE_EXCLUDES(mutex_);
   void Leave() QUIRE_EXCLUDES(mutex_);
-  /// An error when the handler was not reached.
+  /// An error when the handler was not called.
   StatusOr<Outcome> Run(std::string_view method, const CallMessage& request,
                         const CallOptions& options, uint32_t max_parts);
   Outcome Handle(std::string_view method, const CallMessage& request, const CallOptions& options,

@@ -20,7 +20,7 @@
 namespace quire {
 namespace {
 
-/// Of those that do not pace, the best that every user may choose.
+/// Congestion controls without pacing that every user may choose, best first.
 constexpr std::string_view kUnpaced[] = {"cubic", "reno"};
 
 struct Address {
@@ -28,7 +28,7 @@ struct Address {
   uint16_t port = 0;
 };
 
-/// nullopt for what is no socket of the Internet, or not connected.
+/// Null for a descriptor that is no connected Internet socket.
 std::optional<Address> AddressOf(int descriptor, int (*name)(int, sockaddr*, socklen_t*)) {
   sockaddr_storage address = {};
   socklen_t bytes = sizeof address;
@@ -43,7 +43,7 @@ std::optional<Address> AddressOf(int descriptor, int (*name)(int, sockaddr*, soc
   return Address{.host = text, .port = ntohs(is_six ? six->sin6_port : four->sin_port)};
 }
 
-/// The other end of a connection within the host.
+/// The other end of a connection within the host; null for any other.
 std::optional<Address> LocalPeerOf(int descriptor) {
   std::optional<Address> peer = AddressOf(descriptor, getpeername);
   const std::optional<Address> own = AddressOf(descriptor, getsockname);
@@ -88,7 +88,7 @@ void DoNotPaceLocalConnectionsTo(uint16_t peer_port) {
   if (peer_port == 0) return;
   for (const int descriptor : OpenDescriptors(getpid())) {
     if (const auto peer = LocalPeerOf(descriptor); !peer || peer->port != peer_port) continue;
-    // Its number may be another socket's by now; a copy stays what it is.
+    // A copy, because the number may meanwhile name another socket.
     const UniqueFd copy(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
     const auto peer = LocalPeerOf(copy.get());
     if (peer && peer->port == peer_port) DoNotPace(copy.get());

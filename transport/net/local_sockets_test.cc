@@ -48,7 +48,7 @@ TEST(LocalSocketsTest, OnlyConnectionsToThatPortChange) {
   const std::string before = PacedOrReno(tcp);
   ASSERT_EQ(PacedOrReno(other), before);
   DoNotPaceLocalConnectionsTo(tcp.listening_port);
-  // Where reno is all that there was it stays, if cubic is not permitted.
+  // With only reno available it stays, if cubic is not permitted.
   EXPECT_THAT(CongestionControl(tcp.client.get()), AnyOf("cubic", "reno"));
   EXPECT_EQ(CongestionControl(tcp.server.get()), before);
   EXPECT_EQ(CongestionControl(other.client.get()), before);

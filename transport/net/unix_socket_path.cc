@@ -20,7 +20,7 @@ Status InUse(const std::string& path) {
   return AlreadyExists("another server listens on ", path, ": stop it, or choose another path");
 }
 
-/// Whether `fd` is still the file at `path`, and no other has come in its place.
+/// True if `fd` is still the file at `path`.
 bool IsAt(int fd, const std::string& path) {
   struct stat ours = {};
   struct stat there = {};
@@ -67,7 +67,7 @@ StatusOr<UnixSocketClaim> UnixSocketClaim::Take(const std::string& path) {
 }
 
 UnixSocketClaim::~UnixSocketClaim() {
-  if (lock_.valid()) (void)unlink(lock_path_.c_str());  // Before the lock goes.
+  if (lock_.valid()) (void)unlink(lock_path_.c_str());  // Removed before the lock is released.
 }
 
 }  // namespace quire

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The path of a Unix socket, which has one server at a time.
+// Paths of Unix sockets. A path has one server at a time.
 #ifndef QUIRE_TRANSPORT_NET_UNIX_SOCKET_PATH_H_
 #define QUIRE_TRANSPORT_NET_UNIX_SOCKET_PATH_H_
 
@@ -11,19 +11,19 @@
 
 namespace quire {
 
-/// Removes the socket of a server that is gone; a path without a file is fine. ALREADY_EXISTS when
-/// somebody listens there or the file is no socket, PERMISSION_DENIED when it cannot be removed,
-/// INVALID_ARGUMENT for a path that is empty or too long for a socket. Who binds afterwards may
-/// find another server there that was faster.
+/// Removes a stale socket; a path without a file is fine. ALREADY_EXISTS when a server listens
+/// there or the file is no socket; PERMISSION_DENIED when it cannot be removed; INVALID_ARGUMENT
+/// for a path that is empty or too long. Another server may still take the path before the caller
+/// binds.
 [[nodiscard]] Status RemoveStaleSocket(const std::string& path);
 
 /// UnixSocketClaim: the right to replace and remove the socket at a path, for a library that does
-/// both without looking. It is held by the lock on a file beside it, PATH.lock, which goes with the
-/// claim, and which a process that dies leaves unlocked. Move only. Thread-safety: as a value.
+/// both unconditionally. The claim is a lock on the file PATH.lock, which is removed with it. A
+/// process that dies leaves the file unlocked. Move only. Thread-safety: as a value.
 class UnixSocketClaim {
  public:
-  UnixSocketClaim() = default;  ///< Of nothing.
-  /// Takes the path and leaves no stale socket there. Errors: those of RemoveStaleSocket, and
+  UnixSocketClaim() = default;  ///< An empty claim.
+  /// Claims the path and removes a stale socket there. Errors: those of RemoveStaleSocket, and
   /// ALREADY_EXISTS while another server has the claim.
   static StatusOr<UnixSocketClaim> Take(const std::string& path);
   UnixSocketClaim(UnixSocketClaim&&) noexcept = default;

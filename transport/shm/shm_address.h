@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Unix socket addresses and what both ends of a connection set on a socket.
+// Unix socket addresses, and the options that both ends of a connection set on a socket.
 #ifndef QUIRE_TRANSPORT_SHM_SHM_ADDRESS_H_
 #define QUIRE_TRANSPORT_SHM_SHM_ADDRESS_H_
 
@@ -27,7 +27,7 @@ namespace quire {
   return address;
 }
 
-/// More room than the default, as far as the system allows it.
+/// Enlarges the send buffer to 1 MiB, or to what the system allows.
 inline void WidenSocket(int fd) {
   const int bytes = 1 << 20;
   (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);

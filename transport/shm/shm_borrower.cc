@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kNumbersAtOnce = 512;
 constexpr int kLongestWaitMillis = 1000;
 constexpr Duration kLongestLook = std::chrono::milliseconds(5);
-/// A server that ends more leases before they have come is not believed any more.
+/// Most ended leases that have not arrived. A server that exceeds it is no longer trusted.
 constexpr size_t kMostEndedElsewhere = 65536;
 
 }  // namespace
@@ -99,7 +99,7 @@ Status ShmBorrower::Renew(uint64_t lease, Duration timeout) {
     if (left <= Duration::zero()) {
       return DeadlineExceeded("the server does not answer the renewal of a shared-memory lease");
     }
-    // Another thread may hear the answer: nobody waits for long.
+    // Short, because another thread may receive the answer.
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::min(left, kLongestLook));
     pollfd readable = {.fd = channel_.get(), .events = POLLIN, .revents = 0};
     (void)poll(&readable, 1, static_cast<int>(wait.count()));
@@ -155,7 +155,7 @@ void ShmBorrower::GiveBack(uint64_t lease) {
   sending_ = false;
 }
 
-/// What cannot be sent in time is not sent at all: the server ends it with the connection.
+/// Drops words that cannot be sent in time: the server ends their leases with the connection.
 void ShmBorrower::Send(std::span<const uint64_t> words) const {
   while (!words.empty()) {
     const size_t count = std::min(words.size(), kNumbersAtOnce);

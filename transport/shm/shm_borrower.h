@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ShmBorrower: the client end of leases: the server's memory that is mapped, and the way back of
-// what was lent. Whoever holds a borrowed owner keeps both; the connection may be over. A lease is
-// given back where its last owner is dropped, a frame at a time. While the server does not read
-// what comes back that waits, a second at most; then it is left to the server to end the lease.
+// ShmBorrower: the client end of leases. It holds the mapped memory of the server and the channel
+// on which leases are released. A borrowed owner keeps both, also after the connection has ended. A
+// lease is released, one frame at a time, when its last owner is dropped. While the server does not
+// read releases, sending one waits, for a second at most. After that the server ends the lease
+// itself.
 //
-// The server tells over the same channel which leases it has ended, before it uses their memory for
-// something else; who asks a lease whether it is still good reads what has been told so far.
+// The server reports an ended lease on the same channel before it reuses the memory. StillGood
+// reads all reports received so far.
 //
-// Thread-safety: leases may be dropped, asked and renewed on any thread; the rest belongs to one
+// Thread-safety: leases may be dropped, checked and renewed on any thread; the rest belongs to one
 // thread.
 #ifndef QUIRE_TRANSPORT_SHM_SHM_BORROWER_H_
 #define QUIRE_TRANSPORT_SHM_SHM_BORROWER_H_
@@ -34,22 +35,23 @@ namespace quire {
 
 class ShmBorrower : public std::enable_shared_from_this<ShmBorrower> {
  public:
-  /// A channel of leases that last for `duration`. INVALID_ARGUMENT when there is one, or is no
-  /// socket.
+  /// Sets the channel of leases that last for `duration`. INVALID_ARGUMENT when there already is a
+  /// channel, or `channel` is no socket.
   [[nodiscard]] Status SetChannel(UniqueFd channel, Duration duration);
-  /// Maps a region. INVALID_ARGUMENT when the number is taken; errors of ReadOnlyMapping.
+  /// Maps a region. INVALID_ARGUMENT when the number is in use; errors of ReadOnlyMapping.
   [[nodiscard]] Status AddRegion(uint16_t number, UniqueFd fd, uint64_t bytes);
 
-  /// Owns what a frame lent. INVALID_ARGUMENT when there is no channel, or is such a lease already.
+  /// Returns the owner of the payload that a frame lent. INVALID_ARGUMENT when there is no channel,
+  /// or the lease is already borrowed.
   [[nodiscard]] StatusOr<std::shared_ptr<PayloadLease>> Borrow(uint64_t lease)
       QUIRE_EXCLUDES(told_mutex_);
-  /// The bytes of a descriptor in a region; empty when there are none.
+  /// The bytes of a descriptor in a region; empty when out of range.
   std::span<const std::byte> Bytes(const ShmDescriptor& slice) const;
 
  private:
   class Loan;
 
-  /// State of a borrowed lease, as the server has told it.
+  /// State of a borrowed lease as the server reported it.
   struct Told {
     bool ended = false;
     uint64_t renewals = 0;
@@ -60,7 +62,7 @@ class ShmBorrower : public std::enable_shared_from_this<ShmBorrower> {
   void Send(std::span<const uint64_t> words) const;
   bool StillGood(uint64_t lease) QUIRE_EXCLUDES(told_mutex_);
   Status Renew(uint64_t lease, Duration timeout) QUIRE_EXCLUDES(told_mutex_);
-  /// Reads what the server has said, without waiting. Returns what is then known of `lease`.
+  /// Reads the server's reports without waiting. Returns the state of `lease` after them.
   Told Hear(uint64_t lease) QUIRE_EXCLUDES(told_mutex_);
   void HearWords(std::span<const uint64_t> words) QUIRE_REQUIRES(told_mutex_);
 
@@ -69,15 +71,16 @@ class ShmBorrower : public std::enable_shared_from_this<ShmBorrower> {
   std::array<std::unique_ptr<ReadOnlyMapping>, kMaxShmRegions + 1> regions_;  // By number.
 
   Mutex told_mutex_;
-  /// The server cannot tell any more which leases it has ended.
+  /// Set when the server's reports of ended leases can no longer be received.
   bool deaf_ QUIRE_GUARDED_BY(told_mutex_) = false;
-  std::map<uint64_t, Told> told_ QUIRE_GUARDED_BY(told_mutex_);  ///< By borrowed lease.
-  /// Leases that ended and are not borrowed: their frames come yet, or they were on their way back.
+  std::map<uint64_t, Told> told_ QUIRE_GUARDED_BY(told_mutex_);  ///< By lease number.
+  /// Ended leases that are not borrowed: their frames are still in flight, or they were being
+  /// released.
   std::set<uint64_t> ended_elsewhere_ QUIRE_GUARDED_BY(told_mutex_);
 
   Mutex mutex_;
-  bool sending_ QUIRE_GUARDED_BY(mutex_) = false;           // Some thread is.
-  std::vector<uint64_t> pending_ QUIRE_GUARDED_BY(mutex_);  // To be sent.
+  bool sending_ QUIRE_GUARDED_BY(mutex_) = false;           // True while a thread sends.
+  std::vector<uint64_t> pending_ QUIRE_GUARDED_BY(mutex_);  // Words to send.
 };
 
 }  // namespace quire

@@ -14,9 +14,9 @@
 namespace quire::testing {
 namespace {
 
-/// A connection whose memory for copies takes some of what the suite sends, or nothing; and one
-/// whose server lends what it sends, as long as that has room in `lent`. Closing a descriptor is
-/// what the death of a process does to the peer; other processes die in shm_faults_test.
+/// A connection with little or no memory for copies, or one whose server lends payload while `lent`
+/// has room. Closing a descriptor has the effect of a process's death on the peer. Real processes
+/// die in shm_faults_test.
 class ShmUnderTest final : public PipesUnderTest {
  public:
   ShmUnderTest(uint64_t copy_out_bytes, Duration spin) { Connect({}, copy_out_bytes, spin); }
@@ -68,7 +68,7 @@ std::unique_ptr<PipesUnderTest> MakeInline() {
   return std::make_unique<ShmUnderTest>(0, std::chrono::microseconds(20));
 }
 
-/// Half of what the suite sends at once, at most.
+/// Has room for at most half of what the suite sends at once.
 std::unique_ptr<PipesUnderTest> MakeLent() {
   return std::make_unique<ShmUnderTest>(std::make_shared<LentMemory>(32 << 20));
 }

@@ -56,7 +56,7 @@ bool ShmCopyOut::Reserve() {
   if (std::exchange(reserved_, true)) return memory_ != nullptr;
   StatusOr<std::unique_ptr<SharedMemory>> memory =
       SharedMemory::Create("quire-copies", Rounded(capacity_bytes_));
-  if (!memory.ok()) return false;  // Everything goes through the socket then.
+  if (!memory.ok()) return false;  // Everything then goes through the socket.
   memory_ = *std::move(memory);
   free_.emplace(0, memory_->bytes().size());
   return true;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ShmCopyOut: shared memory of one connection that the server copies payload to which does not lie
-// in memory that this client may map. First fit from the start, so that little of it is ever used
-// by a client that gives blocks back; the system backs what was used.
+// ShmCopyOut: shared memory of one connection, for copies of payload that lies outside the memory
+// this client may map. Allocation is first fit from the start, so a client that releases its blocks
+// touches little of the memory. The system backs only the touched part.
 //
-// Ownership: a block gives its place back when it is destroyed, and keeps the memory alive.
+// Ownership: a block frees its place when it is destroyed, and keeps the memory alive.
 // Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_TRANSPORT_SHM_SHM_COPY_OUT_H_
 #define QUIRE_TRANSPORT_SHM_SHM_COPY_OUT_H_
@@ -22,7 +22,7 @@ namespace quire {
 
 class ShmCopyOut : public std::enable_shared_from_this<ShmCopyOut> {
  public:
-  static constexpr uint64_t kAlignBytes = 64;  ///< Of blocks.
+  static constexpr uint64_t kAlignBytes = 64;  ///< Alignment of blocks.
 
   class Block {
    public:
@@ -44,10 +44,10 @@ class ShmCopyOut : public std::enable_shared_from_this<ShmCopyOut> {
 
   explicit ShmCopyOut(uint64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
 
-  /// Memory is reserved with the first block. An empty block when there is no room, or no memory to
-  /// be had. REQUIRES: bytes > 0.
+  /// Allocates a block. The first one reserves the memory. Returns an empty block when there is no
+  /// room, or when the memory cannot be reserved. REQUIRES: bytes > 0.
   Block Allocate(uint64_t bytes);
-  /// REQUIRES: a block was given.
+  /// The memory of the blocks. REQUIRES: Allocate has returned a block.
   SharedMemoryView view() const;
 
  private:
@@ -56,9 +56,11 @@ class ShmCopyOut : public std::enable_shared_from_this<ShmCopyOut> {
 
   const uint64_t capacity_bytes_;
   mutable Mutex mutex_;
-  bool reserved_ QUIRE_GUARDED_BY(mutex_) = false;  ///< Or tried to.
+  /// Set after the first attempt, also when it failed.
+  bool reserved_ QUIRE_GUARDED_BY(mutex_) = false;
   std::unique_ptr<SharedMemory> memory_ QUIRE_GUARDED_BY(mutex_);
-  std::map<uint64_t, uint64_t> free_ QUIRE_GUARDED_BY(mutex_);  // Offset to bytes; none touch.
+  // Offset to size in bytes; no two adjoin.
+  std::map<uint64_t, uint64_t> free_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire

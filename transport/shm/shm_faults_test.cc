@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared-memory connections whose other end dies, stalls or lies: nothing stays held, nobody else
-// notices, and no byte of the server changes.
+// Shared-memory connections whose other end dies, stalls or lies. Nothing stays held, other
+// connections are unaffected, and no byte of the server changes.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ using ::testing::HasSubstr;
 
 constexpr char kPeer[] = QUIRE_BINARY_DIR "/bin/shm_test_peer";
 
-/// One end of a connection that says what it likes.
+/// One end of a connection that sends arbitrary bytes.
 class RawPeer {
  public:
   explicit RawPeer(UniqueFd fd) : fd_(std::move(fd)) {}
@@ -92,14 +92,14 @@ class RawPeer {
 
 class ShmFaultsTest : public ShmTest {
  protected:
-  /// Nothing that a client holds or does not take ages for so long that a test would see it: what
-  /// is free in time is so because the connection ended.
+  /// Raises all timeouts beyond the test. Whatever is then released in time is released by the end
+  /// of the connection.
   void AgeNothing() {
     options_.max_lease = std::chrono::hours(1);
     options_.stall_timeout = std::chrono::hours(1);
     static_assert(kPatience < std::chrono::hours(1));
   }
-  /// Another client still gets what it should.
+  /// Checks that another client is still served.
   void ExpectOthersAreServed() {
     ShmEnd client = Connect(), server = Accepted();
     auto gone = std::make_shared<Event>();
@@ -188,7 +188,7 @@ TEST_F(ShmFaultsTest, WhenTheServerIsKilledTheClientLearnsItAndKeepsItsSlices) {
   held.reset();
   child.Wait();  // Its socket is closed with the rest of it.
 
-  // The dead server's socket is there and is taken over.
+  // The dead server's socket exists and is taken over.
   struct stat file;
   EXPECT_EQ(stat(options_.path.c_str(), &file), 0);
   Listen();
@@ -232,7 +232,7 @@ class Echo final : public FrameReceiver {
   FramePipe& pipe() { return *pipe_; }
 
   Event answered, closed;
-  Status end;  ///< Once `closed` is set.
+  Status end;  ///< Valid once `closed` is set.
 
  private:
   const std::unique_ptr<FramePipe> pipe_;
@@ -291,7 +291,7 @@ TEST_F(ShmFaultsTest, LyingClientsAreCutOff) {
   ExpectOthersAreServed();
 }
 
-/// Words of a client about a lease that it never had.
+/// Messages of a client about a lease that it never held.
 class UnknownLeaseTest : public ShmFaultsTest,
                          public ::testing::WithParamInterface<ShmLeaseWord> {};
 
@@ -311,7 +311,7 @@ TEST_P(UnknownLeaseTest, WhatIsGivenBackOrRenewedMustHaveBeenLent) {
   EXPECT_EQ(liar.Receive(&channel).type, ShmPacketType::kLeaseChannel);
   ASSERT_TRUE(region.valid() && channel.valid());
 
-  // The memory that every client is given cannot be written.
+  // The memory given to clients is read only.
   EXPECT_EQ(mmap(nullptr, kArenaBytes, PROT_READ | PROT_WRITE, MAP_SHARED, region.get(), 0),
             MAP_FAILED);
   const UniqueFd again(
@@ -331,19 +331,19 @@ TEST_P(UnknownLeaseTest, WhatIsGivenBackOrRenewedMustHaveBeenLent) {
   ExpectOthersAreServed();
 }
 
-/// A server of several tenants, each of whom has a connection.
+/// A server of several tenants, each with a connection.
 class ShmTenantsTest : public ShmFaultsTest {
  protected:
   static constexpr uint64_t kUnits = 10;
   static constexpr uint64_t kUnitBytes = 4096;
 
-  /// A tenant's connection and its units, which lie beside those of others in the arena.
+  /// A tenant's connection, and its units among those of others in the arena.
   struct Tenant {
     std::optional<RawPeer> client;
     ShmEnd server;
     std::span<const std::byte> units;
-    std::unique_ptr<ReadOnlyMapping> memory = nullptr;  ///< All that it was given.
-    ino_t file = 0;                                     ///< Which that is.
+    std::unique_ptr<ReadOnlyMapping> memory = nullptr;  ///< All memory that it was given.
+    ino_t file = 0;                                     ///< Identity of that memory's file.
   };
 
   ShmTenantsTest() {
@@ -366,7 +366,7 @@ class ShmTenantsTest : public ShmFaultsTest {
     }
     ASSERT_TRUE(tenant.server.pipe->Send(std::move(frame)).ok());
   }
-  /// Takes the memory that comes before the first frame.
+  /// Takes the memory that arrives before the first frame.
   static void MapWhatIsGiven(Tenant& tenant) {
     for (;;) {
       UniqueFd given;
@@ -382,7 +382,7 @@ class ShmTenantsTest : public ShmFaultsTest {
     }
     ASSERT_NE(tenant.memory, nullptr) << "the payload did not come in memory";
   }
-  /// How many units of `owner` there are, or begin, in what `reader` can read.
+  /// Number of units of `owner`, whole or partial, that `reader` can read.
   static uint64_t UnitsSeen(const Tenant& reader, const Tenant& owner) {
     const std::span<const std::byte> all = reader.memory->bytes();
     uint64_t seen = 0;
@@ -408,7 +408,7 @@ TEST_F(ShmTenantsTest, NobodyCanReadAByteOfAnother) {
   EXPECT_EQ(UnitsSeen(a, b), 0u);
   EXPECT_EQ(UnitsSeen(b, a), 0u);
 
-  // Nor does who comes later find what somebody has left.
+  // A later connection does not find the bytes of an earlier one either.
   a.client.reset();
   EXPECT_EQ(a.server.frames->Closed().code(), StatusCode::kUnavailable);
   Tenant c = Join(2);
@@ -458,7 +458,7 @@ class LyingServerTest : public ShmFaultsTest {
  protected:
   LyingServerTest() : socket_(ShmSocketFile::Listen(options_.path, 0600).value()) {}
 
-  /// A client that has been greeted, and the lying end of its connection.
+  /// Returns the server's end of a connection whose client has been greeted.
   RawPeer Greet() {
     std::thread greeter([this] {
       UniqueFd fd;
@@ -489,7 +489,7 @@ class LyingServerTest : public ShmFaultsTest {
                                             .bytes = 60'000'000};
   static constexpr ShmHeader kRegionHeader{
       .type = ShmPacketType::kRegion, .number = 1, .bytes = kArenaBytes};
-  /// Says `words` on the channel that was made last.
+  /// Sends `words` on the latest channel.
   void Say(const std::vector<uint64_t>& words) const {
     const std::span<const uint64_t> all(words);
     EXPECT_EQ(send(other_end_.get(), all.data(), all.size_bytes(), MSG_NOSIGNAL),
@@ -572,7 +572,7 @@ TEST_F(LyingServerTest, ALeaseThatEndedBeforeItsFrameCameIsNotGoodAndNoneIsGiven
   ASSERT_TRUE(server.Send(Packet({.lease = 1}, {&inside, 1})));
   const Status closed = client_->frames->Closed();
   EXPECT_EQ(closed.code(), StatusCode::kInvalidArgument) << closed;
-  // A client that can be told nothing any more trusts no lease.
+  // A client without a channel trusts no lease.
   other_end_.Reset();
   EXPECT_FALSE(first->payload.StillGood());
   EXPECT_EQ(first->payload.leases()[0]->Renew(kPatience).code(), StatusCode::kFailedPrecondition);

@@ -17,7 +17,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kWordsAtOnce = 512;
-/// Messages taken before other connections have their turn.
+/// Most messages handled before other connections have their turn.
 constexpr int kMessagesAtOnce = 64;
 
 }  // namespace
@@ -48,7 +48,7 @@ ShmLeases::ShmLeases(ShmLoop* loop, const Limits& limits, std::shared_ptr<ShmUse
       channel_(std::move(channel)) {}
 
 ShmLeases::~ShmLeases() {
-  (void)shutdown(channel_.get(), SHUT_RDWR);  // The client learns of it before anything goes.
+  (void)shutdown(channel_.get(), SHUT_RDWR);  // Notifies the client before the memory is released.
   MutexLock lock(mutex_);
   use_->leased_bytes -= bytes_;
 }
@@ -67,7 +67,7 @@ uint64_t ShmLeases::Reserve(uint64_t bytes) {
 
 void ShmLeases::Fill(uint64_t number, Lease lease) {
   MutexLock lock(mutex_);
-  const auto it = held_.find(number);  // Gone when the client, or its end, was quicker.
+  const auto it = held_.find(number);  // Absent if the client or its end released it first.
   if (it != held_.end()) std::swap(it->second.lease, lease);
 }
 
@@ -116,7 +116,7 @@ bool ShmLeases::Renew(uint64_t number) {
     }
   }
   const uint64_t word = ShmWordOf(number, answer);
-  (void)Say({&word, 1});  // A client that takes no answers does not know of its luck.
+  (void)Say({&word, 1});  // A client that reads nothing does not learn of the renewal.
   return true;
 }
 
@@ -156,7 +156,7 @@ void ShmLeases::EndAll() {
     token = token_;
   }
   loop_->Remove(token);
-  (void)shutdown(channel_.get(), SHUT_RDWR);  // The client, if there is one, learns of it.
+  (void)shutdown(channel_.get(), SHUT_RDWR);  // Notifies the client, if there is one.
 }
 
 void ShmLeases::OnReady(uint32_t events) {
@@ -197,7 +197,7 @@ TimePoint ShmLeases::TakeTooOld(TimePoint now, Table* over, std::vector<uint64_t
 }
 
 void ShmLeases::OnDeadline(TimePoint now) {
-  Table over;  // Let go when the client has been told.
+  Table over;  // Released after the client has been notified.
   std::vector<uint64_t> words;
   {
     MutexLock lock(mutex_);

@@ -69,14 +69,14 @@ ShmLender::Lent ShmLender::Lend(Payload payload) {
   return lent;
 }
 
-/// Describes every slice as in place where it can be, inline otherwise; answers the bytes in place.
+/// Describes every slice as in place if possible, inline otherwise. Returns the bytes in place.
 uint64_t ShmLender::Locate(const Payload& payload, Lent* lent) const {
   uint64_t in_place_bytes = 0;
   lent->slices.reserve(payload.slices().size());
   for (const Slice& slice : payload.slices()) {
     ShmDescriptor& descriptor = lent->slices.emplace_back();
     descriptor.bytes = static_cast<uint32_t>(slice.bytes.size());
-    // Without an owner nobody promises that the bytes stay until the client has read them.
+    // Without an owner the bytes may change before the client has read them.
     const ShmRegions::Region* const region =
         slice.owner == nullptr ? nullptr : regions_->Find(slice.bytes);
     if (region == nullptr) continue;
@@ -97,7 +97,7 @@ bool ShmLender::Reserve(uint64_t bytes, Lent* lent) {
   return true;
 }
 
-/// Copies the payload out and describes the copies; an empty block when it goes inline.
+/// Copies the payload out and describes the copies. Returns an empty block if it goes inline.
 ShmCopyOut::Block ShmLender::Copy(const Payload& payload, Lent* lent) {
   if (payload.size_bytes() <= kSmallBytes) return {};
   ShmCopyOut::Block block = copy_out_->Allocate(payload.size_bytes());

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ShmLender: how each slice that a server sends gets to one client, the cheapest way that is open:
+// ShmLender: chooses how each slice that a server sends reaches one client, the cheapest way first:
 //
-//   in place   it lies in a shared region and has an owner: a descriptor and a lease
+//   in place   the slice lies in a shared region and has an owner: a descriptor and a lease
 //   copied     into the connection's copy-out memory, which only this client maps: the same
-//   inline     through the socket: what is small, and what finds no room otherwise
+//   inline     through the socket: small slices, and those without room elsewhere
 //
-// A client that holds as much as it may, and gives nothing back, is sent copies and then inline
-// bytes, for which the server keeps nothing.
+// A client that holds as much as it may and releases nothing receives copies, and then inline
+// bytes. The server keeps nothing for the latter.
 //
-// Ownership: see shm_leases.h. Thread-safety: all methods may be called concurrently.
+// Ownership: see shm_leases.h.
+// Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_TRANSPORT_SHM_SHM_LENDER_H_
 #define QUIRE_TRANSPORT_SHM_SHM_LENDER_H_
 
@@ -34,14 +35,14 @@ class ShmLender {
     ShmLeases::Limits leases;
     uint64_t copy_out_bytes = 0;
   };
-  /// How a payload travels.
+  /// How one payload travels.
   struct Lent {
     std::vector<ShmDescriptor> slices;
     Payload inline_payload;
-    uint64_t lease = 0;  ///< Of `leases`; 0 for none.
-    uint64_t needs = 0;  ///< Preludes of the stream.
+    uint64_t lease = 0;  ///< Number in `leases`; 0 for none.
+    uint64_t needs = 0;  ///< Preludes of the stream that must precede it.
     std::shared_ptr<ShmLeases> leases = {};
-    uint64_t in_place_bytes = 0;  ///< Of the payload; the rest is copied.
+    uint64_t in_place_bytes = 0;  ///< Payload bytes lent in place.
     uint64_t copied_bytes = 0;
   };
 
@@ -51,15 +52,15 @@ class ShmLender {
             const Options& options);
 
   Lent Lend(Payload payload);
-  /// The packet was sent.
+  /// Counts the bytes of a packet that was sent.
   void CountSent(const Lent& lent);
-  /// The packet was not sent.
+  /// Releases the lease of a packet that was not sent.
   static void TakeBack(const Lent& lent);
-  /// The connection has ended; see ShmLeases::Orphan.
+  /// Ends the connection; see ShmLeases::Orphan.
   void Orphan();
 
  private:
-  /// Copies cost a lease: smaller payloads are cheaper through the socket.
+  /// Payload below this size goes through the socket: a lease costs more than the copy.
   static constexpr uint64_t kSmallBytes = 4096;
 
   uint64_t Locate(const Payload& payload, Lent* lent) const;
@@ -74,10 +75,11 @@ class ShmLender {
   const std::shared_ptr<ShmUse> use_;
   const Options options_;
   const std::shared_ptr<ShmCopyOut> copy_out_;
-  std::vector<uint64_t> region_needs_;  // By number.
+  std::vector<uint64_t> region_needs_;  // By region number.
 
   Mutex mutex_;
-  bool opened_ QUIRE_GUARDED_BY(mutex_) = false;  // Or tried to.
+  // Set after the first attempt, also when it failed.
+  bool opened_ QUIRE_GUARDED_BY(mutex_) = false;
   std::shared_ptr<ShmLeases> leases_ QUIRE_GUARDED_BY(mutex_);
   uint64_t channel_needs_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t copy_out_needs_ QUIRE_GUARDED_BY(mutex_) = 0;

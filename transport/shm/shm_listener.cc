@@ -18,7 +18,7 @@
 namespace quire {
 namespace {
 
-/// How long no one is let in after the system had no room for another socket.
+/// Pause of accepting after the system had no room for another socket.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 Status Check(const ShmListener::Options& options) {
@@ -46,7 +46,7 @@ std::string Detail(const ShmListener::Options& options) {
 
 }  // namespace
 
-/// Lets clients in.
+/// Accepts clients.
 class ShmListener::Door final : public ShmLoop::Handler,
                                 public std::enable_shared_from_this<ShmListener::Door> {
  public:
@@ -66,12 +66,12 @@ class ShmListener::Door final : public ShmLoop::Handler,
 
   Status Open() {
     QUIRE_ASSIGN_OR_RETURN(loop_, ShmLoop::Start(options_.spin));
-    // Until it has its token the door may only be opened wide.
+    // Registers without events until the token is stored.
     QUIRE_ASSIGN_OR_RETURN(token_, loop_->Add(socket_->fd(), 0, shared_from_this()));
     loop_->SetEvents(token_, EPOLLIN);
     return OkStatus();
   }
-  /// Nobody is let in afterwards; the loop belongs to the pipes.
+  /// Stops accepting. The loop stays with the pipes.
   void Close() {
     if (loop_ == nullptr) return;
     loop_->Remove(token_);
@@ -89,7 +89,7 @@ class ShmListener::Door final : public ShmLoop::Handler,
       loop_->SetDeadline(token_, SystemClock().Now() + kAcceptPause);
       return;
     }
-    // A client that is not let in reads the end of the connection instead of a greeting.
+    // A refused client reads the end of the connection instead of a greeting.
     if (!PeerMayConnect(client.get(), options_.same_user_only)) {
       return NoteTo(options_.health, Trouble::kCallerUnproven,
                     "a process of another user at " + options_.path +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The listener's socket: who may have its path, who may connect, and what is left of it.
+// The listener's socket: ownership of its path, admission of clients, and its removal.
 #include "transport/shm/shm_listener.h"
 
 #include <fcntl.h>
@@ -53,7 +53,7 @@ TEST_F(ShmListenerTest, ALiveServersSocketAndOtherFilesAreNotTaken) {
   EXPECT_EQ(status.code(), StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(status.message()), HasSubstr("another server listens"));
   EXPECT_TRUE(std::filesystem::exists(options_.path));
-  Connect();  // The first is still there.
+  Connect();  // The first server is still there.
 
   options_.path = directory_ / "file";
   std::ofstream(options_.path) << "data";

@@ -42,7 +42,7 @@ StatusOr<std::shared_ptr<ShmLoop>> ShmLoop::Start(Duration spin) {
   return loop;
 }
 
-/// The last owner may be a handler: a thread cannot wait for itself.
+/// Detaches if the last owner is a handler: a thread cannot join itself.
 void ShmLoop::Dispose(ShmLoop* loop) {
   if (!loop->InLoopThread()) {
     delete loop;
@@ -62,7 +62,7 @@ ShmLoop::~ShmLoop() {
 
 void ShmLoop::Wake() {
   const uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof one);  // It fails only when it is set already.
+  (void)!write(wake_.get(), &one, sizeof one);  // Fails only if it is set already.
 }
 
 StatusOr<ShmLoop::Token> ShmLoop::Add(int fd, uint32_t events, std::shared_ptr<Handler> handler) {
@@ -81,7 +81,8 @@ void ShmLoop::SetEvents(Token token, uint32_t events) {
   const auto it = entries_.find(token);
   if (it == entries_.end()) return;
   epoll_event event = EventFor(token, events);
-  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, it->second.fd, &event);  // It is there.
+  // Cannot fail: the descriptor is registered.
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, it->second.fd, &event);
 }
 
 void ShmLoop::SetDeadline(Token token, TimePoint deadline) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ShmLoop: the thread that waits for the sockets of shared-memory connections: one for all of a
-// server's, one for each client's. It may spin before it sleeps: waking a thread on another CPU
+// ShmLoop: the thread that waits for sockets of shared-memory connections. A server has one for all
+// connections, a client one for each. It may spin before it sleeps: waking a thread on another CPU
 // costs more than a small frame.
 //
-// Ownership: handlers are shared until they are removed, and keep plain pointers to the loop, which
-// ends with its last owner.
+// Ownership: handlers are shared until they are removed, and keep plain pointers to the loop. The
+// loop ends with its last owner.
 // Thread-safety: all methods may be called concurrently, also by handlers.
 #ifndef QUIRE_TRANSPORT_SHM_SHM_LOOP_H_
 #define QUIRE_TRANSPORT_SHM_SHM_LOOP_H_
@@ -32,15 +32,15 @@ class ShmLoop {
   class Handler {
    public:
     virtual ~Handler() = default;
-    /// Something that was asked for can be done; comes again while it can.
+    /// Some of the requested events are ready; repeats while they are.
     virtual void OnReady(uint32_t events) = 0;
-    /// The deadline has passed; there is none any more.
+    /// The deadline has passed, and is cleared.
     virtual void OnDeadline(TimePoint now) = 0;
   };
 
-  /// `spin`: how long to look for events after the last one without sleeping.
+  /// `spin`: how long to poll without sleeping after the last event.
   static StatusOr<std::shared_ptr<ShmLoop>> Start(Duration spin);
-  /// By the last owner.
+  /// Runs on the thread of the last owner.
   ~ShmLoop();
   ShmLoop(const ShmLoop&) = delete;
   ShmLoop& operator=(const ShmLoop&) = delete;
@@ -48,10 +48,11 @@ class ShmLoop {
   /// Calls `handler` for `events` (EPOLL*, hang-ups and errors always) of `fd` until Remove.
   [[nodiscard]] StatusOr<Token> Add(int fd, uint32_t events, std::shared_ptr<Handler> handler);
   void SetEvents(Token token, uint32_t events);
-  /// On SystemClock(); kNever takes it back.
+  /// On SystemClock(); kNever clears it.
   void SetDeadline(Token token, TimePoint deadline);
-  /// When it returns the handler is not running and will not be called again; on the loop's own
-  /// thread only the latter. Unknown tokens are ignored. Close the descriptor afterwards.
+  /// Removes a handler. After it returns the handler is not called again, nor is it running, except
+  /// for a call from the loop's own thread. Unknown tokens are ignored. Close the descriptor
+  /// afterwards.
   void Remove(Token token);
 
   bool InLoopThread() const { return std::this_thread::get_id() == thread_.get_id(); }
@@ -79,7 +80,7 @@ class ShmLoop {
   const Duration spin_;
   UniqueFd epoll_, wake_;
   std::atomic<bool> stopping_{false};
-  bool delete_at_end_ = false;  // The loop's thread only.
+  bool delete_at_end_ = false;  // Used by the loop's thread only.
 
   Mutex mutex_;
   CondVar left_;

@@ -74,7 +74,7 @@ void ShmPacketReader::TakeInline() {
   packet_.inline_bytes.reset();
   missing_ = packet_.header.type == ShmPacketType::kFrame ? packet_.header.bytes : 0;
   if (missing_ == 0) return;
-  packet_.inline_bytes.reset(new std::byte[missing_]);  // Not zeroed: it is written at once.
+  packet_.inline_bytes.reset(new std::byte[missing_]);  // Not zeroed, as it is overwritten at once.
   const size_t here = std::min<uint64_t>(missing_, end_ - begin_);
   std::memcpy(packet_.inline_bytes.get(), buffer_.data() + begin_, here);
   begin_ += here;

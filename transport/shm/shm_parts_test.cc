@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of shared-memory connections: packets however they are cut, the allocator of copies,
-// and leases.
+// The parts of shared-memory connections: packets split in any way, the allocator of copies, and
+// leases.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -19,7 +19,7 @@
 namespace quire::testing {
 namespace {
 
-/// Keeps what it is given as text.
+/// Keeps packets as text.
 class TextSink final : public ShmPacketReader::Sink {
  public:
   Status OnPacket(ShmPacket& packet) override {
@@ -131,7 +131,7 @@ TEST(ShmCopyOutTest, BlocksDoNotOverlapAndEverythingComesBack) {
   EXPECT_TRUE(std::make_shared<ShmCopyOut>(0)->Allocate(1).empty());
 }
 
-/// Leases with a channel whose other end is `client`; OnDeadline is called by the tests.
+/// Leases with a channel whose other end is `client`. The tests call OnDeadline.
 class ShmLeasesTest : public ::testing::Test {
  protected:
   uint64_t Lend(uint64_t bytes, const std::shared_ptr<Event>& gone) {
@@ -171,7 +171,7 @@ TEST_F(ShmLeasesTest, TheOldestLeaseThatIsHeldDecides) {
   const TimePoint now = SystemClock().Now();
   auto early = std::make_shared<Event>(), late = std::make_shared<Event>();
   leases_->Drop(Lend(100, early));
-  leases_->OnDeadline(now + std::chrono::hours(2));  // Nothing is held.
+  leases_->OnDeadline(now + std::chrono::hours(2));  // Holds nothing.
   Lend(100, late);
   leases_->OnDeadline(now + std::chrono::minutes(59));
   EXPECT_FALSE(broken_.IsSet());

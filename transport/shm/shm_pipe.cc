@@ -66,8 +66,8 @@ class ShmClientPipe final : public FramePipe, private ShmStream::Receiver {
   }
 
  private:
-  /// No packet comes any more: leases that were sent and never taken end with the channel, which
-  /// goes with the last frame that was taken.
+  /// Releases the channel's share after the last packet. Leases of frames that were never taken end
+  /// with the channel, and that with the last frame taken.
   void LetGo() QUIRE_EXCLUDES(mutex_) {
     std::shared_ptr<ShmBorrower> let_go;
     MutexLock lock(mutex_);
@@ -125,7 +125,7 @@ StatusOr<UniqueFd> Connect(const std::string& path, Duration timeout) {
   QUIRE_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(path));
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return ResourceExhausted("cannot make a socket: ", std::strerror(errno));
-  // It also bounds how long connect waits for a listener that does not accept.
+  // Also bounds how long connect waits for a listener that does not accept.
   const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(timeout).count();
   const timeval limit = {.tv_sec = micros / 1'000'000, .tv_usec = micros % 1'000'000};
   (void)setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -136,7 +136,7 @@ StatusOr<UniqueFd> Connect(const std::string& path, Duration timeout) {
   return socket;
 }
 
-/// Reads the greeting and not a byte more.
+/// Reads exactly the greeting.
 StatusOr<ShmHeader> ReceiveGreeting(int fd, const std::string& path, Duration timeout) {
   std::array<std::byte, sizeof(ShmHeader)> bytes;
   const TimePoint deadline = SystemClock().Now() + timeout;

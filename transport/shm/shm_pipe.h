@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ConnectShm: the client end of a shared-memory connection to a server on the same host
-// (shm_listener.h). Payload that it receives lies in the server's memory, which is mapped here read
-// only; its owner is a lease, given back with the last copy. Payload may outlive the pipe.
+// (shm_listener.h). Received payload lies in the server's memory, mapped here read only. Its owner
+// is a lease, released with the last copy. Payload may outlive the pipe.
 //
 // A server ends leases that are held for too long, and their connections
-// (ShmListener::Options::max_lease), and may then use the memory for something else: whoever needs
-// bytes for longer copies them, and trusts a copy that was made before the end of the connection or
-// that passes its checksum.
+// (ShmListener::Options::max_lease). It may then reuse the memory. A caller that needs bytes for
+// longer copies them. A copy is valid if it was made before the connection ended, or if it passes
+// its checksum.
 #ifndef QUIRE_TRANSPORT_SHM_SHM_PIPE_H_
 #define QUIRE_TRANSPORT_SHM_SHM_PIPE_H_
 
@@ -23,19 +23,20 @@
 namespace quire {
 
 struct ShmConnectOptions {
-  /// Of frames sent from inside a receiver call, which do not wait for room in the socket; with
-  /// more the connection ends.
+  /// Most bytes queued by frames sent from inside a receiver call, which do not wait for room in
+  /// the socket. Exceeding it ends the connection.
   uint64_t max_queued_bytes = 32 << 20;
-  /// The server loses the connection when it takes no bytes for so long.
+  /// Longest time that the server may read nothing; exceeding it ends the connection.
   Duration stall_timeout = std::chrono::seconds(10);
-  /// To be let in and greeted.
+  /// Time for admission and greeting.
   Duration connect_timeout = std::chrono::seconds(5);
-  /// How long the receiving thread looks for more before it sleeps: faster answers for a busy CPU.
+  /// How long the receiving thread spins before it sleeps; spinning answers faster and occupies a
+  /// CPU.
   Duration spin = Duration::zero();
 };
 
-/// Connects to the listener at `path`. UNAVAILABLE when nobody listens there or it does not let
-/// this process in; FAILED_PRECONDITION for a server of another version.
+/// Connects to the listener at `path`. UNAVAILABLE when no server listens there or it refuses this
+/// process; FAILED_PRECONDITION for a server of another version.
 [[nodiscard]] StatusOr<std::unique_ptr<FramePipe>> ConnectShm(const std::string& path,
                                                               const ShmConnectOptions& options);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared-memory connections between ends of one process: how payload travels, what leases hold and
-// when they end.
+// Shared-memory connections between ends of one process: the ways of payload, and the content and
+// end of leases.
 #include "transport/shm/shm_pipe.h"
 
 #include <gmock/gmock.h>
@@ -94,7 +94,8 @@ TEST_F(ShmPipeTest, AFrameMayMixAllWays) {
   auto gone = std::make_shared<Event>();
   frame.payload.Append(Slice{Arena(0, 8192), TrackedOwner(gone)});
   frame.payload.Append(Owned(10000, 1));
-  frame.payload.Append(Slice{Arena(8192, 8192), nullptr});  // Nobody keeps it for the client.
+  // Without an owner for the client's time.
+  frame.payload.Append(Slice{Arena(8192, 8192), nullptr});
   frame.payload.Append(Slice{Arena(100, 1), TrackedOwner(gone)});
   const Payload sent = frame.payload;
   ASSERT_TRUE(server.pipe->Send(std::move(frame)).ok());
@@ -195,7 +196,7 @@ TEST_F(ShmPipeTest, AClientThatClosesWithoutHoldingAnythingLeavesNothing) {
   ShmEnd server = Accepted();
   auto gone = std::make_shared<Event>();
   ASSERT_TRUE(server.pipe->Send(UnitsInArena(3, 4096, gone)).ok());
-  client.reset();  // Whether the frame had arrived or not.
+  client.reset();  // In either case, arrived or not.
   EXPECT_TRUE(gone->Wait());
 }
 
@@ -262,7 +263,7 @@ TEST_F(ShmPipeTest, ALeaseThatIsRenewedGoesOnWhenAnOlderOneHasEnded) {
   EXPECT_FALSE(old->payload.StillGood());
   EXPECT_TRUE(young->payload.StillGood());
   EXPECT_FALSE(young_gone->IsSet());
-  // The connection is over; what is lent stays for its time, and no longer.
+  // The connection has ended; payload stays lent for its remaining time.
   EXPECT_EQ(client.frames->Closed().code(), StatusCode::kUnavailable);
   EXPECT_EQ(young->payload.leases()[0]->Renew(kPatience).code(), StatusCode::kFailedPrecondition);
   EXPECT_TRUE(young_gone->Wait());

@@ -13,7 +13,7 @@ namespace quire {
 
 StatusOr<std::shared_ptr<const ShmRegions>> ShmRegions::Make(
     std::span<const SharedMemoryView> views) {
-  // The last number is that of a connection's copies.
+  // The last number is reserved for a connection's copies.
   if (views.size() >= kMaxShmRegions) {
     return InvalidArgument("at most ", kMaxShmRegions - 1, " memories can be shared, not ",
                            views.size());

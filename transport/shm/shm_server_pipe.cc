@@ -28,7 +28,8 @@ ShmServerPipe::ShmServerPipe(std::shared_ptr<ShmLoop> loop, UniqueFd socket,
                    .number = kShmVersion,
                    .bytes = options_.max_frame_bytes},
                   {}, {}, {}, &greeting.bytes);
-  (void)stream_->Send(std::move(greeting));  // A client that is gone shows when it is read from.
+  // Ignores a failure: reading will report a client that is gone.
+  (void)stream_->Send(std::move(greeting));
 }
 
 ShmServerPipe::~ShmServerPipe() {

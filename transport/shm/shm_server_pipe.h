@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ShmServerPipe: the server end of a shared-memory connection. What it sends is lent where that is
-// possible (shm_lender.h); what it receives came through the socket into memory of its own, so that
-// a client cannot change it afterwards.
+// ShmServerPipe: the server end of a shared-memory connection. It lends payload where possible
+// (shm_lender.h). It receives through the socket into memory of its own, so a client cannot change
+// a request afterwards.
 #ifndef QUIRE_TRANSPORT_SHM_SHM_SERVER_PIPE_H_
 #define QUIRE_TRANSPORT_SHM_SHM_SERVER_PIPE_H_
 

@@ -21,7 +21,7 @@ StatusOr<ShmSocketFile> ShmSocketFile::Listen(const std::string& path, mode_t mo
   QUIRE_ASSIGN_OR_RETURN(UnixSocketClaim claim, UnixSocketClaim::Take(path));
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ResourceExhausted("cannot make a socket: ", std::strerror(errno));
-  // The file gets the socket's mode, so that it is never open to more than it should be.
+  // Sets the mode before bind, so that the file is never more accessible than intended.
   (void)fchmod(fd.get(), mode);
   const int bound = bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   ShmSocketFile file(std::move(claim), std::move(fd), path);

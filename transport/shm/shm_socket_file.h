@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ShmSocketFile: a listening Unix socket and its file, which is removed at destruction unless
-// somebody has put another one in its place.
+// ShmSocketFile: a listening Unix socket and its file. The destructor removes the file unless
+// another one has taken its place.
 #ifndef QUIRE_TRANSPORT_SHM_SHM_SOCKET_FILE_H_
 #define QUIRE_TRANSPORT_SHM_SHM_SOCKET_FILE_H_
 
@@ -18,9 +18,9 @@ namespace quire {
 
 class ShmSocketFile {
  public:
-  /// Claims `path` and listens there with a file of `mode`. A socket that nobody listens on is
-  /// replaced. ALREADY_EXISTS when somebody does or the file is no socket, PERMISSION_DENIED when
-  /// it cannot be made.
+  /// Claims `path` and listens there with a file of `mode`. A stale socket is replaced.
+  /// ALREADY_EXISTS when a server listens there or the file is no socket; PERMISSION_DENIED when it
+  /// cannot be created.
   static StatusOr<ShmSocketFile> Listen(const std::string& path, mode_t mode);
   ShmSocketFile(ShmSocketFile&&) = default;
   ShmSocketFile& operator=(ShmSocketFile&&) = delete;
@@ -32,10 +32,10 @@ class ShmSocketFile {
   ShmSocketFile(UnixSocketClaim claim, UniqueFd fd, std::string path)
       : claim_(std::move(claim)), fd_(std::move(fd)), path_(std::move(path)) {}
 
-  UnixSocketClaim claim_;  ///< Ends after the socket's file is gone.
+  UnixSocketClaim claim_;  ///< Released after the socket's file is removed.
   UniqueFd fd_;
   std::string path_;
-  struct stat made_ = {};  ///< Which file is ours.
+  struct stat made_ = {};  ///< Identity of our file.
 };
 
 }  // namespace quire

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kPartsAtOnce = 256;
 constexpr size_t kDescriptorsAtOnce = 8;
 constexpr size_t kMostDescriptors = 64;
-/// What a queued packet costs besides its bytes.
+/// Overhead of a queued packet in bytes.
 constexpr uint64_t kPacketBytes = 256;
 constexpr uint32_t kReadEvents = EPOLLIN;
 
@@ -36,7 +36,7 @@ std::span<const std::byte> Part(const ShmOutgoing& packet, size_t part) {
                    : packet.payload.slices()[part - 1].bytes;
 }
 
-/// Room for one descriptor with a message, aligned as the system wants it.
+/// Room for one descriptor with a message, in the system's alignment.
 union ControlOfOne {
   cmsghdr header;
   std::array<char, CMSG_SPACE(sizeof(int))> room;
@@ -130,7 +130,7 @@ void ShmStream::WatchQueue() {
   loop_->SetDeadline(token_, last_progress_ + options_.stall_timeout);
 }
 
-/// Writes the queue out, also what is not the caller's: the loop may be busy.
+/// Writes the queue, including packets of others, since the loop may be busy.
 void ShmStream::AwaitWritten(uint64_t packet) {
   while (over_.ok() && written_ < packet) {
     const Duration left = last_progress_ + options_.stall_timeout - SystemClock().Now();
@@ -197,7 +197,7 @@ void ShmStream::Flush() {
   loop_->SetDeadline(token_, ShmLoop::kNever);
 }
 
-/// The loop notices the end of the socket and ends the connection.
+/// Shuts the socket down, so that the loop ends the connection.
 void ShmStream::EndLater(const Status& why) {
   if (!over_.ok()) return;
   over_ = why;
@@ -232,7 +232,7 @@ void ShmStream::ReadOnce() {
   for (const std::span<std::byte> room : reader_.Room()) {
     if (!room.empty()) vectors[message.msg_iovlen++] = {room.data(), room.size()};
   }
-  // Without room for them, descriptors that a client sends are closed by the system.
+  // Without room for them, the system closes descriptors that a client sends.
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kDescriptorsAtOnce * sizeof(int))> control;
   if (options_.limits.from_server) {
     message.msg_control = control.data();
@@ -281,7 +281,7 @@ void ShmStream::End(const Status& why) {
     if (std::exchange(told_, true)) return;
     reason = over_;
     unsent.swap(queue_);
-    loop_->Remove(token_);  // On the loop's own thread it does not wait.
+    loop_->Remove(token_);  // Does not wait on the loop's own thread.
   }
   receiver_->OnEnd(reason);
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ShmStream: packets over one connected Unix stream socket. Send writes from the caller's thread
-// and waits while the socket has no room. Only what the loop's own thread sends, which may not
-// wait, is left in a short queue for the loop to write out. A peer that takes nothing for
-// stall_timeout while something waits loses the connection.
+// ShmStream: packets over one connected Unix stream socket. Send writes from the caller's thread,
+// and waits while the socket has no room. The loop's own thread may not wait; its packets go to a
+// short queue that the loop writes out. A peer that reads nothing for stall_timeout while something
+// waits loses the connection.
 //
 // Ownership: shared by the pipe and, while it is started, by the loop; the receiver outlives
-// Close(). Thread-safety: all methods may be called concurrently.
+// Close().
+// Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_TRANSPORT_SHM_SHM_STREAM_H_
 #define QUIRE_TRANSPORT_SHM_SHM_STREAM_H_
 
@@ -31,11 +32,11 @@ namespace quire {
 
 /// A packet to send.
 struct ShmOutgoing {
-  std::vector<std::byte> bytes = {};  ///< AppendShmPacket's.
-  Payload payload = {};               ///< Inline; sent after `bytes`.
-  int fd = -1;                        ///< Goes along with the first byte when it is one.
+  std::vector<std::byte> bytes = {};  ///< Packet made by AppendShmPacket.
+  Payload payload = {};               ///< Inline payload; sent after `bytes`.
+  int fd = -1;                        ///< Descriptor sent with the first byte; -1 for none.
   std::shared_ptr<const void> fd_owner = {};
-  uint64_t needs = 0;  ///< Preludes that go first, as AddPrelude's bits.
+  uint64_t needs = 0;  ///< Preludes to send first, as the bits that AddPrelude returned.
   size_t size_bytes() const { return bytes.size() + payload.size_bytes(); }
 };
 
@@ -44,15 +45,16 @@ class ShmStream final : public ShmLoop::Handler,
                         private ShmPacketReader::Sink {
  public:
   struct Options {
-    ShmWireLimits limits;  ///< Of what is received. From a server, descriptors are taken too.
-    uint64_t max_queued_bytes = 0;  ///< That the loop's thread may leave behind.
+    /// Limits of received packets. From a server, descriptors are accepted too.
+    ShmWireLimits limits;
+    uint64_t max_queued_bytes = 0;  ///< Most bytes queued by the loop's thread.
     Duration stall_timeout = Duration::zero();
   };
   /// Called by the loop's thread.
   class Receiver {
    public:
     virtual ~Receiver() = default;
-    /// An error ends the connection.
+    /// Handles a packet. An error ends the connection.
     [[nodiscard]] virtual Status OnPacket(ShmPacket& packet) = 0;
     /// The last call.
     virtual void OnEnd(const Status& why) = 0;
@@ -65,15 +67,15 @@ class ShmStream final : public ShmLoop::Handler,
   void Start();
 
   /// Sends a packet; waits until it is in the socket, except on the loop's thread. UNAVAILABLE once
-  /// the connection is over.
+  /// the connection has ended.
   [[nodiscard]] Status Send(ShmOutgoing packet);
-  /// A packet that is sent once, before the first that needs it. Answers its bit.
+  /// Adds a packet that is sent once, before the first packet that needs it. Returns its bit.
   uint64_t AddPrelude(ShmOutgoing packet);
 
-  /// The next descriptor that has arrived; for the receiver, in OnPacket.
+  /// Takes the next descriptor received; for the receiver, in OnPacket.
   [[nodiscard]] StatusOr<UniqueFd> TakeDescriptor();
 
-  /// Ends the connection; the receiver is told `why`.
+  /// Ends the connection; the receiver gets `why`.
   void Fail(const Status& why);
   /// Ends the connection; the receiver is not called again.
   void Close();
@@ -83,7 +85,7 @@ class ShmStream final : public ShmLoop::Handler,
 
  private:
   enum class Progress { kDone, kBlocked, kFailed };
-  /// A packet and how much of it is written: parts are its bytes, then each slice.
+  /// A packet and how much of it is written. Its parts are its bytes, then each slice.
   struct Writing {
     ShmOutgoing packet;
     size_t part = 0;
@@ -112,20 +114,21 @@ class ShmStream final : public ShmLoop::Handler,
   ShmLoop* const loop_;
   Receiver* const receiver_;
 
-  // The loop's thread only, and Close, once the loop does not call any more.
+  // Used by the loop's thread only, and by Close after the loop has stopped calling.
   ShmPacketReader reader_;
   std::deque<UniqueFd> descriptors_;
 
   Mutex mutex_;
-  UniqueFd socket_;  // Replaced under the lock, by Close, when the loop no longer uses it.
+  UniqueFd socket_;  // Replaced under the lock by Close, when the loop no longer uses it.
   ShmLoop::Token token_ QUIRE_GUARDED_BY(mutex_) = 0;  // 0: not started.
-  Status over_ QUIRE_GUARDED_BY(mutex_);               // Not OK: the connection is over, and why.
-  bool told_ QUIRE_GUARDED_BY(mutex_) = false;         // The receiver was, or Close was called.
+  Status over_ QUIRE_GUARDED_BY(mutex_);               // Not OK once the connection has ended.
+  bool told_ QUIRE_GUARDED_BY(mutex_) = false;         // True after OnEnd or Close.
   std::deque<Writing> queue_ QUIRE_GUARDED_BY(mutex_);
-  uint64_t queued_ QUIRE_GUARDED_BY(mutex_) = 0;      // Packets that ever were in the queue.
-  uint64_t written_ QUIRE_GUARDED_BY(mutex_) = 0;     // Of these, those that left it.
-  uint64_t loop_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  // In the queue, from the loop's thread.
-  bool watching_ QUIRE_GUARDED_BY(mutex_) = false;    // The loop writes the queue out.
+  uint64_t queued_ QUIRE_GUARDED_BY(mutex_) = 0;  // Packets queued so far.
+  // Queued packets that were written or dropped so far.
+  uint64_t written_ QUIRE_GUARDED_BY(mutex_) = 0;
+  uint64_t loop_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  // Queued bytes of the loop's thread.
+  bool watching_ QUIRE_GUARDED_BY(mutex_) = false;    // True while the loop writes the queue.
   TimePoint last_progress_ QUIRE_GUARDED_BY(mutex_);
   std::vector<Prelude> preludes_ QUIRE_GUARDED_BY(mutex_);
 };

@@ -29,7 +29,7 @@ Status CheckFrame(const ShmHeader& header, const ShmWireLimits& limits) {
   return OkStatus();
 }
 
-/// Whether everything that only frames have is zero.
+/// True if all fields of frames are zero.
 bool IsBare(const ShmHeader& header) {
   return header.head_bytes == 0 && header.num_slices == 0 && header.lease == 0 &&
          header.landing == 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FrameCollector: a receiver for tests that keeps what comes and lets a test wait for it.
+// FrameCollector: a receiver for tests that keeps frames and lets a test wait for them.
 #ifndef QUIRE_TRANSPORT_TESTING_FRAME_COLLECTOR_H_
 #define QUIRE_TRANSPORT_TESTING_FRAME_COLLECTOR_H_
 
@@ -25,7 +25,7 @@ class Event {
     set_ = true;
     changed_.NotifyAll();
   }
-  /// False when it has not happened in time.
+  /// Returns false on timeout.
   bool Wait() {
     const TimePoint deadline = SystemClock().Now() + kPatience;
     MutexLock lock(mutex_);
@@ -43,7 +43,7 @@ class Event {
   bool set_ QUIRE_GUARDED_BY(mutex_) = false;
 };
 
-/// An owner for slices; `gone` is set with its last copy.
+/// An owner for slices; sets `gone` when its last copy is dropped.
 inline std::shared_ptr<const void> TrackedOwner(const std::shared_ptr<Event>& gone) {
   return std::shared_ptr<const void>(gone.get(), [gone](const void*) { gone->Set(); });
 }
@@ -61,7 +61,7 @@ class FrameCollector final : public FrameReceiver {
     changed_.NotifyAll();
   }
 
-  /// The next frame; nullopt when the connection ended before, or none came in time.
+  /// The next frame; nullopt when the connection ended first, or on timeout.
   std::optional<Frame> Next() {
     const TimePoint deadline = SystemClock().Now() + kPatience;
     MutexLock lock(mutex_);
@@ -73,7 +73,7 @@ class FrameCollector final : public FrameReceiver {
     frames_.pop_front();
     return frame;
   }
-  /// Why the connection ended; OK when it has not in time.
+  /// Why the connection ended; OK on timeout.
   Status Closed() {
     const TimePoint deadline = SystemClock().Now() + kPatience;
     MutexLock lock(mutex_);

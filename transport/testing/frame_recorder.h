@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of pipes and connections share: a receiver that keeps what arrives, and payloads.
-// Nothing that ships includes this.
+// A receiver that keeps what arrives, and payloads, for the tests of pipes and connections. Product
+// code does not include this.
 #ifndef QUIRE_TRANSPORT_TESTING_FRAME_RECORDER_H_
 #define QUIRE_TRANSPORT_TESTING_FRAME_RECORDER_H_
 
@@ -20,7 +20,7 @@
 
 namespace quire::testing {
 
-/// Keeps what arrives. It can be told to stall: the next OnFrame then waits for Resume.
+/// Keeps what arrives. After Stall, the next OnFrame waits for Resume.
 class FrameRecorder final : public FrameReceiver {
  public:
   ~FrameRecorder() override { Resume(); }
@@ -56,16 +56,16 @@ class FrameRecorder final : public FrameReceiver {
     MutexLock lock(mutex_);
     while (!inside_) changed_.Wait(mutex_);
   }
-  /// Waits for `count` frames and hands them out.
+  /// Waits for `count` frames and returns them.
   std::vector<Frame> Take(size_t count) {
     MutexLock lock(mutex_);
     while (frames_.size() < count && !closed_) changed_.Wait(mutex_);
     EXPECT_GE(frames_.size(), count) << "the connection ended first";
     return std::exchange(frames_, {});
   }
-  /// Lets go of what was not taken.
+  /// Drops the frames that were not taken.
   void Forget() {
-    std::vector<Frame> forgotten;  // Its owners go outside the lock.
+    std::vector<Frame> forgotten;  // Destroyed outside the lock.
     MutexLock lock(mutex_);
     forgotten.swap(frames_);
   }
@@ -110,7 +110,7 @@ inline Payload WatchedPayload(size_t bytes, std::weak_ptr<const void>* witness) 
   payload.Append(Slice{span, std::move(owner)});
   return payload;
 }
-/// Owners are let go by threads of the pipe: waits for that, for a minute at most.
+/// Waits up to a minute until the owner has expired; threads of the pipe drop it.
 inline bool Expires(const std::weak_ptr<const void>& witness) {
   const TimePoint limit = SystemClock().Now() + std::chrono::minutes(1);
   while (!witness.expired() && SystemClock().Now() < limit) std::this_thread::yield();

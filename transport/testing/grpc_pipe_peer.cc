@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process for tests to kill: the client end of a gRPC pipe to the address that its argument
-// names. It sends the frame "here" and stays.
+// A process for tests to kill: the client end of a gRPC pipe to the address in its argument. It
+// sends the frame "here" and stays.
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostileUcxClient: connects like a client of the UCX pipe, and then sends whatever it is told
-// to. Thread-safety: of one thread.
+// HostileUcxClient: connects like a client of the UCX pipe, and then sends arbitrary messages.
+// Thread-safety: for one thread.
 #ifndef QUIRE_TRANSPORT_TESTING_HOSTILE_UCX_CLIENT_H_
 #define QUIRE_TRANSPORT_TESTING_HOSTILE_UCX_CLIENT_H_
 
@@ -31,7 +31,7 @@ class HostileUcxClient : public UcxMessageSink {
     worker_->Run([&] {
       worker_->AddSink(token_, this);
       endpoint_ = UcxEndpoint::Connect(worker_, *resolved, options, [](const Status&) {}).value();
-      // In the same task, as a client does.
+      // Sent in the same task, as a client does.
       Send({.kind = UcxKind::kHello}, EncodeUcxHello({token_, options.direct_landings, 1 << 20}));
     });
     MutexLock lock(mutex_);
@@ -44,7 +44,7 @@ class HostileUcxClient : public UcxMessageSink {
     });
   }
 
-  /// Sends `data` under `header`, addressed rightly, with the payload's length made to fit.
+  /// Sends `data` under `header`, with the right address and payload length.
   void Send(UcxHeader header, std::vector<std::byte> data) {
     if (header.payload_bytes == 0) {
       header.payload_bytes = data.size() - header.index_bytes - header.head_bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LentMemory: ServerMemory that clients of a ShmListener map, and the proof that what lay in it was
-// lent: nothing of it was copied, and every lease came back.
+// LentMemory: ServerMemory that clients of a ShmListener map. It verifies that its payload was
+// lent, not copied, and that every lease was released.
 #ifndef QUIRE_TRANSPORT_TESTING_LENT_MEMORY_H_
 #define QUIRE_TRANSPORT_TESTING_LENT_MEMORY_H_
 
@@ -21,8 +21,8 @@
 
 namespace quire::testing {
 
-/// Memory that is let go is given out again, so that a lease which ends too early shows as wrong
-/// bytes. When it is full, slices lie in plain memory.
+/// Released memory is reused, so a lease that ends too early shows as wrong bytes. Slices lie in
+/// plain memory when it is full.
 class LentMemory final : public ServerMemory {
  public:
   /// REQUIRES: bytes > 0.
@@ -30,9 +30,9 @@ class LentMemory final : public ServerMemory {
     EXPECT_FALSE(arena_->Allocate(1).empty()) << "no shared memory to be had";
   }
 
-  /// For a listener to share.
+  /// The memory for a listener to share.
   SharedMemoryView view() const { return arena_->view(); }
-  /// The listener whose connections send from here; before anything is sent.
+  /// Sets the listener whose connections send from here. Call it before anything is sent.
   void SentBy(const ShmListener& listener) { use_ = listener.use(); }
 
   void ExpectAllGivenBack() override {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NoCalls: a handler that answers no calls, for tests of what else a server does.
+// NoCalls: a handler that answers no calls, for tests of a server's other behaviour.
 #ifndef QUIRE_TRANSPORT_TESTING_NO_CALLS_H_
 #define QUIRE_TRANSPORT_TESTING_NO_CALLS_H_
 

@@ -21,12 +21,12 @@
 
 namespace quire::testing {
 
-/// The ticket is the tenant's name.
+/// Uses the ticket as the tenant's name.
 inline StatusOr<std::string> TenantOfTicket(std::string_view, std::string_view ticket) {
   return std::string(ticket);
 }
 
-/// How one kind of pipe is listened on and dialled. Listen is called once, before Dial.
+/// Listening and dialling for one kind of pipe. Call Listen once, before Dial.
 class PipeKind {
  public:
   explicit PipeKind(std::shared_ptr<ServerMemory> memory = std::make_shared<ServerMemory>())
@@ -53,7 +53,7 @@ class PipeConnectionUnderTest final : public TransportUnderTest {
     auto listener = kind_->Listen([this](auto pipe) { frames_.Accept(std::move(pipe)); });
     EXPECT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
-    (void)TransportOf("default");  // Tests may ask for it from several threads.
+    (void)TransportOf("default");  // Made here, because tests may ask for it from several threads.
   }
   ~PipeConnectionUnderTest() override {
     clients_.clear();
@@ -63,7 +63,7 @@ class PipeConnectionUnderTest final : public TransportUnderTest {
   std::string WhyNotHere() const override { return kind_->WhyNotHere(); }
   Transport& transport() override { return TransportOf("default"); }
   Transport& TransportOf(const std::string& tenant) override {
-    std::unique_ptr<FrameClient>& client = clients_[tenant];
+    std::shared_ptr<FrameClient>& client = clients_[tenant];
     if (client == nullptr) {
       auto connected = Connect(tenant);
       EXPECT_TRUE(connected.ok()) << connected.status();
@@ -77,7 +77,7 @@ class PipeConnectionUnderTest final : public TransportUnderTest {
   }
 
  private:
-  StatusOr<std::unique_ptr<FrameClient>> Connect(const std::string& tenant) {
+  StatusOr<std::shared_ptr<FrameClient>> Connect(const std::string& tenant) {
     QUIRE_ASSIGN_OR_RETURN(auto pipe, kind_->Dial(listener_->address()));
     FrameClient::Options options{.tenant = tenant,
                                  .ticket = tenant,
@@ -97,7 +97,7 @@ class PipeConnectionUnderTest final : public TransportUnderTest {
   const std::unique_ptr<PipeKind> kind_;
   FrameServer frames_;
   std::unique_ptr<PipeListener> listener_;
-  std::map<std::string, std::unique_ptr<FrameClient>> clients_;
+  std::map<std::string, std::shared_ptr<FrameClient>> clients_;
 };
 
 }  // namespace quire::testing

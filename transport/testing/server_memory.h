@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ServerMemory: where the server end of a test keeps the payload that it sends, and whether all of
-// it was let go. The suites of pipes and of transports send from it: plain memory, unless the
-// transport lends memory of a kind of its own (lent_memory.h).
+// ServerMemory: the memory that the server end of a test sends payload from, and a check that all
+// of it is released. It is plain memory, unless the transport lends memory of its own kind
+// (lent_memory.h).
 // Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_TRANSPORT_TESTING_SERVER_MEMORY_H_
 #define QUIRE_TRANSPORT_TESTING_SERVER_MEMORY_H_
@@ -23,7 +23,7 @@
 
 namespace quire::testing {
 
-/// Waits, for a minute at most, until `holds()`: what other threads of a transport let go of.
+/// Waits up to a minute until `holds()`, for releases by other threads of a transport.
 template <typename Condition>
 bool Comes(Condition holds) {
   const TimePoint limit = SystemClock().Now() + std::chrono::minutes(1);
@@ -42,15 +42,15 @@ class ServerMemory {
     last_ = slice.bytes;
     return slice;
   }
-  /// Writes over the slice that Keep gave last, which must still be held.
+  /// Overwrites the slice that Keep returned last, which must still be held.
   void OverwriteLast(std::byte value) {
     MutexLock lock(mutex_);
     std::fill_n(const_cast<std::byte*>(last_.data()), last_.size(), value);
   }
-  /// For the end of a test: clients, which are still connected or have closed, have dropped all
-  /// that they were sent. What was lent to them has come back.
+  /// Checks at the end of a test that all lent payload has come back. The clients, connected or
+  /// closed, have dropped all they were sent.
   virtual void ExpectAllGivenBack() {}
-  /// And then the server end is gone, too.
+  /// Checks the same after the server end is destroyed.
   void ExpectAllLetGo() {
     EXPECT_TRUE(Comes([this] { return held_.use_count() == 1; }))
         << held_.use_count() - 1 << " slices of the server are still held";
@@ -61,7 +61,7 @@ class ServerMemory {
     const auto kept = Own(std::move(bytes));
     return Slice{*kept, kept};
   }
-  /// An owner of `what`, which counts as held as long as it lives.
+  /// An owner of `what`, which counts as held while it lives.
   template <typename T>
   std::shared_ptr<T> Own(T what) {
     const auto kept =
@@ -75,8 +75,8 @@ class ServerMemory {
   std::span<const std::byte> last_ QUIRE_GUARDED_BY(mutex_);
 };
 
-/// What a handler answers from: given to it before its first call, by a thread that the calls'
-/// threads may have no order with that a race detector sees (UCX is not instrumented).
+/// The memory that a handler answers from, set before its first call. A mutex orders it, because a
+/// race detector sees no order between that thread and the calls' threads: UCX is not instrumented.
 class AnswerMemory {
  public:
   void Use(std::shared_ptr<ServerMemory> memory) {

@@ -21,7 +21,7 @@
 
 namespace quire::testing {
 
-/// A pipe and what it receives, started. The pipe goes first at destruction.
+/// A started pipe and its receiver. The pipe is destroyed first.
 struct ShmEnd {
   std::unique_ptr<FrameCollector> frames = std::make_unique<FrameCollector>();
   std::unique_ptr<FramePipe> pipe;
@@ -55,7 +55,7 @@ class ShmTest : public ::testing::Test {
     options.stall_timeout = options_.stall_timeout;
     return ShmEnd(ConnectShm(options_.path, options).value());
   }
-  /// The server end of the oldest connection that was not taken.
+  /// The server end of the oldest connection not yet taken.
   std::unique_ptr<FramePipe> AcceptedPipe() {
     MutexLock lock(mutex_);
     while (accepted_.empty()) came_.Wait(mutex_);
@@ -68,7 +68,7 @@ class ShmTest : public ::testing::Test {
   std::span<const std::byte> Arena(uint64_t offset, uint64_t bytes) const {
     return arena_->view().bytes.subspan(offset, bytes);
   }
-  /// A frame of `count` units of `bytes` each out of the arena, kept by an owner that sets `gone`.
+  /// A frame of `count` units of `bytes` each from the arena; its owner sets `gone`.
   Frame UnitsInArena(uint64_t count, uint64_t bytes, const std::shared_ptr<Event>& gone) const {
     Frame frame{.head = "units", .payload = {}};
     const std::shared_ptr<const void> owner = TrackedOwner(gone);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The other process of tests that kill it: `shm_test_peer hold PATH` connects, receives frames for
-// ever and keeps them; `shm_test_peer serve PATH` listens, and answers each frame with one of
-// units in its shared memory, all bytes 'q'. Both say what they have done on standard output.
+// The peer process for tests that kill it. `shm_test_peer hold PATH` connects, and receives and
+// keeps frames without end. `shm_test_peer serve PATH` listens, and answers each frame with units
+// in its shared memory, all bytes 'q'. Both report their actions on standard output.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TcpPair: the two ends of a TCP connection over loopback, and what their congestion control is.
+// TcpPair: the two ends of a TCP connection over loopback, and their congestion control.
 // Thread-safety: none.
 #ifndef QUIRE_TRANSPORT_TESTING_TCP_PAIR_H_
 #define QUIRE_TRANSPORT_TESTING_TCP_PAIR_H_
@@ -17,7 +17,7 @@
 
 namespace quire::testing {
 
-/// Empty for what is no TCP socket.
+/// Empty for a descriptor that is no TCP socket.
 inline std::string CongestionControl(int descriptor) {
   char name[16] = {};
   socklen_t bytes = sizeof name;
@@ -47,10 +47,10 @@ struct TcpPair {
     server = UniqueFd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   }
   UniqueFd client, server;
-  uint16_t listening_port = 0;  ///< The other end of `client`.
+  uint16_t listening_port = 0;  ///< Port of the other end of `client`.
 };
 
-/// Gives both ends bbr where this host has it, and reno where not; which.
+/// Gives both ends bbr where this host has it, otherwise reno. Returns which.
 inline std::string PacedOrReno(const TcpPair& tcp) {
   const std::string name = SetCongestionControl(tcp.client.get(), "bbr") ? "bbr" : "reno";
   EXPECT_TRUE(SetCongestionControl(tcp.client.get(), name)) << name;

@@ -4,13 +4,13 @@
 //
 //   INSTANTIATE_TEST_SUITE_P(Loopback, TransportConformance, ::testing::Values(&MakeLoopback));
 //
-// where MakeLoopback connects a fresh transport to the handler it is given. No test sleeps:
-// handlers block on conditions, and deadlines are the only waits. A transport whose replies have
-// parts instantiates PartsConformance (parts_conformance.h) too, and one whose handlers run while
-// the caller goes on StreamingConformance (streaming_conformance.h).
+// where MakeLoopback connects a fresh transport to a given handler. No test sleeps: handlers block
+// on conditions, and deadlines are the only waits. A transport whose replies have parts also
+// instantiates PartsConformance (parts_conformance.h). One whose handlers run concurrently with the
+// caller adds StreamingConformance (streaming_conformance.h).
 //
-// Handlers answer out of the ServerMemory of what is under test. When a test is over, nothing of it
-// is held any more, whatever the test did.
+// Handlers answer from the ServerMemory under test. At the end of a test nothing of it is held,
+// whatever the test did.
 #ifndef QUIRE_TRANSPORT_TESTING_TRANSPORT_CONFORMANCE_H_
 #define QUIRE_TRANSPORT_TESTING_TRANSPORT_CONFORMANCE_H_
 
@@ -45,17 +45,17 @@ class TransportUnderTest {
       std::shared_ptr<ServerMemory> memory = std::make_shared<ServerMemory>())
       : memory_(std::move(memory)) {}
   virtual ~TransportUnderTest() = default;
-  /// Where handlers keep what they answer. It may outlive this.
+  /// Memory that handlers answer from. It may outlive this.
   const std::shared_ptr<ServerMemory>& server_memory() const { return memory_; }
-  /// Why the suites cannot run over it on this machine; empty when they can.
+  /// Why the suites cannot run on this machine; empty when they can.
   virtual std::string WhyNotHere() const { return {}; }
   virtual Transport& transport() = 0;
-  /// One for calls of `tenant`, where a transport is for one tenant only.
+  /// A transport for calls of `tenant`, where a transport serves one tenant only.
   virtual Transport& TransportOf(const std::string& tenant) {
     (void)tenant;
     return transport();
   }
-  /// Ends the server end; calls that run in it have returned.
+  /// Ends the server end; calls running in it have returned.
   virtual void KillPeer() = 0;
 
  private:
@@ -64,15 +64,15 @@ class TransportUnderTest {
 using TransportFactory = std::unique_ptr<TransportUnderTest> (*)(CallHandler* handler,
                                                                  uint64_t max_message_bytes);
 
-/// Memory for landings of up to `bytes`: plain, and what `transport` allocates for them, which the
-/// server may write to by ways that this process does not have.
+/// Memory for landings of up to `bytes`: plain memory, and what `transport` allocates, which the
+/// server may write to without this process.
 inline std::vector<OwnedMemory> LandingMemories(Transport& transport, uint64_t bytes) {
   const auto plain = std::make_shared<std::vector<std::byte>>(bytes);
   auto allocated = transport.AllocateLandingMemory(bytes);
   EXPECT_TRUE(allocated.ok()) << allocated.status();
   return {OwnedMemory{*plain, plain}, allocated.value_or(OwnedMemory{*plain, plain})};
 }
-/// Whether all of `memory` is `value`.
+/// True if all of `memory` is `value`.
 inline bool IsFilled(std::span<const std::byte> memory, std::byte value) {
   return std::ranges::all_of(memory, [&](std::byte b) { return b == value; });
 }
@@ -93,7 +93,7 @@ inline uint64_t NumberOf(const std::string& control) {
   return message.ParseFromString(control) ? message.version() : 0;
 }
 
-/// Answers what the tests ask.
+/// Handles the calls of the tests.
 class TestHandler final : public CallHandler {
  public:
   std::vector<std::string> Methods() const override {
@@ -108,10 +108,10 @@ class TestHandler final : public CallHandler {
     return reply.Write(std::move(answer));
   }
 
-  /// Before any call: where payload of answers is kept.
+  /// Sets the memory that answers lie in. Call it before any call.
   void AnswerFrom(std::shared_ptr<ServerMemory> memory) { memory_.Use(std::move(memory)); }
 
-  /// Lets every Block call return.
+  /// Ends the wait of every Block call.
   void Release() {
     MutexLock lock(mutex_);
     released_ = true;
@@ -148,8 +148,8 @@ class TestHandler final : public CallHandler {
     reply->payload.Append(memory_.Keep(std::move(copy)));
     return OkStatus();
   }
-  /// Returns when released or a while after the call's deadline, with OK in both cases: the caller
-  /// has to end such a call by itself.
+  /// Returns OK when released, or a while after the call's deadline. The caller must end such a
+  /// call itself.
   Status Block(const CallContext& context) {
     constexpr auto kAfter = std::chrono::milliseconds(100);
     MutexLock lock(mutex_);
@@ -253,7 +253,8 @@ TEST_P(TransportConformance, PayloadThatIsInPlaceLiesWhereTheServerKeepsIt) {
 
 TEST_P(TransportConformance, StatusCodesAndMessagesArePreserved) {
   for (int code = 1; code <= 16; ++code) {
-    if (code == static_cast<int>(StatusCode::kUnavailable)) continue;  // Transports add to these.
+    // Transports extend its messages.
+    if (code == static_cast<int>(StatusCode::kUnavailable)) continue;
     const std::string text = "page 7: \"caf\xc3\xa9\" 100% \n gone";
     CallMessage reply{"untouched", {}};
     const Status status =

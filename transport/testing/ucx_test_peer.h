@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of the UCX pipe share: a receiver that collects, a listener, a connected pair.
+// A receiver, a listener and a connected pair for the tests of the UCX pipe.
 #ifndef QUIRE_TRANSPORT_TESTING_UCX_TEST_PEER_H_
 #define QUIRE_TRANSPORT_TESTING_UCX_TEST_PEER_H_
 
@@ -29,7 +29,7 @@
 
 namespace quire::testing {
 
-/// Bytes that tell where they are from.
+/// Bytes that identify their origin.
 inline std::vector<std::byte> Pattern(size_t bytes, uint64_t seed) {
   SeededRandom random(seed + 1);
   std::vector<std::byte> out(bytes);
@@ -75,7 +75,7 @@ class Collector final : public FrameReceiver {
     while (!closed_) changed_.Wait(mutex_);
     return *closed_;
   }
-  /// From now on OnFrame does not return.
+  /// Blocks OnFrame from now on.
   void Stall() {
     MutexLock lock(mutex_);
     stall_ = true;
@@ -102,11 +102,12 @@ class Collector final : public FrameReceiver {
 struct UcxLane {
   std::string name;
   UcxOptions options;
-  std::vector<std::string> carriers = {};  ///< Transports that it needs.
-  bool writes_slots = false;               ///< One of them does, and both ends agree to it.
+  std::vector<std::string> carriers = {};  ///< Transports that the lane needs.
+  /// True if the lane writes remote memory, and both ends agree to it.
+  bool writes_slots = false;
 };
 
-/// Why `lane` cannot be had on this machine; empty when it can.
+/// Why `lane` is unavailable on this machine; empty when it is available.
 inline std::string WhyNoLane(const UcxLane& lane) {
   const auto context = UcxContext::Create({}, *SocketAddress::Resolve("127.0.0.1:0"));
   if (!context.ok()) return std::string(Message(context.status()));
@@ -124,7 +125,7 @@ inline std::string WhyNoLane(const UcxLane& lane) {
   return {};
 }
 
-/// Lanes of shared memory, into which the server writes by itself.
+/// Options with shared-memory lanes, by which the server writes directly.
 inline UcxOptions DirectOptions() {
   UcxOptions options;
   options.peer_failure_detection = false;
@@ -133,7 +134,7 @@ inline UcxOptions DirectOptions() {
   return options;
 }
 
-/// Both ends agree to direct landings, and no lane is there for them.
+/// Both ends agree to direct landings, but no lane supports them.
 inline UcxOptions DirectOptionsWithoutALane() { return {.direct_landings = true}; }
 
 inline std::vector<UcxLane> UcxLanesHere() {
@@ -150,7 +151,7 @@ inline std::vector<UcxLane> UcxLanesHere() {
            .writes_slots = true}};
 }
 
-/// A listener whose pipes wait to be taken.
+/// A listener whose accepted pipes wait to be taken.
 class Listening {
  public:
   explicit Listening(const UcxOptions& the_options) : options(the_options) {
@@ -180,7 +181,8 @@ class Listening {
   std::deque<std::unique_ptr<FramePipe>> pipes_ QUIRE_GUARDED_BY(mutex_);
 };
 
-/// A server's end whose worker stands still until it is let go: what is sent meanwhile queues up.
+/// A connection whose server worker stops at Halt and continues at LetGo. Frames sent meanwhile
+/// queue up.
 class Halted {
  public:
   explicit Halted(const UcxOptions& options) {
@@ -227,7 +229,7 @@ class Halted {
   std::unique_ptr<FramePipe> client, server;
 };
 
-/// Two ends of a connection, both started.
+/// Two started ends of a connection.
 class Connected {
  public:
   explicit Connected(const UcxOptions& options) : own_(std::in_place, options) { Connect(*own_); }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BufferPool: large buffers that are used again, so that receiving does not touch fresh pages.
-// Ownership: a buffer goes back to its pool when its last owner drops it, or is freed when the pool
-// is gone or full. Thread-safety: all methods from any thread.
+// BufferPool: reuses large buffers, so that receiving does not touch fresh pages.
+// Ownership: a buffer returns to its pool when its last owner drops it. It is freed when the pool
+// is gone or full.
+// Thread-safety: all methods from any thread.
 #ifndef QUIRE_TRANSPORT_UCX_BUFFER_POOL_H_
 #define QUIRE_TRANSPORT_UCX_BUFFER_POOL_H_
 
@@ -20,10 +21,10 @@ namespace quire {
 
 class BufferPool {
  public:
-  /// Keeps at most `max_bytes` that nobody uses.
+  /// Keeps at most `max_bytes` of unused buffers.
   explicit BufferPool(uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  /// A buffer of at least `bytes`, with whatever it held before.
+  /// A buffer of at least `bytes`, not cleared.
   static std::shared_ptr<std::byte[]> Take(const std::shared_ptr<BufferPool>& pool, size_t bytes) {
     const size_t size = std::bit_ceil(bytes < kSmallest ? kSmallest : bytes);
     Buffer buffer = pool->TakeFree(size);

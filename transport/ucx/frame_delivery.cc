@@ -40,11 +40,6 @@ void FrameDelivery::SetReportBytes(uint64_t bytes) {
   report_bytes_ = bytes;
 }
 
-bool FrameDelivery::CallsAtOnce() {
-  MutexLock lock(mutex_);
-  return called_at_once_ != nullptr;
-}
-
 void FrameDelivery::Push(Frame frame, uint64_t bytes) {
   FrameReceiver* receiver = nullptr;
   {
@@ -80,7 +75,7 @@ void FrameDelivery::End(const Status& why) {
 }
 
 void FrameDelivery::Stop() {
-  std::deque<Waiting> dropped;  // Its owners go after the lock.
+  std::deque<Waiting> dropped;  // Owners are destroyed outside the lock.
   {
     MutexLock lock(mutex_);
     stopped_ = true;

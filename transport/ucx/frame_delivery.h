@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FrameDelivery: hands frames to a FrameReceiver and tells how much it has taken. Frames wait until
-// it starts. A receiver that never waits is called by whoever pushes; any other from a thread of
-// the delivery's own, so that one that takes long holds up nobody else.
+// FrameDelivery: hands frames to a FrameReceiver and reports how much it has taken. Frames wait
+// until Start. A receiver that never waits is called by the pushing thread. Any other is called by
+// a thread of the delivery, so a slow receiver delays no other connection.
 // Thread-safety: Push and End from one thread; all other methods from any.
 #ifndef QUIRE_TRANSPORT_UCX_FRAME_DELIVERY_H_
 #define QUIRE_TRANSPORT_UCX_FRAME_DELIVERY_H_
@@ -21,7 +21,7 @@ namespace quire {
 
 class FrameDelivery {
  public:
-  /// Called with the bytes taken since the last call when they are a report's or more, from the
+  /// Reports the bytes taken since the last call, once they reach SetReportBytes. Runs on the
   /// thread that calls the receiver.
   using OnTaken = std::function<void(uint64_t bytes)>;
 
@@ -32,17 +32,15 @@ class FrameDelivery {
 
   /// Begins to call `receiver`; at most once.
   void Start(FrameReceiver* receiver) QUIRE_EXCLUDES(mutex_, join_mutex_);
-  /// How much is taken before it is told; 0, at first, for all that is.
+  /// Sets the bytes to take before a report; 0, the default, reports each frame.
   void SetReportBytes(uint64_t bytes) QUIRE_EXCLUDES(mutex_);
-  /// Whether Push calls the receiver itself.
-  bool CallsAtOnce() QUIRE_EXCLUDES(mutex_);
-  /// `bytes` is what the frame counts for.
+  /// Delivers a frame that counts as `bytes`.
   void Push(Frame frame, uint64_t bytes) QUIRE_EXCLUDES(mutex_);
-  /// Bytes that were pushed and not yet taken.
+  /// Bytes pushed and not yet taken.
   uint64_t waiting_bytes() QUIRE_EXCLUDES(mutex_);
-  /// OnClosed comes after the frames pushed before.
+  /// Ends the delivery: OnClosed follows the frames pushed before.
   void End(const Status& why) QUIRE_EXCLUDES(mutex_);
-  /// When it returns no receiver call runs or will come. Not from inside one.
+  /// Stops the delivery. After it returns no receiver call runs or follows. Not from inside one.
   void Stop() QUIRE_EXCLUDES(mutex_, join_mutex_);
   bool OnThread() QUIRE_EXCLUDES(mutex_);
 
@@ -52,7 +50,7 @@ class FrameDelivery {
     uint64_t bytes;
   };
   void Run(FrameReceiver* receiver) QUIRE_EXCLUDES(mutex_);
-  /// Gives a receiver that never waits what has waited for it; from then on Push does.
+  /// Hands the waiting frames to a receiver that never waits; afterwards Push calls it.
   void CallAtOnce(FrameReceiver* receiver) QUIRE_EXCLUDES(mutex_);
   /// The next frame; nullopt at the end.
   std::optional<Waiting> Next() QUIRE_EXCLUDES(mutex_);

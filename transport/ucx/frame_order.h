@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FrameOrder: puts numbered things that arrive in any order back into theirs. Bounded, since the
-// numbers come from outside. Thread-safety: none.
+// FrameOrder: sorts numbered items that arrive in any order. It is bounded, because the numbers
+// come from outside. Thread-safety: none.
 #ifndef QUIRE_TRANSPORT_UCX_FRAME_ORDER_H_
 #define QUIRE_TRANSPORT_UCX_FRAME_ORDER_H_
 
@@ -20,12 +20,12 @@ class FrameOrder {
  public:
   explicit FrameOrder(size_t max_waiting) : max_waiting_(max_waiting) {}
 
-  /// How many have passed.
+  /// Number of items passed.
   uint64_t passed() const { return next_; }
   bool IsNext(uint64_t sequence) const { return sequence == next_; }
   void Pass() { ++next_; }
-  /// Keeps one that came too early. INVALID_ARGUMENT when its number was there before, or is
-  /// further ahead than a peer that numbers its frames one by one can be.
+  /// Keeps an item that arrived early. INVALID_ARGUMENT when its number was there before, or is
+  /// further ahead than a correct peer can be.
   Status Keep(uint64_t sequence, T item) {
     if (sequence < next_ || sequence - next_ > max_waiting_) {
       return InvalidArgument("frame ", sequence, " came when ", next_, " was the next");
@@ -35,7 +35,7 @@ class FrameOrder {
     }
     return OkStatus();
   }
-  /// The next one, if it is waiting; it has passed then.
+  /// Takes and passes the next item, if it has arrived.
   std::optional<T> TakeNext() {
     const auto first = waiting_.begin();
     if (first == waiting_.end() || first->first != next_) return std::nullopt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FrameRanges: which bytes of a landing a frame's payload is for; known also when the payload has
-// been written there and let go. Thread-safety: none.
+// FrameRanges: the bytes of a landing that a frame's payload is for. They stay known after the
+// payload was written and released. Thread-safety: none.
 #ifndef QUIRE_TRANSPORT_UCX_FRAME_RANGES_H_
 #define QUIRE_TRANSPORT_UCX_FRAME_RANGES_H_
 
@@ -17,7 +17,7 @@ namespace quire {
 
 class FrameRanges {
  public:
-  FrameRanges() = default;  ///< Of a frame without places.
+  FrameRanges() = default;  ///< For a frame without places.
   /// REQUIRES: a place for each slice of the payload, or none.
   explicit FrameRanges(const Frame& frame) : landing_(frame.landing) {
     ranges_.reserve(frame.places.size());
@@ -32,7 +32,7 @@ class FrameRanges {
   }
 
   bool empty() const { return ranges_.empty(); }
-  /// Whether they have a byte in common.
+  /// True if the two have a byte in common.
   bool Overlap(const FrameRanges& other) const {
     if (other.landing_ != landing_) return false;
     return std::ranges::any_of(other.ranges_, [&](const Range& range) {
@@ -48,7 +48,7 @@ class FrameRanges {
   };
 
   uint64_t landing_ = 0;
-  /// Ascending; each ends where the last of those up to it does.
+  /// Ascending by begin; each end is the largest of the ends up to it.
   std::vector<Range> ranges_ = {};
 };
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SendQueue: frames that a pipe has taken and not yet given to its device, and which is the next.
-// The most urgent goes first, by the rule of UrgentQueue, and of those the oldest; one with a place
-// in common with less urgent ones stays behind these, which go as early as it does. A device sends
-// in the order in which it is given: so that urgent frames find little in front of them there, a
-// frame waits while as much as a bound is given, and not yet done, that is as urgent as it is.
+// SendQueue: frames that a pipe has accepted and not yet handed to its device, and the choice of
+// the next one.
 //
-// A policy without I/O. Thread-safety: none; its user holds a mutex.
+// - The most urgent frame goes first, by the rule of UrgentQueue; among equals, the oldest.
+// - A frame that overlaps less urgent frames in the landing stays behind them. They go as early as
+//   it does.
+// - A device sends in the order in which it gets frames. A frame therefore waits while the device
+//   holds a bound of unfinished bytes that are at least as urgent.
+//
+// A policy without I/O.
+// Thread-safety: none; its user holds a mutex.
 #ifndef QUIRE_TRANSPORT_UCX_SEND_QUEUE_H_
 #define QUIRE_TRANSPORT_UCX_SEND_QUEUE_H_
 
@@ -26,11 +30,11 @@ class SendQueue {
  public:
   struct Item {
     Frame frame;
-    FrameRanges ranges = {};  ///< The bytes of a landing that the frame is for.
-    uint64_t bytes = 0;       ///< What it counts for.
+    FrameRanges ranges = {};  ///< Bytes of a landing that the frame is for.
+    uint64_t bytes = 0;       ///< Bytes that the frame counts as.
   };
 
-  /// At least one frame of each priority is given, whatever `max_given_bytes` is.
+  /// At least one frame of each priority may be handed over, whatever `max_given_bytes` is.
   explicit SendQueue(uint64_t max_given_bytes) : max_given_bytes_(max_given_bytes) {}
 
   void Push(Item item) {
@@ -41,30 +45,31 @@ class SendQueue {
     waiting_bytes_[Index(priority)] += item.bytes;
     waiting_.Push(std::move(item), priority);
   }
-  /// Whether one may be given now.
+  /// True if a frame may be handed over now.
   bool HasNext() const {
     if (waiting_.empty()) return false;
     uint64_t given = 0;
     for (size_t i = Index(waiting_.next_priority()); i < kNumPriorities; ++i) given += given_[i];
     return given == 0 || given < max_given_bytes_;
   }
-  /// Takes the next one, which is given from now on; also over the bound. REQUIRES: !empty().
+  /// Takes the next frame, which counts as handed over; works beyond the bound too. REQUIRES:
+  /// !empty().
   Item Pop() {
     Item item = waiting_.Pop();
     waiting_bytes_[Index(item.frame.priority)] -= item.bytes;
     given_[Index(item.frame.priority)] += item.bytes;
     return item;
   }
-  /// The device is done with one of that priority, which counted for `bytes`.
+  /// Notes that the device has finished a frame of that priority, which counted as `bytes`.
   void Done(Priority priority, uint64_t bytes) { given_[Index(priority)] -= bytes; }
-  /// Forgets all that waits.
+  /// Drops all waiting frames.
   void Clear() {
     waiting_ = {};
     waiting_bytes_ = {};
   }
 
   bool empty() const { return waiting_.empty(); }
-  /// Of what waits and is less urgent.
+  /// Bytes of waiting frames that are less urgent.
   uint64_t BytesBehind(Priority priority) const {
     uint64_t bytes = 0;
     for (size_t i = 0; i < Index(priority); ++i) bytes += waiting_bytes_[i];

@@ -30,7 +30,7 @@ class SendQueueTest : public ::testing::Test {
     FrameRanges ranges(frame);
     queue_.Push({.frame = std::move(frame), .ranges = std::move(ranges), .bytes = bytes});
   }
-  /// The heads of what may be given now.
+  /// The heads of the frames that may be handed over now.
   std::string Give() {
     std::string heads;
     while (queue_.HasNext()) heads += queue_.Pop().frame.head;

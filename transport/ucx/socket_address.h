@@ -18,14 +18,14 @@ namespace quire {
 
 class SocketAddress {
  public:
-  /// Resolves the first address of "host:port" or "[v6]:port". INVALID_ARGUMENT for what has no
-  /// such form (NetAddress), NOT_FOUND for a host that has no address.
+  /// Resolves the first address of "host:port" or "[v6]:port". INVALID_ARGUMENT for any other form
+  /// (NetAddress), NOT_FOUND for a host without an address.
   static StatusOr<SocketAddress> Resolve(const std::string& text);
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   socklen_t size() const { return size_; }
   bool IsLoopback() const;
-  /// The host as it was written, with another port.
+  /// The host as written, with another port.
   std::string WithPort(uint16_t port) const;
 
  private:

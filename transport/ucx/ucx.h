@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The UCX pipe, as the rest of the program sees it: this header exists in every build, also without
-// UCX, and includes nothing of it. Decisions and what they cost: docs/design/0014-ucx.md.
+// The UCX pipe as other code sees it. This header exists in every build, also without UCX, and
+// includes nothing of UCX. Decisions and costs: docs/design/0014-ucx.md.
 #ifndef QUIRE_TRANSPORT_UCX_UCX_H_
 #define QUIRE_TRANSPORT_UCX_UCX_H_
 
@@ -16,51 +16,51 @@
 
 namespace quire {
 
-/// Both ends should be given the same. Nothing is read from the process environment but UCX's own
-/// variables: they go over the defaults, and what is asked for by name here over them.
+/// Options, best the same at both ends. The process environment supplies only UCX's own variables.
+/// They override the defaults, and options named here override them.
 struct UcxOptions {
-  /// UCX then reports a dead peer on every lane, and leaves out the lanes that cannot: shared
-  /// memory. Without it a dead peer is reported by the TCP connection that set the endpoint up.
-  /// Servers and clients have it: off, tests have lanes of shared memory that write remote memory.
+  /// Makes UCX report a dead peer on every lane, and drop the lanes that cannot: shared memory.
+  /// Without it a dead peer is reported by the TCP connection that set up the endpoint. Servers and
+  /// clients keep it on. Tests turn it off to get shared-memory lanes that write remote memory.
   bool peer_failure_detection = true;
-  /// The server writes into landings itself where the endpoint has a lane for that (RDMA). It gives
-  /// the peer remote memory access to this process: for fabrics on which every peer is trusted.
+  /// The server writes into landings itself where the endpoint has a lane for that (RDMA). The peer
+  /// gets remote memory access to this process: use it only on fabrics of trusted peers.
   bool direct_landings = false;
-  std::string transports = {};  ///< As UCX_TLS, e.g. "tcp,rc"; empty for all.
-  std::string devices = {};     ///< As UCX_NET_DEVICES; empty: by the address.
+  std::string transports = {};  ///< As UCX_TLS, for example "tcp,rc"; empty for all.
+  std::string devices = {};     ///< As UCX_NET_DEVICES; empty: chosen by the address.
   uint64_t max_frame_bytes = uint64_t{64} << 20;
-  /// What the peer may be sent before it has taken it: a frame waits in Send while it is that much,
-  /// not counting less urgent frames that wait behind it. So it is that much for each priority.
+  /// Most bytes that the peer has been sent and has not taken; further frames wait in Send. Less
+  /// urgent frames that wait do not count, so the limit holds for each priority.
   uint64_t queue_bytes = uint64_t{16} << 20;
-  /// What UCX has of that at a time to send, since it sends in order: the rest waits where urgent
-  /// frames pass it. Of each priority and the more urgent ones together.
+  /// Most bytes that UCX has at a time to send, for each priority with the more urgent ones. UCX
+  /// sends in order; frames that wait outside can be overtaken by urgent ones.
   uint64_t given_bytes = uint64_t{2} << 20;
   uint64_t piece_bytes = uint64_t{1} << 20;  ///< Payload is cut into frames of this size.
-  /// Of TCP lanes. UCX cuts a frame that does not fit in one, and copies it once more.
+  /// Segment size of TCP lanes. UCX splits a larger frame, and copies it once more.
   uint64_t segment_bytes = uint64_t{1280} << 10;
-  /// Frames from this size on go by rendezvous; UINT64_MAX for none. None do without
+  /// Frames of at least this size go by rendezvous; UINT64_MAX for none. None do without
   /// peer_failure_detection (docs/design/0014).
   uint64_t rendezvous_bytes = UINT64_MAX;
-  /// How long an idle worker polls before it sleeps: longer than the peer takes to fill a frame, so
-  /// that nobody sleeps in the middle of a reply.
+  /// How long an idle worker polls before it sleeps. It should exceed the time in which the peer
+  /// fills a frame, so that no end sleeps in the middle of a reply.
   Duration busy_poll = std::chrono::microseconds(200);
   Duration connect_timeout = std::chrono::seconds(5);
-  /// How long the peer may take to confirm that it has stopped writing into a landing, and to let
-  /// what was written into one of its own arrive: then the connection ends.
+  /// Time for the peer to confirm that it no longer writes into a landing, and to let writes into
+  /// its own landing arrive. Exceeding it ends the connection.
   Duration peer_timeout = std::chrono::seconds(10);
-  uint32_t max_handshakes = 64;  ///< Connections that a listener is still setting up.
+  uint32_t max_handshakes = 64;  ///< Most connections that a listener sets up at a time.
 };
 
-/// Whether this build has UCX. Without it the two below answer UNIMPLEMENTED.
+/// True if this build has UCX. Without it the two functions below return UNIMPLEMENTED.
 bool UcxAvailable();
 
-/// Connects to a listener at `address`, "host:port". UNAVAILABLE when nobody answers there within
-/// the timeout, INVALID_ARGUMENT for what is no address or for options that UCX refuses.
+/// Connects to a listener at `address`, "host:port". UNAVAILABLE when none answers within the
+/// timeout; INVALID_ARGUMENT for a malformed address or for options that UCX refuses.
 [[nodiscard]] StatusOr<std::unique_ptr<FramePipe>> ConnectUcx(const std::string& address,
                                                               const UcxOptions& options);
 
 /// Listens at `address`; port 0 for any. `accept` is called from the listener's thread, which also
-/// serves the pipes that it accepted.
+/// serves the accepted pipes.
 [[nodiscard]] StatusOr<std::unique_ptr<PipeListener>> ListenUcx(const std::string& address,
                                                                 const UcxOptions& options,
                                                                 PipeListener::Accept accept);

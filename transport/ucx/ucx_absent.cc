@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a build without UCX has of the UCX pipe.
+// The UCX pipe of a build without UCX.
 #include "transport/ucx/ucx.h"
 
 namespace quire {

@@ -5,7 +5,7 @@
 namespace quire::testing {
 namespace {
 
-/// The death of a whole process is tested in tests/integration: here an end closes.
+/// Closes an end to simulate death; tests/integration kills whole processes.
 class UcxUnderTest final : public PipesUnderTest {
  public:
   explicit UcxUnderTest(const UcxLane& lane) : lane_(lane), listening_(lane.options) {

@@ -13,7 +13,7 @@ namespace quire {
 namespace {
 
 constexpr uint32_t kMaxPuts = 64;
-/// What one thread tells another that waits for it. Thread-safe.
+/// A one-time notification from one thread to another that waits. Thread-safe.
 class Told {
  public:
   void Tell() {
@@ -21,7 +21,7 @@ class Told {
     told_ = true;
     changed_.NotifyAll();
   }
-  /// False when it is not told in time.
+  /// Waits; false on timeout.
   bool Await(Duration timeout) {
     const TimePoint deadline = SystemClock().Now() + timeout;
     MutexLock lock(mutex_);
@@ -41,15 +41,15 @@ class Told {
 
 }  // namespace
 
-/// A message on its way, with all that UCX reads from.
+/// A message in flight, with all the memory that UCX reads.
 struct UcxConnection::Outgoing {
   std::array<std::byte, UcxHeader::kEncodedBytes> header;
-  std::vector<std::byte> tail;  ///< After the payload.
+  std::vector<std::byte> tail;  ///< Follows the payload.
   std::vector<ucp_dt_iov_t> data;
   uint64_t data_bytes = 0;
-  std::vector<std::byte> gathered;  ///< The data in one piece, where UCX wants that.
+  std::vector<std::byte> gathered;  ///< The data in one piece, if UCX requires that.
   Frame frame;
-  uint64_t bytes = 0;  ///< What the queue counts it for.
+  uint64_t bytes = 0;  ///< Bytes that it counts as in the queue.
 
   void Append(std::span<const std::byte> piece) {
     if (piece.empty()) return;
@@ -93,7 +93,8 @@ void UcxConnection::Begin(std::unique_ptr<UcxEndpoint> endpoint) {
   endpoint_ = std::move(endpoint);
   puts_ = std::make_shared<UcxPutWindow>(endpoint_.get(), kMaxPuts);
   worker_->AddSink(token_, this);
-  // The worker knows this as a sink, and UCX may deliver until the endpoint is closed.
+  // Keeps the connection until the endpoint is closed: the worker has it as a sink, and UCX may
+  // deliver until then.
   endpoint_->KeepUntilClosed({nullptr, [self = shared_from_this()](const void*) {
                                 MutexLock lock(self->mutex_);
                                 self->endpoint_gone_ = true;
@@ -140,11 +141,11 @@ void UcxConnection::ReceiveWelcome(const UcxMessage& message) {
 }
 
 void UcxConnection::SetOpen(uint64_t peer_window) {
-  if (closed_) return;  // By the message before.
+  if (closed_) return;  // The message before may have closed it.
   open_ = true;
   worker_->TuneLocalConnections();
   ReportLanes();
-  // The peer never waits for a report of what it has not sent yet.
+  // Half of what the peer may send, so that it never waits for a report of frames not yet sent.
   delivery_.SetReportBytes(std::min(peer_window, options_.queue_bytes) / 2);
   MutexLock lock(mutex_);
   phase_ = Phase::kOpen;
@@ -176,7 +177,6 @@ PipeCapabilities UcxConnection::capabilities() {
           .piece_bytes = options_.piece_bytes,
           .in_place = false,
           .direct_landing = direct_,
-          .lends_payload = true,
           .detail = direct_                    ? "the server writes into landings"
                     : options_.direct_landings ? "no lane writes remote memory: messages"
                                                : "messages"};
@@ -196,7 +196,7 @@ void UcxConnection::Fail(const Status& why) {
   }
   worker_->RemoveSink(token_);
   delivery_.End(why);
-  // This may be a callback of the endpoint, which cannot be closed there.
+  // Posted, because this may be a callback of the endpoint, which cannot be closed there.
   worker_->Post([self = shared_from_this()] {
     self->puts_->Stop();
     for (auto& [id, landing] : self->opened_landings_) {
@@ -215,7 +215,7 @@ void UcxConnection::AwaitReceived() {
   MutexLock lock(mutex_);
   if (phase_ != Phase::kOpen || untaken_bytes_ == 0) return;
   worker_->Post([self = shared_from_this()] {
-    while (self->SendPiece(/*all=*/true)) {  // Those that are queued now are numbered.
+    while (self->SendPiece(/*all=*/true)) {  // Queued frames are counted in the announced number.
     }
     self->SendControl(UcxKind::kEnd, 0, self->next_sequence_, {});
   });
@@ -227,7 +227,7 @@ void UcxConnection::AwaitReceived() {
 }
 
 void UcxConnection::Close() {
-  // The last frames of a server that stops are what its clients wait for.
+  // Clients of a stopping server wait for its last frames.
   if (role_ == Role::kServer && !worker_->OnThread()) AwaitReceived();
   {
     MutexLock lock(mutex_);  // Wakes a receiver call that waits to send.
@@ -239,7 +239,7 @@ void UcxConnection::Close() {
   worker_->Run([this] { Fail(Unavailable("the connection was closed")); });
   if (worker_->OnThread()) return;
   bool is_direct = false;
-  worker_->Run([&] {  // What Fail posted has run before this.
+  worker_->Run([&] {  // Runs after the tasks that Fail posted.
     is_direct = std::ranges::any_of(local_landings_,
                                     [](const auto& entry) { return entry.second.is_direct(); });
   });
@@ -287,8 +287,8 @@ void UcxConnection::PostSending() {
 }
 
 void UcxConnection::SendQueued() {
-  // UCX sends at once what a socket takes: after a piece it gets to read what the peer reports,
-  // which the next ones may be waiting for.
+  // UCX sends at once what a socket takes. After each piece it reads the peer's reports, which the
+  // next pieces may wait for.
   if (SendPiece(/*all=*/false)) {
     worker_->Post([self = shared_from_this()] { self->SendQueued(); });
   }
@@ -369,14 +369,14 @@ void UcxConnection::PutFrame(const std::shared_ptr<Outgoing>& out) {
 
 void UcxConnection::SendMessage(const std::shared_ptr<Outgoing>& out) {
   if (closed_ || endpoint_ == nullptr) return EndSend(*out, UCS_ERR_CANCELED);
-  // Rendezvous takes one piece, and until the peer has fetched it: it must not hold what others
-  // wait for.
+  // Rendezvous takes one piece. It also keeps it until the peer has fetched it, so it must not hold
+  // memory that others wait for.
   if (!out->data.empty() && out->data_bytes >= worker_->context().gather_bytes()) out->Gather();
   endpoint_->Send(out->header, out->data, /*is_hello=*/false, SendDone(out));
 }
 
 UcxDone UcxConnection::SendDone(std::shared_ptr<Outgoing> out) {
-  // A message that UCX never ends must not keep the connection.
+  // Holds the connection weakly, because UCX may never end the message.
   return [weak = weak_from_this(), out = std::move(out)](ucs_status_t status) {
     if (const auto self = weak.lock()) self->EndSend(*out, status);
   };
@@ -424,7 +424,7 @@ void UcxConnection::OnMessage(UcxMessage message) {
     return ReceiveFrame(std::move(message));
   }
   if (header.kind == UcxKind::kCloseLanding && from_client) {
-    // Its key must not open anything any more, should it still be on its way.
+    // Invalidates its key, should it still be in flight.
     (void)used_serials_.Take(header.argument);
     return CloseLandingOnThread(header.landing, [this, id = header.landing] {
       SendControl(UcxKind::kLandingClosed, id, 0, {});
@@ -482,7 +482,8 @@ void UcxConnection::ReceiveTaken(uint64_t bytes) {
 
 void UcxConnection::Process(UcxMessage message) {
   const uint64_t bytes = message.header().WindowBytes();
-  // A peer has a window for each priority at most, and a frame more, or what its receiver sent.
+  // A correct peer has at most one window for each priority and one frame more, plus what its
+  // receiver sent.
   if (delivery_.waiting_bytes() > 4 * options_.queue_bytes + options_.max_frame_bytes) {
     return Fail(InvalidArgument("the UCX peer sends more than it may"));
   }
@@ -523,20 +524,15 @@ Status UcxConnection::PlaceFrame(UcxMessage& message, std::span<const std::byte>
       DecodeUcxIndex(message.data().subspan(header.payload_bytes, header.index_bytes),
                      header.payload_bytes));
   const auto landing = local_landings_.find(header.landing);
-  // Where nothing is written by itself the receiver puts the bytes there: it knows which calls are
-  // over, and this connection does not. So it does where this thread must not write.
-  if (!places.empty() && landing != local_landings_.end() && landing->second.is_direct() &&
-      landing->second.is_host()) {
+  // A landing without a key is delivered as payload: only the receiver knows which calls are over.
+  if (!places.empty() && landing != local_landings_.end() && landing->second.is_direct()) {
     QUIRE_RETURN_IF_ERROR(landing->second.Place(places, payload));
     frame->landed_bytes = payload.size();
     return OkStatus();
   }
   if (payload.empty()) return OkStatus();
-  std::shared_ptr<const void> owner;
-  if (places.empty() || !delivery_.CallsAtOnce()) {
-    owner = message.Keep();
-    payload = message.data().first(header.payload_bytes);
-  }
+  const std::shared_ptr<const void> owner = message.Keep();
+  payload = message.data().first(header.payload_bytes);
   if (places.empty()) frame->payload.Append(Slice{payload, owner});
   for (const UcxPlace& place : places) {
     frame->payload.Append(Slice{payload.first(place.bytes), owner});
@@ -564,7 +560,7 @@ StatusOr<OwnedMemory> UcxConnection::AllocateOnThread(uint64_t bytes) {
                          UcxMemory::Allocate(worker_->context().shared_from_this(), bytes));
   std::erase_if(allocated_, [](const auto& memory) { return memory.expired(); });
   allocated_.push_back(allocated);
-  // UCX is told on the thread that uses it.
+  // Runs on the only thread that may use UCX.
   const auto release = [worker = worker_, allocated](const std::byte*) mutable {
     worker->Post([last = std::move(allocated)] {});
   };
@@ -572,7 +568,7 @@ StatusOr<OwnedMemory> UcxConnection::AllocateOnThread(uint64_t bytes) {
                      std::shared_ptr<const std::byte>(allocated->bytes().data(), release)};
 }
 
-StatusOr<std::string> UcxConnection::AddLanding(uint64_t id, const LandingMemory& memory) {
+StatusOr<std::string> UcxConnection::AddLanding(uint64_t id, std::span<std::byte> memory) {
   StatusOr<std::string> key = Unavailable("the connection is over");
   worker_->Run([&] {
     if (!closed_) AddLandingOnThread(id, memory, &key);
@@ -580,21 +576,19 @@ StatusOr<std::string> UcxConnection::AddLanding(uint64_t id, const LandingMemory
   return key;
 }
 
-void UcxConnection::AddLandingOnThread(uint64_t id, const LandingMemory& memory,
+void UcxConnection::AddLandingOnThread(uint64_t id, std::span<std::byte> memory,
                                        StatusOr<std::string>* key) {
-  if (id == 0 || memory.bytes.empty() || local_landings_.contains(id)) {
+  if (id == 0 || memory.empty() || local_landings_.contains(id)) {
     *key = InvalidArgument("landing ", id, " is empty, or there is one with that id");
     return;
   }
   std::shared_ptr<UcxMemory> registered;
   bool written = WritesLandings();
-  // What no processor may touch is delivered where no lane writes there.
-  if (wants_keys_ && (memory.is_host() || written)) {
-    registered = AllocatedAround(memory.bytes);
+  if (wants_keys_) {
+    registered = AllocatedAround(memory);
     // Within a host UCX emulates writes to memory that it has not allocated, by messages. A server
-    // that dies in the middle of them ends the client's process (UCX 1.13).
-    written = written &&
-              (registered != nullptr || !memory.is_host() || !worker_->context().is_loopback());
+    // that dies during them ends the client's process (UCX 1.13).
+    written = written && (registered != nullptr || !worker_->context().is_loopback());
     if (registered == nullptr) {
       auto mapped = UcxMemory::Map(worker_->context().shared_from_this(), memory);
       if (!mapped.ok()) {
@@ -627,7 +621,7 @@ void UcxConnection::RemoveLanding(uint64_t id) {
         [&] { Fail(Unavailable("the peer did not confirm in time that a landing is closed")); });
   }
   WaitForEndpointGone();
-  // Only now: what was still under way would have failed the connection.
+  // Removed last: data still in flight would have failed the connection.
   worker_->Run([&] { local_landings_.erase(id); });
 }
 
@@ -670,7 +664,7 @@ Status UcxConnection::OpenLanding(uint64_t id, std::string_view key, uint64_t by
 
 Status UcxConnection::OpenLandingOnThread(uint64_t id, std::string_view encoded, uint64_t bytes) {
   if (closed_) return Unavailable("the connection is over");
-  if (encoded.empty() && !wants_keys_) return OkStatus();  // The client places payload itself.
+  if (encoded.empty() && !wants_keys_) return OkStatus();  // The client places the payload itself.
   QUIRE_ASSIGN_OR_RETURN(const UcxLandingKey key, DecodeUcxLandingKey(encoded, secret_));
   if (key.landing != id || bytes > key.bytes) {
     return InvalidArgument("the key of landing ", key.landing, " with ", key.bytes,
@@ -680,7 +674,7 @@ Status UcxConnection::OpenLandingOnThread(uint64_t id, std::string_view encoded,
     return InvalidArgument("the key of landing ", id, " was used before");
   }
   ReportLanes();
-  // Otherwise messages, which the client puts to their places.
+  // Otherwise the client places the payload of messages.
   if (key.remote_key.empty() || !WritesLandings()) return OkStatus();
   QUIRE_ASSIGN_OR_RETURN(auto remote, UcxRemoteLanding::Open(*endpoint_, key));
   opened_landings_[id].remote = std::move(remote);
@@ -694,7 +688,7 @@ void UcxConnection::CloseLanding(uint64_t id) {
   worker_->Run([this] {
     Fail(Unavailable("what was written to a landing did not arrive in time at the client"));
   });
-  worker_->Run([] {});  // What Fail posted has run before this, and has ended the landing.
+  worker_->Run([] {});  // Runs after the tasks that Fail posted, which have ended the landing.
 }
 
 void UcxConnection::CloseLandingOnThread(uint64_t id, std::function<void()> closed) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // UcxConnection: the state behind a UCX pipe: handshake, frames in both directions, landings, and
-// the end. It is shared by the pipe and by the operations that UCX has under way.
-// Thread-safety: as said at the methods. What is under no mutex belongs to the worker's thread.
+// the end. The pipe shares it with the UCX operations in flight.
+// Thread-safety: as stated at the methods. Members without a mutex belong to the worker's thread.
 #ifndef QUIRE_TRANSPORT_UCX_UCX_CONNECTION_H_
 #define QUIRE_TRANSPORT_UCX_UCX_CONNECTION_H_
 
@@ -42,7 +42,7 @@ class UcxConnection final : public UcxMessageSink,
   // On the worker's thread.
   Status Connect(const SocketAddress& address);
   Status Accept(ucp_conn_request_h request);
-  /// Answers the client's hello.
+  /// Accepts the client's hello and sends the welcome.
   void Welcome(const UcxHello& hello);
   ucp_ep_h endpoint_handle() const { return endpoint_->handle(); }
   void OnMessage(UcxMessage message) override;
@@ -54,7 +54,7 @@ class UcxConnection final : public UcxMessageSink,
   PipeCapabilities capabilities() QUIRE_EXCLUDES(mutex_);
   void Start(FrameReceiver* receiver);
   Status Send(Frame frame) QUIRE_EXCLUDES(mutex_);
-  StatusOr<std::string> AddLanding(uint64_t id, const LandingMemory& memory);
+  StatusOr<std::string> AddLanding(uint64_t id, std::span<std::byte> memory);
   void RemoveLanding(uint64_t id) QUIRE_EXCLUDES(mutex_);
   Status OpenLanding(uint64_t id, std::string_view key, uint64_t bytes);
   void CloseLanding(uint64_t id) QUIRE_EXCLUDES(mutex_);
@@ -64,7 +64,7 @@ class UcxConnection final : public UcxMessageSink,
  private:
   enum class Phase { kConnecting, kOpen, kClosed };
   struct Outgoing;
-  /// A landing of the client at the server, and who waits for its end.
+  /// A landing of the client at the server, and the callbacks that wait for its end.
   struct OpenedLanding {
     std::shared_ptr<UcxRemoteLanding> remote;
     uint32_t frames_under_way = 0;
@@ -78,12 +78,12 @@ class UcxConnection final : public UcxMessageSink,
   void Fail(const Status& why) QUIRE_EXCLUDES(mutex_);
   void SendControl(UcxKind kind, uint64_t landing, uint64_t argument, std::vector<std::byte> data);
   void SendQueued() QUIRE_EXCLUDES(mutex_);
-  /// Sends about a piece of what is queued and may be given to UCX, or of all; false when nothing
-  /// of it is left.
+  /// Sends about piece_bytes of the queued frames that UCX may have, or all of them; false when
+  /// none is left.
   bool SendPiece(bool all) QUIRE_EXCLUDES(mutex_);
-  /// Counts the frame for `bytes`.
+  /// Sends a frame that counts as `bytes`.
   void SendFrame(Frame frame, uint64_t bytes);
-  /// Has the thread send what may be given to UCX.
+  /// Posts SendQueued to the worker's thread.
   void PostSending() QUIRE_REQUIRES(mutex_);
   bool LandsDirectly(const Frame& frame) const;
   void PutFrame(const std::shared_ptr<Outgoing>& out);
@@ -96,32 +96,32 @@ class UcxConnection final : public UcxMessageSink,
   void Process(UcxMessage message);
   StatusOr<Frame> FrameOf(UcxMessage& message);
   Status PlaceFrame(UcxMessage& message, std::span<const std::byte> payload, Frame* frame);
-  /// Waits, for a moment at most, until the client has every frame that Send has taken. That UCX
-  /// has sent one is not enough: what the client has not read is lost when the endpoint is closed.
+  /// Waits briefly until the client has every frame that Send accepted. Completion in UCX is not
+  /// enough: closing the endpoint loses what the client has not read.
   void AwaitReceived() QUIRE_EXCLUDES(mutex_);
-  /// Tells the server when the frames that it has announced are all here.
+  /// Tells the server once all frames that it announced have arrived.
   void ReportEndReached();
   StatusOr<OwnedMemory> AllocateOnThread(uint64_t bytes);
-  /// What was allocated here with `memory` inside; null when nothing was.
+  /// The memory allocated here that contains `memory`; null if none does.
   std::shared_ptr<UcxMemory> AllocatedAround(std::span<std::byte> memory) const;
-  void AddLandingOnThread(uint64_t id, const LandingMemory& memory, StatusOr<std::string>* key);
-  /// False when there is nothing to wait for.
+  void AddLandingOnThread(uint64_t id, std::span<std::byte> memory, StatusOr<std::string>* key);
+  /// Returns false when there is nothing to wait for.
   bool RemoveLandingOnThread(uint64_t id);
-  /// Whether the peer said in time, and while there was a connection, that it has stopped to write
-  /// there.
+  /// Returns true if the peer confirmed in time that it no longer writes there, while the
+  /// connection was open.
   bool WaitForLandingClosed(uint64_t id) QUIRE_EXCLUDES(mutex_);
-  /// When the connection is over: waits until UCX delivers nothing more. Not from the worker's
-  /// thread. The wait ends whatever the peer does: Fail drops the endpoint, which lets go of what
-  /// it keeps after twice kUcxLinger at the latest (UcxEndpoint::State::Shut, CloseNow). It has no
-  /// limit of its own, because memory that UCX may still write to cannot be given back.
+  /// Waits, after the end of the connection, until UCX delivers nothing more. Not from the worker's
+  /// thread. The wait always ends: Fail drops the endpoint, which releases everything after at most
+  /// twice kUcxLinger (UcxEndpoint::State::Shut, CloseNow). It has no limit of its own, because
+  /// memory that UCX may still write to must not be freed.
   void WaitForEndpointGone() QUIRE_EXCLUDES(mutex_);
   Status OpenLandingOnThread(uint64_t id, std::string_view key, uint64_t bytes);
-  /// Calls `closed` when nothing more is written there.
+  /// Calls `closed` once nothing more is written there.
   void CloseLandingOnThread(uint64_t id, std::function<void()> closed);
   void FrameLanded(uint64_t landing);
-  /// Whether the server writes into landings: both ends agree to it, and a lane does so natively.
+  /// True if the server writes into landings: both ends agree to it, and a lane does so natively.
   bool WritesLandings() const { return wants_keys_ && endpoint_->WritesRemoteMemory(); }
-  /// Keeps for capabilities() what the lanes can do now.
+  /// Stores the present abilities of the lanes for capabilities().
   void ReportLanes() QUIRE_EXCLUDES(mutex_);
 
   const Role role_;
@@ -135,27 +135,30 @@ class UcxConnection final : public UcxMessageSink,
   Status why_closed_ QUIRE_GUARDED_BY(mutex_);
   SendQueue queue_ QUIRE_GUARDED_BY(mutex_);
   uint64_t window_ QUIRE_GUARDED_BY(mutex_) = 0;
-  uint64_t untaken_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of what was sent.
-  bool send_posted_ QUIRE_GUARDED_BY(mutex_) = false;    ///< SendQueued is, or runs.
+  /// Bytes sent that the peer has not taken.
+  uint64_t untaken_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
+  /// True while SendQueued is posted or runs.
+  bool send_posted_ QUIRE_GUARDED_BY(mutex_) = false;
   bool direct_ QUIRE_GUARDED_BY(mutex_) = false;
-  bool end_reached_ QUIRE_GUARDED_BY(mutex_) = false;    ///< The client has every frame.
-  bool endpoint_gone_ QUIRE_GUARDED_BY(mutex_) = false;  ///< UCX has closed it.
+  bool end_reached_ QUIRE_GUARDED_BY(mutex_) = false;    ///< True once the client has every frame.
+  bool endpoint_gone_ QUIRE_GUARDED_BY(mutex_) = false;  ///< True once UCX has closed the endpoint.
   std::set<uint64_t> landings_ending_ QUIRE_GUARDED_BY(mutex_);
 
   FrameDelivery delivery_;
 
-  // Of the worker's thread.
+  // Used by the worker's thread only.
   std::unique_ptr<UcxEndpoint> endpoint_;
   std::shared_ptr<UcxPutWindow> puts_;
   bool open_ = false;
-  bool wants_keys_ = false;  ///< Both ends take part in direct landings.
+  bool wants_keys_ = false;  ///< True if both ends take part in direct landings.
   bool closed_ = false;
   UcxToken peer_;
   UcxSecret secret_ = {};
   uint64_t next_sequence_ = 0;
   uint64_t next_serial_ = 1;
   FrameOrder<UcxMessage> order_{4096};
-  std::optional<uint64_t> end_;  ///< How many frames the server sends in all, once it says so.
+  /// Number of frames that the server sends in all; null until it announces it.
+  std::optional<uint64_t> end_;
   std::map<uint64_t, UcxLocalLanding> local_landings_;
   std::map<uint64_t, OpenedLanding> opened_landings_;
   ReplayWindow used_serials_;

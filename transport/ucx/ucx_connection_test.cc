@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FrameClient and FrameServer over UCX: the suites of transports, for each lane that this machine's
-// UCX has.
+// FrameClient and FrameServer over UCX: the suites of transports, for each available lane.
 #include <array>
 #include <memory>
 #include <string>
@@ -42,8 +41,8 @@ std::unique_ptr<TransportUnderTest> Make(CallHandler* handler, uint64_t max_mess
   return MakeOver(UcxLanesHere().at(kLane), handler, max_message_bytes);
 }
 
-/// With a queue that is shorter than what the streaming suite sends, so that senders wait for room
-/// as they do for larger replies.
+/// Gives the lane a queue shorter than the replies of the streaming suite. Senders then wait for
+/// room as they do for larger replies.
 UcxLane WithShortQueue(UcxLane lane) {
   lane.options.queue_bytes = 256 << 10;
   return lane;

@@ -12,7 +12,7 @@
 namespace quire {
 namespace {
 
-/// UCX takes over the signals of crashes when it is loaded. They are the program's.
+/// Restores the program's handlers of crash signals, which UCX replaces when it is loaded.
 void GiveSignalsBack() {
   static const bool done = [] {
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) ucs_debug_disable_signal(signal);
@@ -46,7 +46,7 @@ StatusOr<std::shared_ptr<UcxContext>> UcxContext::Create(const UcxOptions& optio
   if (status.ok()) {
     ucp_params_t params = {};
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    // Remote memory access lets a peer write into this process: only when it was asked for.
+    // Remote memory access lets a peer write into this process, so it is enabled only on request.
     params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP |
                       (options.direct_landings ? uint64_t{UCP_FEATURE_RMA} : uint64_t{0});
     status = UcxToStatus(ucp_init(&params, config, &handle),
@@ -56,25 +56,6 @@ StatusOr<std::shared_ptr<UcxContext>> UcxContext::Create(const UcxOptions& optio
   QUIRE_RETURN_IF_ERROR(status);
   return std::shared_ptr<UcxContext>(
       new UcxContext(handle, settings.gather_bytes, address.IsLoopback()));
-}
-
-UcxContext::UcxContext(ucp_context_h handle, uint64_t gather_bytes, bool is_loopback)
-    : handle_(handle), gather_bytes_(gather_bytes), is_loopback_(is_loopback) {
-  ucp_context_attr_t attributes = {};
-  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
-  if (ucp_context_query(handle_, &attributes) == UCS_OK) memory_types_ = attributes.memory_types;
-}
-
-bool UcxContext::Supports(MemoryType type) const { return (memory_types_ >> ToUcx(type) & 1) != 0; }
-
-std::string UcxContext::MemoryTypeNames() const {
-  std::string names;
-  for (int type = UCS_MEMORY_TYPE_HOST; type < UCS_MEMORY_TYPE_LAST; ++type) {
-    if ((memory_types_ >> type & 1) == 0) continue;
-    if (!names.empty()) names += ", ";
-    names += ucs_memory_type_names[type];
-  }
-  return names;
 }
 
 UcxContext::~UcxContext() { ucp_cleanup(handle_); }

@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// Lives until UCX has closed the endpoint, which may be after the object is gone.
+/// Lives until UCX has closed the endpoint, possibly longer than the UcxEndpoint.
 struct UcxEndpoint::State : std::enable_shared_from_this<State> {
   std::shared_ptr<UcxWorker> worker;
   OnError on_error;
@@ -19,13 +19,13 @@ struct UcxEndpoint::State : std::enable_shared_from_this<State> {
   ucp_ep_h handle = nullptr;
   bool failed = false;
   bool closing = false;
-  void* close = nullptr;  ///< The request, while UCX closes it.
+  void* close = nullptr;  ///< Request of the close in progress.
   std::vector<std::shared_ptr<const void>> kept;
 
   void Fail(ucs_status_t status) {
     if (failed) return;
     failed = true;
-    // The objects that this calls may drop the endpoint.
+    // Moved out, because the callback may drop the endpoint.
     const OnError notify = std::move(on_error);
     on_error = nullptr;
     if (notify) notify(Unavailable("the UCX peer is gone: ", ucs_status_string(status)));
@@ -46,7 +46,7 @@ struct UcxEndpoint::State : std::enable_shared_from_this<State> {
   void CloseNow() {
     if (closing) return;
     closing = true;
-    // From inside a callback of the endpoint's own flush UCX cannot close it.
+    // Posted, because UCX cannot close the endpoint inside a callback of its flush.
     worker->Post([self = shared_from_this()] {
       const auto start = [&](ucp_request_param_t* param) {
         if (self->peer_mode || self->failed) {
@@ -61,7 +61,7 @@ struct UcxEndpoint::State : std::enable_shared_from_this<State> {
       };
       self->close = self->worker->operations().Begin(closed, start);
     });
-    // A peer that answers nothing must not hold the worker.
+    // Frees the worker from a peer that does not answer.
     worker->After(kUcxLinger, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->Release();
     });
@@ -124,8 +124,8 @@ StatusOr<std::unique_ptr<UcxEndpoint>> UcxEndpoint::Accept(std::shared_ptr<UcxWo
 ucp_ep_h UcxEndpoint::handle() const { return state_->handle; }
 
 bool UcxEndpoint::WritesRemoteMemory() const {
-  // UCX before 1.14 tells of lanes only in text for people. It has a line of thresholds for puts,
-  // "put[1]: 0..<short>..(inf)", where a lane has them. A text without one means messages.
+  // Before 1.14 UCX describes lanes only in text for people. A lane that supports puts has a line
+  // of thresholds for them, "put[1]: 0..<short>..(inf)". A text without one means messages.
   char* text = nullptr;
   size_t size = 0;
   FILE* const stream = open_memstream(&text, &size);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UcxEndpoint: one end of a UCX connection. Thread-safety: of its worker's thread alone.
+// UcxEndpoint: one end of a UCX connection. Thread-safety: for its worker's thread only.
 #ifndef QUIRE_TRANSPORT_UCX_UCX_ENDPOINT_H_
 #define QUIRE_TRANSPORT_UCX_UCX_ENDPOINT_H_
 
@@ -21,13 +21,13 @@
 
 namespace quire {
 
-/// How long what closes waits for what is still on its way.
+/// How long closing waits for data in flight.
 inline constexpr Duration kUcxLinger = std::chrono::seconds(1);
 
 class UcxEndpoint {
  public:
-  /// Called once when the connection failed or the peer went; from inside UCX, so it must not close
-  /// the endpoint itself.
+  /// Called once when the connection failed or the peer went away. UCX is on the stack, so the
+  /// callback must not close the endpoint itself.
   using OnError = std::function<void(const Status&)>;
 
   static StatusOr<std::unique_ptr<UcxEndpoint>> Connect(std::shared_ptr<UcxWorker> worker,
@@ -37,24 +37,24 @@ class UcxEndpoint {
   static StatusOr<std::unique_ptr<UcxEndpoint>> Accept(std::shared_ptr<UcxWorker> worker,
                                                        ucp_conn_request_h request,
                                                        const UcxOptions& options, OnError on_error);
-  /// Closes it: what was sent goes out first, as far as the peer takes it within a second. The
-  /// operations that are left end with an error.
+  /// Closes the endpoint. Sent data goes out first, as far as the peer takes it within a second.
+  /// The remaining operations end with an error.
   ~UcxEndpoint();
   UcxEndpoint(const UcxEndpoint&) = delete;
   UcxEndpoint& operator=(const UcxEndpoint&) = delete;
 
   ucp_ep_h handle() const;
-  /// Whether a lane writes remote memory natively: for any other UCX emulates writes by messages.
+  /// True if a lane writes remote memory natively; for other lanes UCX emulates writes by messages.
   /// Final once a message of the peer has arrived.
   bool WritesRemoteMemory() const;
-  /// Holds `object` until the endpoint is closed.
+  /// Keeps `object` until the endpoint is closed.
   void KeepUntilClosed(std::shared_ptr<const void> object);
 
-  /// Sends a message: a header and the bytes of the pieces in `data`, all of which stay until
-  /// `done`. A hello tells the receiver which of its endpoints it came by.
+  /// Sends a message: a header and the pieces in `data`, all of which must stay valid until `done`.
+  /// A hello tells the receiver which of its endpoints carried it.
   void Send(std::span<const std::byte> header, std::span<const ucp_dt_iov_t> data, bool is_hello,
             UcxDone done);
-  /// Writes into the peer's memory. It has arrived when a later Flush is done.
+  /// Writes into the peer's memory. The bytes have arrived when a later Flush is done.
   void Put(std::span<const std::byte> bytes, uint64_t address, ucp_rkey_h key, UcxDone done);
   void Flush(UcxDone done);
 

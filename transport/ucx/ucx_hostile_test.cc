@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A client that knows the protocol and breaks it.
+// A client that knows the protocol and violates it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class HostileClient final : public testing::HostileUcxClient {
   std::unique_ptr<FramePipe> server;
 };
 
-/// Connects, and never says hello.
+/// Connects, and never sends a hello.
 class SilentClient {
  public:
   explicit SilentClient(const std::string& address) {

@@ -26,22 +26,11 @@ StatusOr<std::shared_ptr<UcxMemory>> UcxMemory::Create(std::shared_ptr<UcxContex
 }
 
 StatusOr<std::shared_ptr<UcxMemory>> UcxMemory::Map(std::shared_ptr<UcxContext> context,
-                                                    const LandingMemory& memory) {
-  if (!context->Supports(memory.type())) {
-    return Unimplemented(
-        "a landing in ", ucs_memory_type_names[ToUcx(memory.type())],
-        " memory, which the server is to write: UCX here, with its transports and devices, "
-        "supports ",
-        context->MemoryTypeNames(),
-        " memory; give host memory that the device copies from (pinned), connect without direct "
-        "landings, or use a UCX that was built for it");
-  }
+                                                    std::span<std::byte> memory) {
   ucp_mem_map_params_t params = {};
-  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-                      UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
-  params.address = memory.bytes.data();
-  params.length = memory.bytes.size();
-  params.memory_type = ToUcx(memory.type());
+  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+  params.address = memory.data();
+  params.length = memory.size();
   return Create(std::move(context), params);
 }
 
@@ -71,8 +60,8 @@ StatusOr<std::string> UcxLocalLanding::Key(uint64_t id, const UcxSecret& secret,
   UcxLandingKey key;
   key.serial = serial_;
   key.landing = id;
-  key.address = reinterpret_cast<uintptr_t>(memory_.bytes.data());
-  key.bytes = memory_.bytes.size();
+  key.address = reinterpret_cast<uintptr_t>(bytes_.data());
+  key.bytes = bytes_.size();
   if (written && registered_ != nullptr) {
     QUIRE_ASSIGN_OR_RETURN(key.remote_key, registered_->RemoteKey());
   }

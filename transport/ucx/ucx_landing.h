@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two ends of a landing: UcxLocalLanding, memory of the client, and UcxRemoteLanding, what the
-// server holds to write there. Thread-safety: of their worker's thread alone.
+// The two ends of a landing: UcxLocalLanding is memory of the client; UcxRemoteLanding is the
+// server's access to it. Thread-safety: for their worker's thread only.
 #ifndef QUIRE_TRANSPORT_UCX_UCX_LANDING_H_
 #define QUIRE_TRANSPORT_UCX_UCX_LANDING_H_
 
@@ -17,21 +17,20 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "transport/landing_memory.h"
 #include "transport/ucx/ucx_context.h"
 #include "transport/ucx/ucx_endpoint.h"
 #include "transport/ucx/ucx_wire.h"
 
 namespace quire {
 
-/// Memory that UCX knows. Ownership: of the mapping, and of the memory when UCX allocated it.
+/// Memory registered with UCX. Ownership: owns the registration, and the memory if UCX allocated
+/// it.
 class UcxMemory {
  public:
-  /// UNIMPLEMENTED for memory of a type that the context does not support.
   static StatusOr<std::shared_ptr<UcxMemory>> Map(std::shared_ptr<UcxContext> context,
-                                                  const LandingMemory& memory);
-  /// Memory of UCX's own: the one kind that lanes of shared memory write without the help of this
-  /// process.
+                                                  std::span<std::byte> memory);
+  /// Allocates memory by UCX. Only such memory can be written by shared-memory lanes without the
+  /// help of this process.
   static StatusOr<std::shared_ptr<UcxMemory>> Allocate(std::shared_ptr<UcxContext> context,
                                                        size_t bytes);
   ~UcxMemory();
@@ -43,7 +42,7 @@ class UcxMemory {
     return part.data() >= bytes_.data() &&
            part.data() + part.size() <= bytes_.data() + bytes_.size();
   }
-  /// What a peer needs to write there.
+  /// The key that a peer needs to write there.
   StatusOr<std::string> RemoteKey() const;
 
  private:
@@ -60,23 +59,22 @@ class UcxMemory {
 class UcxLocalLanding {
  public:
   /// `registered` is null when the server does not write there itself.
-  UcxLocalLanding(const LandingMemory& memory, uint64_t serial,
+  UcxLocalLanding(std::span<std::byte> bytes, uint64_t serial,
                   std::shared_ptr<UcxMemory> registered)
-      : memory_(memory), serial_(serial), registered_(std::move(registered)) {}
+      : bytes_(bytes), serial_(serial), registered_(std::move(registered)) {}
 
-  std::span<std::byte> bytes() const { return memory_.bytes; }
+  std::span<std::byte> bytes() const { return bytes_; }
   uint64_t serial() const { return serial_; }
   bool is_direct() const { return registered_ != nullptr; }
-  /// Whether this processor may write there.
-  bool is_host() const { return memory_.is_host(); }
-  /// `written`: the server is to write there; otherwise the key says that it sends messages.
+  /// The key to send to the server. `written` false makes a key that states that the server sends
+  /// messages instead.
   StatusOr<std::string> Key(uint64_t id, const UcxSecret& secret, bool written) const;
-  /// Copies a payload to its places. INVALID_ARGUMENT, with nothing copied, when one is outside.
-  /// REQUIRES: is_host().
+  /// Copies a payload to its places. INVALID_ARGUMENT, with nothing copied, when a place is out of
+  /// range.
   Status Place(std::span<const UcxPlace> places, std::span<const std::byte> payload);
 
  private:
-  const LandingMemory memory_;
+  const std::span<std::byte> bytes_;
   const uint64_t serial_;
   const std::shared_ptr<UcxMemory> registered_;
 };
@@ -84,8 +82,8 @@ class UcxLocalLanding {
 /// A landing that this end's UCX writes to.
 class UcxRemoteLanding {
  public:
-  /// INVALID_ARGUMENT for a key that UCX refuses. UCX believes what it unpacks: REQUIRES a key that
-  /// has passed its signature's check, of a trusted client.
+  /// INVALID_ARGUMENT for a key that UCX refuses. UCX trusts what it unpacks: REQUIRES a key of a
+  /// trusted client with a verified signature.
   static StatusOr<std::shared_ptr<UcxRemoteLanding>> Open(UcxEndpoint& endpoint,
                                                           const UcxLandingKey& key);
   ~UcxRemoteLanding();
@@ -102,7 +100,7 @@ class UcxRemoteLanding {
   UcxRemoteLanding(uint64_t address, uint64_t bytes, ucp_rkey_h key)
       : address_(address), bytes_(bytes), key_(key) {}
 
-  const uint64_t address_;  ///< In the client's process.
+  const uint64_t address_;  ///< Address in the client's process.
   const uint64_t bytes_;
   const ucp_rkey_h key_;
 };

@@ -17,8 +17,9 @@
 namespace quire {
 namespace {
 
-/// UCX finds its way to a socket address by devices that have one; the other transports carry what
-/// such a device has set up, and it says of none of that more than "unreachable".
+/// Names the allowed transports for an error. UCX reaches a socket address only by a device that
+/// has one; the other transports use what that device set up. UCX itself reports only
+/// "unreachable".
 std::string OverWhatIsAllowed(const UcxOptions& options) {
   if (options.transports.empty()) return {};
   return " over " + options.transports + ", of which one must have network devices, as tcp has";
@@ -26,9 +27,9 @@ std::string OverWhatIsAllowed(const UcxOptions& options) {
 
 }  // namespace
 
-/// Of the worker's thread.
+/// Used by the worker's thread only.
 struct UcxListener::State : std::enable_shared_from_this<State> {
-  UcxWorker* worker = nullptr;  ///< The listener's, which outlives `handle`.
+  UcxWorker* worker = nullptr;  ///< The listener's worker, which outlives `handle`.
   UcxOptions options;
   Accept accept;
   ucp_listener_h handle = nullptr;
@@ -60,7 +61,7 @@ StatusOr<uint16_t> UcxListener::State::Port() const {
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
   QUIRE_RETURN_IF_ERROR(
       UcxToStatus(ucp_listener_query(handle, &attributes), "ask for a listener's address"));
-  // IPv4 and IPv6 have the port at the same place.
+  // IPv4 and IPv6 have the port at the same offset.
   sockaddr_in address;
   std::memcpy(&address, &attributes.sockaddr, sizeof address);
   return ntohs(address.sin_port);
@@ -73,7 +74,7 @@ void UcxListener::State::OnRequest(ucp_conn_request_h request) {
   }
   auto connection = std::make_shared<UcxConnection>(UcxConnection::Role::kServer,
                                                     worker->shared_from_this(), options);
-  // A client that goes at once is its own affair.
+  // Ignores a client that has already gone.
   if (!connection->Accept(request).ok()) return;
   const ucp_ep_h endpoint = connection->endpoint_handle();
   pending[endpoint] = connection;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UcxListener: the server end of UCX pipes; and pipes on workers that are given, which may serve
-// several. ListenUcx and ConnectUcx (ucx.h) make a worker for each end.
+// UcxListener: the server end of UCX pipes, on a given worker that may serve several of them.
+// ListenUcx and ConnectUcx (ucx.h) make a worker for each end.
 // Thread-safety: all methods from any thread.
 #ifndef QUIRE_TRANSPORT_UCX_UCX_LISTENER_H_
 #define QUIRE_TRANSPORT_UCX_UCX_LISTENER_H_
@@ -37,7 +37,7 @@ class UcxListener final : public PipeListener {
   const std::string address_;
 };
 
-/// A worker of a context of its own, for connections to or from `address`.
+/// Makes a worker with a context of its own, for connections to or from `address`.
 StatusOr<std::shared_ptr<UcxWorker>> MakeUcxWorker(const SocketAddress& address,
                                                    const UcxOptions& options);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UcxOperations: the operations of a UCX worker that have begun and not ended. Thread-safety: of
-// the worker's thread alone; destroyed after the worker.
+// UcxOperations: the operations of a UCX worker in flight. Thread-safety: for the worker's thread
+// only; destroyed after the worker.
 #ifndef QUIRE_TRANSPORT_UCX_UCX_OPERATION_H_
 #define QUIRE_TRANSPORT_UCX_UCX_OPERATION_H_
 
@@ -21,11 +21,11 @@ class UcxOperations {
   UcxOperations(const UcxOperations&) = delete;
   UcxOperations& operator=(const UcxOperations&) = delete;
 
-  /// `start(&param)` calls UCX and returns its request; it may add to `param` before. `done` is
-  /// called once, inside this call when the operation ended at once. UCX never ends some: where it
-  /// does not detect dead peers, what only the peer could end. Those are dropped uncalled with the
-  /// worker, until which UCX may read what `done` owns. Answers the request until `done` is called,
-  /// for Forget; null when it was.
+  /// Starts an operation. `start(&param)` calls UCX and returns its request; it may add to `param`.
+  /// `done` is called once, inside this call if the operation ended at once. UCX never ends some
+  /// operations: without detection of dead peers, those that only the peer could end. They are
+  /// dropped with the worker, without a call of `done`. UCX may read what `done` owns until then.
+  /// Returns the request for Forget; null when `done` was called.
   template <typename Start>
   void* Begin(UcxDone done, Start start) {
     const auto begun = begun_.insert(begun_.end(), {std::move(done), this, {}});
@@ -42,8 +42,8 @@ class UcxOperations {
     begun->End(UCS_PTR_RAW_STATUS(request));
     return nullptr;
   }
-  /// `done` will not be called. Whoever ends the worker while it closes an endpoint does this
-  /// before, or UCX takes the request for one that is waited for, and ends the process.
+  /// Drops the call of `done`. Call it before ending the worker while an endpoint is closing.
+  /// Otherwise UCX believes that the request is waited for, and ends the process.
   static void Forget(void* request) { ucp_request_free(request); }
 
  private:

@@ -26,7 +26,7 @@ class UcxPipe final : public FramePipe {
   PipeCapabilities capabilities() const override { return connection_->capabilities(); }
   void Start(FrameReceiver* receiver) override { connection_->Start(receiver); }
   Status Send(Frame frame) override { return connection_->Send(std::move(frame)); }
-  StatusOr<std::string> AddLanding(uint64_t id, LandingMemory memory) override {
+  StatusOr<std::string> AddLanding(uint64_t id, std::span<std::byte> memory) override {
     return connection_->AddLanding(id, memory);
   }
   void RemoveLanding(uint64_t id) override { connection_->RemoveLanding(id); }

@@ -32,7 +32,7 @@ void UcxPutWindow::Stop() {
 }
 
 void UcxPutWindow::Pump() {
-  if (pumping_) return;  // Puts that end at once come back here.
+  if (pumping_) return;  // Puts that end at once re-enter here.
   pumping_ = true;
   while (endpoint_ != nullptr && !jobs_.empty() && puts_ < max_puts_) {
     const std::shared_ptr<Job> job = jobs_.front();

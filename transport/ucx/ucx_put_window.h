@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UcxPutWindow: writes payloads into landings, slice by slice, with a bounded number of writes
-// under way. Thread-safety: of its worker's thread alone.
+// UcxPutWindow: writes payloads into landings, slice by slice, with a bounded number of writes in
+// flight. Thread-safety: for its worker's thread only.
 #ifndef QUIRE_TRANSPORT_UCX_UCX_PUT_WINDOW_H_
 #define QUIRE_TRANSPORT_UCX_UCX_PUT_WINDOW_H_
 
@@ -20,15 +20,15 @@ namespace quire {
 
 class UcxPutWindow : public std::enable_shared_from_this<UcxPutWindow> {
  public:
-  /// `endpoint` outlives every call but those of its own callbacks.
+  /// `endpoint` outlives every call except those of its own callbacks.
   UcxPutWindow(UcxEndpoint* endpoint, uint32_t max_puts)
       : endpoint_(endpoint), max_puts_(max_puts) {}
 
-  /// Writes `slices` at `places`; both stay until `done`, which is called when all of it has
-  /// arrived or failed. REQUIRES: as many places as slices, all inside.
+  /// Writes `slices` at `places`; both must stay valid until `done`, which is called when
+  /// everything has arrived or failed. REQUIRES: as many places as slices, all inside.
   void Write(std::shared_ptr<UcxRemoteLanding> landing, std::span<const Slice> slices,
              std::span<const uint64_t> places, UcxDone done);
-  /// No more calls to the endpoint: it closes.
+  /// Stops calling the endpoint, before it closes.
   void Stop();
 
  private:
@@ -37,9 +37,9 @@ class UcxPutWindow : public std::enable_shared_from_this<UcxPutWindow> {
     std::span<const Slice> slices;
     std::span<const uint64_t> places;
     UcxDone done;
-    size_t next = 0;        ///< Slice to begin with.
-    size_t under_way = 0;   ///< Puts and the flush.
-    bool flushing = false;  ///< The flush is the last thing that a job begins.
+    size_t next = 0;        ///< Next slice to write.
+    size_t under_way = 0;   ///< Puts in flight, and the flush.
+    bool flushing = false;  ///< True once the flush, the last operation of a job, has begun.
     ucs_status_t status = UCS_OK;
   };
   void Pump();
@@ -50,7 +50,7 @@ class UcxPutWindow : public std::enable_shared_from_this<UcxPutWindow> {
   const uint32_t max_puts_;
   uint32_t puts_ = 0;
   bool pumping_ = false;
-  std::deque<std::shared_ptr<Job>> jobs_;  ///< That have slices to begin.
+  std::deque<std::shared_ptr<Job>> jobs_;  ///< Jobs with slices to write.
 };
 
 }  // namespace quire

@@ -8,12 +8,12 @@
 namespace quire {
 namespace {
 
-/// Messages from this size on are sent from where they lie.
+/// Messages of at least this size are sent from where they lie.
 constexpr char kInPlaceBytes[] = "65536";
-/// Limit of pieces of one message; UCX has no more.
+/// Most pieces of one message; UCX has no more.
 constexpr char kMostPieces[] = "16";
 
-/// The variables that decide a setting: UCX takes one for a single transport's as well.
+/// The variables that decide a setting, including those of single transports.
 std::vector<std::string> VariablesOf(const std::string& name) {
   if (name.ends_with("_SEG_SIZE") || name == "MAX_IOV") return {"UCX_" + name, "UCX_TCP_" + name};
   return {"UCX_" + name};
@@ -40,8 +40,8 @@ UcxSettings ChooseUcxSettings(const UcxOptions& options, bool loopback,
     by_default("NET_DEVICES", "lo");
   }
 
-  // Without the detection UCX (1.13) names a rendezvous by the address of its request, and follows
-  // it when the peer reports the end of one that was given up.
+  // Without the detection, UCX (1.13) names a rendezvous by the address of its request. It follows
+  // that address when the peer reports the end of an abandoned one.
   const bool safe = options.peer_failure_detection;
   const bool rendezvous = safe && options.rendezvous_bytes != UINT64_MAX;
   if (!safe) {
@@ -51,11 +51,11 @@ UcxSettings ChooseUcxSettings(const UcxOptions& options, bool loopback,
     settings.gather_bytes = options.rendezvous_bytes;
   } else {
     by_default("RNDV_THRESH", "inf");
-    // Only UCX knows then what goes by rendezvous.
+    // Only UCX then knows which messages go by rendezvous.
     if (!settings.values.contains("RNDV_THRESH")) settings.gather_bytes = 0;
   }
   by_default("MAX_IOV", kMostPieces);
-  // The one threshold is for messages and for puts, and puts of direct landings have UCX's own.
+  // The threshold covers both messages and puts. Puts of direct landings keep UCX's own.
   if (!rendezvous && !options.direct_landings) by_default("ZCOPY_THRESH", kInPlaceBytes);
 
   const std::string segment = std::to_string(options.segment_bytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which settings a UCX context is given. What UcxOptions ask for by name goes over the variables of
-// UCX's that the administrator has set; those go over the defaults of this program. Nothing of UCX
-// is needed here. Thread-safety: pure functions.
+// The choice of settings for a UCX context. UcxOptions named explicitly override the UCX variables
+// of the environment. Those override the defaults of this program. Needs nothing of UCX.
+// Thread-safety: pure functions.
 #ifndef QUIRE_TRANSPORT_UCX_UCX_SETTINGS_H_
 #define QUIRE_TRANSPORT_UCX_UCX_SETTINGS_H_
 
@@ -15,13 +15,14 @@
 
 namespace quire {
 
-/// Whether the environment has the variable of this name, "UCX_TLS".
+/// True if the environment has the variable of this name, for example "UCX_TLS".
 using IsVariableSet = std::function<bool(const std::string& variable)>;
 
 struct UcxSettings {
-  /// By UCX's names without the prefix, "TLS". What is not here stays as UCX has read it.
+  /// Values by UCX's names without the prefix, for example "TLS". Other settings stay as UCX has
+  /// read them.
   std::map<std::string, std::string> values;
-  /// Messages of this size and more may go by rendezvous, so they have to be in one piece.
+  /// Messages of at least this size may go by rendezvous, and must be contiguous.
   uint64_t gather_bytes = UINT64_MAX;
 
   bool operator==(const UcxSettings&) const = default;

@@ -65,7 +65,7 @@ TEST(UcxSettingsTest, VariablesOfTheAdministratorGoOverDefaults) {
   EXPECT_TRUE(settings.values.empty());
   EXPECT_EQ(settings.gather_bytes, 0u) << "any message may go by rendezvous";
 
-  // Each is for its own setting.
+  // Each variable affects its own setting only.
   for (const std::string& variable : all) {
     SCOPED_TRACE(variable);
     UcxSettings expected = Choose({}, {}, /*loopback=*/true);

@@ -14,7 +14,7 @@ namespace {
 constexpr int kReceiveBytes = 1 << 20;
 constexpr int kMaxNesting = 4;
 
-/// "tfd:       31 events: ..." for every descriptor that an epoll descriptor waits for.
+/// Parses "tfd:       31 events: ..." for every descriptor that an epoll descriptor waits for.
 std::vector<int> WaitedFor(int epoll_fd) {
   std::vector<int> descriptors;
   std::ifstream info("/proc/self/fdinfo/" + std::to_string(epoll_fd));

@@ -58,7 +58,7 @@ TEST(UcxSocketsTest, OnlyLocalConnectionsBehindTheDescriptorChange) {
   const UniqueFd inner = Epoll({tcp.server.get(), unconnected.get(), event.get()});
   TuneLocalConnections(Epoll({inner.get()}).get());
   EXPECT_THAT(CongestionControl(tcp.server.get()), AnyOf("cubic", "reno"));
-  EXPECT_LE(ReceiveBytes(tcp.server.get()), 2 << 20);  // The kernel doubles what is asked for.
+  EXPECT_LE(ReceiveBytes(tcp.server.get()), 2 << 20);  // The kernel doubles the requested size.
   EXPECT_NE(ReceiveBytes(tcp.server.get()), ReceiveBytes(tcp.client.get()));
   EXPECT_EQ(CongestionControl(tcp.client.get()), other);
   EXPECT_EQ(CongestionControl(unconnected.get()), other);
@@ -66,8 +66,8 @@ TEST(UcxSocketsTest, OnlyLocalConnectionsBehindTheDescriptorChange) {
 
 TEST(UcxSocketsTest, ConnectionsOverLoopbackAreNotPaced) {
   const testing::Connected peers{UcxOptions{}};
-  // Both ends of the connection that carries frames are in this process. Those that only set it up
-  // are as they were.
+  // Both ends of the connection with the frames are in this process. The connections that set it up
+  // are unchanged.
   int unpaced = 0;
   for (int descriptor = 3; descriptor < 1024; ++descriptor) {
     sockaddr_in peer = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one place where UCX's statuses become ours.
+// The only conversion of UCX's statuses to ours.
 #ifndef QUIRE_TRANSPORT_UCX_UCX_STATUS_H_
 #define QUIRE_TRANSPORT_UCX_UCX_STATUS_H_
 
@@ -12,7 +12,7 @@
 
 namespace quire {
 
-/// OK for UCS_OK. `doing` says what failed: "connect to 10.0.0.1:7000".
+/// OK for UCS_OK. `doing` names the failed action: "connect to 10.0.0.1:7000".
 Status UcxToStatus(ucs_status_t status, std::string_view doing);
 
 }  // namespace quire

@@ -37,7 +37,7 @@ class Encoder {
   std::vector<std::byte> out_;
 };
 
-/// Takes them again. Reading past the end gives zeros and makes complete() false.
+/// Reads them back. Reading past the end gives zeros and makes complete() false.
 class Decoder {
  public:
   explicit Decoder(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -76,7 +76,7 @@ std::array<uint8_t, kSignatureBytes> Sign(std::span<const std::byte> bytes,
            reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), signature.data(),
            &length) == nullptr ||
       length != signature.size()) {
-    std::abort();  // Without signatures no key can be trusted: there is nothing to go on with.
+    std::abort();  // Aborts: without signatures no key can be trusted.
   }
   return signature;
 }

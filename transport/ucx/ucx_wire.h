@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes that the two ends of a UCX pipe exchange, and their checks: message headers, the index
-// of a payload's places, the handshake, and the envelope around the key of a landing. Pure
-// functions without UCX; everything decoded here comes from outside. Integers are little-endian.
+// The wire format of a UCX pipe, and its checks: message headers, the index of a payload's places,
+// the handshake, and the envelope around the key of a landing. Pure functions without UCX; all
+// decoded bytes come from outside. Integers are little-endian.
 #ifndef QUIRE_TRANSPORT_UCX_UCX_WIRE_H_
 #define QUIRE_TRANSPORT_UCX_UCX_WIRE_H_
 
@@ -19,7 +19,7 @@
 
 namespace quire {
 
-/// Names one end of one connection; chosen by that end at random, so that no one else can name it.
+/// Names one end of one connection. The end chooses it at random, so no other process can name it.
 struct UcxToken {
   std::array<uint8_t, 16> bytes = {};
   friend auto operator<=>(const UcxToken&, const UcxToken&) = default;
@@ -30,27 +30,27 @@ enum class UcxKind : uint32_t {
   kHello = 1,          ///< Client to server: UcxHello.
   kWelcome = 2,        ///< Server to client: UcxWelcome.
   kFrame = 3,          ///< Payload, index, head.
-  kCloseLanding = 4,   ///< Client to server: `landing` with serial `argument` goes away.
+  kCloseLanding = 4,   ///< Client to server: close `landing` with serial `argument`.
   kLandingClosed = 5,  ///< Server to client: nothing more arrives in `landing`.
-  kTaken = 6,          ///< The receiver has taken frames that count for `argument` bytes.
-  kEnd = 7,            ///< Server to client: no more than `argument` frames were sent or will be.
-  kEndReached = 8,     ///< Client to server: those frames are here.
+  kTaken = 6,          ///< The receiver has taken frames that count as `argument` bytes.
+  kEnd = 7,            ///< Server to client: the total of frames sent is `argument`.
+  kEndReached = 8,     ///< Client to server: all of those frames have arrived.
 };
 
-/// What goes before the data of every message. The data of a frame is its payload, then the index
-/// of its places, then the head, so that a payload starts where UCX aligned the data.
+/// The header before the data of every message. The data of a frame is its payload, then the index
+/// of its places, then the head. A payload therefore starts where UCX aligned the data.
 struct UcxHeader {
   static constexpr size_t kEncodedBytes = 72;
   UcxKind kind = UcxKind::kFrame;
   UcxToken to = {};       ///< The receiver's token; zero in a hello.
-  uint64_t sequence = 0;  ///< Of frames: 0, 1, 2, ...
+  uint64_t sequence = 0;  ///< Number of a frame: 0, 1, 2, ...
   uint64_t payload_bytes = 0;
   uint64_t index_bytes = 0;
   uint64_t head_bytes = 0;
   uint64_t landing = 0;
-  uint64_t argument = 0;  ///< Of frames: the bytes that the sender wrote into the landing.
+  uint64_t argument = 0;  ///< For frames: the bytes that the sender wrote into the landing.
 
-  /// What a frame counts for in the window.
+  /// Bytes that a frame counts as in the window.
   uint64_t WindowBytes() const { return payload_bytes + head_bytes + kEncodedBytes + argument; }
 };
 std::array<std::byte, UcxHeader::kEncodedBytes> EncodeUcxHeader(const UcxHeader& header);
@@ -68,14 +68,15 @@ void AppendUcxPlace(const UcxPlace& place, std::vector<std::byte>* out);
 StatusOr<std::vector<UcxPlace>> DecodeUcxIndex(std::span<const std::byte> encoded,
                                                uint64_t payload_bytes);
 
-/// The client's first message. Of both ends: whether they take part in direct landings, and how
-/// many bytes of frames they may be sent that they have not taken yet.
+/// The client's first message. `direct_landings`: the client takes part in direct landings.
+/// `window_bytes`: most bytes of frames that it may be sent and has not taken yet.
 struct UcxHello {
   UcxToken client;
   bool direct_landings = false;
   uint64_t window_bytes = 0;
 };
-/// The server's answer. The secret is what the client signs the keys of its landings with.
+/// The server's reply. The client signs the keys of its landings with the secret. The other fields
+/// are as in UcxHello.
 using UcxSecret = std::array<uint8_t, 32>;
 struct UcxWelcome {
   UcxToken server;
@@ -88,21 +89,20 @@ StatusOr<UcxHello> DecodeUcxHello(std::span<const std::byte> encoded);
 std::vector<std::byte> EncodeUcxWelcome(const UcxWelcome& welcome);
 StatusOr<UcxWelcome> DecodeUcxWelcome(std::span<const std::byte> encoded);
 
-/// The key of a landing: what the server needs to write there, and for which connection it was
-/// made.
+/// The key of a landing: what the server needs to write there, bound to one connection.
 struct UcxLandingKey {
   static constexpr size_t kMaxRemoteKeyBytes = 4096;
-  uint64_t serial = 0;   ///< No two keys of a connection have the same.
-  uint64_t landing = 0;  ///< The id.
+  uint64_t serial = 0;   ///< Unique within a connection.
+  uint64_t landing = 0;  ///< Id of the landing.
   uint64_t address = 0;
   uint64_t bytes = 0;
-  std::string remote_key;  ///< As UCX packed it; empty where messages bring what goes there.
+  std::string remote_key;  ///< As UCX packed it; empty when messages carry the payload.
 };
 std::string EncodeUcxLandingKey(const UcxLandingKey& key, const UcxSecret& secret);
-/// INVALID_ARGUMENT unless the key is whole and was signed with this secret.
+/// INVALID_ARGUMENT unless the key is complete and signed with this secret.
 StatusOr<UcxLandingKey> DecodeUcxLandingKey(std::string_view encoded, const UcxSecret& secret);
 
-/// Remembers which serials were used, among the last 64. Thread-safety: none.
+/// Remembers the used serials among the last 64. Thread-safety: none.
 class ReplayWindow {
  public:
   /// Marks a serial; false when it was marked before, or is so old that it may have been.
@@ -110,7 +110,7 @@ class ReplayWindow {
 
  private:
   uint64_t highest_ = 0;
-  uint64_t seen_ = 0;  ///< Bit i: highest_ - i.
+  uint64_t seen_ = 0;  ///< Bit i stands for highest_ - i.
 };
 
 }  // namespace quire

@@ -22,13 +22,13 @@
 namespace quire {
 namespace {
 
-/// How many times in a row UCX may progress before posted tasks have their turn.
+/// Most progress calls in a row before posted tasks have their turn.
 constexpr int kProgressBurst = 16;
 
 }  // namespace
 
-/// What the thread uses. It holds this too, so that the last reference to the worker may be dropped
-/// on the thread itself.
+/// State of the thread, which holds it too. The last reference to the worker may therefore be
+/// dropped on the thread itself.
 struct UcxWorker::State {
   State(std::shared_ptr<UcxContext> the_context, const UcxOptions& the_options)
       : context(std::move(the_context)), options(the_options) {}
@@ -52,7 +52,7 @@ struct UcxWorker::State {
   const std::shared_ptr<UcxContext> context;
   const UcxOptions options;
   ucp_worker_h worker = nullptr;
-  int event_fd = -1;  ///< UCX's.
+  int event_fd = -1;  ///< Event descriptor of UCX.
   int wake_fd = -1;
   std::thread thread;
   std::weak_ptr<UcxWorker> owner;
@@ -64,7 +64,7 @@ struct UcxWorker::State {
   std::atomic<bool> has_posted{false};
   std::atomic<bool> stop{false};
 
-  // Of the thread alone.
+  // Used by the thread only.
   std::multimap<TimePoint, Task> timers;
   std::map<UcxToken, UcxMessageSink*> sinks;
   UcxOperations operations;
@@ -127,7 +127,7 @@ void UcxWorker::State::Post(Task task) {
   if (!sleeping) return;
   sleeping = false;
   const uint64_t one = 1;
-  // It can only fail when the counter is full, and then the thread wakes up anyway.
+  // Fails only if the counter is full, and then the thread wakes up anyway.
   [[maybe_unused]] const ssize_t written = write(wake_fd, &one, sizeof one);
 }
 
@@ -141,7 +141,7 @@ bool UcxWorker::State::RunPosted() {
   }
   for (Task& task : tasks) {
     task();
-    task = nullptr;  // What it holds goes before the next one runs.
+    task = nullptr;  // Releases captured objects before the next task runs.
   }
   return true;
 }
@@ -164,8 +164,8 @@ int UcxWorker::State::SleepMillis() const {
 }
 
 void UcxWorker::State::Sleep() {
-  // UCX cannot be armed while it waits for room in shared memory, which the peer makes: it may need
-  // this core for that.
+  // UCX cannot be armed while it waits for room in shared memory. The peer makes that room, and may
+  // need this core for it.
   if (ucp_worker_arm(worker) != UCS_OK) return std::this_thread::yield();
   const int millis = SleepMillis();
   {
@@ -184,7 +184,7 @@ void UcxWorker::State::Sleep() {
 ucs_status_t UcxWorker::State::Receive(std::span<const std::byte> header_bytes, void* data,
                                        size_t bytes, const ucp_am_recv_param_t& param) {
   const auto header = DecodeUcxHeader(header_bytes, bytes);
-  // Without a header nobody knows whose message it is: there is nobody to blame.
+  // Without a header the message belongs to no connection, so it is ignored.
   if (!header.ok()) return UCS_OK;
   const std::span<const std::byte> view(static_cast<const std::byte*>(data), bytes);
   const bool rendezvous = (param.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
@@ -236,7 +236,7 @@ ucs_status_t UcxWorker::State::ReceiveRendezvous(const UcxHeader& header, void* 
   const auto finish = [](void* request, ucs_status_t status, size_t, void* arg) {
     const std::unique_ptr<Receiving> done(static_cast<Receiving*>(arg));
     if (request != nullptr) ucp_request_free(request);
-    // When it failed the endpoint did, and reports that itself.
+    // On failure the endpoint fails too, and reports it itself.
     if (status != UCS_OK) return;
     const std::span<const std::byte> view(done->buffer.get(), done->bytes);
     done->state->Deliver(UcxMessage(done->header, view, [&](auto*) { return done->buffer; }));
@@ -256,7 +256,7 @@ ucs_status_t UcxWorker::State::ReceiveRendezvous(const UcxHeader& header, void* 
 }
 
 void UcxWorker::State::Deliver(UcxMessage message) {
-  // The sink may have gone while the data was under way.
+  // The sink may have been removed while the data was in flight.
   const auto found = sinks.find(message.header().to);
   if (found != sinks.end()) found->second->OnMessage(std::move(message));
 }
@@ -276,7 +276,7 @@ UcxWorker::UcxWorker(std::shared_ptr<State> state) : state_(std::move(state)) {}
 UcxWorker::~UcxWorker() {
   State* const state = state_.get();
   state->stop.store(true, std::memory_order_release);
-  Post([] {});  // Wakes it up.
+  Post([] {});  // Wakes the thread.
   if (OnThread()) {
     state->thread.detach();
   } else {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UcxWorker: a UCX worker and the one thread that uses it. All calls into UCX for its endpoints are
-// made on that thread, so UCX needs no locks and its callbacks need none either. The thread sleeps
-// when there is nothing to do. Messages go to the sink that their token names.
+// UcxWorker: a UCX worker and the one thread that uses it. All UCX calls for its endpoints are made
+// on that thread, so neither UCX nor its callbacks need locks. The idle thread sleeps. Each message
+// goes to the sink that its token names.
 // Ownership: endpoints, landings and received data hold the worker; it ends with the last of them.
 #ifndef QUIRE_TRANSPORT_UCX_UCX_WORKER_H_
 #define QUIRE_TRANSPORT_UCX_UCX_WORKER_H_
@@ -25,7 +25,7 @@ namespace quire {
 /// The one active message that pipes use.
 inline constexpr unsigned kUcxMessageId = 1;
 
-/// A message that has arrived. Valid during the call that it is given to.
+/// A message that has arrived. Valid during the call that receives it.
 class UcxMessage {
  public:
   using Keeper = std::function<std::shared_ptr<const void>(std::span<const std::byte>*)>;
@@ -34,7 +34,7 @@ class UcxMessage {
 
   const UcxHeader& header() const { return header_; }
   std::span<const std::byte> data() const { return data_; }
-  /// Makes the data outlive the call, by a copy where UCX wants its memory back: data() may move.
+  /// Makes the data outlive the call, by a copy where UCX needs its memory back. data() may move.
   /// Data and owner may then be used from any thread.
   const std::shared_ptr<const void>& Keep() {
     if (owner_ == nullptr) owner_ = keeper_(&data_);
@@ -53,7 +53,7 @@ class UcxMessageSink {
  public:
   virtual ~UcxMessageSink() = default;
   virtual void OnMessage(UcxMessage message) = 0;
-  /// The peer sent what is no message.
+  /// Reports malformed bytes from the peer.
   virtual void OnBrokenMessage(const Status& why) = 0;
 };
 
@@ -64,7 +64,7 @@ class UcxWorker : public std::enable_shared_from_this<UcxWorker> {
 
   static StatusOr<std::shared_ptr<UcxWorker>> Create(std::shared_ptr<UcxContext> context,
                                                      const UcxOptions& options);
-  /// Ends the thread, after what was posted.
+  /// Ends the thread after the posted tasks.
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
@@ -75,9 +75,9 @@ class UcxWorker : public std::enable_shared_from_this<UcxWorker> {
   // From any thread.
   /// Runs `task` on the worker's thread, after those posted before.
   void Post(Task task);
-  /// Runs `task` there and waits for it; at once when called there. The wait ends: the thread runs
-  /// as long as the caller holds the worker, and takes what is posted in turns with UCX. Tasks and
-  /// callbacks there wait for no peer; receivers that are called there never wait
+  /// Runs `task` on the worker's thread and waits for it; runs it directly when already there. The
+  /// wait ends: the thread runs while the caller holds the worker, and alternates between tasks and
+  /// UCX. Tasks and callbacks on it wait for no peer. Receivers called on it never wait
   /// (FrameReceiver::NeverWaits).
   void Run(const Task& task);
   bool OnThread() const;
@@ -85,7 +85,7 @@ class UcxWorker : public std::enable_shared_from_this<UcxWorker> {
   // On the worker's thread.
   /// Runs `task` after `delay`. Tasks that are not due when the worker ends are dropped.
   void After(Duration delay, Task task);
-  /// `sink` stays until it is removed.
+  /// Adds a sink, which must stay valid until it is removed.
   void AddSink(const UcxToken& token, UcxMessageSink* sink);
   void RemoveSink(const UcxToken& token);
   void SetHelloHandler(HelloHandler handler);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HTTP by hand over a TCP socket of this machine, also the kind that no library would send. Only
-// tests use it.
+// HTTP by hand over a TCP socket of this machine, including requests that no library would send.
+// Only tests use it.
 #ifndef QUIRE_COMMON_METRICS_TESTING_HTTP_GET_H_
 #define QUIRE_COMMON_METRICS_TESTING_HTTP_GET_H_
 
@@ -28,7 +28,7 @@ class TcpClient {
   TcpClient(const TcpClient&) = delete;
   TcpClient& operator=(const TcpClient&) = delete;
 
-  /// False when nobody listens, or not any more.
+  /// Returns false without a listener.
   bool Send(const std::string& bytes) {
     if (!connected_) return false;
     for (size_t sent = 0; sent < bytes.size();) {
@@ -38,7 +38,7 @@ class TcpClient {
     }
     return true;
   }
-  /// Everything until the peer closes.
+  /// Reads everything until the peer closes.
   std::string ReadAll() {
     std::string all;
     char buffer[4096];
@@ -53,7 +53,7 @@ class TcpClient {
   bool connected_ = false;
 };
 
-/// The whole response; empty when nobody listens.
+/// The whole response; empty without a listener.
 inline std::string HttpGet(int port, const std::string& path) {
   TcpClient client(port);
   client.Send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// docs/metrics.md against what a process exports: a row for each metric, and no other. Only tests
-// use it.
+// Compares docs/metrics.md with a process's metrics: one row for each metric, and no other. Only
+// tests use it.
 #ifndef QUIRE_COMMON_METRICS_TESTING_METRICS_PAGE_H_
 #define QUIRE_COMMON_METRICS_TESTING_METRICS_PAGE_H_
 
@@ -18,7 +18,7 @@
 
 namespace quire::testing {
 
-/// The row that the page has to have for `family`.
+/// The expected row for `family`.
 inline std::string RowOf(const PrometheusFamily& family) {
   std::set<std::string> labels;
   for (const PrometheusSample& sample : family.samples) {
@@ -43,7 +43,7 @@ inline std::set<std::string> RowsOfSection(const std::string& section) {
   return rows;
 }
 
-/// The section has exactly the metrics of `component`, as they are; at least `least` of them.
+/// Expects exactly the metrics of `component` in the section, at least `least` of them.
 template <typename Component>
 void ExpectSectionLists(const std::string& section, const Component& component, size_t least) {
   PrometheusText text;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A strict reader of Prometheus' text format 0.0.4 as this server writes it: every line must be
-// right, every family whole and in order, no series twice. Only tests use it.
+// A strict parser of Prometheus' text format 0.0.4 as this server writes it. Every line must be
+// valid, every family complete and in order, and no series repeated. Only tests use it.
 #ifndef QUIRE_COMMON_METRICS_TESTING_PROMETHEUS_PARSER_H_
 #define QUIRE_COMMON_METRICS_TESTING_PROMETHEUS_PARSER_H_
 
@@ -29,7 +29,7 @@ struct PrometheusFamily {
 
 class PrometheusParser {
  public:
-  /// INVALID_ARGUMENT naming the first line that is wrong.
+  /// INVALID_ARGUMENT naming the first invalid line.
   static StatusOr<std::map<std::string, PrometheusFamily>> Parse(const std::string& text) {
     PrometheusParser parser;
     if (text.empty() || text.back() != '\n') return InvalidArgument("no newline at the end");
@@ -58,7 +58,7 @@ class PrometheusParser {
     return true;
   }
 
-  /// What is wrong with the line; empty when nothing is.
+  /// Parses a line. Returns an error text; empty when there is none.
   std::string Take(const std::string& line) {
     if (line.starts_with("# HELP ")) return TakeHelp(line.substr(7));
     if (line.starts_with("# TYPE ")) return TakeType(line.substr(7));
@@ -114,7 +114,7 @@ class PrometheusParser {
     family.samples.push_back(std::move(sample));
     return "";
   }
-  /// Labels from the '{' at `*at`; leaves it after the '}'.
+  /// Parses labels from the '{' at `*at`; leaves it after the '}'.
   static std::string TakeLabels(const std::string& line, size_t* at, PrometheusSample* sample) {
     for (size_t i = *at + 1; i < line.size();) {
       const size_t equals = line.find("=\"", i);
@@ -147,7 +147,7 @@ class PrometheusParser {
     if (counter != family.name.ends_with("_total")) return "counters, and no others, end in _total";
     return family.type == "histogram" ? CheckHistogram(family) : "";
   }
-  /// Buckets of one series follow each other and then its sum and count.
+  /// Checks that the buckets of a series are together, followed by its sum and count.
   static std::string CheckHistogram(const PrometheusFamily& family) {
     double bound = -1, count = 0;
     for (const PrometheusSample& sample : family.samples) {

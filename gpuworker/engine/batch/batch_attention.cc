@@ -57,8 +57,8 @@ void BatchStep::AttendRound(std::span<const LayerStep> steps, uint32_t token) {
   bool waits = false;
   ForEach([&](size_t i) {
     if (!HasToken(steps[i], i, token)) return OkStatus();
-    waits |= !backends_[i]->HasCome(steps[i].layer);
-    return backends_[i]->AskForBegun();
+    waits |= !backends_[i]->IsReady(steps[i].layer);
+    return backends_[i]->FlushDeferred();
   });
   if (waits) sessions_->Send();  // What was asked for ahead; otherwise corrections leave before it.
   ForEach([&](size_t i) {

@@ -49,7 +49,7 @@ class SharedSessionsTest : public ::testing::Test {
   }
   static uint32_t SessionSlotsOf(const Seat& seat) { return seat->session().slots_per_head(); }
   /// The slots that `seat`'s recall of layer 0 places its units in, which counts as applied.
-  static std::vector<uint32_t> Placed(const Seat& seat, LaneRecall& recall) {
+  static std::vector<uint32_t> Placed(const Seat& seat, ChannelRecall& recall) {
     std::vector<uint32_t> slots;
     for (;;) {
       const auto part = recall.Next();

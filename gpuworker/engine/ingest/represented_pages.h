@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RepresentedPages: attention that finds, on its way, which tokens represent the pages of a
-// document (retrieval/representatives.h), while another backend computes it. The document's own
-// queries decide, each over a window of kWindowTokens behind it, as published (spec E, InfLLM).
+// document (retrieval/keys/representatives.h), while another backend computes it. The document's
+// own queries decide, each over a window of kWindowTokens behind it, as published (InfLLM).
 // Thread-safety: none. Ownership: what it is given outlives it.
 #ifndef QUIRE_GPUWORKER_ENGINE_INGEST_REPRESENTED_PAGES_H_
 #define QUIRE_GPUWORKER_ENGINE_INGEST_REPRESENTED_PAGES_H_
@@ -17,7 +17,7 @@
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/decoder.h"
-#include "gpuworker/retrieval/representatives.h"
+#include "gpuworker/retrieval/keys/representatives.h"
 
 namespace quire::worker {
 

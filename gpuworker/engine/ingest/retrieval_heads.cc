@@ -8,7 +8,7 @@
 
 #include "common/base/random.h"
 #include "gpuworker/model/dense_cache.h"
-#include "gpuworker/retrieval/host_keys.h"
+#include "gpuworker/retrieval/keys/host_keys.h"
 
 namespace quire::worker {
 namespace {

@@ -58,9 +58,7 @@ class CheckedPolicy final : public RetrievalPolicy {
 
   std::string_view name() const override { return "checked"; }
   CacheLayout Layout(uint32_t layer) const override { return next_->Layout(layer); }
-  Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override {
-    return next_->OnPageComplete(layer, page, units);
-  }
+  PageObserver* page_observer() override { return next_->page_observer(); }
   StatusOr<Selection> Select(const SelectRequest& request) override {
     return next_->Select(request);
   }

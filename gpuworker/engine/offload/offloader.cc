@@ -21,8 +21,8 @@ Status Offloader::Export(const BudgetCache& cache, uint32_t layer, PageRange pag
                                            staging_[page - pending_.first].get(),
                                            layer * exporter_.layer_bytes()));
     ++exported_;
-    if (policy_ == nullptr) continue;
-    QUIRE_RETURN_IF_ERROR(policy_->OnPageComplete(layer, page, exporter_.units()));
+    if (observer_ == nullptr) continue;
+    QUIRE_RETURN_IF_ERROR(observer_->OnPageComplete(layer, page, exporter_.units()));
   }
   return OkStatus();
 }

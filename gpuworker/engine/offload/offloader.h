@@ -22,18 +22,17 @@
 #include "gpuworker/engine/offload/page_sender.h"
 #include "gpuworker/engine/offload/page_sink.h"
 #include "gpuworker/engine/parts.h"
-#include "gpuworker/retrieval/policy.h"
+#include "gpuworker/retrieval/page_observer.h"
 
 namespace quire::worker {
 
 class Offloader final : public PageSink {
  public:
-  /// `policy` hears of each completed page; may be null. Time that Flush, Await and Finish wait is
-  /// added to `waited`.
-  Offloader(const EngineParts& parts, RetrievalPolicy* policy, uint64_t context_id,
-            Duration* waited)
+  /// `observer` is given each completed page; may be null. Time that Flush, Await and Finish wait
+  /// is added to `waited`.
+  Offloader(const EngineParts& parts, PageObserver* observer, uint64_t context_id, Duration* waited)
       : parts_(parts),
-        policy_(policy),
+        observer_(observer),
         exporter_(parts),
         sender_(parts, context_id, parts.offload_executor, waited) {}
 
@@ -51,7 +50,7 @@ class Offloader final : public PageSink {
 
  private:
   const EngineParts parts_;
-  RetrievalPolicy* const policy_;
+  PageObserver* const observer_;  ///< May be null.
   PageExporter exporter_;
   PageRange pending_;
   uint64_t exported_ = 0;                             ///< Pages, over all layers.

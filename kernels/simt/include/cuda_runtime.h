@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The host side of CUDA that kernels/cuda/library.cc uses, over memory of the host (streams.cc).
-// Names and meanings are CUDA's; what is not here, the library does not use.
+// Names and meanings are CUDA's; functions that the library does not use are absent.
 //
-// Work on a stream runs when somebody waits for the stream, or for an event behind it, so that what
-// was not waited for is seen not to be there. Pinned memory is used when its copy runs. A kernel
-// takes a millisecond, and nothing else takes time. Stricter than a GPU: on a stream that is being
-// captured nothing is taken but kernels, memset and copies on the device.
+// Work on a stream runs only when the stream, or a later event on it, is waited for. A missing wait
+// therefore shows as missing results. Pinned memory is read when its copy runs. A kernel takes a
+// millisecond of simulated time, and nothing else takes time. Stricter than a GPU: a stream being
+// captured accepts only kernels, memset and copies on the device.
 #ifndef QUIRE_KERNELS_SIMT_INCLUDE_CUDA_RUNTIME_H_
 #define QUIRE_KERNELS_SIMT_INCLUDE_CUDA_RUNTIME_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the registry's tests stand on: a registry over a store in a temporary directory and metadata
-// that can be told to fail. Only tests use it.
+// Fixture of the registry's tests: a registry over a store in a temporary directory and metadata
+// with injected failures. Only tests use it.
 #ifndef QUIRE_KVSERVER_REGISTRY_TESTING_REGISTRY_FIXTURE_H_
 #define QUIRE_KVSERVER_REGISTRY_TESTING_REGISTRY_FIXTURE_H_
 
@@ -20,7 +20,7 @@
 
 namespace quire::kvserver::testing {
 
-/// Refuses batches when told to, as a backend that cannot be reached does.
+/// Refuses batches on request, like an unreachable backend.
 class FlakyMetadata final : public MetadataStore {
  public:
   StatusOr<std::string> Get(std::string_view key) override { return store_.Get(key); }
@@ -45,7 +45,7 @@ class RegistryFixture : public ::testing::Test {
     OpenStore(1 << 20);
     OpenRegistry();
   }
-  /// As after a restart: what is in memory only is forgotten.
+  /// Simulates a restart: state in memory is lost.
   void ReopenStore(uint64_t dram_bytes = 1 << 20) {
     registry_.reset();
     OpenStore(dram_bytes);
@@ -63,7 +63,7 @@ class RegistryFixture : public ::testing::Test {
     ASSERT_TRUE(opened.ok()) << opened.status();
     registry_ = *std::move(opened);
   }
-  /// A chain of segments made from `seeds`; its tip.
+  /// Puts a chain of segments made from `seeds` and returns its tip.
   std::vector<TestSegment> Chain(const std::vector<uint64_t>& seeds,
                                  std::string_view tenant = "default") {
     std::vector<TestSegment> chain;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the service tests stand on: a whole Server in a temporary directory, called over loopback
-// with wire messages. Only tests use it.
+// Fixture of the service tests: a whole Server in a temporary directory, called over loopback with
+// wire messages. Only tests use it.
 #ifndef QUIRE_KVSERVER_SERVICE_TESTING_SERVICE_FIXTURE_H_
 #define QUIRE_KVSERVER_SERVICE_TESTING_SERVICE_FIXTURE_H_
 
@@ -32,7 +32,7 @@ class ServiceFixture : public ::testing::Test {
  protected:
   ServiceFixture() { Start(); }
 
-  /// Opens the server, again when it is running: what it stored is still there.
+  /// Opens the server, or reopens a running one over the same directory.
   void Start() {
     transport_.reset();
     server_.reset();

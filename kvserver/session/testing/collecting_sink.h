@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CollectingSink: keeps the parts of a recall, and wants no more of them when told so. Only tests
-// use it. Thread-safety: none.
+// CollectingSink: keeps the parts of a recall, and refuses more on request. Only tests use it.
+// Thread-safety: none.
 #ifndef QUIRE_KVSERVER_SESSION_TESTING_COLLECTING_SINK_H_
 #define QUIRE_KVSERVER_SESSION_TESTING_COLLECTING_SINK_H_
 
@@ -22,7 +22,7 @@ class CollectingSink : public RecallSink {
     std::vector<uint64_t> places;
   };
 
-  /// What CheckWanted answers, given how often it was asked before; OK unless it is set.
+  /// Result of CheckWanted, given the number of earlier calls. Unset: OK.
   std::function<Status(size_t)> wanted;
   /// Called with every part before it is kept; its error is Write's.
   std::function<Status(const Part&)> on_write;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FakePageStore: a PageStore in a map, for tests of what stands on it. It keeps the promises that
-// its users rely on (content addressing, the first bytes stand, chains) and fails when told to.
-// Thread-safe. Only tests link it.
+// FakePageStore: a PageStore in a map, for tests of its users. It keeps the promises that they rely
+// on (content addressing, the first bytes stand, chains) and fails on request. Thread-safe. Only
+// tests link it.
 #ifndef QUIRE_KVSERVER_SESSION_TESTING_FAKE_PAGE_STORE_H_
 #define QUIRE_KVSERVER_SESSION_TESTING_FAKE_PAGE_STORE_H_
 
@@ -27,10 +27,10 @@ namespace quire::kvserver::testing {
 
 class FakePageStore : public PageStore, public SegmentHold::Owner {
  public:
-  /// Puts and reads answer this status until it is OK again.
+  /// Makes puts and reads return this status until it is OK again.
   void FailPuts(Status status) { Set(&put_failure_, std::move(status)); }
   void FailReads(Status status) { Set(&read_failure_, std::move(status)); }
-  /// How urgent the last read was.
+  /// Priority of the last read.
   Priority last_priority() const {
     MutexLock lock(mutex_);
     return last_priority_;
@@ -39,7 +39,7 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     MutexLock lock(mutex_);
     return segments_.size();
   }
-  /// Calls of ReadDigests that did not fail.
+  /// Number of successful calls of ReadDigests.
   uint64_t digest_reads() const {
     MutexLock lock(mutex_);
     return digest_reads_;
@@ -56,7 +56,7 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     if (kept.size() != SegmentBytes(spec, PageCount(spec, args.tokens.size()))) {
       return InvalidArgument("the payload has the wrong size");
     }
-    if (args.codec.id != CodecId::kRaw) {  // Lossy: the lowest byte of each float goes.
+    if (args.codec.id != CodecId::kRaw) {  // Lossy: clears the lowest byte of each float.
       for (size_t i = 0; i < kept.size(); i += sizeof(float)) kept[i] = std::byte{0};
     }
     segment.payload = std::make_shared<const std::vector<std::byte>>(std::move(kept));
@@ -134,7 +134,7 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     for (const UnitBytes& unit : read) out->push_back(unit.Verify().value());
     return OkStatus();
   }
-  Status Recheck(const Caller&, std::span<const UnitAddress>) override { return OkStatus(); }
+  Status Recheck(const Caller&, std::span<const ReportedUnit>) override { return OkStatus(); }
 
   using PageStore::ReadDigests;
   StatusOr<SegmentDigests> ReadDigests(const Caller& caller, const SegmentKey& key, uint32_t layer,
@@ -243,7 +243,7 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     MutexLock lock(mutex_);
     return lives_.num_replaced();
   }
-  /// The segment was damaged, and somebody has put it again: with this byte all over.
+  /// Simulates damage and a new put, with this byte everywhere.
   void Replace(const SegmentKey& key, std::byte byte) {
     MutexLock lock(mutex_);
     Segment& segment = segments_.at(key);
@@ -290,7 +290,7 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     if (it == segments_.end()) return NotFound("no segment ", key.Hex());
     return &it->second;
   }
-  /// Removes what is forsaken and may leave.
+  /// Removes a forsaken segment that may leave.
   bool Drop(const SegmentKey& key) QUIRE_REQUIRES(mutex_) {
     if (!lives_.Leave(key, Leaving::kForsaken)) return false;
     lives_.Remove(key);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the session tests stand on: a fake store and clock, a context table and a session manager,
-// and helpers that make contexts of known bytes. Only tests use it.
+// Fixture of the session tests: a fake store and clock, a context table and a session manager, and
+// helpers that make contexts of known bytes. Only tests use it.
 #ifndef QUIRE_KVSERVER_SESSION_TESTING_SESSION_FIXTURE_H_
 #define QUIRE_KVSERVER_SESSION_TESTING_SESSION_FIXTURE_H_
 
@@ -22,7 +22,7 @@
 
 namespace quire::kvserver::testing {
 
-/// Deadline of a call that may take as long as it wants.
+/// Deadline of a call without a time limit.
 constexpr TimePoint kNever = TimePoint::max();
 
 inline constexpr char kTenant[] = "team-a";
@@ -51,7 +51,7 @@ class SessionFixture : public ::testing::Test {
     return context.AppendLayers(first, TestTokens(pages * p, 100 + static_cast<TokenId>(first * p)),
                                 layers, TestLayers(spec_, first, pages, layers, seed));
   }
-  /// Every unit of the view is the one that was put, as many rows of it as the page has tokens.
+  /// Expects every unit of the view to be as put, with as many rows as the page has tokens.
   void ExpectContents(const ContextViewPtr& view) {
     std::vector<UnitRef> refs;
     for (uint32_t page = 0; page < view->num_pages(); ++page) {
@@ -83,7 +83,7 @@ class SessionFixture : public ::testing::Test {
                         tail == 0 ? std::vector<std::byte>() : TestPage(spec_, pages, tail),
                         Durability::kPersisted);
   }
-  /// A session of `sequences` that all read `context`.
+  /// A session of `sequences`, all of which read `context`.
   SessionManager::Opened OpenSession(const ContextRef& context, uint32_t slots,
                                      uint32_t sequences = 1) {
     return OpenSession(std::vector(sequences, SessionManager::SequenceArgs{{{context}}}), slots);

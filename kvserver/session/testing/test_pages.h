@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small spec and pages whose bytes follow from what they are, so that a test can tell what every
-// unit must contain. Only tests use it.
+// A small spec and pages whose bytes follow from their place, so that a test knows every unit's
+// contents. Only tests use it.
 #ifndef QUIRE_KVSERVER_SESSION_TESTING_TEST_PAGES_H_
 #define QUIRE_KVSERVER_SESSION_TESTING_TEST_PAGES_H_
 
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "common/page/key.h"
 #include "common/page/layout.h"
 
 namespace quire::kvserver::testing {
@@ -38,7 +39,7 @@ inline std::vector<TokenId> TestTokens(uint32_t count, TokenId first = 100) {
   return tokens;
 }
 
-/// The unit of (page, layer, head): numbers drawn from that; rows from `rows` on are zero.
+/// The unit of (page, layer, head): numbers derived from those; rows from `rows` on are zero.
 inline std::vector<std::byte> TestUnit(const KvSpec& spec, uint32_t page, uint32_t layer,
                                        uint32_t head, uint32_t rows, uint64_t seed = 1) {
   SeededRandom random(seed * 1000003 + (page * 64 + layer) * 64 + head);

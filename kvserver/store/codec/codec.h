@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ExtentCodec: extents in fewer bytes, unit by unit (kernels/api/codec.h has the codecs and their
-// errors). Every unit of an extent has the same encoded size, so unit i lies at
-// i * EncodedUnitBytes and is read and decoded alone; its checksum covers its encoded bytes.
+// ExtentCodec: encodes extents in fewer bytes, unit by unit (kernels/api/codec.h has the codecs and
+// their errors). Every unit of an extent has the same encoded size. Unit i lies at i *
+// EncodedUnitBytes and is read and decoded alone. Its checksum covers its encoded bytes.
 //
 //   QUIRE_ASSIGN_OR_RETURN(const CodecParams params, CodecByName("int8"));
 //   QUIRE_ASSIGN_OR_RETURN(const ExtentCodec codec, ExtentCodec::Make(spec, params.id));
@@ -10,8 +10,8 @@
 //   std::vector<uint32_t> crcs(codec.units(tokens));
 //   QUIRE_RETURN_IF_ERROR(codec.Encode(extent, tokens, encoded, crcs));
 //
-// `tokens` are those of the segment, 1..spec.segment_tokens(): rows past the last one are not
-// encoded and come back as zeros.
+// `tokens` is the segment's number of tokens, 1..spec.segment_tokens(). Rows past the last token
+// are not encoded and decode to zeros.
 #ifndef QUIRE_KVSERVER_STORE_CODEC_CODEC_H_
 #define QUIRE_KVSERVER_STORE_CODEC_CODEC_H_
 
@@ -30,25 +30,25 @@
 
 namespace quire::kvserver {
 
-/// Its values are persistent.
+/// Values are persistent.
 using CodecId = kernels::UnitCodec;
 
-/// How a collection's payload is encoded.
+/// Encoding of a collection's payload.
 struct CodecParams {
   CodecId id = CodecId::kRaw;
-  bool entropy = false;  ///< Units go through EncodeEntropy (entropy.h) besides; for SSD only.
+  bool entropy = false;  ///< Units also go through EncodeEntropy (entropy.h); for SSD only.
   friend bool operator==(const CodecParams&, const CodecParams&) = default;
 };
 
 /// "raw", "fp8", "int8", "int4".
 std::string_view Name(CodecId id);
-/// The same, with "+zstd" behind it for the entropy coder.
+/// Name of the codec, with "+zstd" for the entropy coder.
 std::string Name(const CodecParams& params);
 /// Every name that CodecByName knows.
 std::vector<std::string> CodecNames();
-/// INVALID_ARGUMENT naming the known ones when `name` is none of them.
+/// INVALID_ARGUMENT listing the known names when `name` is unknown.
 StatusOr<CodecParams> CodecByName(std::string_view name);
-/// From a stored record; DATA_LOSS for a number that is no codec's.
+/// Codec of a stored record. DATA_LOSS for an unknown number.
 StatusOr<CodecId> CodecFromNumber(uint8_t number);
 
 kernels::UnitShape ShapeOf(const KvSpec& spec);
@@ -58,25 +58,25 @@ uint64_t EncodedUnitBytes(const KvSpec& spec, CodecId id);
 /// Thread-safety: stateless after Make.
 class ExtentCodec {
  public:
-  /// INVALID_ARGUMENT for a spec that is not valid or an unknown codec.
+  /// INVALID_ARGUMENT for an invalid spec or an unknown codec.
   static StatusOr<ExtentCodec> Make(const KvSpec& spec, CodecId id);
 
   CodecId id() const { return id_; }
-  uint64_t unit_bytes() const { return unit_bytes_; }  ///< As decoded.
+  uint64_t unit_bytes() const { return unit_bytes_; }  ///< Bytes of one decoded unit.
   uint64_t encoded_unit_bytes() const { return encoded_unit_bytes_; }
-  /// Units, and encoded bytes, of an extent of `tokens` tokens.
+  /// Units and encoded bytes of an extent of `tokens` tokens.
   uint64_t units(uint32_t tokens) const;
   uint64_t encoded_bytes(uint32_t tokens) const { return units(tokens) * encoded_unit_bytes_; }
 
-  /// extent: [pages][n_kv] units. encoded: encoded_bytes(tokens); crcs: units(tokens), CRC-32C of
+  /// extent: [pages][n_kv] units. encoded: encoded_bytes(tokens). crcs: units(tokens), CRC-32C of
   /// each encoded unit. INVALID_ARGUMENT for other sizes; nothing is written then.
   [[nodiscard]] Status Encode(std::span<const std::byte> extent, uint32_t tokens,
                               std::span<std::byte> encoded, std::span<uint32_t> crcs) const;
-  /// The way back. Checksums are compared before anything is written; DATA_LOSS names the unit that
-  /// does not match, INVALID_ARGUMENT a size.
+  /// Reverses Encode. All checksums are compared before anything is written. DATA_LOSS names the
+  /// damaged unit, INVALID_ARGUMENT a wrong size.
   [[nodiscard]] Status Decode(std::span<const std::byte> encoded, std::span<const uint32_t> crcs,
                               uint32_t tokens, std::span<std::byte> extent) const;
-  /// One unit of a page of `rows` tokens (1..p). Errors as Decode.
+  /// Decodes one unit of a page of `rows` tokens (1..p). Errors as Decode.
   [[nodiscard]] Status DecodeUnit(const UnitBytes& encoded, uint32_t rows,
                                   std::span<std::byte> unit) const;
 

@@ -42,7 +42,7 @@ KvSpec LatentSpec() {
   return spec;
 }
 
-/// An extent of `tokens` tokens with zeros behind the last one.
+/// An extent of `tokens` tokens with zeros after the last one.
 std::vector<std::byte> RandomExtent(const KvSpec& spec, uint32_t tokens, uint64_t seed) {
   SeededRandom random(seed);
   const uint32_t pages = PageCount(spec, tokens);
@@ -93,7 +93,7 @@ TEST(Codec, NumbersArePersistent) {
   EXPECT_TRUE(absl::IsDataLoss(CodecFromNumber(5).status()));
 }
 
-// Against 16-bit elements, at the page size that is the default.
+// Sizes relative to 16-bit elements, at the default page size.
 TEST(Codec, SizesAreThoseOfTheFormat) {
   for (const uint32_t d : {64u, 128u}) {
     KvSpec spec = SmallSpec();

@@ -76,7 +76,7 @@ StatusOr<std::vector<std::byte>> EncodeEntropy(std::span<const std::byte> raw,
   uint64_t end = shape.table_bytes();
   for (uint32_t i = 0; i < shape.units; ++i) {
     const auto unit = raw.subspan(uint64_t{i} * shape.unit_bytes, shape.unit_bytes);
-    // With one byte of room less than the unit has, a frame that fits is a frame that is smaller.
+    // One byte less room than the unit has: a frame that fits is smaller.
     size_t stored = ZSTD_compressCCtx(context.get(), container.data() + end, unit.size() - 1,
                                       unit.data(), unit.size(), level);
     if (ZSTD_isError(stored) != 0) {

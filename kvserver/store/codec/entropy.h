@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entropy container: units of one size, each compressed for itself (zstd), behind a table of
-// where they end. For bytes at rest on SSD and on slow links: smaller than the fixed-size codecs,
-// still read unit by unit. A unit that does not get smaller is kept as it is. Byte layout in
+// The entropy container: units of one size, each compressed by itself (zstd), after a table of
+// their ends. For bytes at rest on SSD and on slow links. Smaller than the fixed-size codecs, and
+// still read unit by unit. An incompressible unit is stored as it is. Byte layout in
 // docs/formats/unit_codecs.md. Pure functions over memory; no I/O.
 //
-// Bytes from outside: nothing is read outside the spans, output and table are bounded by the
-// caller's `units` and `unit_bytes`, and any difference from what was written is DATA_LOSS.
+// Input is untrusted: no read leaves the spans, and the caller's `units` and `unit_bytes` bound
+// output and table. Any change of the written bytes is DATA_LOSS.
 #ifndef QUIRE_KVSERVER_STORE_CODEC_ENTROPY_H_
 #define QUIRE_KVSERVER_STORE_CODEC_ENTROPY_H_
 
@@ -20,19 +20,19 @@
 
 namespace quire::kvserver {
 
-/// What is in a container, known from the segment record.
+/// Shape of a container, known from the segment record.
 struct EntropyShape {
   uint32_t units = 0;       ///< 1 or more
-  uint32_t unit_bytes = 0;  ///< 1 or more; of each unit as given to EncodeEntropy
+  uint32_t unit_bytes = 0;  ///< 1 or more; size of each unit given to EncodeEntropy
 
   uint64_t raw_bytes() const { return uint64_t{units} * unit_bytes; }
-  /// Of the header and the table; units follow.
+  /// Bytes of the header and the table; units follow.
   uint64_t table_bytes() const;
-  /// Of a container none of whose units got smaller: the most that one takes.
+  /// Largest size of a container: no unit got smaller.
   uint64_t max_bytes() const { return table_bytes() + raw_bytes(); }
 };
 
-/// zstd's default: about as fast to read as any, and worth its time to write.
+/// zstd's default level. Higher levels read no faster and write more slowly.
 inline constexpr int kEntropyLevel = 3;
 
 /// Compresses `raw` [units][unit_bytes]. INVALID_ARGUMENT for another size or an empty shape,
@@ -41,16 +41,16 @@ StatusOr<std::vector<std::byte>> EncodeEntropy(std::span<const std::byte> raw,
                                                const EntropyShape& shape,
                                                int level = kEntropyLevel);
 
-/// Where the units of a container are; checked, so reads by it stay inside the container.
+/// Places of the units of a container. Checked, so reads by it stay inside the container.
 class EntropyTable {
  public:
-  /// `head`: the first shape.table_bytes() of a container (or more of it) that takes
-  /// `container_bytes`. DATA_LOSS says what is wrong.
+  /// `head` has at least the first shape.table_bytes() of a container of `container_bytes`.
+  /// DATA_LOSS says what is wrong.
   static StatusOr<EntropyTable> Parse(std::span<const std::byte> head, uint64_t container_bytes,
                                       const EntropyShape& shape);
 
   const EntropyShape& shape() const { return shape_; }
-  /// Stored bytes of a unit, and where they begin in the container. REQUIRES: unit < units.
+  /// Start and size of a unit's stored bytes in the container. REQUIRES: unit < units.
   uint64_t offset(uint32_t unit) const { return unit == 0 ? first_ : ends_[unit - 1]; }
   uint64_t bytes(uint32_t unit) const { return ends_[unit] - offset(unit); }
   uint32_t crc32c(uint32_t unit) const { return crcs_[unit]; }
@@ -59,10 +59,10 @@ class EntropyTable {
   EntropyShape shape_;
   uint64_t first_ = 0;
   std::vector<uint64_t> ends_;  ///< [units] from the container's start
-  std::vector<uint32_t> crcs_;  ///< [units] of the stored bytes
+  std::vector<uint32_t> crcs_;  ///< [units] CRC-32C of the stored bytes
 };
 
-/// Decompresses; keeps its working memory between calls. Thread-safety: none.
+/// Decompresses units. Keeps its working memory between calls. Thread-safety: none.
 class EntropyDecoder {
  public:
   EntropyDecoder();
@@ -70,9 +70,9 @@ class EntropyDecoder {
   EntropyDecoder(const EntropyDecoder&) = delete;
   EntropyDecoder& operator=(const EntropyDecoder&) = delete;
 
-  /// Writes unit `unit` to `out` (unit_bytes) from its stored bytes. DATA_LOSS when they are not
-  /// what was stored; INVALID_ARGUMENT for an `out` of another size or a unit that is not there;
-  /// RESOURCE_EXHAUSTED when zstd gets no memory.
+  /// Writes unit `unit` to `out` (unit_bytes) from its stored bytes. DATA_LOSS when they are
+  /// damaged; INVALID_ARGUMENT for a wrong size of `out` or an unknown unit; RESOURCE_EXHAUSTED
+  /// when zstd gets no memory.
   [[nodiscard]] Status Unit(const EntropyTable& table, uint32_t unit,
                             std::span<const std::byte> stored, std::span<std::byte> out);
   /// Writes every unit of a whole container to `raw` (shape.raw_bytes()).

@@ -10,7 +10,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// Units of which every second one is random and does not compress.
+/// Units, every second of which is random and incompressible.
 std::vector<std::byte> Units(const EntropyShape& shape) {
   SeededRandom random(1);
   std::vector<std::byte> raw(shape.raw_bytes());

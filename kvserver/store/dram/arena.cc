@@ -8,7 +8,7 @@ namespace quire::kvserver {
 namespace {
 
 constexpr uint64_t kMaxSlabBytes = 16 << 20;
-// At least this many slabs, so that several slot sizes find a place in a small arena.
+// Least number of slabs, so that several slot sizes fit in a small arena.
 constexpr uint64_t kMinSlabs = 16;
 
 /// A slab holds whole huge pages where it has room for one.

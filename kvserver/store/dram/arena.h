@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Arena: the server's DRAM for extents, reserved once (arena_memory.h) and never grown. It is cut
-// into slabs; a slab serves slots of one size class, and goes back to the common pool when its last
+// into slabs. A slab serves slots of one size class and returns to the common pool when its last
 // slot is freed. Finding a slot is O(1) in slabs and slots.
 //
-// Ownership: a slot belongs to whoever allocated it until Free. The arena outlives its slots.
-// Thread-safety: all methods may be called concurrently. It takes no other lock.
-// Units: bytes. Errors: Allocate answers nullopt when there is no room; it never evicts.
+// Ownership: the caller of Allocate owns the slot until Free. The arena outlives its slots.
+// Thread-safety: all methods may be called concurrently. It takes no other lock. Units: bytes.
+// Errors: Allocate returns nullopt when there is no room; it never evicts.
 #ifndef QUIRE_KVSERVER_STORE_DRAM_ARENA_H_
 #define QUIRE_KVSERVER_STORE_DRAM_ARENA_H_
 
@@ -29,54 +29,54 @@ namespace quire::kvserver {
 
 class Arena {
  public:
-  /// A place for one extent. The generation changes with every allocation of the same place, so a
-  /// slot that was kept after Free never names somebody else's bytes.
+  /// A place for one extent. Every allocation of a place changes its generation, so a stale slot
+  /// never names another owner's bytes.
   struct Slot {
     uint32_t slab = 0;
     uint32_t index = 0;  ///< Within the slab.
     uint64_t generation = 0;
     friend bool operator==(const Slot&, const Slot&) = default;
   };
-  /// What the slots of one size take.
+  /// Usage of one size class.
   struct ClassUse {
     uint64_t slot_bytes = 0;
     uint64_t slabs = 0;
     uint64_t slots_used = 0;
   };
   static constexpr uint64_t kMinBytes = 64 << 10;
-  /// Slots start at multiples of this: the page size, also what direct I/O asks for.
+  /// Alignment of slots: the page size, which direct I/O also requires.
   static constexpr uint64_t kSlotAlignBytes = 4096;
 
-  /// Reserves memory. INVALID_ARGUMENT for less than kMinBytes, more than `limit` or a NUMA node
-  /// that the machine does not have; RESOURCE_EXHAUSTED when the system refuses.
+  /// Reserves memory. INVALID_ARGUMENT for less than kMinBytes, for more than `limit`, and for a
+  /// missing NUMA node; RESOURCE_EXHAUSTED when the system refuses.
   static StatusOr<std::unique_ptr<Arena>> Reserve(const ArenaMemory::Options& options,
                                                   const MemoryLimit& limit = ReadMemoryLimit());
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// A slot of at least `bytes` bytes; nullopt when no slab has or can give one.
+  /// Allocates a slot of at least `bytes` bytes; nullopt when there is no room.
   [[nodiscard]] std::optional<Slot> Allocate(uint64_t bytes);
-  /// Returns a slot; a stale one is ignored.
+  /// Frees a slot. A stale slot is ignored.
   void Free(const Slot& slot);
-  /// The slot's bytes, all of its size; empty for a stale slot.
+  /// Returns all bytes of the slot. Empty for a stale slot.
   std::span<std::byte> Bytes(const Slot& slot);
-  /// Gets large pages under the slot's slab when it is used for the first time. It may take
-  /// milliseconds: call it outside every lock, before the slot is filled. REQUIRES: a live slot.
+  /// Requests large pages for the slot's slab on its first use. May take milliseconds: call it
+  /// outside every lock, before filling the slot. REQUIRES: a live slot.
   void Prepare(const Slot& slot);
 
-  /// Bytes of the slot that a request of `bytes` is given.
+  /// Size of the slot that serves a request of `bytes`.
   static uint64_t SlotBytes(uint64_t bytes);
-  /// Whether a slot of `bytes` can ever be allocated.
+  /// True when a slot of `bytes` can ever be allocated.
   bool Fits(uint64_t bytes) const { return bytes > 0 && bytes <= slab_bytes_; }
-  /// Slots of `slab` that are allocated now.
+  /// Number of allocated slots of `slab`.
   uint32_t UsedSlots(uint32_t slab) const;
   uint32_t num_slabs() const { return num_slabs_; }
 
-  /// What was asked for at the start.
+  /// Bytes requested at Reserve.
   uint64_t reserved_bytes() const { return bytes_; }
   /// Bytes of all allocated slots.
   uint64_t used_bytes() const;
-  /// The size classes that have slabs now, smallest first.
+  /// Size classes with slabs, smallest first.
   std::vector<ClassUse> Classes() const;
   /// See ArenaMemory::shared.
   std::optional<SharedMemoryView> shared_memory() const { return memory_->shared(); }
@@ -87,7 +87,7 @@ class Arena {
   struct Slab {
     uint64_t slot_bytes = 0;  // 0: in the pool
     uint32_t used = 0;
-    size_t place_with_room = 0;         // Its place in SizeClass::with_room while it is there.
+    size_t place_with_room = 0;         // Index in SizeClass::with_room while it is there.
     std::vector<uint64_t> generations;  // per slot; 0: free
     std::vector<uint32_t> free;
   };

@@ -13,7 +13,7 @@
 namespace quire::kvserver {
 namespace {
 
-// Of Linux 5.14 and 6.1; the C library's headers may be older than the kernel.
+// Constants of Linux 5.14 and 6.1; the C library's headers may be older than the kernel.
 constexpr int kPopulateRead = 22;
 constexpr int kPopulateWrite = 23;
 constexpr int kCollapse = 25;
@@ -96,8 +96,8 @@ bool ArenaMemory::TryMapHuge(const Options& options, const std::vector<int>& nod
   if (options.bytes < kHugePageBytes) return false;
   const bool strictly = options.numa_node != kInterleaveNodes;
   bool granted = TryMap(RoundUp(options.bytes, kHugePageBytes), kHugeTlb2Mib);
-  // Pages are reserved by now, but on any node: whether the chosen one has them shows when they are
-  // filled, and must show here, since a fault without a page ends the process.
+  // Pages are reserved by now, but on any node. Filling shows if the chosen node has them. It must
+  // happen here, since a fault without a page kills the process.
   if (granted && !nodes.empty()) granted = Bind(nodes, strictly) && Advise(bytes_, kPopulateWrite);
   if (granted) {
     pages_ = Pages::kHuge;
@@ -117,8 +117,7 @@ bool ArenaMemory::Bind(const std::vector<int>& nodes, bool strictly) const {
                  mask.data(), mask.size() * kBits + 1, 0) == 0;
 }
 
-/// Whether all of the first huge page is there once its first byte was used and the page was asked
-/// for.
+/// True when the whole first huge page is present after one use and one request.
 bool ArenaMemory::TransparentHugePagesWork() const {
   if (bytes_.size() < kHugePageBytes) return false;
   (void)Advise(bytes_, MADV_HUGEPAGE);
@@ -130,7 +129,7 @@ bool ArenaMemory::TransparentHugePagesWork() const {
          (last_is_there & 1) != 0;
 }
 
-/// A kernel without the seals leaves the arena as it is: usable, and not shared.
+/// Seals the memory. Without kernel support the arena stays usable, but is not shared.
 void ArenaMemory::Share() {
   if (!SealSharedMemory(fd_).ok()) return;
   StatusOr<UniqueFd> read_only = OpenReadOnly(fd_);
@@ -151,7 +150,7 @@ void ArenaMemory::Collapse(std::span<std::byte> range) const {
       RoundUp(static_cast<uint64_t>(range.data() - bytes_.data()), kHugePageBytes);
   const uint64_t end = static_cast<uint64_t>(range.data() - bytes_.data()) + range.size();
   for (uint64_t at = begin; at + kHugePageBytes <= end; at += kHugePageBytes) {
-    // A huge page is only made around a page that is there.
+    // A huge page is only made around a present page.
     (void)Advise(bytes_.subspan(at, kSmallPageBytes), kPopulateRead);
     (void)Advise(bytes_.subspan(at, kHugePageBytes), kCollapse);
   }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ArenaMemory: the bytes of the arena, one memfd mapped once. It takes the largest pages that the
-// system grants, in this order: reserved huge pages (hugetlbfs), transparent huge pages, pages of 4
-// KiB; larger pages spare scattered reads most of their TLB misses. What it got is a line for
-// people (mode()).
+// system grants: reserved huge pages (hugetlbfs), then transparent huge pages, then 4 KiB pages.
+// Larger pages save scattered reads most of their TLB misses. mode() describes the result for
+// people.
 //
-// Transparent huge pages of a memfd come with a fault only where the administrator allows it
-// (shmem_enabled), which distributions do not. Asking for them range by range (Prepare) works on
-// Linux 6.1 and later regardless. A probe of the first huge page at the start finds out what works.
+// Page faults in a memfd bring transparent huge pages only if the administrator allows it
+// (shmem_enabled); distributions do not. Requests range by range (Prepare) work on Linux 6.1 and
+// later regardless. A probe of the first huge page at the start finds out which works.
 //
-// Memory is filled when it is first used, not at the start, unless `prefault` asks for it: filling
-// a GiB of small pages takes from half a second to several, and readers never wait for a fault
-// either way, since what they read was written through the same mapping before.
+// Memory is filled on first use, unless `prefault` asks for it at the start. Filling a GiB of small
+// pages takes between half a second and several seconds. Readers never wait for a fault: their
+// bytes were written through the same mapping before.
 //
-// The file is sealed once it is mapped (common/base/shared_memory.h), so that other processes can
-// be given it to read.
+// The file is sealed once it is mapped (common/base/shared_memory.h), so other processes may read
+// it.
 //
-// Ownership: the mapping and its descriptors are the object's. Thread-safety: all methods may be
+// Ownership: the object owns the mapping and its descriptors. Thread-safety: all methods may be
 // called concurrently. Errors: INVALID_ARGUMENT (no such NUMA node), RESOURCE_EXHAUSTED.
 #ifndef QUIRE_KVSERVER_STORE_DRAM_ARENA_MEMORY_H_
 #define QUIRE_KVSERVER_STORE_DRAM_ARENA_MEMORY_H_
@@ -41,9 +41,9 @@ class ArenaMemory {
 
   struct Options {
     uint64_t bytes = 0;
-    /// The NUMA node to lie on, or all of them in turn. Nothing is done where there is one node.
+    /// NUMA node of the memory, or all nodes in turn. Ignored on machines with one node.
     int numa_node = kInterleaveNodes;
-    bool prefault = false;  ///< Fill all of it at the start.
+    bool prefault = false;  ///< Fill all memory at the start.
   };
 
   static StatusOr<std::unique_ptr<ArenaMemory>> Map(const Options& options);
@@ -51,17 +51,17 @@ class ArenaMemory {
   ArenaMemory(const ArenaMemory&) = delete;
   ArenaMemory& operator=(const ArenaMemory&) = delete;
 
-  /// All of it, at least as much as was asked for; starts at a multiple of kHugePageBytes.
+  /// All memory, at least the requested size. Starts at a multiple of kHugePageBytes.
   std::span<std::byte> bytes() const { return bytes_; }
 
-  /// Asks for large pages under a range that is about to be filled. Never fails: small pages serve
-  /// as well. The range's contents stay.
+  /// Requests large pages for a range before it is filled. Never fails: small pages work, too.
+  /// Keeps the range's contents.
   void Prepare(std::span<std::byte> range) const;
 
-  /// For other processes to read; nullopt when the system could not make the file safe to share.
+  /// View for other processes; nullopt when the file could not be sealed.
   std::optional<SharedMemoryView> shared() const;
 
-  /// "huge pages 2 MiB", "transparent huge pages" or "4 KiB pages", and the NUMA nodes where there
+  /// "huge pages 2 MiB", "transparent huge pages" or "4 KiB pages", and the NUMA nodes when there
   /// are several.
   const std::string& mode() const { return mode_; }
 
@@ -69,21 +69,21 @@ class ArenaMemory {
   enum class Pages { kHuge, kTransparent, kSmall };
 
   ArenaMemory() = default;
-  /// Maps `bytes` of a new memfd; errno tells why when it answers false.
+  /// Maps `bytes` of a new memfd. Returns false and sets errno on failure.
   bool TryMap(uint64_t bytes, unsigned memfd_flags);
   void Unmap();
-  /// Huge pages that the system keeps ready; false when there are not enough of them there.
+  /// Maps reserved huge pages. Returns false when too few are free.
   bool TryMapHuge(const Options& options, const std::vector<int>& nodes);
   bool Bind(const std::vector<int>& nodes, bool strictly) const;
   bool TransparentHugePagesWork() const;
-  /// Makes huge pages of those that lie in `range` whole, where the system can.
+  /// Turns the huge-page-sized blocks inside `range` into huge pages, where the system can.
   void Collapse(std::span<std::byte> range) const;
   Status Fill() const;
   void Share();
 
   int fd_ = -1;
-  UniqueFd read_only_;             ///< Valid when the file is sealed.
-  std::span<std::byte> reserved_;  ///< Addresses around the bytes, so that they can be aligned.
+  UniqueFd read_only_;             ///< Valid once the file is sealed.
+  std::span<std::byte> reserved_;  ///< Address range around the bytes, for alignment.
   std::span<std::byte> bytes_;
   Pages pages_ = Pages::kSmall;
   std::string mode_;

@@ -141,9 +141,9 @@ TEST(ArenaTest, OtherProcessesCanMapItToReadAndNotToWrite) {
   const auto mapping = ReadOnlyMapping::Map(shared->fd, shared->bytes.size()).value();
   const auto slot = arena->Allocate(40000);
   ASSERT_TRUE(slot);
-  arena->Prepare(*slot);  // Large pages still come under a file that is sealed,
+  arena->Prepare(*slot);  // Large pages are still possible in a sealed file.
   const std::span<std::byte> bytes = arena->Bytes(*slot);
-  std::ranges::fill(bytes, std::byte{9});  // and its owner still writes.
+  std::ranges::fill(bytes, std::byte{9});  // Its owner can still write.
   const auto offset = static_cast<size_t>(bytes.data() - shared->bytes.data());
   EXPECT_TRUE(std::ranges::all_of(mapping->bytes().subspan(offset, bytes.size()),
                                   [](std::byte b) { return b == std::byte{9}; }));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DramDamage: what is done about an extent whose bytes in DRAM do not match their checksums, and
-// how often that was. It is dropped, so that nobody is given it again; one that is nowhere else is
-// lost, and its segment counts as missing until it is put again. Thread-safety: all methods may be
-// called concurrently, of one segment by who holds its writers' lock.
+// DramDamage: drops extents whose bytes in DRAM do not match their checksums, and counts them. An
+// extent without another copy is lost, and its segment counts as missing until it is put again.
+// Thread-safety: all methods may be called concurrently. Calls for one segment need its writers'
+// lock.
 #ifndef QUIRE_KVSERVER_STORE_DRAM_DRAM_DAMAGE_H_
 #define QUIRE_KVSERVER_STORE_DRAM_DRAM_DAMAGE_H_
 
@@ -20,11 +20,11 @@ namespace quire::kvserver {
 
 class DramDamage {
  public:
-  /// All outlive it.
+  /// All outlive the object.
   DramDamage(DramTier* dram, SegmentCatalog* catalog, Health* health)
       : dram_(dram), catalog_(catalog), health_(*health) {}
 
-  /// Drops `resident`, which is damaged and may have been evicted meanwhile. Pins stay.
+  /// Drops the damaged `resident`, which may have been evicted meanwhile. Pins stay.
   void Drop(const ExtentId& id, const ResidentPtr& resident) {
     damaged_.Add();
     health_.Note(Trouble::kMemoryDamaged,
@@ -33,10 +33,10 @@ class DramDamage {
                      "memory of this machine when it happens again");
     (void)dram_->EraseExtent(id, resident);
   }
-  /// The extent is in its place again, from SSD.
+  /// Counts an extent restored from SSD.
   void Mended() { mended_.Add(); }
-  /// The extent was nowhere else: DATA_LOSS, for whoever met the damage. Who comes later gets
-  /// NOT_FOUND, as for anything that has left DRAM and was nowhere else.
+  /// Counts an extent without another copy as lost. Returns DATA_LOSS for the caller that met the
+  /// damage. Later reads get NOT_FOUND.
   Status Lose(const ExtentId& id) {
     lost_.Add();
     catalog_->MarkDamaged(id.segment);

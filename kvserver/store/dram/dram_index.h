@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DramIndex: which extents are in DRAM, and which of them were read of late. It is cut into shards
-// by segment, each under a lock of its own that is held for one look-up, so that readers of other
-// segments never wait for each other, and nobody for an eviction.
+// DramIndex: the extents in DRAM, and notes of recent reads. It is sharded by segment. Each shard
+// has a lock, held for one look-up. Readers of different shards never wait for each other, nor for
+// an eviction.
 //
-// A read does not tell the eviction policy, which has a lock that writers hold for long; it leaves
-// a note in the shard. Notes are bounded: when a shard's are full, more are dropped and counted.
+// A read does not call the eviction policy, whose lock writers hold for long. It leaves a note in
+// the shard instead. Notes are bounded: a full shard drops and counts further notes.
 //
 // Thread-safety: reads (Read, ReadUnit, Get, Has, HasAny, Walk) may be called concurrently with
-// everything. Changes (Insert, Remove) exclude each other and Peek and LayersOf by a lock of the
-// caller's. Locks: one shard's at a time, below all others.
+// everything. Changes (Insert, Remove), Peek and LayersOf exclude each other by the caller's lock.
+// Locks: one shard's at a time, below all others.
 #ifndef QUIRE_KVSERVER_STORE_DRAM_DRAM_INDEX_H_
 #define QUIRE_KVSERVER_STORE_DRAM_DRAM_INDEX_H_
 
@@ -33,48 +33,48 @@ namespace quire::kvserver {
 class DramIndex {
  public:
   static constexpr uint32_t kShards = 16;
-  /// Notes of reads that one shard keeps.
+  /// Most notes of one shard.
   static constexpr uint32_t kNotes = 128;
 
-  /// Hands out those of `units` that are there and whose extent is `tenant`'s: out[i] for units[i],
-  /// an empty slice where it is not. Returns how many it handed out. Neither allocates nor calls
-  /// the system, but to wait for a shard. Units of one segment that follow each other are one
-  /// look-up, and those of one extent one note. REQUIRES: as many `out` as `units`.
+  /// Returns the present units of `tenant`: out[i] for units[i], or an empty slice. Returns their
+  /// number. Does not allocate and makes no system call, except to wait for a shard's lock.
+  /// Consecutive units of one segment are one look-up, and those of one extent one note. REQUIRES:
+  /// `out` is as long as `units`.
   size_t Read(std::string_view tenant, std::span<const UnitAddress> units,
               std::span<UnitBytes> out);
-  /// One unit, whosever it is; nullopt when it is not there.
+  /// Returns one unit of any tenant; nullopt when it is not there.
   std::optional<UnitBytes> ReadUnit(const ExtentId& id, uint32_t unit);
-  /// The extent; null when it is not there. Leaves no note.
+  /// Returns the extent; null when it is not there. Leaves no note.
   ResidentPtr Get(const ExtentId& id) const;
   bool Has(const ExtentId& id) const;
-  /// Whether any extent of `segment` is there.
+  /// True when any extent of `segment` is there.
   bool HasAny(const SegmentKey& segment) const;
 
-  /// Calls visit(id) for every extent that was read since the last call, and forgets it. The
-  /// shards' locks are free meanwhile.
+  /// Calls visit(id) for every extent read since the last call, and clears the notes. No shard is
+  /// locked during visits.
   void TakeNotes(const std::function<void(const ExtentId&)>& visit);
-  /// Whether a shard's notes are full.
+  /// True when a shard's notes are full.
   bool notes_full() const { return notes_full_.load(std::memory_order_relaxed); }
   uint64_t notes_dropped() const { return notes_dropped_.Get(); }
 
-  /// A walk over all that is there.
+  /// Position of a walk over all extents.
   struct Cursor {
     uint32_t shard = 0;
     size_t bucket = 0;
   };
-  /// Appends some of what is there to `out` and moves `cursor` on; false at the end of the walk. A
-  /// shard is locked for few of its segments at a time. What comes or goes during the walk may be
-  /// met or not; in a shard that grows meanwhile, others may be missed, too, or met twice.
+  /// Appends some extents to `out` and advances `cursor`. Returns false at the end of the walk.
+  /// Locks a shard for few of its segments at a time. Extents that come or go meanwhile may be
+  /// missed. In a shard that grows meanwhile, others may be missed or repeated, too.
   bool Walk(Cursor* cursor, std::vector<ExtentId>* out) const;
 
   /// REQUIRES: the extent is not there.
   void Insert(const ExtentId& id, ResidentPtr resident);
-  /// What was there, or null.
+  /// Removes and returns the extent; null when it is not there.
   ResidentPtr Remove(const ExtentId& id);
-  /// What is there, or null. It stays in place until the next change. A use count of one means that
-  /// no reader holds the extent.
+  /// Returns the extent, valid until the next change; null when it is not there. A use count of one
+  /// means that no reader holds the extent.
   const ResidentPtr* Peek(const ExtentId& id) const;
-  /// The layers of `segment` that are there.
+  /// The present layers of `segment`.
   std::vector<uint32_t> LayersOf(const SegmentKey& segment) const;
 
  private:
@@ -105,7 +105,7 @@ class DramIndex {
   const Shard& ShardOf(const SegmentKey& segment) const {
     return const_cast<DramIndex*>(this)->ShardOf(segment);
   }
-  /// `units` are of one segment.
+  /// Reads `units`, all of one segment.
   size_t ReadSegment(std::string_view tenant, std::span<const UnitAddress> units,
                      std::span<UnitBytes> out);
   void Note(const ExtentId& id, Shard& shard) QUIRE_REQUIRES(shard.mutex);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Duration kRetryWhenHeld = std::chrono::milliseconds(20);
 
-/// Counts up while it lives.
+/// Counts an operation in flight while it lives.
 class UnderWay {
  public:
   explicit UnderWay(std::atomic<uint32_t>& count) : count_(count) {
@@ -59,15 +59,15 @@ DramTier::DramTier(const Options& options, std::unique_ptr<Arena> arena,
 
 DramTier::~DramTier() = default;
 
-// --- Reading.
+// --- Reads.
 
 size_t DramTier::ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
                            std::span<UnitBytes> out) {
   const size_t handed_out = index_.Read(tenant, units, out);
   hits_.Add(handed_out);
   misses_.Add(units.size() - handed_out);
-  // One reader carries the notes over, unless a put is under way, which does. So nobody waits for
-  // long: neither the other readers for that one, nor that one for a put that evicts.
+  // One reader passes the notes on, unless a put is in flight, which does. No thread waits for
+  // long: neither other readers for that one, nor that one for an evicting put.
   if (index_.notes_full() && puts_under_way_.load(std::memory_order_relaxed) == 0 &&
       !telling_policy_.exchange(true, std::memory_order_acquire)) {
     {
@@ -90,7 +90,7 @@ void DramTier::TellPolicy() {
   index_.TakeNotes([this](const ExtentId& id) QUIRE_REQUIRES(mutex_) { policy_->Touch(id); });
 }
 
-// --- Putting and erasing.
+// --- Puts and erasures.
 
 Status DramTier::Put(std::span<const ExtentView> extents) {
   for (const ExtentView& extent : extents) QUIRE_RETURN_IF_ERROR(CheckShape(extent));
@@ -227,7 +227,7 @@ void DramTier::Drop(const ExtentId& id) {
   payload_bytes_.Sub(resident->size_bytes());
 }
 
-// --- Making room.
+// --- Eviction.
 
 bool DramTier::MayLeave(const ExtentId& id) const {
   return index_.Peek(id)->use_count() == 1 && !pins_.IsPinned(id.segment);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DramTier: extents in the arena, handed out in place. When there is no room it evicts in the order
-// of its policy, around extents that readers hold and that are pinned. Extents of one KvSpec share
-// slabs; a spec that has no room takes over the slab of the coldest extent of another spec.
+// DramTier: extents in the arena, read in place. When there is no room it evicts in the order of
+// its policy, except extents that are held by readers or pinned. Extents of one KvSpec share slabs.
+// A spec without room takes over the slab of another spec's coldest extent.
 //
-// What holds an extent in place:
+// Holders that keep an extent in place:
 //   a slice     until its owner is gone; the bytes stay even if the extent is evicted or erased
-//   a pin       until it is taken back or the segment is erased
+//   a pin       until it is released or the segment is erased
 //
-// A tenant over its quota makes room among its own extents, and is refused when it cannot; others'
-// never leave for it. Quotas count slots of extents that are held.
+// A tenant over its quota makes room among its own extents only, and is refused when it cannot.
+// Quotas count slots of extents in DRAM.
 //
 // Ownership: slices may outlive the tier (extent_view.h). Thread-safety: all methods may be called
 // concurrently. Reads (ReadUnits, ReadUnit, Get, Walk, Has, HasAny) take one shard's lock of the
-// index at a time and nothing else; ReadUnits neither allocates nor calls the system. Locks:
-// `mutex_`, then a shard's or the arena's; bytes are copied outside all of them. Errors:
-// RESOURCE_EXHAUSTED when every extent that could make room is held, with a hint when to try again,
-// or when an extent is larger than a slab.
+// index at a time and nothing else. ReadUnits does not allocate and makes no system call. Locks:
+// `mutex_`, then a shard's or the arena's. Bytes are copied outside all of them. Errors:
+// RESOURCE_EXHAUSTED with a retry hint when every candidate for eviction is held, and for an extent
+// larger than a slab.
 #ifndef QUIRE_KVSERVER_STORE_DRAM_DRAM_TIER_H_
 #define QUIRE_KVSERVER_STORE_DRAM_DRAM_TIER_H_
 
@@ -45,14 +45,14 @@ class DramTier {
  public:
   struct Options {
     ArenaMemory::Options memory = {};
-    /// Shares of the arena. Above the high mark extents are evicted down to the low one; with both
-    /// at 1 only when a put finds no room.
+    /// Shares of the arena. Above the high mark extents are evicted down to the low one. With both
+    /// at 1, only a put without room evicts.
     double high_watermark = 1;
     double low_watermark = 1;
-    /// Bytes of slots that a tenant may use, by name, and that of those not named.
+    /// Slot bytes of each named tenant, and of every other one.
     TenantBytes tenant_quotas = {};
     uint64_t tenant_quota_bytes = QuotaTable::kUnlimited;
-    double pinned_share = 0.5;  ///< Of the arena, that pins may hold.
+    double pinned_share = 0.5;  ///< Share of the arena that pins may hold.
   };
 
   /// Reserves the arena; errors as Arena::Reserve and Watermarks::Make.
@@ -60,52 +60,49 @@ class DramTier {
                                                   std::unique_ptr<EvictionPolicy> policy);
   ~DramTier();
 
-  /// Holds all of `extents`, or none when it fails. An extent that is held already is replaced;
-  /// REQUIRES: it has the same number of units. INVALID_ARGUMENT for a malformed extent.
+  /// Stores all of `extents`, or none on failure. Replaces extents that are there; REQUIRES: with
+  /// the same number of units. INVALID_ARGUMENT for a malformed extent.
   [[nodiscard]] Status Put(std::span<const ExtentView> extents);
-  /// One unit of an extent. NOT_FOUND when it is not held.
+  /// Reads one unit of an extent. NOT_FOUND when it is not there.
   [[nodiscard]] StatusOr<UnitBytes> ReadUnit(const ExtentId& id, uint32_t unit);
   bool Has(const ExtentId& id) const { return index_.Has(id); }
-  /// Forgets every extent of `segment`, and its pins.
+  /// Erases every extent of `segment`, and its pins.
   void Erase(const SegmentKey& segment);
-  /// dram_bytes_reserved, dram_bytes_used (slots), dram_bytes_payload (of extents that are held),
-  /// dram_slabs and dram_slots_used by slot_bytes, dram_extents,
-  /// dram_unit_hits, dram_unit_misses, dram_evictions, dram_refused (extents that found no room),
-  /// dram_quota_refused (those of a tenant at its quota), dram_bytes_pinned, dram_notes_dropped
-  /// (reads that the policy was not told of).
+  /// dram_bytes_reserved, dram_bytes_used (slots), dram_bytes_payload (of extents), dram_slabs and
+  /// dram_slots_used by slot_bytes, dram_extents, dram_unit_hits, dram_unit_misses, dram_evictions,
+  /// dram_refused (extents without room), dram_quota_refused (extents of a tenant at its quota),
+  /// dram_bytes_pinned, dram_notes_dropped (reads hidden from the policy).
   void VisitMetrics(MetricsVisitor& visit) const;
 
   class Room;
-  /// Slots for those of `extents` that find one, from the first on. The bytes are the caller's to
-  /// fill, and nobody sees them before Publish. Of the extents only ids and sizes are looked at.
+  /// Reserves slots for a prefix of `extents`, as long as there is room. Reads only ids and sizes.
+  /// The caller fills the bytes. No reader sees them before Publish.
   Room Reserve(std::span<const ExtentView> extents);
-  /// Holds the extents that `room` has slots for: `extents` are those, with their checksums, and
-  /// their bytes are in the slots.
+  /// Publishes the extents that `room` has slots for. `extents` are those, with checksums; their
+  /// bytes are in the slots.
   void Publish(std::span<const ExtentView> extents, Room room);
 
   /// See DramIndex::Read.
   size_t ReadUnits(std::string_view tenant, std::span<const UnitAddress> units,
                    std::span<UnitBytes> out);
 
-  /// Forgets every extent of `segment`, as Erase does, but its pins stay: it is about to be
-  /// replaced.
+  /// Erases every extent of `segment`, but not its pins, before the segment is replaced.
   void DropExtents(const SegmentKey& segment);
-  /// The extent in its slot; null when it is not held. The policy is not told.
+  /// The extent in its slot; null when it is not there. The policy does not see this read.
   ResidentPtr Get(const ExtentId& id) const { return index_.Get(id); }
   /// See DramIndex::Walk.
   bool Walk(DramIndex::Cursor* cursor, std::vector<ExtentId>* out) const {
     return index_.Walk(cursor, out);
   }
-  /// Forgets `id` when it is `resident` that is held there; whether it was. Pins of the segment
-  /// stay, and keep what comes in its place.
+  /// Erases `id` if its extent is still `resident`; returns whether it was. The segment's pins stay
+  /// and cover the replacement.
   bool EraseExtent(const ExtentId& id, const ResidentPtr& resident);
 
-  /// Whether any extent of `segment` is held.
+  /// True when any extent of `segment` is there.
   bool HasAny(const SegmentKey& segment) const { return index_.HasAny(segment); }
 
-  /// Keeps the extents of `segment` that are held, and those that come, until as many Unpin.
-  /// `slot_bytes`: of all its extents. RESOURCE_EXHAUSTED when pins would hold more than their
-  /// share.
+  /// Keeps present and future extents of `segment` in DRAM until as many Unpin. `slot_bytes` covers
+  /// all its extents. RESOURCE_EXHAUSTED when pins would hold more than their share.
   [[nodiscard]] Status Pin(const SegmentKey& segment, uint64_t slot_bytes);
   /// NOT_FOUND when it is not pinned.
   [[nodiscard]] Status Unpin(const SegmentKey& segment);
@@ -113,7 +110,7 @@ class DramTier {
   /// The arena, for other processes to read; see ArenaMemory::shared.
   std::optional<SharedMemoryView> shared_memory() const { return arena_->shared_memory(); }
 
-  /// How the arena lies in memory; see ArenaMemory::mode.
+  /// Description of the arena's memory; see ArenaMemory::mode.
   const std::string& mode() const { return arena_->mode(); }
 
  private:
@@ -122,17 +119,17 @@ class DramTier {
   DramTier(const Options& options, std::unique_ptr<Arena> arena, const Watermarks& watermarks,
            std::unique_ptr<EvictionPolicy> policy);
 
-  /// The slots go back.
+  /// Frees the slots of `residents`.
   void Release(std::span<const ResidentToBe> residents);
   StatusOr<ResidentToBe> Allocate(const ExtentView& extent) QUIRE_REQUIRES(mutex_);
-  /// The same name, for as long as the tier lives.
+  /// Returns a copy of `tenant` that lives as long as the tier.
   std::string_view Interned(std::string_view tenant) QUIRE_REQUIRES(mutex_);
   Status Charge(std::string_view tenant, uint64_t slot_bytes) QUIRE_REQUIRES(mutex_);
   void Publish(const ExtentView& extent, ResidentToBe resident) QUIRE_REQUIRES(mutex_);
 
-  /// Whether nothing holds the extent in place. REQUIRES: it is held.
+  /// True when neither a reader nor a pin holds the extent. REQUIRES: it is in DRAM.
   bool MayLeave(const ExtentId& id) const QUIRE_REQUIRES(mutex_);
-  /// Evicts the first extent that `wanted` agrees to among those that may leave.
+  /// Evicts the first free extent that `wanted` accepts.
   bool EvictOne(const EvictionPolicy::Evictable& wanted) QUIRE_REQUIRES(mutex_);
   bool MakeRoom(uint64_t bytes) QUIRE_REQUIRES(mutex_);
   void EvictToLowMark() QUIRE_REQUIRES(mutex_);
@@ -140,21 +137,21 @@ class DramTier {
   void EvictSlab(uint32_t slab) QUIRE_REQUIRES(mutex_);
   void Evict(const ExtentId& id) QUIRE_REQUIRES(mutex_);
   void Drop(const ExtentId& id) QUIRE_REQUIRES(mutex_);
-  /// Tells the policy what was read of late.
+  /// Passes recent reads to the policy.
   void TellPolicy() QUIRE_REQUIRES(mutex_);
 
   const Options options_;
   const std::shared_ptr<Arena> arena_;
-  DramIndex index_;                          ///< Changed under `mutex_` only.
-  std::atomic<bool> telling_policy_{false};  ///< A reader is.
+  DramIndex index_;                          ///< Changed only under `mutex_`.
+  std::atomic<bool> telling_policy_{false};  ///< A reader is passing notes to the policy.
   std::atomic<uint32_t> puts_under_way_{0};
 
   mutable Mutex mutex_;
   const std::unique_ptr<EvictionPolicy> policy_ QUIRE_PT_GUARDED_BY(mutex_);
-  // Who was last published in each slot, [slab][slot]; an entry counts only while that extent is
-  // still held in that very slot.
+  // Last extent published in each slot, [slab][slot]. Stale unless the extent still has that slot.
   std::vector<std::vector<ExtentId>> slab_extents_ QUIRE_GUARDED_BY(mutex_);
-  std::set<std::string, std::less<>> tenants_ QUIRE_GUARDED_BY(mutex_);  // that ever put
+  std::set<std::string, std::less<>> tenants_
+      QUIRE_GUARDED_BY(mutex_);  // every tenant that ever put
   PinTable pins_ QUIRE_GUARDED_BY(mutex_);
   QuotaTable quotas_ QUIRE_GUARDED_BY(mutex_);
   Watermarks watermarks_ QUIRE_GUARDED_BY(mutex_);
@@ -162,8 +159,8 @@ class DramTier {
   Counter extents_, payload_bytes_, hits_, misses_, evictions_, refused_, quota_refused_;
 };
 
-/// Slots of extents that are about to be put. They go back when they are not published. Outlived by
-/// its tier. Thread-safety: none.
+/// Slots reserved for extents about to be put. Unpublished slots are freed at destruction. The tier
+/// outlives it. Thread-safety: none.
 class DramTier::Room {
  public:
   ~Room() {
@@ -175,21 +172,21 @@ class DramTier::Room {
         refusal_(std::move(other.refusal_)) {}
   Room& operator=(Room&&) = delete;
 
-  /// Extents that found a slot.
+  /// Number of extents with a slot.
   size_t size() const { return residents_.size(); }
-  /// Memory for the bytes of an extent; empty when it found no slot.
+  /// Memory for the bytes of an extent. Empty when it has no slot.
   std::span<std::byte> bytes(size_t extent) const {
     return extent < residents_.size() ? residents_[extent]->mutable_bytes()
                                       : std::span<std::byte>();
   }
-  /// Why the others found no slot; OK when every extent has one.
+  /// Reason why the others have no slot; OK when every extent has one.
   const Status& refusal() const { return refusal_; }
 
  private:
   friend class DramTier;
   explicit Room(DramTier* tier) : tier_(tier) {}
 
-  DramTier* tier_;  ///< Null when nothing goes back.
+  DramTier* tier_;  ///< Null when no slot is to be freed.
   std::vector<ResidentToBe> residents_;
   Status refusal_;
 };

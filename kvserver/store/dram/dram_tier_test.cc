@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What only the DRAM tier does: hand-outs by the batch, eviction around what is held, leases, pins,
-// quotas and watermarks. Unless said otherwise the arena has 16 slabs of one 4 KiB slot each.
+// Behaviour of only the DRAM tier: batch reads, eviction around held extents, pins, quotas and
+// watermarks. Unless said otherwise the arena has 16 slabs of one 4 KiB slot each.
 #include "kvserver/store/dram/dram_tier.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ class DramTierTest : public ::testing::Test {
   void Fill() {
     for (uint64_t i = 0; i < kSlots; ++i) ASSERT_TRUE(PutSlot(i).ok());
   }
-  /// Puts that would evict every extent several times over that may leave.
+  /// Puts enough to evict every free extent several times.
   void TurnOver() {
     for (uint64_t i = 1000; i < 1000 + 5 * kSlots; ++i) ASSERT_TRUE(PutSlot(i).ok());
   }
@@ -54,7 +54,7 @@ class DramTierTest : public ::testing::Test {
   std::unique_ptr<DramTier> tier_;
 };
 
-// --- Reading.
+// --- Reads.
 
 TEST_F(DramTierTest, ABatchHandsOutWhatIsThereInPlaceAndLeavesTheRestEmpty) {
   const OwnedExtent a(1, 0, 4, 1024), b(1, 1, 4, 1024), c(2, 0, 2, 1024);
@@ -160,7 +160,7 @@ TEST_F(DramTierTest, EvictionWorksAroundExtentsThatReadersHold) {
   EXPECT_TRUE(std::ranges::equal(held->ToSend().slice.bytes, held_extent.Unit(0)));
 }
 
-// Promise 6: nothing is unbounded; over the limit the caller gets RESOURCE_EXHAUSTED.
+// Promise 6: nothing is unbounded. Over the limit the caller gets RESOURCE_EXHAUSTED.
 TEST_F(DramTierTest, Promise6WhenReadersHoldEverythingAPutIsRefusedAndChangesNothing) {
   std::vector<UnitBytes> held;
   for (uint64_t i = 0; i < kSlots; ++i) {
@@ -391,7 +391,7 @@ TEST_F(DramTierTest, QuotasAreGivenBackWithEvictionEraseAndRefusal) {
   fill_other(20, "c");
   fill_other(30, "d");
   fill_other(40, "e");
-  // The arena is full and all of it held: a's put is refused and leaves no charge behind.
+  // The arena is full and everything is held: a's put is refused without a charge.
   std::vector<UnitBytes> held;
   for (const uint64_t first : {10, 20, 30, 40}) {
     for (uint64_t i = first; i < first + 4; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NUMA nodes: which ones have memory, and which of them the arena is to lie on. Reading them is the
-// only I/O; the choice is a pure function. Nodes are numbered as the kernel numbers them.
+// NUMA nodes: the nodes with memory, and the arena's choice among them. Reading them is the only
+// I/O; the choice is a pure function. Nodes have the kernel's numbers.
 #ifndef QUIRE_KVSERVER_STORE_DRAM_NUMA_NODES_H_
 #define QUIRE_KVSERVER_STORE_DRAM_NUMA_NODES_H_
 
@@ -14,24 +14,23 @@
 
 namespace quire::kvserver {
 
-/// Instead of a node's number: pages go round all nodes that have memory.
+/// Stands for interleaving over all nodes with memory.
 inline constexpr int kInterleaveNodes = -1;
 
-/// Nodes with a number above this are not considered; the kernel's own limit is 1024.
+/// Highest node number considered; the kernel's own limit is 1024.
 inline constexpr int kMaxNumaNode = 1023;
 
-/// The numbers of a list such as "0-1,4", ascending; nullopt when it is not one.
+/// Parses a list such as "0-1,4" into ascending numbers; nullopt when it is malformed.
 [[nodiscard]] std::optional<std::vector<int>> ParseNodeList(std::string_view list);
 
 /// "0, 1, 4".
 [[nodiscard]] std::string FormatNodes(const std::vector<int>& nodes);
 
-/// Nodes that have memory, ascending; node 0 alone where the kernel does not tell.
+/// Nodes with memory, ascending. Node 0 alone when the kernel reports none.
 [[nodiscard]] std::vector<int> MemoryNodes();
 
-/// The nodes to bind memory to, of those that `nodes` names; empty when there is nothing to choose,
-/// that is, when there is only one. INVALID_ARGUMENT naming the nodes there are when `wanted` is
-/// neither one of them nor kInterleaveNodes.
+/// Returns the nodes to bind memory to, out of `nodes`. Empty when there is only one.
+/// INVALID_ARGUMENT naming the nodes when `wanted` is neither one of them nor kInterleaveNodes.
 [[nodiscard]] StatusOr<std::vector<int>> ChooseNodes(const std::vector<int>& nodes, int wanted);
 
 }  // namespace quire::kvserver

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resident: an extent in its slot, and all that a reader needs to hand out units of it. It is made
-// once, when the extent is put, and filled before anybody sees it; a hand-out is a copy of its
-// shared pointer, that is, one addition (docs/design/0010-hand-out.md). The slot goes back to the
-// arena with the last reference, which may be a reader's, after the extent was evicted and the tier
-// destroyed.
+// Resident: an extent in its slot, with all that a reader needs. It is made once, when the extent
+// is put, and filled before it is shared. A read copies its shared pointer, which is one addition
+// (docs/design/0010-hand-out.md). The last reference frees the slot; a reader may hold it
+// after the extent's eviction and the tier's destruction.
 //
-// Thread-safety: constant once it is shared; whoever made it fills its bytes before.
+// Thread-safety: constant once shared. Its maker fills the bytes before.
 #ifndef QUIRE_KVSERVER_STORE_DRAM_RESIDENT_H_
 #define QUIRE_KVSERVER_STORE_DRAM_RESIDENT_H_
 
@@ -26,9 +25,8 @@ namespace quire::kvserver {
 
 class Resident {
  public:
-  /// Takes over `slot` for an extent with the size and the number of units of `extent`; copies
-  /// nothing. REQUIRES: `slot` is live and has room for it; `tenant` outlives every call of
-  /// tenant().
+  /// Takes over `slot` for an extent of the size and number of units of `extent`. Copies nothing.
+  /// REQUIRES: `slot` is live and large enough; `tenant` outlives every call of tenant().
   Resident(std::shared_ptr<Arena> arena, const Arena::Slot& slot, const ExtentView& extent,
            std::string_view tenant)
       : begin_(arena->Bytes(slot).data()),
@@ -51,7 +49,8 @@ class Resident {
             self->encoded_};
   }
 
-  /// The whole extent, for use on the server; nullopt when a unit does not match its checksum.
+  /// Returns the whole extent, for use on the server; nullopt when a unit does not match its
+  /// checksum.
   std::optional<std::span<const std::byte>> Verify() const {
     for (uint32_t unit = 0; unit < num_units_; ++unit) {
       const std::span<const std::byte> bytes(begin_ + unit * unit_bytes_, unit_bytes_);
@@ -63,9 +62,9 @@ class Resident {
   uint32_t num_units() const { return num_units_; }
   std::string_view tenant() const { return tenant_; }
   uint64_t size_bytes() const { return num_units_ * unit_bytes_; }
-  /// Verified or not: whoever receives them verifies.
+  /// Returns the bytes unverified. The receiver verifies them.
   std::span<const std::byte> bytes_to_send() const { return {begin_, size_bytes()}; }
-  /// For whoever made it, before it is shared.
+  /// Returns writable bytes, for its maker only, before it is shared.
   std::span<std::byte> mutable_bytes() { return {begin_, num_units_ * unit_bytes_}; }
   void SetChecksums(std::span<const uint32_t> unit_crc32c) {
     std::ranges::copy(unit_crc32c, unit_crc32c_.get());
@@ -74,7 +73,7 @@ class Resident {
   uint64_t slot_bytes() const { return slot_bytes_; }
 
  private:
-  // First what a hand-out reads, so that it touches few cache lines.
+  // Fields of the read path, together so that a read touches few cache lines.
   std::byte* const begin_;
   const uint64_t unit_bytes_;
   const std::unique_ptr<uint32_t[]> unit_crc32c_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checked values: what a payload table holds for one key, the bytes and then their CRC-32C as four
-// little-endian bytes.
+// Checked values: the value format of payload tables. The bytes are followed by their CRC-32C as
+// four little-endian bytes.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_CHECKED_VALUE_H_
 #define QUIRE_KVSERVER_STORE_METADATA_CHECKED_VALUE_H_
 
@@ -25,7 +25,7 @@ inline std::span<const std::byte> AsBytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-/// The trailer of a value with this checksum.
+/// Encodes the trailer of a value.
 inline std::array<char, 4> EncodeTrailer(uint32_t crc32c) {
   std::array<char, 4> out;
   for (int i = 0; i < 4; ++i) out[i] = static_cast<char>(crc32c >> (8 * i));
@@ -40,13 +40,19 @@ struct CheckedBytes {
   uint32_t crc32c = 0;
 };
 
+/// The checksum that the trailer of `value` says. REQUIRES: at least 4 bytes.
+inline uint32_t TrailerOf(std::string_view value) {
+  uint32_t crc32c = 0;
+  for (int i = 0; i < 4; ++i) {
+    crc32c |= uint32_t{static_cast<unsigned char>(value[value.size() - 4 + i])} << (8 * i);
+  }
+  return crc32c;
+}
+
 /// The bytes of `value` without the trailer; nullopt when they do not match it.
 inline std::optional<CheckedBytes> VerifyTrailer(std::string_view value) {
   if (value.size() < 4) return std::nullopt;
-  uint32_t stored = 0;
-  for (int i = 0; i < 4; ++i) {
-    stored |= uint32_t{static_cast<unsigned char>(value[value.size() - 4 + i])} << (8 * i);
-  }
+  const uint32_t stored = TrailerOf(value);
   const auto bytes = AsBytes(value.substr(0, value.size() - 4));
   if (Crc32c(bytes) != stored) return std::nullopt;
   return CheckedBytes{.bytes = bytes, .crc32c = stored};

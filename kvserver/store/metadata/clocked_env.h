@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ClockedEnv: an environment of RocksDB's with another clock. Ownership: owns the environment.
-// Thread-safety: as that.
+// ClockedEnv: a RocksDB environment with another clock. Ownership: owns the environment.
+// Thread-safety: as the environment.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_CLOCKED_ENV_H_
 #define QUIRE_KVSERVER_STORE_METADATA_CLOCKED_ENV_H_
 

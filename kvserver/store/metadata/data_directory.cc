@@ -47,7 +47,7 @@ Status EnsureDirectory(Disk& disk, const std::string& path) {
   return error != 0 ? FromErrno(error, "create data directory", path) : OkStatus();
 }
 
-/// The number in a FORMAT file's text; 0 when it is not one.
+/// Parses the number in a FORMAT file's text; 0 when it is malformed.
 int ParseFormat(std::string_view text) {
   if (!text.starts_with(kFormatPrefix) || !text.ends_with("\n")) return 0;
   text.remove_prefix(kFormatPrefix.size());
@@ -112,8 +112,8 @@ Status DataDirectory::RebuildFormat(bool is_missing, rocksdb::Env* env) const {
   return error != 0 ? FromErrno(error, "write", file) : OkStatus();
 }
 
-// After FORMAT, so that they are never there without it. The sync also covers a FORMAT that a
-// server wrote which died before it was durable.
+// After FORMAT, so that they never exist without it. The sync also covers a FORMAT whose server
+// died before it was durable.
 Status DataDirectory::MakeFolders() const {
   for (const std::string& folder : {metadata_path(), payload_path()}) {
     const int error = disk_.MakeDirectory(folder);

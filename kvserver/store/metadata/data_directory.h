@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DataDirectory: the server's directory, opened and held for one process.
+// DataDirectory: the server's directory, opened and locked by one process.
 //
-//   <path>/FORMAT      "quire-data-format <n>\n": who wrote it; a newer version is refused
+//   <path>/FORMAT      "quire-data-format <n>\n": the version; a newer one is refused
 //   <path>/LOCK        locked while a server has the directory open
 //   <path>/metadata/   RocksDB
 //   <path>/payload/    volumes (payload/volume_set.h)
 //
-// All of these names are durable when Open returns, FORMAT before the others, so that no power
-// failure separates them. A FORMAT that is missing or damaged all the same is written anew where
-// the database proves what it said (format_proof.h).
+// All of these names are durable when Open returns. FORMAT becomes durable first, so no power
+// failure separates them. A missing or damaged FORMAT is rewritten if the database proves its
+// contents (format_proof.h).
 //
-// Ownership: the lock is held until destruction (and gone when the process dies).
-// Errors: INVALID_ARGUMENT (no path, not a directory), PERMISSION_DENIED (not writable),
-// FAILED_PRECONDITION (in use, or of a newer version), RESOURCE_EXHAUSTED (no space), DATA_LOSS
-// (FORMAT is damaged and the database does not say what it was). Each names the path and the
-// remedy.
+// Ownership: the lock is held until destruction or the end of the process. Each error names the
+// path and the remedy:
+// - INVALID_ARGUMENT: no path, or not a directory.
+// - PERMISSION_DENIED: not writable.
+// - FAILED_PRECONDITION: in use, or of a newer version.
+// - RESOURCE_EXHAUSTED: no space.
+// - DATA_LOSS: FORMAT is damaged and the database does not prove it.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_DATA_DIRECTORY_H_
 #define QUIRE_KVSERVER_STORE_METADATA_DATA_DIRECTORY_H_
 
@@ -33,12 +35,12 @@ namespace quire::kvserver {
 
 class DataDirectory {
  public:
-  /// The version that this code writes, and the oldest that it reads.
+  /// The version that this code writes, and the oldest one that it reads.
   static constexpr int kFormatVersion = 2;
   static constexpr int kOldestFormatVersion = 2;
 
-  /// Creates the directory when it is missing. The disk outlives the directory; `env` is the same
-  /// disk as RocksDB sees it, null: the machine's.
+  /// Opens the directory and creates it when missing. The disk outlives the directory. `env` is
+  /// RocksDB's view of the same disk; null: the machine's.
   static StatusOr<std::unique_ptr<DataDirectory>> Open(const std::string& path,
                                                        Disk& disk = SystemDisk(),
                                                        rocksdb::Env* env = nullptr);
@@ -54,7 +56,7 @@ class DataDirectory {
   DataDirectory(Disk* disk, std::string path, int lock_fd)
       : disk_(*disk), path_(std::move(path)), lock_fd_(lock_fd) {}
   Status CheckFormat(rocksdb::Env* env) const;
-  /// Writes a FORMAT that is missing or damaged, in a new directory or one that proves what it is.
+  /// Rewrites a missing or damaged FORMAT, in a new directory or with a proof.
   Status RebuildFormat(bool is_missing, rocksdb::Env* env) const;
   Status MakeFolders() const;
 

@@ -95,7 +95,8 @@ std::string FormatAfterOpening(const std::string& path) {
   return format.str();
 }
 
-// Promise 3: a directory whose FORMAT a power failure took, or never let come to be, opens.
+// Promise 3: a directory opens even if a power failure removed its FORMAT, or kept it from being
+// written.
 TEST(DataDirectoryTest, Promise3AFormatThatTheDatabaseProvesIsWrittenAnew) {
   const TempDir dir;
   ASSERT_TRUE(DataDirectory::Open(dir.path()).ok());
@@ -151,11 +152,11 @@ TEST(DataDirectoryTest, AMissingFormatNextToADatabaseOfAnotherVersionIsRefused) 
 }
 
 TEST(DataDirectoryTest, APlaceThatCannotBeWrittenIsPermissionDenied) {
-  // Nobody, not even root, creates files there.
+  // No user, not even root, can create files there.
   EXPECT_EQ(OpenError("/sys").code(), StatusCode::kPermissionDenied);
 }
 
-/// Gives up root's right to write everywhere, for as long as it lives.
+/// Drops root's right to write everywhere, while it lives.
 class AsNobody {
  public:
   AsNobody() : was_(geteuid()) {

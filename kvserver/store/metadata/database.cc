@@ -10,8 +10,10 @@
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -21,28 +23,30 @@
 namespace quire::kvserver {
 namespace {
 
-// In order of Table; RocksDB's own default family, which holds the anchor alone, comes after them.
+// In order of Table. RocksDB's own default family, which holds only the anchor, follows.
 constexpr std::array<const char*, 5> kTableNames = {"segments", "extents", "digests", "metadata",
                                                     "tenants"};
 constexpr size_t kBlockCacheBytes = 32 << 20;
-// Divisors of the memory of all tables together, flushes in progress included: one table's buffer.
-constexpr uint64_t kPayloadBufferShare = 2;
-constexpr uint64_t kOtherBufferShare = 8;
-// Multiples of the memory of all tables together: the write-ahead log, and a blob file.
+// Divisor of the memory of all tables together that gives what one table takes at a time, and the
+// upper bound of that.
+constexpr uint64_t kArenaBlockShare = 64;
+constexpr uint64_t kLargestArenaBlock = 1 << 20;
+// Multiples of the memory of all tables: the write-ahead log, and a blob file.
 constexpr uint64_t kLogBuffers = 2;
 constexpr uint64_t kBlobFileBuffers = 4;
 // Disk space preallocated for the manifest.
 constexpr size_t kManifestAheadBytes = 64 << 10;
 // Upper bound of one file of RocksDB's own info log; it keeps two such files.
 constexpr size_t kLogFileBytes = 512 << 10;
-// Resuming writes what is buffered; when that fails too, only a restart helps.
+// Free bytes required for resuming, which writes the buffers. After a second failure only a restart
+// helps.
 constexpr uint64_t kResumeFreeBytes = 128 << 20;
 constexpr size_t kResumeProbeBytes = 1 << 20;
 
 rocksdb::Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
 std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
-/// The one place where RocksDB's errors become ours.
+/// Converts RocksDB's errors.
 Status Convert(const rocksdb::Status& status, std::string_view what) {
   if (status.ok()) return OkStatus();
   const std::string detail = status.ToString();
@@ -75,7 +79,11 @@ rocksdb::ColumnFamilyOptions TableOptions(const std::shared_ptr<rocksdb::Cache>&
   table.cache_index_and_filter_blocks = true;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   options.compression = payload ? rocksdb::kNoCompression : rocksdb::kLZ4Compression;
-  options.write_buffer_size = buffer_bytes / (payload ? kPayloadBufferShare : kOtherBufferShare);
+  // No table has a limit of its own: db_write_buffer_size limits all of them together. At a limit
+  // of its own RocksDB 7.8 (ScheduleFlushes) refers to every table, and never lets go of those that
+  // it did not come to when the manifest breaks. Closing such a database ends the process.
+  options.write_buffer_size = std::numeric_limits<size_t>::max();
+  options.arena_block_size = std::min(buffer_bytes / kArenaBlockShare, kLargestArenaBlock);
   if (payload) {
     options.enable_blob_files = true;
     options.blob_file_size = kBlobFileBuffers * buffer_bytes;
@@ -85,18 +93,18 @@ rocksdb::ColumnFamilyOptions TableOptions(const std::shared_ptr<rocksdb::Cache>&
   return options;
 }
 
-/// What is known of RocksDB's newest write-ahead log and of the buffer that goes with it.
+/// State of RocksDB's newest write-ahead log and of its buffer.
 struct LogState {
   std::atomic<bool> anchored{false};  ///< The buffer has the anchor.
   std::atomic<bool> broken{false};    ///< A write to the log has failed.
 };
 
-/// What RocksDB tells, and is told, at moments of its own. Thread-safe.
+/// Callbacks of RocksDB. Thread-safe.
 class Listener final : public rocksdb::EventListener {
  public:
   explicit Listener(LogState* log) : log_(log) {}
-  /// Keeps RocksDB from resuming by itself after it ran out of space: it would do so at a time of
-  /// its own, and for good give up writing when space is still short then.
+  /// Keeps RocksDB from resuming by itself after it ran out of space. It would choose the time, and
+  /// give up writing for good if space is still short then.
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
                             bool* automatic) override {
     *automatic = false;
@@ -109,12 +117,12 @@ class Listener final : public rocksdb::EventListener {
   LogState* const log_;
 };
 
-/// What is told of the files of tables and of all but the log. Either may be null.
+/// Receivers of events of all files but the log. Either may be null.
 struct FileObserver {
   StallWatch* watch = nullptr;
   RecurringTrouble* reads = nullptr;
 
-  /// Hands `status` of a read of the file `name` on.
+  /// Reports and returns `status` of a read of the file `name`.
   rocksdb::IOStatus Told(const std::string& name, rocksdb::IOStatus status) const {
     if (reads == nullptr) return status;
     if (status.ok()) {
@@ -126,7 +134,7 @@ struct FileObserver {
   }
 };
 
-/// A file that is read, under watch.
+/// A watched file for reading.
 class WatchedReadFile final : public rocksdb::FSRandomAccessFileOwnerWrapper {
  public:
   WatchedReadFile(std::unique_ptr<rocksdb::FSRandomAccessFile> file, std::string name,
@@ -164,8 +172,8 @@ class WatchedReadFile final : public rocksdb::FSRandomAccessFileOwnerWrapper {
   const FileObserver observer_;
 };
 
-/// A file that RocksDB writes in a flush, a compaction or a recovery, under watch. It tells of no
-/// failure: the commits that are refused for it do.
+/// A watched file that RocksDB writes in a flush, a compaction or a recovery. It reports no
+/// failure: the refused commits do.
 class WatchedWriteFile final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   static constexpr std::string_view kWhat = "a write to the metadata's files";
@@ -204,8 +212,8 @@ class WatchedWriteFile final : public rocksdb::FSWritableFileOwnerWrapper {
   StallWatch* const watch_;
 };
 
-/// A write-ahead log that tells when it breaks. One that was deleted under the process is broken:
-/// nothing in it is there after a restart.
+/// A write-ahead log that reports when it breaks. A log deleted under the process is broken: its
+/// records do not survive a restart.
 class WatchedLog final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   /// `files` and `log` outlive it.
@@ -241,7 +249,7 @@ class WatchedLog final : public rocksdb::FSWritableFileOwnerWrapper {
   LogState* const log_;
 };
 
-/// A write-ahead log that could not be made. Each write to it tries to make it first.
+/// A write-ahead log that could not be created. Each write first tries to create it.
 class PendingLog final : public rocksdb::FSWritableFile {
  public:
   PendingLog(rocksdb::FileSystem* files, std::string name, const rocksdb::FileOptions& options)
@@ -271,10 +279,11 @@ class PendingLog final : public rocksdb::FSWritableFile {
   rocksdb::FileSystem* const files_;
   const std::string name_;
   const rocksdb::FileOptions options_;
-  std::unique_ptr<rocksdb::FSWritableFile> file_;  ///< Null until it could be made.
+  std::unique_ptr<rocksdb::FSWritableFile> file_;  ///< Null until it is created.
 };
 
-/// Files as RocksDB 7.8 needs them to survive a power failure and a full disk, under watch.
+/// A watched file system with the precautions that RocksDB 7.8 needs to survive a power failure and
+/// a full disk.
 class CarefulFileSystem final : public rocksdb::FileSystemWrapper {
  public:
   /// `log` outlives the file system.
@@ -283,8 +292,8 @@ class CarefulFileSystem final : public rocksdb::FileSystemWrapper {
       : FileSystemWrapper(files), log_(log), observer_(observer) {}
   const char* Name() const override { return "CarefulFileSystem"; }
 
-  /// RocksDB starts a new log in the middle of a write. When that fails it keeps references for
-  /// good, so that closing ends the process. Here the log is made, and writing to it fails.
+  /// RocksDB starts a new log in the middle of a write. A failure there leaks references, and
+  /// closing then aborts the process. Here the creation succeeds, and writes to the log fail.
   rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
                                     std::unique_ptr<rocksdb::FSWritableFile>* file,
                                     rocksdb::IODebugContext* debug) override {
@@ -311,9 +320,9 @@ class CarefulFileSystem final : public rocksdb::FileSystemWrapper {
     return status;
   }
 
-  /// RocksDB makes a manifest, names it in CURRENT and only then syncs the directory: a power
-  /// failure between the two may keep CURRENT and lose what it names. Here the names before it are
-  /// durable first.
+  /// RocksDB creates a manifest, names it in CURRENT and only then syncs the directory. A power
+  /// failure in between may keep CURRENT and lose the manifest. Here earlier names become durable
+  /// first.
   rocksdb::IOStatus RenameFile(const std::string& from, const std::string& to,
                                const rocksdb::IOOptions& options,
                                rocksdb::IODebugContext* debug) override {
@@ -364,7 +373,7 @@ rocksdb::DBOptions DbOptions(rocksdb::Env* env, uint64_t buffer_bytes,
   options.max_total_wal_size = kLogBuffers * buffer_bytes;
   options.db_write_buffer_size = buffer_bytes;
   options.manifest_preallocation_size = kManifestAheadBytes;
-  options.max_manifest_file_size = buffer_bytes;  // then it is written anew
+  options.max_manifest_file_size = buffer_bytes;  // then it is rewritten
   options.max_log_file_size = kLogFileBytes;
   options.keep_log_file_num = 2;
   options.info_log_level = rocksdb::WARN_LEVEL;
@@ -381,7 +390,7 @@ StatusOr<uint64_t> BytesOfFiles(rocksdb::Env& env, const std::string& path) {
   uint64_t total = 0;
   for (const std::string& name : names) {
     uint64_t bytes = 0;
-    // One that is gone by now has none.
+    // A deleted file has no bytes.
     if (env.GetFileSize(path + "/" + name, &bytes).ok()) total += bytes;
   }
   return total;
@@ -395,16 +404,15 @@ std::string PrefixEnd(std::string_view prefix) {
   return end;
 }
 
-/// Whether tables have what lies behind a torn record of an older log, and RocksDB does not know
-/// that they need nothing of that log: the device failed between the records of the manifest that
-/// say so.
+/// True when tables are ahead of a torn record of an older log, without RocksDB knowing that they
+/// need nothing of it. The device failed between the manifest's records that say so.
 bool AreTablesAheadOfLogs(const rocksdb::Status& status) {
   return status.IsCorruption() &&
          status.ToString().find("SST file is ahead of WALs") != std::string::npos;
 }
 
-/// Opens what is there. A flush takes all tables at once (atomic_flush), so a log that is older
-/// than a table has nothing that any table lacks, and its torn record may be passed over.
+/// Opens the database. A flush takes all tables at once (atomic_flush), so a log older than a table
+/// has no record that any table lacks. Its torn record may be skipped.
 rocksdb::Status OpenDatabase(rocksdb::DBOptions options, const std::string& path, bool read_only,
                              const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
                              std::vector<rocksdb::ColumnFamilyHandle*>* tables, rocksdb::DB** db) {
@@ -428,7 +436,7 @@ struct Database::Rep {
   bool read_only = false;
   StallWatch* watch = nullptr;
   Health* health = nullptr;
-  LogState log;  // This and `env` outlive the database.
+  LogState log;  // `log` and `env` outlive the database.
   std::unique_ptr<rocksdb::Env> env;
   std::unique_ptr<rocksdb::DB> db;
   std::shared_ptr<rocksdb::Cache> cache;
@@ -439,7 +447,7 @@ struct Database::Rep {
   }
   rocksdb::ColumnFamilyHandle* Of(Table table) const { return tables[static_cast<size_t>(table)]; }
   void Anchor();
-  /// A property of RocksDB's that counts bytes, of all tables together.
+  /// A byte-counting property of RocksDB, summed over all tables.
   uint64_t MemoryOf(const std::string& property) const {
     uint64_t bytes = 0;
     return db->GetAggregatedIntProperty(property, &bytes) ? bytes : 0;
@@ -504,15 +512,15 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const Options& options) {
   QUIRE_RETURN_IF_ERROR(Convert(status, "cannot open the database in " + options.path));
   std::unique_ptr<Database> database(new Database(std::move(rep)));
   QUIRE_RETURN_IF_ERROR(database->MeasureFiles());
-  // Deletions from before this open count like later ones: a compaction may make room.
+  // Deletions before this open count like later ones: a compaction may make room.
   database->has_deleted_ = true;
   return database;
 }
 
 Database::Database(std::unique_ptr<Rep> rep) : rep_(std::move(rep)) {}
 
-// Makes writes that were acknowledged without a sync durable at a clean shutdown. A failure is not
-// reported: the promise at that level still holds.
+// Makes acknowledged unsynced writes durable at a clean shutdown. A failure is not reported: the
+// promise at that level still holds.
 Database::~Database() {
   if (!rep_->read_only) (void)Sync();
 }
@@ -595,20 +603,20 @@ rocksdb::Status Database::Write(Batch& batch, bool sync) {
   return status;
 }
 
-// Resuming leaves the log behind that a write failed in, but only when something is buffered: with
-// all buffers empty RocksDB 7.8 goes on with the broken log, and the next write ends the process
-// or, without its assertions, the database. So one row is always buffered that no log knows.
+// Resuming leaves the broken log behind, but only when something is buffered. With empty buffers
+// RocksDB 7.8 continues with the broken log. The next write then ends the process or, without
+// assertions, the database. One row that no log has is therefore always buffered.
 void Database::Rep::Anchor() {
   if (log.anchored) return;
   rocksdb::WriteOptions options;
   options.disableWAL = true;
-  log.anchored = true;  // First: a buffer that is sealed meanwhile takes it back.
+  log.anchored = true;  // Set first: sealing the buffer meanwhile clears it.
   if (!db->Put(options, tables.back(), "anchor", "").ok()) log.anchored = false;
 }
 
-// After a failed write RocksDB refuses all others until it is told to resume; it then starts a new
-// log, so that nothing is ever appended after a torn record. It gives up for good when resuming
-// fails, so it is only asked to once a probe shows that the device takes writes again.
+// After a failed write RocksDB refuses all others until Resume, which starts a new log. Nothing is
+// thus ever appended after a torn record. A failed Resume is final, so it is only called once a
+// probe shows that the device takes writes.
 Status Database::Resume() {
   ExclusiveLock lock(resume_mutex_);
   QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeBytes());
@@ -636,7 +644,7 @@ Status Database::Resume() {
   return OkStatus();
 }
 
-// A write rather than FlushWAL: only writes are ordered with the failure of another one.
+// A write rather than FlushWAL: only writes are ordered with the failure of another write.
 Status Database::Sync() {
   Batch batch = NewBatch();
   batch.rep_->batch.PutLogData("sync");
@@ -658,7 +666,7 @@ StatusOr<Database::Space> Database::Measure(const std::string& path, rocksdb::En
 // --- Room.
 
 Status Database::MeasureFiles() {
-  // Before the look: what is written meanwhile counts twice, rather than not at all.
+  // Reset before the measurement: concurrent writes count twice, rather than not at all.
   written_bytes_ = 0;
   QUIRE_ASSIGN_OR_RETURN(measured_bytes_, BytesOfFiles(*rep_->db->GetEnv(), rep_->path));
   return OkStatus();
@@ -672,7 +680,7 @@ bool Database::Fits(uint64_t bytes) const {
 Status Database::CheckRoom(uint64_t bytes) {
   if (Fits(bytes)) return OkStatus();
   MutexLock lock(room_mutex_);
-  // Logs that were counted may be gone.
+  // Counted logs may be gone.
   QUIRE_RETURN_IF_ERROR(MeasureFiles());
   if (Fits(bytes)) return OkStatus();
   return ResourceExhausted("the metadata in ", rep_->path, " has ", measured_bytes_.load(),
@@ -696,14 +704,14 @@ StatusOr<uint64_t> Database::ReclaimableBytes() {
   return free_bytes > bytes ? bytes : 0;
 }
 
-// Writes wait: the compaction leaves the log behind, and RocksDB 7.8 gives up writing for good when
-// a write to that log has failed and it is not resuming.
+// Writes wait: the compaction leaves the log behind. RocksDB 7.8 gives up writing for good when a
+// write to that log has failed outside of a Resume.
 Status Database::Compact() {
   MutexLock lock(room_mutex_);
   QUIRE_RETURN_IF_ERROR(Settle());
   ExclusiveLock writes(resume_mutex_);
   if (in_doubt_) return Unavailable("a write to ", rep_->path, " has just failed; retry");
-  if (!has_deleted_.exchange(false)) return OkStatus();  // Somebody else has just done it.
+  if (!has_deleted_.exchange(false)) return OkStatus();  // Another caller has just done it.
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The database under failing writes: what fails is not half there, reads go on, and writes recover
-// when the cause is gone.
+// The database under failing writes: no failed write is half there, reads continue, and writes
+// recover when the cause is gone.
 #include "kvserver/store/metadata/database.h"
 
 #include <gmock/gmock.h>
@@ -9,6 +9,7 @@
 #include <rocksdb/db.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -73,8 +74,8 @@ class DatabaseTest : public ::testing::Test {
     EXPECT_EQ(database_->Get(Table::kExtents, key).status().code(), StatusCode::kNotFound);
   }
 
-  /// Runs `work` while the first operation of that kind that it does waits, and expects that the
-  /// watch finds it as `what`.
+  /// Runs `work` while its first operation of that kind waits, and expects the watch to find it as
+  /// `what`.
   void ExpectSeenInFlight(FaultSwitch::Operation kind, const std::string& what,
                           const std::function<void()>& work) {
     std::promise<void> met, go_on;
@@ -107,7 +108,7 @@ class DatabaseTest : public ::testing::Test {
   TempDir dir_;
   std::string name_ = "db";
   Mutex hook_mutex_;
-  /// True when it has met what it waits for; then it is over.
+  /// Returns true when it has met its operation, which ends it.
   std::function<bool(FaultSwitch::Operation)> hook_ QUIRE_GUARDED_BY(hook_mutex_);
   FaultEnv env_;
   std::unique_ptr<Database> database_;
@@ -141,7 +142,7 @@ TEST_F(DatabaseTest, DeletePrefixDeletesExactlyThePrefix) {
 
 TEST_F(DatabaseTest, AReadThatTheDeviceFailsIsToldAndOverAfterAQuietTime) {
   ASSERT_TRUE(Put("a", "one").ok());
-  Open();  // From here on it is in a table, and in no memory.
+  Open();  // From here on it is in a table, and not in memory.
   env_.faults.fault = Fault::kReadError;
   EXPECT_EQ(database_->Get(Table::kSegments, "a").status().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(health_.board()->IsRaised(Trouble::kReadFailed));
@@ -173,7 +174,7 @@ TEST_F(DatabaseTest, DamageThatAReadFindsIsTold) {
   EXPECT_TRUE(health_.board()->IsRaised(Trouble::kRecordsDamaged));
 }
 
-// I/O is seen whether a caller or RocksDB itself wants it.
+// The watch sees I/O of callers and of RocksDB itself.
 TEST_F(DatabaseTest, IoOfReadsCompactionsAndRecoveriesIsSeenInFlight) {
   ASSERT_TRUE(Put("a", "one").ok());
   Open();
@@ -191,7 +192,7 @@ TEST_F(DatabaseTest, IoOfReadsCompactionsAndRecoveriesIsSeenInFlight) {
   });
   env_.faults.fault = Fault::kErrorAtSync;
   env_.faults.failures_left = 1;
-  // The log's sync fails, and then the probe of the recovery is made.
+  // The log's sync fails, and then the recovery writes its probe.
   ExpectSeenInFlight(FaultSwitch::Operation::kCreate, "a write to the metadata's files",
                      [&] { (void)Put("b", "two"); });
 }
@@ -219,7 +220,7 @@ TEST_F(DatabaseTest, WritesRecoverByThemselvesWhenThereIsSpaceAgain) {
   }
 }
 
-// Nothing is buffered that resuming would write, and still the log that failed must be left behind.
+// Resuming has no buffered writes, and still must leave the failed log behind.
 TEST_F(DatabaseTest, WritesRecoverAlsoWhenTheVeryFirstOneWasRefused) {
   for (const Fault fault : {Fault::kNoSpace, Fault::kTornNoSpace, Fault::kNoSpaceAtSync}) {
     SCOPED_TRACE(static_cast<int>(fault));
@@ -260,7 +261,7 @@ TEST_F(DatabaseTest, ALogThatCouldNotBeMadeIsToldAndLosesNothingThatWasAcknowled
   EXPECT_TRUE(Put("after", "1").ok());
 }
 
-// Promise 3: nothing is acknowledged that only a deleted log has.
+// Promise 3: nothing is acknowledged that is only in a deleted log.
 TEST_F(DatabaseTest, ALogThatIsDeletedUnderTheDatabaseIsTold) {
   ASSERT_TRUE(Put("before", "1").ok());
   for (const auto& entry : std::filesystem::directory_iterator(dir_.path() + "/db")) {
@@ -340,7 +341,7 @@ TEST_F(DatabaseTest, WhatFailedAndWasNotSettledMayBeFoundInTheLog) {
 
 // Promise 3: a log that broke, and a device that fails once more at any point of leaving that log.
 TEST_F(DatabaseTest, ADeviceThatFailsAgainWhileWritingResumesLeavesADatabaseThatOpens) {
-  constexpr uint64_t kTorn = 1;  // Of the appends of the commit, the record of the log.
+  constexpr uint64_t kTorn = 1;  // Torn append: the log record, among the appends of the commit.
   bool has_failed_again = true;
   for (uint64_t failing = kTorn + 1; has_failed_again; ++failing) {
     SCOPED_TRACE(failing);
@@ -370,6 +371,39 @@ TEST_F(DatabaseTest, ADeviceThatFailsAgainWhileWritingResumesLeavesADatabaseThat
     Open();
     EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1");
   }
+}
+
+// RocksDB leaves a log behind in the middle of a write, and notes that in its manifest.
+TEST_F(DatabaseTest, AManifestThatBreaksInTheMiddleOfAWriteLeavesADatabaseThatCloses) {
+  database_.reset();
+  const auto writer = std::this_thread::get_id();
+  std::atomic<bool> is_armed{false};
+  env_.faults.before = [&](FaultSwitch::Operation operation) {
+    // The writer itself syncs nothing but the manifest: its writes ask for no sync.
+    if (is_armed && operation == FaultSwitch::Operation::kSync &&
+        std::this_thread::get_id() == writer) {
+      env_.faults.fault = Fault::kIoError;
+    }
+  };
+  Open();
+  ASSERT_EQ(Put("before", "1"), OkStatus());
+  is_armed = true;
+  const std::string value(1000, 'x');
+  Status written;
+  for (uint64_t i = 0; written.ok() && i * value.size() < 4 * kBufferBytes; ++i) {
+    Database::Batch batch = database_->NewBatch();
+    batch.Put(Table::kSegments, std::to_string(i), {value});
+    written = database_->Commit(batch, /*sync=*/false);
+  }
+  EXPECT_TRUE(absl::IsUnavailable(written)) << written;
+  is_armed = false;
+  database_.reset();
+  env_.faults.fault = Fault::kNone;
+  Open();
+  EXPECT_EQ(*database_->Get(Table::kSegments, "before"), "1");
+  EXPECT_EQ(Put("after", "1"), OkStatus());
+  database_.reset();
+  env_.faults.before = nullptr;
 }
 
 // A torn log that tables are ahead of is made here by flushing one table alone.

@@ -13,14 +13,14 @@ namespace {
 
 using kernels::DigestKind;
 
-/// Such digests are not written when the file system has less left: puts need it more.
+/// Least free bytes of the file system for derived digests: puts need them more.
 constexpr uint64_t kMinFreeBytes = uint64_t{256} << 20;
-/// What a cached entry takes besides its digests.
+/// Bytes of a cached entry besides its digests.
 constexpr uint64_t kEntryBytes = 256;
 
 constexpr size_t kExtentKeyBytes = sizeof(SegmentKey::bytes) + sizeof(uint32_t);
 
-/// Minima and maxima have the key of their extent; other kinds say which they are.
+/// Minima and maxima have the key of their extent. Keys of other kinds include the kind.
 std::string DigestKey(const DigestId& id) {
   std::string key(id.extent.segment.view());
   for (int shift = 24; shift >= 0; shift -= 8) {
@@ -30,7 +30,7 @@ std::string DigestKey(const DigestId& id) {
   return key;
 }
 
-/// The checksum of what one extent's digests are made of.
+/// Checksum of the source units of one extent's digests.
 uint32_t SourceCrc32c(const ExtentId& id, const SegmentRecord& record) {
   const size_t units = record.units_per_layer();
   return Crc32c(std::as_bytes(std::span(record.unit_crc32c).subspan(id.layer * units, units)));
@@ -83,7 +83,7 @@ void DigestStore::StageErase(const SegmentKey& key, const SegmentRecord* record,
   for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
     for (const DigestKind kind : kernels::kDigestKinds) {
       const std::string digests = DigestKey({{key, layer}, kind});
-      // Few segments have digests of other kinds than the one that every put makes.
+      // Few segments have digests of kinds that a put does not make.
       if (kind == DigestKind::kMinMax || database_->MayHave(Table::kDigests, digests)) {
         batch.Delete(Table::kDigests, digests);
       }
@@ -128,7 +128,7 @@ StatusOr<DigestBytes> DigestStore::Find(const DigestId& id, const SegmentRecord&
       value.ok() ? StoredIn(*value, id, record) : std::optional<std::span<const std::byte>>();
   if (!stored) {
     if (code == StatusCode::kDataLoss || (value.ok() && !VerifyTrailer(*value))) damaged_.Add();
-    // Others than representatives are made anew.
+    // Kinds other than representatives are computed again.
     if (id.kind == DigestKind::kRepresentatives) cache_.Insert(id, nullptr, kEntryBytes, epoch);
     return DigestBytes();
   }
@@ -154,7 +154,7 @@ std::optional<std::span<const std::byte>> DigestStore::StoredIn(std::string_view
   const auto source = EncodeTrailer(SourceCrc32c(id.extent, record));
   if (checked->bytes.size() != bytes + source.size() ||
       AsText(checked->bytes.subspan(bytes)) != AsText(source)) {
-    return std::nullopt;  // Of units that are gone.
+    return std::nullopt;  // Its units are gone.
   }
   return checked->bytes.first(bytes);
 }
@@ -165,7 +165,7 @@ bool DigestStore::KeepDerived(const DigestId& id, const SegmentRecord& record,
   if (!CheckRoom(digests->bytes().size()).ok()) return false;
   Database::Batch batch = database_->NewBatch();
   StageKept(id, record, digests->bytes(), digests->crc32c(), batch);
-  return database_->Commit(batch, /*sync=*/false).ok();  // The database counts what fails.
+  return database_->Commit(batch, /*sync=*/false).ok();  // The database counts failures.
 }
 
 Status DigestStore::KeepRepresentatives(const SegmentKey& key, const SegmentRecord& record,

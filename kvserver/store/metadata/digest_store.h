@@ -2,12 +2,14 @@
 //
 // DigestStore: digests of stored units, in the database and in a bounded cache. One value holds one
 // segment's digests of one kind at one layer: [pages][n_kv][DigestElements(kind, key_dim)] in the
-// KV dtype. Minima and maxima (FreeKV, page digests) are made once when a segment is put and
-// committed with it. Digests of other kinds are derived (digest_deriver.h) or, representatives,
-// given by a client, and kept here; they carry the checksum of the units that they were made of,
-// and do not count when those are no longer stored. All carry their own checksum, in the database
-// and in the cache, and are compared with it whenever they are found. Thread-safety: all methods
-// may be called concurrently. I/O happens outside the lock.
+// KV dtype.
+//
+// A put commits minima and maxima with the segment. Digests of other kinds are derived
+// (digest_deriver.h), or given by a client (representatives), and kept here. They carry the
+// checksum of their source units, and are stale once those are no longer stored. All digests carry
+// their own checksum, in the database and in the cache, which every read verifies.
+//
+// Thread-safety: all methods may be called concurrently. I/O happens outside the lock.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_DIGEST_STORE_H_
 #define QUIRE_KVSERVER_STORE_METADATA_DIGEST_STORE_H_
 
@@ -33,8 +35,7 @@
 
 namespace quire::kvserver {
 
-/// Digests in memory, and the checksum that they had when they were made, or when the database
-/// gave them and they had been verified.
+/// Digests in memory with their checksum, taken when they were made or verified from the database.
 class KeptDigests {
  public:
   explicit KeptDigests(std::vector<std::byte> bytes)
@@ -42,7 +43,7 @@ class KeptDigests {
 
   const std::vector<std::byte>& bytes() const { return bytes_; }
   uint32_t crc32c() const { return crc32c_; }
-  /// Whether the bytes match their checksum now.
+  /// True when the bytes match their checksum now.
   bool Matches() const { return Crc32c(bytes_) == crc32c_; }
 
  private:
@@ -53,17 +54,17 @@ using DigestBytes = std::shared_ptr<const KeptDigests>;
 
 /// Bytes of the digests of one kind of a segment at one layer.
 uint64_t DigestBytesPerLayer(const SegmentRecord& record, kernels::DigestKind kind);
-/// Rows that hold tokens, for every unit of one of the segment's extents.
+/// Rows with tokens, for every unit of one of the segment's extents.
 std::vector<int32_t> ValidRows(const SegmentRecord& record);
-/// Digests of one kind of units of `spec` that follow each other, aligned for their dtype, over the
-/// rows of each that hold tokens. `digests` has room for them. INTERNAL when the kernels refuse.
+/// Computes digests of one kind of consecutive units of `spec`, aligned for their dtype, over the
+/// rows with tokens. `digests` has room for them. INTERNAL when the kernels refuse.
 [[nodiscard]] Status ComputeDigests(const KvSpec& spec, kernels::DigestKind kind,
                                     const std::byte* units, std::span<const int32_t> valid_rows,
                                     std::byte* digests);
 
 class DigestStore {
  public:
-  /// `database` and `gate`, which reads of the database pass, outlive the store.
+  /// `database` and `gate` outlive the store. Reads of the database pass the gate.
   DigestStore(Database* database, uint64_t cache_bytes, IoGate* gate)
       : database_(database), gate_(gate), cache_(cache_bytes) {}
 
@@ -71,39 +72,39 @@ class DigestStore {
   /// DigestBytesPerLayer each.
   void StagePut(const SegmentKey& key, const SegmentRecord& record,
                 std::span<const std::byte> digests, Database::Batch& batch);
-  /// Digests of every kind. `record`: null where it could not be read. Nobody keeps digests of the
-  /// segment meanwhile.
+  /// Removes digests of every kind. `record` is null when it could not be read. REQUIRES: no writer
+  /// keeps digests of the segment meanwhile.
   void StageErase(const SegmentKey& key, const SegmentRecord* record, Database::Batch& batch);
-  /// After a commit that erased or replaced the segment.
+  /// Drops cached digests after a commit that erased or replaced the segment.
   void Forget(const SegmentKey& key, const SegmentRecord& record);
-  /// The same where the segment's record could not be read.
+  /// As Forget, for a segment whose record could not be read.
   void ForgetAll() { cache_.Clear(); }
 
-  /// Minima and maxima. DATA_LOSS when there are none that match their checksum; the rest as Find.
+  /// Returns minima and maxima. DATA_LOSS when they are missing or damaged; otherwise as Find.
   StatusOr<DigestBytes> Read(const ExtentId& id, const SegmentRecord& record,
                              Priority priority = Priority::kNormal);
-  /// Digests of any kind, from memory when a recent call looked; null when there are none that
-  /// match their checksum, of the units that `record` describes. RESOURCE_EXHAUSTED of the gate.
+  /// Returns digests of any kind, from the cache when possible. Null when there are none that match
+  /// their checksum and the units of `record`. RESOURCE_EXHAUSTED from the gate.
   StatusOr<DigestBytes> Find(const DigestId& id, const SegmentRecord& record,
                              Priority priority = Priority::kNormal);
-  /// Keeps what was derived from the units that `record` describes. What does not find room is not
-  /// kept. Whether it is in the database now. REQUIRES: no writer of the segment but the caller.
+  /// Stores digests derived from the units of `record`, if there is room. Returns true when they
+  /// are in the database now. REQUIRES: the caller is the segment's only writer.
   bool KeepDerived(const DigestId& id, const SegmentRecord& record, const DigestBytes& digests);
-  /// Keeps representatives that a client made, [layers][pages][n_kv][key_dim] of the units that
-  /// `record` describes; Find finds them from then on. RESOURCE_EXHAUSTED when the file system
-  /// is full. REQUIRES: as KeepDerived.
+  /// Stores a client's representatives, [layers][pages][n_kv][key_dim], of the units of `record`.
+  /// Find returns them from then on. RESOURCE_EXHAUSTED when the file system is full. REQUIRES: as
+  /// KeepDerived.
   [[nodiscard]] Status KeepRepresentatives(const SegmentKey& key, const SegmentRecord& record,
                                            std::span<const std::byte> digests);
 
   /// Removes digests of one kind of one extent. REQUIRES: as KeepDerived.
   [[nodiscard]] Status Drop(const DigestId& id);
 
-  /// Which digests have the key `key` in the database; nullopt when none can.
+  /// Parses the database key `key`; nullopt when it is no digests' key.
   static std::optional<DigestId> IdOf(std::string_view key);
-  /// Whether `key` is one of digests of `layers` layers, of any kind.
+  /// True when `key` belongs to digests of any kind of `layers` layers.
   static bool IsKey(std::string_view key, uint32_t layers);
 
-  /// The digests in a row of the database; nullopt when it is damaged, or of units that are gone.
+  /// Returns the digests in a database row; nullopt when it is damaged, or its units are gone.
   static std::optional<std::span<const std::byte>> StoredIn(std::string_view value,
                                                             const DigestId& id,
                                                             const SegmentRecord& record);
@@ -113,16 +114,16 @@ class DigestStore {
 
  private:
   void Remember(const DigestId& id, const DigestBytes& digests, uint64_t epoch);
-  /// Whether the file system has room for `bytes`.
+  /// RESOURCE_EXHAUSTED when the file system has no room for `bytes`.
   [[nodiscard]] Status CheckRoom(uint64_t bytes) const;
-  /// Adds `digests`, of what `record` describes and with this checksum, to `batch`.
+  /// Adds `digests` of the units of `record` to `batch`. `crc32c` is their checksum.
   static void StageKept(const DigestId& id, const SegmentRecord& record,
                         std::span<const std::byte> digests, uint32_t crc32c,
                         Database::Batch& batch);
 
   Database* const database_;
   IoGate* const gate_;
-  BoundedCache<DigestId, DigestBytes, DigestIdHash> cache_;  ///< Null: there are none.
+  BoundedCache<DigestId, DigestBytes, DigestIdHash> cache_;  ///< Null value: no such digests.
   Counter reads_, hits_, damaged_;
 };
 

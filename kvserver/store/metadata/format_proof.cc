@@ -22,7 +22,7 @@ std::string RowValue() {
   return value.append(AsText(EncodeTrailer(crc32c)));
 }
 
-/// Whether `table` is empty, or its first row is what this version writes.
+/// True when `table` is empty, or its first row has this version's format.
 StatusOr<bool> IsOfThisVersion(Database& database, Table table) {
   Status decoded = OkStatus();
   const auto visit = [&](std::string_view, std::string_view value) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MetadataStore: a small ordered map from strings to strings with atomic, conditional batches.
-// RocksDB stands behind it on one machine, etcd in a cluster; so a batch is compare-then-write, and
-// there are no locks to hold across calls. Thread-safety: every implementation is safe for
-// concurrent use. Errors: NOT_FOUND (Get), FAILED_PRECONDITION (a condition of a batch does not
-// hold: nothing was written), INVALID_ARGUMENT (an empty key or one above the limit), else as the
-// backend's. metadata_conformance.h is the test suite that every implementation passes.
+// RocksDB implements it on one machine, etcd in a cluster. A batch is therefore compare-then-write,
+// and no locks are held across calls.
+//
+// Thread-safety: every implementation is safe for concurrent use. Errors: NOT_FOUND (Get),
+// FAILED_PRECONDITION (a condition does not hold; nothing was written), INVALID_ARGUMENT (an empty
+// key or one above the limit), otherwise as the backend's. Every implementation passes
+// metadata_conformance.h.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_METADATA_STORE_H_
 #define QUIRE_KVSERVER_STORE_METADATA_METADATA_STORE_H_
 
@@ -20,15 +22,15 @@
 
 namespace quire::kvserver {
 
-/// What to write, and under which conditions. Operations apply in order.
+/// Writes and their conditions. Operations apply in order.
 struct MetadataBatch {
   struct Condition {
     std::string key;
-    std::optional<std::string> value;  ///< nullopt: the key must be absent
+    std::optional<std::string> value;  ///< Null: the key must be absent.
   };
   struct Operation {
     std::string key;
-    std::optional<std::string> value;  ///< nullopt: delete; a missing key is no error
+    std::optional<std::string> value;  ///< Null: delete. A missing key is no error.
   };
   std::vector<Condition> conditions;
   std::vector<Operation> operations;
@@ -58,19 +60,18 @@ class MetadataStore {
 
   [[nodiscard]] virtual StatusOr<std::string> Get(std::string_view key) = 0;
 
-  /// Checks every condition, then applies every operation; both together are atomic. When it
-  /// returns OK the batch is durable, and so is all that was applied before: with an empty batch,
-  /// that alone.
+  /// Checks every condition, then applies every operation, atomically. OK means that the batch and
+  /// everything applied before are durable. An empty batch only does the latter.
   [[nodiscard]] virtual Status Apply(const MetadataBatch& batch) = 0;
 
-  /// Entries whose key starts with `prefix` and is greater than `after` (all of them when `after`
-  /// is empty), in order of keys; at most min(limit, kMaxScanEntries).
+  /// Returns entries whose key starts with `prefix` and is greater than `after` (empty: no bound),
+  /// in key order. At most min(limit, kMaxScanEntries).
   [[nodiscard]] virtual StatusOr<std::vector<MetadataEntry>> Scan(std::string_view prefix,
                                                                   std::string_view after,
                                                                   uint32_t limit) = 0;
 };
 
-/// What is wrong with the keys of `batch`; OK when a store can apply it.
+/// Returns an error for invalid keys in `batch`.
 [[nodiscard]] inline Status CheckKeys(const MetadataBatch& batch) {
   const auto check = [](const std::string& key) {
     if (!key.empty() && key.size() <= MetadataStore::kMaxKeyBytes) return OkStatus();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RocksDbMetadataStore: the MetadataStore of one machine, in the metadata table of its database.
-// Thread-safety: as the interface. Apply calls are serialised, so that a condition still holds when
-// its batch is written; Get and Scan do not wait for them.
+// Thread-safety: as the interface. Apply calls are serialised, so a condition still holds when its
+// batch is written. Get and Scan do not wait for them.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_ROCKSDB_METADATA_STORE_H_
 #define QUIRE_KVSERVER_STORE_METADATA_ROCKSDB_METADATA_STORE_H_
 
@@ -25,7 +25,7 @@ class RocksDbMetadataStore final : public MetadataStore {
   Status CheckCondition(const MetadataBatch::Condition& condition);
 
   Database* const database_;
-  Mutex apply_mutex_;  // held over check and write: only writers wait
+  Mutex apply_mutex_;  // held over check and write; only writers wait
 };
 
 }  // namespace quire::kvserver

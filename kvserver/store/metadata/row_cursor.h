@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RowCursor: goes through a table of the database row by row, over any time. It keeps a key and no
-// iterator, which would keep RocksDB from freeing anything that it can see. Rows that come or go
-// meanwhile are met or not. Thread-safety: none. Ownership: the database outlives it.
+// RowCursor: reads a table of the database row by row, over any time. It keeps a key instead of an
+// iterator, which would keep RocksDB from freeing old data. Rows that come or go meanwhile may be
+// missed. Thread-safety: none. Ownership: the database outlives it.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_ROW_CURSOR_H_
 #define QUIRE_KVSERVER_STORE_METADATA_ROW_CURSOR_H_
 
@@ -20,11 +20,10 @@ class RowCursor {
  public:
   RowCursor(Database* database, Table table) : database_(database), table_(table) {}
 
-  /// Back to the first row.
+  /// Returns to the first row.
   void Begin() { next_.clear(); }
-  /// Calls visit(key, value) with the rows that come next until it returns false; how many there
-  /// were, none at the end of the table. Errors as Database::Scan; rows before it have been
-  /// visited.
+  /// Calls visit(key, value) with the next rows until it returns false. Returns their number; 0 at
+  /// the end of the table. Errors as Database::Scan; rows before the error have been visited.
   StatusOr<size_t> Visit(const std::function<bool(std::string_view, std::string_view)>& visit) {
     size_t rows = 0;
     std::string last;
@@ -38,7 +37,7 @@ class RowCursor {
     QUIRE_RETURN_IF_ERROR(scanned);
     return rows;
   }
-  /// The next row; false at the end.
+  /// Reads the next row. Returns false at the end.
   StatusOr<bool> Next(std::string* key, std::string* value) {
     QUIRE_ASSIGN_OR_RETURN(const size_t rows,
                            Visit([&](std::string_view row_key, std::string_view row) {
@@ -52,7 +51,7 @@ class RowCursor {
  private:
   Database* const database_;
   const Table table_;
-  std::string next_;  ///< The next row's key is this or after it.
+  std::string next_;  ///< Lower bound of the next row's key.
 };
 
 }  // namespace quire::kvserver

@@ -4,12 +4,20 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/checksum.h"
+#include "kvserver/store/metadata/checked_value.h"
+
 namespace quire::kvserver {
 namespace {
 
 uint64_t ChargeOf(const SegmentRecord& record) {
   return sizeof(SegmentRecord) + 256 + record.tokens.size() * sizeof(TokenId) +
          record.unit_crc32c.size() * sizeof(uint32_t);
+}
+
+/// Checksum of the record as it is encoded.
+uint32_t ChecksumOfRecord(const SegmentRecordPtr& record) {
+  return TrailerOf(EncodeSegmentRecord(*record));
 }
 
 }  // namespace
@@ -21,8 +29,24 @@ Status NotStored(const SegmentKey& key) {
 SegmentCatalog::SegmentCatalog(Database* database, uint64_t cache_bytes, Health* health)
     : database_(database),
       health_(health),
-      records_(cache_bytes / 4 * 3),
-      chains_(cache_bytes / 4) {}
+      records_(cache_bytes / 4 * 3, &ChecksumOfRecord),
+      chains_(cache_bytes / 4, &SegmentCatalog::ChecksumOf) {}
+
+uint32_t SegmentCatalog::ChecksumOf(const CachedChain& cached) {
+  const Chain& chain = *cached.chain;
+  const SpecFingerprint spec = Fingerprint(chain.spec);
+  uint32_t sum = Crc32c(AsBytes(cached.tenant));
+  sum = Crc32c(std::as_bytes(std::span(spec)), sum);
+  sum = Crc32c(std::as_bytes(std::span(&chain.num_tokens, 1)), sum);
+  return Crc32c(std::as_bytes(std::span(chain.keys)), sum);
+}
+
+std::vector<std::unique_ptr<CacheWalk>> SegmentCatalog::WalkCached() {
+  std::vector<std::unique_ptr<CacheWalk>> walks;
+  walks.push_back(records_.Walk());
+  walks.push_back(chains_.Walk());
+  return walks;
+}
 
 StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll(const ExtentCounts& whole_extents) {
   Totals totals;
@@ -127,13 +151,13 @@ void SegmentCatalog::StageErase(const SegmentKey& key, Database::Batch& batch) {
 
 void SegmentCatalog::Remember(const SegmentKey& key, SegmentRecordPtr record) {
   const uint64_t charge = ChargeOf(*record);
-  records_.Insert(key, std::move(record), charge, records_.epoch());
+  records_.Replace(key, std::move(record), charge);
   repaired_.Add(ForgetDamage(key));
 }
 
 void SegmentCatalog::Forget(const SegmentKey& key, bool was_private) {
   records_.Invalidate(key);
-  if (!was_private) chains_.Clear();  // Any chain may go through it.
+  if (!was_private) chains_.Clear();  // Any chain may contain it.
   (void)ForgetDamage(key);
 }
 
@@ -148,7 +172,7 @@ void SegmentCatalog::MarkDamaged(std::span<const SegmentKey> keys, std::string_v
 
 void SegmentCatalog::MarkDamaged(const SegmentKey& key, const SegmentRecord& record) {
   {
-    // Remember takes marks back after it has inserted the new record.
+    // Remember clears marks after it has inserted the new record.
     MutexLock lock(damaged_mutex_);
     const auto now = records_.Find(key);
     if (now && (*now)->incarnation != record.incarnation) return;

@@ -17,8 +17,8 @@ std::shared_ptr<const SegmentRecord> RecordOf(uint64_t incarnation) {
   return std::make_shared<const SegmentRecord>(record);
 }
 
-// Promise 1: the first bytes stand. Whoever began to read before a damaged segment was replaced
-// finds that the bytes do not match the record that it has; that is no damage of the new ones.
+// Promise 1: the first bytes stand. A reader that started before a damaged segment was replaced
+// finds bytes that do not match its record. The new ones are not damaged by that.
 TEST(SegmentCatalogTest, WhatReplacedDamagedBytesIsNotMarkedByWhoReadTheOldOnes) {
   quire::testing::TempDir dir;
   const auto database = Database::Open({.path = dir.path()}).value();

@@ -12,10 +12,10 @@ namespace quire::kvserver {
 namespace {
 
 constexpr uint32_t kMagic = 0x47455351;  // "QSEG"
-// Version 2 says how the segment is stored; one with nothing to say is written as version 1.
+// Version 2 adds the storage options. A segment with defaults is written as version 1.
 constexpr uint16_t kPlainVersion = 1;
 constexpr uint16_t kStorageVersion = 2;
-// Version 3 says that, too, and has an incarnation.
+// Version 3 adds an incarnation to version 2.
 constexpr uint16_t kVersion = 3;
 
 constexpr uint8_t kEntropyFlag = 1;
@@ -161,7 +161,7 @@ StatusOr<SegmentRecord> DecodeSegmentRecord(std::string_view encoded) {
   record.tokens = in.Array<TokenId>();
   if (version >= kStorageVersion) ReadStorage(in, record);
   if (version >= kVersion) record.incarnation = in.Number<uint64_t>();
-  if (version != VersionOf(record)) in.Fail();  // It would have been written as another one.
+  if (version != VersionOf(record)) in.Fail();  // It would have been written as another version.
   record.unit_crc32c = in.Array<uint32_t>();
   if (!in.ok() || !in.at_end()) return Damaged("its length does not fit its fields");
   QUIRE_RETURN_IF_ERROR(CheckRecord(record));

@@ -25,7 +25,7 @@ SegmentRecord ValidRecord() {
   return record;
 }
 
-/// `encoded` with its checksum made right again after a change.
+/// Corrects the checksum of `encoded` after a change.
 std::string Reseal(std::string encoded) {
   encoded.resize(encoded.size() - 4);
   return encoded + std::string(AsText(EncodeTrailer(Crc32c(AsBytes(encoded)))));
@@ -116,7 +116,7 @@ TEST(SegmentRecordTest, LyingFieldsWithARightChecksumAreRefusedOrConsistent) {
       lying[at] = value;
       const auto decoded = DecodeSegmentRecord(Reseal(lying));
       if (!decoded.ok()) continue;
-      // What is accepted is a record that could have been written as such.
+      // An accepted record could have been written that way.
       EXPECT_EQ(EncodeSegmentRecord(*decoded), Reseal(lying)) << "byte " << at;
     }
   }

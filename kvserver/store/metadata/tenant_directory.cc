@@ -29,7 +29,7 @@ StatusOr<TenantSalt> CreateSalt(Database* database, const std::string& tenant) {
   return salt;
 }
 
-/// Whether segments are stored under keys of this tenant.
+/// True when segments are stored under keys of this tenant.
 StatusOr<bool> HasSegments(Database* database, const std::string& tenant) {
   bool found = false;
   const auto visit = [&](std::string_view, std::string_view value) {
@@ -41,7 +41,7 @@ StatusOr<bool> HasSegments(Database* database, const std::string& tenant) {
   return found;
 }
 
-/// The salt of a tenant that has none. A new one would make the tenant's segments unreachable.
+/// Makes the first salt of a tenant. A new one would make existing segments unreachable.
 StatusOr<TenantSalt> FirstSalt(Database* database, const std::string& tenant) {
   QUIRE_ASSIGN_OR_RETURN(const bool has_segments, HasSegments(database, tenant));
   if (!has_segments) return CreateSalt(database, tenant);

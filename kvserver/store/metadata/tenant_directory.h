@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TenantDirectory: who may use the store, and the secret salt of each, made of 32 random bytes when
-// the tenant is first seen and kept in the database from then on. Salts make keys of different
-// tenants different, so that no tenant can name, or probe for, another's segments.
-// Thread-safety: immutable after Open.
+// TenantDirectory: the tenants of the store and their secret salts. A salt is 32 random bytes, made
+// when the tenant is first seen and kept in the database. Salts make keys of different tenants
+// different, so no tenant can name or probe another's segments. Thread-safety: immutable after
+// Open.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_TENANT_DIRECTORY_H_
 #define QUIRE_KVSERVER_STORE_METADATA_TENANT_DIRECTORY_H_
 
@@ -21,8 +21,8 @@ namespace quire::kvserver {
 
 class TenantDirectory {
  public:
-  /// INVALID_ARGUMENT for no or malformed names (1..64 bytes of [A-Za-z0-9_.-]); DATA_LOSS when a
-  /// stored salt is damaged, or gone while there are segments: they could not be named any more.
+  /// INVALID_ARGUMENT for no or malformed names (1..64 bytes of [A-Za-z0-9_.-]). DATA_LOSS when a
+  /// stored salt is damaged, or missing while there are segments, which would be unreachable.
   static StatusOr<TenantDirectory> Open(Database* database,
                                         const std::vector<std::string>& tenants);
 

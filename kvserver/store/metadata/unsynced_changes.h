@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UnsyncedChanges: what hangs on the next durable commit of the SSD tier.
+// UnsyncedChanges: work that depends on the next durable commit of the SSD tier.
 //
-// A put that need not persist writes payload and commits its record without a sync, and a power
-// failure may keep the record and lose the payload. So its batch holds a note, a row of the
-// database that names the segment, until the payload is known to be synced. When the store is
-// opened, the segments of the notes that are left are read, and those that are not whole are
-// dropped: nobody is told that they are there.
+// A put that need not persist writes payload and commits its record without a sync. A power failure
+// may keep the record and lose the payload. Its batch therefore holds a note, a row that names the
+// segment, until the payload is synced. At open the segments of remaining notes are read, and
+// incomplete ones are dropped before they can be served.
 //
-// A change that frees space, or that failed, may be undone by a power failure, too. Space that the
-// record of before names is given out again only once the change is durable; until then it waits
-// here.
+// A power failure may also undo a change that freed space, or that failed. Space of the earlier
+// record waits here until the change is durable.
 //
 //   put       StageNote, commit, AddNotes
 //   replace   commit, AddSpace
-//   sync      Take, sync the payload, StageForget, commit with sync; the space of what was taken is
-//             free. When a step fails: GiveBack.
+//   sync      Take, sync the payload, StageForget, commit with sync; the taken space is free.
+//             When a step fails: GiveBack.
 //
 // Thread-safety: all methods may be called concurrently. Units: bytes.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_UNSYNCED_CHANGES_H_
@@ -36,7 +34,7 @@ namespace quire::kvserver {
 
 class UnsyncedChanges {
  public:
-  /// Numbers of notes, and the bytes of payload that they are for.
+  /// Numbers of notes, and the bytes of their payload.
   struct Notes {
     std::vector<uint64_t> numbers;
     uint64_t bytes = 0;
@@ -48,26 +46,26 @@ class UnsyncedChanges {
     bool empty() const { return notes.numbers.empty() && space.empty(); }
   };
 
-  /// Adds the note of a segment to the batch that stores it. Returns its number.
+  /// Adds the note of a segment to the batch that stores it. Returns the note's number.
   uint64_t StageNote(const SegmentKey& segment, Database::Batch& batch);
-  /// The batch with these notes was committed, after the payload was written.
+  /// Adds notes whose batch was committed after the payload was written.
   void AddNotes(Notes notes);
-  /// The change that freed this space was committed, or failed; it may still be undone.
+  /// Adds space freed by a committed or failed change that may still be undone.
   void AddSpace(Location location);
 
-  /// Everything that was added so far.
+  /// Takes everything added so far.
   Taken Take();
   void GiveBack(Taken taken);
-  /// Adds to `batch` that the payload of these notes is durable.
+  /// Adds to `batch` the removal of notes whose payload is durable.
   static void StageForget(const Notes& notes, Database::Batch& batch);
 
-  /// Payload whose notes are added and not taken.
+  /// Payload bytes of notes that are added and not taken.
   uint64_t noted_bytes() const;
-  /// Space that waits.
+  /// Bytes of space that waits.
   uint64_t waiting_bytes() const;
 
-  /// Calls visit(number, segment) for every note of the database. A damaged row is passed with the
-  /// root's key.
+  /// Calls visit(number, segment) for every note of the database. Passes the root's key for a
+  /// damaged row.
   static Status VisitNotes(Database& database,
                            const std::function<void(uint64_t, const SegmentKey&)>& visit);
 
@@ -75,7 +73,7 @@ class UnsyncedChanges {
   mutable Mutex mutex_;
   uint64_t next_number_ QUIRE_GUARDED_BY(mutex_) = 0;
   Taken added_ QUIRE_GUARDED_BY(mutex_);
-  uint64_t waiting_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Of added_.space.
+  uint64_t waiting_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Bytes of added_.space.
 };
 
 }  // namespace quire::kvserver

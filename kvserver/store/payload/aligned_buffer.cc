@@ -15,7 +15,7 @@ namespace quire::kvserver {
 namespace {
 
 constexpr size_t kNumClasses = 32;  // 4 KiB << 31
-/// A read takes about as long.
+/// Typical time of a read.
 constexpr std::chrono::milliseconds kRetryBufferAfter{5};
 
 /// The smallest class whose buffers hold `bytes`; kNumClasses when none does.
@@ -32,7 +32,7 @@ constexpr uint64_t ClassBytes(size_t size_class) {
 
 }  // namespace
 
-/// The memory of one buffer and the room for the control block of a slice's owner.
+/// The memory of one buffer, with room for the control block of a slice's owner.
 struct AlignedBuffer::Memory {
   static constexpr size_t kControlBytes = 64;
 
@@ -46,7 +46,7 @@ struct AlignedBuffer::Memory {
 
   std::byte* const data;
   const size_t size_class;
-  std::shared_ptr<Core> core;  ///< Set while the buffer is out.
+  std::shared_ptr<Core> core;  ///< Set while the buffer is lent.
   alignas(std::max_align_t) std::array<std::byte, kControlBytes> control;
 };
 
@@ -106,7 +106,7 @@ class AlignedBuffer::Core : public std::enable_shared_from_this<AlignedBuffer::C
     MutexLock lock(mutex_);
     lent_bytes_ -= ClassBytes(size_class);
   }
-  /// Keeps `memory` for reuse, or leaves it to be freed by the caller, outside the lock.
+  /// Keeps `memory` for reuse, or leaves it to the caller to free outside the lock.
   void Keep(std::unique_ptr<Memory>&& memory) {
     const uint64_t bytes = ClassBytes(memory->size_class);
     MutexLock lock(mutex_);
@@ -123,8 +123,8 @@ class AlignedBuffer::Core : public std::enable_shared_from_this<AlignedBuffer::C
   uint64_t idle_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
 };
 
-/// Puts the control block of a slice's owner into the buffer's own memory, and returns the buffer
-/// to the pool when the control block goes, which is the last that is used of it.
+/// Places the control block of a slice's owner in the buffer's own memory. Deallocation of the
+/// control block, its last use, returns the buffer to the pool.
 template <typename T>
 struct AlignedBuffer::OwnerAllocator {
   using value_type = T;
@@ -133,7 +133,7 @@ struct AlignedBuffer::OwnerAllocator {
   template <typename U>
   OwnerAllocator(const OwnerAllocator<U>& other) : memory(other.memory) {}  // NOLINT: rebinding
 
-  /// One control block; nothing else is ever asked for.
+  /// Allocates one control block; it has no other use.
   T* allocate(size_t) {
     static_assert(sizeof(T) <= Memory::kControlBytes && alignof(T) <= alignof(std::max_align_t));
     return reinterpret_cast<T*>(memory->control.data());

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AlignedBuffer and its pool: memory that direct I/O reads into (4096-aligned), kept for reuse by
-// size class so that neither taking nor handing out a buffer allocates once the pool is warm.
+// AlignedBuffer and its pool: 4096-aligned memory for direct I/O, reused by size class. A warm pool
+// takes and returns buffers without allocating.
 //
 //   QUIRE_ASSIGN_OR_RETURN(AlignedBuffer buffer, pool.Take(unit_bytes));
 //   ... read into buffer.bytes() ...
-//   payload.Append(std::move(buffer).ToSlice());   // goes back to the pool with its last reader
+//   payload.Append(std::move(buffer).ToSlice());   // returns to the pool with its last reader
 //
-// Ownership: a buffer is its holder's; a slice keeps it until the last copy of its owner is gone.
-// Buffers and slices may outlive the pool; their memory is freed with the last of them.
+// Ownership: a buffer belongs to its holder. A slice keeps it until the last copy of its owner is
+// gone. Buffers and slices may outlive the pool; their memory is freed with the last of them.
 // Thread-safety: the pool is safe for concurrent use; a buffer has one holder. No other lock is
-// taken.
-// Units: bytes. A buffer's memory is its size rounded up to a power of two of at least 4 KiB.
-// Errors: RESOURCE_EXHAUSTED when the buffers that are out would exceed the limit, or memory ends.
+// taken. Units: bytes. A buffer's memory is its size rounded up to a power of two of at least 4
+// KiB. Errors: RESOURCE_EXHAUSTED when lent buffers would exceed the limit, or there is no memory.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_ALIGNED_BUFFER_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_ALIGNED_BUFFER_H_
 
@@ -33,9 +32,9 @@ class AlignedBuffer {
   AlignedBuffer(AlignedBuffer&& other) noexcept { *this = std::move(other); }
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
 
-  /// The bytes asked for. What they hold is not defined before they are written.
+  /// The requested bytes, uninitialized.
   std::span<std::byte> bytes() const { return bytes_; }
-  /// The bytes from `offset` on as a slice that owns the buffer. REQUIRES: inside bytes().
+  /// Returns the bytes from `offset` on as a slice that owns the buffer. REQUIRES: inside bytes().
   Slice ToSlice(size_t offset, size_t length) &&;
   Slice ToSlice() && { return std::move(*this).ToSlice(0, bytes_.size()); }
 
@@ -56,8 +55,8 @@ class AlignedBufferPool {
  public:
   static constexpr size_t kAlignBytes = 4096;
   struct Options {
-    uint64_t limit_bytes = 256u << 20;  ///< Memory of the buffers that are out.
-    uint64_t idle_bytes = 64u << 20;    ///< Memory kept for reuse; more is freed on return.
+    uint64_t limit_bytes = 256u << 20;  ///< Limit of lent memory.
+    uint64_t idle_bytes = 64u << 20;    ///< Most memory kept for reuse. More is freed on return.
   };
 
   explicit AlignedBufferPool(const Options& options);
@@ -67,7 +66,7 @@ class AlignedBufferPool {
 
   [[nodiscard]] StatusOr<AlignedBuffer> Take(size_t bytes);
 
-  /// Memory of the buffers and slices that are out now.
+  /// Memory of lent buffers and slices.
   uint64_t lent_bytes() const;
   /// Memory kept for reuse.
   uint64_t idle_bytes() const;

@@ -18,7 +18,7 @@ namespace {
 constexpr mode_t kFileMode = 0644;
 constexpr mode_t kDirectoryMode = 0755;
 
-/// Converts what a system call returned, 0 or -1, to 0 or the errno value.
+/// Converts the result of a system call, 0 or -1, to 0 or the errno value.
 int Result(int returned) { return returned == 0 ? 0 : errno; }
 
 DiskEntry EntryOf(const struct stat& info) {
@@ -61,7 +61,7 @@ class PosixDisk final : public Disk {
   int Allocate(int fd, uint64_t bytes) override {
     const auto length = static_cast<off_t>(bytes);
     if (fallocate(fd, 0, 0, length) == 0) return 0;
-    // The file only gets its length on a file system without preallocation.
+    // A file system without preallocation only sets the length.
     return errno == EOPNOTSUPP ? Result(ftruncate(fd, length)) : errno;
   }
   int Truncate(int fd, uint64_t bytes) override {
@@ -113,7 +113,7 @@ Disk& SystemDisk() {
 
 std::string ParentDirectory(const std::string& path) {
   const std::filesystem::path whole(path);
-  // "a/b/" names what "a/b" does.
+  // "a/b/" names the same as "a/b".
   const auto parent = (whole.has_filename() ? whole : whole.parent_path()).parent_path();
   return parent.empty() ? "." : parent.string();
 }
@@ -136,8 +136,8 @@ int MakeDurableDirectory(Disk& disk, const std::string& path) {
     if (const int error = disk.MakeDirectory(path); error != 0 && error != EEXIST) return error;
   }
   const int error = SyncDirectory(disk, parent);
-  // A directory above may be one that only its owner reads. What was there already stays usable;
-  // whoever made it had the right to sync it.
+  // A directory above may be readable by its owner only. An existing one stays usable; its maker
+  // had the right to sync it.
   const bool unreadable = error == EACCES || error == EPERM || error == EINVAL;
   return found == 0 && unreadable ? 0 : error;
 }

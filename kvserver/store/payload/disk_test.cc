@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both disks keep the contract; the one with a power switch forgets what POSIX lets it forget, and
-// nothing else.
+// Both disks keep the contract. The one with a power switch forgets only what POSIX allows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Power, DiskConformanceTest, ::testing::Values(MakePower
 constexpr uint64_t kSeeds = 200;
 constexpr size_t kSector = PowerDisk::kSectorBytes;
 
-/// Runs `prepare` on new disks, cuts their power, and gathers what `look` finds.
+/// Runs `prepare` on new disks, cuts their power, and collects the results of `look`.
 template <typename Prepare, typename Look>
 std::set<std::string> Outcomes(Prepare prepare, Look look) {
   std::set<std::string> found;
@@ -54,7 +53,7 @@ std::string TextOf(Disk& disk, const std::string& path) {
   return ReadSmallFile(disk, path, 1 << 20, &text) == 0 ? text : "none";
 }
 
-/// Writes `text` at `offset` of a file, which is made when it is missing.
+/// Writes `text` at `offset` of a file, which is created when missing.
 void Write(Disk& disk, const std::string& path, uint64_t offset, const std::string& text,
            bool sync) {
   const DiskFile file(disk, path, O_RDWR | O_CREAT);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which IoEngine this machine can run, found out once at start.
+// Choice of the IoEngine of this machine, made once at start.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_ENGINE_CHOICE_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_ENGINE_CHOICE_H_
 
@@ -14,14 +14,14 @@
 namespace quire::kvserver {
 
 enum class EngineKind {
-  kAuto,   ///< io_uring when it can be had, otherwise pread.
+  kAuto,   ///< io_uring if available, otherwise pread.
   kUring,  ///< io_uring or an error.
-  kPlain,  ///< pread and pwrite.
+  kPlain,  ///< Always pread and pwrite.
 };
 
 struct EngineChoice {
   std::unique_ptr<IoEngine> engine;
-  std::string reason;  ///< Why kAuto fell back; empty otherwise.
+  std::string reason;  ///< Reason why kAuto fell back; empty otherwise.
 };
 
 /// Errors: as UringEngine::Create; with kAuto only INVALID_ARGUMENT.

@@ -33,7 +33,7 @@ std::unique_ptr<IoEngine> MakeUring(uint32_t depth, uint32_t rings) {
 }
 
 std::unique_ptr<IoEngine> MakeDeepUring() { return MakeUring(64, 64); }
-/// One request at a time, and a ring for one thread: the others take the way around.
+/// One request at a time, and a ring for one thread: the others fall back.
 std::unique_ptr<IoEngine> MakeShallowUring() { return MakeUring(1, 1); }
 
 class FaultEngineOverPlain final : public IoEngine {
@@ -76,7 +76,7 @@ TEST(EngineChoiceTest, OptionsOutOfRangeAreRefused) {
   }
 }
 
-/// Makes a system call fail with EPERM in this process for good, as a container's filter does.
+/// Makes a system call fail with EPERM in this process for good, like a container's filter.
 void Forbid(uint32_t system_call) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -92,7 +92,7 @@ void Forbid(uint32_t system_call) {
   }
 }
 
-/// Ends the process with the name and the reason of what auto chooses.
+/// Exits with the name and the reason of kAuto's choice.
 [[noreturn]] void ChooseWithoutUring() {
   Forbid(SYS_io_uring_setup);
   const auto choice = ChooseEngine(EngineKind::kAuto, {});
@@ -107,7 +107,7 @@ TEST(EngineChoiceDeathTest, WhereUringIsForbiddenAutoTakesPreadAndSaysWhy) {
               "pread; io_uring cannot be set up: Operation not permitted; UNAVAILABLE");
 }
 
-/// Ends the process with whether a batch is written and read although the ring stops working.
+/// Exits with the result of writing and reading a batch while the ring stops working.
 [[noreturn]] void RunWithABrokenRing() {
   const quire::testing::TempDir dir;
   const int fd = open((dir / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -131,7 +131,7 @@ TEST(UringEngineDeathTest, RequestsOfARingThatStopsWorkingAreFinishedAnotherWay)
   EXPECT_EXIT(RunWithABrokenRing(), ::testing::ExitedWithCode(0), "");
 }
 
-/// A read of a pipe, which ends when something is written to it, and one of a file.
+/// A read of a pipe, which ends with a write to it, and one of a file.
 class PipeAndFile final : public IoStream {
  public:
   PipeAndFile(int pipe, int writer, int file)
@@ -162,7 +162,7 @@ TEST(UringEngineTest, TellsWhatHasEndedWhileOthersAreInFlight) {
   const int file = open((dir / "file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   std::array<int, 2> ends;
   ASSERT_EQ(pipe(ends.data()), 0);
-  // An engine that tells at the end waits for ever.
+  // An engine that reports only at the end waits for ever.
   PipeAndFile stream(ends[0], ends[1], file);
   engine->Run(stream);
   EXPECT_TRUE(stream.wrote());

@@ -147,7 +147,7 @@ void FaultEngine::LosePower(uint64_t seed) {
   MutexLock lock(mutex_);
   SeededRandom random(seed);
   AlignedBufferPool pool({});
-  // Newest first, so that a block that was written twice ends with what it held at the sync.
+  // Newest first, so that a block written twice ends with its contents at the sync.
   for (auto block = replaced_.rbegin(); block != replaced_.rend(); ++block) {
     if (random.Below(3) == 0) continue;
     const AlignedBuffer buffer = pool.Take(block->bytes.size()).value();

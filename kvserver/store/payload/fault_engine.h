@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FaultEngine: another engine with failures that its owner asks for, and with a power switch. It
-// remembers what unsynced writes replaced, so that LosePower can take any of them back, as a device
-// with a volatile cache does.
+// FaultEngine: wraps an engine and injects failures on request. It also has a power switch. It
+// remembers the contents that unsynced writes replaced, so LosePower can undo any of them, like a
+// device with a volatile cache.
 //
 // Thread-safety: all methods may be called concurrently.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_FAULT_ENGINE_H_
@@ -41,23 +41,24 @@ class FaultEngine final : public IoEngine {
   void Run(IoStream& stream) override;
   int Sync(int fd) override;
 
-  /// The next request of `kind`, after `skip` others of it, gets `fault`. Several wait in line.
+  /// Injects `fault` into the next request of `kind`, after `skip` others of it. Several faults
+  /// queue up.
   void Inject(Kind kind, IoFault fault, uint64_t skip = 0);
   /// The next Sync fails with `error`.
   void FailNextSync(int error);
-  /// Blocks until as many requests as that are paused.
+  /// Blocks until `count` requests are paused.
   void AwaitPaused(uint64_t count);
-  /// Lets all paused requests go on.
+  /// Resumes all paused requests.
   void Resume();
 
-  /// From now on every request and every Sync fails with `error`, as those of a device that has
-  /// gone do; 0: the device is back.
+  /// Fails every request and every Sync with `error` from now on, like a device that is gone. 0:
+  /// the device is back.
   void FailEverything(int error);
-  /// Requests and syncs that were made to fail, or to lie, so far.
+  /// Number of requests and syncs with an injected fault.
   uint64_t injected() const { return hits_.Get(); }
 
-  /// Takes back a random subset of the blocks written since their file's last sync, and forgets the
-  /// rest. REQUIRES: nothing is in flight.
+  /// Undoes a random subset of the blocks written since their file's last sync, and forgets the
+  /// rest. REQUIRES: no request in flight.
   void LosePower(uint64_t seed);
 
  private:
@@ -66,7 +67,7 @@ class FaultEngine final : public IoEngine {
     IoFault fault;
     uint64_t skip;
   };
-  /// What one block of a file held before an unsynced write.
+  /// Contents of one block of a file before an unsynced write.
   struct Replaced {
     int fd;
     uint64_t offset;
@@ -74,11 +75,11 @@ class FaultEngine final : public IoEngine {
   };
 
   std::optional<IoFault> Next(Kind kind);
-  /// As the faults that are injected want it.
+  /// Runs `request` with the injected faults.
   void RunNext(IoRequest& request);
   void RunOne(IoRequest& request);
   void RunFaulty(IoRequest& request, IoFault fault);
-  /// Moves the first half, rounded to sectors.
+  /// Transfers the first half, rounded to sectors.
   void RunHalf(IoRequest& request);
   std::vector<Replaced> BlocksUnder(const IoRequest& write);
   void Pause();
@@ -87,10 +88,10 @@ class FaultEngine final : public IoEngine {
   Mutex mutex_;
   CondVar changed_;
   std::deque<Injected> injected_ QUIRE_GUARDED_BY(mutex_);
-  /// Of writes that have ended, so that a sync covers what it has to and no more.
+  /// Blocks replaced by finished writes, so that a sync covers exactly those.
   std::vector<Replaced> replaced_ QUIRE_GUARDED_BY(mutex_);
   int sync_error_ QUIRE_GUARDED_BY(mutex_) = 0;
-  std::atomic<int> gone_error_{0};  ///< Of FailEverything.
+  std::atomic<int> gone_error_{0};  ///< Set by FailEverything.
   Counter hits_;
   uint64_t paused_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t resumed_ QUIRE_GUARDED_BY(mutex_) = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FaultPoints: told when the store passes a step at which a crash would hurt. Nobody listens in a
-// server; torture runs end the process there. Thread-safety: Reached is called from any thread,
-// perhaps under a lock of the store: it does not call the store.
+// FaultPoints: notified when the store passes a step at which a crash would hurt. A server has no
+// listener; torture runs end the process there. Thread-safety: Reached is called from any thread,
+// perhaps under a lock of the store. It must not call the store.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_FAULT_POINTS_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_FAULT_POINTS_H_
 
@@ -11,12 +11,12 @@
 namespace quire::kvserver {
 
 enum class FaultPoint : uint8_t {
-  kVolumeMade,    ///< A new volume is whole under its temporary name.
+  kVolumeMade,    ///< A new volume is complete under its temporary name.
   kDataWritten,   ///< Bytes are in a volume, and no metadata names them yet.
   kBeforeCommit,  ///< Everything is ready for the commit of a put or a delete.
-  kCommitted,     ///< A put or a delete is committed and not acknowledged yet.
-  kReleasing,     ///< Space of a committed change is about to be given out again.
-  kRecovering,    ///< A part of what the metadata names was taken up at open.
+  kCommitted,     ///< A put or a delete is committed and not yet acknowledged.
+  kReleasing,     ///< Space of a committed change is about to be reused.
+  kRecovering,    ///< A part of the named payload was restored at open.
 };
 
 class FaultPoints {
@@ -25,7 +25,7 @@ class FaultPoints {
   virtual void Reached(FaultPoint point) = 0;
 };
 
-/// Tells `points` unless it is null.
+/// Notifies `points` unless it is null.
 inline void Reach(FaultPoints* points, FaultPoint point) {
   if (points != nullptr) points->Reached(point);
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GroupSync: callers that want a sync at the same time share one. A call is served by a round that
-// starts after the call; while a round runs, the calls that arrive gather for the next one, which
-// the first of them runs.
+// GroupSync: concurrent callers share one sync. A round that starts after a call serves it. Calls
+// that arrive during a round gather for the next one, which the first of them runs.
 //
-// A failure is final: every later call gets it. After a failed sync the system may have dropped
-// what it could not write and report success the next time, so what was written before can never
-// be confirmed any more.
+// A failure is final: every later call returns it. After a failed sync the system may drop
+// unwritten data and report success the next time. Earlier writes can then never be confirmed.
 //
-// Thread-safety: all methods may be called concurrently; the function is never run twice at once.
-// No lock is held while it runs.
+// Thread-safety: all methods may be called concurrently. The function never runs twice at once. No
+// lock is held while it runs.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_GROUP_SYNC_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_GROUP_SYNC_H_
 
@@ -39,7 +37,7 @@ class GroupSync {
     }
     return failure_;
   }
-  /// OK, or what the round that failed returned.
+  /// OK, or the error of the failed round.
   Status failure() const QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return failure_;
@@ -59,8 +57,9 @@ class GroupSync {
   const std::function<Status()> sync_;
   mutable Mutex mutex_;
   CondVar round_ended_;
-  uint64_t started_ QUIRE_GUARDED_BY(mutex_) = 0;   ///< Rounds.
-  uint64_t finished_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Rounds; one less while one runs.
+  uint64_t started_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Number of rounds started.
+  /// Number of rounds finished; one less than started_ while one runs.
+  uint64_t finished_ QUIRE_GUARDED_BY(mutex_) = 0;
   Status failure_ QUIRE_GUARDED_BY(mutex_);
 };
 

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// IoEngine: reads and writes on files, many in flight. It moves bytes and reports what the system
-// said; what an error means is its caller's business.
+// IoEngine: reads and writes on files, many in flight. It moves bytes and reports the system's
+// errors. Callers interpret them.
 //
-// A caller gives requests one after the other, while those before are in flight (IoStream): so it
-// prepares what is written next, and verifies what was read, while the device works.
+// A caller supplies requests one by one while earlier ones are in flight (IoStream). It prepares
+// the next write, or verifies the last read, while the device works.
 //
-// An implementation is done when it passes testing/engine_conformance.h.
+// Every implementation passes testing/engine_conformance.h.
 //
-// Ownership: files and buffers stay the caller's. Those of a request are not used after it has
-// ended, and none after Run returns, whatever happened.
-// Thread-safety: every implementation may be called concurrently; calls do not wait for each other
-// but where the device makes them.
-// Units: bytes. With a file opened for direct I/O, offset, length and buffer keep its alignment.
+// Ownership: files and buffers stay the caller's. Those of a request are unused once it has ended,
+// and all are once Run returns. Thread-safety: every implementation may be called concurrently;
+// calls wait for each other only at the device. Units: bytes. With direct I/O, offset, length and
+// buffer keep the file's alignment.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_IO_ENGINE_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_IO_ENGINE_H_
 
@@ -23,12 +22,11 @@
 
 namespace quire::kvserver {
 
-/// The largest single transfer that callers ask for; longer ones are cut so that their parts are in
-/// flight together.
+/// Largest single transfer of callers. Longer ones are cut into parts that are in flight together.
 inline constexpr uint64_t kMaxIoBytes = 1 << 20;
 
-/// One read or write, and how it ended. Short transfers are continued by the engine, so
-/// `done < length` without an error means: a read reached the end of the file.
+/// One read or write, and its result. The engine continues short transfers. `done < length` without
+/// an error means that a read reached the end of the file.
 struct IoRequest {
   enum class Kind : uint8_t { kRead, kWrite };
 
@@ -51,31 +49,30 @@ struct IoRequest {
   bool complete() const { return error == 0 && done == length; }
 };
 
-/// Requests of one caller, made while others of it are in flight. The engine calls it from the
-/// thread that called Run.
+/// Requests of one caller, supplied while others are in flight. The engine calls it from the thread
+/// that called Run.
 class IoStream {
  public:
   virtual ~IoStream() = default;
-  /// The next request, with `done` and `error` 0. It stays where it is until it has ended. Null
-  /// when there is none now: the engine asks again after another one has ended, and stops when none
-  /// is in flight.
+  /// Returns the next request, with `done` and `error` 0. It stays in place until it has ended.
+  /// Null when there is none now: the engine asks again after another request ends, and stops when
+  /// none is in flight.
   virtual IoRequest* Next() = 0;
-  /// `request` has ended.
+  /// Called when `request` has ended.
   virtual void Ended(IoRequest& request) = 0;
 };
 
 class IoEngine {
  public:
   virtual ~IoEngine() = default;
-  /// For people and reports: "io_uring", "pread".
+  /// Name for people and reports: "io_uring", "pread".
   virtual std::string_view name() const = 0;
-  /// Runs the requests of `stream`, in any order and at once, and returns when it has no more and
-  /// every one has ended.
+  /// Runs the requests of `stream`, in any order and concurrently. Returns when all have ended and
+  /// there are no more.
   virtual void Run(IoStream& stream) = 0;
   /// Runs all requests. REQUIRES: `done` and `error` are 0.
   void RunAll(std::span<IoRequest> requests);
-  /// Makes durable what was written to `fd` by requests that have ended. An errno value, 0 for
-  /// success.
+  /// Makes finished writes to `fd` durable. Returns an errno value, 0 for success.
   [[nodiscard]] virtual int Sync(int fd) = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one place where errno values of volume files become statuses.
+// Conversion of errno values of volume files to statuses:
 //   no space            RESOURCE_EXHAUSTED
 //   no permission       PERMISSION_DENIED
 //   anything else       UNAVAILABLE: the device; retrying may help

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Location: where one write lies in the volumes. Whoever wrote keeps it with its metadata; it is
-// all that is needed to read, to give the space back and to mark it as used after a restart.
+// Location: the place of one write in the volumes. Its writer keeps it with its metadata. It
+// suffices to read, to free the space and to mark it as used after a restart.
 //
-// Units: bytes. Runs start and end at blocks; only the last one is partly filled: `bytes` is what
-// was written, the runs together are that rounded up to whole blocks.
-// Thread-safety: value types.
+// Units: bytes. Runs start and end at blocks. Only the last block is partly filled: `bytes` is the
+// size written, and the runs cover it rounded up to whole blocks. Thread-safety: value types.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_LOCATION_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_LOCATION_H_
 
@@ -17,7 +16,7 @@
 
 namespace quire::kvserver {
 
-/// What space is given out in, and the unit of every write to a volume.
+/// Unit of allocation and of every write to a volume.
 inline constexpr uint64_t kBlockBytes = 4096;
 
 constexpr uint64_t RoundDown(uint64_t bytes, uint64_t multiple) {
@@ -52,15 +51,15 @@ struct Location {
   friend bool operator==(const Location&, const Location&) = default;
 };
 
-/// A part of a location that is contiguous in one volume.
+/// A contiguous part of a location, in one volume.
 struct LocatedPiece {
   uint32_t volume = 0;
   uint64_t file_offset = 0;
   uint64_t length = 0;
 };
 
-/// The first piece of `length` bytes at `offset` of `runs`; its length is 0 when `offset` lies past
-/// their end.
+/// Returns the first contiguous piece of `length` bytes at `offset` of `runs`. Its length is 0 when
+/// `offset` is past their end.
 inline LocatedPiece FirstPiece(std::span<const BlockRun> runs, uint64_t offset, uint64_t length) {
   for (const BlockRun& run : runs) {
     if (offset < run.length) {

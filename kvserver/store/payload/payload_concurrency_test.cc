@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Readers against writes, releases and reuse of the same space. Whatever is read carries its
-// checksum, so bytes that were written over under a reader would be seen.
+// Readers against writes, releases and reuse of the same space. All bytes carry a checksum, so a
+// write under a reader would be detected.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,10 +24,10 @@ struct Record {
   uint32_t crc32c = 0;
 };
 
-/// Stands for the metadata: what is in it can be found by readers.
+/// Stands for the metadata, in which readers find records.
 class Records {
  public:
-  /// Puts `record` in the place of what was there, which is returned; null deletes.
+  /// Replaces and returns the earlier record; null deletes.
   std::shared_ptr<const Record> Swap(uint64_t id, std::shared_ptr<const Record> record) {
     MutexLock lock(mutex_);
     return std::exchange(records_[id], std::move(record));
@@ -49,7 +49,7 @@ class PayloadConcurrencyTest : public PayloadFixture {
 
   PayloadConcurrencyTest() { options_.volumes.limit_bytes = 2 * kVolumeBytes; }
 
-  /// Puts and replaces, or deletes where there is no space, until enough was written and read.
+  /// Puts, replaces, or deletes where there is no space, until there were enough reads and writes.
   void Mutate(uint64_t seed) {
     SeededRandom random(seed);
     for (int puts = 0; puts < 200 || reads_ < 500;) {
@@ -75,7 +75,7 @@ class PayloadConcurrencyTest : public PayloadFixture {
       const auto guard = store_->StartReading();
       const auto record = records_.Find(random.Below(kIds));
       if (record == nullptr) continue;
-      // Again and again under one guard, so that writers have the time to do harm.
+      // Repeated under one guard, to give writers time to do harm.
       for (int i = 0; i < 10; ++i) CheckOnce(guard, *record);
     }
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of write, sync and commit, with power failures: a device that may lose any block that
-// was not synced. The metadata of these tests is a map that loses nothing; what is in it must be
-// whole after every failure.
+// The order of write, sync and commit, with power failures of a device that may lose any unsynced
+// block. The metadata of these tests is a map that loses nothing. Its locations must be intact
+// after every failure.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -41,7 +41,7 @@ class PayloadCrashTest : public PayloadFixture {
     }
     EXPECT_EQ(CounterOf("payload_used_bytes"), used) << "what was not committed is free";
   }
-  /// Writes a few records, syncs once, commits them; may stop before any of the three.
+  /// Writes a few records, syncs once, commits them; may stop before any step.
   void Put(Random& random, uint64_t stop_before) {
     std::vector<Record> written;
     for (uint64_t i = random.Below(4); i > 0; --i) {
@@ -84,7 +84,7 @@ TEST_F(PayloadCrashTest, WhatWasCommittedAfterASyncIsWholeAfterAnyPowerFailure) 
 }
 
 TEST_F(PayloadCrashTest, WithoutTheSyncAPowerFailureDoesLoseBytes) {
-  // What the test above rests on: these failures take something back.
+  // Premise of the test above: these failures undo writes.
   const Bytes bytes = MakeBytes(500'000, 1);
   const auto location = Write(bytes);
   ASSERT_TRUE(location.ok());

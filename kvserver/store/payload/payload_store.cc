@@ -16,7 +16,7 @@ uint64_t BytesOf(std::span<const ByteSpan> spans) {
   return bytes;
 }
 
-/// Why a location from the metadata cannot be one; OK when it can.
+/// Returns an error for an impossible location from the metadata.
 Status CheckShape(const Location& location) {
   uint64_t room = 0;
   for (const BlockRun& run : location.runs) {
@@ -29,7 +29,7 @@ Status CheckShape(const Location& location) {
   return DataLoss("a location of ", location.bytes, " bytes has runs of ", room);
 }
 
-/// DATA_LOSS is of what is stored, and no failure of the device.
+/// DATA_LOSS concerns stored bytes, and is no device failure.
 void TellOfRead(const Status& status, RecurringTrouble* reads) {
   if (status.ok()) return reads->Succeeded();
   if (absl::IsUnavailable(status)) reads->Failed(Message(status));
@@ -65,7 +65,7 @@ std::vector<BlockRun> PayloadStore::Present(const Location& location) const {
   for (BlockRun run : location.runs) {
     const VolumeFile* const volume = volumes_->Find(run.volume);
     if (volume == nullptr || run.offset >= volume->present_bytes()) continue;
-    // A run past the volume's own size is kept as it is, for the space map to refuse.
+    // A run past the volume's own size is kept, for the space map to refuse.
     if (run.length <= volume->size_bytes() - run.offset) {
       run.length = std::min(run.length, volume->present_bytes() - run.offset);
     }
@@ -217,7 +217,7 @@ Status PayloadStore::SyncDirty() {
       return FromErrno(error, "sync " + volume->path());
     }
   }
-  // All of them: what was synced before is acknowledged anew when a put finds it.
+  // Check all volumes: a put that finds synced data acknowledges it again.
   for (const VolumeFile* volume : volumes_->All()) QUIRE_RETURN_IF_ERROR(volume->CheckIntact());
   return OkStatus();
 }

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PayloadStore: bytes in large preallocated volumes, read at the speed of the device. It knows
-// nothing of segments and stores no metadata: what Write returns is kept by the caller, who commits
-// it where it can be found again. The order that makes a commit safe:
+// nothing of segments and stores no metadata. The caller commits each Location that Write returns
+// to metadata of its own. Order of a safe commit:
 //
 //   put:    Write, Sync, commit the Location (a crash before the commit frees the space)
 //   read:   StartReading, look the Location up, Read, verify the checksum, drop the guard
-//   delete: commit that it is gone, Release the Location
+//   delete: commit the deletion, Release the Location
 //   open:   Recover every Location that the metadata names, FinishRecovery
 //
-// A Location that was looked up under a guard stays readable while the guard lives, also when it is
-// released meanwhile: its space is given out again after the last such reader has gone. Nobody
-// waits for that, and no lock is held while anything is read, written or synced.
+// A Location looked up under a guard stays readable while the guard lives, even if it is released
+// meanwhile. Its space is reused once the last such reader has left. No caller waits for that, and
+// no lock is held over reads, writes or syncs.
 //
-// A deletion whose commit is lost in a power failure can leave a Location whose space has been
-// written since; the caller's checksum finds that.
+// A power failure may undo a deletion's commit and leave a Location whose space has been rewritten.
+// The caller's checksum detects that.
 //
-// Ownership: the engine outlives the store; guards and reads end before it does.
-// Thread-safety: all methods may be called concurrently, Recover and FinishRecovery by one thread.
-// Units: bytes.
-// Errors: as VolumeSet and ReadRequest. UNAVAILABLE names the file and the place where the device
-// failed; RESOURCE_EXHAUSTED says which limit was reached.
+// Ownership: the engine outlives the store; guards and reads end before it does. Thread-safety: all
+// methods may be called concurrently, Recover and FinishRecovery by one thread. Units: bytes.
+// Errors: as VolumeSet and ReadRequest. UNAVAILABLE names the file and the place of a device
+// failure; RESOURCE_EXHAUSTED names the limit.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_PAYLOAD_STORE_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_PAYLOAD_STORE_H_
 
@@ -56,60 +55,62 @@ class PayloadStore {
   struct Options {
     VolumeSet::Options volumes;
     AlignedBufferPool::Options buffers;
-    FaultPoints* faults = nullptr;      ///< May be null; outlives the store.
-    Health* health = nullptr;           ///< The same.
-    RecurringTrouble* reads = nullptr;  ///< Told how reads of the device end; the same.
+    FaultPoints* faults = nullptr;  ///< May be null; outlives the store.
+    Health* health = nullptr;       ///< May be null; outlives the store.
+    /// Receives results of device reads; may be null; outlives the store.
+    RecurringTrouble* reads = nullptr;
   };
   class ReadGuard;
 
-  /// Opens what is there. Reads work at once, writes after FinishRecovery.
+  /// Opens the existing volumes. Reads work at once, writes after FinishRecovery.
   static StatusOr<std::unique_ptr<PayloadStore>> Open(const Options& options, IoEngine* engine);
   ~PayloadStore();
   PayloadStore(const PayloadStore&) = delete;
   PayloadStore& operator=(const PayloadStore&) = delete;
 
-  /// Marks the space of a location as used. Returns how many bytes of it are lost with volumes that
-  /// are missing or were cut; reading those gives DATA_LOSS. An error (DATA_LOSS: it overlaps
-  /// another or cannot be) means that nothing was marked: drop the record and do not Release it.
+  /// Marks the space of a location as used. Returns its bytes that are lost with missing or
+  /// truncated volumes; reading those gives DATA_LOSS. DATA_LOSS here means that it is invalid or
+  /// overlaps another. On any error nothing is marked: drop the record and do not Release it.
   StatusOr<uint64_t> Recover(const Location& location);
-  /// Everything that was not recovered is free from now on.
+  /// Frees all space that was not recovered.
   void FinishRecovery();
-  /// Files of volumes of which Recover found bytes to be lost, by number.
+  /// Files of volumes with lost bytes found by Recover, by number.
   std::vector<std::string> LostVolumes() const;
 
-  /// Stores what `source` gives, `bytes` bytes. A span is asked for while those before it are being
-  /// written, and stays as it is until this returns. Durable after the next Sync. Errors of the
+  /// Stores the `bytes` bytes of `source`. It is asked for a span while earlier ones are being
+  /// written. A span stays unchanged until this returns. Durable after the next Sync. Errors of the
   /// source are passed on.
   StatusOr<Location> Write(uint64_t bytes, SpanSource source);
-  /// Stores the spans one after the other. Durable after the next Sync.
-  /// INVALID_ARGUMENT for no bytes or more than a write can have, FAILED_PRECONDITION before
-  /// FinishRecovery, RESOURCE_EXHAUSTED when there is no space, UNAVAILABLE when the device failed
-  /// now or in a Sync before. After an error nothing is stored.
+  /// Stores the spans one after the other. Durable after the next Sync. After an error nothing is
+  /// stored.
+  /// - INVALID_ARGUMENT: no bytes, or more than a write can have.
+  /// - FAILED_PRECONDITION: before FinishRecovery.
+  /// - RESOURCE_EXHAUSTED: there is no space.
+  /// - UNAVAILABLE: the device failed now or in an earlier Sync.
   StatusOr<Location> Write(std::span<const ByteSpan> spans);
-  /// Makes everything durable that was written before the call. Concurrent calls share the work;
-  /// only volumes written to since their last sync are synced. A volume that was removed meanwhile
-  /// is noticed, and is a failure. After a failure no later Sync or
-  /// Write can succeed (UNAVAILABLE): open the store again, reads go on.
+  /// Makes all earlier writes durable. Concurrent calls share the work. Only volumes written since
+  /// their last sync are synced. A removed volume counts as a failure. After a failure no later
+  /// Sync or Write can succeed (UNAVAILABLE) until the store is reopened; reads continue.
   Status Sync();
-  /// The next Sync covers every volume, as after a crash, when nobody knows which were synced.
+  /// Makes the next Sync cover every volume, after a crash that left unknown ones unsynced.
   void MarkAllDirty();
-  /// Whether so many bytes are free without another volume, though perhaps in too many pieces.
+  /// True when `bytes` are free without another volume, though perhaps in too many pieces.
   bool HasRoom(uint64_t bytes) const;
-  /// Size of the next volume, unless a limit cuts it.
+  /// Size of the next volume, unless a limit makes it smaller.
   uint64_t new_volume_bytes() const { return options_.volumes.volume_bytes; }
 
-  /// Protects what is looked up from now on from being overwritten while it is read.
+  /// Protects Locations looked up from now on from being overwritten.
   [[nodiscard]] ReadGuard StartReading();
-  /// Reads all requests, many at once; each has its own status. `done` is called for each as soon
-  /// as it has one, while others are being read.
+  /// Reads all requests concurrently. Each has its own status. Calls `done` for each as soon as it
+  /// is complete, while others are in flight.
   void Read(const ReadGuard& guard, std::span<ReadRequest> requests, const ReadDone& done);
   /// Returns the first status that is not OK.
   Status Read(const ReadGuard& guard, std::span<ReadRequest> requests);
 
-  /// The caller's metadata does not name the location any more.
+  /// Releases a location that the caller's metadata no longer names.
   void Release(const Location& location);
 
-  /// Buffers to read into: aligned, so that nothing is copied.
+  /// Aligned buffers to read into without a copy.
   AlignedBufferPool& buffers() { return buffers_; }
 
   /// Size of all volumes together.
@@ -118,9 +119,9 @@ class PayloadStore {
   std::string_view engine_name() const { return engine_->name(); }
   /// "direct" or "buffered".
   std::string_view mode() const { return volumes_->direct() ? "direct" : "buffered"; }
-  /// payload_read_bytes and payload_write_bytes count what callers asked for,
-  /// payload_device_{read,write}_bytes what was transferred: their ratios are the amplification.
-  /// payload_buffer_bytes is the memory of the buffers, lent and idle.
+  /// payload_read_bytes and payload_write_bytes count requested bytes,
+  /// payload_device_{read,write}_bytes transferred ones; their ratios are the amplification.
+  /// payload_buffer_bytes is the memory of all buffers, lent and idle.
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
@@ -128,14 +129,14 @@ class PayloadStore {
   Status CheckWrite(uint64_t bytes);
   StatusOr<std::vector<BlockRun>> AllocateSpace(uint64_t bytes);
   std::optional<std::vector<BlockRun>> TryAllocate(uint64_t bytes);
-  /// Gives space out again. Runs that are not in use are counted, not freed.
+  /// Frees space. Runs not in use are counted, not freed.
   void FreeSpace(std::span<const BlockRun> runs);
   Status WriteAll(const Location& location, SpanSource source);
   void MarkDirty(const Location& location);
   Status SyncDirty();
-  /// The parts of a location's runs that their volumes have.
+  /// Parts of a location's runs that exist in their volumes.
   std::vector<BlockRun> Present(const Location& location) const;
-  /// Whether its volume has all of a run.
+  /// True when its volume has all of a run.
   bool IsPresent(const BlockRun& run) const;
   void LeaveEpoch(ReadEpochs::Epoch epoch);
 
@@ -148,7 +149,7 @@ class PayloadStore {
   GroupSync sync_;
   std::atomic<bool> recovered_{false};
 
-  Mutex grow_mutex_;  ///< Held while a volume is made; taken before space_mutex_.
+  Mutex grow_mutex_;  ///< Held while a volume is made. Taken before space_mutex_.
   mutable Mutex space_mutex_;
   SpaceMap space_ QUIRE_GUARDED_BY(space_mutex_);
   std::set<uint32_t> lost_volumes_ QUIRE_GUARDED_BY(space_mutex_);
@@ -160,8 +161,8 @@ class PayloadStore {
   Counter syncs_, device_syncs_, device_errors_, allocation_failures_, wrong_releases_;
 };
 
-/// While it lives, nothing that was found in the metadata under it is overwritten. Ends before the
-/// store. Thread-safety: one holder; Read may use it from several threads.
+/// Keeps Locations looked up during its life from being overwritten. Ends before the store.
+/// Thread-safety: one holder; Read may use it from several threads.
 class PayloadStore::ReadGuard {
  public:
   ~ReadGuard() {

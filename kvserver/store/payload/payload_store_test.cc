@@ -19,7 +19,7 @@ namespace {
 
 class PayloadStoreTest : public PayloadFixture {};
 
-/// The same with the page cache in between, as on a file system without direct I/O.
+/// As above with the page cache, as on a file system without direct I/O.
 class BufferedPayloadStoreTest : public PayloadFixture {
  protected:
   BufferedPayloadStoreTest() { options_.volumes.direct = DirectIo::kNever; }
@@ -83,7 +83,7 @@ TEST_F(PayloadStoreTest, SpansAreStoredOneAfterTheOtherHoweverTheyLie) {
   }
 }
 
-/// One request after the other; counts those that have ended.
+/// Runs one request after the other, and counts finished ones.
 class CountingEngine final : public IoEngine {
  public:
   std::string_view name() const override { return plain_.name(); }
@@ -114,7 +114,7 @@ class StreamedPayloadTest : public PayloadFixture {
 TEST_F(StreamedPayloadTest, ASpanIsMadeWhenWhatIsBeforeItIsOnItsWay) {
   constexpr size_t kSpans = 4, kSpanBytes = 128 << 10;
   AlignedBufferPool pool({});
-  // A gap after each, so that no two are one write.
+  // A gap after each, so that no two become one write.
   const AlignedBuffer memory = *pool.Take(2 * kSpans * kSpanBytes);
   Bytes expected;
   std::vector<size_t> ended;
@@ -126,7 +126,7 @@ TEST_F(StreamedPayloadTest, ASpanIsMadeWhenWhatIsBeforeItIsOnItsWay) {
     return span;
   });
   ASSERT_TRUE(location.ok()) << location.status();
-  // One ahead, to see whether it goes on where the one before it ends.
+  // One span ahead, to see if it continues the one before.
   EXPECT_EQ(ended, (std::vector<size_t>{0, 0, 1, 2}));
   EXPECT_EQ(*Read(*location), expected);
 }
@@ -169,7 +169,7 @@ TEST_F(StreamedPayloadTest, ARequestIsToldWhenItIsDoneAndOthersAreNot) {
     EXPECT_TRUE(std::equal(request.destination.begin(), request.destination.end(), at));
   });
   EXPECT_EQ(told, (std::vector<size_t>{0, 1, 2, 3, 4}));
-  // In buffers or not, a read of 8 KiB is one request.
+  // A read of 8 KiB is one request, buffered or not.
   EXPECT_EQ(ended, (std::vector<size_t>{1, 2, 2, 3, 4}));
   EXPECT_EQ(requests[2].status.code(), StatusCode::kInvalidArgument);
 }
@@ -433,7 +433,7 @@ TEST_F(PayloadStoreTest, AfterAFailedSyncNothingIsWrittenButReadsGoOn) {
   EXPECT_TRUE(Write(bytes).ok() && store_->Sync().ok());
 }
 
-// Promise 3: what is acknowledged as persisted is not in a file that goes with the process.
+// Promise 3: nothing acknowledged as persisted is in a file that ends with the process.
 TEST_F(PayloadStoreTest, Promise3AVolumeThatIsTakenAwayIsNoticedByTheNextSync) {
   const std::pair<const char*, std::function<void()>> ways[] = {
       {"removed", [this] { std::filesystem::remove(VolumePath(0)); }},

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PlainEngine: pread and pwrite, one request after the other in the caller's thread. Works
-// everywhere; depth comes from callers on several threads.
-// Thread-safety: stateless.
+// everywhere. Concurrency comes from callers on several threads. Thread-safety: stateless.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_PLAIN_ENGINE_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_PLAIN_ENGINE_H_
 
@@ -16,7 +15,7 @@ class PlainEngine final : public IoEngine {
   void Run(IoStream& stream) override;
   int Sync(int fd) override;
 
-  /// Runs one request from where it is (`done`) to its end.
+  /// Runs one request from `done` to its end.
   static void Finish(IoRequest& request);
 };
 

@@ -11,7 +11,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// Above every descriptor that the system gives out, so that they cannot be mistaken.
+/// Above every descriptor of the system, so that they cannot be confused.
 constexpr int kFirstDescriptor = 1 << 24;
 
 /// The names of a path, from the root on.
@@ -32,7 +32,7 @@ uint64_t SectorsUpTo(uint64_t bytes) {
 
 }  // namespace
 
-/// A write, when it has bytes, or another size.
+/// A write, when it has bytes, or a change of size.
 struct PowerDisk::FileChange {
   uint64_t offset = 0;
   std::vector<std::byte> bytes;
@@ -44,8 +44,7 @@ struct PowerDisk::FileChange {
   }
 };
 
-/// Node that a name stands for from now on; null removes the name. A rename also removes the old
-/// name.
+/// Node of a name from now on; null removes the name. A rename also removes the old name.
 struct PowerDisk::NameChange {
   std::string name;
   NodePtr node;
@@ -54,7 +53,7 @@ struct PowerDisk::NameChange {
 
 struct PowerDisk::Node {
   bool is_directory = false;
-  uint64_t settled = 0;  ///< Number of the restart that settled it last.
+  uint64_t settled = 0;  ///< Number of the last restart that settled it.
   bool locked = false;
   // Fields of a file.
   std::vector<std::byte> bytes;
@@ -78,7 +77,7 @@ PowerDisk::PowerDisk() : root_(std::make_shared<Node>()) {
   next_fd_ = kFirstDescriptor;
 }
 
-// Directories hold what is in them, and nothing holds what holds it: no cycles are left.
+// Directories own their contents, and nothing owns its owner: there are no cycles.
 PowerDisk::~PowerDisk() = default;
 
 int PowerDisk::Spend() {
@@ -165,8 +164,8 @@ int PowerDisk::Open(const std::string& path, int flags) {
 void PowerDisk::Close(int fd) {
   MutexLock lock(mutex_);
   const auto found = open_.find(fd);
-  if (found == open_.end()) return;  // It was open when the power went.
-  // One holder of a lock has one descriptor of the file.
+  if (found == open_.end()) return;  // It was opened before the power cut.
+  // The holder of a lock has one descriptor of the file.
   found->second.node->locked = false;
   open_.erase(found);
 }
@@ -391,7 +390,7 @@ void PowerDisk::Restart(uint64_t seed) {
 }
 
 void PowerDisk::Settle(Node& node, Random& random) {
-  if (node.settled == restarts_) return;  // A file with two names.
+  if (node.settled == restarts_) return;  // The file has two names.
   node.settled = restarts_;
   node.locked = false;
   if (!node.is_directory) return SettleFile(node, random);
@@ -401,7 +400,7 @@ void PowerDisk::Settle(Node& node, Random& random) {
 
 void PowerDisk::SettleNames(Node& directory, Random& random) {
   auto names = directory.synced_names;
-  // Sometimes all is gone, or all there: what most disks do.
+  // Sometimes everything or nothing is lost, as on most disks.
   const uint64_t mood = random.Below(4);
   for (const NameChange& change : directory.name_changes) {
     const bool kept = mood == 0 || (mood != 1 && random.Below(2) == 0);
@@ -424,7 +423,7 @@ void PowerDisk::SettleFile(Node& file, Random& random) {
   std::vector<std::byte> bytes = file.synced_bytes;
   const uint64_t mood = random.Below(4);
   const bool garbage = random.Below(8) == 0;
-  // Number of changes after which the file had the size that it keeps.
+  // Number of changes after which the file had its final size.
   const uint64_t resized = mood == 0   ? changes.size()
                            : mood == 1 ? 0
                                        : random.Below(changes.size() + 1);
@@ -432,7 +431,7 @@ void PowerDisk::SettleFile(Node& file, Random& random) {
   for (uint64_t at = file.synced_bytes.size(); garbage && at < bytes.size(); ++at) {
     bytes[at] = static_cast<std::byte>(random.Next());
   }
-  // Writes to each sector, in order. Some of them, from the first on, have reached the device.
+  // Writes to each sector, in order. A prefix of them has reached the device.
   std::map<uint64_t, std::vector<const FileChange*>> writes;
   for (const FileChange& change : changes) {
     const uint64_t end = SectorsUpTo(change.offset + change.bytes.size());

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PowerDisk: a disk in memory with a power switch. When the power is cut every call fails, and what
-// comes back with Restart is what was synced, and of the rest whatever the seed chooses among what
-// POSIX allows:
+// PowerDisk: a disk in memory with a power switch. After a cut every call fails. Restart brings
+// back all synced state, and lets the seed choose the rest among the outcomes that POSIX allows:
 //
-//   bytes     each sector that was written since the file's last sync holds what it held before, or
-//             what any of the writes to it since then left; what was never written reads as zeros,
-//             now and then as garbage
+//   bytes     each sector written since the file's last sync has its old contents, or those of any
+//             write since then; an unwritten one reads as zeros, or now and then as garbage
 //   size      the synced one, or any that the file has had since
 //   names     each creation and removal since the directory's last sync happened or did not, each
-//             on its own, whatever came after it
-//   renames   happened, or did not, or happened and left the old name as well; what is under the
-//             new name is the one file or the other, never nothing
+//             independently of later ones
+//   renames   happened, did not happen, or happened and left the old name as well; the new name is
+//             the one file or the other, never nothing
 //
-// A directory that is lost takes along all that is below it.
+// A lost directory takes everything below it along.
 //
-// Thread-safety: all methods may be called concurrently; Restart while no other call is made.
+// Thread-safety: all methods may be called concurrently; Restart without other calls in flight.
 // Units: bytes. Errors: as the system's; EIO for everything while the power is off.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_POWER_DISK_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_POWER_DISK_H_
@@ -40,7 +38,7 @@ class PowerDisk final : public Disk {
   /// Free bytes that this disk reports.
   static constexpr uint64_t kFreeBytes = uint64_t{1} << 40;
 
-  /// Whether a sync of the file or directory that was opened under `path` does nothing.
+  /// True for a `path` whose file or directory ignores syncs.
   using IgnoresSync = std::function<bool(const std::string& path)>;
 
   PowerDisk();
@@ -63,23 +61,22 @@ class PowerDisk final : public Disk {
   int Remove(const std::string& path) override;
   int FreeBytes(const std::string& path, uint64_t* bytes) override;
 
-  /// The power goes after so many changes and syncs from now on.
+  /// Cuts the power after `operations` more changes and syncs.
   void CutAfter(uint64_t operations);
-  /// The power stays on until somebody cuts it.
+  /// Keeps the power on until the next CutAfter.
   void NeverCut() { CutAfter(UINT64_MAX); }
   bool is_off() const;
   /// Changes and syncs since the disk was made.
   uint64_t operations() const;
-  /// The power comes back. Descriptors of before are gone. Whether it was cut or not, what was not
-  /// synced is left to `seed`.
+  /// Restores the power. Older descriptors are invalid. `seed` decides on unsynced state, even
+  /// without a cut.
   void Restart(uint64_t seed);
-  /// From now on this disk lies about some syncs, for tests that show that each is needed. Null:
-  /// about none.
+  /// Ignores some syncs from now on, for tests that show that each is needed. Null: none.
   void LieAbout(IgnoresSync ignores);
-  /// The power goes `operations` changes and syncs after the `lies`-th sync from now on that is
-  /// ignored, unless it goes before. A restart takes that back.
+  /// Cuts the power `operations` changes and syncs after the `lies`-th ignored sync, unless it goes
+  /// earlier. Restart cancels it.
   void CutAfterLie(uint64_t lies, uint64_t operations);
-  /// Changes that were forgotten, and those that survived without a sync, over all restarts.
+  /// Unsynced changes that were lost, and that survived, over all restarts.
   uint64_t forgotten() const;
   uint64_t survived() const;
 
@@ -94,17 +91,17 @@ class PowerDisk final : public Disk {
   struct NameChange;
   struct Place;
 
-  /// 0 when the power is on for one more change; EIO.
+  /// Uses up one operation. Returns 0, or EIO once the power is off.
   int Spend() QUIRE_REQUIRES(mutex_);
   NodePtr Find(const std::string& path) const QUIRE_REQUIRES(mutex_);
-  /// The directory of `path` and the last name in it.
+  /// Finds the directory of `path` and the last name in it.
   int FindPlace(const std::string& path, Place* place) const QUIRE_REQUIRES(mutex_);
   NodePtr OfDescriptor(int fd) const QUIRE_REQUIRES(mutex_);
   static DiskEntry EntryOf(const Node& node);
   void CountLie() QUIRE_REQUIRES(mutex_);
   int Resize(int fd, uint64_t bytes, bool may_shrink) QUIRE_REQUIRES(mutex_);
   void Remember(Node& directory, NameChange change) QUIRE_REQUIRES(mutex_);
-  /// Decides what is left of a file or a directory when the power comes back.
+  /// Decides on the unsynced state of a file or directory at Restart.
   void Settle(Node& node, Random& random) QUIRE_REQUIRES(mutex_);
   void SettleFile(Node& file, Random& random) QUIRE_REQUIRES(mutex_);
   void SettleNames(Node& directory, Random& random) QUIRE_REQUIRES(mutex_);
@@ -121,10 +118,10 @@ class PowerDisk final : public Disk {
   uint64_t operations_after_lie_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t forgotten_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t survived_ QUIRE_GUARDED_BY(mutex_) = 0;
-  uint64_t restarts_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Marks the nodes that were settled.
+  uint64_t restarts_ QUIRE_GUARDED_BY(mutex_) = 0;  ///< Marks nodes already settled.
 };
 
-/// An engine over a disk: one request after the other, through its Read, Write and Sync.
+/// An engine over a disk: runs one request after the other by its Read, Write and Sync.
 class DiskEngine final : public IoEngine {
  public:
   /// `disk` outlives the engine.

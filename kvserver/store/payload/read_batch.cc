@@ -10,7 +10,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// Memory of buffers in flight at most.
+/// Limit of buffer memory in flight.
 constexpr uint64_t kMostBufferBytes = 8 << 20;
 
 bool IsAligned(const VolumeFile::Alignment& alignment, uint64_t offset,
@@ -32,14 +32,14 @@ bool ReadBatch::Plan(Piece** piece) {
   const uint64_t size = request.destination.size();
   if (position_ == 0) {
     request.status = OkStatus();
-    request.parts = 1;  // That all of it is planned.
+    request.parts = 1;  // The planning itself.
     if (size > request.location->bytes || request.offset > request.location->bytes - size) {
       EndFirst(InvalidArgument("read of ", size, " bytes at ", request.offset, " of a location of ",
                                request.location->bytes));
       return true;
     }
   }
-  if (position_ == size || !request.status.ok()) {  // Whole, or a part has failed already.
+  if (position_ == size || !request.status.ok()) {  // Planned completely, or a part has failed.
     EndFirst(request.status);
     return true;
   }
@@ -70,7 +70,7 @@ bool ReadBatch::PlanAt(ReadRequest& request, const LocatedPiece& located,
   if (buffer_bytes_ > 0 && buffer_bytes_ + (end - begin) > kMostBufferBytes) return false;
   StatusOr<AlignedBuffer> buffer = pool_.Take(end - begin);
   if (!buffer.ok()) {
-    if (buffer_bytes_ > 0) return false;  // Those in flight come back.
+    if (buffer_bytes_ > 0) return false;  // Buffers in flight will return.
     EndFirst(buffer.status());
     return true;
   }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReadBatch: turns the read requests of one call into the I/O requests that an engine runs, and
-// their results back into statuses. A destination that keeps the file's alignment is read straight
-// into; for any other the blocks around it are read into a buffer and copied. The memory of these
-// buffers stays within bounds. Each request that is done is told while others are in flight.
+// ReadBatch: turns the read requests of one call into I/O requests of an engine, and their results
+// into statuses. An aligned destination is read into directly. For any other the surrounding blocks
+// are read into a buffer and copied. Memory of these buffers is bounded. Each completed request is
+// reported while others are in flight.
 //
 //   ReadBatch batch(volumes, pool, requests, done);
 //   engine.Run(batch);
 //
-// Ownership: everything given outlives the batch. Thread-safety: none.
+// Ownership: all arguments outlive the batch. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_READ_BATCH_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_READ_BATCH_H_
 
@@ -36,9 +36,9 @@ struct ReadRequest {
   /// Result. INVALID_ARGUMENT: past the end of the location. DATA_LOSS: the volume, or that part of
   /// its file, is gone. UNAVAILABLE: the device failed. RESOURCE_EXHAUSTED: no buffer.
   Status status;
-  uint32_t parts = 0;  ///< The batch's: what is left to happen before it is done.
+  uint32_t parts = 0;  ///< For the batch only: parts not yet complete.
 };
-/// Told of a request that has its status, and its bytes when that is OK.
+/// Called for a request once it has its status, and its bytes when that is OK.
 using ReadDone = std::function<void(ReadRequest&)>;
 
 class ReadBatch final : public IoStream {
@@ -51,29 +51,29 @@ class ReadBatch final : public IoStream {
   void Ended(IoRequest& request) override;
 
   struct Totals {
-    uint64_t reads = 0, bytes = 0, errors = 0;  ///< Of the device.
+    uint64_t reads = 0, bytes = 0, errors = 0;  ///< Device reads, their bytes and errors.
     uint64_t buffered = 0;                      ///< Reads that went through a buffer.
   };
   const Totals& totals() const { return totals_; }
 
  private:
-  /// What one I/O request is for.
+  /// The purpose of one I/O request.
   struct Piece : IoRequest {
     ReadRequest* wanted = nullptr;
     const VolumeFile* volume = nullptr;
     std::span<std::byte> destination;
     AlignedBuffer through;  ///< Empty when read straight into the destination.
-    size_t skip = 0;        ///< Of the buffer, before the bytes that are wanted.
+    size_t skip = 0;        ///< Bytes of the buffer before the wanted ones.
   };
 
-  /// Plans the next piece of the first request that is left. False when there is no room for its
-  /// buffer now; `piece` stays null when the request has ended instead.
+  /// Plans the next piece of the first remaining request. Returns false when there is no room for
+  /// its buffer now. `piece` stays null when the request has ended instead.
   bool Plan(Piece** piece);
   bool PlanAt(ReadRequest& request, const LocatedPiece& located, std::span<std::byte> destination,
               Piece** piece);
   Piece* Add(ReadRequest& request, const VolumeFile& volume, uint64_t file_offset,
              std::span<std::byte> into, std::span<std::byte> destination);
-  /// No more of the first request is planned.
+  /// Ends the planning of the first request.
   void EndFirst(Status status);
   void PartDone(ReadRequest& request);
   const VolumeFile* Volume(uint32_t number);
@@ -83,11 +83,11 @@ class ReadBatch final : public IoStream {
   AlignedBufferPool& pool_;
   std::span<ReadRequest> left_;
   const ReadDone done_;
-  uint64_t position_ = 0;  ///< Bytes of the first request in left_ that are planned.
+  uint64_t position_ = 0;  ///< Planned bytes of the first request in left_.
   const VolumeFile* last_volume_ = nullptr;
-  std::deque<Piece> room_;     ///< Of all pieces so far.
-  std::vector<Piece*> free_;   ///< Those of room_ that are not in flight.
-  uint64_t buffer_bytes_ = 0;  ///< In flight.
+  std::deque<Piece> room_;     ///< All pieces so far.
+  std::vector<Piece*> free_;   ///< Pieces of room_ that are not in flight.
+  uint64_t buffer_bytes_ = 0;  ///< Buffer memory in flight.
   Totals totals_;
 };
 

@@ -17,7 +17,7 @@ std::vector<BlockRun> ReadEpochs::Leave(Epoch epoch) {
 
 std::vector<BlockRun> ReadEpochs::Retire(std::span<const BlockRun> runs) {
   MutexLock lock(mutex_);
-  // Nobody came in since the release before: these runs wait for the same readers as those.
+  // No reader entered since the previous release: these runs wait for the same readers.
   const bool same_readers = generations_.back().readers == 0 && generations_.size() > 1;
   Generation& generation = generations_[generations_.size() - (same_readers ? 2 : 1)];
   generation.retired.insert(generation.retired.end(), runs.begin(), runs.end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What decides when space, syncs and buffers are used again: ReadEpochs, GroupSync, AlignedBuffer.
+// Reuse of space, syncs and buffers: ReadEpochs, GroupSync, AlignedBuffer.
 #include <gtest/gtest.h>
 
 #include <algorithm>

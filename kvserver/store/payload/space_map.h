@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SpaceMap: which blocks of the volumes are free. Best fit over two ordered indexes (by place, to
-// join neighbours, and by length, to choose), so every operation takes O(log n) of the free runs.
-// Pure bookkeeping: no I/O, and nothing of it is stored; after a restart Reserve rebuilds it from
-// what the metadata names.
+// SpaceMap: the free blocks of the volumes. Best fit over two ordered indexes: by place to join
+// neighbours, by length to choose. Every operation takes O(log n) of the free runs. Pure
+// bookkeeping without I/O. It is not stored; after a restart Reserve rebuilds it from the metadata.
 //
-// Thread-safety: none; PayloadStore holds its lock.
-// Units: bytes. Runs are multiples of kBlockBytes.
-// Errors: an operation that fails changes nothing.
+// Thread-safety: none; PayloadStore holds its lock. Units: bytes. Runs are multiples of
+// kBlockBytes. Errors: a failed operation changes nothing.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_SPACE_MAP_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_SPACE_MAP_H_
 
@@ -25,27 +23,27 @@ namespace quire::kvserver {
 
 class SpaceMap {
  public:
-  /// An allocation is split into at most so many runs; metadata and reads stay small.
+  /// Most runs of one allocation; keeps metadata and reads small.
   static constexpr size_t kMaxRuns = 16;
 
   /// Adds [begin, end) of a volume, all free. INVALID_ARGUMENT when the volume is known already or
-  /// the bounds are no block boundaries. An empty range is a volume with no space.
+  /// the bounds are not block boundaries. An empty range is a volume without space.
   Status AddVolume(uint32_t volume, uint64_t begin, uint64_t end);
 
-  /// Runs of `bytes` rounded up to blocks: one run when any free run is long enough (the shortest
-  /// such), otherwise the longest ones and a best fit for the rest. nullopt when kMaxRuns runs do
-  /// not suffice or `bytes` is 0.
+  /// Allocates `bytes`, rounded up to blocks. Uses the shortest free run that is long enough.
+  /// Without one it uses the longest runs, and a best fit for the rest. nullopt when kMaxRuns runs
+  /// do not suffice or `bytes` is 0.
   [[nodiscard]] std::optional<std::vector<BlockRun>> Allocate(uint64_t bytes);
-  /// Marks runs as used that are free now. DATA_LOSS, naming the run, when one lies outside its
-  /// volume, in an unknown volume, or overlaps what is used already.
+  /// Marks free runs as used. DATA_LOSS naming a run that leaves its volume, has an unknown volume,
+  /// or overlaps used space.
   Status Reserve(std::span<const BlockRun> runs);
-  /// Gives runs back. INVALID_ARGUMENT, naming the run, when a part of one is not in use.
+  /// Frees runs. INVALID_ARGUMENT naming a run that is not all in use.
   Status Free(std::span<const BlockRun> runs);
 
   uint64_t capacity_bytes() const { return capacity_bytes_; }
   uint64_t free_bytes() const { return free_bytes_; }
   uint64_t used_bytes() const { return capacity_bytes_ - free_bytes_; }
-  /// 0 when nothing is free.
+  /// 0 when there is no free run.
   uint64_t largest_free_run() const;
   size_t free_runs() const { return by_length_.size(); }
 
@@ -53,7 +51,7 @@ class SpaceMap {
   struct Volume {
     uint64_t begin = 0;
     uint64_t end = 0;
-    std::map<uint64_t, uint64_t> free;  ///< Offset to length; never adjacent to each other.
+    std::map<uint64_t, uint64_t> free;  ///< Offset to length; no two adjacent.
   };
   struct ByLength {
     bool operator()(const BlockRun& a, const BlockRun& b) const {
@@ -63,13 +61,13 @@ class SpaceMap {
     }
   };
 
-  /// The volume in which `run` lies; null when there is none.
+  /// The volume of `run`; null when there is none.
   Volume* Containing(const BlockRun& run);
-  /// Whether the longest kMaxRuns free runs hold `bytes`.
+  /// True when the longest kMaxRuns free runs hold `bytes`.
   bool CanHold(uint64_t bytes) const;
-  /// Removes `run` from the free runs; false when it is not all free.
+  /// Removes `run` from the free runs. Returns false when it is not all free.
   bool Carve(Volume& volume, const BlockRun& run);
-  /// Adds `run` to the free runs; false when a part of it is free.
+  /// Adds `run` to the free runs. Returns false when a part of it is free.
   bool Join(Volume& volume, const BlockRun& run);
   void EraseFree(Volume& volume, uint32_t number, std::map<uint64_t, uint64_t>::iterator entry);
   void InsertFree(Volume& volume, const BlockRun& run);

@@ -13,14 +13,14 @@ namespace {
 
 constexpr uint64_t kB = kBlockBytes;
 
-/// One bit per block: what a SpaceMap must agree with.
+/// One bit per block: the model of a SpaceMap.
 class Bitmap {
  public:
   void AddVolume(uint32_t volume, uint64_t begin, uint64_t end) {
     used_[volume] = std::vector<bool>(end / kB, true);
     for (uint64_t block = begin / kB; block < end / kB; ++block) used_[volume][block] = false;
   }
-  /// False when a block of the run is not `!used`; then nothing more is known of the map.
+  /// Returns false when a block of the run is not `!used`; the map is unspecified then.
   bool Set(const BlockRun& run, bool used) {
     if (run.length == 0 || run.offset % kB != 0 || run.length % kB != 0) return false;
     std::vector<bool>& blocks = used_.at(run.volume);

@@ -14,15 +14,15 @@ namespace quire::kvserver {
 namespace {
 
 constexpr uint32_t kMaxQueueDepth = 4096;
-/// The most that one call moves; the rest is continued.
+/// Limit of one call; the rest is continued.
 constexpr size_t kMaxTransferBytes = size_t{1} << 30;
-/// So much is handed to the system at a time: it holds a submission back until all of it is
-/// prepared, and the device would be idle meanwhile.
+/// Bytes submitted at a time. The system starts only after preparing a whole submission, and the
+/// device would be idle meanwhile.
 constexpr uint64_t kSubmitBytes = 1 << 20;
 
 }  // namespace
 
-/// One io_uring. Thread-safety: none; it is one caller's at a time.
+/// One io_uring. Thread-safety: none; it has one user at a time.
 class UringEngine::Ring {
  public:
   /// Null, with `error` set to an errno value, when the system refuses.
@@ -32,37 +32,36 @@ class UringEngine::Ring {
   }
 
   bool Supports(int opcode);
-  /// Runs all requests of `stream`. False when the ring stopped working: then nothing is with the
-  /// system any more, and what Unfinished returns and the rest of the stream is to be run
-  /// elsewhere, as is the ring.
+  /// Runs all requests of `stream`. Returns false when the ring stopped working. No request is with
+  /// the system then. Run Unfinished() and the rest of the stream elsewhere, and drop the ring.
   bool Run(IoStream& stream);
   /// Requests that have not ended.
   std::vector<IoRequest*> Unfinished() { return std::exchange(in_flight_, {}); }
 
  private:
   explicit Ring(uint32_t depth) : depth_(depth) { in_flight_.reserve(depth); }
-  /// Prepares what is left of a request that is in flight.
+  /// Prepares the rest of a request in flight.
   void Push(IoRequest& request);
   /// Pushes requests while the stream has some and there is room.
   void Fill(IoStream& stream);
   bool SubmitAndWait();
-  /// Takes what has completed; continues what was short.
+  /// Takes completions; continues short ones.
   void Reap();
   void End(IoRequest& request);
-  /// Tells the stream what has ended.
+  /// Reports finished requests to the stream.
   void Tell(IoStream& stream);
 
   const uint32_t depth_;
   bool set_up_ = false;
-  /// Pushed and not reaped, with the system or still in the queue; a few dozen.
+  /// Pushed and not reaped: with the system, or still in the queue; a few dozen.
   std::vector<IoRequest*> in_flight_;
-  std::vector<IoRequest*> ended_;  ///< Reaped, and the stream does not know yet.
+  std::vector<IoRequest*> ended_;  ///< Reaped, but not yet reported.
   io_uring ring_{};
 };
 
 std::unique_ptr<UringEngine::Ring> UringEngine::Ring::Create(uint32_t depth, int* error) {
   std::unique_ptr<Ring> ring(new Ring(depth));
-  // The submitter waits itself, so completions need not interrupt it; kernels before 5.19 lack it.
+  // The submitter itself waits, so completions need not interrupt it; kernels before 5.19 lack it.
   int result = io_uring_queue_init(depth, &ring->ring_, IORING_SETUP_COOP_TASKRUN);
   if (result == -EINVAL) result = io_uring_queue_init(depth, &ring->ring_, 0);
   if (result != 0) {
@@ -82,7 +81,7 @@ bool UringEngine::Ring::Supports(int opcode) {
 }
 
 void UringEngine::Ring::Push(IoRequest& request) {
-  // There is room: no more than depth_ are in flight.
+  // There is room: at most depth_ requests are in flight.
   io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
   std::byte* const buffer = request.buffer + request.done;
   const auto length =
@@ -99,7 +98,8 @@ void UringEngine::Ring::Push(IoRequest& request) {
 bool UringEngine::Ring::SubmitAndWait() {
   const int result = io_uring_submit_and_wait(&ring_, 1);
   if (result >= 0 || result == -EINTR) return true;
-  if (in_flight_.size() == io_uring_sq_ready(&ring_)) return false;  // Nothing is with the system.
+  if (in_flight_.size() == io_uring_sq_ready(&ring_))
+    return false;  // No request is with the system.
   io_uring_cqe* cqe = nullptr;
   while (io_uring_wait_cqe(&ring_, &cqe) == -EINTR) {
   }
@@ -145,10 +145,10 @@ void UringEngine::Ring::Fill(IoStream& stream) {
     Push(*next);
     bytes += next->length;
     if (bytes < kSubmitBytes) continue;
-    (void)io_uring_submit(&ring_);  // What it leaves is submitted, or reported, by SubmitAndWait.
+    (void)io_uring_submit(&ring_);  // SubmitAndWait submits, or reports, the rest.
     bytes = 0;
   }
-  // Replacements of ended requests go to the device before the stream is told of the ended ones.
+  // Replacements of finished requests are submitted before the stream is notified.
   if (bytes > 0 && !ended_.empty()) (void)io_uring_submit(&ring_);
 }
 
@@ -158,7 +158,7 @@ bool UringEngine::Ring::Run(IoStream& stream) {
     const bool told = !ended_.empty();
     Tell(stream);
     if (in_flight_.empty()) {
-      if (told) continue;  // The stream may have had to wait for those.
+      if (told) continue;  // The stream may have waited for those.
       return true;
     }
     if (!SubmitAndWait()) return false;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UringEngine: io_uring. Every call borrows a ring of its own from a pool, keeps up to
-// `queue_depth` requests in flight on it and gives it back, so no lock is held while anything is in
-// flight. When all rings are lent, or one fails, the caller's requests go through PlainEngine
-// instead of waiting.
+// UringEngine: io_uring. Every call borrows its own ring from a pool, keeps up to `queue_depth`
+// requests in flight on it, and returns it. No lock is held while requests are in flight. When all
+// rings are lent, or one fails, the caller's requests go through PlainEngine without waiting.
 //
-// A request that has ended is replaced by the next one before its caller is told, so that the
-// device has work while the caller looks at what it got.
+// A finished request is replaced by the next one before its caller is notified, so the device stays
+// busy meanwhile.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_URING_ENGINE_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_URING_ENGINE_H_
 
@@ -24,12 +23,12 @@ namespace quire::kvserver {
 class UringEngine final : public IoEngine {
  public:
   struct Options {
-    uint32_t queue_depth = 64;  ///< In flight per call, 1..4096.
-    uint32_t max_rings = 64;    ///< Calls at a time that get a ring, at least 1.
+    uint32_t queue_depth = 64;  ///< Requests in flight per call, 1..4096.
+    uint32_t max_rings = 64;    ///< Concurrent calls with a ring, at least 1.
   };
 
-  /// Sets up one ring to see whether it can. INVALID_ARGUMENT for options out of range,
-  /// UNAVAILABLE with the system's reason when io_uring is missing, forbidden or too old.
+  /// Sets up one ring as a test. INVALID_ARGUMENT for options out of range, UNAVAILABLE with the
+  /// system's reason when io_uring is missing, forbidden or too old.
   static StatusOr<std::unique_ptr<UringEngine>> Create(const Options& options);
   ~UringEngine() override;
 
@@ -41,7 +40,7 @@ class UringEngine final : public IoEngine {
   class Ring;
 
   UringEngine(const Options& options, std::unique_ptr<Ring> first);
-  /// Null when none can be had now.
+  /// Null when none is available.
   std::unique_ptr<Ring> Borrow();
   void GiveBack(std::unique_ptr<Ring> ring);
   void Forget();

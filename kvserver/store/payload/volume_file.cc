@@ -17,7 +17,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// Fills the file under its temporary name. An errno value.
+/// Fills the file under its temporary name. Returns an errno value.
 int WriteTemporary(Disk& disk, const std::string& temporary, const VolumeHeader& header) {
   const DiskFile file(disk, temporary, O_RDWR | O_CREAT | O_TRUNC);
   if (!file.ok()) return file.error();
@@ -104,8 +104,8 @@ void VolumeFile::ProbeDirect() {
   if (disk_.SetDirect(fd_, true) != 0) return;
   alignas(kBlockBytes) std::array<std::byte, 2 * kBlockBytes> buffer;
   for (const uint64_t alignment : {uint64_t{512}, kBlockBytes}) {
-    // Odd multiples of the alignment, in the file and in memory, so that a larger one is not met.
-    // The header is one block: at an alignment of a block the place itself has to do.
+    // Odd multiples of the alignment, in the file and in memory, so that no larger alignment is
+    // met. The header is one block; for an alignment of a block only place 0 is left.
     const uint64_t place = alignment < kBlockBytes ? alignment : 0;
     const auto into = std::span(buffer).subspan(alignment, alignment);
     if (disk_.Read(fd_, place, into) == static_cast<int64_t>(alignment)) {
@@ -113,7 +113,7 @@ void VolumeFile::ProbeDirect() {
       return;
     }
   }
-  // The file system takes the flag and refuses the reads. Where it does not take it back, whole
+  // The file system accepts the flag and refuses the reads. If the flag cannot be cleared, whole
   // blocks are the best guess.
   if (disk_.SetDirect(fd_, false) != 0) alignment_ = {kBlockBytes, kBlockBytes};
 }

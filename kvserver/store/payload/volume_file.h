@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VolumeFile: one large file that holds payload, its space taken from the file system when it is
-// made. The first block is a VolumeHeader; the rest belongs to whoever the SpaceMap gives it to.
-// It is opened for direct I/O where the file system allows it, which is found out by doing it.
+// VolumeFile: one large preallocated file of payload. The first block is a VolumeHeader; the
+// SpaceMap allocates the rest. It is opened for direct I/O where a trial read shows that the file
+// system allows it.
 //
-// Ownership: the descriptor is open while the object lives; the disk outlives it.
-// Thread-safety: all const methods may be called concurrently.
-// Units: bytes.
-// Errors: RESOURCE_EXHAUSTED (the file system is full), DATA_LOSS (foreign, damaged or cut-off
-// header), FAILED_PRECONDITION (newer version), UNAVAILABLE (the device), PERMISSION_DENIED. Each
-// names the file and the remedy.
+// Ownership: the descriptor is open while the object lives; the disk outlives it. Thread-safety:
+// all const methods may be called concurrently. Units: bytes. Errors: RESOURCE_EXHAUSTED (the file
+// system is full), DATA_LOSS (foreign, damaged or cut-off header), FAILED_PRECONDITION (newer
+// version), UNAVAILABLE (the device), PERMISSION_DENIED. Each names the file and the remedy.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_VOLUME_FILE_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_VOLUME_FILE_H_
 
@@ -31,19 +29,19 @@ enum class DirectIo {
 
 class VolumeFile {
  public:
-  /// What one read or write must keep to; 1 means anything goes.
+  /// Required alignment of reads and writes. 1: none.
   struct Alignment {
-    uint64_t offset = 1;  ///< Of file offsets and lengths.
-    uint64_t memory = 1;  ///< Of buffers.
+    uint64_t offset = 1;  ///< Alignment of file offsets and lengths.
+    uint64_t memory = 1;  ///< Alignment of buffers.
   };
 
-  /// Makes a volume of header.size_bytes under `path`; after a crash or a power failure there is
-  /// all of it or nothing, and all of it once this has returned. `faults` may be null.
+  /// Makes a volume of header.size_bytes at `path`. A crash or a power failure leaves all of it or
+  /// nothing. Durable on return. `faults` may be null.
   static StatusOr<std::unique_ptr<VolumeFile>> Create(const std::string& path,
                                                       const VolumeHeader& header, DirectIo direct,
                                                       FaultPoints* faults = nullptr,
                                                       Disk& disk = SystemDisk());
-  /// Opens a volume; its header must say that it is number `volume`.
+  /// Opens a volume. Its header must have the number `volume`.
   static StatusOr<std::unique_ptr<VolumeFile>> Open(const std::string& path, uint32_t volume,
                                                     DirectIo direct, Disk& disk = SystemDisk());
   ~VolumeFile();
@@ -53,17 +51,17 @@ class VolumeFile {
   const std::string& path() const { return path_; }
   uint32_t number() const { return header_.volume; }
   int fd() const { return fd_; }
-  /// What the header says; a file that was cut has less.
+  /// Size in the header. A truncated file is shorter.
   uint64_t size_bytes() const { return header_.size_bytes; }
-  /// Whole blocks that were there when the file was opened, at most size_bytes().
+  /// Whole blocks present at open, at most size_bytes().
   uint64_t present_bytes() const { return present_bytes_; }
-  /// OK while the file is whole and found under its name; UNAVAILABLE once somebody removed,
-  /// replaced or cut it, for then what it held is gone or goes with this process.
+  /// OK while the file is whole and has its name. UNAVAILABLE once it was removed, replaced or
+  /// truncated: its contents are gone or end with this process.
   [[nodiscard]] Status CheckIntact() const;
   bool direct() const { return alignment_.offset > 1; }
   const Alignment& alignment() const { return alignment_; }
 
-  /// The name of a volume that is being made, beside its own.
+  /// Name of an incomplete volume, next to its final one.
   static std::string TemporaryPath(const std::string& path) { return path + ".tmp"; }
 
  private:
@@ -71,7 +69,7 @@ class VolumeFile {
       : disk_(*disk), path_(std::move(path)), fd_(fd) {}
   Status ReadHeader(uint32_t volume);
   Status MeasurePresent();
-  /// Switches direct I/O on if a read shows that it works.
+  /// Switches direct I/O on if a trial read works.
   void ProbeDirect();
 
   Disk& disk_;

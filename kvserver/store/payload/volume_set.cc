@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kExtension = ".vol";
 constexpr size_t kDigits = 8;
-constexpr uint32_t kMaxVolumes = 100'000'000;  ///< What kDigits can name.
+constexpr uint32_t kMaxVolumes = 100'000'000;  ///< Limit of kDigits.
 
 std::string FileName(uint32_t number) {
   std::string digits = std::to_string(number);
@@ -25,7 +25,7 @@ std::string FileName(uint32_t number) {
   return digits + std::string(kExtension);
 }
 
-/// The number in a volume's file name; nullopt for any other name.
+/// Parses the number in a volume's file name; nullopt for any other name.
 std::optional<uint32_t> NumberOf(const std::string& name) {
   uint32_t number = 0;
   const char* const digits_end = name.data() + std::min(kDigits, name.size());
@@ -39,7 +39,7 @@ bool IsHalfMade(const std::string& name) {
   return name.ends_with(suffix) && NumberOf(name.substr(0, name.size() - suffix.size()));
 }
 
-/// Names in a directory; none when it does not exist.
+/// Names in a directory; empty when it does not exist.
 StatusOr<std::vector<std::string>> NamesIn(Disk& disk, const std::string& directory) {
   std::vector<std::string> names;
   const int error = disk.List(directory, &names);
@@ -76,7 +76,7 @@ StatusOr<std::unique_ptr<VolumeSet>> VolumeSet::Open(const Options& options) {
     return FromErrno(error, "make directory " + options.directory);
   }
   QUIRE_RETURN_IF_ERROR(set->RemoveHalfMade());
-  // A server that died may have named a volume and not made the name durable.
+  // A server that died may have named a volume without making the name durable.
   if (const int error = SyncDirectory(set->disk_, options.directory); error != 0) {
     return FromErrno(error, "sync directory " + options.directory);
   }
@@ -86,7 +86,7 @@ StatusOr<std::unique_ptr<VolumeSet>> VolumeSet::Open(const Options& options) {
 }
 
 Status VolumeSet::Probe() {
-  // A full file system must not keep what is stored from being read.
+  // Stored payload must stay readable on a full file system.
   if (const std::vector<VolumeFile*> volumes = All(); !volumes.empty()) {
     direct_ = volumes.back()->direct();
     return OkStatus();
@@ -150,8 +150,8 @@ Status VolumeSet::OpenAll() {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<uint32_t> numbers, NumbersIn(options_.directory, disk_));
   for (const uint32_t number : numbers) {
     if (!options_.read_only) {
-      // One that was cut to less than its header is lost as one that is missing is; whoever names
-      // it in metadata finds out.
+      // A volume without a whole header is lost like a missing one. Users of metadata that names it
+      // get DATA_LOSS.
       QUIRE_ASSIGN_OR_RETURN(const bool has_header, HasHeader(PathOf(number)));
       SkipPast(number);
       if (!has_header) continue;
@@ -224,7 +224,7 @@ StatusOr<VolumeFile*> VolumeSet::Grow() {
       Add(*std::move(volume));
       return made;
     }
-    // Quotas and other writers leave less than the file system says.
+    // Quotas and other writers leave less than the file system reports.
     header.size_bytes = RoundDown(header.size_bytes / 2, kBlockBytes);
     const bool full = volume.status().code() == StatusCode::kResourceExhausted;
     if (!full || header.size_bytes < kMinVolumeBytes) return volume.status();

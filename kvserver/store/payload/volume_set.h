@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VolumeSet: the volumes of one directory, 00000000.vol and so on. They are made when they are
-// needed, up to a limit, and never shrink or go.
+// VolumeSet: the volumes of one directory, 00000000.vol and so on. They are made on demand, up to a
+// limit, and never shrink or disappear.
 //
-// Ownership: volumes live as long as the set.
-// Thread-safety: all methods may be called concurrently. Find never waits for a volume that is
-// being made.
-// Errors: as VolumeFile; RESOURCE_EXHAUSTED also when the limit is reached.
+// Ownership: volumes live as long as the set. Thread-safety: all methods may be called
+// concurrently. Find never waits for the making of a volume. Errors: as VolumeFile;
+// RESOURCE_EXHAUSTED also when the limit is reached.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_VOLUME_SET_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_VOLUME_SET_H_
 
@@ -26,59 +25,58 @@ namespace quire::kvserver {
 class VolumeSet {
  public:
   struct Options {
-    std::string directory;               ///< Made when it is missing.
+    std::string directory;               ///< Created when missing.
     uint64_t volume_bytes = 256u << 20;  ///< Size of a new volume, at least kMinVolumeBytes.
-    uint64_t limit_bytes = 0;            ///< Of all volumes together; 0: the file system's.
+    uint64_t limit_bytes = 0;            ///< Limit of all volumes; 0: the file system's.
     DirectIo direct = DirectIo::kAuto;
-    /// What volumes may still take of the file system; null: all that it has.
+    /// Returns the file system's bytes that volumes may still take. Null: all of them.
     std::function<StatusOr<uint64_t>()> free_bytes = nullptr;
-    FaultPoints* faults = nullptr;  ///< Told of volumes that are made; may be null.
+    FaultPoints* faults = nullptr;  ///< Notified of new volumes; may be null.
     Disk* disk = nullptr;           ///< SystemDisk() when null; outlives the set.
-    /// Makes and removes nothing, and passes over volumes that cannot be opened.
+    /// Makes and removes nothing, and skips unreadable volumes.
     bool read_only = false;
   };
   static constexpr uint64_t kMinVolumeBytes = 64 << 10;
 
-  /// Opens every volume in the directory and removes those that were half made. One that was cut
-  /// off in its header counts as missing; one with another header is an error, for it may be
-  /// somebody's mistake with file names.
+  /// Opens every volume in the directory and removes incomplete ones. A volume cut off in its
+  /// header counts as missing. A foreign header is an error, for the file names may be mixed up.
   static StatusOr<std::unique_ptr<VolumeSet>> Open(const Options& options);
 
-  /// Numbers of the volumes that `directory` has, readable or not, in order; none when there is no
-  /// such directory.
+  /// Numbers of the volumes in `directory`, readable or not, in order. Empty when there is no such
+  /// directory.
   static StatusOr<std::vector<uint32_t>> NumbersIn(const std::string& directory,
                                                    Disk& disk = SystemDisk());
-  /// Bytes of the files of all of them.
+  /// Total bytes of the volume files in `directory`.
   static StatusOr<uint64_t> BytesIn(const std::string& directory, Disk& disk = SystemDisk());
-  /// The file of one.
+  /// Path of one volume.
   static std::string PathIn(const std::string& directory, uint32_t number);
 
-  /// Null when there is no such volume.
+  /// Returns null when there is no such volume.
   VolumeFile* Find(uint32_t number) const;
-  /// By number.
+  /// All volumes, by number.
   std::vector<VolumeFile*> All() const;
-  /// Makes another volume, a smaller one where the file system has no room for its full size.
-  /// REQUIRES: one caller at a time.
+  /// Makes another volume, smaller when the file system has no room for its full size. REQUIRES:
+  /// one caller at a time.
   StatusOr<VolumeFile*> Grow();
-  /// New volumes get numbers above `number`, which metadata may still name.
+  /// Gives new volumes numbers above `number`, which metadata may still name.
   void SkipPast(uint32_t number);
 
-  /// Bytes of all volume files by their headers.
+  /// Total bytes of all volumes by their headers.
   uint64_t total_bytes() const;
-  /// Whether new volumes are opened for direct I/O; found out when the set is opened.
+  /// True when new volumes use direct I/O; tested when the set is opened.
   bool direct() const { return direct_; }
 
  private:
   explicit VolumeSet(const Options& options)
       : options_(options), disk_(options.disk != nullptr ? *options.disk : SystemDisk()) {}
-  /// Removes what a crash left of volumes that were being made.
+  /// Removes incomplete volumes that a crash left.
   Status RemoveHalfMade();
   Status OpenAll();
-  /// Makes a small volume and removes it, to see what the directory allows.
+  /// Makes a small volume and removes it, as a test of the directory.
   Status Probe();
   std::string PathOf(uint32_t number) const;
   StatusOr<bool> HasHeader(const std::string& path) const;
-  /// Of the volume to make next, by the limit and the free space.
+  /// Header of the next volume, by the limit and the free space.
   StatusOr<VolumeHeader> NextHeader();
   void Add(std::unique_ptr<VolumeFile> volume);
 

@@ -34,7 +34,7 @@ void Overwrite(const std::string& path, const std::string& contents) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << contents;
 }
 
-/// Makes the checksum of an altered header right.
+/// Corrects the checksum of an altered header.
 std::string Resealed(std::string block) {
   const std::string fields = block.substr(0, kChecksumAt);
   const uint32_t crc = Crc32c(std::as_bytes(std::span(fields)));
@@ -248,7 +248,7 @@ TEST_F(VolumeSetTest, AVolumeIsAsLargeAsTheFileSystemAllows) {
   EXPECT_TRUE(Mentions(full, "free space there"));
 }
 
-/// While it lives no file of this process can be longer.
+/// Limits the file size of this process while it lives.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(uint64_t bytes) {

@@ -10,7 +10,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// Gathered memory in flight at most.
+/// Limit of gathered memory in flight.
 constexpr uint64_t kMostGatheredBytes = 8 << 20;
 
 }  // namespace
@@ -19,7 +19,7 @@ IoRequest* WriteBatch::Next() {
   if (!status_.ok() || plan_.left() == 0 || buffer_bytes_ >= kMostGatheredBytes) return nullptr;
   StatusOr<Write*> write = Plan();
   if (write.ok()) return *write;
-  // Buffers of writes in flight come back.
+  // Buffers of writes in flight will return.
   if (plan_.source_failure().ok() && buffer_bytes_ > 0) return nullptr;
   status_ = write.status();
   return nullptr;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WriteBatch: one write of the payload store as the requests that an engine runs. What is written
-// later is made, or gathered, while what comes before it is in flight; the memory of gathered parts
-// stays within bounds. After a failure no more is started.
+// WriteBatch: one write of the payload store as requests for an engine. Later parts are made, or
+// gathered, while earlier ones are in flight. Memory of gathered parts is bounded. After a failure
+// no more writes start.
 //
 //   WriteBatch batch(volumes, pool, location, source);
 //   engine.Run(batch);
 //   QUIRE_RETURN_IF_ERROR(batch.status());
 //
-// Ownership: everything given outlives the batch. Thread-safety: none.
+// Ownership: all arguments outlive the batch. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_WRITE_BATCH_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_WRITE_BATCH_H_
 
@@ -39,18 +39,18 @@ class WriteBatch final : public IoStream {
   IoRequest* Next() override;
   void Ended(IoRequest& request) override;
 
-  /// The first failure. UNAVAILABLE and the like of the device name file and place; errors of the
-  /// source are passed on.
+  /// The first failure. Device errors such as UNAVAILABLE name file and place. Errors of the source
+  /// are passed on.
   const Status& status() const { return status_; }
   struct Totals {
-    uint64_t writes = 0, bytes = 0, errors = 0;  ///< Of the device.
+    uint64_t writes = 0, bytes = 0, errors = 0;  ///< Device writes, their bytes and errors.
   };
   const Totals& totals() const { return totals_; }
 
  private:
   struct Write : IoRequest {
     const VolumeFile* volume = nullptr;
-    AlignedBuffer gathered;  ///< Holds the bytes when they were gathered.
+    AlignedBuffer gathered;  ///< Gathered bytes; empty when written in place.
   };
 
   /// Null when there is no buffer now.
@@ -61,9 +61,9 @@ class WriteBatch final : public IoStream {
   AlignedBufferPool& pool_;
   const Location& location_;
   WritePlan plan_;
-  std::deque<Write> room_;     ///< Of all writes so far.
-  std::vector<Write*> free_;   ///< Those of room_ that are not in flight.
-  uint64_t buffer_bytes_ = 0;  ///< Gathered and in flight.
+  std::deque<Write> room_;     ///< All writes so far.
+  std::vector<Write*> free_;   ///< Writes of room_ that are not in flight.
+  uint64_t buffer_bytes_ = 0;  ///< Buffer memory in flight.
   Status status_;
   Totals totals_;
 };

@@ -37,7 +37,7 @@ TEST(WriteBudgetTest, WhatMustPersistIsPaidForAndItsDebtIsBounded) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_TRUE(budget.Admit({.bytes = 1000, .must_persist = true}, kStart));
   }
-  // 500 in debt, not 99500: half a second to nothing, another tenth for 100 bytes.
+  // A debt of 500, not 99500: half a second to zero, another tenth for 100 bytes.
   EXPECT_FALSE(budget.Admit({.bytes = 100}, kStart + milliseconds(599)));
   EXPECT_TRUE(budget.Admit({.bytes = 100}, kStart + milliseconds(600)));
 }
@@ -49,7 +49,7 @@ TEST(WriteBudgetTest, WithoutABudgetOnlyWhatMustPersistIsAdmitted) {
   EXPECT_TRUE(budget.Admit({.bytes = 1, .must_persist = true}, kStart));
 }
 
-// Property: in any window of the run no more than burst + rate * its length is admitted.
+// Property: any window admits at most burst + rate * its length.
 TEST(WriteBudgetTest, InNoWindowOfTimeIsMoreAdmittedThanTheBudgetAllows) {
   constexpr uint64_t kRate = 1000000, kBurst = 5000, kSeed = 17;
   SCOPED_TRACE("seed " + std::to_string(kSeed));

@@ -18,7 +18,7 @@ namespace quire::kvserver {
 /// (Cost = Size), "pgdsf".
 std::vector<std::string> EvictionPolicyNames();
 
-/// INVALID_ARGUMENT naming the known ones when `name` is none of them.
+/// INVALID_ARGUMENT listing the known names when `name` is unknown.
 StatusOr<std::unique_ptr<EvictionPolicy>> MakeEvictionPolicy(std::string_view name);
 
 }  // namespace quire::kvserver

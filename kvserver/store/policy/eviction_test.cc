@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of each of the simple policies, on examples that can be followed by hand.
+// Order of each simple policy, on examples that can be checked by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ TEST(LruTest, TheVictimIsWhatWasNotUsedForLongest) {
 TEST(LruTest, WhatSteppedAsideComesBackInFrontOfWhatIsWarmer) {
   Lru lru;
   for (uint64_t i = 0; i < 4; ++i) Insert(lru, i);
-  // 0 and 1 are held, and asked about again by the next search.
+  // 0 and 1 are held, and offered again by the next search.
   EXPECT_EQ(lru.Victim([](const ExtentId& id) { return NumberOf(id) > 1; }), ExtentNumber(2));
   EXPECT_THAT(EvictAll(lru), ElementsAre(0, 1, 2, 3));
 }
@@ -50,7 +50,7 @@ TEST(LruTest, AmongManyHeldExtentsThoseReleasedLeaveBeforeWarmerOnesSoon) {
   const auto free = [&](const ExtentId& id) { return !held.contains(NumberOf(id)); };
   EXPECT_EQ(lru.Victim(free), ExtentNumber(kHeld));
   held.erase(50);
-  // Every search asks some of the held again; within kHeld searches all were asked.
+  // Every search offers some held extents again; within kHeld searches all were offered.
   bool left = false;
   for (uint64_t i = 0; i < kHeld && !left; ++i) {
     const ExtentId victim = lru.Victim(free).value();
@@ -93,7 +93,7 @@ TEST(GdsfTest, SmallExtentsStayWhenEveryHitCountsTheSame) {
   EXPECT_THAT(EvictAll(gdsf), ElementsAre(2, 1, 3));
 }
 
-// Cost = size: priority = clock + frequency, whatever the size.
+// Cost = size: priority = clock + frequency, for any size.
 TEST(GdsfTest, SizeDoesNotMatterWhenEveryByteCountsTheSame) {
   Gdsf gdsf(Gdsf::Cost::kBytes);
   Insert(gdsf, 1, 1000);

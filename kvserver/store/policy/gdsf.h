@@ -2,9 +2,9 @@
 //
 // Gdsf: greedy dual size frequency. The extent with the lowest priority leaves first:
 //   Priority = Clock + Frequency * Cost / Size
-// The clock is the priority of what was evicted last, so that what is not used any more falls
-// behind what comes anew. With Cost = 1 many small extents are kept rather than few large ones (the
-// most hits); with Cost = Size all bytes are worth the same (the most bytes hit).
+// The clock is the priority of the last evicted extent, so unused extents fall behind new ones.
+// Cost = 1 favours many small extents (most hits). Cost = Size makes all bytes equal (most bytes
+// hit).
 #ifndef QUIRE_KVSERVER_STORE_POLICY_GDSF_H_
 #define QUIRE_KVSERVER_STORE_POLICY_GDSF_H_
 
@@ -28,7 +28,7 @@ class Gdsf final : public EvictionPolicy {
 
  private:
   struct Entry {
-    double worth = 0;  ///< Cost / Size, what one use adds.
+    double worth = 0;  ///< Cost / Size, added by one use.
     uint64_t frequency = 1;
     VictimOrder::Place place;
   };

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GhostList: what is remembered of extents that are no longer there, bounded; the one that left
-// longest ago is forgotten first. Extents are known by a hash of 64 bits: should two
-// ever share one, what is remembered of one is taken for the other's.
-// Thread-safety: none.
+// GhostList: bounded memory of evicted extents, forgotten in order of eviction. Extents are known
+// by a 64-bit hash. Two extents with the same hash share one memory. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_GHOST_LIST_H_
 #define QUIRE_KVSERVER_STORE_POLICY_GHOST_LIST_H_
 
@@ -21,7 +19,7 @@ namespace quire::kvserver {
 template <typename Memory>
 class GhostList {
  public:
-  /// Remembers `memory` of an extent of `bytes` bytes, in place of what was remembered of it.
+  /// Remembers `memory` of an extent of `bytes` bytes, replacing an earlier memory of it.
   void Remember(const ExtentId& id, uint64_t bytes, Memory memory) {
     const uint64_t hash = ExtentIdHash()(id);
     Take(hash);
@@ -29,10 +27,10 @@ class GhostList {
     bytes_ += bytes;
   }
 
-  /// Forgets the extent and returns what was remembered of it.
+  /// Forgets the extent and returns its memory.
   std::optional<Memory> Take(const ExtentId& id) { return Take(ExtentIdHash()(id)); }
 
-  /// Forgets until there are at most `max_extents`, together of at most `max_bytes`.
+  /// Forgets until at most `max_extents`, together of at most `max_bytes`, remain.
   void Trim(size_t max_extents, uint64_t max_bytes) {
     while (where_.size() > max_extents || bytes_ > max_bytes) Take(order_.front().hash);
   }
@@ -56,7 +54,7 @@ class GhostList {
     return memory;
   }
 
-  std::list<Ghost> order_;  // left longest ago first
+  std::list<Ghost> order_;  // oldest eviction first
   std::unordered_map<uint64_t, typename std::list<Ghost>::iterator> where_;
   uint64_t bytes_ = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lfu: the extent that was used least often since it came leaves first, among equals the one whose
-// last use is longest ago. Nothing ages: it is there to compare with.
+// Lfu: the extent with the fewest uses leaves first, among equals the least recently used. Uses do
+// not age. It serves as a baseline.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_LFU_H_
 #define QUIRE_KVSERVER_STORE_POLICY_LFU_H_
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lru: the extent that was not used for the longest time leaves first. Insert, Touch, Evict and
-// Remove are O(1).
+// Lru: the least recently used extent leaves first. Insert, Touch, Evict and Remove are O(1).
 #ifndef QUIRE_KVSERVER_STORE_POLICY_LRU_H_
 #define QUIRE_KVSERVER_STORE_POLICY_LRU_H_
 
@@ -29,9 +28,9 @@ class Lru final : public EvictionPolicy {
   };
   void AskSomeAgain();
 
-  // Together all extents; those aside are colder than those in order when they step aside.
+  // Together all extents. An extent that steps aside is colder than those in order.
   List order_;  // coldest first
-  List aside_;  // refused, longest ago first
+  List aside_;  // refused, oldest refusal first
   std::unordered_map<ExtentId, Place, ExtentIdHash> where_;
 };
 

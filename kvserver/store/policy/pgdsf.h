@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pgdsf: greedy dual size frequency that knows prefixes. The extent with the lowest priority leaves
-// first, and before the segment that it continues:
+// Pgdsf: greedy dual size frequency with knowledge of prefixes. The extent with the lowest priority
+// leaves first, and before the segment that it continues:
 //   Priority = Clock + Frequency * AvgCost
-// Frequency counts the uses, those of earlier stays included while they are remembered. AvgCost is
-// the mean of the seconds per token that it cost to compute the extent, one sample each time that
-// it came because it was missing. That is cost over size already; size is not divided by again. The
-// clock is the highest priority that was evicted, so that what is not used any more falls behind.
+// Frequency counts uses, including those of earlier stays while they are remembered. AvgCost is the
+// mean of the seconds per token to compute the extent, one sample for each miss. It is cost over
+// size already, so there is no further division by size. The clock is the highest evicted priority,
+// so unused extents fall behind.
 //
 // Leaf first: an extent leaves before its parent (NewExtent::parent, same layer). Parents leave
-// only when no leaf that is asked about can. An extent whose cost is not known counts with the mean
-// of the costs that are, or with 1 as long as none is.
+// only when no offered leaf can. An extent of unknown cost has the mean of the known costs, or 1
+// when there are none.
 //
-// What is remembered of evicted extents is bounded: four times as many as are tracked, 1024 at
-// least. With fewer, uses are forgotten of extents that come back regularly; with all, old uses
-// outweigh new ones (`quire bench trace`).
+// Memory of evicted extents is bounded: four times the tracked ones, at least 1024. With fewer, the
+// uses of extents that return regularly are lost. With all, old uses outweigh new ones (`quire
+// bench trace`).
 #ifndef QUIRE_KVSERVER_STORE_POLICY_PGDSF_H_
 #define QUIRE_KVSERVER_STORE_POLICY_PGDSF_H_
 
@@ -30,7 +30,7 @@ struct MeanCost {
   double seconds = 0;
   uint64_t samples = 0;
 
-  /// Ignores what is not a positive finite number.
+  /// Adds a sample. Ignores numbers that are not positive and finite.
   void Add(double seconds_per_token);
   double Or(double otherwise) const {
     return samples == 0 ? otherwise : seconds / static_cast<double>(samples);
@@ -46,7 +46,7 @@ class Pgdsf final : public EvictionPolicy {
   std::optional<ExtentId> Victim(const Evictable& evictable) override;
   size_t size() const override { return entries_.size(); }
 
-  /// The highest priority that was evicted.
+  /// The highest evicted priority.
   double clock() const { return clock_; }
 
  private:
@@ -67,7 +67,8 @@ class Pgdsf final : public EvictionPolicy {
   void RemoveChild(const ExtentId& parent);
 
   std::unordered_map<ExtentId, Entry, ExtentIdHash> entries_;
-  // Tracked children of an extent, which need not be tracked itself; none: it is a leaf.
+  // Number of tracked children of an extent, which need not be tracked itself. An extent without an
+  // entry is a leaf.
   std::unordered_map<ExtentId, uint32_t, ExtentIdHash> children_;
   VictimOrder leaves_, inner_;
   GhostList<History> ghosts_;

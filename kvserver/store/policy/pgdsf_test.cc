@@ -55,7 +55,7 @@ TEST(PgdsfTest, TheClockIsTheHighestPriorityThatWasEvicted) {
   EXPECT_DOUBLE_EQ(policy.clock(), 3);
 }
 
-// Spec J.5; cost and size come as their quotient, the cost of a token.
+// Worked example: 0 + 3 * 2 = 6; a later extent has 6 + 1 * 2 = 8. Alone, cost 8 over size 4 is 2.
 TEST(PgdsfTest, WorkedVector) {
   Pgdsf first;
   InsertWithCost(first, 1, 2);
@@ -167,7 +167,7 @@ TEST(PgdsfTest, WhenNoLeafCanLeaveAParentDoes) {
   EXPECT_EQ(policy.Victim([](const ExtentId& id) { return NumberOf(id) == 1; }), ExtentNumber(1));
 }
 
-// Property: whatever comes, goes and is touched, a victim has no tracked child.
+// Property: after any operations a victim has no tracked child.
 TEST(PgdsfTest, TheTrackedChainsStayClosedUnderParents) {
   const uint64_t seed = 11;
   SCOPED_TRACE("seed " + std::to_string(seed));

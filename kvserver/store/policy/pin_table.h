@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PinTable: segments that stay in DRAM until they are unpinned, each as often as it was pinned. The
-// bytes that pins hold are bounded, so that pins cannot take the tier away from everybody else.
-// Memory is bounded by the pinned segments. Thread-safety: none.
+// PinTable: pin counts of segments that stay in DRAM. Bytes of pinned segments are bounded, so pins
+// cannot fill the tier. Memory is bounded by the pinned segments. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_PIN_TABLE_H_
 #define QUIRE_KVSERVER_STORE_POLICY_PIN_TABLE_H_
 
@@ -18,12 +17,12 @@ class PinTable {
  public:
   explicit PinTable(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
-  /// Pins `segment`, whose extents take `bytes` bytes together; they count once however often it is
-  /// pinned. RESOURCE_EXHAUSTED over the limit, and nothing changes.
+  /// Pins `segment`, whose extents take `bytes` bytes together. Repeated pins count its bytes once.
+  /// RESOURCE_EXHAUSTED over the limit; nothing changes then.
   [[nodiscard]] Status Pin(const SegmentKey& segment, uint64_t bytes);
-  /// Takes one pin back. NOT_FOUND when there is none.
+  /// Releases one pin. NOT_FOUND when there is none.
   [[nodiscard]] Status Unpin(const SegmentKey& segment);
-  /// Takes all its pins back: the segment was deleted.
+  /// Releases all pins of a deleted segment.
   void Forget(const SegmentKey& segment);
 
   bool IsPinned(const SegmentKey& segment) const { return pins_.contains(segment); }

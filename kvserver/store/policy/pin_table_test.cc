@@ -24,7 +24,7 @@ TEST(PinTableTest, ASegmentIsPinnedUntilAsManyUnpinsAsPins) {
   EXPECT_EQ(pins.Unpin(SegmentNumber(1)).code(), StatusCode::kNotFound);
 }
 
-// Promise 6: nothing is unbounded; over a limit the caller gets RESOURCE_EXHAUSTED.
+// Promise 6: nothing is unbounded. Over a limit the caller gets RESOURCE_EXHAUSTED.
 TEST(PinTableTest, Promise6OverTheLimitAPinIsRefusedAndChangesNothing) {
   PinTable pins(1000);
   ASSERT_TRUE(pins.Pin(SegmentNumber(1), 600).ok());

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PrefillCost: a model of the time that a prompt takes, `new_tokens` of it to compute while
-// `cached_tokens` before them are there:
+// PrefillCost: a model of the time to compute `new_tokens` of a prompt after `cached_tokens`:
 //
 //   T(cached, new) = seconds_per_token * new
 //                  + seconds_per_pair * (cached * new + new^2 / 2)
 //
-// Policies that weigh what it costs to compute an extent again only compare, so the ratio of the
-// two terms is what counts.
+// Policies use it to compare the costs of recomputing extents, so only the ratio of the two terms
+// matters.
 //
-// The first term is the weights, the second attention: each new token looks at all before it. The
-// defaults are arithmetic, not a measurement: a model of 8e9 parameters with 32 layers and 32 query
-// heads of 128 does 2 * 8e9 operations a token and 4 * 32 * 32 * 128 a pair, here at 200e12 a
+// The first term is the weights; the second is attention of each new token to all before it. The
+// defaults are arithmetic, not a measurement. The model has 8e9 parameters, 32 layers and 32 query
+// heads of 128. It does 2 * 8e9 operations a token and 4 * 32 * 32 * 128 a pair, here at 200e12 a
 // second.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_PREFILL_COST_H_
 #define QUIRE_KVSERVER_STORE_POLICY_PREFILL_COST_H_
@@ -30,7 +29,7 @@ struct PrefillCost {
     return seconds_per_token * fresh + seconds_per_pair * (cached * fresh + fresh * fresh / 2);
   }
 
-  /// The mean over a segment of `num_tokens` tokens, at least one, that begins at `first_token`.
+  /// Mean over a segment of `num_tokens` tokens, at least one, that begins at `first_token`.
   double SecondsPerToken(uint64_t first_token, uint64_t num_tokens) const {
     return Seconds(first_token, num_tokens) / static_cast<double>(num_tokens);
   }

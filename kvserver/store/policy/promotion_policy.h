@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PromotionPolicy: whether an extent that was read from SSD is worth a place in DRAM. A sparse read
-// that comes once is served around DRAM. Bookkeeping only: no I/O, no clock, no locks.
-// testing/promotion_conformance.h is the test suite that every implementation passes.
-// Thread-safety: none; PageStore calls it under its own lock.
+// PromotionPolicy: decides if an extent read from SSD is worth a place in DRAM. A single sparse
+// read bypasses DRAM. Bookkeeping only: no I/O, no clock, no locks. Every implementation passes
+// testing/promotion_conformance.h. Thread-safety: none; PageStore calls it under its own lock.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_PROMOTION_POLICY_H_
 #define QUIRE_KVSERVER_STORE_POLICY_PROMOTION_POLICY_H_
 
@@ -14,7 +13,8 @@ namespace quire::kvserver {
 class PromotionPolicy {
  public:
   virtual ~PromotionPolicy() = default;
-  /// One request reads units of `id` from SSD, however many. True: bring the extent to DRAM now.
+  /// Records one request for units of `id` from SSD, however many. True: promote the extent to DRAM
+  /// now.
   virtual bool Touch(const ExtentId& id) = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QuotaTable: bytes that each tenant uses of each tier, and may use. Memory is bounded by the
-// tenants. Thread-safety: none.
+// QuotaTable: used bytes and quotas of each tenant and tier. Memory is bounded by the tenants.
+// Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_QUOTA_TABLE_H_
 #define QUIRE_KVSERVER_STORE_POLICY_QUOTA_TABLE_H_
 
@@ -26,19 +26,19 @@ class QuotaTable {
  public:
   static constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 
-  /// What tenants without a quota of their own may use.
+  /// `default_bytes` is the quota of tenants without their own.
   explicit QuotaTable(uint64_t default_bytes = kUnlimited) : default_bytes_(default_bytes) {}
 
-  /// Sets a tenant's quota. Bytes in use stay charged: below them, nothing is admitted until enough
-  /// of them are released.
+  /// Sets a tenant's quota. Used bytes stay charged. A use above the quota admits nothing until
+  /// enough is released.
   void SetQuota(std::string_view tenant, TierName tier, uint64_t bytes);
 
-  /// Charges `bytes`. RESOURCE_EXHAUSTED naming tenant, tier, use and quota when they do not fit,
-  /// and nothing changes.
+  /// Charges `bytes`. RESOURCE_EXHAUSTED naming tenant, tier, use and quota when they do not fit;
+  /// nothing changes then.
   [[nodiscard]] Status TryCharge(std::string_view tenant, TierName tier, uint64_t bytes);
-  /// Charges bytes that are there already, over the quota or not.
+  /// Charges stored bytes, over the quota or not.
   void ChargeStored(std::string_view tenant, TierName tier, uint64_t bytes);
-  /// Gives charged bytes back. REQUIRES: as many are charged.
+  /// Releases charged bytes. REQUIRES: as many are charged.
   void Release(std::string_view tenant, TierName tier, uint64_t bytes);
 
   uint64_t used_bytes(std::string_view tenant, TierName tier) const;

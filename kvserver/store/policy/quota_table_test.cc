@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Promise 6: nothing is unbounded; over a limit the caller gets RESOURCE_EXHAUSTED.
+// Promise 6: nothing is unbounded. Over a limit the caller gets RESOURCE_EXHAUSTED.
 TEST(QuotaTableTest, Promise6OverTheQuotaAChargeIsRefusedNamingTenantAndQuotaAndChangesNothing) {
   QuotaTable quotas(1000);
   ASSERT_TRUE(quotas.TryCharge("alice", TierName::kSsd, 700).ok());

@@ -79,7 +79,7 @@ const ExtentId* S3Fifo::VictimOfSmall(const Evictable& evictable) {
 }
 
 const ExtentId* S3Fifo::VictimOfMain(const Evictable& evictable) {
-  // An entry that was touched is passed as often as it was touched, then asked about.
+  // An entry is passed once for each touch, then offered.
   size_t refused = 0;
   while (refused < main_.entries.size()) {
     Entry& next = main_.entries.front();

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// S3Fifo: two queues and a memory. What comes enters the small queue (a tenth of the bytes); at its
-// end what was touched at least twice moves to the main queue, the rest leaves and is remembered
-// by key as long as about the main queue's bytes have left after it. What comes back while it is
-// remembered enters the main queue at once. At the end of the main queue what was touched goes
-// round again, as many times as it was touched (three at most). Extents that are used once thus
-// pass through without displacing what is used often.
+// S3Fifo: two queues and a memory. New extents enter the small queue, a tenth of the bytes. At its
+// end an extent touched at least twice moves to the main queue. Any other leaves and is remembered
+// by key, until about the main queue's bytes have left after it. A remembered extent that returns
+// enters the main queue at once. At the end of the main queue a touched extent is requeued, once
+// for each touch (three at most). Extents used once thus do not displace frequently used ones.
 //
-// Shares are in bytes of what is tracked, since extents differ in size; the store asks for a victim
-// when it is full, so this is its capacity. Every call is O(1) amortised: each step that Victim
-// takes through a queue is paid for by an insertion or a touch, or asks about an extent that may
-// not leave, which goes to the back of its queue.
+// Shares are in bytes of tracked extents, since extents differ in size. The store asks for a victim
+// when it is full, so tracked bytes are its capacity. Every call is O(1) amortised. Each step of
+// Victim through a queue is paid for by an insertion or a touch, or moves an extent in use to the
+// back.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_S3_FIFO_H_
 #define QUIRE_KVSERVER_STORE_POLICY_S3_FIFO_H_
 

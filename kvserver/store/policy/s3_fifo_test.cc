@@ -28,8 +28,8 @@ TEST(S3FifoTest, WhatIsTouchedTwiceMovesToMainAndTheRestLeaves) {
   EXPECT_EQ(EvictOne(policy), 0u);
 }
 
-// 0 leaves and is remembered; when it comes back it enters main, so that 1 and 2, which came later
-// but for the first time, leave before it.
+// 0 leaves and is remembered. When it returns it enters main, so 1 and 2, which are newer but seen
+// once, leave before it.
 TEST(S3FifoTest, WhatComesBackWhileItIsRememberedEntersMain) {
   S3Fifo policy;
   for (uint64_t i = 0; i < 3; ++i) Insert(policy, i);
@@ -47,8 +47,8 @@ TEST(S3FifoTest, WhatWasDeletedIsNotRemembered) {
   EXPECT_THAT(EvictAll(policy), ElementsAre(1, 2, 0, 3));
 }
 
-// 10 extents of 1000 bytes: 1..10. All but 1 move to main (touched twice). The small queue then has
-// nothing, less than a tenth, so main gives: 2 was touched there once and goes round, 3 leaves.
+// 10 extents of 1000 bytes: 1..10. All but 1 move to main (touched twice). The small queue is then
+// empty, less than a tenth, so main gives: 2 was touched there once and is requeued, 3 leaves.
 TEST(S3FifoTest, InMainATouchIsASecondRound) {
   S3Fifo policy;
   for (uint64_t i = 1; i <= 10; ++i) Insert(policy, i, 1000);
@@ -60,8 +60,8 @@ TEST(S3FifoTest, InMainATouchIsASecondRound) {
   for (const uint64_t next : {4, 5, 6, 7, 8, 9, 10, 2}) EXPECT_EQ(EvictOne(policy), next);
 }
 
-// Main holds 9 x 1000 bytes. A new extent of 500 bytes is less than a tenth of all: main gives.
-// One of 2000 is more: it leaves itself.
+// Main holds 9 x 1000 bytes. A new extent of 500 bytes is less than a tenth of all: main gives. One
+// of 2000 is more: it leaves itself.
 TEST(S3FifoTest, TheSmallQueuesShareIsInBytes) {
   for (const auto& [bytes, victim] : {std::pair<uint64_t, uint64_t>{500, 2}, {2000, 11}}) {
     S3Fifo policy;
@@ -74,7 +74,7 @@ TEST(S3FifoTest, TheSmallQueuesShareIsInBytes) {
   }
 }
 
-// What is used once passes through the small queue; what is used often stays.
+// Extents used once pass through the small queue. Frequently used ones stay.
 TEST(S3FifoTest, AScanDoesNotDisplaceWhatIsUsedOften) {
   S3Fifo policy;
   for (uint64_t i = 0; i < 50; ++i) Insert(policy, i);
@@ -96,7 +96,7 @@ TEST(S3FifoTest, WhatIsRememberedIsBoundedByTheBytesOfMain) {
       Insert(policy, i);
     }
     Insert(policy, number);
-    Insert(policy, 300);  // enters the small queue, and leaves before what is in main
+    Insert(policy, 300);  // enters the small queue, and leaves before those in main
     return EvictAll(policy).back() == number;
   };
   EXPECT_TRUE(enters_main(199));

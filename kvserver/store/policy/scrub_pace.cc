@@ -6,7 +6,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// What one reading can cost, so that no rate makes the sum overflow.
+/// Longest wait for one read, so that no rate overflows the sum.
 constexpr double kLongestWaitSeconds = 3600;
 
 }  // namespace

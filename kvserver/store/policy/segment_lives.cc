@@ -24,7 +24,7 @@ const SegmentLives::Entry* SegmentLives::Find(const SegmentKey& key) const {
   return it != entries_.end() ? &it->second : nullptr;
 }
 
-// --- What is stored.
+// --- Stored segments.
 
 void SegmentLives::Add(const StoredSegment& segment, TimePoint now) {
   const SegmentKey& key = segment.key;
@@ -106,7 +106,7 @@ void SegmentLives::LeaveCache(const SegmentKey& key, Entry& entry) {
   detached_.erase(key);
 }
 
-// --- Who needs it.
+// --- Users of segments.
 
 void SegmentLives::Touch(const SegmentKey& key, Entry& entry, TimePoint now) {
   entry.last_use = now;
@@ -174,7 +174,7 @@ void SegmentLives::Want(const SegmentKey& key) {
 
 void SegmentLives::Rewrite(const SegmentKey& key, uint64_t incarnation) {
   Entry* const entry = Find(key);
-  // A put adds what it is about to store without an incarnation.
+  // A put adds its segment without an incarnation before it is stored.
   if (entry == nullptr || entry->written_as == 0 || entry->written_as == incarnation) return;
   entry->written_as = incarnation;
   ++num_replaced_;
@@ -231,7 +231,7 @@ uint64_t SegmentLives::BytesOf(const SegmentKey& key) const {
   return entry != nullptr ? entry->bytes : 0;
 }
 
-// --- Who leaves.
+// --- Removal.
 
 std::optional<SegmentKey> SegmentLives::Victim(const Wanted& wanted) {
   const auto victim = eviction_->Victim([&](const ExtentId& id) {
@@ -267,7 +267,7 @@ std::vector<SegmentLives::Use> SegmentLives::UsedSince(TimePoint since) const {
   for (auto key = by_use_.rbegin(); key != by_use_.rend(); ++key) {
     const Entry& entry = *Find(*key);
     if (entry.last_use < since) break;
-    // One without an incarnation is about to be put.
+    // An entry without an incarnation is about to be put.
     if (entry.is_private || entry.incarnation == 0) continue;
     used.push_back({*key, entry.last_use, entry.incarnation});
   }

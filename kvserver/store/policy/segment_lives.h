@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SegmentLives: which stored segments stay, and which leave when. The rules of a segment's life in
-// one place (docs/design/0027):
+// SegmentLives: the rules of a stored segment's life (docs/design/0027):
 //
 //   named      documents refer to it: it stays
-//   held       a context, a session, a put under way or a pin uses it: it stays meanwhile
+//   held       in use by a context, a session, a pin or a put in flight: it stays meanwhile
 //   cached     neither: it leaves when room is needed, in the order of the eviction policy and
-//   after
-//              the segments that continue it, or when nobody has used it for long
-//   forsaken   a delete wants it gone: it leaves as soon as nobody names or holds it. Naming or
-//              putting it again takes that back
-//   detached   cached, and the segment that it continues is not stored: nobody can find it, and it
+//              after the segments that continue it, or when it has been unused for long
+//   forsaken   to be deleted: it leaves once it is neither named nor held. Naming or putting it
+//              again cancels that
+//   detached   cached, and the segment that it continues is not stored: it is unreachable and
 //              leaves
 //
-// An incarnation tells what is stored under a key now from what was stored there before. It grows
-// from one put to the next, also over restarts. A put that finds the bytes of a segment that a
-// delete wants gone makes another incarnation of the same bytes; `WrittenAs` tells which one the
-// bytes came with.
+// An incarnation distinguishes the bytes stored under a key now from earlier ones. It grows from
+// put to put, also over restarts. A put that finds the bytes of a forsaken segment makes another
+// incarnation of the same bytes. `WrittenAs` is the incarnation that the bytes were written with.
 //
-// Bookkeeping only: no I/O, no locks, no clock: calls say what time it is, which does not go back.
-// Hold, Release, Name, Touch and the changes of what is stored are O(log n) or better. Memory is
-// bounded by the stored segments. Thread-safety: none.
+// Bookkeeping only: no I/O, no locks, no clock. Callers pass the time, which never decreases. Hold,
+// Release, Name, Touch and changes of stored segments are O(log n) or better. Memory is bounded by
+// the stored segments. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_SEGMENT_LIVES_H_
 #define QUIRE_KVSERVER_STORE_POLICY_SEGMENT_LIVES_H_
 
@@ -46,99 +43,99 @@ struct StoredSegment {
   SegmentKey key;
   std::string_view tenant = {};
   SegmentKey parent = kRootKey;
-  uint64_t bytes = 0;            ///< Payload on SSD that it is charged with.
-  uint64_t incarnation = 0;      ///< From NextIncarnation, or as it was stored.
+  uint64_t bytes = 0;            ///< Charged payload bytes on SSD.
+  uint64_t incarnation = 0;      ///< From NextIncarnation, or as stored.
   double seconds_per_token = 0;  ///< As NewExtent::seconds_per_token.
-  bool is_private = false;       ///< Forsaken from the beginning, and for good.
+  bool is_private = false;       ///< Forsaken from the start, permanently.
 };
 
-/// Why a segment leaves.
+/// Reason for a segment's removal.
 enum class Leaving : uint8_t { kForsaken, kEvicted, kExpired, kDetached };
 
 class SegmentLives {
  public:
-  /// `eviction`: the order in which cached segments make room.
+  /// `eviction` orders cached segments for eviction.
   explicit SegmentLives(std::unique_ptr<EvictionPolicy> eviction);
 
-  // --- What is stored.
+  // --- Stored segments.
 
-  /// Adds a segment. One that is there is replaced: names and holds stay, and under another
-  /// incarnation nobody wants it gone any more.
+  /// Adds or replaces a segment. Names and holds of a replaced one stay. Another incarnation
+  /// cancels Forsake.
   void Add(const StoredSegment& segment, TimePoint now);
-  /// It is not stored any more, whatever refers to it. Nothing happens when it is not there.
+  /// Removes a segment, whatever refers to it. Ignores an unknown one.
   void Remove(const SegmentKey& key);
-  /// An incarnation greater than all so far, and not less than `unix_micros`.
+  /// Returns an incarnation greater than all so far, and at least `unix_micros`.
   uint64_t NextIncarnation(int64_t unix_micros);
 
-  // --- Who needs it.
+  // --- Users of segments.
 
-  /// False when it is not stored or is leaving.
+  /// Adds a hold. Returns false when it is not stored or is leaving.
   [[nodiscard]] bool Hold(const SegmentKey& key, TimePoint now);
-  /// Takes one hold back. True when it may leave now because it is forsaken.
+  /// Releases one hold. Returns true when the segment may leave now because it is forsaken.
   bool Release(const SegmentKey& key, TimePoint now);
-  /// One more document refers to it, which takes a Forsake back. False as for Hold.
+  /// Adds a referring document, which cancels Forsake. Returns false as Hold does.
   [[nodiscard]] bool Name(const SegmentKey& key);
-  /// One document less refers to it; nothing happens when none does.
+  /// Removes a referring document, if there is one.
   void Unname(const SegmentKey& key, TimePoint now);
-  /// How many documents refer to each segment; to all others none does.
+  /// Number of referring documents of each segment. Missing segments have none.
   using Names = std::unordered_map<SegmentKey, uint64_t, SegmentKeyHash>;
   void RestoreNames(const Names& names, TimePoint now);
-  /// A delete wants it gone. Its incarnation, or nullopt when it is not stored.
+  /// Marks it for deletion. Returns its incarnation; nullopt when it is not stored.
   std::optional<uint64_t> Forsake(const SegmentKey& key);
-  /// Takes a Forsake back.
+  /// Cancels a Forsake.
   void Want(const SegmentKey& key);
-  /// Other bytes are about to be written under this incarnation, where there are some. Readers who
-  /// find the new ones find that WrittenAs has changed.
+  /// Announces a rewrite of the bytes under this incarnation. Readers of the new bytes find
+  /// WrittenAs changed.
   void Rewrite(const SegmentKey& key, uint64_t incarnation);
-  /// It was put again: from now on it has another incarnation, and nobody wants it gone.
+  /// Gives a segment that was put again another incarnation, and cancels Forsake.
   void Renew(const SegmentKey& key, uint64_t incarnation);
 
-  /// The segments of a chain that a delete wants gone, without private ones. A put that continues
-  /// the chain takes the delete back. nullopt when a segment of the chain is not stored.
+  /// Forsaken segments of a chain, without private ones. A put that continues the chain cancels
+  /// their deletion. nullopt when a segment of the chain is not stored.
   std::optional<std::vector<SegmentKey>> ForsakenOfChain(const SegmentKey& tip) const;
 
   bool IsStored(const SegmentKey& key) const { return entries_.contains(key); }
   bool IsForsaken(const SegmentKey& key) const;
   bool IsNamed(const SegmentKey& key) const { return CountNames(key) > 0; }
-  /// Documents that refer to it; 0 when it is not stored.
+  /// Number of referring documents; 0 when it is not stored.
   uint64_t CountNames(const SegmentKey& key) const;
   std::optional<uint64_t> IncarnationOf(const SegmentKey& key) const;
-  /// The incarnation that its bytes were written as; nullopt when it is not stored. For a segment
-  /// that is held all the time, another value means that damaged or lost bytes were replaced.
+  /// Incarnation that its bytes were written with; nullopt when it is not stored. If it changes
+  /// while the segment is held, damaged or lost bytes were replaced.
   std::optional<uint64_t> WrittenAs(const SegmentKey& key) const;
-  /// Times that the bytes of a stored segment were replaced.
+  /// Number of times that bytes of a stored segment were replaced.
   uint64_t num_replaced() const { return num_replaced_; }
   /// Empty when it is not stored, or its record is damaged.
   std::string TenantOf(const SegmentKey& key) const;
-  /// Bytes that the segment is charged with; 0 when it is not stored.
+  /// Charged bytes; 0 when it is not stored.
   uint64_t BytesOf(const SegmentKey& key) const;
 
-  // --- Who leaves.
+  // --- Removal.
 
-  /// Whether a cached segment may be chosen.
+  /// Filter for cached segments.
   using Wanted = std::function<bool(const SegmentKey& key, std::string_view tenant)>;
-  /// The cached segment that makes room first among those that `wanted` agrees to; nullopt when
-  /// there is none.
+  /// Returns the first cached segment, in eviction order, that `wanted` accepts; nullopt when there
+  /// is none.
   std::optional<SegmentKey> Victim(const Wanted& wanted);
-  /// At most `limit` cached segments that nobody has used since `before`, longest ago first. One
-  /// that others continue is among them only when these are unused, too.
+  /// At most `limit` cached segments unused since `before`, oldest use first. A continued segment
+  /// counts only when its continuations are unused, too.
   std::vector<SegmentKey> UnusedSince(TimePoint before, size_t limit) const;
   struct Use {
     SegmentKey key;
     TimePoint last_use;
     uint64_t incarnation = 0;
   };
-  /// Segments without names that were used at `since` or later, but for private ones, longest ago
-  /// first.
+  /// Unnamed segments used at `since` or later, without private ones, oldest use first.
   std::vector<Use> UsedSince(TimePoint since) const;
-  /// At most `limit` segments that are forsaken, and may leave; and those that are detached.
+  /// At most `limit` forsaken, or detached, segments that may leave.
   std::vector<SegmentKey> Forsaken(size_t limit) const { return FreeOnes(forsaken_, limit); }
   std::vector<SegmentKey> Detached(size_t limit) const { return FreeOnes(detached_, limit); }
-  /// Begins to remove the segment when the rules let it leave for this reason; false otherwise.
-  /// Until Remove or Stay nobody can hold or name it. `unused_since`: what makes it expired.
+  /// Begins to remove the segment if the rules allow it for this reason; returns false otherwise.
+  /// It can be neither held nor named until Remove or Stay. `unused_since` is the limit of an
+  /// expiry.
   [[nodiscard]] bool Leave(const SegmentKey& key, Leaving why,
                            TimePoint unused_since = TimePoint::max());
-  /// It could not be removed.
+  /// Cancels a removal that failed.
   void Stay(const SegmentKey& key);
 
   size_t size() const { return entries_.size(); }
@@ -160,32 +157,32 @@ class SegmentLives {
     bool is_private = false;
     bool forsaken = false;
     bool leaving = false;
-    bool evicted = false;  ///< It leaves to make room.
+    bool evicted = false;  ///< Is leaving to make room.
     TimePoint last_use;
-    Order::iterator place = {};  ///< In by_use_; of one without names.
+    Order::iterator place = {};  ///< Position in by_use_; for unnamed segments.
   };
   using Entries = std::unordered_map<SegmentKey, Entry, SegmentKeyHash>;
   using Keys = std::unordered_set<SegmentKey, SegmentKeyHash>;
 
   Entry* Find(const SegmentKey& key);
   const Entry* Find(const SegmentKey& key) const;
-  /// Whether nobody needs it.
+  /// True when it is neither named nor held.
   static bool IsFree(const Entry& entry) { return entry.names == 0 && entry.holds == 0; }
   bool IsContinued(const SegmentKey& key) const { return children_.contains(key); }
-  /// Whether a segment that continues it is needed, or was used at `since` or later.
+  /// True when a continuation is needed, or was used at `since` or later.
   bool IsContinuedSince(const SegmentKey& key, TimePoint since) const;
   bool IsDetached(const Entry& entry) const {
     return entry.parent != kRootKey && !entries_.contains(entry.parent);
   }
   std::vector<SegmentKey> FreeOnes(const Keys& keys, size_t limit) const;
   void Touch(const SegmentKey& key, Entry& entry, TimePoint now);
-  /// Begins or ends to count as one without names.
+  /// Adds it to the unnamed segments, or removes it.
   void EnterCache(const SegmentKey& key, Entry& entry, TimePoint now);
   void LeaveCache(const SegmentKey& key, Entry& entry);
 
-  const std::unique_ptr<EvictionPolicy> eviction_;  ///< Of segments without names, as layer 0.
+  const std::unique_ptr<EvictionPolicy> eviction_;  ///< Unnamed segments, as layer 0.
   Entries entries_;
-  Order by_use_;  ///< Segments without names, used longest ago first.
+  Order by_use_;  ///< Unnamed segments, least recently used first.
   std::unordered_map<SegmentKey, Keys, SegmentKeyHash> children_;  ///< By parent, stored or not.
   Keys forsaken_;
   Keys detached_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules of a segment's life: what is named or held stays, the rest is a cache.
+// Rules of a segment's life: named and held segments stay, the rest is a cache.
 #include "kvserver/store/policy/segment_lives.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr Leaving kEvery[] = {Leaving::kForsaken, Leaving::kEvicted, Leaving::kExpired,
                               Leaving::kDetached};
 
-/// With each eviction policy that a store can have.
+/// Parameterised by the eviction policies of a store.
 class SegmentLivesTest : public ::testing::TestWithParam<std::string> {
  protected:
   static SegmentKey Key(uint64_t number) { return ExtentNumber(number).segment; }
@@ -76,7 +76,7 @@ TEST_P(SegmentLivesTest, BytesKeepTheirIncarnationUntilOthersAreWritten) {
   EXPECT_EQ(lives_.IncarnationOf(Key(1)), renewed);
   EXPECT_EQ(lives_.WrittenAs(Key(1)), written);
   EXPECT_EQ(lives_.num_replaced(), 0u);
-  // Its bytes were damaged: readers can tell before others are written.
+  // Its bytes were damaged: readers detect the change before new ones are written.
   const uint64_t replaced = lives_.NextIncarnation(1000);
   lives_.Rewrite(Key(1), replaced);
   EXPECT_EQ(lives_.WrittenAs(Key(1)), replaced);
@@ -233,7 +233,7 @@ TEST_P(SegmentLivesTest, IncarnationsGrowWhateverTheClockSays) {
     last = next;
   }
   EXPECT_EQ(last, 2000u);
-  lives_.Add({.key = Key(1), .incarnation = 9000}, now_);  // As it was stored.
+  lives_.Add({.key = Key(1), .incarnation = 9000}, now_);  // Incarnation as stored.
   EXPECT_EQ(lives_.NextIncarnation(2001), 9001u);
 }
 
@@ -248,7 +248,7 @@ TEST_P(SegmentLivesTest, NamesAreRestoredAsOftenAsTheRegistryOpens) {
   EXPECT_EQ(lives_.num_cached(), 2u);
 }
 
-// Any sequence of calls keeps the sums right, and lets nothing leave that somebody needs.
+// Any sequence of calls keeps the sums right, and removes no segment in use.
 TEST_P(SegmentLivesTest, AnyHistoryKeepsTheRules) {
   SeededRandom random(7);
   struct Model {

@@ -7,20 +7,20 @@ namespace quire::kvserver {
 namespace {
 
 constexpr uint64_t kMib = uint64_t{1} << 20;
-/// Divisor of the limit that gives the metadata. Minima and maxima of keys alone are a
-/// thirty-second of the payload.
+/// Divisor of the limit for the metadata. Minima and maxima of keys alone are a thirty-second of
+/// the payload.
 constexpr uint64_t kMetadataShare = 8;
 constexpr uint64_t kLeastMetadataBytes = 12 * kMib;
 /// Divisor of a limit for which kLeastMetadataBytes is too much.
 constexpr uint64_t kMostMetadataShare = 2;
-/// Divisor of the bytes of all volumes that gives the upper bound of one. It keeps volumes small,
-/// so that a missing last one costs little.
+/// Divisor of the bytes of all volumes for the largest one. Small volumes make a missing last one
+/// cheap.
 constexpr uint64_t kVolumeShare = 8;
 constexpr uint64_t kLeastVolumeBytes = kMib;
 constexpr uint64_t kVolumeUnit = 4096;
-/// Divisor of the bytes of all volumes: the part kept for pieces and rounding.
+/// Divisor of the bytes of all volumes: the part kept for fragments and rounding.
 constexpr uint64_t kSlackShare = 16;
-/// Divisor of the limit that gives the database's buffer, where kMetadataShare gives the metadata.
+/// Divisor of the limit for the database's buffer, where kMetadataShare is that of the metadata.
 constexpr uint64_t kBufferShare = 64;
 constexpr uint64_t kLeastBufferBytes = kMib / 2;
 constexpr uint64_t kMostBufferBytes = 64 * kMib;
@@ -36,7 +36,7 @@ uint64_t MetadataBytes(uint64_t limit_bytes) {
 
 StatusOr<SsdBudget> DivideSsd(uint64_t limit_bytes, uint64_t largest_volume_bytes,
                               uint64_t present_bytes) {
-  // Bytes that the database needs beside the volumes that are there.
+  // Bytes that the database needs besides the present volumes.
   const uint64_t least_metadata = MetadataBytes(SsdBudget::kLeastBytes);
   const uint64_t least = std::max(SsdBudget::kLeastBytes, present_bytes + least_metadata);
   if (limit_bytes < least) {

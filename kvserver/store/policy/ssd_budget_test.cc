@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 constexpr uint64_t kMib = uint64_t{1} << 20;
 constexpr uint64_t kLargest = 256 * kMib;
 
-// Promise 6: nothing is unbounded, and the parts make no more than the whole.
+// Promise 6: nothing is unbounded, and the parts do not exceed the whole.
 TEST(SsdBudgetTest, Promise6ThePartsMakeTheLimitAndEachOfThemIsOfUse) {
   for (uint64_t limit = SsdBudget::kLeastBytes; limit < uint64_t{1} << 45; limit += limit / 3 + 1) {
     const auto budget = DivideSsd(limit, kLargest, 0);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TouchPromotion: an extent is promoted at its n-th touch, as long as the touches are close enough
-// together that it was not forgotten in between.
+// TouchPromotion: promotes an extent at its n-th touch, unless it was forgotten in between.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_TOUCH_PROMOTION_H_
 #define QUIRE_KVSERVER_STORE_POLICY_TOUCH_PROMOTION_H_
 
@@ -17,7 +16,7 @@ namespace quire::kvserver {
 class TouchPromotion final : public PromotionPolicy {
  public:
   /// Promotes at touch number `touches` (1 promotes at once). Remembers at most `capacity` extents
-  /// that were touched fewer times; the one touched longest ago is forgotten first.
+  /// with fewer touches, and forgets the least recently touched first.
   TouchPromotion(uint32_t touches, size_t capacity) : touches_(touches), capacity_(capacity) {}
   bool Touch(const ExtentId& id) override;
 
@@ -28,7 +27,7 @@ class TouchPromotion final : public PromotionPolicy {
   };
   const uint32_t touches_;
   const size_t capacity_;
-  std::list<ExtentId> order_;  // touched longest ago first
+  std::list<ExtentId> order_;  // least recently touched first
   std::unordered_map<ExtentId, Entry, ExtentIdHash> entries_;
 };
 

@@ -7,7 +7,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// A sum that stops at the ends of the type: what would expire after the end of time never does.
+/// A saturating sum: a document that would expire after the end of time never expires.
 int64_t SaturatingAdd(int64_t a, int64_t b) {
   int64_t sum;
   if (!__builtin_add_overflow(a, b, &sum)) return sum;

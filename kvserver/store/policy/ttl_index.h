@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TtlIndex: which document expires next. A document has a time to live of its own, or that of its
-// collection, or lives for ever. Pure bookkeeping over names: no clock, no I/O; times are
-// microseconds since the Unix epoch, since documents outlive the process.
+// TtlIndex: documents in order of expiry. A document has its own time to live, or its collection's,
+// or none. Pure bookkeeping over names: no clock, no I/O. Times are microseconds since the Unix
+// epoch, since documents outlive the process.
 //
-// Collections and documents are named by strings that the caller chooses (tenant and version are
-// part of them). Every call is O(log n) in the documents; SetCollectionTtl too, for each document
-// that has none of its own. Memory is bounded by the documents. Thread-safety: none.
+// The caller chooses the names of collections and documents, which include tenant and version.
+// Every call is O(log n) in the documents; SetCollectionTtl for each document without its own time
+// to live. Memory is bounded by the documents. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_TTL_INDEX_H_
 #define QUIRE_KVSERVER_STORE_POLICY_TTL_INDEX_H_
 
@@ -31,19 +31,18 @@ class TtlIndex {
     friend auto operator<=>(const Name&, const Name&) = default;
   };
 
-  /// Documents of `collection` without a time to live of their own, also those already there, live
-  /// `ttl_micros` from their creation; nullopt: for ever.
+  /// Sets the time to live of present and future documents of `collection` without their own, from
+  /// their creation; nullopt: for ever.
   void SetCollectionTtl(std::string_view collection, std::optional<int64_t> ttl_micros);
 
-  /// Adds a document, or replaces what is known of it. `ttl_micros` is its own; nullopt: that of
-  /// its collection.
+  /// Adds or replaces a document. `ttl_micros` is its own time to live; nullopt: its collection's.
   void Add(const Name& name, int64_t created_micros, std::optional<int64_t> ttl_micros);
-  /// Nothing happens when it is not there.
+  /// Removes a document. Ignores an unknown one.
   void Remove(const Name& name);
 
-  /// When the next document expires; nullopt when none ever does.
+  /// Time of the next expiry; nullopt when no document expires.
   std::optional<int64_t> NextExpiry() const;
-  /// Removes and returns what has expired by `now_micros`, earliest first, at most `limit`.
+  /// Removes and returns at most `limit` documents expired by `now_micros`, earliest first.
   std::vector<Name> PopExpired(int64_t now_micros, size_t limit);
 
   size_t size() const { return documents_.size(); }

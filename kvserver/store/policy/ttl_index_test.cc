@@ -78,7 +78,7 @@ TEST(TtlIndexTest, NoSumOverflows) {
   EXPECT_EQ(index.NextExpiry(), kMost);
 }
 
-// Property: against a scan of everything.
+// Property: agrees with a scan of everything.
 TEST(TtlIndexTest, AgreesWithAScanUnderRandomOperations) {
   constexpr uint64_t kSeed = 29;
   SCOPED_TRACE("seed " + std::to_string(kSeed));

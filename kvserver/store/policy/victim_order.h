@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// VictimOrder: extents by priority, the order behind the policies that compute one. Of equal
-// priorities the one that was placed first leaves first. Extents that may not leave step aside (see
-// EvictionPolicy::Victim). Ids are referred to in place: they belong to the policy's table and must
-// not move while they are in the order. Thread-safety: none.
+// VictimOrder: extents ordered by priority, for policies that compute one. Among equal priorities
+// the first placed leaves first. Refused extents step aside (see EvictionPolicy::Victim). Ids are
+// pointers into the policy's table and must not move while they are in the order. Thread-safety:
+// none.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_VICTIM_ORDER_H_
 #define QUIRE_KVSERVER_STORE_POLICY_VICTIM_ORDER_H_
 
@@ -16,12 +16,12 @@
 
 namespace quire::kvserver {
 
-/// How many of the extents that stepped aside each search for a victim asks about again.
+/// Number of extents aside that each search for a victim asks about again.
 inline constexpr int kAskedAgain = 8;
 
 class VictimOrder {
  public:
-  /// Where an extent stands. `turn` makes it unique: each placement has a greater one.
+  /// Position of an extent. `turn` makes it unique: each placement has a greater one.
   struct Place {
     double priority = 0;
     uint64_t turn = 0;
@@ -37,18 +37,18 @@ class VictimOrder {
   void Erase(const Place& place) {
     if (order_.erase(place) == 0) aside_.erase(place);
   }
-  /// Puts an extent elsewhere in the order, without allocating. REQUIRES: as Erase for `from`.
+  /// Moves an extent in the order, without allocating. REQUIRES: as Erase for `from`.
   void Move(const Place& from, const Place& to) {
     auto node = order_.extract(from);
     if (node.empty()) node = aside_.extract(from);
     node.value() = to;
     order_.insert(std::move(node));
   }
-  /// The first that `evictable` agrees to, of those in order and of some of those aside; null when
-  /// it agrees to none. What it refuses steps aside.
+  /// Returns the first extent that `evictable` accepts, of those in order and some of those aside;
+  /// null when it accepts none. Refused extents step aside.
   const ExtentId* First(const EvictionPolicy::Evictable& evictable);
-  /// The first that `evictable` agrees to of all that are aside; null when it agrees to none. For
-  /// when First found nothing.
+  /// Returns the first extent aside that `evictable` accepts; null when it accepts none. For use
+  /// after First found nothing.
   const ExtentId* FirstAside(const EvictionPolicy::Evictable& evictable) const;
 
  private:
@@ -56,7 +56,7 @@ class VictimOrder {
 
   std::set<Place> order_;
   std::set<Place> aside_;
-  Place last_asked_again_;  // Only compared with; its extent may be gone.
+  Place last_asked_again_;  // Lower bound only; its extent may be gone.
 };
 
 }  // namespace quire::kvserver

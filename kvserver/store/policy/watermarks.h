@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Watermarks: when a tier makes room ahead of need. Above the high mark eviction starts, and it
-// goes on until the low mark is reached, so that it works in batches and not with every put.
-// Thread-safety: none.
+// Watermarks: when a tier makes room ahead of need. Eviction starts above the high mark and ends at
+// the low mark, so it works in batches and not with every put. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_WATERMARKS_H_
 #define QUIRE_KVSERVER_STORE_POLICY_WATERMARKS_H_
 
@@ -17,7 +16,7 @@ class Watermarks {
   /// Marks as shares of `capacity_bytes`. INVALID_ARGUMENT unless 0 < low <= high <= 1.
   static StatusOr<Watermarks> Make(uint64_t capacity_bytes, double low, double high);
 
-  /// Bytes to evict now that `used_bytes` are in use: 0, or down to the low mark.
+  /// Bytes to evict when `used_bytes` are in use: 0, or down to the low mark.
   uint64_t BytesToEvict(uint64_t used_bytes);
 
   uint64_t low_bytes() const { return low_bytes_; }

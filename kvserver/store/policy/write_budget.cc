@@ -20,7 +20,7 @@ bool WriteBudget::Admit(const SsdWrite& write, TimePoint now) {
 
 void WriteBudget::Fill(TimePoint now) {
   if (filled_ && now > *filled_) {
-    // Unsigned: the ends of time are further apart than a Duration can say.
+    // Unsigned: the ends of time are further apart than the largest Duration.
     const auto nanoseconds = static_cast<uint64_t>(now.time_since_epoch().count()) -
                              static_cast<uint64_t>(filled_->time_since_epoch().count());
     const double seconds = static_cast<double>(nanoseconds) / 1e9;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WriteBudget: admits to SSD what a budget of bytes per second allows, so that the flash lasts and
-// reads are not drowned in writes. A token bucket: it fills at the budget's rate up to
-// `burst_bytes` and starts full; a write is admitted when the bucket holds its bytes. What must
-// persist is always admitted and paid for as well: the bucket goes into debt, by `burst_bytes` at
-// most, so that a flood of it keeps the others out for a bounded time only.
+// WriteBudget: admits to SSD at most a budget of bytes per second, which saves flash and protects
+// reads. A token bucket that fills at the budget's rate up to `burst_bytes` and starts full. A
+// write is admitted when the bucket holds its bytes. Writes that must persist are always admitted
+// and also charged. The bucket then goes into debt, at most `burst_bytes`, so a flood of them
+// blocks others for a bounded time only.
 //
-// Hence of the writes that need not persist at most `burst_bytes + bytes_per_second * t` bytes are
-// admitted in any `t` seconds, and one larger than `burst_bytes` never is.
+// Any `t` seconds admit at most `burst_bytes + bytes_per_second * t` bytes of writes that need not
+// persist. One larger than `burst_bytes` is never admitted.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_WRITE_BUDGET_H_
 #define QUIRE_KVSERVER_STORE_POLICY_WRITE_BUDGET_H_
 
@@ -20,7 +20,7 @@ namespace quire::kvserver {
 class WriteBudget final : public AdmissionPolicy {
  public:
   struct Options {
-    uint64_t bytes_per_second = 0;  ///< 0: only what must persist is admitted.
+    uint64_t bytes_per_second = 0;  ///< 0: only writes that must persist are admitted.
     uint64_t burst_bytes = 0;
   };
   explicit WriteBudget(const Options& options);
@@ -29,7 +29,7 @@ class WriteBudget final : public AdmissionPolicy {
  private:
   void Fill(TimePoint now);
 
-  // In doubles: exact for whole bytes below 2^53, and no product can overflow.
+  // Doubles: exact for whole bytes below 2^53, and products cannot overflow.
   const double bytes_per_second_;
   const double burst_bytes_;
   double available_bytes_;

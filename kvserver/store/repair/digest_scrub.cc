@@ -15,7 +15,7 @@ StatusOr<std::optional<ScrubStep>> DigestScrub::Next() {
   ScrubStep step{.counts = {.bytes = value.size(), .checked = 1}};
   if (VerifyTrailer(value)) return step;
   const std::optional<DigestId> id = DigestStore::IdOf(key);
-  if (!id) return step;  // Of no segment, as fsck tells.
+  if (!id) return step;  // Belongs to no segment; fsck reports it.
   const Status mended = Mend(*id);
   if (absl::IsNotFound(mended)) return step;
   ++step.counts.damaged;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestScrub: verifies every digest in the database. Those that are damaged are made anew from
-// verified units; those that only a client can make are dropped until one gives them again. (What
-// is cached of digests is verified whenever it is found.) Thread-safety: none. Ownership:
-// everything given outlives it.
+// DigestScrub: verifies every digest in the database. Damaged ones are recomputed from verified
+// units. Damaged representatives are dropped until a client gives them again. Every read verifies
+// cached digests, so they are left out here. Thread-safety: none. Ownership: all arguments outlive
+// it.
 #ifndef QUIRE_KVSERVER_STORE_REPAIR_DIGEST_SCRUB_H_
 #define QUIRE_KVSERVER_STORE_REPAIR_DIGEST_SCRUB_H_
 
@@ -30,7 +30,7 @@ class DigestScrub final : public ScrubWork {
   StatusOr<std::optional<ScrubStep>> Next() override;
 
  private:
-  /// NOT_FOUND when the segment has gone.
+  /// NOT_FOUND when the segment is gone.
   Status Mend(const DigestId& id);
 
   const Parts parts_;

@@ -21,20 +21,20 @@ StatusOr<std::optional<ScrubStep>> DramScrub::Next() {
   std::string tenant;
   {
     const ResidentPtr resident = parts_.dram->Get(id);
-    if (resident == nullptr) return step;  // It has left.
+    if (resident == nullptr) return step;  // It has left DRAM.
     step.counts.bytes = resident->size_bytes();
     step.counts.checked = resident->num_units();
     if (resident->Verify()) return step;
     tenant = resident->tenant();
   }
-  // The damaged extent is let go of first: its room may be needed for what comes in its place.
+  // Release the damaged extent first: its replacement may need the room.
   Mend(tenant, id, &step);
   return step;
 }
 
 void DramScrub::Mend(std::string_view tenant, const ExtentId& id, ScrubStep* step) {
   const StatusOr<bool> mended = parts_.reader->MendExtent({tenant, Priority::kPrefetch}, id);
-  // Somebody else met it, or the segment has gone.
+  // Another reader repaired it, or the segment is gone.
   if ((mended.ok() && !*mended) || absl::IsNotFound(mended.status())) return;
   ++step->counts.damaged;
   const bool whole = mended.ok() && !parts_.catalog->IsDamaged(id.segment);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DramScrub: verifies every extent in DRAM where it lies, and has what is damaged mended from SSD;
-// what is nowhere else is lost, and its segment counts as missing until it is put again. An extent
-// is held in place while it is verified; the eviction policy is not told. Thread-safety: none.
-// Ownership: everything given outlives it.
+// DramScrub: verifies every extent in DRAM in place. Damaged ones are repaired from SSD. An extent
+// without another copy is lost, and its segment counts as missing until it is put again. An extent
+// is held in place while it is verified. The eviction policy does not see these reads.
+// Thread-safety: none. Ownership: all arguments outlive it.
 #ifndef QUIRE_KVSERVER_STORE_REPAIR_DRAM_SCRUB_H_
 #define QUIRE_KVSERVER_STORE_REPAIR_DRAM_SCRUB_H_
 
@@ -35,7 +35,7 @@ class DramScrub final : public ScrubWork {
 
   const Parts parts_;
   DramIndex::Cursor cursor_;
-  std::vector<ExtentId> extents_;  ///< That the walk has met and that were not verified yet.
+  std::vector<ExtentId> extents_;  ///< Extents of the walk that are not yet verified.
 };
 
 }  // namespace quire::kvserver

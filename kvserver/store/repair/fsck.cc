@@ -29,7 +29,7 @@ constexpr size_t kKeyBytes = sizeof(SegmentKey::bytes);
 constexpr uint32_t kUnitsAtOnce = 64;
 constexpr const char* kSetAside = ".damaged";
 
-/// A row of the database that belongs to nothing.
+/// An orphaned row of the database.
 struct Row {
   Table table;
   std::string key;
@@ -46,7 +46,7 @@ bool Exists(Disk& disk, const std::string& path) {
 
 bool IsNewer(const Status& status) { return status.code() == StatusCode::kFailedPrecondition; }
 
-/// The layer at the end of the key of an extent; nullopt for any other key.
+/// The layer at the end of an extent's key; nullopt for any other key.
 std::optional<uint32_t> LayerIn(std::string_view key) {
   if (key.size() != kKeyBytes + sizeof(uint32_t)) return std::nullopt;
   uint32_t layer = 0;
@@ -61,7 +61,7 @@ class Checker {
       : directory_(directory), options_(options), disk_(DiskOf(options)), engine_(engine) {}
 
   Status Run();
-  /// Lets go of the database and the volumes; what was found stays.
+  /// Closes the database and the volumes. Findings stay.
   void Close() {
     digests_.reset();
     ssd_.reset();
@@ -70,7 +70,7 @@ class Checker {
   }
 
   FsckReport report;
-  std::set<SegmentKey> damaged;  ///< Segments of which something is damaged.
+  std::set<SegmentKey> damaged;  ///< Segments with any damage.
   std::vector<Row> orphans;
   std::vector<std::string> bad_volumes;  ///< Paths.
 
@@ -79,19 +79,19 @@ class Checker {
   StatusOr<bool> OpenDatabase();
   Status CheckVolumes();
   Status CheckTenants();
-  /// Finds out which segments documents refer to.
+  /// Finds the segments that documents refer to.
   void FindNamed();
   Status CheckSegments();
   Status CheckSegment(std::string_view key, std::string_view value);
-  /// What is wrong with the record under `key`, other than its encoding.
+  /// Checks the record under `key` beyond its encoding.
   void CheckKey(const SegmentKey& key, const SegmentRecord& record);
   Status CheckExtent(const ExtentId& id, const SegmentRecord& record);
   void CheckUnits(const ExtentId& id, const SegmentRecord& record);
   void CheckDigests(const ExtentId& id, const SegmentRecord& record);
   Status CheckOrphans(Table table, const std::string& name);
-  /// Layers that the segment under this key has; nullopt when there is no such segment.
+  /// Number of layers of the segment under this key; nullopt when there is no such segment.
   std::optional<uint32_t> LayersOf(std::string_view segment);
-  /// Reports what ended the reading of a table.
+  /// Reports the error that ended the reading of a table.
   void TableFailed(const std::string& name, const Status& status);
 
   void Add(Kind kind, std::string what, bool can_drop);
@@ -164,7 +164,7 @@ Status Checker::CheckVolumes() {
 }
 
 StatusOr<bool> Checker::OpenDatabase() {
-  // Nothing was ever put.
+  // The store is empty.
   if (!Exists(disk_, directory_.metadata_path() + "/CURRENT")) return false;
   auto database =
       Database::Open({.path = directory_.metadata_path(), .env = options_.env, .read_only = true});
@@ -220,7 +220,7 @@ Status Checker::CheckSegments() {
     ++of_segments_;
     return true;
   };
-  (void)database_->Scan(Table::kSegments, "", count);  // What fails is told below.
+  (void)database_->Scan(Table::kSegments, "", count);  // Errors are reported below.
   Status newer;
   const auto visit = [&](std::string_view key, std::string_view value) {
     newer = CheckSegment(key, value);
@@ -247,7 +247,7 @@ Status Checker::CheckSegment(std::string_view raw_key, std::string_view value) {
   } else {
     report.payload_bytes += record->stored_bytes();
     CheckKey(*key, *record);
-    // They went with the server that had them; what is private was never synced.
+    // Lost with their server: private segments were never synced.
     if (record->dram_only || record->private_pages) return OkStatus();
     if (!named_.contains(*key)) {
       ++report.cached_segments;
@@ -266,7 +266,7 @@ void Checker::CheckKey(const SegmentKey& key, const SegmentRecord& record) {
   if (record.parent != kRootKey && !LayersOf(record.parent.view())) ++report.detached;
   const auto salt = salts_.find(record.tenant);
   if (salt != salts_.end()) {
-    if (record.private_pages) return;  // Its salt went with the server that had it.
+    if (record.private_pages) return;  // Its salt was lost with its server.
     if (ComputeKey(salt->second, Fingerprint(record.spec), record.parent, record.tokens) != key) {
       AddDamage(Kind::kSegment, key, ": its record is that of another segment");
     }
@@ -296,7 +296,7 @@ Status Checker::CheckExtent(const ExtentId& id, const SegmentRecord& record) {
     return OkStatus();
   }
   if (const auto lost = payload_->Recover(extent->location); !lost.ok()) {
-    // Of two extents in one place the units tell which one is damaged.
+    // The units tell which of two extents in one place is damaged.
     Add(Kind::kExtent,
         "segment " + id.segment.Hex() + where + "its space: " + std::string(Message(lost.status())),
         /*can_drop=*/false);
@@ -349,7 +349,7 @@ std::optional<uint32_t> Checker::LayersOf(std::string_view segment) {
   if (value.status().code() == StatusCode::kNotFound) return std::nullopt;
   const StatusOr<SegmentRecord> record =
       value.ok() ? DecodeSegmentRecord(*value) : StatusOr<SegmentRecord>(value.status());
-  // A damaged record is reported as such; whatever is under its key goes with it.
+  // A damaged record is reported by itself; everything under its key goes with it.
   return record.ok() ? record->spec.num_layers : UINT32_MAX;
 }
 
@@ -378,13 +378,13 @@ Status Checker::CheckOrphans(Table table, const std::string& name) {
   return OkStatus();
 }
 
-/// Drops what the checker found.
+/// Drops the checker's findings.
 Status Drop(const DataDirectory& directory, const FsckOptions& options, const Checker& found,
             FsckReport* report) {
   Disk& disk = DiskOf(options);
   for (const std::string& path : found.bad_volumes) {
     int error = disk.Rename(path, path + kSetAside);
-    // Not to come back under its name after a power failure.
+    // Keep the name from returning after a power failure.
     if (error == 0) error = SyncDirectory(disk, ParentDirectory(path));
     if (error != 0) return FromErrno(error, "set aside " + path);
     ++report->volumes_set_aside;
@@ -421,7 +421,7 @@ std::string_view Name(FsckProblem::Kind kind) {
 }
 
 StatusOr<FsckReport> Fsck(const std::string& path, const FsckOptions& options) {
-  // Opening a data directory makes one where there is none, and mends a FORMAT that was lost.
+  // Opening a data directory creates a missing one, and repairs a lost FORMAT.
   Disk& disk = DiskOf(options);
   if (!Exists(disk, path + "/FORMAT") && !Exists(disk, path + "/metadata/CURRENT")) {
     return InvalidArgument(

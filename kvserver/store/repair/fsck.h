@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fsck: checks a data directory that no server has open. Every record is read and compared with
-// those that belong to it (segment, extents, digests, volumes), every unit is read and verified
-// against its checksum, and what belongs to nothing is found. Nothing is changed, but for a FORMAT
-// that is missing and that the database proves (data_directory.h), unless it is told to repair:
-// then segments that are damaged, records that belong to no segment, and volumes without a readable
-// header are dropped. A dropped segment is missing afterwards, and a put brings it back.
+// Fsck: checks a data directory that no server has open. It reads every record and compares it with
+// the related ones (segment, extents, digests, volumes). It verifies every unit against its
+// checksum, and finds orphaned records. It changes nothing, except for a missing FORMAT that the
+// database proves (data_directory.h). With repair it drops damaged segments, orphaned records, and
+// volumes without a readable header. A dropped segment is missing afterwards, and a put restores
+// it.
 //
 // Units: bytes. Thread-safety: one call at a time for a directory, which its lock ensures.
 #ifndef QUIRE_KVSERVER_STORE_REPAIR_FSCK_H_
@@ -33,18 +33,18 @@ struct FsckProblem {
   enum class Kind : uint8_t {
     kMetadata,  ///< The database, or a table of it, cannot be read.
     kTenant,    ///< A salt is damaged or missing.
-    kVolume,    ///< A volume has no readable header, or is shorter than it says.
-    kSegment,   ///< A segment's record is damaged, or is not under its own key.
-    kExtent,    ///< An extent's record is missing or damaged, or its space is not all its own.
-    kUnits,     ///< Units fail their checksum or are gone.
+    kVolume,    ///< A volume has no readable header, or is shorter than its header says.
+    kSegment,   ///< A segment's record is damaged, or has a wrong key.
+    kExtent,    ///< An extent's record is missing or damaged, or shares its space.
+    kUnits,     ///< Units fail their checksum or are missing.
     kDigests,   ///< A segment's digests are missing or damaged.
-    kOrphan,    ///< A record that belongs to no segment.
-    kDevice,    ///< The device failed; what it holds is not known to be damaged.
+    kOrphan,    ///< A record without a segment.
+    kDevice,    ///< The device failed; its contents may be intact.
   };
   Kind kind = Kind::kMetadata;
-  std::string what;       ///< Names the thing and what is wrong with it.
-  bool can_drop = false;  ///< Whether a repair drops it.
-  bool dropped = false;   ///< It was.
+  std::string what;       ///< Names the object and its problem.
+  bool can_drop = false;  ///< A repair drops it.
+  bool dropped = false;   ///< The repair dropped it.
 };
 
 /// "metadata", "units" and so on.
@@ -58,9 +58,9 @@ struct FsckReport {
   uint64_t extents = 0;
   uint64_t units = 0;
   uint64_t payload_bytes = 0;
-  /// Segments whose parent is not stored. That is no damage: a parent can be deleted first.
+  /// Segments whose parent is not stored. This is no damage: a parent can be deleted first.
   uint64_t detached = 0;
-  /// Segments that no document refers to, which a server keeps as a cache, and their payload.
+  /// Segments without a document, which a server keeps as a cache, and their payload.
   uint64_t cached_segments = 0;
   uint64_t cached_bytes = 0;
 
@@ -75,19 +75,19 @@ struct FsckReport {
 
 struct FsckOptions {
   bool repair = false;
-  // Each is the machine's when null, and outlives the call.
+  // Null: the machine's. Each outlives the call.
   IoEngine* engine = nullptr;
   Disk* disk = nullptr;
-  rocksdb::Env* env = nullptr;  ///< The same disk as RocksDB sees it.
-  /// The segment that a document refers to by this key of the metadata, nullopt for any other key
-  /// (registry/document_keys.h); without it no document refers to any.
+  rocksdb::Env* env = nullptr;  ///< RocksDB's view of the same disk; null: the machine's.
+  /// Returns the segment that a document refers to by this key of the metadata, nullopt for any
+  /// other key (registry/document_keys.h). Without it no segment has documents.
   std::function<std::optional<SegmentKey>(std::string_view metadata_key)> reference = {};
-  /// Told after each segment; may be empty.
+  /// Called after each segment; may be empty.
   std::function<void(uint64_t segments, uint64_t of_segments)> progress = {};
 };
 
-/// What is wrong with the data is in the report. Errors: INVALID_ARGUMENT (no data directory),
-/// FAILED_PRECONDITION (in use, or written by a newer version), PERMISSION_DENIED; of a repair also
+/// The report has all problems of the data. Errors: INVALID_ARGUMENT (no data directory),
+/// FAILED_PRECONDITION (in use, or written by a newer version), PERMISSION_DENIED; with repair also
 /// RESOURCE_EXHAUSTED and UNAVAILABLE.
 StatusOr<FsckReport> Fsck(const std::string& path, const FsckOptions& options);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fsck finds each kind of damage and names it, changes nothing unless told to, and leaves a store
-// that is clean and serves what was sound.
+// Fsck finds and names each kind of damage. It changes nothing unless told to repair, and leaves a
+// clean store that serves intact segments.
 #include "kvserver/store/repair/fsck.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ class FsckTest : public ::testing::Test {
   std::string ExtentKey(const SegmentKey& key, uint32_t layer) const {
     return SsdTier::RecordKey({key, layer});
   }
-  /// One problem, of this kind; gone, with its segment, after a repair.
+  /// Expects one problem of this kind. A repair removes it with its segment.
   void ExpectFoundAndRepaired(Kind kind, const std::string& what) {
     const FsckReport found = Check();
     ASSERT_EQ(found.problem_count, 1u);

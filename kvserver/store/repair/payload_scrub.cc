@@ -8,7 +8,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// Read at once, under the segment's lock; a unit that is larger is read by itself.
+/// Bytes read at once, under the segment's lock; a larger unit is read by itself.
 constexpr uint64_t kBytesAtOnce = 1 << 20;
 
 bool IsDamage(const Status& status) { return absl::IsDataLoss(status) || absl::IsNotFound(status); }
@@ -38,7 +38,7 @@ void PayloadScrub::Take(const std::string& raw_key, std::string value) {
   const auto key = SegmentKey::FromBytes(raw_key);
   if (!key || parts_.catalog->IsDamaged(*key)) return;
   StatusOr<SegmentRecord> record = DecodeSegmentRecord(value);
-  if (!record.ok() || record->dram_only) return;  // Damaged records are RecordScrub's to find.
+  if (!record.ok() || record->dram_only) return;  // RecordScrub finds damaged records.
   segment_.emplace(Segment{*key, std::move(value), *std::move(record)});
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PayloadScrub: reads every unit on SSD again and verifies it. A segment that is damaged counts as
-// missing from then on, as if a reader had found it, and the next put of it repairs it.
+// PayloadScrub: reads every unit on SSD again and verifies it. A damaged segment counts as missing
+// from then on, and its next put repairs it.
 //
-// It reads around DRAM, a few units at a time under the lock of their segment: a put or a delete
-// waits for one such read at most, and a segment that somebody is changing is left to the next
-// round. Thread-safety: none. Ownership: everything given outlives it.
+// It bypasses DRAM and reads few units at a time under the lock of their segment. A put or a delete
+// waits for at most one such read. A segment being changed is left to the next round.
+// Thread-safety: none. Ownership: all arguments outlive it.
 #ifndef QUIRE_KVSERVER_STORE_REPAIR_PAYLOAD_SCRUB_H_
 #define QUIRE_KVSERVER_STORE_REPAIR_PAYLOAD_SCRUB_H_
 
@@ -37,20 +37,20 @@ class PayloadScrub final : public ScrubWork {
   StatusOr<std::optional<ScrubStep>> Next() override;
 
  private:
-  /// A segment that is read, and what of it comes next.
+  /// A segment being read, and the position in it.
   struct Segment {
     SegmentKey key;
-    std::string encoded;  ///< Its record, to see whether it is still the same.
+    std::string encoded;  ///< Its record, to detect changes.
     SegmentRecord record;
     uint32_t layer = 0;
     uint32_t unit = 0;
   };
 
-  /// Goes on with the segment of a row, if it has payload on SSD.
+  /// Starts the segment of a row, if it has payload on SSD.
   void Take(const std::string& raw_key, std::string value);
-  /// A few units of the segment, which ends with its last.
+  /// Reads a few units of the segment. Ends it after its last.
   void ReadUnits(ScrubStep* step);
-  /// Whether the segment is stored as it was read. REQUIRES: its lock is held.
+  /// True when the segment's record is unchanged. REQUIRES: its lock is held.
   bool IsSame() const;
   /// REQUIRES: the segment's lock is held.
   void FoundDamage(const SegmentKey& key, const Status& what, ScrubStep* step);

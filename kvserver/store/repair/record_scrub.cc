@@ -48,7 +48,7 @@ StatusOr<std::optional<ScrubStep>> RecordScrub::Next() {
   const StatusOr<size_t> rows = from.rows.Visit(visit);
   for (const std::string& key : damaged) FoundDamage(from, key, &step);
   if (!rows.ok()) {
-    // The rest of the table cannot be found from here; the other tables can be read.
+    // The rest of the table is unreachable from here; the other tables can be read.
     ++step.counts.errors;
     if (absl::IsDataLoss(rows.status())) ++step.counts.damaged;
     step.found = "table " + std::string(from.name) +

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RecordScrub: reads every row of the database that is no digest and verifies it. A segment with a
-// damaged record counts as missing from then on, and the next put of it writes it anew; of all
-// other rows damage is told, and whoever needs one gets DATA_LOSS. Thread-safety: none. Ownership:
-// everything given outlives it.
+// RecordScrub: reads every row of the database except digests and verifies it. A segment with a
+// damaged record counts as missing from then on, and its next put rewrites it. Damage of other rows
+// is reported, and their readers get DATA_LOSS. Thread-safety: none. Ownership: all arguments
+// outlive it.
 #ifndef QUIRE_KVSERVER_STORE_REPAIR_RECORD_SCRUB_H_
 #define QUIRE_KVSERVER_STORE_REPAIR_RECORD_SCRUB_H_
 
@@ -23,14 +23,15 @@ namespace quire::kvserver {
 
 class RecordScrub final : public ScrubWork {
  public:
-  /// Whether the row of Table::kMetadata is what it was when it was written: DATA_LOSS.
+  /// Verifies a row of Table::kMetadata; DATA_LOSS when it is damaged.
   using MetadataCheck = Status (*)(std::string_view key, std::string_view value);
   struct Parts {
     Database* database = nullptr;
     SegmentCatalog* catalog = nullptr;
     KeyedLock* writers = nullptr;
-    MetadataCheck check_metadata = nullptr;  ///< Null: the database's own checksums are all.
-    /// Told of Trouble::kRecordsDamaged, until a round finds none; may be null.
+    /// Null: only the database's own checksums are checked.
+    MetadataCheck check_metadata = nullptr;
+    /// Has Trouble::kRecordsDamaged raised until a round finds none; may be null.
     Health* health = nullptr;
   };
   explicit RecordScrub(const Parts& parts);
@@ -46,19 +47,19 @@ class RecordScrub final : public ScrubWork {
     RowCursor rows;
   };
 
-  /// Whether the row is what was written; counts it.
+  /// Verifies and counts the row. Returns false when it is damaged.
   bool Check(Table table, std::string_view key, std::string_view value, ScrubStep* step) const;
-  /// Says what is damaged, and marks the segment that it is of. A row that somebody has written or
-  /// is writing meanwhile is left to the next round.
+  /// Reports damage, and marks its segment. A row written meanwhile is left to the next round.
   void FoundDamage(const TableRows& from, const std::string& key, ScrubStep* step);
-  /// Posts damage that is of no segment.
+  /// Raises damage that belongs to no segment.
   void Raise(const std::string& found);
   Status Verify(Table table, std::string_view key, std::string_view value) const;
 
   const Parts parts_;
   std::vector<TableRows> tables_;
-  size_t table_ = 0;                  ///< Whose rows come next.
-  bool has_damaged_records_ = false;  ///< This round found some that are of no segment.
+  size_t table_ = 0;  ///< Index of the table whose rows come next.
+  /// This round found damaged records that belong to no segment.
+  bool has_damaged_records_ = false;
 };
 
 }  // namespace quire::kvserver

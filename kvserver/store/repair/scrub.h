@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scrub: what is verified in the background, how fast, and who is told. A ScrubWork is one kind of
-// stored bytes that is gone through in steps, round after round; a Scrubber (scrubber.h) runs it at
-// its own rate. Values and seams.
+// Scrub: values and interfaces of background verification. A ScrubWork verifies one kind of stored
+// bytes in steps, round after round. A Scrubber (scrubber.h) runs it at its own rate.
 #ifndef QUIRE_KVSERVER_STORE_REPAIR_SCRUB_H_
 #define QUIRE_KVSERVER_STORE_REPAIR_SCRUB_H_
 
@@ -16,42 +15,42 @@
 
 namespace quire::kvserver {
 
-/// Bytes a second of each kind; 0: that kind is not verified.
+/// Bytes per second of each kind; 0: not verified.
 struct ScrubRates {
   uint64_t payload = 0;  ///< Units on SSD.
   uint64_t dram = 0;     ///< Extents in DRAM, and the pages of open contexts.
   uint64_t digests = 0;  ///< Digests on SSD, and those held in memory for open sessions.
-  uint64_t records = 0;  ///< Rows of the database that are no digests.
+  uint64_t records = 0;  ///< Rows of the database that are no digests, and records in memory.
 };
 
 /// Counts of one step or one round of verification.
 struct ScrubCounts {
   uint64_t bytes = 0;
   uint64_t checked = 0;  ///< Units, digests or records.
-  uint64_t damaged = 0;  ///< Segments, extents, units, digests or records that were found damaged.
-  uint64_t mended = 0;   ///< Those of them that are whole again.
-  uint64_t skipped = 0;  ///< Segments that were being changed.
-  uint64_t errors = 0;   ///< Reads that the device or the database failed.
+  uint64_t damaged = 0;  ///< Damaged segments, extents, units, digests or records.
+  uint64_t mended = 0;   ///< Damaged ones that were repaired.
+  uint64_t skipped = 0;  ///< Segments skipped because of concurrent changes.
+  uint64_t errors = 0;   ///< Failed reads of the device or the database.
 };
 
 struct ScrubStep {
   ScrubCounts counts;
-  std::string found = {};  ///< Damage found, as text for people; empty when there is none.
+  std::string found = {};  ///< Damage found, for people. Empty when there is none.
 };
 
 class ScrubWork {
  public:
   virtual ~ScrubWork() = default;
-  /// A value of the label `kind` of the scrub's metrics.
+  /// Value of the label `kind` of the scrub's metrics.
   virtual std::string_view kind() const = 0;
-  /// A round begins with what comes first.
+  /// Starts a round from the beginning.
   virtual void Begin() = 0;
-  /// Verifies a little more, of which damage is marked or mended when this returns; nullopt after
-  /// the last of a round. An error ends the round. No lock is held between two steps.
+  /// Verifies a little more. Its damage is marked or repaired on return. nullopt after the last
+  /// step of a round. An error ends the round. No lock is held between two steps.
   virtual StatusOr<std::optional<ScrubStep>> Next() = 0;
 };
 
-/// A round that went through everything, or that an error ended.
+/// A round that is complete, or that an error ended.
 struct ScrubRound {
   std::string_view kind;
   ScrubCounts counts;
@@ -59,11 +58,11 @@ struct ScrubRound {
   Status status = {};
 };
 
-/// Gets told. Thread-safety: calls of different kinds are concurrent.
+/// Receives results. Thread-safety: calls of different kinds are concurrent.
 class ScrubObserver {
  public:
   virtual ~ScrubObserver() = default;
-  /// Damage was found. Told a bounded number of times in a round; the round counts all of it.
+  /// Called for damage, a bounded number of times in a round. The round counts all damage.
   virtual void OnDamage(std::string_view kind, const std::string& what) = 0;
   virtual void OnRound(const ScrubRound& round) = 0;
 };

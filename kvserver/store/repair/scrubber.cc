@@ -9,7 +9,7 @@
 namespace quire::kvserver {
 namespace {
 
-/// Finds of one round that the observer is told of one by one.
+/// Findings of one round that are reported one by one.
 constexpr uint64_t kMostTold = 16;
 
 void Add(const ScrubCounts& step, ScrubCounts* total) {
@@ -48,7 +48,7 @@ bool Scrubber::WaitOrStop(Duration duration) {
   const TimePoint end = options_.clock->Now() + duration;
   for (Duration left = duration; left > Duration::zero() && !stopping_;
        left = end - options_.clock->Now()) {
-    (void)stop_.WaitFor(mutex_, left);  // The loop asks the clock.
+    (void)stop_.WaitFor(mutex_, left);  // The loop checks the clock.
   }
   return stopping_;
 }
@@ -57,7 +57,7 @@ void Scrubber::Loop() {
   Duration wait = ScrubPace::kFirstRoundAfter;
   while (!WaitOrStop(wait)) {
     const TimePoint started = options_.clock->Now();
-    (void)RunRound();  // Counted and told; the next round tries again.
+    (void)RunRound();  // Counted and reported; the next round retries.
     wait = ScrubPace::AfterRound(started, options_.clock->Now());
   }
 }

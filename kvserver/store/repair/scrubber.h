@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scrubber: goes through one kind of stored bytes (scrub.h) round after round, at a limited rate
-// and in a thread of its own, so that damage is found while another copy is there or the documents
-// can still be put again. It counts, and tells an observer what it found.
+// Scrubber: verifies one kind of stored bytes (scrub.h) round after round, at a limited rate and in
+// its own thread. Damage is then found while another copy exists or the documents can still be put
+// again. It counts, and reports findings to an observer.
 //
 // Ownership: owns its work; everything else outlives the scrubber, which stops its thread at
 // destruction. Thread-safety: all methods may be called concurrently, RunRound by one thread.
@@ -28,7 +28,7 @@ namespace quire::kvserver {
 class Scrubber {
  public:
   struct Options {
-    uint64_t bytes_per_second = 0;  ///< 0: as fast as can be.
+    uint64_t bytes_per_second = 0;  ///< 0: unlimited.
     Clock* clock = nullptr;
     ScrubObserver* observer = nullptr;  ///< May be null.
   };
@@ -39,29 +39,29 @@ class Scrubber {
   Scrubber& operator=(const Scrubber&) = delete;
 
   std::string_view kind() const { return work_->kind(); }
-  /// Runs round after round in a thread of its own. REQUIRES: called once.
+  /// Starts a thread that runs round after round. REQUIRES: called once.
   void Start();
-  /// Ends the thread, and a round that runs, soon. No round starts afterwards.
+  /// Ends the thread, and a running round, soon. No round starts afterwards.
   void Stop();
-  /// Verifies everything once. An error of the work ends it, and is counted.
+  /// Verifies everything once. An error of the work ends the round and is counted.
   Status RunRound();
 
   /// By `kind`: scrub_rounds, scrub_bytes, scrub_checked, scrub_damaged, scrub_mended,
-  /// scrub_skipped, scrub_errors, scrub_round_ms (of the last whole round).
+  /// scrub_skipped, scrub_errors, scrub_round_ms (of the last complete round).
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   void Loop();
-  /// Waits; true when it is to stop.
+  /// Waits. Returns true when the thread must stop.
   bool WaitOrStop(Duration duration);
   bool stopping() const;
-  /// Steps to the end of the round; false when it was stopped before.
+  /// Runs steps to the end of the round. Returns false when it was stopped.
   StatusOr<bool> Run(ScrubCounts* counts);
   void Count(const ScrubStep& step, ScrubCounts* round);
 
   const Options options_;
-  const std::unique_ptr<ScrubWork> work_;  // of the thread that runs rounds, but for its kind
-  ScrubPace pace_;                         // of that thread
+  const std::unique_ptr<ScrubWork> work_;  // used by the thread that runs rounds, except kind()
+  ScrubPace pace_;                         // used by the thread that runs rounds
   std::thread thread_;
   mutable Mutex mutex_;
   CondVar stop_;

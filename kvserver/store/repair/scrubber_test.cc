@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scrub finds damage that no reader has met, mends it or lets a put repair it, tells of it, and
-// stays out of the way.
+// The scrub finds damage before a reader does, repairs it or leaves that to a put, reports it, and
+// does not disturb other work.
 #include "kvserver/store/repair/scrubber.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace quire::kvserver::testing {
 namespace {
 
-/// Keeps what it is told.
+/// Keeps all reports.
 class Told final : public ScrubObserver {
  public:
   void OnDamage(std::string_view kind, const std::string& what) override {
@@ -40,7 +40,7 @@ class ScrubberTest : public FaultyStoreTest {
   uint64_t Scrubbed(const std::string& what, const std::string& kind = "payload") {
     return Count("scrub_" + what + "{kind=\"" + kind + "\"}");
   }
-  /// Puts nonsense in the place of a row.
+  /// Overwrites a row with garbage.
   void DamageRow(Table table, std::string_view key) {
     Database::Batch batch = store_->database().NewBatch();
     batch.Put(table, key, {"nonsense"});
@@ -71,7 +71,7 @@ TEST_F(ScrubberTest, ARoundReadsEveryUnitFromSsdThoughItIsInDram) {
 TEST_F(ScrubberTest, DamageIsFoundBeforeAReaderMeetsItAndAPutRepairsIt) {
   const auto first = PutTestSegment(*store_, spec_, 1);
   const auto second = PutTestSegment(*store_, spec_, 2);
-  Damage(kBlockBytes + 100);  // of the first one
+  Damage(kBlockBytes + 100);  // damages the first one
   ASSERT_TRUE(store_->scrubber("payload").RunRound().ok());
   EXPECT_EQ(Scrubbed("damaged"), 1u);
   EXPECT_EQ(Count("segments_damaged"), 1u);
@@ -105,6 +105,50 @@ TEST_F(ScrubberTest, DamagedRecordsAreFoundAndTheirSegmentsCountAsMissing) {
   ASSERT_TRUE(PutTestSegment(*store_, spec_, 2).ok());
   ASSERT_TRUE(store_->scrubber("records").RunRound().ok());
   EXPECT_EQ(Scrubbed("damaged", "records"), 2u) << "puts have mended them";
+}
+
+TEST_F(ScrubberTest, Promise2AFlippedBitOfACachedRecordIsDroppedAndReadAnew) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  ASSERT_TRUE(PutTestSegment(*store_, spec_, 2).ok());
+  const auto find = [&] { return *store_->catalog().Find("default", segment->key); };
+  const SegmentRecordPtr cached = find();
+  const SegmentRecord right = *cached;
+  ASSERT_TRUE(store_->scrubber("cached_records").RunRound().ok());
+  EXPECT_EQ(Scrubbed("checked", "cached_records"), 2u);
+  EXPECT_GT(Scrubbed("bytes", "cached_records"), 0u);
+  FlipBit(std::as_bytes(std::span(cached->unit_crc32c)));
+  ASSERT_NE(*find(), right);
+  ASSERT_TRUE(store_->scrubber("cached_records").RunRound().ok());
+  EXPECT_EQ(Scrubbed("damaged", "cached_records"), 1u);
+  EXPECT_EQ(Scrubbed("mended", "cached_records"), 1u);
+  EXPECT_EQ(*find(), right);
+  ASSERT_EQ(told_.damage.size(), 1u);
+  EXPECT_EQ(told_.damage[0].find("cached_records: 1 records in memory"), 0u) << told_.damage[0];
+  ASSERT_TRUE(store_->scrubber("cached_records").RunRound().ok());
+  EXPECT_EQ(Scrubbed("damaged", "cached_records"), 1u);
+  EXPECT_EQ(Count("segments_damaged"), 0u);
+}
+
+TEST_F(ScrubberTest, Promise2AFlippedBitOfACachedChainIsDroppedAndWalkedAnew) {
+  const auto chain = PutTestChain(*store_, spec_, /*seed=*/1, /*num_segments=*/3);
+  ASSERT_TRUE(chain.ok());
+  const auto resolve = [&] { return *store_->ResolveChain("default", chain->back().key); };
+  const ChainPtr cached = resolve();
+  const std::vector<SegmentKey> right = cached->keys;
+  FlipBit(std::as_bytes(std::span(cached->keys)));
+  ASSERT_NE(resolve()->keys, right);
+  ASSERT_TRUE(store_->scrubber("cached_records").RunRound().ok());
+  EXPECT_EQ(Scrubbed("damaged", "cached_records"), 1u);
+  EXPECT_EQ(resolve()->keys, right);
+}
+
+TEST_F(ScrubberTest, RecordsOfExtentsThatWereReadAreVerifiedInMemory) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  Open();  // No cache has anything.
+  ASSERT_EQ(*ReadSegment(*store_, spec_, *segment), segment->payload);
+  ASSERT_TRUE(store_->scrubber("cached_records").RunRound().ok());
+  EXPECT_EQ(Scrubbed("checked", "cached_records"), 1u + spec_.num_layers)
+      << "that of the segment, and those of its extents";
 }
 
 TEST_F(ScrubberTest, RowsOfOthersAreCheckedByWhoKnowsThem) {

@@ -11,7 +11,7 @@ namespace {
 constexpr uint8_t kPlainVersion = 1;
 constexpr uint8_t kVersion = 2;
 
-/// What one run can be; keeps every sum of runs inside 64 bits.
+/// Upper bound of a run's end; keeps every sum of runs inside 64 bits.
 constexpr uint64_t kMaxRunEnd = uint64_t{1} << 48;
 
 bool IsRun(const BlockRun& run) {
@@ -19,7 +19,7 @@ bool IsRun(const BlockRun& run) {
          run.offset < kMaxRunEnd && run.length <= kMaxRunEnd - run.offset;
 }
 
-/// Whether the parts of a decoded record fit each other.
+/// True when the parts of a decoded record agree.
 bool IsConsistent(const ExtentRecord& record) {
   const uint64_t units = record.unit_crc32c.size();
   if (units == 0 || record.location.bytes == 0 || record.location.bytes > kMaxRunEnd) return false;

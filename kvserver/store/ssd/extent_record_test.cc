@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kvserver/store/metadata/checked_value.h"
+#include "kvserver/store/ssd/extent_lookup.h"
 
 namespace quire::kvserver {
 namespace {
@@ -27,7 +28,7 @@ ExtentRecord PackedExample() {
   return record;
 }
 
-/// `record` encoded, with a checksum that fits whatever it says.
+/// Encodes `record` with a valid checksum, whatever its contents.
 StatusCode CodeOf(const ExtentRecord& record) {
   return DecodeExtentRecord(EncodeExtentRecord(record)).status().code();
 }
@@ -96,6 +97,25 @@ TEST(ExtentRecordTest, ANewerVersionIsRefusedNotTakenForDamage) {
   const std::string body = encoded.substr(0, encoded.size() - 4);
   encoded = body + std::string(AsText(EncodeTrailer(Crc32c(AsBytes(body)))));
   EXPECT_EQ(DecodeExtentRecord(encoded).status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST(ExtentLookupTest, ItsChecksumIsOfEverythingThatItSays) {
+  const ExtentLookup plain = *ExtentLookup::Of(Example());
+  EXPECT_EQ(plain.Checksum(), ExtentLookup::Of(Example())->Checksum());
+  ExtentLookup other = plain;
+  other.record.unit_crc32c[3] ^= 1;
+  EXPECT_NE(other.Checksum(), plain.Checksum());
+  other = plain;
+  other.record.location.runs[1].offset ^= uint64_t{1} << 40;
+  EXPECT_NE(other.Checksum(), plain.Checksum());
+
+  const ExtentLookup packed = *ExtentLookup::Of(PackedExample());
+  other = packed;
+  other.record.packed->unit_bytes ^= 1;
+  EXPECT_NE(other.Checksum(), packed.Checksum());
+  other = packed;
+  other.table.reset();
+  EXPECT_NE(other.Checksum(), packed.Checksum()) << "where its units are";
 }
 
 }  // namespace

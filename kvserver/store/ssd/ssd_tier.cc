@@ -10,11 +10,11 @@
 namespace quire::kvserver {
 namespace {
 
-/// Payload that may be without a sync, which bounds what is read again after a crash.
+/// Limit of unsynced payload, which bounds the reads after a crash.
 constexpr uint64_t kMostUnsyncedBytes = 256 << 20;
-/// Space that is worth a sync rather than another volume, as a share of that.
+/// Space worth a sync rather than another volume, as a divisor of kMostUnsyncedBytes.
 constexpr uint64_t kWorthASyncShare = 4;
-/// Read together when a segment is verified.
+/// Units read together when a segment is verified.
 constexpr size_t kUnitsAtOnce = 64;
 
 void AppendBigEndian(uint32_t value, std::string& out) {
@@ -31,7 +31,7 @@ std::optional<uint32_t> LayerOf(std::string_view record_key) {
   return layer;
 }
 
-/// What an extent is followed by, so that the next one starts with a block.
+/// Zeros after an extent, so that the next one starts with a block.
 std::span<const std::byte> Padding(uint64_t bytes) {
   static constexpr std::array<std::byte, kBlockBytes> kZeros{};
   return std::span(kZeros).first(RoundUp(bytes, kBlockBytes) - bytes);
@@ -60,7 +60,7 @@ std::string SsdTier::RecordKey(const ExtentId& id) {
   return key;
 }
 
-// A commit that failed may be found in the log when the database is opened again.
+// A failed commit may be in the log and return at the next open.
 SsdTier::Change::~Change() {
   if (tier_ == nullptr) return;
   for (Location& location : written_) {
@@ -73,8 +73,8 @@ SsdTier::Change::~Change() {
   tier_->unsynced_.GiveBack(std::move(taken_));
 }
 
-// The record leaves the cache before its space is released: who finds it there has a guard that is
-// older than the release, and may read.
+// The record leaves the cache before its space is released. A reader that finds it there has a
+// guard older than the release, and may read.
 void SsdTier::Change::Committed() {
   for (auto& [id, location] : replaced_) {
     tier_->records_.Invalidate(id);
@@ -91,14 +91,14 @@ void SsdTier::Change::Committed() {
 
 namespace {
 
-/// What an extent becomes on SSD.
+/// An extent in its SSD form.
 struct OnSsd {
   ExtentRecord record;  // without its location and its checksums
   std::span<const std::byte> bytes;
   std::vector<std::byte> container;  // owns `bytes` of a packed extent
 };
 
-/// Packs an extent that is made.
+/// Packs a finished extent.
 StatusOr<OnSsd> Packed(const ExtentView& extent) {
   QUIRE_RETURN_IF_ERROR(extent.Verify());
   OnSsd out;
@@ -112,8 +112,8 @@ StatusOr<OnSsd> Packed(const ExtentView& extent) {
   return out;
 }
 
-/// The extents of a put one after the other, each with what fills its last block. Made as they are
-/// asked for, but for packed ones, whose size was to be known before.
+/// The extents of a put one after the other, each padded to whole blocks. They are made on request,
+/// except packed ones, whose size must be known before.
 class ExtentSpans {
  public:
   ExtentSpans(std::span<const ExtentView> extents, std::span<const OnSsd> on_ssd,
@@ -133,10 +133,10 @@ class ExtentSpans {
   const std::span<const OnSsd> on_ssd_;
   const SsdTier::MakeExtent& make_;
   size_t next_ = 0;
-  ByteSpan padding_;  ///< Of the extent before.
+  ByteSpan padding_;  ///< Padding of the previous extent.
 };
 
-/// With what fills their last blocks.
+/// Bytes with padding.
 uint64_t BytesWithPadding(std::span<const OnSsd> extents) {
   uint64_t bytes = 0;
   for (const OnSsd& extent : extents) bytes += RoundUp(extent.bytes.size(), kBlockBytes);
@@ -214,7 +214,7 @@ Status SsdTier::Sync() {
   Database::Batch batch = database_->NewBatch();
   UnsyncedChanges::StageForget(taken.notes, batch);
   Status status = payload_->Sync();
-  // Without notes there may still be commits of others that are to be durable.
+  // Even without notes, other commits may need to become durable.
   if (status.ok()) {
     status =
         taken.notes.numbers.empty() ? database_->Sync() : database_->Commit(batch, /*sync=*/true);
@@ -231,7 +231,7 @@ Status SsdTier::ReclaimSpace() { return unsynced_.waiting_bytes() == 0 ? OkStatu
 
 StatusOr<SsdTier::Change> SsdTier::StageErase(const SegmentKey& segment, Database::Batch& batch) {
   Change change(this);
-  // Damaged records have no space to give back. Key by key: see DeletePrefix.
+  // Damaged records have no space to free. Key by key: see DeletePrefix.
   QUIRE_RETURN_IF_ERROR(database_->Scan(
       Table::kExtents, segment.view(), [&](std::string_view key, std::string_view value) {
         if (!key.starts_with(segment.view())) return false;
@@ -259,22 +259,6 @@ StatusOr<ExtentRecord> SsdTier::FindRecord(const ExtentId& id) {
   return DecodeExtentRecord(value);
 }
 
-/// The record of one extent, and where its units are.
-struct SsdTier::Lookup {
-  ExtentRecord record;
-  std::optional<EntropyTable> table;  ///< Of packed units.
-
-  uint64_t offset(uint32_t unit) const {
-    return table ? table->offset(unit) - table->shape().table_bytes() : unit * record.unit_bytes();
-  }
-  uint64_t bytes(uint32_t unit) const { return table ? table->bytes(unit) : record.unit_bytes(); }
-  /// Memory that it takes, about.
-  uint64_t charge() const {
-    const size_t units = record.unit_crc32c.size();
-    return sizeof(Lookup) + 256 + units * (sizeof(uint32_t) + (table ? 24 : 0));
-  }
-};
-
 /// A unit on its way: read into `buffer`, from where `from` says.
 struct SsdTier::Pending {
   UnitRead* read = nullptr;
@@ -285,14 +269,11 @@ struct SsdTier::Pending {
 StatusOr<SsdTier::LookupPtr> SsdTier::LookUp(const ExtentId& id) {
   if (auto cached = records_.Find(id)) return *std::move(cached);
   const uint64_t epoch = records_.epoch();
-  auto found = std::make_shared<Lookup>();
-  QUIRE_ASSIGN_OR_RETURN(found->record, FindRecord(id));
-  if (found->record.packed) {
-    QUIRE_ASSIGN_OR_RETURN(found->table, found->record.Table());
-    found->record.packed->table.clear();  // It stands in `table` now.
-  }
-  records_.Insert(id, found, found->charge(), epoch);
-  return LookupPtr(std::move(found));
+  QUIRE_ASSIGN_OR_RETURN(ExtentRecord record, FindRecord(id));
+  QUIRE_ASSIGN_OR_RETURN(ExtentLookup found, ExtentLookup::Of(std::move(record)));
+  const auto lookup = std::make_shared<const ExtentLookup>(std::move(found));
+  records_.Insert(id, lookup, lookup->charge(), epoch);
+  return LookupPtr(lookup);
 }
 
 void SsdTier::ReadUnits(std::span<UnitRead> reads) {
@@ -414,16 +395,16 @@ StatusOr<bool> SsdTier::IsWhole(const SegmentKey& segment) {
     ReadUnits(part);
     for (UnitRead& read : part) {
       const StatusCode code = read.result.status().code();
-      // A read that the device fails now is no reason to drop anything.
+      // A device failure now is no reason to drop the segment.
       if (!read.result.ok() && code != StatusCode::kDataLoss) return read.result.status();
       whole = whole && read.result.ok();
-      read.result = Status(StatusCode::kUnknown, "");  // Gives its buffer back.
+      read.result = Status(StatusCode::kUnknown, "");  // Returns its buffer.
     }
   }
   return whole;
 }
 
-// After a crash the payload is in the page cache and whole; after a power failure it may not be.
+// After a crash the payload is in the page cache and complete; after a power failure it may not be.
 Status SsdTier::RecoverUnsynced(Recovered* recovered) {
   UnsyncedChanges::Notes notes;
   std::vector<SegmentKey> segments;
@@ -442,7 +423,7 @@ Status SsdTier::RecoverUnsynced(Recovered* recovered) {
     recovered->torn.push_back(segment);
   }
   payload_->MarkAllDirty();
-  UnsyncedChanges::Taken taken = unsynced_.Take();  // The space of what was erased.
+  UnsyncedChanges::Taken taken = unsynced_.Take();  // Space of erased extents.
   QUIRE_RETURN_IF_ERROR(payload_->Sync());
   Database::Batch batch = database_->NewBatch();
   UnsyncedChanges::StageForget(notes, batch);

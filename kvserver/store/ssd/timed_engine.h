@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TimedEngine: another engine, with the time that its streams of requests and its syncs take, and a
-// watch over those in flight. What a caller does between two requests of a stream counts, too.
+// TimedEngine: measures the time of another engine's streams and syncs, and watches those in
+// flight. The caller's time between two requests of a stream counts, too.
 //
 // Ownership: the engine, the latencies and the watch outlive it. Thread-safety: as the engine.
 #ifndef QUIRE_KVSERVER_STORE_SSD_TIMED_ENGINE_H_
@@ -38,7 +38,7 @@ class TimedEngine final : public IoEngine {
   }
 
  private:
-  /// A stream, and what it is of. It is watched from its first request on, as what that is.
+  /// A watched stream. The watch begins with its first request, which decides its kind.
   class Watched final : public IoStream {
    public:
     Watched(IoStream& inner, StallWatch* watch) : inner_(inner), watch_(watch) {}

@@ -131,7 +131,7 @@ class SilentLogger final : public rocksdb::Logger {
  public:
   using Logger::Logv;
   void Logv(const char*, va_list) override {}
-  /// Asked for where the size of the log is bounded.
+  /// Called where the size of the log is bounded.
   size_t GetLogFileSize() const override { return 0; }
 };
 
@@ -259,7 +259,7 @@ class DiskFileSystem final : public rocksdb::FileSystem {
   Disk& disk_;
 };
 
-/// The machine's time, without the second that RocksDB waits before it tries again what failed.
+/// The machine's time, without the second that RocksDB waits before a retry.
 class ImpatientClock final : public rocksdb::SystemClockWrapper {
  public:
   ImpatientClock() : SystemClockWrapper(rocksdb::SystemClock::Default()) {}

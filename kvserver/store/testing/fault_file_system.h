@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FaultFileSystem: the machine's file system with failures that its owner switches on: no space,
-// I/O errors, read-only. For tests and torture runs of what the database does then. Thread-safety:
-// all methods are safe; RocksDB calls from its own threads.
+// FaultFileSystem: the machine's file system with failures on request: no space, I/O errors,
+// read-only. For tests and torture runs of the database. Thread-safety: all methods are safe;
+// RocksDB calls from its own threads.
 #ifndef QUIRE_KVSERVER_STORE_TESTING_FAULT_FILE_SYSTEM_H_
 #define QUIRE_KVSERVER_STORE_TESTING_FAULT_FILE_SYSTEM_H_
 
@@ -23,30 +23,31 @@ enum class Fault {
   kNone,
   kNoSpace,
   kTornNoSpace,
-  kNoSpaceForFiles,   ///< None for a new file, and enough for those that there are.
-  kNoSpaceAtSync,     ///< All is written, but not that it has reached the device.
-  kErrorAtSync,       ///< The same, with an I/O error.
-  kErrorOnceWritten,  ///< Each write ends with an I/O error after all of it was written.
+  kNoSpaceForFiles,   ///< No space for new files, and enough for existing ones.
+  kNoSpaceAtSync,     ///< Writes succeed, but syncs find no space.
+  kErrorAtSync,       ///< Writes succeed, but syncs end with an I/O error.
+  kErrorOnceWritten,  ///< Each write ends with an I/O error after all of its bytes were written.
   kIoError,
   kReadOnly,
-  kReadError,  ///< Reads of tables end with an I/O error, and writes go on.
+  kReadError,  ///< Reads of tables end with an I/O error; writes continue.
 };
 
 /// Shared by the file system and the files it opened.
 struct FaultSwitch {
   std::atomic<Fault> fault{Fault::kNone};
-  /// After so many failures the fault goes away by itself.
+  /// Failures left before the fault ends by itself.
   std::atomic<uint64_t> failures_left{UINT64_MAX};
-  std::atomic<uint64_t> free_bytes{uint64_t{1} << 40};  ///< Beside the files of the database.
-  /// The database's files take their part of `free_bytes`.
+  std::atomic<uint64_t> free_bytes{uint64_t{1}
+                                   << 40};  ///< Free bytes besides the database's files.
+  /// True: the database's files use up `free_bytes`.
   std::atomic<bool> counts_files{false};
 
   enum class Operation { kCreate, kAppend, kSync, kRead };
-  /// Runs before each operation when it is set, in the thread of that. Not changed while there are
+  /// Runs before each operation, in its thread; may be empty. Must not change while there are
   /// files.
   std::function<void(Operation)> before = {};
 
-  /// What `operation` meets.
+  /// The fault that `operation` meets.
   Fault Meet(Operation operation) {
     if (before) before(operation);
     const Fault met = fault;
@@ -156,7 +157,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
     if (faults_->counts_files) (void)GetChildren(path, options, &names, debug);
     for (const std::string& name : names) {
       uint64_t size = 0;
-      // One that is gone by now has none.
+      // A deleted file has no bytes.
       (void)GetFileSize(path + "/" + name, options, &size, debug);
       *bytes -= std::min(*bytes, size);
     }
@@ -167,7 +168,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   FaultSwitch* const faults_;
 };
 
-/// A switch and the environment that obeys it.
+/// A switch and its environment.
 struct FaultEnv {
   FaultSwitch faults;
   std::unique_ptr<rocksdb::Env> env =

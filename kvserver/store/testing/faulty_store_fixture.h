@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FaultyStoreTest: a store in a directory of its own, on a device and a file system whose failures
-// the test asks for.
+// FaultyStoreTest: a store in its own directory, on a device and a file system with injected
+// failures.
 #ifndef QUIRE_KVSERVER_STORE_TESTING_FAULTY_STORE_FIXTURE_H_
 #define QUIRE_KVSERVER_STORE_TESTING_FAULTY_STORE_FIXTURE_H_
 
@@ -34,7 +34,7 @@ class FaultyStoreTest : public ::testing::Test {
   }
 
   quire::testing::TempDir dir_;
-  FaultEnv env_;  ///< Of the metadata.
+  FaultEnv env_;  ///< Environment of the metadata.
   std::unique_ptr<IoEngine> device_ = ChooseEngine(EngineKind::kAuto, {}).value().engine;
   FaultEngine engine_{device_.get()};
   PageStore::Options options_{

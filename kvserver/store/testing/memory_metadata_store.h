@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryMetadataStore: a MetadataStore that keeps everything in a map, for tests of what stands on
-// the seam. "Durable" means until it is destroyed.
+// MemoryMetadataStore: a MetadataStore in a map, for tests of its users. "Durable" means until it
+// is destroyed.
 #ifndef QUIRE_KVSERVER_STORE_TESTING_MEMORY_METADATA_STORE_H_
 #define QUIRE_KVSERVER_STORE_TESTING_MEMORY_METADATA_STORE_H_
 

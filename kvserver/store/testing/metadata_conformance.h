@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every MetadataStore must do.
+// Conformance suite of MetadataStore:
 //   INSTANTIATE_TEST_SUITE_P(Memory, MetadataConformanceTest,
-//   ::testing::Values(MakeMemoryHarness));
+//                            ::testing::Values(MakeMemoryHarness));
 #ifndef QUIRE_KVSERVER_STORE_TESTING_METADATA_CONFORMANCE_H_
 #define QUIRE_KVSERVER_STORE_TESTING_METADATA_CONFORMANCE_H_
 
@@ -17,7 +17,7 @@
 
 namespace quire::kvserver::testing {
 
-/// A store and what it stands on.
+/// A store and its backend.
 class MetadataHarness {
  public:
   virtual ~MetadataHarness() = default;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PageStoreTest: a store of two tenants, "default" and "other", in a directory of its own.
+// PageStoreTest: a store of two tenants, "default" and "other", in its own directory.
 #ifndef QUIRE_KVSERVER_STORE_TESTING_PAGE_STORE_FIXTURE_H_
 #define QUIRE_KVSERVER_STORE_TESTING_PAGE_STORE_FIXTURE_H_
 

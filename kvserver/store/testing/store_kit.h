@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of the store and of what stands on it share: small specs, made-up segments and
-// counters by name.
+// Helpers of store tests and tests of its users: small specs, made-up segments and counters by
+// name.
 #ifndef QUIRE_KVSERVER_STORE_TESTING_STORE_KIT_H_
 #define QUIRE_KVSERVER_STORE_TESTING_STORE_KIT_H_
 
@@ -17,7 +17,7 @@
 
 namespace quire::kvserver::testing {
 
-/// Of payload volumes: small ones are made quickly.
+/// Size of payload volumes; small ones are made quickly.
 inline constexpr uint64_t kTestVolumeBytes = 1 << 20;
 
 /// 2 layers, 2 KV heads of 8 channels, pages of 4 tokens, segments of 2 pages; a full extent has

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every tier must do (extent_view.h). A tier passes when its factory is instantiated and the
-// suite is green:
+// Conformance suite of tiers (extent_view.h):
 //   INSTANTIATE_TEST_SUITE_P(Dram, TierConformanceTest, ::testing::Values(MakeDramHarness));
 #ifndef QUIRE_KVSERVER_STORE_TESTING_TIER_CONFORMANCE_H_
 #define QUIRE_KVSERVER_STORE_TESTING_TIER_CONFORMANCE_H_
@@ -20,7 +19,7 @@
 
 namespace quire::kvserver::testing {
 
-/// A tier and what it stands on.
+/// A tier and its backend.
 class TierHarness {
  public:
   virtual ~TierHarness() = default;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conformance suite of Disk: behaviour that every disk must have while its power is on. A disk
-// passes when its factory is instantiated and the suite is green.
+// Conformance suite of Disk, for behaviour with the power on. Instantiate it with a disk's factory.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_TESTING_DISK_CONFORMANCE_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_TESTING_DISK_CONFORMANCE_H_
 
@@ -19,7 +18,7 @@
 
 namespace quire::kvserver::testing {
 
-/// A disk and a directory on it that is there and empty.
+/// A disk with an empty directory.
 struct DiskUnderTest {
   std::shared_ptr<Disk> disk;
   std::string directory;

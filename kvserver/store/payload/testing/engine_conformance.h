@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every IoEngine must do. An engine passes when its factory is instantiated and the suite is
-// green; a factory returns null where the machine cannot run the engine.
+// Conformance suite of IoEngine. Instantiate it with an engine's factory, which returns null where
+// the machine cannot run the engine.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_TESTING_ENGINE_CONFORMANCE_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_TESTING_ENGINE_CONFORMANCE_H_
 
@@ -95,7 +95,7 @@ TEST_P(EngineConformanceTest, RunsBatchesLargerThanAnyQueue) {
   EXPECT_EQ(read, bytes);
 }
 
-/// Reads blocks, of which no more than so many are out at a time.
+/// Reads blocks, with a bounded number in flight.
 class BoundedReads final : public IoStream {
  public:
   BoundedReads(int fd, size_t blocks, size_t most, size_t block_bytes)
@@ -112,7 +112,7 @@ class BoundedReads final : public IoStream {
   void Ended(IoRequest& request) override {
     --out_;
     complete_ += request.complete() ? 1 : 0;
-    // Whole when its caller is told: it may be looked at while others are in flight.
+    // Complete when it is reported: it may be read while others are in flight.
     seen_.emplace_back(request.buffer, request.buffer + request.length);
   }
   size_t complete() const { return complete_; }

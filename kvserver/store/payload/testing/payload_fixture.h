@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A payload store over a fault engine, small volumes and made-up payload that says by itself
-// whether it is whole.
+// A payload store over a fault engine, with small volumes and self-checking payload.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_TESTING_PAYLOAD_FIXTURE_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_TESTING_PAYLOAD_FIXTURE_H_
 
@@ -41,7 +40,7 @@ class PayloadFixture : public ::testing::Test {
 
   void SetUp() override { Reopen({}); }
 
-  /// Opens the store anew, as after a restart, with what the metadata names.
+  /// Reopens the store, as after a restart, with the locations of the metadata.
   void Reopen(const std::vector<Location>& named) {
     OpenOnly();
     for (const Location& location : named) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every AdmissionPolicy must do, whatever it admits.
+// Conformance suite of AdmissionPolicy, whatever it admits.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_TESTING_ADMISSION_CONFORMANCE_H_
 #define QUIRE_KVSERVER_STORE_POLICY_TESTING_ADMISSION_CONFORMANCE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every EvictionPolicy must do, whatever its order.
+// Conformance suite of EvictionPolicy, whatever its order:
 //   INSTANTIATE_TEST_SUITE_P(Lru, EvictionConformanceTest, ::testing::Values(MakeLru));
 #ifndef QUIRE_KVSERVER_STORE_POLICY_TESTING_EVICTION_CONFORMANCE_H_
 #define QUIRE_KVSERVER_STORE_POLICY_TESTING_EVICTION_CONFORMANCE_H_
@@ -100,7 +100,7 @@ TEST_P(EvictionConformanceTest, ExtentsThatAreHeldForLongDoNotMakeASearchLong) {
     policy_->Evict(*victim);
     Insert(*policy_, kHeld + kFree + 1 + round);
   }
-  // Each held extent steps aside once; after that a call asks about a handful.
+  // Each held extent steps aside once; after that a call asks about few.
   EXPECT_LE(asked, 2 * kHeld + 16 * kRounds);
 }
 

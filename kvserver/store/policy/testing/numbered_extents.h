@@ -11,7 +11,7 @@
 
 namespace quire::kvserver::testing {
 
-/// Number 0 is the root key's.
+/// Number 0 is the root key.
 inline SegmentKey SegmentNumber(uint64_t number) {
   SegmentKey key;
   std::memcpy(key.bytes.data(), &number, sizeof number);
@@ -38,7 +38,7 @@ inline uint64_t EvictOne(EvictionPolicy& policy) {
   policy.Evict(victim);
   return NumberOf(victim);
 }
-/// Evicts everything; numbers in the order in which they left.
+/// Evicts everything. Returns numbers in order of eviction.
 inline std::vector<uint64_t> EvictAll(EvictionPolicy& policy) {
   std::vector<uint64_t> order;
   while (policy.size() > 0) order.push_back(EvictOne(policy));

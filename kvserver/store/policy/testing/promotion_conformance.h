@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every PromotionPolicy must do, whatever it finds worth promoting.
+// Conformance suite of PromotionPolicy, whatever it promotes.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_TESTING_PROMOTION_CONFORMANCE_H_
 #define QUIRE_KVSERVER_STORE_POLICY_TESTING_PROMOTION_CONFORMANCE_H_
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checkpoint: the tensors of a model directory, from the files that model.safetensors.index.json
+// names or, when that is not there, from model.safetensors. What index and files say differently is
+// refused. So are other weights in that directory, and an adapter's directory.
+// Ownership: keeps the files mapped; views borrow from it. Thread-safety: const use is safe.
+// Errors: NOT_FOUND and INVALID_ARGUMENT naming the file and the tensor.
+#ifndef QUIRE_GPUWORKER_MODEL_CHECKPOINT_CHECKPOINT_H_
+#define QUIRE_GPUWORKER_MODEL_CHECKPOINT_CHECKPOINT_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "gpuworker/model/checkpoint/mapped_file.h"
+#include "gpuworker/model/checkpoint/safetensors.h"
+
+namespace quire::worker {
+
+class Checkpoint {
+ public:
+  static StatusOr<Checkpoint> Open(const std::string& directory);
+
+  const TensorMap& tensors() const { return tensors_; }
+  /// The file or index that was opened, for messages.
+  const std::string& path() const { return path_; }
+
+  /// SHA-256 over `settings` (what else decides the model's numbers) and every tensor's name, type,
+  /// shape and bytes in the order of names: the same for the same weights, however they are split
+  /// into files.
+  std::array<uint8_t, 32> Hash(std::string_view settings) const;
+
+ private:
+  explicit Checkpoint(std::string path) : path_(std::move(path)) {}
+  /// Maps `file` and takes its tensors; their names. INVALID_ARGUMENT when one is there already.
+  StatusOr<std::vector<std::string>> AddFile(const std::string& file);
+  Status AddShards(const std::string& directory, std::string_view index_text);
+
+  std::string path_;
+  std::vector<MappedFile> files_;
+  TensorMap tensors_;
+};
+
+/// The shards' file names by tensor, from an index file's text. File names are plain: no
+/// directories.
+StatusOr<std::map<std::string, std::string>> ParseShardIndex(std::string_view text,
+                                                             const std::string& name);
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_MODEL_CHECKPOINT_CHECKPOINT_H_

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/model/checkpoint/config.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gpuworker/model/checkpoint/json.h"
+#include "gpuworker/model/checkpoint/rope_config.h"
+
+namespace quire::worker {
+namespace {
+
+constexpr size_t kMaxConfigBytes = 4 << 20;
+constexpr uint32_t kMaxWidth = 1 << 20;
+constexpr uint32_t kMaxVocab = 1 << 24;
+constexpr uint32_t kMaxPositions = 1 << 30;
+constexpr size_t kMaxEosIds = 64;
+
+constexpr char kFullAttention[] = "full_attention";
+constexpr char kSlidingAttention[] = "sliding_attention";
+
+/// Fields that change nothing of what the model computes from its tokens.
+constexpr std::string_view kHarmless[] = {
+    // Notes of who wrote the file.
+    "_commit_hash", "is_llama_config", "transformers.js_config", "transformers_version",
+    "unsloth_fixed", "unsloth_version",
+    // Training, and the drawing of weights that are read here instead.
+    "attention_dropout", "initializer_range",
+    // How others compute the same: caches, kernels, split products, what is handed out besides.
+    "_attn_implementation", "_attn_implementation_autoset", "_flash_attn_2_enabled",
+    "attn_implementation", "output_attentions", "output_hidden_states", "pretraining_tp",
+    "return_dict", "torchscript", "use_bfloat16", "use_cache",
+    // Padding of batches, which there is none of.
+    "pad_token_id",
+    // Classification heads.
+    "finetuning_task", "id2label", "label2id", "num_labels", "problem_type",
+    // How the next token is chosen, which every call says itself.
+    "do_sample", "max_length", "max_new_tokens", "min_length", "num_beams", "num_return_sequences",
+    "repetition_penalty", "temperature", "top_k", "top_p"};
+
+/// Fields that stand for another computation when they are true.
+constexpr const char* kMustBeFalse[] = {"add_cross_attention", "is_encoder_decoder",
+                                        "rope_interleaved",    "rope_traditional",
+                                        "tie_encoder_decoder", "use_mrope"};
+
+std::string_view ModelType(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kLlama:
+      return "llama";
+    case Architecture::kMistral:
+      return "mistral";
+    case Architecture::kQwen2:
+      return "qwen2";
+    case Architecture::kQwen3:
+      return "qwen3";
+  }
+  return "unknown";
+}
+
+/// Fills a ModelConfig; one method for each group of fields.
+class ConfigParser {
+ public:
+  ConfigParser(const nlohmann::json& json, const std::string& name)
+      : fields_(json, name), name_(name) {}
+
+  StatusOr<ModelConfig> Parse() {
+    QUIRE_RETURN_IF_ERROR(ReadArchitecture());
+    QUIRE_RETURN_IF_ERROR(ReadName());
+    QUIRE_RETURN_IF_ERROR(ReadSizes());
+    QUIRE_RETURN_IF_ERROR(ReadHeads());
+    QUIRE_RETURN_IF_ERROR(ReadBlocks());
+    QUIRE_RETURN_IF_ERROR(ReadBiases());
+    QUIRE_RETURN_IF_ERROR(ReadTokenIds());
+    QUIRE_RETURN_IF_ERROR(ReadLayerTypes());
+    QUIRE_RETURN_IF_ERROR(CheckSlidingWindow());
+    const RopeShape shape{.head_dim = out_.head_dim,
+                          .max_positions = out_.max_positions,
+                          .layer_types = layer_types_};
+    QUIRE_ASSIGN_OR_RETURN(out_.rope, ParseRope(fields_, name_, shape));
+    QUIRE_RETURN_IF_ERROR(CheckFixed());
+    QUIRE_RETURN_IF_ERROR(fields_.CheckAllRead(kHarmless));
+    return out_;
+  }
+
+ private:
+  Status ReadArchitecture() {
+    const char* const field = "architectures";
+    const nlohmann::json* list = fields_.Find(field);
+    if (list == nullptr || !list->is_array() || list->size() != 1 || !(*list)[0].is_string()) {
+      return fields_.Error(field, "must be a list of one name");
+    }
+    const auto& given = (*list)[0].get_ref<const std::string&>();
+    for (Architecture known : {Architecture::kLlama, Architecture::kMistral, Architecture::kQwen2,
+                               Architecture::kQwen3}) {
+      if (given != Name(known)) continue;
+      out_.architecture = known;
+      return CheckModelType();
+    }
+    return fields_.Error(field, "is ", given,
+                         "; LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and "
+                         "Qwen3ForCausalLM are computed");
+  }
+
+  Status CheckModelType() const {
+    const std::string_view expected = ModelType(out_.architecture);
+    QUIRE_ASSIGN_OR_RETURN(const std::string type, fields_.String("model_type", expected));
+    if (type == expected) return OkStatus();
+    return fields_.Error("model_type", "is ", type, ", but that of ", Name(out_.architecture),
+                         " is ", expected, "; is architectures right?");
+  }
+
+  Status ReadName() {
+    QUIRE_ASSIGN_OR_RETURN(std::string path, fields_.String("_name_or_path", ""));
+    while (!path.empty() && path.back() == '/') path.pop_back();
+    out_.model_name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0.
+    if (out_.model_name.size() > KvSpecLimits::kMaxModelNameBytes) {
+      return fields_.Error("_name_or_path", "is longer than ", KvSpecLimits::kMaxModelNameBytes,
+                           " bytes");
+    }
+    return OkStatus();
+  }
+
+  Status ReadSizes() {
+    QUIRE_ASSIGN_OR_RETURN(out_.hidden_size, fields_.UInt("hidden_size", 1, kMaxWidth));
+    QUIRE_ASSIGN_OR_RETURN(out_.intermediate_size, fields_.UInt("intermediate_size", 1, kMaxWidth));
+    QUIRE_ASSIGN_OR_RETURN(out_.num_layers,
+                           fields_.UInt("num_hidden_layers", 1, KvSpecLimits::kMaxLayers));
+    QUIRE_ASSIGN_OR_RETURN(out_.vocab_size, fields_.UInt("vocab_size", 1, kMaxVocab));
+    QUIRE_ASSIGN_OR_RETURN(out_.max_positions,
+                           fields_.UInt("max_position_embeddings", 1, kMaxPositions));
+    return OkStatus();
+  }
+
+  Status ReadHeads() {
+    constexpr uint32_t kMaxHeads = KvSpecLimits::kMaxHeads;
+    QUIRE_ASSIGN_OR_RETURN(out_.num_query_heads, fields_.UInt("num_attention_heads", 1, kMaxHeads));
+    QUIRE_ASSIGN_OR_RETURN(out_.num_kv_heads,
+                           fields_.UInt("num_key_value_heads", 1, kMaxHeads, DefaultKvHeads()));
+    if (out_.num_query_heads % out_.num_kv_heads != 0) {
+      return fields_.Error("num_attention_heads", "is ", out_.num_query_heads,
+                           ", must be a multiple of num_key_value_heads ", out_.num_kv_heads);
+    }
+    QUIRE_ASSIGN_OR_RETURN(
+        out_.head_dim, fields_.UInt("head_dim", 1, KvSpecLimits::kMaxHeadDim, DefaultHeadDim()));
+    if (out_.head_dim == 0) {
+      return fields_.Error("hidden_size", "is ", out_.hidden_size,
+                           ", must be a multiple of num_attention_heads ", out_.num_query_heads,
+                           " up to ", KvSpecLimits::kMaxHeadDim, " each, or head_dim be given");
+    }
+    if (out_.head_dim % 2 != 0) {
+      return fields_.Error("head_dim", "is ", out_.head_dim, ", must be even");
+    }
+    return OkStatus();
+  }
+
+  /// Where the field is absent altogether Hugging Face takes the class's default, which for these
+  /// two differs from the number of heads that null stands for.
+  uint32_t DefaultKvHeads() const {
+    if (fields_.Given("num_key_value_heads")) return out_.num_query_heads;
+    if (out_.architecture == Architecture::kMistral) return 8;
+    const bool qwen =
+        out_.architecture == Architecture::kQwen2 || out_.architecture == Architecture::kQwen3;
+    return qwen ? 32 : out_.num_query_heads;
+  }
+
+  /// 0 when the hidden size cannot be divided among the heads.
+  uint32_t DefaultHeadDim() const {
+    if (out_.architecture == Architecture::kQwen3) return 128;
+    if (out_.hidden_size % out_.num_query_heads != 0) return 0;
+    const uint32_t head_dim = out_.hidden_size / out_.num_query_heads;
+    return head_dim <= KvSpecLimits::kMaxHeadDim ? head_dim : 0;
+  }
+
+  Status ReadBlocks() {
+    QUIRE_ASSIGN_OR_RETURN(out_.rms_norm_eps, fields_.Number("rms_norm_eps", 0, 1, 1e-6));
+    QUIRE_ASSIGN_OR_RETURN(out_.tied_embeddings, fields_.Bool("tie_word_embeddings", false));
+    QUIRE_ASSIGN_OR_RETURN(const std::string activation, fields_.String("hidden_act", "silu"));
+    if (activation != "silu") {
+      return fields_.Error("hidden_act", "is ", activation, "; only silu is computed");
+    }
+    if (fields_.Has("quantization_config")) {
+      return fields_.Error("quantization_config", "is set; export the model in F32, F16 or BF16");
+    }
+    return ReadDtype();
+  }
+
+  /// Reads the dtype of the stored weights, by its older and its newer name.
+  Status ReadDtype() {
+    QUIRE_ASSIGN_OR_RETURN(const std::string older, fields_.String("torch_dtype", ""));
+    QUIRE_ASSIGN_OR_RETURN(out_.dtype, fields_.String("dtype", older));
+    if (!older.empty() && older != out_.dtype) {
+      return fields_.Error("torch_dtype", "is ", older, ", but dtype is ", out_.dtype);
+    }
+    for (const std::string_view known : {"", "float32", "float16", "bfloat16"}) {
+      if (out_.dtype == known) return OkStatus();
+    }
+    return fields_.Error(older.empty() ? "dtype" : "torch_dtype", "is ", out_.dtype,
+                         "; export the model in float32, float16 or bfloat16");
+  }
+
+  Status ReadBiases() {
+    const bool llama = out_.architecture == Architecture::kLlama;
+    const bool qwen2 = out_.architecture == Architecture::kQwen2;
+    const bool qwen3 = out_.architecture == Architecture::kQwen3;
+    QUIRE_ASSIGN_OR_RETURN(out_.qkv_bias, fields_.Bool("attention_bias", qwen2));
+    QUIRE_ASSIGN_OR_RETURN(out_.mlp_bias, fields_.Bool("mlp_bias", false));
+    out_.output_bias = out_.qkv_bias && !qwen2;
+    out_.qk_norm = qwen3;
+    if (out_.mlp_bias && !llama) return HasNoChoice("mlp_bias", false);
+    if (llama || qwen3 || out_.qkv_bias == qwen2) return OkStatus();
+    return HasNoChoice("attention_bias", qwen2);
+  }
+
+  Status HasNoChoice(const char* field, bool fixed) const {
+    return fields_.Error(field, "is ", fixed ? "false" : "true", ", but it is always ",
+                         fixed ? "true" : "false", " in a ", Name(out_.architecture));
+  }
+
+  /// Fields that say with every other value that something else is computed.
+  Status CheckFixed() const {
+    for (const char* field : kMustBeFalse) {
+      QUIRE_ASSIGN_OR_RETURN(const bool set, fields_.Bool(field, false));
+      if (set) return fields_.Error(field, "is true, which is not computed");
+    }
+    return OkStatus();
+  }
+
+  Status ReadTokenIds() {
+    if (fields_.Has("bos_token_id")) {
+      QUIRE_ASSIGN_OR_RETURN(const uint32_t id,
+                             fields_.UInt("bos_token_id", 0, out_.vocab_size - 1));
+      out_.bos_id = static_cast<TokenId>(id);
+    }
+    const nlohmann::json* eos = fields_.Find("eos_token_id");
+    if (eos == nullptr) return OkStatus();
+    if (!eos->is_array()) {
+      QUIRE_ASSIGN_OR_RETURN(const uint32_t id,
+                             fields_.UInt("eos_token_id", 0, out_.vocab_size - 1));
+      out_.eos_ids.push_back(static_cast<TokenId>(id));
+      return OkStatus();
+    }
+    return ReadEosList(*eos);
+  }
+
+  Status ReadEosList(const nlohmann::json& list) {
+    const bool valid = list.size() <= kMaxEosIds &&
+                       std::all_of(list.begin(), list.end(), [&](const nlohmann::json& id) {
+                         return id.is_number_unsigned() && id.get<uint64_t>() < out_.vocab_size;
+                       });
+    if (!valid) {
+      return fields_.Error("eos_token_id", "must list at most ", kMaxEosIds, " ids of 0..",
+                           out_.vocab_size - 1);
+    }
+    for (const auto& id : list) out_.eos_ids.push_back(id.get<TokenId>());
+    return OkStatus();
+  }
+
+  /// Kinds of attention that the layers have, each once.
+  Status ReadLayerTypes() {
+    const char* const field = "layer_types";
+    const nlohmann::json* const types = fields_.Find(field);
+    if (types == nullptr) return OkStatus();
+    if (!types->is_array() || types->size() != out_.num_layers) {
+      return fields_.Error(field, "must list one type for each of the ", out_.num_layers,
+                           " layers");
+    }
+    layer_types_.clear();
+    for (const nlohmann::json& type : *types) {
+      if (type != kFullAttention && type != kSlidingAttention) {
+        return fields_.Error(field, "has ", type.dump(), "; ", kFullAttention, " and ",
+                             kSlidingAttention, " are known");
+      }
+      const auto& name = type.get_ref<const std::string&>();
+      if (std::ranges::find(layer_types_, name) == layer_types_.end()) layer_types_.push_back(name);
+    }
+    return OkStatus();
+  }
+
+  /// A window that no position reaches changes nothing; any other is refused.
+  Status CheckSlidingWindow() const {
+    const bool off = fields_.Given("sliding_window") && !fields_.Has("sliding_window");
+    QUIRE_ASSIGN_OR_RETURN(const uint32_t window,
+                           fields_.UInt("sliding_window", 1, kMaxPositions, 4096));
+    QUIRE_ASSIGN_OR_RETURN(const bool slides, SomeLayersSlide());
+    if (!slides || off || window >= out_.max_positions) return OkStatus();
+    return fields_.Error("sliding_window", "is ", window, ", smaller than max_position_embeddings ",
+                         out_.max_positions,
+                         ", and sliding-window attention is not computed; set "
+                         "sliding_window to null if the model attends to everything, or lower "
+                         "max_position_embeddings to ",
+                         window);
+  }
+
+  /// Whether a window, if there is one, belongs to some layer. Each architecture says it in another
+  /// way; a list of layer types goes before.
+  StatusOr<bool> SomeLayersSlide() const {
+    QUIRE_ASSIGN_OR_RETURN(const bool used, fields_.Bool("use_sliding_window", false));
+    QUIRE_ASSIGN_OR_RETURN(const uint32_t full,
+                           fields_.UInt("max_window_layers", 0, kMaxWidth, 28));
+    const bool mistral = out_.architecture == Architecture::kMistral;
+    const bool listed = fields_.Has("layer_types");
+    if (listed && std::ranges::find(layer_types_, kSlidingAttention) != layer_types_.end()) {
+      if (fields_.Has("sliding_window")) return true;
+      return fields_.Error("layer_types", "has ", kSlidingAttention,
+                           ", but there is no sliding_window");
+    }
+    if (mistral) return true;
+    if (listed) return false;
+    if (out_.architecture == Architecture::kLlama) {
+      return fields_.Has("sliding_window") && (used || !fields_.Given("use_sliding_window"));
+    }
+    return used && full < out_.num_layers;
+  }
+
+  const JsonFields fields_;
+  const std::string& name_;
+  std::vector<std::string> layer_types_ = {kFullAttention};
+  ModelConfig out_;
+};
+
+}  // namespace
+
+std::string_view Name(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kLlama:
+      return "LlamaForCausalLM";
+    case Architecture::kMistral:
+      return "MistralForCausalLM";
+    case Architecture::kQwen2:
+      return "Qwen2ForCausalLM";
+    case Architecture::kQwen3:
+      return "Qwen3ForCausalLM";
+  }
+  return "unknown";
+}
+
+StatusOr<ModelConfig> ParseModelConfig(std::string_view text, const std::string& name) {
+  QUIRE_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, name));
+  if (!json.is_object()) return InvalidArgument(name, ": not a JSON object");
+  return ConfigParser(json, name).Parse();
+}
+
+StatusOr<ModelConfig> LoadModelConfig(const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxConfigBytes));
+  return ParseModelConfig(text, path);
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ModelConfig: the shape of a Llama-family decoder, read from a Hugging Face config.json. Fields
+// keep Hugging Face's defaults when they are absent; what the decoder cannot compute exactly (other
+// architectures, sliding windows that matter, heads rotated in part, quantised weights) is refused.
+// Every field of the file is read, is on the list of those that change nothing, or is refused by
+// its name; so are fields that contradict each other. RoPE that depends on the length is read for
+// the whole context (rope_config.h).
+#ifndef QUIRE_GPUWORKER_MODEL_CHECKPOINT_CONFIG_H_
+#define QUIRE_GPUWORKER_MODEL_CHECKPOINT_CONFIG_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/page/key.h"
+#include "common/page/kv_spec.h"
+
+namespace quire::worker {
+
+enum class Architecture : uint8_t { kLlama, kMistral, kQwen2, kQwen3 };
+
+/// "LlamaForCausalLM", ...
+std::string_view Name(Architecture architecture);
+
+struct ModelConfig {
+  Architecture architecture = Architecture::kLlama;
+  std::string model_name = {};     ///< Last part of _name_or_path; empty when that is not given.
+  uint32_t hidden_size = 0;        ///< h
+  uint32_t intermediate_size = 0;  ///< Width of the feed-forward block.
+  uint32_t num_layers = 0;         ///< L
+  uint32_t num_query_heads = 0;    ///< n_q, a multiple of num_kv_heads
+  uint32_t num_kv_heads = 0;       ///< n_kv
+  uint32_t head_dim = 0;           ///< d, even
+  uint32_t vocab_size = 0;
+  uint32_t max_positions = 0;  ///< Context: positions 0 .. max_positions-1 are computed.
+  double rms_norm_eps = 1e-6;
+  bool qkv_bias = false;         ///< q_proj, k_proj and v_proj have biases.
+  bool output_bias = false;      ///< o_proj has a bias.
+  bool mlp_bias = false;         ///< gate_proj, up_proj and down_proj have biases.
+  bool qk_norm = false;          ///< RMSNorm over each head of q and k before RoPE.
+  bool tied_embeddings = false;  ///< The output projection is the embedding table.
+  std::string dtype = {};        ///< Of the weights, "bfloat16" for example; empty when not given.
+  std::optional<TokenId> bos_id = {};
+  std::vector<TokenId> eos_ids = {};  ///< Any of them ends a sequence.
+  RopeSpec rope = {};                 ///< Complete: attention_factor is resolved.
+};
+
+/// Parses the text of a config.json. `name` starts every message. INVALID_ARGUMENT names the field
+/// and says what would be accepted.
+StatusOr<ModelConfig> ParseModelConfig(std::string_view text, const std::string& name);
+
+/// Reads `path`. NOT_FOUND when it is not there.
+StatusOr<ModelConfig> LoadModelConfig(const std::string& path);
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_MODEL_CHECKPOINT_CONFIG_H_

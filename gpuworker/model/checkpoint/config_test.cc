@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/model/checkpoint/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "gpuworker/model/checkpoint/json.h"
+#include "tests/kit/paths.h"
+
+namespace quire::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// A config of `architecture` with `changes` merged in; a null in `changes` removes the field.
+std::string Config(const std::string& architecture, const std::string& changes = "{}") {
+  nlohmann::json config = {{"architectures", {architecture}},
+                           {"hidden_size", 64},
+                           {"intermediate_size", 96},
+                           {"num_hidden_layers", 2},
+                           {"num_attention_heads", 8},
+                           {"num_key_value_heads", 2},
+                           {"vocab_size", 100},
+                           {"max_position_embeddings", 256}};
+  if (architecture == "MistralForCausalLM") config["sliding_window"] = 256;
+  config.merge_patch(nlohmann::json::parse(changes));
+  return config.dump();
+}
+
+ModelConfig Parsed(const std::string& text) {
+  auto config = ParseModelConfig(text, "config.json");
+  EXPECT_TRUE(config.ok()) << config.status();
+  return config.ok() ? *config : ModelConfig{};
+}
+
+TEST(ModelConfig, FieldsAreReadAndDefaultsAreHuggingFaces) {
+  const ModelConfig config = Parsed(Config("LlamaForCausalLM"));
+  EXPECT_EQ(config.architecture, Architecture::kLlama);
+  EXPECT_EQ(config.hidden_size, 64u);
+  EXPECT_EQ(config.intermediate_size, 96u);
+  EXPECT_EQ(config.num_layers, 2u);
+  EXPECT_EQ(config.num_query_heads, 8u);
+  EXPECT_EQ(config.num_kv_heads, 2u);
+  EXPECT_EQ(config.head_dim, 8u);
+  EXPECT_EQ(config.vocab_size, 100u);
+  EXPECT_EQ(config.max_positions, 256u);
+  EXPECT_EQ(config.rms_norm_eps, 1e-6);
+  EXPECT_FALSE(config.qkv_bias || config.output_bias || config.mlp_bias || config.qk_norm);
+  EXPECT_FALSE(config.tied_embeddings);
+  EXPECT_FALSE(config.bos_id.has_value());
+  EXPECT_TRUE(config.eos_ids.empty());
+  EXPECT_EQ(config.rope.scaling, RopeScaling::kNone);
+  EXPECT_EQ(config.rope.theta, 10000.0);
+  EXPECT_EQ(config.rope.rotary_dim, 8u);
+}
+
+TEST(ModelConfig, ArchitecturesDecideBiasesAndNorms) {
+  const char* bias = R"({"attention_bias": true, "mlp_bias": true, "head_dim": 8})";
+  const ModelConfig llama = Parsed(Config("LlamaForCausalLM", bias));
+  EXPECT_TRUE(llama.qkv_bias && llama.output_bias && llama.mlp_bias && !llama.qk_norm);
+  const ModelConfig mistral = Parsed(Config("MistralForCausalLM"));
+  EXPECT_FALSE(mistral.qkv_bias || mistral.output_bias || mistral.mlp_bias || mistral.qk_norm);
+  const ModelConfig qwen2 = Parsed(Config("Qwen2ForCausalLM"));
+  EXPECT_TRUE(qwen2.qkv_bias && !qwen2.output_bias && !qwen2.mlp_bias && !qwen2.qk_norm);
+  const ModelConfig qwen3 = Parsed(Config("Qwen3ForCausalLM"));
+  EXPECT_TRUE(!qwen3.qkv_bias && !qwen3.output_bias && !qwen3.mlp_bias && qwen3.qk_norm);
+  EXPECT_EQ(qwen3.head_dim, 128u);  // The class's default, whatever the hidden size.
+  EXPECT_TRUE(
+      Parsed(Config("Qwen3ForCausalLM", R"({"attention_bias": true, "head_dim": 8})")).output_bias);
+}
+
+// The fields of the files that are published, and not only those that are needed.
+TEST(ModelConfig, PublishedConfigsAreAccepted) {
+  struct Published {
+    const char* name;
+    double theta;
+    RopeScaling scaling;
+  };
+  auto text = ReadTextFile(QUIRE_SOURCE_DIR "/tests/data/published_configs.json", 1 << 20);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const nlohmann::json all = nlohmann::json::parse(*text);
+  const std::vector<Published> expected = {
+      {"Llama-2-7b-hf", 1e4, RopeScaling::kNone},
+      {"Meta-Llama-3-8B", 5e5, RopeScaling::kNone},
+      {"Llama-3.1-8B-Instruct", 5e5, RopeScaling::kLlama3},
+      {"Llama-3.2-1B", 5e5, RopeScaling::kLlama3},
+      {"Mistral-7B-v0.3", 1e6, RopeScaling::kNone},
+      {"Qwen2-7B-Instruct", 1e6, RopeScaling::kNone},
+      {"Qwen2.5-7B", 1e6, RopeScaling::kNone},
+      {"Qwen3-8B", 1e6, RopeScaling::kNone},
+      {"Qwen3-8B as transformers 5 writes it", 1e6, RopeScaling::kNone},
+      {"Qwen3-8B with parameters by layer type", 1e6, RopeScaling::kNone},
+      {"SmolLM2-135M", 1e5, RopeScaling::kNone},
+  };
+  ASSERT_EQ(all.size(), expected.size());
+  for (const Published& published : expected) {
+    const auto config = ParseModelConfig(all.at(published.name).dump(), published.name);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->rope.theta, published.theta) << published.name;
+    EXPECT_EQ(config->rope.scaling, published.scaling) << published.name;
+  }
+}
+
+// A setting that nobody reads gives other numbers than its author meant: each is named.
+TEST(ModelConfig, NoFieldOfAPublishedConfigGoesUnread) {
+  auto text = ReadTextFile(QUIRE_SOURCE_DIR "/tests/data/published_configs.json", 1 << 20);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const nlohmann::json config = nlohmann::json::parse(*text).at("Llama-3.1-8B-Instruct");
+  for (const auto& [field, value] : config.items()) {
+    nlohmann::json renamed = config;
+    renamed.erase(field);
+    renamed[field + "_"] = value;
+    if (value.is_null()) continue;
+    EXPECT_FALSE(ParseModelConfig(renamed.dump(), "config.json").ok()) << field;
+  }
+  for (const auto& [field, value] : config["rope_scaling"].items()) {
+    nlohmann::json renamed = config;
+    renamed["rope_scaling"].erase(field);
+    renamed["rope_scaling"][field + "_"] = value;
+    EXPECT_FALSE(ParseModelConfig(renamed.dump(), "config.json").ok()) << field;
+  }
+}
+
+TEST(ModelConfig, ParametersByLayerTypeAreThoseOfTheLayersThatThereAre) {
+  const auto rope = [](const char* changes) {
+    return Parsed(Config("Qwen3ForCausalLM", changes)).rope;
+  };
+  EXPECT_EQ(rope(R"({"rope_parameters": {"full_attention": {"rope_theta": 5e5}}})").theta, 5e5);
+  // No layer slides.
+  EXPECT_EQ(rope(R"({"layer_types": ["full_attention", "full_attention"], "rope_parameters": {
+      "full_attention": {"rope_theta": 5e5}, "sliding_attention": {"rope_theta": 1e4}}})")
+                .theta,
+            5e5);
+  // Some do, in a window that is never left, and are rotated as the others.
+  EXPECT_EQ(rope(R"({"layer_types": ["full_attention", "sliding_attention"],
+      "sliding_window": 256, "use_sliding_window": true, "rope_parameters": {
+      "full_attention": {"rope_theta": 5e5}, "sliding_attention": {"rope_theta": 5e5}}})")
+                .theta,
+            5e5);
+}
+
+TEST(ModelConfig, TwoSpellingsThatAgreeAreOne) {
+  const RopeSpec both = Parsed(Config("LlamaForCausalLM", R"({"rope_theta": 5e5,
+      "rope_scaling": {"type": "linear", "factor": 4},
+      "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500000}})"))
+                            .rope;
+  EXPECT_EQ(both.theta, 5e5);
+  EXPECT_EQ(both.scaling, RopeScaling::kLinear);
+  EXPECT_EQ(both.factor, 4);
+}
+
+TEST(ModelConfig, AbsentKeyValueHeadsTakeTheClassDefaultAndNullTheQueryHeads) {
+  const std::string absent = R"({"num_key_value_heads": null, "num_attention_heads": 32})";
+  EXPECT_EQ(Parsed(Config("LlamaForCausalLM", absent)).num_kv_heads, 32u);
+  EXPECT_EQ(Parsed(Config("MistralForCausalLM", absent)).num_kv_heads, 8u);
+  nlohmann::json null = nlohmann::json::parse(Config("MistralForCausalLM", absent));
+  null["num_key_value_heads"] = nullptr;
+  EXPECT_EQ(Parsed(null.dump()).num_kv_heads, 32u);
+}
+
+TEST(ModelConfig, TokenIdsMayBeOneOrSeveral) {
+  const ModelConfig one =
+      Parsed(Config("LlamaForCausalLM", R"({"bos_token_id": 5, "eos_token_id": 7})"));
+  EXPECT_EQ(one.bos_id, 5);
+  EXPECT_THAT(one.eos_ids, ElementsAre(7));
+  const ModelConfig list = Parsed(Config("LlamaForCausalLM", R"({"eos_token_id": [7, 99]})"));
+  EXPECT_THAT(list.eos_ids, ElementsAre(7, 99));
+}
+
+TEST(ModelConfig, TheNameIsTheLastPartOfThePath) {
+  EXPECT_EQ(
+      Parsed(Config("LlamaForCausalLM", R"({"_name_or_path": "org/recall-small"})")).model_name,
+      "recall-small");
+  EXPECT_EQ(Parsed(Config("LlamaForCausalLM", R"({"_name_or_path": "/models/x/"})")).model_name,
+            "x");
+  EXPECT_EQ(Parsed(Config("LlamaForCausalLM")).model_name, "");
+}
+
+TEST(ModelConfig, BothSpellingsOfRopeMeanTheSame) {
+  const ModelConfig now =
+      Parsed(Config("LlamaForCausalLM", R"({"rope_parameters": {"rope_theta": 5e5,
+      "rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+      "original_max_position_embeddings": 64}})"));
+  const ModelConfig before =
+      Parsed(Config("LlamaForCausalLM", R"({"rope_theta": 500000.0, "rope_scaling": {
+      "type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+      "original_max_position_embeddings": 64}})"));
+  EXPECT_EQ(now.rope, before.rope);
+  EXPECT_EQ(now.rope.scaling, RopeScaling::kLlama3);
+  EXPECT_EQ(now.rope.theta, 5e5);
+  EXPECT_EQ(now.rope.original_context, 64);
+}
+
+TEST(ModelConfig, TheOriginalContextIsTheContextUnlessGiven) {
+  const char* yarn = R"({"rope_scaling": {"type": "yarn", "factor": 4}})";
+  EXPECT_EQ(Parsed(Config("LlamaForCausalLM", yarn)).rope.original_context, 256);
+  const char* top =
+      R"({"original_max_position_embeddings": 32, "rope_scaling": {"type": "yarn", "factor": 4}})";
+  EXPECT_EQ(Parsed(Config("LlamaForCausalLM", top)).rope.original_context, 32);
+}
+
+TEST(ModelConfig, AWindowThatNoPositionReachesIsIgnored) {
+  for (const char* changes : {R"({"sliding_window": 256})", R"({"sliding_window": 300})"}) {
+    EXPECT_EQ(Parsed(Config("MistralForCausalLM", changes)).max_positions, 256u);
+  }
+  const char* unused = R"({"sliding_window": 16, "use_sliding_window": false})";
+  EXPECT_EQ(Parsed(Config("Qwen2ForCausalLM", unused)).max_positions, 256u);
+  const char* top_layers =
+      R"({"sliding_window": 16, "use_sliding_window": true, "max_window_layers": 2})";
+  EXPECT_EQ(Parsed(Config("Qwen2ForCausalLM", top_layers)).max_positions, 256u);
+}
+
+TEST(ModelConfig, DynamicScalingIsNoneAsFarAsTheContextGoes) {
+  const RopeSpec rope =
+      Parsed(Config("LlamaForCausalLM", R"({"rope_scaling": {"type": "dynamic", "factor": 2}})"))
+          .rope;
+  EXPECT_EQ(rope, Parsed(Config("LlamaForCausalLM")).rope);
+}
+
+TEST(ModelConfig, LongRopeTakesTheFactorsOfTheModelsWholeContext) {
+  const std::string factors =
+      R"("short_factor": [1, 1, 1, 1.5], "long_factor": [1, 2, 4, 8], "type": "longrope")";
+  const RopeSpec same =
+      Parsed(Config("LlamaForCausalLM", R"({"rope_scaling": {)" + factors + "}}")).rope;
+  EXPECT_EQ(same.scaling, RopeScaling::kLongRope);
+  EXPECT_EQ(same.pair_factors, (std::vector<double>{1, 1, 1, 1.5}));
+  EXPECT_EQ(same.attention_factor, 1.0);
+  const RopeSpec longer = Parsed(Config("LlamaForCausalLM", R"({"rope_scaling": {)" + factors +
+                                                                R"(},
+      "original_max_position_embeddings": 64})"))
+                              .rope;
+  EXPECT_EQ(longer.pair_factors, (std::vector<double>{1, 2, 4, 8}));
+  EXPECT_DOUBLE_EQ(longer.attention_factor, std::sqrt(1 + std::log(4.0) / std::log(64.0)));
+  EXPECT_TRUE(longer.CanRebase());
+}
+
+TEST(ModelConfig, APartOfEachHeadIsRotatedWhereTheConfigSaysSo) {
+  const auto rotated = [](const char* changes) {
+    return Parsed(Config("LlamaForCausalLM", changes)).rope.rotary_dim;
+  };
+  EXPECT_EQ(rotated(R"({"partial_rotary_factor": 0.5})"), 4u);
+  EXPECT_EQ(rotated(R"({"partial_rotary_factor": 0.75, "head_dim": 128})"), 96u);
+  EXPECT_EQ(rotated(R"({"partial_rotary_factor": 0.25,
+      "rope_parameters": {"partial_rotary_factor": 0.25}})"),
+            2u);
+}
+
+TEST(ModelConfig, AYarnRampBetweenPairsIsKeptAsFactorsOfPairs) {
+  const auto rope = [](const char* truncate) {
+    return Parsed(Config("LlamaForCausalLM",
+                         std::string(R"({"rope_scaling": {"type": "yarn", "factor": 4,
+      "beta_fast": 8, "beta_slow": 0.5, "truncate": )") +
+                             truncate + "}}"))
+        .rope;
+  };
+  EXPECT_EQ(rope("true").scaling, RopeScaling::kYarn);
+  const RopeSpec between = rope("false");
+  EXPECT_EQ(between.scaling, RopeScaling::kLongRope);
+  EXPECT_EQ(between.attention_factor, rope("true").attention_factor);
+  // The ramp goes from the pair that turns 8 times in 256 positions to that which turns half a
+  // time: log(256 / (2 pi turns)) * 8 / (2 log 10000) is 0.70697 and 1.91109.
+  const double stretched = (1 - 0.70697) / (1.91109 - 0.70697);
+  ASSERT_EQ(between.pair_factors.size(), 4u);
+  EXPECT_EQ(between.pair_factors[0], 1.0);
+  EXPECT_NEAR(between.pair_factors[1], 1 / (stretched / 4 + 1 - stretched), 1e-5);
+  EXPECT_DOUBLE_EQ(between.pair_factors[2], 4.0);
+  EXPECT_DOUBLE_EQ(between.pair_factors[3], 4.0);
+}
+
+struct BadConfig {
+  const char* label;
+  std::string text;
+  const char* message;  ///< Part of the error.
+};
+
+class BadConfigs : public ::testing::TestWithParam<BadConfig> {};
+
+TEST_P(BadConfigs, IsRefusedNamingTheField) {
+  auto config = ParseModelConfig(GetParam().text, "config.json");
+  ASSERT_FALSE(config.ok());
+  EXPECT_EQ(config.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(config.status().message()), HasSubstr("config.json"));
+  EXPECT_THAT(std::string(config.status().message()), HasSubstr(GetParam().message));
+}
+
+BadConfig Llama(const char* label, const char* changes, const char* message) {
+  return {label, Config("LlamaForCausalLM", changes), message};
+}
+BadConfig Rope(const char* label, const std::string& scaling, const char* message) {
+  return {label, Config("LlamaForCausalLM", R"({"rope_scaling": )" + scaling + "}"), message};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Corpus, BadConfigs,
+    ::testing::Values(
+        BadConfig{"Empty", "", "not valid JSON"}, BadConfig{"AList", "[1]", "not a JSON object"},
+        BadConfig{"KeyTwice", R"({"hidden_size": 1, "hidden_size": 2})", "given twice"},
+        BadConfig{"OtherArchitecture", Config("GPT2LMHeadModel"), "GPT2LMHeadModel"},
+        Llama("NoArchitecture", R"({"architectures": null})", "architectures"),
+        Llama("TwoArchitectures", R"({"architectures": ["A", "B"]})", "architectures"),
+        Llama("ArchitectureIsANumber", R"({"architectures": [1]})", "architectures"),
+        Llama("NoHiddenSize", R"({"hidden_size": null})", "hidden_size is missing"),
+        Llama("ZeroHiddenSize", R"({"hidden_size": 0})", "hidden_size is 0"),
+        Llama("NegativeLayers", R"({"num_hidden_layers": -1})", "num_hidden_layers is -1"),
+        Llama("HugeLayers", R"({"num_hidden_layers": 4000000000})", "num_hidden_layers"),
+        Llama("SizeBeyondUint64", R"({"vocab_size": 99999999999999999999})", "vocab_size"),
+        Llama("FractionalSize", R"({"intermediate_size": 96.5})", "intermediate_size"),
+        Llama("SizeIsAString", R"({"vocab_size": "100"})", "vocab_size"),
+        BadConfig{"SizeIsALongString",
+                  Config("LlamaForCausalLM", R"({"vocab_size": ")" + std::string(80, 'x') + "\"}"),
+                  "xxx..."},
+        Llama("NoContext", R"({"max_position_embeddings": 0})", "max_position_embeddings"),
+        Llama("HeadsDoNotGroup", R"({"num_key_value_heads": 3})", "num_attention_heads"),
+        Llama("MoreKvHeadsThanHeads", R"({"num_key_value_heads": 16})", "num_attention_heads"),
+        Llama("ZeroKvHeads", R"({"num_key_value_heads": 0})", "num_key_value_heads"),
+        Llama("HiddenNotDivisible", R"({"hidden_size": 65})", "hidden_size is 65"),
+        Llama("HeadDimTooLarge", R"({"head_dim": 5000})", "head_dim"),
+        Llama("HeadDimOdd", R"({"head_dim": 7})", "head_dim is 7"),
+        Llama("DerivedHeadDimTooLarge", R"({"hidden_size": 1048576, "num_attention_heads": 2})",
+              "hidden_size"),
+        Llama("NegativeEps", R"({"rms_norm_eps": -1e-6})", "rms_norm_eps"),
+        Llama("EpsIsAString", R"({"rms_norm_eps": "1e-6"})", "rms_norm_eps"),
+        Llama("OtherActivation", R"({"hidden_act": "gelu"})", "hidden_act is gelu"),
+        Llama("Quantised", R"({"quantization_config": {"bits": 4}})", "quantization_config"),
+        Llama("TieIsANumber", R"({"tie_word_embeddings": 1})", "tie_word_embeddings"),
+        Llama("BosOutsideVocabulary", R"({"bos_token_id": 100})", "bos_token_id"),
+        Llama("EosOutsideVocabulary", R"({"eos_token_id": [1, 100]})", "eos_token_id"),
+        Llama("EosIsAString", R"({"eos_token_id": "</s>"})", "eos_token_id"),
+        Llama("NothingRotated", R"({"partial_rotary_factor": 0})", "partial_rotary_factor"),
+        Llama("OddRotation", R"({"partial_rotary_factor": 0.4})", "3 of the 8 channels"),
+        Rope("OddRotationOfTheScaling", R"({"partial_rotary_factor": 0.4})",
+             "rope_scaling: partial_rotary_factor"),
+        Llama("ZeroTheta", R"({"rope_theta": 0})", "rope_theta"),
+        Llama("ThetaOfOne", R"({"rope_theta": 1})", "rope_theta"),
+        BadConfig{"InfiniteTheta", R"({"rope_theta": 1e999})", "not valid JSON"},
+        Llama("UnknownField", R"({"logit_scale": 0.5})", "logit_scale is 0.5"),
+        Llama("FieldOfAnotherFamily", R"({"attn_logit_softcapping": 50})",
+              "attn_logit_softcapping"),
+        Llama("CodeOfItsOwn", R"({"auto_map": {"AutoModel": "modeling.M"}})", "auto_map"),
+        Llama("OtherModelType", R"({"model_type": "gemma"})", "model_type is gemma"),
+        Llama("InterleavedRotation", R"({"rope_interleaved": true})", "rope_interleaved is true"),
+        Llama("WeightsInEightBits", R"({"torch_dtype": "float8_e4m3fn"})",
+              "torch_dtype is float8_e4m3fn"),
+        Llama("TwoDtypes", R"({"torch_dtype": "float16", "dtype": "bfloat16"})",
+              "dtype is bfloat16"),
+        Llama("LlamaWithAWindow", R"({"sliding_window": 64})", "sliding_window is 64"),
+        Llama("LlamaWithSlidingLayers",
+              R"({"sliding_window": 64, "layer_types": ["full_attention", "sliding_attention"]})",
+              "sliding_window is 64"),
+        Llama("SlidingLayersWithoutAWindow",
+              R"({"layer_types": ["full_attention", "sliding_attention"]})",
+              "there is no sliding_window"),
+        Llama("LayerTypesOfAnotherDepth", R"({"layer_types": ["full_attention"]})",
+              "one type for each of the 2 layers"),
+        Llama("UnknownLayerType", R"({"layer_types": ["full_attention", "linear_attention"]})",
+              "linear_attention"),
+        BadConfig{"MistralWithBias", Config("MistralForCausalLM", R"({"attention_bias": true})"),
+                  "attention_bias is true"},
+        BadConfig{"Qwen2WithoutBias", Config("Qwen2ForCausalLM", R"({"attention_bias": false})"),
+                  "attention_bias is false"},
+        BadConfig{"Qwen3WithBiasInTheMlp", Config("Qwen3ForCausalLM", R"({"mlp_bias": true})"),
+                  "mlp_bias is true"},
+        Llama("TwoThetas", R"({"rope_theta": 1e4, "rope_parameters": {"rope_theta": 5e5}})",
+              "rope_theta is 500000, but 10000 at the top level"),
+        Llama(
+            "TwoPartsRotated",
+            R"({"partial_rotary_factor": 1.0, "rope_parameters": {"partial_rotary_factor": 0.5}})",
+            "partial_rotary_factor is 0.5, but 1 at the top level"),
+        Llama("TwoScalings",
+              R"({"rope_scaling": {"type": "linear", "factor": 4},
+                  "rope_parameters": {"rope_type": "linear", "factor": 8}})",
+              "says factor 8, which contradicts 4"),
+        Llama("ScalingInOneSpellingOnly",
+              R"({"rope_scaling": {"type": "linear", "factor": 4},
+                  "rope_parameters": {"rope_type": "default", "rope_theta": 10000}})",
+              "contradicts \"linear\""),
+        Rope("TwoTypes", R"({"type": "linear", "rope_type": "yarn", "factor": 4})", "contradicts"),
+        Rope("UnknownParameter", R"({"rope_type": "linear", "factor": 4, "mrope_section": [1]})",
+             "rope_scaling: mrope_section"),
+        Rope("FactorOfNothing", R"({"rope_type": "default", "factor": 4})", "factor is 4"),
+        Llama("ParametersOfOtherLayers",
+              R"({"rope_parameters": {"sliding_attention": {"rope_theta": 5e5}}})",
+              "rope_parameters has no parameters of full_attention layers"),
+        Llama("ParametersBesideLayerTypes",
+              R"({"rope_parameters": {"rope_theta": 1e4, "full_attention": {"rope_theta": 5e5}}})",
+              "give one or the other"),
+        Llama("LayersRotatedDifferently",
+              R"({"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 256,
+                  "rope_parameters": {"full_attention": {"rope_theta": 5e5},
+                                      "sliding_attention": {"rope_theta": 1e4}}})",
+              "differs between full_attention and sliding_attention"),
+        Llama("RopeIsAList", R"({"rope_parameters": [1]})", "rope_parameters"),
+        Rope("DynamicWithoutFactor", R"({"type": "dynamic"})", "factor is missing"),
+        Rope("LongRopeWithoutFactors", R"({"rope_type": "longrope"})", "short_factor is missing"),
+        Rope("LongRopeWithTooFewFactors", R"({"type": "su", "short_factor": [1, 1, 1]})",
+             "a list of 4 numbers"),
+        Rope("LongRopeWithAFactorOfZero",
+             R"({"rope_type": "longrope", "short_factor": [1, 0, 1, 1]})", "short_factor has 0"),
+        Rope("LongRopeWithAWord", R"({"rope_type": "longrope", "short_factor": [1, "2", 1, 1]})",
+             "short_factor has"),
+        Rope("UnknownRope", R"({"rope_type": "spiral"})", "spiral"),
+        Rope("NoFactor", R"({"rope_type": "linear"})", "factor is missing"),
+        Rope("FactorBelowOne", R"({"rope_type": "linear", "factor": 0.5})", "factor"),
+        Rope("Llama3WithoutBands", R"({"rope_type": "llama3", "factor": 8})", "low_freq_factor"),
+        Rope("Llama3BandsReversed",
+             R"({"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 1})",
+             "high_freq_factor"),
+        Rope("YarnZeroBeta", R"({"rope_type": "yarn", "factor": 4, "beta_fast": 0})", "beta_fast"),
+        BadConfig{"MistralWindow", Config("MistralForCausalLM", R"({"sliding_window": 64})"),
+                  "sliding_window is 64"},
+        BadConfig{
+            "QwenWindow",
+            Config("Qwen2ForCausalLM",
+                   R"({"sliding_window": 64, "use_sliding_window": true, "max_window_layers": 1})"),
+            "sliding_window is 64"},
+        BadConfig{"QwenWindowByLayer",
+                  Config("Qwen3ForCausalLM", R"({"sliding_window": 64, "use_sliding_window": true,
+                         "layer_types": ["full_attention", "sliding_attention"]})"),
+                  "sliding_window is 64"}),
+    [](const auto& info) { return std::string(info.param.label); });
+
+TEST(ModelConfig, AMistralWithoutWindowFieldHasTheClassDefault) {
+  const char* long_context = R"({"sliding_window": null, "max_position_embeddings": 8192})";
+  auto absent = ParseModelConfig(Config("MistralForCausalLM", long_context), "config.json");
+  ASSERT_FALSE(absent.ok());
+  EXPECT_THAT(std::string(absent.status().message()), HasSubstr("sliding_window is 4096"));
+  nlohmann::json null = nlohmann::json::parse(Config("MistralForCausalLM", long_context));
+  null["sliding_window"] = nullptr;
+  EXPECT_EQ(Parsed(null.dump()).max_positions, 8192u);
+}
+
+TEST(LoadModelConfig, AMissingFileIsNotFound) {
+  EXPECT_EQ(LoadModelConfig("no/such/config.json").status().code(), StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace quire::worker

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/model/checkpoint/random_checkpoint.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "common/base/random.h"
+
+namespace quire::worker {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Normal values around `mean`.
+struct RandomTensor {
+  std::string name;
+  std::vector<uint64_t> shape;
+  float mean = 0;
+  float deviation = 0;
+  float own_share = 0;  ///< Of rows, as RandomCheckpoint's of embeddings.
+
+  uint64_t count() const {
+    uint64_t count = 1;
+    for (const uint64_t extent : shape) count *= extent;
+    return count;
+  }
+};
+
+std::vector<float> ValuesOf(const RandomTensor& tensor, Random& random) {
+  std::vector<float> values(tensor.count());
+  for (float& value : values) value = tensor.mean + tensor.deviation * random.Normal();
+  if (tensor.own_share == 0) return values;
+  std::vector<float> common(tensor.shape[1]);
+  for (float& value : common) value = random.Normal();
+  for (uint64_t i = 0; i < values.size(); ++i) {
+    values[i] = common[i % common.size()] + tensor.own_share * values[i];
+  }
+  return values;
+}
+
+/// The header's length, the header, and the tensors one after the other, one in memory at a time.
+Status WriteSafetensors(const std::string& path, const std::vector<RandomTensor>& tensors,
+                        uint64_t seed) {
+  Json header;
+  uint64_t end = 0;
+  for (const RandomTensor& tensor : tensors) {
+    const uint64_t begin = end;
+    end += tensor.count() * sizeof(float);
+    header[tensor.name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(&length), sizeof length);
+  file << text;
+  SeededRandom random(seed);
+  for (const RandomTensor& tensor : tensors) {
+    const std::vector<float> values = ValuesOf(tensor, random);
+    file.write(reinterpret_cast<const char*>(values.data()),
+               static_cast<std::streamsize>(values.size() * sizeof(float)));
+  }
+  file.close();
+  return file.good() ? OkStatus() : Unavailable("cannot write ", path);
+}
+
+Json ConfigOf(const RandomCheckpoint& c) {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"hidden_size", c.hidden_size()},
+          {"intermediate_size", c.intermediate_size},
+          {"num_hidden_layers", c.num_layers},
+          {"num_attention_heads", c.num_query_heads},
+          {"num_key_value_heads", c.num_kv_heads},
+          {"head_dim", c.head_dim},
+          {"vocab_size", c.vocab_size},
+          {"max_position_embeddings", c.max_positions},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", c.rope_theta},
+          {"hidden_act", "silu"},
+          {"tie_word_embeddings", true},
+          {"torch_dtype", "float32"}};
+}
+
+/// Weights are [out][in].
+std::vector<RandomTensor> TensorsOf(const RandomCheckpoint& c) {
+  const uint64_t hidden = c.hidden_size(), kv = uint64_t{c.num_kv_heads} * c.head_dim;
+  const uint64_t inner = c.intermediate_size;
+  const float deviation = c.gain / std::sqrt(static_cast<float>(hidden));
+  std::vector<RandomTensor> tensors = {
+      {"model.embed_tokens.weight", {c.vocab_size, hidden}, 0, 1, c.own_share},
+      {"model.norm.weight", {hidden}, 1, 0.1f}};
+  const auto add = [&](std::string name, std::vector<uint64_t> shape, float mean, float around) {
+    tensors.push_back({std::move(name), std::move(shape), mean, around});
+  };
+  for (uint32_t i = 0; i < c.num_layers; ++i) {
+    const std::string at = "model.layers." + std::to_string(i) + ".";
+    add(at + "input_layernorm.weight", {hidden}, 1, 0.1f);
+    add(at + "post_attention_layernorm.weight", {hidden}, 1, 0.1f);
+    add(at + "self_attn.q_proj.weight", {hidden, hidden}, 0, deviation);
+    add(at + "self_attn.k_proj.weight", {kv, hidden}, 0, deviation);
+    add(at + "self_attn.v_proj.weight", {kv, hidden}, 0, deviation);
+    add(at + "self_attn.o_proj.weight", {hidden, hidden}, 0, deviation);
+    add(at + "mlp.gate_proj.weight", {inner, hidden}, 0, deviation);
+    add(at + "mlp.up_proj.weight", {inner, hidden}, 0, deviation);
+    add(at + "mlp.down_proj.weight", {hidden, inner}, 0, deviation / 2);
+  }
+  return tensors;
+}
+
+}  // namespace
+
+Status WriteRandomCheckpoint(const std::string& directory, const RandomCheckpoint& checkpoint) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) return Unavailable("cannot make ", directory, ": ", error.message());
+  const std::string config = directory + "/config.json";
+  std::ofstream file(config);
+  file << ConfigOf(checkpoint).dump();
+  file.close();
+  if (!file.good()) return Unavailable("cannot write ", config);
+  return WriteSafetensors(directory + "/model.safetensors", TensorsOf(checkpoint), checkpoint.seed);
+}
+
+}  // namespace quire::worker

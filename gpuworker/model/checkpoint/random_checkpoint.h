@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// WriteRandomCheckpoint: a Llama checkpoint of random weights (config.json and model.safetensors),
+// for tests and benchmarks that need a decoder of some shape and no particular answers. The same
+// options make the same bytes.
+#ifndef QUIRE_GPUWORKER_MODEL_CHECKPOINT_RANDOM_CHECKPOINT_H_
+#define QUIRE_GPUWORKER_MODEL_CHECKPOINT_RANDOM_CHECKPOINT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace quire::worker {
+
+struct RandomCheckpoint {
+  uint32_t num_layers = 0;
+  uint32_t num_query_heads = 0;
+  uint32_t num_kv_heads = 0;
+  uint32_t head_dim = 0;
+  uint32_t intermediate_size = 0;
+  uint32_t vocab_size = 0;
+  uint32_t max_positions = 0;
+  double rope_theta = 10000.0;
+  /// Of the projections' standard deviation, 1 / sqrt(hidden_size): more makes attention peaked.
+  float gain = 1;
+  /// Embeddings are independent at 0. Otherwise this is the length of what is an embedding's own,
+  /// of that of what all have in common: the cosine of two of them is about 1 / (1 + share^2).
+  float own_share = 0;
+  uint64_t seed = 1;
+
+  uint32_t hidden_size() const { return num_query_heads * head_dim; }
+};
+
+/// Writes the checkpoint into `directory`, which is made. UNAVAILABLE when it cannot be written.
+[[nodiscard]] Status WriteRandomCheckpoint(const std::string& directory,
+                                           const RandomCheckpoint& checkpoint);
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_MODEL_CHECKPOINT_RANDOM_CHECKPOINT_H_

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HostUnits: the units of a recall that the host tier has. The want names them as held, so the
+// server places them like the others and does not send them.
+//
+// Thread-safety: none. Ownership: keeps the bytes of its units.
+#ifndef QUIRE_GPUWORKER_RECALL_HOST_UNITS_H_
+#define QUIRE_GPUWORKER_RECALL_HOST_UNITS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "client/recall.h"
+#include "common/base/status.h"
+#include "gpuworker/cache/host_tier.h"
+#include "gpuworker/cache/page_table.h"
+#include "gpuworker/recall/streamed_placement.h"
+
+namespace quire::worker {
+
+class HostUnits {
+ public:
+  HostUnits() = default;
+  /// Takes the units of `want` that `host` has and `table` lacks, and names them in `want`.
+  HostUnits(const HostPages& host, const PageTable& table, LayerWant* want);
+
+  bool empty() const { return units_.empty(); }
+  /// The units of `part`, of which recalls bring `unit_bytes` each, in the order of its placements:
+  /// those that were sent, and these where the part says that they are held. FAILED_PRECONDITION
+  /// for a placement of another layer; INTERNAL for a held unit that is not one of these.
+  StatusOr<ArrivedUnits> Merge(uint32_t layer, const RecallPart& part, uint64_t unit_bytes) const;
+
+ private:
+  std::vector<HostPages::Unit> units_;  ///< Ascending by head and page.
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RECALL_HOST_UNITS_H_

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DigestSelector: the selection that Quest, FreeKV and their relatives share. It keeps
+// the digests of every page, scores candidates with a query, agrees on one weight for each KV head
+// by group-consistent pooling, and takes the best pages. With selection at the server it keeps
+// nothing, and the query travels instead.
+// Ownership: owns its device memory; the device outlives it. Thread-safety: none.
+#ifndef QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_SELECTOR_H_
+#define QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_SELECTOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/base/executor.h"
+#include "common/base/status.h"
+#include "gpuworker/retrieval/digests/digest_store.h"
+#include "gpuworker/retrieval/policy.h"
+
+namespace quire::worker {
+
+class DigestSelector {
+ public:
+  struct Options {
+    kernels::DigestKind kind = kernels::DigestKind::kMinMax;
+    kernels::Pooling pooling = kernels::Pooling::kAvgSM;
+    float scale = 1.0f;
+    SelectionSide side = SelectionSide::kWorker;
+  };
+  DigestSelector(const PolicyContext& context, const Options& options);
+  /// Waits until neither the device nor the executor uses anything of it any more.
+  ~DigestSelector();
+  DigestSelector(const DigestSelector&) = delete;
+  DigestSelector& operator=(const DigestSelector&) = delete;
+
+  bool at_worker() const { return options_.side == SelectionSide::kWorker; }
+  /// PageObserver::WantedDigests of a layer with pages to select from.
+  std::optional<kernels::DigestKind> WantedDigests() const {
+    return at_worker() ? std::optional(options_.kind) : std::nullopt;
+  }
+  /// PageObserver::OnPrefillLayer. DATA_LOSS unless `digests` are of as many pages.
+  [[nodiscard]] Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
+                                      std::shared_ptr<const StoredDigests> digests);
+  /// PageObserver::OnPageComplete. FAILED_PRECONDITION when a page has been left out.
+  [[nodiscard]] Status OnPageComplete(uint32_t layer, uint32_t page, const void* units);
+
+  /// RetrievalPolicy::BeginSelect. False where nothing is gained, or without an executor to use.
+  StatusOr<bool> Begin(const SelectRequest& request);
+  /// RetrievalPolicy::Select.
+  StatusOr<Selection> Select(const SelectRequest& request);
+  /// Scores of all candidates before pooling, [n_q][candidates], in host memory. At the worker
+  /// only, with a pooling that does not pool the query.
+  StatusOr<std::vector<float>> Scores(const SelectRequest& request);
+
+ private:
+  /// A selection that the device was given.
+  struct Begun {
+    PinnedBytes found;  ///< Layout of DigestSelector::found_.
+    size_t size_bytes = 0;
+    std::unique_ptr<DeviceEvent> copied;  ///< They are there.
+    bool pending = false;                 ///< Select answers with them.
+  };
+  /// A selection that the executor makes. Thread-safe.
+  class BackgroundSelection;
+
+  StatusOr<bool> BeginOnDevice(const SelectRequest& request);
+  StatusOr<bool> BeginInBackground(const SelectRequest& request);
+  /// Waits for the background selection, and keeps its result.
+  void AwaitBackground() const;
+  StatusOr<Selection> SelectNow(const SelectRequest& request);
+  /// Scores, and pools into pooled_.
+  Status Weigh(const SelectRequest& request);
+  /// Scores candidates whose digests are in `part` for `n_q` queries.
+  Status ScorePart(const SelectRequest& request, const DigestStore::Part& part, const float* q,
+                   int64_t n_q);
+  /// Room for `pages` candidates in the scratch buffers.
+  Status Reserve(uint32_t pages);
+  /// Scores into scores_, [n_q][candidates] or, where the query is pooled, [n_kv][candidates].
+  Status Score(const SelectRequest& request);
+  /// Rows of scores_.
+  int64_t ScoreRows() const;
+  /// Finds the best of pooled_, and counts its NaN, into found_.
+  Status TopK(const SelectRequest& request);
+  size_t FoundBytes(const SelectRequest& request) const;
+  /// The selection for `found`, in host memory.
+  Selection ToSelection(const int32_t* found, uint32_t pages_per_head) const;
+
+  const KvSpec spec_;
+  Device* const device_;
+  Executor* const executor_;
+  const Options options_;
+  std::vector<DigestStore> digests_;  ///< [num_layers]; stays empty with selection at the server
+  DeviceBuffer pooled_query_;         ///< [n_kv][d] float, for modes that pool the query
+  DeviceBuffer scores_;               ///< [n_q][candidates] float
+  DeviceBuffer pooled_;               ///< [n_kv][candidates] float
+  DeviceBuffer found_;                ///< int32 [n_kv][k_sel] pages, then [n_kv] NaN weights
+  Begun begun_;
+  std::vector<float> query_;                         ///< [n_q][d] of the background selection.
+  std::shared_ptr<BackgroundSelection> background_;  ///< Taken by Select; null for none.
+};
+
+/// Every candidate for every head, when they fit; empty lists when there is no room at all.
+/// Nullopt when there is a choice to make.
+std::optional<Selection> SelectWithoutChoice(const SelectRequest& request, uint32_t num_kv_heads);
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_SELECTOR_H_

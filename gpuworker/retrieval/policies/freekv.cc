@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/retrieval/policies/freekv.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace quire::worker {
+namespace {
+
+std::vector<HeldQueries> MakeQueries(const PolicyContext& context) {
+  std::vector<HeldQueries> queries;
+  for (uint32_t layer = 0; layer < context.spec.num_layers; ++layer) {
+    queries.emplace_back(context.spec, context.device);
+  }
+  return queries;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<RetrievalPolicy>> FreeKvPolicy::Make(const PolicyContext& context) {
+  QUIRE_RETURN_IF_ERROR(Validate(context.options, context.spec));
+  return std::unique_ptr<RetrievalPolicy>(new FreeKvPolicy(context));
+}
+
+RetrievalOptions FreeKvPolicy::Published(uint32_t page_tokens) {
+  return Divide(std::string(kName), page_tokens,
+                {.sinks = 128, .window = 128, .total = 2048, .uncompressed_layers = {0}});
+}
+
+FreeKvPolicy::FreeKvPolicy(const PolicyContext& context)
+    : DigestPolicy(context, ScoringOf(context.options)),
+      spec_(context.spec),
+      device_(context.device),
+      threshold_(context.options.correction_threshold),
+      queries_(MakeQueries(context)) {}
+
+bool FreeKvPolicy::MayBeLate(const SelectRequest& request) const {
+  const HeldQueries& queries = queries_[request.layer];
+  return request.held.size() == spec_.num_kv_heads &&
+         std::ranges::all_of(request.held,
+                             [&](uint64_t position) { return queries.Has(position); });
+}
+
+StatusOr<std::vector<bool>> FreeKvPolicy::TurnedHeads(const SelectRequest& request) {
+  const uint32_t n_kv = spec_.num_kv_heads;
+  HeldQueries& queries = queries_[request.layer];
+  QUIRE_ASSIGN_OR_RETURN(const float* before, queries.Gather(request.held));
+  std::vector<bool> heads(n_kv, true);
+  if (before == nullptr) return heads;
+  if (cosines_.data() == nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(cosines_, device_->Allocate(n_kv * sizeof(float)));
+    QUIRE_ASSIGN_OR_RETURN(turned_, device_->Allocate((1 + n_kv) * sizeof(int32_t)));
+  }
+  QUIRE_RETURN_IF_ERROR(
+      ToStatus(device_->kernels().correct_heads({.q = request.q,
+                                                 .before = before,
+                                                 .cosines = cosines_.as<float>(),
+                                                 .corrected = turned_.as<int32_t>() + 1,
+                                                 .n_corrected = turned_.as<int32_t>(),
+                                                 .n_q = spec_.num_query_heads,
+                                                 .n_kv = n_kv,
+                                                 .head_dim = spec_.head_dim,
+                                                 .tau = threshold_,
+                                                 .stream = device_->stream()}),
+               "correct_heads"));
+  std::vector<int32_t> turned(1 + n_kv);
+  QUIRE_RETURN_IF_ERROR(
+      device_->CopyToHost(turned.data(), turned_.data(), turned.size() * sizeof(int32_t)));
+  for (uint32_t head = 0; head < n_kv; ++head) heads[head] = !queries.Has(request.held[head]);
+  for (const int32_t head : std::span(turned).subspan(1, turned[0])) heads[head] = true;
+  return heads;
+}
+
+StatusOr<std::vector<bool>> FreeKvPolicy::NeedsBlocking(const SelectRequest& request) {
+  const bool over_budget = request.candidates.size() > request.max_pages;
+  if (!over_budget) return std::vector<bool>(spec_.num_kv_heads, true);
+  QUIRE_ASSIGN_OR_RETURN(std::vector<bool> blocking, TurnedHeads(request));
+  QUIRE_RETURN_IF_ERROR(queries_[request.layer].Keep(request.position, request.q, request.held));
+  return blocking;
+}
+
+StatusOr<bool> FreeKvPolicy::BeginSelect(const SelectRequest& request) {
+  return selector().Begin(request);
+}
+
+}  // namespace quire::worker

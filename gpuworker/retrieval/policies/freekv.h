@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FreeKvPolicy: speculative retrieval with fine-grained correction (FreeKV). Pages are selected as
+// quest selects them, but a step attends to what an earlier query selected, the last step's unless
+// a recall was late, so that the recall has a whole step's time. A KV head whose query turned since
+// that query (the mean over its group of the cosines with it is below tau) is corrected: its recall
+// precedes attention. One selection serves corrected heads and the others.
+//
+// While all candidates fit, attention is full, so every recall blocks; so does that of a head which
+// holds no selection that there was a choice for: at the first step over the budget it has nothing
+// to speculate with.
+#ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICIES_FREEKV_H_
+#define QUIRE_GPUWORKER_RETRIEVAL_POLICIES_FREEKV_H_
+
+#include <memory>
+#include <vector>
+
+#include "gpuworker/retrieval/digests/digest_policy.h"
+#include "gpuworker/retrieval/keys/held_queries.h"
+
+namespace quire::worker {
+
+class FreeKvPolicy final : public DigestPolicy {
+ public:
+  static constexpr std::string_view kName = "freekv";
+  static StatusOr<std::unique_ptr<RetrievalPolicy>> Make(const PolicyContext& context);
+  static RetrievalOptions Published(uint32_t page_tokens);
+
+  std::string_view name() const override { return kName; }
+  StatusOr<bool> BeginSelect(const SelectRequest& request) override;
+  StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
+  bool MayBeLate(const SelectRequest& request) const override;
+
+ private:
+  explicit FreeKvPolicy(const PolicyContext& context);
+  /// The heads, [n_kv], whose query has turned since the one whose selection they hold. The queries
+  /// stay on the device, the heads' numbers come. True for a head that holds no choice.
+  StatusOr<std::vector<bool>> TurnedHeads(const SelectRequest& request);
+
+  const KvSpec spec_;
+  Device* const device_;
+  const float threshold_;
+  std::vector<HeldQueries> queries_;  ///< [num_layers], of steps that had a choice to make.
+  // Results of the kernel that compares queries.
+  DeviceBuffer cosines_;  ///< [n_kv]
+  DeviceBuffer turned_;   ///< Number of turned heads, then the heads, ascending.
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_RETRIEVAL_POLICIES_FREEKV_H_
