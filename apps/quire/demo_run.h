@@ -15,7 +15,7 @@
 #include "client/client.h"
 #include "common/base/status.h"
 #include "gpuworker/engine/engine.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 
 namespace quire::cli {
 

@@ -12,7 +12,7 @@
 #include "common/base/status.h"
 #include "common/page/key.h"
 #include "gpuworker/engine/sequence.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 #include "gpuworker/retrieval/options.h"
 #include "quire/v1/worker.pb.h"
 

@@ -18,7 +18,7 @@
 #include "common/base/status.h"
 #include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/engine/engine.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 #include "gpuworker/service/worker_service.h"
 #include "transport/auth/tenant_tokens.h"
 #include "transport/grpc/grpc_auth.h"

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "gpuworker/model/json.h"
+#include "common/json/json.h"
 #include "gpuworker/text/byte_alphabet.h"
 #include "gpuworker/text/unicode.h"
 

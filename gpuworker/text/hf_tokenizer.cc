@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/utf8.h"
-#include "gpuworker/model/json.h"
+#include "common/json/json.h"
 
 namespace quire::worker {
 namespace {
@@ -132,6 +132,7 @@ class HfTokenizerParser {
     const nlohmann::json* const tokens = fields.Find("special_tokens");
     if (single == nullptr || !single->is_array()) return fields.Error("single", "must be a list");
     size_t texts = 0;
+    std::vector<TokenId> after;
     for (const nlohmann::json& part : *single) {
       if (!part.is_object() || part.size() != 1)
         return fields.Error("single", "must hold objects of one field");
@@ -140,8 +141,10 @@ class HfTokenizerParser {
         continue;
       }
       QUIRE_RETURN_IF_ERROR(
-          AddTemplateToken(fields, part, tokens, texts == 0 ? &out_.prefix_ : &out_.suffix_));
+          AddTemplateToken(fields, part, tokens, texts == 0 ? &out_.starts_ : &after));
     }
+    if (!after.empty())
+      return fields.Error("single", "ends texts with tokens, which is not done here");
     return texts == 1 ? OkStatus()
                       : fields.Error("single", "must hold the text once, not ", texts, " times");
   }

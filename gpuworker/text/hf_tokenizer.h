@@ -24,36 +24,31 @@
 #include "gpuworker/text/bpe.h"
 #include "gpuworker/text/normalizer.h"
 #include "gpuworker/text/pre_tokenizer.h"
+#include "gpuworker/text/text_coder.h"
 #include "gpuworker/text/token_decoder.h"
 
 namespace quire::worker {
 
-class HfTokenizer {
+class HfTokenizer final : public TextCoder {
  public:
   /// Reads the object of a tokenizer.json; `name` starts every message.
   static StatusOr<HfTokenizer> Parse(const nlohmann::json& json, const std::string& name);
 
-  /// Ids of `text`, without those that a sequence begins and ends with. Added tokens are found in
-  /// the text. Bytes that are no UTF-8 count as U+FFFD. INVALID_ARGUMENT for text that a regular
-  /// expression of the file gives up on.
-  StatusOr<std::vector<TokenId>> Encode(std::string_view text) const;
+  /// Added tokens are found in the text. Bytes that are no UTF-8 count as U+FFFD. INVALID_ARGUMENT
+  /// for text that a regular expression of the file gives up on.
+  StatusOr<std::vector<TokenId>> Encode(std::string_view text) const override;
+  /// Special tokens stand for nothing.
+  StatusOr<std::string> Decode(std::span<const TokenId> ids) const override;
+  StatusOr<std::string> BytesOf(TokenId id, bool first) const override;
+  bool IsSpecial(TokenId id) const override;
+  /// What the file's post-processor puts before a text.
+  const std::vector<TokenId>& starts() const override { return starts_; }
+  /// Empty: the file does not say which of its tokens that is.
+  const std::vector<TokenId>& ends() const override { return ends_; }
+  size_t vocab_size() const override { return tokens_.size(); }
 
-  /// The text of an answer. Special tokens stand for nothing. INVALID_ARGUMENT for an id that is no
-  /// token.
-  StatusOr<std::string> Decode(std::span<const TokenId> ids) const;
-  /// Stands for no text: starts and ends of sequences, turns of a chat. False for an unknown id.
-  bool IsSpecial(TokenId id) const;
-  /// The bytes of one token within an answer (TokenDecoder::BytesOf). `first`: only special tokens
-  /// came before it.
-  StatusOr<std::string> BytesOf(TokenId id, bool first) const;
-
-  /// What the file puts before and behind a text (its post-processor).
-  const std::vector<TokenId>& prefix() const { return prefix_; }
-  const std::vector<TokenId>& suffix() const { return suffix_; }
   /// The id of a token as the file spells it, added ones included.
   std::optional<TokenId> Find(std::string_view token) const;
-  /// One more than the largest id.
-  size_t vocab_size() const { return tokens_.size(); }
 
  private:
   friend class HfTokenizerParser;
@@ -72,8 +67,8 @@ class HfTokenizer {
   PreTokenizer pre_tokenizer_;
   Bpe bpe_;
   TokenDecoder decoder_;
-  std::vector<TokenId> prefix_;
-  std::vector<TokenId> suffix_;
+  std::vector<TokenId> starts_;
+  std::vector<TokenId> ends_;
 };
 
 }  // namespace quire::worker

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "gpuworker/model/json.h"
+#include "common/json/json.h"
 #include "gpuworker/text/pattern.h"
 #include "gpuworker/text/unicode.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "gpuworker/model/json.h"
+#include "common/json/json.h"
 
 namespace quire::worker {
 

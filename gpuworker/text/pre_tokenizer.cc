@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "gpuworker/model/json.h"
+#include "common/json/json.h"
 #include "gpuworker/text/pattern.h"
 #include "gpuworker/text/unicode.h"
 

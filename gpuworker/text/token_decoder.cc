@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/base/utf8.h"
-#include "gpuworker/model/json.h"
+#include "common/json/json.h"
 #include "gpuworker/text/byte_alphabet.h"
 
 namespace quire::worker {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/json/json.h"
 #include "common/page/kv_spec.h"
-#include "gpuworker/model/checkpoint/json.h"
 
 namespace quire::worker {
 

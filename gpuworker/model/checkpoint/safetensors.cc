@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "common/json/json.h"
 #include "common/page/dtype.h"
-#include "gpuworker/model/checkpoint/json.h"
 
 namespace quire::worker {
 namespace {
