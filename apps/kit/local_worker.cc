@@ -26,7 +26,7 @@ StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client
   local.no_tokenizer = tokenizer.status();
   if (tokenizer.ok()) {
     QUIRE_RETURN_IF_ERROR(worker::CheckTokenizer(*tokenizer, tokens, local.decoder->config()));
-    QUIRE_RETURN_IF_ERROR(worker::CheckTextSettingsOf(model_directory));
+    QUIRE_RETURN_IF_ERROR(worker::CheckTextSettingsOf(model_directory, *tokenizer));
     tokenizer->AddEnds(local.decoder->config().eos_ids);
     local.tokenizer = std::make_unique<worker::Tokenizer>(*std::move(tokenizer));
   }
@@ -52,9 +52,10 @@ Json DescribeDevice(const std::string& device_name) {
   return json;
 }
 
-std::vector<TokenId> DocumentTokens(const worker::Tokenizer& tokenizer, std::string_view text) {
-  std::vector<TokenId> tokens = tokenizer.Encode(text);
-  tokens.insert(tokens.begin(), tokenizer.bos_id());
+StatusOr<std::vector<TokenId>> DocumentTokens(const worker::Tokenizer& tokenizer,
+                                              std::string_view text) {
+  QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, tokenizer.Encode(text));
+  tokens.insert(tokens.begin(), tokenizer.starts().begin(), tokenizer.starts().end());
   return tokens;
 }
 

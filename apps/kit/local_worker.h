@@ -14,7 +14,7 @@
 #include "apps/kit/json_output.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/model/decoder.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 #include "quire/client.h"
 #include "quire/status.h"
 
@@ -26,7 +26,7 @@ namespace quire::cli {
 
 struct LocalWorker {
   std::unique_ptr<worker::Decoder> decoder;
-  /// Null when the checkpoint has no tokenizer.json, or one of another kind.
+  /// Null when the checkpoint has no tokenizer.json, or one that is not known here.
   std::unique_ptr<worker::Tokenizer> tokenizer;
   Status no_tokenizer;  ///< Why `tokenizer` is null; OK when it is not.
   std::unique_ptr<worker::Engine> engine;
@@ -48,8 +48,10 @@ void AddDeviceFlag(CLI::App& command, std::string* device);
 /// are cuBLAS's; null for the processor.
 Json DescribeDevice(const std::string& device_name);
 
-/// Token ids of a document's text: BOS, then the text. What `put` stores and `ask` continues.
-std::vector<TokenId> DocumentTokens(const worker::Tokenizer& tokenizer, std::string_view text);
+/// Token ids of a document's text, with what the tokenizer puts before it: what `put` stores and
+/// `ask` continues. Errors are those of Tokenizer::Encode.
+StatusOr<std::vector<TokenId>> DocumentTokens(const worker::Tokenizer& tokenizer,
+                                              std::string_view text);
 
 }  // namespace quire::cli
 

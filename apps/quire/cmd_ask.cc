@@ -25,7 +25,7 @@
 #include "apps/kit/token_ids.h"
 #include "apps/quire/commands.h"
 #include "common/wire/convert_context.h"
-#include "gpuworker/model/text_stream.h"
+#include "gpuworker/text/text_stream.h"
 
 namespace quire::cli {
 namespace {
@@ -140,7 +140,8 @@ StatusOr<std::vector<TokenId>> StopTokens(const AskArgs& args, const LocalWorker
     QUIRE_ASSIGN_OR_RETURN(stop, ReadTokenIds(args.stop_ids));
   }
   if (args.by_ids()) return stop;
-  for (const TokenId id : local.tokenizer->Encode("\n")) stop.push_back(id);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> end_of_line, local.tokenizer->Encode("\n"));
+  if (end_of_line.size() == 1) stop.push_back(end_of_line.front());
   std::ranges::copy(local.tokenizer->ends(), std::back_inserter(stop));
   return stop;
 }

@@ -71,8 +71,9 @@ StatusOr<std::vector<Reading>> ReadFiles(const PutArgs& args, const LocalWorker&
         args.name.empty() ? std::filesystem::path(file).filename().string() : args.name;
     QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadDocumentFile(file));
     NoteBytes(file, text, err);
-    readings.push_back(
-        {file, DocumentName{args.collection, name, 0}, DocumentTokens(*local.tokenizer, text)});
+    auto tokens = DocumentTokens(*local.tokenizer, text);
+    if (!tokens.ok()) return Annotate(tokens.status(), file);
+    readings.push_back({file, DocumentName{args.collection, name, 0}, *std::move(tokens)});
   }
   return readings;
 }

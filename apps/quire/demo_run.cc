@@ -5,6 +5,7 @@
 #include <cmath>
 #include <span>
 
+#include "apps/kit/local_worker.h"
 #include "apps/kit/progress.h"
 #include "common/base/checksum.h"
 #include "quire/layout.h"
@@ -30,7 +31,9 @@ class Demo {
         ids_(corpus.documents.size()) {}
 
   StatusOr<DemoReport> Run() {
-    for (size_t i = 0; i < ids_.size(); ++i) ids_[i] = Encode(i);
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      QUIRE_ASSIGN_OR_RETURN(ids_[i], Encode(i));
+    }
     QUIRE_RETURN_IF_ERROR(Ingest());
     QUIRE_RETURN_IF_ERROR(AskAll());
     QUIRE_RETURN_IF_ERROR(CompareLogits());
@@ -49,14 +52,14 @@ class Demo {
   }
 
   /// Token ids of a document, cut so that its questions still fit into the model's context.
-  std::vector<TokenId> Encode(size_t document) const {
-    std::vector<TokenId> ids = {tokenizer_.bos_id()};
-    const std::vector<TokenId> text = tokenizer_.Encode(corpus_.documents[document].text);
-    ids.insert(ids.end(), text.begin(), text.end());
+  StatusOr<std::vector<TokenId>> Encode(size_t document) const {
+    QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> ids,
+                           DocumentTokens(tokenizer_, corpus_.documents[document].text));
     size_t room = engine_.model().max_positions;
     for (const DemoQuestion& q : QuestionsOf(document)) {
-      const size_t need = tokenizer_.Encode(q.prompt).size() + tokenizer_.Encode(q.answer).size();
-      room -= std::min(room, need);
+      QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, tokenizer_.Encode(q.prompt));
+      QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> answer, tokenizer_.Encode(q.answer));
+      room -= std::min(room, prompt.size() + answer.size());
     }
     if (ids.size() > room) {
       notes_ << corpus_.documents[document].name << ": has " << ids.size() << " tokens; the first "
@@ -115,12 +118,14 @@ class Demo {
                                                              .document_tokens = ids_[document]}));
     DemoAnswers answers;
     for (const DemoQuestion& question : questions) {
-      QUIRE_RETURN_IF_ERROR(sequence->Append(tokenizer_.Encode(question.prompt)));
-      const std::vector<TokenId> expected = tokenizer_.Encode(question.answer);
+      QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, tokenizer_.Encode(question.prompt));
+      QUIRE_RETURN_IF_ERROR(sequence->Append(prompt));
+      QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> expected,
+                             tokenizer_.Encode(question.answer));
       QUIRE_ASSIGN_OR_RETURN(
           const Generation given,
           sequence->Generate({.max_new_tokens = static_cast<uint32_t>(expected.size()),
-                              .stop_tokens = {tokenizer_.eos_id()}}));
+                              .stop_tokens = tokenizer_.ends()}));
       answers.correct += given.tokens == expected ? 1 : 0;
       answers.crc32c = Crc32c(std::as_bytes(std::span(given.tokens)), answers.crc32c);
       progress->Advance(1, corpus_.documents[document].name);
@@ -145,7 +150,9 @@ class Demo {
     for (size_t i = 0; i < ids_.size() && checks.size() < options_.logit_checks; ++i) {
       const std::vector<DemoQuestion> questions = QuestionsOf(i);
       if (questions.empty()) continue;
-      checks.push_back({i, tokenizer_.Encode(questions.front().prompt)});
+      QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> question,
+                             tokenizer_.Encode(questions.front().prompt));
+      checks.push_back({i, std::move(question)});
       total += ids_[i].size() + checks.back().question.size();
     }
     ProgressBar progress("comparing with dense attention", total);

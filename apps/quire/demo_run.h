@@ -13,7 +13,7 @@
 
 #include "apps/kit/demo_corpus.h"
 #include "gpuworker/engine/engine.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 #include "quire/client.h"
 #include "quire/status.h"
 

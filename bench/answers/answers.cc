@@ -51,7 +51,7 @@ StatusOr<std::vector<AskedDocument>> MakeSets(const AnswersOptions& options,
   std::vector<Dossier> dossiers;
   for (const cli::DemoDocument& document : corpus.documents) {
     dossiers.push_back(TakeApart(document.name, document.text, [&](std::string_view text) {
-      return tokenizer.Encode(text).size();
+      return (*tokenizer.Encode(text)).size();  // The bundled tokenizer takes any text.
     }));
   }
   return MakeQuestionSets(dossiers, options.sets);

@@ -52,9 +52,9 @@ class QuestionPicker {
  private:
   /// Tokens of the shortened conversation, of which its budget is a share.
   uint64_t ContextTokens(const AskedDocument& document, const Conversation& conversation) const {
-    uint64_t tokens = cli::DocumentTokens(tokenizer_, document.text).size();
+    uint64_t tokens = (*cli::DocumentTokens(tokenizer_, document.text)).size();
     for (const Question& question : conversation.questions) {
-      tokens += tokenizer_.Encode(question.reads + question.prompt + question.answer).size();
+      tokens += (*tokenizer_.Encode(question.reads + question.prompt + question.answer)).size();
     }
     return tokens;
   }
@@ -71,7 +71,8 @@ StatusOr<std::vector<Probe>> StoreProbes(const cli::LocalWorker& local,
     Probe probe{.document = {.collection = "bench", .name = document.name},
                 .conversations = picker.PickOf(document)};
     if (probe.conversations.empty()) continue;
-    const std::vector<TokenId> tokens = cli::DocumentTokens(*local.tokenizer, document.text);
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
+                           cli::DocumentTokens(*local.tokenizer, document.text));
     QUIRE_RETURN_IF_ERROR(local.engine->Ingest(tokens, probe.document).status());
     probes.push_back(std::move(probe));
   }

@@ -146,8 +146,9 @@ StatusOr<AnswerResults> AnswerRun::Run() {
 
 Status AnswerRun::RunDocument(const AskedDocument& document, size_t first_sample) {
   const DocumentName name{.collection = "bench", .name = document.name};
-  QUIRE_RETURN_IF_ERROR(
-      local_.engine->Ingest(cli::DocumentTokens(*local_.tokenizer, document.text), name).status());
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
+                         cli::DocumentTokens(*local_.tokenizer, document.text));
+  QUIRE_RETURN_IF_ERROR(local_.engine->Ingest(tokens, name).status());
   std::vector<Job> jobs;
   for (const Conversation& conversation : document.conversations) {
     const MutexLock lock(mutex_);

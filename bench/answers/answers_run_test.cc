@@ -76,7 +76,7 @@ class AnswerRunTest : public ::testing::Test {
   uint64_t AnswerTokens(const Conversation& conversation) const {
     uint64_t tokens = 0;
     for (const Question& question : conversation.questions) {
-      tokens += local_.tokenizer->Encode(question.answer).size();
+      tokens += (*local_.tokenizer->Encode(question.answer)).size();
     }
     return tokens;
   }
@@ -105,7 +105,7 @@ TEST_F(AnswerRunTest, TheModelBeginsLinesItselfAndItsOwnPagesAreRecalled) {
   const CellAnswers& full = results->cells[0];
   EXPECT_THAT(full.right, Each(1));
   const uint64_t lines = conversation.questions.size();
-  const uint64_t line_start_tokens = local_.tokenizer->Encode(kLineStart).size();
+  const uint64_t line_start_tokens = (*local_.tokenizer->Encode(kLineStart)).size();
   EXPECT_EQ(line_start_tokens, 3u);
   // A wrong line start ends with its first token.
   const uint64_t generated = full.costs.at(kLongSet).generated - AnswerTokens(conversation);

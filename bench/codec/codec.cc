@@ -147,7 +147,8 @@ class CodecBench {
   Status RunDocument(size_t document, const std::vector<cli::DemoQuestion>& questions) {
     const cli::DemoDocument& text = corpus_.documents[document];
     const DocumentName name{.collection = "bench", .name = text.name};
-    const std::vector<TokenId> ids = cli::DocumentTokens(*local_.tokenizer, text.text);
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
+                           cli::DocumentTokens(*local_.tokenizer, text.text));
     tokens_ += ids.size();
     QUIRE_RETURN_IF_ERROR(local_.engine->Ingest(ids, name).status());
     QUIRE_RETURN_IF_ERROR(Ask(*local_.engine, name, questions, &untouched_));
@@ -191,12 +192,15 @@ class CodecBench {
     QUIRE_ASSIGN_OR_RETURN(const auto sequence,
                            engine.OpenSequence(name, {.retrieval = retrieval}));
     for (const cli::DemoQuestion& question : questions) {
-      QUIRE_RETURN_IF_ERROR(sequence->Append(local_.tokenizer->Encode(question.prompt)));
-      const std::vector<TokenId> expected = local_.tokenizer->Encode(question.answer);
+      QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt,
+                             local_.tokenizer->Encode(question.prompt));
+      QUIRE_RETURN_IF_ERROR(sequence->Append(prompt));
+      QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> expected,
+                             local_.tokenizer->Encode(question.answer));
       QUIRE_ASSIGN_OR_RETURN(
           const worker::Generation given,
           sequence->Generate({.max_new_tokens = static_cast<uint32_t>(expected.size()),
-                              .stop_tokens = {local_.tokenizer->eos_id()}}));
+                              .stop_tokens = local_.tokenizer->ends()}));
       verdicts->push_back(given.tokens == expected);
       progress_->Advance(1, name.name);
     }

@@ -12,7 +12,7 @@
 
 #include "apps/kit/demo_corpus.h"
 #include "apps/kit/local_worker.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 #include "tests/kit/paths.h"
 
 namespace quire::bench {
@@ -59,7 +59,7 @@ TEST_F(ElasticModelTest, AStepSelectsPagesThatAreCompleteAndOutsideTheWindowAlso
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   const auto corpus = cli::LoadDemoCorpus(std::string(kModel) + "/documents");
   ASSERT_TRUE(corpus.ok()) << corpus.status();
-  const size_t document = cli::DocumentTokens(*tokenizer, corpus->documents.front().text).size();
+  const size_t document = (*cli::DocumentTokens(*tokenizer, corpus->documents.front().text)).size();
   bool own = false;
   for (size_t step = 0; step < trace().steps.size(); ++step) {
     const size_t complete = (document + step + 1) / kOptions.page_tokens;

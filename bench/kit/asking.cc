@@ -7,7 +7,7 @@ Asking::Asking(const Conversation& conversation, const worker::Tokenizer& tokeni
                worker::Sequence& sequence)
     : conversation_(conversation),
       tokenizer_(tokenizer),
-      line_start_(tokenizer.Encode(conversation.line_start)),
+      line_start_(*tokenizer.Encode(conversation.line_start)),
       sequence_(sequence) {}
 
 StatusOr<std::vector<uint8_t>> Asking::AskAll() {
@@ -17,8 +17,9 @@ StatusOr<std::vector<uint8_t>> Asking::AskAll() {
   }
   std::vector<uint8_t> right;
   for (const Question& question : conversation_.questions) {
-    const std::vector<TokenId> asked = tokenizer_.Encode(question.reads + RestOfPrompt(question));
-    const std::vector<TokenId> expected = tokenizer_.Encode(question.answer);
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> asked,
+                           tokenizer_.Encode(question.reads + RestOfPrompt(question)));
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> expected, tokenizer_.Encode(question.answer));
     // Many wrong line starts may use up the room. The remaining questions are not answered.
     if (!line_start_.empty() && !sequence_.CheckRoom(asked.size() + expected.size()).ok()) break;
     QUIRE_RETURN_IF_ERROR(sequence_.Append(asked));
@@ -38,7 +39,7 @@ StatusOr<bool> Asking::Answers(const std::vector<TokenId>& expected) {
   QUIRE_ASSIGN_OR_RETURN(
       const worker::Generation given,
       sequence_.Generate({.max_new_tokens = static_cast<uint32_t>(expected.size()),
-                          .stop_tokens = {tokenizer_.eos_id()},
+                          .stop_tokens = tokenizer_.ends(),
                           .on_token = [&](TokenId token) { return token != expected.back(); }}));
   return given.tokens == expected;
 }

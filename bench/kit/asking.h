@@ -12,14 +12,15 @@
 
 #include "bench/answers/question_sets.h"
 #include "gpuworker/engine/sequence.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 #include "quire/status.h"
 
 namespace quire::bench {
 
 class Asking {
  public:
-  /// `sequence` is over the conversation's document, with nothing appended.
+  /// `sequence` is over the conversation's document, with nothing appended. `tokenizer` is that of
+  /// the bundled model, which takes any text.
   Asking(const Conversation& conversation, const worker::Tokenizer& tokenizer,
          worker::Sequence& sequence);
 

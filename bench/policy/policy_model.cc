@@ -12,7 +12,7 @@
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/model/sampler.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 #include "quire/layout.h"
 
 namespace quire::bench {
@@ -95,8 +95,8 @@ Status RecordQuestion(const worker::Decoder& decoder, const worker::Tokenizer& t
                       const std::string& document, const cli::DemoQuestion& question,
                       const RecordOptions& options, RecordingCache* cache,
                       const RecordedLayerVisitor& visit) {
-  const std::vector<TokenId> prompt = tokenizer.Encode(question.prompt);
-  const uint64_t answer = tokenizer.Encode(question.answer).size();
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, tokenizer.Encode(question.prompt));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> answer, tokenizer.Encode(question.answer));
   const uint64_t before = cache->cache().length();
   std::vector<float> logits(decoder.config().vocab_size);
   cache->Record();
@@ -104,15 +104,15 @@ Status RecordQuestion(const worker::Decoder& decoder, const worker::Tokenizer& t
       decoder.Forward(prompt, before, *cache, worker::Decoder::Logits::kLast, logits.data()));
   QUIRE_ASSIGN_OR_RETURN(
       const uint64_t decoded,
-      Decode(decoder, tokenizer.eos_id(), std::max<uint64_t>(answer, options.decoded_tokens),
-             &logits, cache));
+      Decode(decoder, tokenizer.ends().front(),
+             std::max<uint64_t>(answer.size(), options.decoded_tokens), &logits, cache));
   RecordedLayer recorded{.spec = decoder.MakeKvSpec(DType::kF32, options.page_tokens, 1),
                          .layer = 0,
                          .document = document,
                          .tokens = before,
                          .steps = prompt.size() + decoded,
                          .question_steps = prompt.size(),
-                         .answer_steps = std::min(answer, decoded),
+                         .answer_steps = std::min<uint64_t>(answer.size(), decoded),
                          .units = {},
                          .queries = {}};
   recorded.spec.num_layers = 1;
@@ -138,7 +138,8 @@ Status RecordModel(const std::string& model_directory, const RecordOptions& opti
   return VisitQuestions(
       model_directory, options.questions,
       [&](const cli::DemoDocument& text, std::span<const cli::DemoQuestion> asked) -> Status {
-        const std::vector<TokenId> tokens = cli::DocumentTokens(tokenizer, text.text);
+        QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
+                               cli::DocumentTokens(tokenizer, text.text));
         RecordingCache cache(decoder->config(), decoder->config().max_positions);
         QUIRE_RETURN_IF_ERROR(ReadDocument(*decoder, tokens, &cache));
         for (const cli::DemoQuestion& question : asked) {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
 
 namespace quire::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
 #include "gpuworker/model/checkpoint/safetensors_builder.h"
 #include "gpuworker/model/dense_cache.h"
 #include "tests/kit/paths.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
 #include "gpuworker/model/checkpoint/mapped_file.h"
 #include "gpuworker/model/checkpoint/safetensors.h"
 #include "gpuworker/model/decoder.h"

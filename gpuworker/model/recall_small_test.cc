@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/model/sampler.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 #include "tests/kit/paths.h"
 
 namespace quire::worker {
@@ -67,8 +67,8 @@ class RecallSmall : public ::testing::Test {
   Status ReadDocument(const std::string& name) {
     QUIRE_ASSIGN_OR_RETURN(const std::string text,
                            ReadTextFile(std::string(kModel) + "/documents/" + name, kMaxTextBytes));
-    std::vector<TokenId> tokens = tokenizer_->Encode(text);
-    tokens.insert(tokens.begin(), tokenizer_->bos_id());
+    std::vector<TokenId> tokens = *tokenizer_->Encode(text);
+    tokens.insert(tokens.begin(), tokenizer_->starts().front());
     EXPECT_GE(tokens.size(), 4096u) << name;
     QUIRE_RETURN_IF_ERROR(cache_->Truncate(0));
     return Run(tokens);
@@ -78,9 +78,9 @@ class RecallSmall : public ::testing::Test {
   StatusOr<std::string> Answer(const Question& question) {
     const uint64_t document_tokens = cache_->length();
     QUIRE_ASSIGN_OR_RETURN(Sampler greedy, Sampler::Create({}));
-    QUIRE_RETURN_IF_ERROR(Run(tokenizer_->Encode(question.prompt)));
+    QUIRE_RETURN_IF_ERROR(Run(*tokenizer_->Encode(question.prompt)));
     std::vector<TokenId> answer;
-    for (size_t left = tokenizer_->Encode(question.answer).size(); left > 0; --left) {
+    for (size_t left = (*tokenizer_->Encode(question.answer)).size(); left > 0; --left) {
       QUIRE_ASSIGN_OR_RETURN(const TokenId next, greedy.Sample(logits_));
       answer.push_back(next);
       if (left > 1) QUIRE_RETURN_IF_ERROR(Run({&answer.back(), 1}));
@@ -97,8 +97,8 @@ class RecallSmall : public ::testing::Test {
 
 TEST_F(RecallSmall, TokenizerAndModelBelongTogether) {
   EXPECT_EQ(tokenizer_->vocab_size(), decoder_->config().vocab_size);
-  EXPECT_EQ(decoder_->config().bos_id, tokenizer_->bos_id());
-  EXPECT_EQ(decoder_->config().eos_ids, std::vector<TokenId>{tokenizer_->eos_id()});
+  EXPECT_EQ(decoder_->config().bos_id, tokenizer_->starts().front());
+  EXPECT_EQ(decoder_->config().eos_ids, std::vector<TokenId>{tokenizer_->ends().front()});
   EXPECT_EQ(Problem(decoder_->MakeKvSpec(DType::kF16, 32, 8)), "");
 }
 

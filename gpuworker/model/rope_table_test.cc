@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gpuworker/model/checkpoint/config.h"
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
 #include "tests/kit/paths.h"
 
 namespace quire::worker {

@@ -24,7 +24,7 @@ StatusOr<std::vector<TokenId>> ParsePrompt(const v1::GenerateRequest& request,
       return InvalidArgument(
           "text: this worker's model has no tokenizer; send token_ids (quire ask --token-ids)");
     }
-    prompt = tokenizer->Encode(request.text());
+    QUIRE_ASSIGN_OR_RETURN(prompt, tokenizer->Encode(request.text()));
   } else if (request.prompt_case() == v1::GenerateRequest::kTokenIds) {
     QUIRE_ASSIGN_OR_RETURN(
         const auto ids,
@@ -48,8 +48,10 @@ Status AddStopTexts(const v1::GenerateRequest& request, const Tokenizer* tokeniz
   }
   std::ranges::copy(tokenizer->ends(), std::back_inserter(*stop));
   for (const std::string& text : request.stop_texts()) {
-    const std::vector<TokenId> ids =
-        text.size() <= kMaxStopTextBytes ? tokenizer->Encode(text) : std::vector<TokenId>{};
+    std::vector<TokenId> ids;
+    if (text.size() <= kMaxStopTextBytes) {
+      QUIRE_ASSIGN_OR_RETURN(ids, tokenizer->Encode(text));
+    }
     if (ids.size() != 1) {
       return InvalidArgument("a stop text of ", text.size(),
                              " bytes is not one token of this "

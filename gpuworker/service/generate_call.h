@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gpuworker/engine/sequence.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 #include "gpuworker/retrieval/options.h"
 #include "quire/client.h"
 #include "quire/key.h"

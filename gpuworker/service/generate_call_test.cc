@@ -155,7 +155,7 @@ TEST(GenerateCallTest, APolicyOtherThanTheWorkersComesWithItsLayers) {
 TEST(GenerateCallTest, ATextIsEndedByItsStopTextsAndTheEndOfTheSequence) {
   auto tokenizer = Tokenizer::Load(QUIRE_SOURCE_DIR "/models/recall-small/tokenizer.json");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  tokenizer->AddEnds(std::vector<TokenId>{77, tokenizer->eos_id()});
+  tokenizer->AddEnds(std::vector<TokenId>{77, tokenizer->ends().front()});
   v1::GenerateRequest request;
   request.set_text("hello");
   request.add_stop_token_ids(9);
@@ -163,7 +163,7 @@ TEST(GenerateCallTest, ATextIsEndedByItsStopTextsAndTheEndOfTheSequence) {
   const auto call = ParseGenerate(request, {}, &*tokenizer);
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_THAT(call->params.stop_tokens,
-              ElementsAre(9, tokenizer->eos_id(), 77, tokenizer->Encode("\n").front()));
+              ElementsAre(9, tokenizer->ends().front(), 77, (*tokenizer->Encode("\n")).front()));
   for (const std::string& text : {std::string("two words"), std::string(), std::string(65, '\n')}) {
     v1::GenerateRequest bad = request;
     bad.add_stop_texts(text);

@@ -16,7 +16,7 @@
 #include "common/base/health.h"
 #include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/engine/engine.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 #include "gpuworker/service/worker_service.h"
 #include "quire/clock.h"
 #include "quire/status.h"

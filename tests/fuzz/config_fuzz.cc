@@ -15,7 +15,7 @@
 #include "gpuworker/model/checkpoint/companions.h"
 #include "gpuworker/model/checkpoint/config.h"
 #include "gpuworker/model/rope_table.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 
 namespace {
 
@@ -40,6 +40,14 @@ void CheckText(std::string_view text) {
   if (!quire::FirstInvalidUtf8(text) && whole != text) std::abort();
 }
 
+/// What a tokenizer makes of a text must be tokens that it knows.
+void CheckTokenizer(std::string_view text) {
+  const auto tokenizer = quire::worker::Tokenizer::Parse(text, "fuzz");
+  if (!tokenizer.ok()) return;
+  const auto ids = tokenizer->Encode(text);
+  if (ids.ok() && !tokenizer->Decode(*ids).ok()) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -47,11 +55,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto config = quire::worker::ParseModelConfig(text, "fuzz");
   if (config.ok()) CheckRope(config->rope);
   (void)quire::worker::ParseShardIndex(text, "fuzz");
-  (void)quire::worker::Tokenizer::Parse(text, "fuzz");
+  CheckTokenizer(text);
   quire::worker::ModelConfig known{.bos_id = 0, .eos_ids = {1}};
   (void)quire::worker::CheckGenerationConfig(text, "fuzz", &known);
   (void)quire::worker::CheckTokenizerConfig(text, "fuzz", known.eos_ids);
-  (void)quire::worker::CheckTextSettings(text, "fuzz");
+  (void)quire::worker::CheckTextSettings(text, "fuzz", /*begins_texts=*/true);
   CheckText(text);
   return 0;
 }

@@ -337,6 +337,14 @@ void WriteConfigSeeds(const fs::path& dir) {
     tokenizer += name;
   }
   Write(dir / "tokenizer.json", tokenizer + R"(," the","the"]})");
+  Write(
+      dir / "hf_tokenizer.json",
+      R"({"added_tokens":[{"id":5,"content":"<s>","special":true}],"normalizer":{"type":"NFC"},)"
+      R"("pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","behavior":"Isolated",)"
+      R"("pattern":{"Regex":"\\p{L}+|\\s"}},{"type":"ByteLevel","add_prefix_space":false}]},)"
+      R"("decoder":{"type":"ByteLevel"},"post_processor":{"type":"TemplateProcessing","single":)"
+      R"([{"SpecialToken":{"id":"<s>"}},{"Sequence":{"id":"A"}}],"special_tokens":{"<s>":{"ids":[5]}}},)"
+      R"("model":{"type":"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"abc":4},"merges":["a b",["ab","c"]]}})");
 }
 
 /// Writes units of which the last one does not compress.

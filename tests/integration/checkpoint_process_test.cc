@@ -3,11 +3,14 @@
 // Checkpoints without a supported tokenizer, through every program, by token ids.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "gpuworker/text/tokenizer.h"
 #include "tests/integration/quire_fixture.h"
+#include "tests/kit/paths.h"
 #include "tests/kit/tiny_model.h"
 
 namespace quire {
@@ -106,6 +109,26 @@ TEST_F(CheckpointTest, TextWithoutATokenizerIsRefusedWithTheRemedy) {
   EXPECT_THAT(ask.err, HasSubstr("tokenizer.json"));
   EXPECT_THAT(ask.err, HasSubstr("give the question as token ids with --token-ids"));
   EXPECT_EQ(Quire(Ask({"--model", model_.path()})).exit_code, 0);
+}
+
+TEST_F(CheckpointTest, TextOfHuggingFacesTokenizersGoesInAndComesOut) {
+  std::ofstream(dir_ / "a.txt")
+      << "It's caf\u00e9 \u6570\u636e \U0001F642, and we'll store pages.\n";
+  for (const std::string family : {"llama2", "llama3", "qwen", "mistral_nemo"}) {
+    const testing::TempDir model;
+    testing::WriteTinyModel(model.path(), {.vocab_size = 1024, .max_positions = kContext});
+    const std::string file = QUIRE_SOURCE_DIR "/tests/data/golden/text/" + family + ".json";
+    std::filesystem::copy_file(file, model / "tokenizer.json");
+    const auto tokenizer = worker::Tokenizer::Load(file);
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    const auto put = QuireJson({"put", dir_ / "a.txt", "--name", family, "--model", model.path()});
+    ASSERT_TRUE(put.contains("documents")) << put;
+    const auto answer = QuireJson({"ask", "--document", family, "--question", "\u6570", "--model",
+                                   model.path(), "--max-new-tokens", "12"});
+    const auto tokens = answer["tokens"].get<std::vector<TokenId>>();
+    ASSERT_FALSE(tokens.empty()) << answer;
+    EXPECT_EQ(answer["answer"], *tokenizer->Decode(tokens)) << family;
+  }
 }
 
 TEST_F(CheckpointTest, BadTokenIdsAndLongDocumentsAreRefusedAndNothingIsStored) {

@@ -109,10 +109,10 @@ std::vector<std::string> TwoProcessesTest::AskEmbedded() {
   const auto client = Client::Create({.transport = store->transport()}).value();
   const auto local = cli::LoadLocalWorker(kModel, client.get(), worker::EngineOptions{}).value();
   const worker::RetrievalOptions retrieval = cli::DefaultRetrieval();
-  std::vector<TokenId> stop = local.tokenizer->Encode("\n");
-  stop.push_back(local.tokenizer->eos_id());
+  std::vector<TokenId> stop = *local.tokenizer->Encode("\n");
+  stop.push_back(local.tokenizer->ends().front());
   for (const cli::DemoDocument& document : corpus_.documents) {
-    const auto tokens = cli::DocumentTokens(*local.tokenizer, document.text);
+    const auto tokens = *cli::DocumentTokens(*local.tokenizer, document.text);
     const auto result = local.engine->Ingest(tokens, {.name = document.name});
     EXPECT_TRUE(result.ok()) << result.status();
   }
@@ -120,7 +120,7 @@ std::vector<std::string> TwoProcessesTest::AskEmbedded() {
   for (const cli::DemoQuestion& question : corpus_.questions) {
     const DocumentName name{.name = corpus_.documents[question.document].name};
     const auto sequence = local.engine->OpenSequence(name, {.retrieval = retrieval}).value();
-    EXPECT_TRUE(sequence->Append(local.tokenizer->Encode(question.prompt)).ok());
+    EXPECT_TRUE(sequence->Append(*local.tokenizer->Encode(question.prompt)).ok());
     const auto generation =
         sequence->Generate({.max_new_tokens = kAnswerTokens, .stop_tokens = stop}).value();
     answers.push_back(nlohmann::json(generation.tokens).dump());

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/base/utf8.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/service/worker_server.h"
 #include "quire/v1/worker.grpc.pb.h"

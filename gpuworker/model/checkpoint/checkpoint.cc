@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
 
 namespace quire::worker {
 namespace {

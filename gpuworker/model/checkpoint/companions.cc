@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
 
 namespace quire::worker {
 namespace {
@@ -22,15 +22,17 @@ constexpr std::string_view kHarmlessOfText[] = {
     "truncation_strategy",
     // Conversations, which callers write out themselves.
     "chat_template", "use_default_system_prompt",
+    // Spaces before signs, which answers keep as the model wrote them.
+    "clean_up_tokenization_spaces",
     // Classes and files of others' code.
     "backend", "errors", "extra_special_tokens", "is_local", "legacy", "model_input_names",
     "name_or_path", "sp_model_kwargs", "special_tokens_map_file", "tokenizer_class",
     "tokenizer_file", "use_fast"};
 
 /// Fields that stand for other tokens, or other text of them, when they are true.
-constexpr const char* kMustBeFalseOfText[] = {
-    "add_eos_token", "add_prefix_space",     "clean_up_tokenization_spaces",
-    "do_lower_case", "split_special_tokens", "spaces_between_special_tokens"};
+constexpr const char* kMustBeFalseOfText[] = {"add_eos_token", "add_prefix_space", "do_lower_case",
+                                              "split_special_tokens",
+                                              "spaces_between_special_tokens"};
 
 /// The text of `path`; nullopt when there is no such file.
 StatusOr<std::optional<std::string>> ReadIfThere(const std::string& path) {
@@ -128,13 +130,14 @@ Status CheckTokenizerConfig(std::string_view text, const std::string& name,
   return CheckEnds(JsonFields(object, name), "eos_token", AddedIds(object, end), ends);
 }
 
-Status CheckTextSettings(std::string_view text, const std::string& name) {
+Status CheckTextSettings(std::string_view text, const std::string& name, bool begins_texts) {
   QUIRE_ASSIGN_OR_RETURN(const nlohmann::json object, ParseObject(text, name));
   const JsonFields fields(object, name);
-  QUIRE_ASSIGN_OR_RETURN(const bool begins, fields.Bool("add_bos_token", true));
-  if (!begins) {
-    return fields.Error("add_bos_token", "is false, and documents begin with the start of a ",
-                        "sequence here; send token ids, or take the field out if it is wrong");
+  QUIRE_ASSIGN_OR_RETURN(const bool begins, fields.Bool("add_bos_token", begins_texts));
+  if (begins != begins_texts) {
+    return fields.Error("add_bos_token", "is ", begins ? "true" : "false",
+                        ", but tokenizer.json puts ", begins_texts ? "a token" : "nothing",
+                        " before a text; make both files agree");
   }
   for (const char* const field : kMustBeFalseOfText) {
     QUIRE_ASSIGN_OR_RETURN(const bool set, fields.Bool(field, false));
@@ -146,10 +149,10 @@ Status CheckTextSettings(std::string_view text, const std::string& name) {
   return fields.CheckAllRead(kHarmlessOfText);
 }
 
-Status CheckTextSettingsOf(const std::string& directory) {
+Status CheckTextSettingsOf(const std::string& directory, const Tokenizer& tokenizer) {
   const std::string path = directory + "/tokenizer_config.json";
   QUIRE_ASSIGN_OR_RETURN(const auto text, ReadIfThere(path));
-  return text ? CheckTextSettings(*text, path) : OkStatus();
+  return text ? CheckTextSettings(*text, path, !tokenizer.starts().empty()) : OkStatus();
 }
 
 Status ReadCompanions(const std::string& directory, ModelConfig* config) {
@@ -170,14 +173,15 @@ Status CheckTokenizer(const Tokenizer& tokenizer, const std::string& name,
                            " tokens, but vocab_size of config.json is ", config.vocab_size,
                            "; take both files from the same checkpoint");
   }
-  if (config.bos_id && *config.bos_id != tokenizer.bos_id()) {
-    return InvalidArgument(name, ": bos_id is ", tokenizer.bos_id(),
+  const std::vector<TokenId>& starts = tokenizer.starts();
+  if (config.bos_id && !starts.empty() && starts != std::vector{*config.bos_id}) {
+    return InvalidArgument(name, ": texts begin with ", Shown(starts),
                            ", but bos_token_id of config.json is ", *config.bos_id);
   }
-  const auto& ends = config.eos_ids;
-  if (ends.empty() || std::ranges::find(ends, tokenizer.eos_id()) != ends.end()) return OkStatus();
-  return InvalidArgument(name, ": eos_id is ", tokenizer.eos_id(),
-                         ", but eos_token_id of config.json is ", Shown(ends));
+  const std::vector<TokenId>& ends = tokenizer.ends();
+  if (ends.empty() || config.eos_ids.empty() || Shares(ends, config.eos_ids)) return OkStatus();
+  return InvalidArgument(name, ": sequences end with ", Shown(ends),
+                         ", but eos_token_id of config.json is ", Shown(config.eos_ids));
 }
 
 }  // namespace quire::worker

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gpuworker/model/checkpoint/config.h"
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/tokenizer.h"
 #include "quire/status.h"
 
 namespace quire::worker {
@@ -27,9 +27,9 @@ Status CheckTokenizerConfig(std::string_view text, const std::string& name,
 
 /// The text of the tokenizer_config.json of a checkpoint whose tokenizer.json is used:
 /// INVALID_ARGUMENT naming a field by which text would become other tokens than here, or tokens
-/// other text, and one that is not known. Documents begin with the start of a sequence, and nothing
-/// ends with its end.
-Status CheckTextSettings(std::string_view text, const std::string& name);
+/// other text, and one that is not known. `begins_texts`: tokenizer.json puts a token before a
+/// text.
+Status CheckTextSettings(std::string_view text, const std::string& name, bool begins_texts);
 
 /// Looks into generation_config.json and tokenizer_config.json of `directory`, where there are any.
 /// INVALID_ARGUMENT naming the file and the field when an answer ends otherwise there: when
@@ -45,7 +45,7 @@ Status CheckTokenizer(const Tokenizer& tokenizer, const std::string& name,
                       const ModelConfig& config);
 
 /// CheckTextSettings of the tokenizer_config.json of `directory`, where there is one.
-Status CheckTextSettingsOf(const std::string& directory);
+Status CheckTextSettingsOf(const std::string& directory, const Tokenizer& tokenizer);
 
 }  // namespace quire::worker
 

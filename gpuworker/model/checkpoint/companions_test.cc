@@ -65,24 +65,29 @@ TEST_F(CompanionsTest, AnEndOfAnotherCheckpointIsRefused) {
 
 TEST(CheckTextSettingsTest, WhatTextBecomesHereIsWhatTheFileSays) {
   const auto check = [](const std::string& text) {
-    return CheckTextSettings(text, "tokenizer_config.json");
+    return CheckTextSettings(text, "tokenizer_config.json", /*begins_texts=*/true);
   };
   EXPECT_EQ(check(R"({"add_bos_token": true, "add_eos_token": false, "model_max_length": 4096,
                       "tokenizer_class": "QuireWords", "eos_token": "<eos>"})"),
             OkStatus());
   EXPECT_EQ(check("{}"), OkStatus());
   ExpectRefused(check(R"({"add_bos_token": false})"),
-                "tokenizer_config.json: add_bos_token is false, and documents begin with");
-  for (const char* const field : {"add_eos_token", "add_prefix_space", "do_lower_case",
-                                  "clean_up_tokenization_spaces", "split_special_tokens"}) {
+                "tokenizer_config.json: add_bos_token is false, but tokenizer.json puts a token");
+  EXPECT_EQ(CheckTextSettings(R"({"add_bos_token": false})", "tokenizer_config.json",
+                              /*begins_texts=*/false),
+            OkStatus());
+  for (const char* const field :
+       {"add_eos_token", "add_prefix_space", "do_lower_case", "split_special_tokens"}) {
     ExpectRefused(check("{\"" + std::string(field) + "\": true}"),
                   std::string(field) + " is true, which is not done here");
   }
   ExpectRefused(check(R"({"normalizer": "nfkc"})"), "normalizer");
   const TempDir directory;
-  EXPECT_EQ(CheckTextSettingsOf(directory.path()), OkStatus());
+  const auto tokenizer = Tokenizer::Load(QUIRE_SOURCE_DIR "/models/recall-small/tokenizer.json");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ(CheckTextSettingsOf(directory.path(), *tokenizer), OkStatus());
   WriteFile(directory / "tokenizer_config.json", R"({"add_eos_token": true})");
-  ExpectRefused(CheckTextSettingsOf(directory.path()), "add_eos_token is true");
+  ExpectRefused(CheckTextSettingsOf(directory.path(), *tokenizer), "add_eos_token is true");
 }
 
 TEST(CheckTokenizerTest, AVocabularyAndItsEndsMustBeTheModels) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
 #include "gpuworker/model/checkpoint/rope_config.h"
 
 namespace quire::worker {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
 #include "tests/kit/paths.h"
 
 namespace quire::worker {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
 #include "quire/dtype.h"
 
 namespace quire::worker {

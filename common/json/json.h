@@ -2,8 +2,8 @@
 //
 // Strict reading of JSON files that come from outside: checkpoint headers, configs, tokenizers.
 // Errors name the file and the field. Thread-safety: values, no shared state.
-#ifndef QUIRE_GPUWORKER_MODEL_CHECKPOINT_JSON_H_
-#define QUIRE_GPUWORKER_MODEL_CHECKPOINT_JSON_H_
+#ifndef QUIRE_COMMON_JSON_JSON_H_
+#define QUIRE_COMMON_JSON_JSON_H_
 
 #include <cstdint>
 #include <functional>
@@ -70,4 +70,4 @@ class JsonFields {
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_MODEL_CHECKPOINT_JSON_H_
+#endif  // QUIRE_COMMON_JSON_JSON_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/words_tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/random.h"
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
+#include "gpuworker/text/tokenizer.h"
 #include "tests/kit/paths.h"
 
 namespace quire::worker {
@@ -39,7 +40,7 @@ Tokenizer Of(const std::vector<std::string>& pieces) {
 
 TokenId Byte(char c) { return 2 + static_cast<unsigned char>(c); }
 
-TEST(Tokenizer, EncodesAsTheTrainerDoes) {
+TEST(WordsTokenizer, EncodesAsTheTrainerDoes) {
   auto tokenizer = Tokenizer::Load(std::string(kGoldens) + "/tokenizer.json");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   auto text = ReadTextFile(std::string(kGoldens) + "/encodings.json", 1 << 20);
@@ -48,47 +49,47 @@ TEST(Tokenizer, EncodesAsTheTrainerDoes) {
   ASSERT_GT(cases.size(), 100u);
   for (const auto& golden : cases) {
     const auto ids = golden["ids"].get<std::vector<TokenId>>();
-    EXPECT_EQ(tokenizer->Encode(golden["text"].get<std::string>()), ids) << golden["text"];
+    EXPECT_EQ(*tokenizer->Encode(golden["text"].get<std::string>()), ids) << golden["text"];
     EXPECT_EQ(*tokenizer->Decode(ids), golden["text"].get<std::string>());
   }
 }
 
-TEST(Tokenizer, TakesOneSpaceIntoTheFollowingPiece) {
+TEST(WordsTokenizer, TakesOneSpaceIntoTheFollowingPiece) {
   const Tokenizer tokenizer = Of({"a", " a", " ", " 7"});
-  EXPECT_THAT(tokenizer.Encode("a a  a"), ElementsAre(258, 259, 260, 259));
-  EXPECT_THAT(tokenizer.Encode(" 7 "), ElementsAre(261, 260));
-  EXPECT_THAT(tokenizer.Encode(""), IsEmpty());
+  EXPECT_THAT(*tokenizer.Encode("a a  a"), ElementsAre(258, 259, 260, 259));
+  EXPECT_THAT(*tokenizer.Encode(" 7 "), ElementsAre(261, 260));
+  EXPECT_THAT(*tokenizer.Encode(""), IsEmpty());
 }
 
-TEST(Tokenizer, SpellsUnknownPiecesInBytesWithTheirSpace) {
+TEST(WordsTokenizer, SpellsUnknownPiecesInBytesWithTheirSpace) {
   const Tokenizer tokenizer = Of({" ab"});
-  EXPECT_THAT(tokenizer.Encode(" abc"), ElementsAre(Byte(' '), Byte('a'), Byte('b'), Byte('c')));
-  EXPECT_THAT(tokenizer.Encode(" ab"), ElementsAre(258));
-  EXPECT_THAT(tokenizer.Encode("ab"), ElementsAre(Byte('a'), Byte('b')));
-  EXPECT_THAT(tokenizer.Encode("<bos>"),
+  EXPECT_THAT(*tokenizer.Encode(" abc"), ElementsAre(Byte(' '), Byte('a'), Byte('b'), Byte('c')));
+  EXPECT_THAT(*tokenizer.Encode(" ab"), ElementsAre(258));
+  EXPECT_THAT(*tokenizer.Encode("ab"), ElementsAre(Byte('a'), Byte('b')));
+  EXPECT_THAT(*tokenizer.Encode("<bos>"),
               ElementsAre(Byte('<'), Byte('b'), Byte('o'), Byte('s'), Byte('>')));
 }
 
-TEST(Tokenizer, IsLosslessForAnyBytes) {
+TEST(WordsTokenizer, IsLosslessForAnyBytes) {
   const Tokenizer tokenizer = Of({"a", " a", "b", " ", "\n", ".", " ."});
   SeededRandom random(3);
   for (int round = 0; round < 500; ++round) {
     std::string text(random.Below(40), '\0');
     for (char& c : text)
       c = random.Below(2) == 0 ? "ab .\n "[random.Below(6)] : static_cast<char>(random.Below(256));
-    EXPECT_EQ(*tokenizer.Decode(tokenizer.Encode(text)), text);
+    EXPECT_EQ(*tokenizer.Decode(*tokenizer.Encode(text)), text);
   }
 }
 
-TEST(Tokenizer, BosAndEosDecodeToNothing) {
+TEST(WordsTokenizer, BosAndEosDecodeToNothing) {
   const Tokenizer tokenizer = Of({"a"});
-  EXPECT_EQ(tokenizer.bos_id(), 0);
-  EXPECT_EQ(tokenizer.eos_id(), 1);
+  EXPECT_EQ(tokenizer.starts(), std::vector<TokenId>{0});
+  EXPECT_EQ(tokenizer.ends(), std::vector<TokenId>{1});
   EXPECT_EQ(tokenizer.vocab_size(), 259u);
   EXPECT_EQ(*tokenizer.Decode(std::vector<TokenId>{0, 258, 1}), "a");
 }
 
-TEST(Tokenizer, DecodeRefusesUnknownIds) {
+TEST(WordsTokenizer, DecodeRefusesUnknownIds) {
   const Tokenizer tokenizer = Of({});
   for (TokenId id : {-1, 258, 1 << 30}) {
     const auto text = tokenizer.Decode(std::vector<TokenId>{2, id});
@@ -98,7 +99,7 @@ TEST(Tokenizer, DecodeRefusesUnknownIds) {
   }
 }
 
-TEST(Tokenizer, RefusesFilesThatAreNotOne) {
+TEST(WordsTokenizer, RefusesFilesThatAreNotOne) {
   const auto with = [](const char* field, const nlohmann::json& value) {
     nlohmann::json file = File({"a"});
     file[field] = value;
@@ -107,8 +108,6 @@ TEST(Tokenizer, RefusesFilesThatAreNotOne) {
   nlohmann::json wrong_byte = File({"a"});
   wrong_byte["tokens"][2 + 0x41] = "A";
   const std::pair<std::string, const char*> files[] = {
-      {"", "not valid JSON"},
-      {"[]", "not a JSON object"},
       {with("format", "bpe"), "format"},
       {with("version", 2), "version"},
       {with("bos_id", 1), "bos_id"},
@@ -131,7 +130,6 @@ TEST(Tokenizer, RefusesFilesThatAreNotOne) {
     EXPECT_THAT(std::string(tokenizer.status().message()), HasSubstr("tokenizer.json"));
     EXPECT_THAT(std::string(tokenizer.status().message()), HasSubstr(message));
   }
-  EXPECT_EQ(Tokenizer::Load("no/such/file").status().code(), StatusCode::kNotFound);
 }
 
 }  // namespace

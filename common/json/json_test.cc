@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

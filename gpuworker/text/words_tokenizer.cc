@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/model/tokenizer.h"
+#include "gpuworker/text/words_tokenizer.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <utility>
 
-#include "gpuworker/model/checkpoint/json.h"
+#include "common/json/json.h"
 
 namespace quire::worker {
 namespace {
 
-constexpr size_t kMaxFileBytes = 64 << 20;
 constexpr TokenId kFirstByte = 2;
 constexpr TokenId kFirstPiece = kFirstByte + 256;
 
@@ -57,20 +56,14 @@ StatusOr<std::vector<std::string>> ReadTokens(const JsonFields& fields) {
 
 }  // namespace
 
-StatusOr<Tokenizer> Tokenizer::Load(const std::string& path) {
-  QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMaxFileBytes));
-  return Parse(text, path);
-}
-
-StatusOr<Tokenizer> Tokenizer::Parse(std::string_view text, const std::string& name) {
-  QUIRE_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, name));
-  if (!json.is_object()) return InvalidArgument(name, ": not a JSON object");
+StatusOr<WordsTokenizer> WordsTokenizer::Parse(const nlohmann::json& json,
+                                               const std::string& name) {
   const JsonFields fields(json, name);
   QUIRE_ASSIGN_OR_RETURN(const std::string format, fields.String("format", ""));
   if (format != "quire-words") {
-    return fields.Error("format", "is \"", format,
-                        "\"; only quire-words is read here: encode text "
-                        "for other models with their own tokenizer and pass token ids");
+    return fields.Error(
+        "format", "is \"", format,
+        "\"; known are quire-words, and the files of Hugging Face, which have no such field");
   }
   QUIRE_RETURN_IF_ERROR(fields.UInt("version", 1, 1).status());
   QUIRE_RETURN_IF_ERROR(fields.UInt("bos_id", 0, 0).status());
@@ -78,7 +71,7 @@ StatusOr<Tokenizer> Tokenizer::Parse(std::string_view text, const std::string& n
   QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> tokens, ReadTokens(fields));
   QUIRE_RETURN_IF_ERROR(fields.CheckAllRead());
 
-  Tokenizer tokenizer;
+  WordsTokenizer tokenizer;
   tokenizer.bytes_.resize(kFirstByte);
   for (int byte = 0; byte < 256; ++byte) {
     tokenizer.bytes_.push_back(std::string(1, static_cast<char>(byte)));
@@ -96,7 +89,7 @@ StatusOr<Tokenizer> Tokenizer::Parse(std::string_view text, const std::string& n
   return tokenizer;
 }
 
-std::vector<TokenId> Tokenizer::Encode(std::string_view text) const {
+StatusOr<std::vector<TokenId>> WordsTokenizer::Encode(std::string_view text) const {
   std::vector<TokenId> ids;
   while (!text.empty()) {
     const std::string_view piece = text.substr(0, PieceLength(text));
@@ -111,7 +104,7 @@ std::vector<TokenId> Tokenizer::Encode(std::string_view text) const {
   return ids;
 }
 
-StatusOr<std::string> Tokenizer::Decode(std::span<const TokenId> ids) const {
+StatusOr<std::string> WordsTokenizer::Decode(std::span<const TokenId> ids) const {
   std::string text;
   for (const TokenId id : ids) {
     if (id < 0 || static_cast<size_t>(id) >= bytes_.size()) {
@@ -120,12 +113,6 @@ StatusOr<std::string> Tokenizer::Decode(std::span<const TokenId> ids) const {
     text += bytes_[id];
   }
   return text;
-}
-
-void Tokenizer::AddEnds(std::span<const TokenId> ids) {
-  for (const TokenId id : ids) {
-    if (std::ranges::find(ends_, id) == ends_.end()) ends_.push_back(id);
-  }
 }
 
 }  // namespace quire::worker

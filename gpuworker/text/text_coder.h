@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TextCoder: what a Tokenizer needs of a kind of tokenizer.json. Thread-safety: const use is safe.
+#ifndef QUIRE_GPUWORKER_TEXT_TEXT_CODER_H_
+#define QUIRE_GPUWORKER_TEXT_TEXT_CODER_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "quire/key.h"
+
+namespace quire::worker {
+
+class TextCoder {
+ public:
+  virtual ~TextCoder() = default;
+
+  /// Ids of `text`, without those that a sequence begins and ends with. INVALID_ARGUMENT for text
+  /// that a rule of the file cannot be applied to.
+  virtual StatusOr<std::vector<TokenId>> Encode(std::string_view text) const = 0;
+  /// The text of an answer. INVALID_ARGUMENT for an id that is no token.
+  virtual StatusOr<std::string> Decode(std::span<const TokenId> ids) const = 0;
+  /// The bytes of one token within an answer; a character may end in a later one. `first`: only
+  /// special tokens came before it. INVALID_ARGUMENT for an id that is no token.
+  virtual StatusOr<std::string> BytesOf(TokenId id, bool first) const = 0;
+  /// Stands for no text: starts and ends of sequences, turns of a chat. False for an unknown id.
+  virtual bool IsSpecial(TokenId id) const = 0;
+
+  /// What a text begins with: the start of a sequence, or nothing.
+  virtual const std::vector<TokenId>& starts() const = 0;
+  /// What ends a sequence, where the file itself says that.
+  virtual const std::vector<TokenId>& ends() const = 0;
+  /// One more than the largest id.
+  virtual size_t vocab_size() const = 0;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_TEXT_TEXT_CODER_H_
