@@ -2,6 +2,7 @@
 //
 // AlignedBuffer and its pool: memory that direct I/O reads into (4096-aligned), kept for reuse by
 // size class so that neither taking nor handing out a buffer allocates once the pool is warm.
+// Buffers of one class lie side by side on large pages, which devices read into faster.
 //
 //   QUIRE_ASSIGN_OR_RETURN(AlignedBuffer buffer, pool.Take(unit_bytes));
 //   ... read into buffer.bytes() ...
@@ -11,8 +12,10 @@
 // Buffers and slices may outlive the pool; their memory is freed with the last of them.
 // Thread-safety: the pool is safe for concurrent use; a buffer has one holder. No other lock is
 // taken.
-// Units: bytes. A buffer's memory is its size rounded up to a power of two of at least 4 KiB.
-// Errors: RESOURCE_EXHAUSTED when the buffers that are out would exceed the limit, or memory ends.
+// Units: bytes. A buffer's memory is its size rounded up to a power of two of at least 4 KiB. The
+// system gives and takes back whole slabs: 2 MiB of buffers, or one larger buffer.
+// Errors: RESOURCE_EXHAUSTED when the buffers that are out would exceed the limit, all slabs would
+// exceed both limits together, or memory ends.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_ALIGNED_BUFFER_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_ALIGNED_BUFFER_H_
 
@@ -42,6 +45,7 @@ class AlignedBuffer {
  private:
   friend class AlignedBufferPool;
   struct Memory;
+  class Slab;
   class Core;
   template <typename T>
   struct OwnerAllocator;
@@ -57,7 +61,8 @@ class AlignedBufferPool {
   static constexpr size_t kAlignBytes = 4096;
   struct Options {
     uint64_t limit_bytes = 256u << 20;  ///< Memory of the buffers that are out.
-    uint64_t idle_bytes = 64u << 20;    ///< Memory kept for reuse; more is freed on return.
+    /// Memory kept for reuse. Slabs of which nothing is out are freed beyond it.
+    uint64_t idle_bytes = 64u << 20;
   };
 
   explicit AlignedBufferPool(const Options& options);
@@ -69,7 +74,7 @@ class AlignedBufferPool {
 
   /// Memory of the buffers and slices that are out now.
   uint64_t lent_bytes() const;
-  /// Memory kept for reuse.
+  /// Memory of the slabs that is not out.
   uint64_t idle_bytes() const;
 
  private:
