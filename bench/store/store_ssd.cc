@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/kit/filled_pages.h"
 #include "bench/kit/machine_facts.h"
 #include "bench/kit/side_by_side.h"
 #include "bench/rivals/blob_db.h"
@@ -23,7 +24,6 @@
 namespace quire::bench {
 namespace {
 
-using kvserver::AlignedBuffer;
 using kvserver::SsdTier;
 using kvserver::UnitAddress;
 using kvserver::UnitBytes;
@@ -179,9 +179,7 @@ StatusOr<SsdReads> MeasureSsdReads(const StoreBenchOptions& options, Dataset& da
   QUIRE_ASSIGN_OR_RETURN(const auto blobs, FillBlobDb(blob_directory.path(), dataset));
   QUIRE_RETURN_IF_ERROR(dataset.Reopen());
   const uint64_t unit_bytes = dataset.unit_bytes();
-  QUIRE_ASSIGN_OR_RETURN(const AlignedBuffer memory, dataset.store().payload().buffers().Take(
-                                                         options.batch_units * unit_bytes));
-  std::ranges::fill(memory.bytes(), std::byte{0});  // No loop then pays for page faults.
+  const FilledPages memory(options.batch_units * unit_bytes);  // As the store's buffers.
   QUIRE_ASSIGN_OR_RETURN(const auto raw,
                          RawUring::Create(options.depth, unit_bytes, memory.bytes()));
   UnitPlaces places(dataset);

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/kit/large_pages.h"
+#include "bench/kit/filled_pages.h"
 #include "bench/kit/machine_facts.h"
 #include "bench/kit/side_by_side.h"
 #include "bench/rivals/blob_db.h"
@@ -256,7 +256,7 @@ class WriteTurns {
 StatusOr<SsdWrites> MeasureSsdWrites(const StoreBenchOptions& options) {
   // Large pages, as the store has: a write then has fewer pieces, which is half as fast again on
   // some devices.
-  const LargePages memory(kSegmentBytes);
+  const FilledPages memory(kSegmentBytes);
   const std::span<std::byte> segment = memory.bytes();
   std::ranges::copy(MakeSegmentBytes(), segment.begin());
   using Syncs = RawIngest::Syncs;

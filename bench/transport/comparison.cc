@@ -11,8 +11,7 @@
 #include <optional>
 #include <span>
 
-#include "apps/kit/progress.h"
-#include "bench/kit/large_pages.h"
+#include "bench/kit/filled_pages.h"
 #include "bench/kit/side_by_side.h"
 #include "bench/rivals/raw_ucx.h"
 #include "bench/transport/congestion_control.h"
@@ -43,7 +42,7 @@ std::vector<uint64_t> Shuffled(uint64_t count, SeededRandom& random) {
 struct Lane {
   std::string name;  ///< "shm", "ucx_tcp", "grpc"
   std::unique_ptr<Client> client;
-  std::unique_ptr<LargePages> slots;
+  std::unique_ptr<FilledPages> slots;
   std::unique_ptr<RecallRounds> rounds;
   std::unique_ptr<RecallRounds> contiguous;  ///< A separate session with the same slots.
 };
@@ -101,7 +100,7 @@ class Comparison {
       return OkStatus();
     }
     lane.client = *std::move(client);
-    lane.slots = std::make_unique<LargePages>(shape_.bytes_per_round());
+    lane.slots = std::make_unique<FilledPages>(shape_.bytes_per_round());
     for (auto* const rounds : {&lane.rounds, &lane.contiguous}) {
       QUIRE_ASSIGN_OR_RETURN(
           *rounds, RecallRounds::Open(lane.client.get(), document_, shape_,
@@ -364,8 +363,8 @@ class Comparison {
   const TransportBenchOptions& options_;
   const uint32_t set_;
   const RecallShape shape_;
-  const LargePages source_;
-  const LargePages copied_;
+  const FilledPages source_;
+  const FilledPages copied_;
   TransportFigures& figures_;
   SeededRandom random_;
 

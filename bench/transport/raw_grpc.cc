@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/kit/large_pages.h"
+#include "bench/kit/filled_pages.h"
 #include "common/base/random.h"
 #include "transport/net/local_sockets.h"
 
@@ -93,7 +93,7 @@ class RawService final : public grpc::Service {
   }
 
   const RawGrpcShape shape_;
-  const LargePages memory_;
+  const FilledPages memory_;
 };
 
 /// Reads a message's bytes in order, across its slices.

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "bench/kit/large_pages.h"
+#include "common/base/large_pages.h"
 #include "bench/transport/recall_rounds.h"
 #include "common/base/random.h"
 #include "quire/key.h"

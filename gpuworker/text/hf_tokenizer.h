@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "quire/key.h"
 #include "gpuworker/text/added_tokens.h"
 #include "gpuworker/text/bpe.h"

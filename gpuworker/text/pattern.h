@@ -5,7 +5,7 @@
 #ifndef QUIRE_GPUWORKER_TEXT_PATTERN_H_
 #define QUIRE_GPUWORKER_TEXT_PATTERN_H_
 
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "gpuworker/text/regex.h"
 
 namespace quire::worker {

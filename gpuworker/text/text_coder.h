@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "quire/key.h"
 
 namespace quire::worker {

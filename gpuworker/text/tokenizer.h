@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "quire/key.h"
 #include "gpuworker/text/text_coder.h"
 

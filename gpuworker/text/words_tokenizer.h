@@ -21,7 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/status.h"
+#include "quire/status.h"
 #include "quire/key.h"
 #include "gpuworker/text/text_coder.h"
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/payload/aligned_buffer.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <chrono>
-#include <cstdlib>
+#include <iterator>
+#include <list>
 #include <utility>
 #include <vector>
 
+#include "common/base/large_pages.h"
 #include "common/base/mutex.h"
 #include "common/base/retry_hint.h"
 
@@ -32,27 +35,61 @@ constexpr uint64_t ClassBytes(size_t size_class) {
 
 }  // namespace
 
-/// The memory of one buffer, with room for the control block of a slice's owner.
+/// One buffer and the room for the control block of a slice's owner.
 struct AlignedBuffer::Memory {
   static constexpr size_t kControlBytes = 64;
 
-  explicit Memory(size_t its_class)
-      : data(static_cast<std::byte*>(
-            std::aligned_alloc(AlignedBufferPool::kAlignBytes, ClassBytes(its_class)))),
-        size_class(its_class) {}
-  ~Memory() { std::free(data); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-
-  std::byte* const data;
-  const size_t size_class;
-  std::shared_ptr<Core> core;  ///< Set while the buffer is lent.
+  std::byte* data = nullptr;
+  Slab* slab = nullptr;
+  std::shared_ptr<Core> core;  ///< Set while the buffer is out.
   alignas(std::max_align_t) std::array<std::byte, kControlBytes> control;
+};
+
+/// Buffers of one size class, side by side on large pages. Thread-safety: none.
+class AlignedBuffer::Slab {
+ public:
+  static uint64_t BytesOf(size_t its_class) {
+    return std::max(LargePages::kPageBytes, ClassBytes(its_class));
+  }
+
+  explicit Slab(size_t its_class)
+      : size_class(its_class),
+        pages_(BytesOf(its_class)),
+        buffers_(pages_.bytes().size() / ClassBytes(its_class)) {
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      buffers_[i].data = pages_.bytes().data() + i * ClassBytes(size_class);
+      buffers_[i].slab = this;
+      idle_.push_back(&buffers_[i]);
+    }
+  }
+
+  /// False when the system had no memory.
+  bool exists() const { return !buffers_.empty(); }
+  bool rests() const { return idle_.size() == buffers_.size(); }
+  bool is_full() const { return idle_.empty(); }
+
+  /// REQUIRES: not full.
+  Memory* Lend() {
+    Memory* const memory = idle_.back();
+    idle_.pop_back();
+    return memory;
+  }
+  void Return(Memory* memory) { idle_.push_back(memory); }
+
+  const size_t size_class;
+  std::list<Slab>::iterator place;  ///< Itself, in the list that it is in.
+
+ private:
+  const LargePages pages_;
+  std::vector<Memory> buffers_;
+  std::vector<Memory*> idle_;
 };
 
 class AlignedBuffer::Core : public std::enable_shared_from_this<AlignedBuffer::Core> {
  public:
-  explicit Core(const AlignedBufferPool::Options& options) : options_(options) {}
+  explicit Core(const AlignedBufferPool::Options& options)
+      : options_(options),
+        most_mapped_bytes_(InPages(options.limit_bytes) + InPages(options.idle_bytes)) {}
 
   StatusOr<Memory*> Take(size_t bytes) {
     const size_t size_class = ClassOf(bytes);
@@ -60,36 +97,23 @@ class AlignedBuffer::Core : public std::enable_shared_from_this<AlignedBuffer::C
       return ResourceExhausted("a read buffer of ", bytes, " bytes exceeds ",
                                ClassBytes(kNumClasses - 1));
     }
-    std::unique_ptr<Memory> memory;
-    {
-      MutexLock lock(mutex_);
-      if (ClassBytes(size_class) > options_.limit_bytes - lent_bytes_) {
-        return WithRetryAfter(
-            ResourceExhausted("read buffers: ", lent_bytes_, " of ", options_.limit_bytes,
-                              " bytes are out, no room for ", ClassBytes(size_class),
-                              " more; retry when readers are done"),
-            kRetryBufferAfter);
-      }
-      lent_bytes_ += ClassBytes(size_class);
-      if (!idle_[size_class].empty()) {
-        memory = std::move(idle_[size_class].back());
-        idle_[size_class].pop_back();
-        idle_bytes_ -= ClassBytes(size_class);
-      }
+    Slabs released;  // Unmapped when the lock is free.
+    MutexLock lock(mutex_);
+    if (ClassBytes(size_class) > options_.limit_bytes - lent_bytes_) return NoRoom(size_class);
+    Slab* slab = FindIdle(size_class);
+    if (slab == nullptr) {
+      if (!MakeRoom(Slab::BytesOf(size_class), &released)) return NoRoom(size_class);
+      slab = Map(size_class);
     }
-    if (memory == nullptr) memory = std::make_unique<Memory>(size_class);
-    if (memory->data == nullptr) {
-      Forget(size_class);
+    if (slab == nullptr) {
       return ResourceExhausted("no memory for a read buffer of ", bytes, " bytes");
     }
-    memory->core = shared_from_this();
-    return memory.release();
+    return Lend(*slab);
   }
 
-  static void Return(Memory* returned) {
-    std::unique_ptr<Memory> memory(returned);
+  static void Return(Memory* memory) {
     const std::shared_ptr<Core> core = std::move(memory->core);
-    core->Keep(std::move(memory));
+    core->Keep(memory);
   }
 
   uint64_t lent_bytes() const {
@@ -98,29 +122,96 @@ class AlignedBuffer::Core : public std::enable_shared_from_this<AlignedBuffer::C
   }
   uint64_t idle_bytes() const {
     MutexLock lock(mutex_);
-    return idle_bytes_;
+    return mapped_bytes_ - lent_bytes_;
   }
 
  private:
-  void Forget(size_t size_class) {
-    MutexLock lock(mutex_);
-    lent_bytes_ -= ClassBytes(size_class);
+  using Slabs = std::list<Slab>;
+  /// The slabs of one size class, by how much of each is out.
+  struct Shelf {
+    Slabs resting, open, full;
+    Slabs& ListOf(const Slab& slab) {
+      return slab.rests() ? resting : slab.is_full() ? full : open;
+    }
+  };
+
+  static uint64_t InPages(uint64_t bytes) {
+    return (bytes + LargePages::kPageBytes - 1) / LargePages::kPageBytes * LargePages::kPageBytes;
   }
-  /// Keeps `memory` for reuse, or leaves it to the caller to free outside the lock.
-  void Keep(std::unique_ptr<Memory>&& memory) {
-    const uint64_t bytes = ClassBytes(memory->size_class);
+  Status NoRoom(size_t size_class) const QUIRE_REQUIRES(mutex_) {
+    return WithRetryAfter(
+        ResourceExhausted("read buffers: ", lent_bytes_, " of ", options_.limit_bytes,
+                          " bytes are out, no room for ", ClassBytes(size_class),
+                          " more; retry when readers are done"),
+        kRetryBufferAfter);
+  }
+
+  /// Null when all slabs of the class are full.
+  Slab* FindIdle(size_t size_class) QUIRE_REQUIRES(mutex_) {
+    Shelf& shelf = shelves_[size_class];
+    if (!shelf.open.empty()) return &shelf.open.front();
+    return shelf.resting.empty() ? nullptr : &shelf.resting.front();
+  }
+  /// Null when the system has no memory.
+  Slab* Map(size_t size_class) QUIRE_REQUIRES(mutex_) {
+    Slabs& resting = shelves_[size_class].resting;
+    Slab& slab = resting.emplace_front(size_class);
+    if (!slab.exists()) {
+      resting.pop_front();
+      return nullptr;
+    }
+    slab.place = resting.begin();
+    mapped_bytes_ += Slab::BytesOf(size_class);
+    return &slab;
+  }
+  Memory* Lend(Slab& slab) QUIRE_REQUIRES(mutex_) {
+    Slabs& before = shelves_[slab.size_class].ListOf(slab);
+    Memory* const memory = slab.Lend();
+    Shelve(slab, before);
+    lent_bytes_ += ClassBytes(slab.size_class);
+    memory->core = shared_from_this();
+    return memory;
+  }
+  void Keep(Memory* memory) {
+    Slabs released;  // Unmapped when the lock is free.
     MutexLock lock(mutex_);
-    lent_bytes_ -= bytes;
-    if (idle_bytes_ + bytes > options_.idle_bytes) return;
-    idle_bytes_ += bytes;
-    idle_[memory->size_class].push_back(std::move(memory));
+    Slab& slab = *memory->slab;
+    Slabs& before = shelves_[slab.size_class].ListOf(slab);
+    slab.Return(memory);
+    Shelve(slab, before);
+    lent_bytes_ -= ClassBytes(slab.size_class);
+    while (mapped_bytes_ - lent_bytes_ > options_.idle_bytes && ReleaseOne(&released)) continue;
+  }
+  /// Moves a slab that has changed to the list that it belongs to now.
+  void Shelve(Slab& slab, Slabs& before) QUIRE_REQUIRES(mutex_) {
+    Slabs& after = shelves_[slab.size_class].ListOf(slab);
+    after.splice(after.begin(), before, slab.place);
+  }
+
+  /// Whether `bytes` more can be mapped, once slabs that rest have gone.
+  bool MakeRoom(uint64_t bytes, Slabs* released) QUIRE_REQUIRES(mutex_) {
+    while (mapped_bytes_ + bytes > most_mapped_bytes_) {
+      if (!ReleaseOne(released)) return false;
+    }
+    return true;
+  }
+  /// False when no slab rests.
+  bool ReleaseOne(Slabs* released) QUIRE_REQUIRES(mutex_) {
+    for (Shelf& shelf : shelves_) {
+      if (shelf.resting.empty()) continue;
+      mapped_bytes_ -= Slab::BytesOf(shelf.resting.back().size_class);
+      released->splice(released->end(), shelf.resting, std::prev(shelf.resting.end()));
+      return true;
+    }
+    return false;
   }
 
   const AlignedBufferPool::Options options_;
+  const uint64_t most_mapped_bytes_;
   mutable Mutex mutex_;
-  std::array<std::vector<std::unique_ptr<Memory>>, kNumClasses> idle_ QUIRE_GUARDED_BY(mutex_);
+  std::array<Shelf, kNumClasses> shelves_ QUIRE_GUARDED_BY(mutex_);
+  uint64_t mapped_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
   uint64_t lent_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
-  uint64_t idle_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
 };
 
 /// Places the control block of a slice's owner in the buffer's own memory. Deallocation of the

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AlignedBuffer and its pool: 4096-aligned memory for direct I/O, reused by size class. A warm pool
-// takes and returns buffers without allocating.
+// AlignedBuffer and its pool: memory that direct I/O reads into (4096-aligned), kept for reuse by
+// size class so that neither taking nor handing out a buffer allocates once the pool is warm.
+// Buffers of one class lie side by side on large pages, which devices read into faster.
 //
 //   QUIRE_ASSIGN_OR_RETURN(AlignedBuffer buffer, pool.Take(unit_bytes));
 //   ... read into buffer.bytes() ...
@@ -10,8 +11,11 @@
 // Ownership: a buffer belongs to its holder. A slice keeps it until the last copy of its owner is
 // gone. Buffers and slices may outlive the pool; their memory is freed with the last of them.
 // Thread-safety: the pool is safe for concurrent use; a buffer has one holder. No other lock is
-// taken. Units: bytes. A buffer's memory is its size rounded up to a power of two of at least 4
-// KiB. Errors: RESOURCE_EXHAUSTED when lent buffers would exceed the limit, or there is no memory.
+// taken.
+// Units: bytes. A buffer's memory is its size rounded up to a power of two of at least 4 KiB. The
+// system gives and takes back whole slabs: 2 MiB of buffers, or one larger buffer.
+// Errors: RESOURCE_EXHAUSTED when the buffers that are out would exceed the limit, all slabs would
+// exceed both limits together, or memory ends.
 #ifndef QUIRE_KVSERVER_STORE_PAYLOAD_ALIGNED_BUFFER_H_
 #define QUIRE_KVSERVER_STORE_PAYLOAD_ALIGNED_BUFFER_H_
 
@@ -41,6 +45,7 @@ class AlignedBuffer {
  private:
   friend class AlignedBufferPool;
   struct Memory;
+  class Slab;
   class Core;
   template <typename T>
   struct OwnerAllocator;
@@ -55,8 +60,9 @@ class AlignedBufferPool {
  public:
   static constexpr size_t kAlignBytes = 4096;
   struct Options {
-    uint64_t limit_bytes = 256u << 20;  ///< Limit of lent memory.
-    uint64_t idle_bytes = 64u << 20;    ///< Most memory kept for reuse. More is freed on return.
+    uint64_t limit_bytes = 256u << 20;  ///< Memory of the buffers that are out.
+    /// Memory kept for reuse. Slabs of which nothing is out are freed beyond it.
+    uint64_t idle_bytes = 64u << 20;
   };
 
   explicit AlignedBufferPool(const Options& options);
@@ -68,7 +74,7 @@ class AlignedBufferPool {
 
   /// Memory of lent buffers and slices.
   uint64_t lent_bytes() const;
-  /// Memory kept for reuse.
+  /// Memory of the slabs that is not out.
   uint64_t idle_bytes() const;
 
  private:

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "common/base/large_pages.h"
 #include "kvserver/store/payload/aligned_buffer.h"
 #include "kvserver/store/payload/group_sync.h"
 #include "kvserver/store/payload/read_epochs.h"
@@ -145,10 +147,10 @@ TEST(AlignedBufferTest, BuffersAreAlignedAndOfTheSizeAskedFor) {
 TEST(AlignedBufferTest, MemoryIsUsedAgain) {
   AlignedBufferPool pool({});
   const std::byte* first = pool.Take(5000)->bytes().data();
-  EXPECT_EQ(pool.idle_bytes(), 8192u);
+  EXPECT_EQ(pool.idle_bytes(), LargePages::kPageBytes);
   const auto again = pool.Take(8192);
   EXPECT_EQ(again->bytes().data(), first);
-  EXPECT_EQ(pool.idle_bytes(), 0u);
+  EXPECT_EQ(pool.idle_bytes(), LargePages::kPageBytes - 8192);
 }
 
 TEST(AlignedBufferTest, ASliceKeepsTheBufferUntilItsLastOwner) {
@@ -167,7 +169,40 @@ TEST(AlignedBufferTest, ASliceKeepsTheBufferUntilItsLastOwner) {
   EXPECT_EQ(pool.lent_bytes(), 4096u) << "a weak reference still uses the control block";
   weak.reset();
   EXPECT_EQ(pool.lent_bytes(), 0u);
-  EXPECT_EQ(pool.idle_bytes(), 4096u);
+}
+
+TEST(AlignedBufferTest, BuffersOfOneSizeShareLargePages) {
+  AlignedBufferPool pool({});
+  constexpr size_t kBytes = 128 << 10, kOfAPage = LargePages::kPageBytes / kBytes;
+  std::set<uintptr_t> pages;
+  std::vector<AlignedBuffer> out;
+  for (size_t i = 0; i < 2 * kOfAPage; ++i) {
+    out.push_back(*pool.Take(kBytes));
+    pages.insert(reinterpret_cast<uintptr_t>(out.back().bytes().data()) / LargePages::kPageBytes);
+  }
+  EXPECT_EQ(pages.size(), 2u);
+  EXPECT_EQ(pool.idle_bytes(), 0u);
+}
+
+TEST(AlignedBufferTest, ASlabIsKeptWhileABufferOfItIsOut) {
+  AlignedBufferPool pool({.idle_bytes = 0});
+  AlignedBuffer kept = *pool.Take(4096);
+  *pool.Take(4096);
+  EXPECT_EQ(pool.idle_bytes(), LargePages::kPageBytes - 4096);
+  kept = AlignedBuffer();
+  EXPECT_EQ(pool.idle_bytes(), 0u);
+}
+
+TEST(AlignedBufferTest, SlabsThatRestMakeRoomForOthers) {
+  AlignedBufferPool pool(
+      {.limit_bytes = LargePages::kPageBytes, .idle_bytes = LargePages::kPageBytes});
+  for (size_t bytes = 4096; bytes <= LargePages::kPageBytes; bytes *= 2) {
+    ASSERT_TRUE(pool.Take(bytes).ok()) << bytes;
+  }
+  EXPECT_LE(pool.idle_bytes(), LargePages::kPageBytes);
+  const AlignedBuffer one = *pool.Take(4096), another = *pool.Take(8192);
+  const Status refused = pool.Take(16384).status();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted) << "both slabs have a buffer out";
 }
 
 TEST(AlignedBufferTest, SlicesOutliveThePool) {
@@ -187,7 +222,7 @@ TEST(AlignedBufferTest, WhatIsOutAndWhatIsKeptIsBounded) {
   for (int i = 0; i < 4; ++i) out.push_back(*pool.Take(4096));
   EXPECT_EQ(pool.Take(1).status().code(), StatusCode::kResourceExhausted);
   out.clear();
-  EXPECT_EQ(pool.idle_bytes(), 8192u);
+  EXPECT_EQ(pool.idle_bytes(), 0u) << "a slab is more than may be kept";
   EXPECT_EQ(pool.Take(16385).status().code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(pool.Take(SIZE_MAX).status().code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(pool.Take(16384).ok());
