@@ -22,7 +22,7 @@
 #include <string_view>
 #include <utility>
 
-#include "client/lease_keeper.h"
+#include "client/data/lease_keeper.h"
 #include "client/reply.h"
 #include "client/retry.h"
 #include "common/wire/message.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "common/base/random.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "client/data_transport.h"
+#include "client/data/data_transport.h"
 #include "common/wire/limits.h"
 #include "transport/grpc/grpc_transport.h"
 

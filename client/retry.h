@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "common/base/answered.h"
-#include "common/base/health.h"
+#include "common/base/observe/health.h"
 #include "common/base/random.h"
 #include "quire/clock.h"
 #include "quire/retry_options.h"

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "client/caller.h"
-#include "client/landing_area.h"
-#include "client/recall_codec.h"
-#include "client/session_recall.h"
+#include "client/recall/landing_area.h"
+#include "client/recall/recall_codec.h"
+#include "client/recall/session_recall.h"
 #include "client/session_state.h"
 #include "client/validate.h"
 #include "common/wire/limits.h"

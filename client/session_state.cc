@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "client/caller.h"
-#include "client/landing_area.h"
-#include "client/recall_codec.h"
-#include "client/session_recall.h"
+#include "client/recall/landing_area.h"
+#include "client/recall/recall_codec.h"
+#include "client/recall/session_recall.h"
 #include "common/wire/limits.h"
 #include "quire/v1/session.pb.h"
 

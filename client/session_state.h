@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "client/caller.h"
-#include "client/direct_landing.h"
-#include "client/worker_slots.h"
+#include "client/recall/direct_landing.h"
+#include "client/recall/worker_slots.h"
 #include "quire/clock.h"
 #include "quire/kv_spec.h"
 #include "quire/recall.h"

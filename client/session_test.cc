@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "client/landing_area.h"
+#include "client/recall/landing_area.h"
 #include "client/recall_test_kit.h"
 #include "client/validate.h"
 #include "kernels/api/digest.h"

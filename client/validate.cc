@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "client/reply.h"
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "quire/layout.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/unit_checksums.h"
+#include "common/base/memory/unit_checksums.h"
 #include "quire/client.h"
 #include "quire/kv_spec.h"
 #include "quire/payload.h"

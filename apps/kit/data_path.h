@@ -8,7 +8,7 @@
 #include <ostream>
 #include <string>
 
-#include "kvserver/service/listeners.h"
+#include "kvserver/service/data_plane/listeners.h"
 #include "quire/connect.h"
 #include "quire/status.h"
 #include "transport/transport.h"

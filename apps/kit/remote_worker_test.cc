@@ -13,8 +13,8 @@
 #include <optional>
 #include <thread>
 
-#include "common/base/mutex.h"
 #include "common/base/retry_hint.h"
+#include "common/base/threads/mutex.h"
 #include "quire/v1/worker.grpc.pb.h"
 #include "tests/kit/fake_clock.h"
 #include "transport/grpc/grpc_auth.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/memory_limit.h"
+#include "common/base/memory/memory_limit.h"
 #include "gpuworker/retrieval/options.h"
 #include "quire/status.h"
 

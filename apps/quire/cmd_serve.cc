@@ -8,7 +8,7 @@
 #include "apps/kit/json_output.h"
 #include "apps/quire/commands.h"
 #include "apps/quired/daemon.h"
-#include "common/base/heap.h"
+#include "common/base/memory/heap.h"
 
 namespace quire::cli {
 namespace {

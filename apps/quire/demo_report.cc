@@ -6,7 +6,7 @@
 
 #include "apps/kit/moved_json.h"
 #include "apps/kit/table.h"
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 
 namespace quire::cli {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "apps/kit/local_worker.h"
 #include "apps/kit/progress.h"
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "quire/layout.h"
 
 namespace quire::cli {

@@ -18,7 +18,7 @@
 #include "bench/torture/load_run.h"
 #include "bench/torture/power_run.h"
 #include "bench/torture/soak_run.h"
-#include "common/base/heap.h"
+#include "common/base/memory/heap.h"
 
 namespace quire::cli {
 namespace {

@@ -10,18 +10,18 @@
 #include <optional>
 
 #include "apps/quired/scrub_log.h"
-#include "common/base/log.h"
-#include "common/base/memory_limit.h"
+#include "common/base/memory/memory_limit.h"
 #include "common/base/net_address.h"
+#include "common/base/observe/log.h"
 #include "common/base/quantity.h"
-#include "common/base/stop_signals.h"
+#include "common/base/threads/stop_signals.h"
 #include "common/metrics/admin_server.h"
-#include "kvserver/service/data_plane.h"
-#include "kvserver/service/listeners.h"
-#include "kvserver/service/network_server.h"
+#include "kvserver/service/data_plane/data_plane.h"
+#include "kvserver/service/data_plane/listeners.h"
+#include "kvserver/service/data_plane/network_server.h"
 #include "kvserver/service/server.h"
 #include "kvserver/store/codec/codec.h"
-#include "kvserver/store/policy/eviction_factory.h"
+#include "kvserver/store/policy/eviction/eviction_factory.h"
 #include "transport/auth/tenant_tokens.h"
 
 namespace quire::kvserver {

@@ -20,13 +20,13 @@
 #include <thread>
 
 #include "apps/quired/scrub_log.h"
-#include "common/base/checksum.h"
-#include "common/base/log.h"
+#include "common/base/memory/checksum.h"
+#include "common/base/observe/log.h"
 #include "common/base/unique_fd.h"
 #include "common/metrics/testing/http_get.h"
 #include "common/metrics/testing/prometheus_parser.h"
 #include "common/wire/convert.h"
-#include "kvserver/service/listeners.h"
+#include "kvserver/service/data_plane/listeners.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "quire/layout.h"
 #include "quire/v1/admin.pb.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "apps/quired/daemon.h"
-#include "common/base/heap.h"
+#include "common/base/memory/heap.h"
 #include "common/flags/given.h"
 #include "quire/version.h"
 

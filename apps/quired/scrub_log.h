@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/log.h"
+#include "common/base/observe/log.h"
 #include "kvserver/store/repair/scrub.h"
 
 namespace quire::kvserver {

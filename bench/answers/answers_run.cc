@@ -7,7 +7,7 @@
 #include "apps/kit/table.h"
 #include "bench/kit/asking.h"
 #include "bench/kit/published_options.h"
-#include "common/base/executor.h"
+#include "common/base/threads/executor.h"
 #include "gpuworker/retrieval/policies/freekv.h"
 #include "gpuworker/retrieval/policy.h"
 

@@ -18,7 +18,7 @@
 #include "apps/kit/local_worker.h"
 #include "apps/kit/progress.h"
 #include "bench/answers/question_sets.h"
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "gpuworker/engine/sequence.h"
 #include "quire/client.h"
 #include "quire/status.h"

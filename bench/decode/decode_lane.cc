@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/metrics.h"
+#include "common/base/observe/metrics.h"
 #include "common/base/random.h"
 #include "gpuworker/engine/batch/batch.h"
 

@@ -9,7 +9,7 @@
 
 #include "apps/kit/progress.h"
 #include "bench/kit/random_model.h"
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "quire/layout.h"
 #include "quire/payload.h"
 

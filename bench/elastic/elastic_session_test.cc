@@ -11,7 +11,7 @@
 
 #include "bench/stream/lossy_transport.h"
 #include "bench/stream/stream_context.h"
-#include "client/data_transport.h"
+#include "client/data/data_transport.h"
 #include "kvserver/embedded/embedded_store.h"
 #include "quire/clock.h"
 #include "tests/integration/direct_ucx.h"

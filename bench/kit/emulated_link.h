@@ -10,7 +10,7 @@
 #include <memory>
 #include <string_view>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 #include "transport/transport.h"

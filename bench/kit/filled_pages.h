@@ -11,7 +11,7 @@
 #include <new>
 #include <span>
 
-#include "common/base/large_pages.h"
+#include "common/base/memory/large_pages.h"
 
 namespace quire::bench {
 

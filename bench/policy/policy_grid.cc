@@ -12,9 +12,9 @@
 #include "bench/policy/oracle_policy.h"
 #include "bench/stream/query_stream.h"
 #include "bench/stream/stream_context.h"
-#include "common/base/executor.h"
-#include "common/base/mutex.h"
 #include "common/base/random.h"
+#include "common/base/threads/executor.h"
+#include "common/base/threads/mutex.h"
 #include "quire/layout.h"
 
 namespace quire::bench {

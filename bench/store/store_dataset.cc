@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/random.h"
-#include "kvserver/store/payload/engine_choice.h"
+#include "kvserver/store/payload/engine/engine_choice.h"
 #include "quire/layout.h"
 
 namespace quire::bench {

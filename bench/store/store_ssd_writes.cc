@@ -23,8 +23,8 @@
 #include "bench/rivals/direct_files.h"
 #include "bench/rivals/raw_uring.h"
 #include "bench/store/store_ssd.h"
-#include "common/base/checksum.h"
-#include "kvserver/store/payload/engine_choice.h"
+#include "common/base/memory/checksum.h"
+#include "kvserver/store/payload/engine/engine_choice.h"
 #include "kvserver/store/ssd/ssd_tier.h"
 
 namespace quire::bench {

@@ -27,8 +27,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/mutex.h"
 #include "common/base/random.h"
+#include "common/base/threads/mutex.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 #include "transport/transport.h"

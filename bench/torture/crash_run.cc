@@ -11,7 +11,7 @@
 #include "bench/torture/server_load.h"
 #include "bench/torture/server_look.h"
 #include "bench/torture/store_look.h"
-#include "common/base/metrics.h"
+#include "common/base/observe/metrics.h"
 #include "common/base/random.h"
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/store/repair/fsck.h"

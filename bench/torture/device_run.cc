@@ -12,8 +12,8 @@
 #include "bench/torture/history_sink.h"
 #include "bench/torture/load.h"
 #include "bench/torture/store_look.h"
-#include "kvserver/store/payload/engine_choice.h"
-#include "kvserver/store/payload/fault_engine.h"
+#include "kvserver/store/payload/engine/engine_choice.h"
+#include "kvserver/store/payload/testing/fault_engine.h"
 #include "kvserver/store/testing/fault_file_system.h"
 
 namespace quire::torture {

@@ -5,7 +5,7 @@
 #define QUIRE_BENCH_TORTURE_HISTORY_SINK_H_
 
 #include "bench/torture/history.h"
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 
 namespace quire::torture {
 

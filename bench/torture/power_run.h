@@ -3,8 +3,8 @@
 // PowerRun: simulates power failures while a store is opened or under load. It compares the
 // remaining data with the acknowledged operations and with the store's own accounts. Every other
 // disk has a limit, so its store evicts segments that no document names. The whole store, including
-// RocksDB's files, lies on one simulated disk (kvserver/store/payload/power_disk.h). The disk loses
-// whatever was not synced. Nothing is written to the machine's disks.
+// RocksDB's files, lies on one simulated disk (kvserver/store/payload/testing/power_disk.h). The
+// disk loses whatever was not synced. Nothing is written to the machine's disks.
 #ifndef QUIRE_BENCH_TORTURE_POWER_RUN_H_
 #define QUIRE_BENCH_TORTURE_POWER_RUN_H_
 
@@ -13,7 +13,7 @@
 
 #include "bench/torture/crash_run.h"
 #include "bench/torture/server_history.h"
-#include "kvserver/store/payload/power_disk.h"
+#include "kvserver/store/payload/testing/power_disk.h"
 #include "quire/status.h"
 
 namespace quire::torture {

@@ -32,7 +32,7 @@
 #include "bench/torture/corpus.h"
 #include "bench/torture/history.h"
 #include "bench/torture/server_event.h"
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 
 namespace quire::torture {
 

@@ -21,7 +21,7 @@
 #include "bench/torture/server_event.h"
 #include "common/base/random.h"
 #include "kvserver/registry/document_registry.h"
-#include "kvserver/session/context_table.h"
+#include "kvserver/session/context/context_table.h"
 #include "kvserver/store/page_store_impl.h"
 
 namespace quire::torture {

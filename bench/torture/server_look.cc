@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bench/torture/store_look.h"
-#include "common/base/metrics.h"
+#include "common/base/observe/metrics.h"
 #include "kvserver/registry/document_keys.h"
 
 namespace quire::torture {

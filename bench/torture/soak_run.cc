@@ -12,7 +12,7 @@
 #include "bench/torture/history_sink.h"
 #include "bench/torture/load.h"
 #include "bench/torture/store_look.h"
-#include "common/base/metrics.h"
+#include "common/base/observe/metrics.h"
 #include "quire/layout.h"
 
 namespace quire::torture {

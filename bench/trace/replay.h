@@ -14,8 +14,8 @@
 #include <cstdint>
 
 #include "bench/trace/trace.h"
-#include "kvserver/store/policy/eviction_policy.h"
-#include "kvserver/store/policy/prefill_cost.h"
+#include "kvserver/store/policy/eviction/eviction_policy.h"
+#include "kvserver/store/policy/eviction/prefill_cost.h"
 
 namespace quire::bench {
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "bench/trace/zipf_trace.h"
-#include "kvserver/store/policy/eviction_factory.h"
-#include "kvserver/store/policy/lru.h"
+#include "kvserver/store/policy/eviction/eviction_factory.h"
+#include "kvserver/store/policy/eviction/lru.h"
 
 namespace quire::bench {
 namespace {

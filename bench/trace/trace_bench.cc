@@ -2,7 +2,7 @@
 //
 // Trace: the savings of each eviction policy on a trace of requests, with a cache of a share of the
 // trace's bytes. The limit is a cache that holds everything. Nothing is timed: the seconds are
-// those of kvserver/store/policy/prefill_cost.h.
+// those of kvserver/store/policy/eviction/prefill_cost.h.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -13,7 +13,7 @@
 #include "bench/trace/mooncake_trace.h"
 #include "bench/trace/replay.h"
 #include "bench/trace/zipf_trace.h"
-#include "kvserver/store/policy/eviction_factory.h"
+#include "kvserver/store/policy/eviction/eviction_factory.h"
 
 namespace quire::bench {
 namespace {

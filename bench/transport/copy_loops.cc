@@ -4,7 +4,7 @@
 #include <cstring>
 #include <thread>
 
-#include "common/base/unit_copy.h"
+#include "common/base/memory/unit_copy.h"
 
 namespace quire::bench {
 namespace {

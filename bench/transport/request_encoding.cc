@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "bench/kit/median.h"
-#include "client/recall_codec.h"
-#include "client/worker_slots.h"
+#include "client/recall/recall_codec.h"
+#include "client/recall/worker_slots.h"
 #include "common/base/random.h"
 #include "quire/clock.h"
 

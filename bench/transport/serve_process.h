@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/transport/process.h"
-#include "client/data_connection.h"
+#include "client/data/data_connection.h"
 #include "quire/client.h"
 #include "quire/status.h"
 #include "transport/transport.h"

@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/large_pages.h"
 #include "bench/transport/recall_rounds.h"
+#include "common/base/memory/large_pages.h"
 #include "common/base/random.h"
 #include "quire/key.h"
 #include "quire/layout.h"

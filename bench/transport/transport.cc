@@ -31,7 +31,7 @@
 #include "bench/transport/raw_grpc.h"
 #include "bench/transport/request_encoding.h"
 #include "bench/transport/step_comparison.h"
-#include "common/base/stop_signals.h"
+#include "common/base/threads/stop_signals.h"
 
 namespace quire::bench {
 namespace {

@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/checksum.h"
-#include "common/base/unit_copy.h"
+#include "common/base/memory/checksum.h"
+#include "common/base/memory/unit_copy.h"
 #include "quire/payload.h"
 
 namespace quire::bench {

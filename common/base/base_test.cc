@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/checksum.h"
-#include "common/base/executor.h"
+#include "common/base/memory/checksum.h"
 #include "common/base/random.h"
 #include "common/base/retry_hint.h"
+#include "common/base/threads/executor.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 

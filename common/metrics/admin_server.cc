@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
 #include "common/base/net_address.h"
+#include "common/base/threads/mutex.h"
 #include "common/base/unique_fd.h"
 #include "common/metrics/http_request.h"
 #include "common/metrics/prometheus_text.h"

@@ -18,8 +18,8 @@
 #include <memory>
 #include <string>
 
-#include "common/base/health.h"
-#include "common/base/metrics.h"
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
 #include "quire/status.h"
 
 namespace quire {

@@ -4,7 +4,7 @@
 #ifndef QUIRE_COMMON_METRICS_BUILD_INFO_H_
 #define QUIRE_COMMON_METRICS_BUILD_INFO_H_
 
-#include "common/base/metrics.h"
+#include "common/base/observe/metrics.h"
 
 namespace quire {
 

@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "common/base/metrics.h"
+#include "common/base/observe/metrics.h"
 
 namespace quire {
 

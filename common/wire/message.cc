@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "common/base/utf8.h"
 
 namespace quire::wire {

@@ -23,7 +23,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "gpuworker/cache/document_pages.h"
 #include "quire/key.h"
 #include "quire/layout.h"

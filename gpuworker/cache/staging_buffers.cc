@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/base/payload_cutter.h"
+#include "common/base/memory/payload_cutter.h"
 #include "quire/layout.h"
 
 namespace quire::worker {

@@ -20,7 +20,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "gpuworker/device/device.h"
 #include "kernels/api/transpose.h"
 #include "quire/kv_spec.h"

@@ -25,7 +25,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/executor.h"
+#include "common/base/threads/executor.h"
 #include "gpuworker/cache/host_tier.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/engine/ingest/retrieval_heads.h"

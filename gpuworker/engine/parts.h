@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "common/base/executor.h"
+#include "common/base/threads/executor.h"
 #include "gpuworker/cache/host_tier.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/decoder.h"

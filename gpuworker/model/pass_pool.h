@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "gpuworker/model/forward_pass.h"
 #include "quire/status.h"
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "gpuworker/model/checkpoint/config.h"
 #include "common/json/json.h"
+#include "gpuworker/model/checkpoint/config.h"
 #include "tests/kit/paths.h"
 
 namespace quire::worker {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/payload_cutter.h"
+#include "common/base/memory/payload_cutter.h"
 
 namespace quire::worker {
 namespace {

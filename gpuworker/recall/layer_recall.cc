@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/base/payload_cutter.h"
+#include "common/base/memory/payload_cutter.h"
 #include "quire/layout.h"
 
 namespace quire::worker {

@@ -30,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/executor.h"
+#include "common/base/threads/executor.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/cache/host_tier.h"
 #include "gpuworker/recall/host_units.h"

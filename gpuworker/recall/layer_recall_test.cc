@@ -8,7 +8,7 @@
 
 #include <deque>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "gpuworker/testing/tiny_spec.h"
 #include "quire/layout.h"
 #include "tests/kit/fake_clock.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/payload_cutter.h"
+#include "common/base/memory/payload_cutter.h"
 
 namespace quire::worker {
 namespace {

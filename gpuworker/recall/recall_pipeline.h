@@ -39,7 +39,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/executor.h"
+#include "common/base/threads/executor.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/cache/host_tier.h"
 #include "gpuworker/device/device.h"

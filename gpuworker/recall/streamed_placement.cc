@@ -5,9 +5,9 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/mutex.h"
-#include "common/base/payload_cutter.h"
-#include "common/base/unit_checksums.h"
+#include "common/base/memory/payload_cutter.h"
+#include "common/base/memory/unit_checksums.h"
+#include "common/base/threads/mutex.h"
 #include "quire/layout.h"
 
 namespace quire::worker {

@@ -33,7 +33,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/executor.h"
+#include "common/base/threads/executor.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/retrieval/options.h"
 #include "quire/layout.h"

@@ -10,10 +10,10 @@
 #include <set>
 #include <utility>
 
-#include "common/base/checksum.h"
-#include "common/base/mutex.h"
-#include "common/base/payload_cutter.h"
+#include "common/base/memory/checksum.h"
+#include "common/base/memory/payload_cutter.h"
 #include "common/base/random.h"
+#include "common/base/threads/mutex.h"
 #include "gpuworker/testing/fake_cuda_device.h"
 #include "quire/layout.h"
 #include "tests/kit/fake_lease.h"

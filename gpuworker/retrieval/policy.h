@@ -29,7 +29,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/executor.h"
+#include "common/base/threads/executor.h"
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/retrieval/options.h"

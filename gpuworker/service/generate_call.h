@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "gpuworker/engine/sequence.h"
-#include "gpuworker/text/tokenizer.h"
 #include "gpuworker/retrieval/options.h"
+#include "gpuworker/text/tokenizer.h"
 #include "quire/client.h"
 #include "quire/key.h"
 #include "quire/status.h"

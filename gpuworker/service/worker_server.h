@@ -13,11 +13,11 @@
 #include <string>
 #include <thread>
 
-#include "common/base/health.h"
+#include "common/base/observe/health.h"
 #include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/engine/engine.h"
-#include "gpuworker/text/tokenizer.h"
 #include "gpuworker/service/worker_service.h"
+#include "gpuworker/text/tokenizer.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 #include "transport/auth/tenant_tokens.h"

@@ -14,13 +14,13 @@
 #include <string>
 #include <utility>
 
-#include "common/base/counters.h"
-#include "common/base/health.h"
-#include "common/base/metrics.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
 #include "gpuworker/engine/batch/batch.h"
+#include "gpuworker/service/generate_call.h"
 #include "gpuworker/text/text_stream.h"
 #include "gpuworker/text/tokenizer.h"
-#include "gpuworker/service/generate_call.h"
 #include "quire/status.h"
 #include "quire/v1/worker.grpc.pb.h"
 #include "transport/grpc/grpc_auth.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "gpuworker/testing/fake_streams.h"
 #include "kernels/cpu/cpu_kernels.h"
 

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/checksum.h"
-#include "common/base/mutex.h"
+#include "common/base/memory/checksum.h"
+#include "common/base/threads/mutex.h"
 #include "quire/client.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/executor.h"
+#include "common/base/threads/executor.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/offload/unit_buffers.h"
 #include "gpuworker/engine/paged_run.h"

@@ -10,7 +10,7 @@
 #include <map>
 #include <utility>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "gpuworker/device/device.h"
 
 namespace quire::worker::testing {

@@ -20,9 +20,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "quire/status.h"
-#include "quire/key.h"
 #include "gpuworker/text/merge_table.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -18,14 +18,14 @@
 #include <string_view>
 #include <vector>
 
-#include "quire/status.h"
-#include "quire/key.h"
 #include "gpuworker/text/added_tokens.h"
 #include "gpuworker/text/bpe.h"
 #include "gpuworker/text/normalizer.h"
 #include "gpuworker/text/pre_tokenizer.h"
 #include "gpuworker/text/text_coder.h"
 #include "gpuworker/text/token_decoder.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -5,8 +5,8 @@
 #ifndef QUIRE_GPUWORKER_TEXT_PATTERN_H_
 #define QUIRE_GPUWORKER_TEXT_PATTERN_H_
 
-#include "quire/status.h"
 #include "gpuworker/text/regex.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "quire/status.h"
 #include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "quire/status.h"
-#include "quire/key.h"
 #include "gpuworker/text/text_coder.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -21,9 +21,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "quire/status.h"
-#include "quire/key.h"
 #include "gpuworker/text/text_coder.h"
+#include "quire/key.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/gemm.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/simd/simd.h"
 
 namespace quire::kernels {
 

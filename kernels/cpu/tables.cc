@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/cpu_kernels.h"
-#include "kernels/cpu/fast.h"
-#include "kernels/cpu/reference.h"
+#include "kernels/cpu/fast/fast.h"
+#include "kernels/cpu/reference/reference.h"
 
 namespace quire::kernels {
 namespace {

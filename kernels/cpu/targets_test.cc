@@ -4,8 +4,8 @@
 // and codes must equal the reference to the bit. A server and a worker on different machines then
 // select the same pages and read the same units.
 #include "kernels/cpu/cpu_kernels.h"
-#include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd_targets.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/simd_targets.h"
 #include "kernels/testing/host_device.h"
 
 namespace quire::kernels::testing {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "kernels/api/codec.h"
-#include "kernels/cpu/simd.h"
-#include "kernels/cpu/simd_codec.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/simd_codec.h"
 
 namespace quire::kernels::fast {
 

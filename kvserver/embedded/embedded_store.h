@@ -18,7 +18,7 @@
 #include <string>
 #include <utility>
 
-#include "kvserver/service/network_server.h"
+#include "kvserver/service/data_plane/network_server.h"
 #include "kvserver/service/server.h"
 #include "quire/status.h"
 #include "transport/local/loopback_transport.h"

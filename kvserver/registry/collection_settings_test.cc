@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "kvserver/store/metadata/checked_value.h"
 
 namespace quire::kvserver {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/counters.h"
+#include "common/base/observe/counters.h"
 #include "kvserver/registry/collection_settings.h"
 #include "kvserver/store/metadata/metadata_store.h"
 #include "quire/status.h"

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/metrics.h"
+#include "common/base/observe/metrics.h"
 #include "kvserver/registry/collection_settings.h"
 #include "kvserver/store/metadata/metadata_store.h"
 #include "kvserver/store/page_store.h"

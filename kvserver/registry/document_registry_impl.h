@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/registry/collection_table.h"
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_registry.h"

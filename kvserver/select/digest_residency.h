@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/counters.h"
-#include "common/base/metrics.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/metrics.h"
 #include "kvserver/select/digest_blocks.h"
 #include "kvserver/select/digest_table.h"
 #include "kvserver/store/page_store.h"

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/unit.h"
 
 namespace quire::kvserver {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 
 namespace quire::kvserver {
 

@@ -16,9 +16,9 @@
 #include <span>
 #include <vector>
 
-#include "common/base/counters.h"
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
 #include "kernels/api/table.h"
 #include "kvserver/select/digest_blocks.h"
 #include "kvserver/select/page_query.h"

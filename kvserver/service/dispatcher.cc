@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "common/wire/convert.h"
-#include "kvserver/service/door.h"
+#include "kvserver/service/admission/door.h"
 
 namespace quire::kvserver {
 namespace {

@@ -22,11 +22,11 @@
 #include <variant>
 #include <vector>
 
-#include "common/base/counters.h"
-#include "common/base/health.h"
-#include "common/base/metrics.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
 #include "common/wire/message.h"
-#include "kvserver/service/admission.h"
+#include "kvserver/service/admission/admission.h"
 #include "kvserver/store/page_store.h"
 #include "quire/clock.h"
 #include "quire/status.h"

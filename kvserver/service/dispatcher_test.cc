@@ -4,7 +4,7 @@
 #include <set>
 
 #include "common/base/random.h"
-#include "kvserver/service/door.h"
+#include "kvserver/service/admission/door.h"
 #include "kvserver/service/testing/service_fixture.h"
 #include "kvserver/session/testing/fake_page_store.h"
 #include "quire/v1/data_plane.pb.h"

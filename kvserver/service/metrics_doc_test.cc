@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "common/metrics/testing/metrics_page.h"
-#include "kvserver/service/data_plane.h"
-#include "kvserver/service/network_server.h"
+#include "kvserver/service/data_plane/data_plane.h"
+#include "kvserver/service/data_plane/network_server.h"
 #include "kvserver/service/testing/service_fixture.h"
 #include "transport/local/inproc_pipe.h"
 

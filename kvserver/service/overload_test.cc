@@ -11,15 +11,15 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "common/base/retry_hint.h"
 #include "common/wire/convert.h"
-#include "kvserver/service/call_limits.h"
+#include "kvserver/service/admission/call_limits.h"
 #include "kvserver/service/server.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "kvserver/store/page_store_impl.h"
-#include "kvserver/store/payload/engine_choice.h"
-#include "kvserver/store/payload/fault_engine.h"
+#include "kvserver/store/payload/engine/engine_choice.h"
+#include "kvserver/store/payload/testing/fault_engine.h"
 #include "quire/layout.h"
 #include "quire/v1/admin.pb.h"
 #include "quire/v1/store.pb.h"

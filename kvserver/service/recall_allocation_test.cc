@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "common/wire/unit_list.h"
-#include "kvserver/service/session_convert.h"
+#include "kvserver/service/adapters/session_convert.h"
 #include "kvserver/session/testing/session_fixture.h"
 #include "quire/v1/session.pb.h"
 #include "tests/kit/allocation_count.h"

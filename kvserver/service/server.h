@@ -16,8 +16,8 @@
 #include <optional>
 #include <string>
 
-#include "common/base/metrics.h"
-#include "common/base/shared_memory.h"
+#include "common/base/memory/shared_memory.h"
+#include "common/base/observe/metrics.h"
 #include "kvserver/service/server_options.h"
 #include "quire/status.h"
 #include "transport/transport.h"

@@ -5,7 +5,7 @@
 
 #include "common/wire/convert.h"
 #include "kvserver/store/codec/codec.h"
-#include "kvserver/store/policy/eviction_factory.h"
+#include "kvserver/store/policy/eviction/eviction_factory.h"
 
 namespace quire::kvserver {
 namespace {

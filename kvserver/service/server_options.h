@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/health.h"
+#include "common/base/observe/health.h"
 #include "common/wire/limits.h"
 #include "kvserver/store/page_store.h"
 #include "quire/clock.h"

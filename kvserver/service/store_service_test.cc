@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/cpu_kernels.h"
-#include "kvserver/service/adapters.h"
+#include "kvserver/service/adapters/adapters.h"
 #include "kvserver/service/testing/service_fixture.h"
 #include "kvserver/session/testing/fake_page_store.h"
 

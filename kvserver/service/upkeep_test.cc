@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/checksum.h"
-#include "common/base/health.h"
+#include "common/base/memory/checksum.h"
+#include "common/base/observe/health.h"
 #include "common/wire/convert.h"
 #include "kvserver/service/server.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "kvserver/store/page_store_impl.h"
-#include "kvserver/store/payload/engine_choice.h"
-#include "kvserver/store/payload/fault_engine.h"
+#include "kvserver/store/payload/engine/engine_choice.h"
+#include "kvserver/store/payload/testing/fault_engine.h"
 #include "kvserver/store/testing/fault_file_system.h"
 #include "quire/layout.h"
 #include "quire/v1/registry.pb.h"

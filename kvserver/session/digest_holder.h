@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/counters.h"
-#include "common/base/executor.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/counters.h"
+#include "common/base/threads/executor.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/select/digest_residency.h"
 #include "quire/digest.h"
 #include "quire/key.h"

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 

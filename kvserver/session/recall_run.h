@@ -19,8 +19,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/counters.h"
-#include "common/base/latency_histogram.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/latency_histogram.h"
 #include "kvserver/select/digest_blocks.h"
 #include "kvserver/select/digest_residency.h"
 #include "kvserver/select/selector.h"

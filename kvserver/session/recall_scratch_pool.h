@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/session/recall_run.h"
 
 namespace quire::kvserver {

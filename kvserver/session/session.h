@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/session/lane_claims.h"
 #include "kvserver/session/recall.h"
 #include "kvserver/session/recall_run.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/call_landing.h"
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "quire/status.h"
 
 namespace quire::kvserver {

@@ -13,14 +13,14 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/executor.h"
-#include "common/base/metrics.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/executor.h"
 #include "kernels/api/table.h"
 #include "kvserver/select/digest_residency.h"
 #include "kvserver/select/selector.h"
-#include "kvserver/session/context_resolver.h"
+#include "kvserver/session/context/context_resolver.h"
+#include "kvserver/session/context/tenant_table.h"
 #include "kvserver/session/session.h"
-#include "kvserver/session/tenant_table.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 

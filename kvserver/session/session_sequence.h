@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "kvserver/session/context_resolver.h"
+#include "kvserver/session/context/context_resolver.h"
 #include "kvserver/session/digest_holder.h"
 #include "kvserver/session/session_lane.h"
 

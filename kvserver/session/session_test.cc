@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "common/base/retry_hint.h"
 #include "kvserver/session/testing/session_fixture.h"
 #include "quire/page_name.h"

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "kvserver/store/unit.h"
 #include "quire/kv_spec.h"
 #include "quire/layout.h"

@@ -10,8 +10,8 @@
 
 #include <string_view>
 
-#include "common/base/counters.h"
-#include "common/base/metrics.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/metrics.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/metadata/digest_store.h"
 #include "kvserver/store/metadata/segment_catalog.h"

@@ -21,9 +21,9 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
-#include "common/base/urgent_queue.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
+#include "common/base/threads/urgent_queue.h"
 #include "quire/clock.h"
 #include "quire/priority.h"
 #include "quire/status.h"

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/mutex.h"
 #include "common/base/retry_hint.h"
+#include "common/base/threads/mutex.h"
 
 namespace quire::kvserver {
 namespace {

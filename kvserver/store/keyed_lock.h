@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "quire/key.h"
 
 namespace quire::kvserver {

@@ -21,16 +21,16 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/health.h"
-#include "common/base/metrics.h"
-#include "common/base/shared_memory.h"
+#include "common/base/memory/shared_memory.h"
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
 #include "kernels/api/digest.h"
 #include "kvserver/store/caller.h"
 #include "kvserver/store/chain.h"
 #include "kvserver/store/codec/codec.h"
 #include "kvserver/store/io_gate.h"
 #include "kvserver/store/metadata/metadata_store.h"
-#include "kvserver/store/policy/prefill_cost.h"
+#include "kvserver/store/policy/eviction/prefill_cost.h"
 #include "kvserver/store/policy/quota_table.h"
 #include "kvserver/store/repair/scrub.h"
 #include "kvserver/store/segment_hold.h"

@@ -3,7 +3,7 @@
 // Reads from DRAM do not allocate.
 #include <gtest/gtest.h>
 
-#include "kvserver/store/policy/eviction_factory.h"
+#include "kvserver/store/policy/eviction/eviction_factory.h"
 #include "kvserver/store/testing/page_store_fixture.h"
 #include "tests/kit/allocation_count.h"
 

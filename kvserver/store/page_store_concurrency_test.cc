@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "kvserver/store/page_store_impl.h"
-#include "kvserver/store/payload/engine_choice.h"
+#include "kvserver/store/payload/engine/engine_choice.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/temp_dir.h"
 

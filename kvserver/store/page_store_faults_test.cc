@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/health.h"
+#include "common/base/observe/health.h"
 #include "kvserver/store/testing/faulty_store_fixture.h"
 #include "tests/kit/fake_clock.h"
 

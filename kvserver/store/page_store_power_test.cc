@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "kvserver/store/page_store_impl.h"
-#include "kvserver/store/payload/power_disk.h"
+#include "kvserver/store/payload/testing/power_disk.h"
 #include "kvserver/store/testing/disk_file_system.h"
 #include "kvserver/store/testing/store_kit.h"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "common/base/checksum.h"
-#include "kvserver/store/payload/location.h"
+#include "common/base/memory/checksum.h"
+#include "kvserver/store/payload/volume/location.h"
 #include "kvserver/store/testing/page_store_fixture.h"
 
 namespace quire::kvserver::testing {

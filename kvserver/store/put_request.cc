@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "common/base/checksum.h"
-#include "common/base/unit_copy.h"
+#include "common/base/memory/checksum.h"
+#include "common/base/memory/unit_copy.h"
 #include "kvserver/store/metadata/digest_store.h"
 
 namespace quire::kvserver {

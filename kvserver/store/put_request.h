@@ -19,7 +19,7 @@
 #include "kvserver/store/extent_view.h"
 #include "kvserver/store/metadata/segment_record.h"
 #include "kvserver/store/page_store.h"
-#include "kvserver/store/policy/prefill_cost.h"
+#include "kvserver/store/policy/eviction/prefill_cost.h"
 #include "quire/status.h"
 
 namespace quire::kvserver {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "common/base/checksum.h"
-#include "common/base/folded_copy.h"
+#include "common/base/memory/checksum.h"
+#include "common/base/memory/folded_copy.h"
 #include "kvserver/store/metadata/digest_store.h"
-#include "kvserver/store/payload/aligned_buffer.h"
+#include "kvserver/store/payload/engine/aligned_buffer.h"
 #include "kvserver/store/testing/store_kit.h"
 
 namespace quire::kvserver::testing {

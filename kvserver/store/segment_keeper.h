@@ -21,10 +21,10 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/counters.h"
-#include "common/base/health.h"
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/dram/dram_tier.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/metadata/database.h"

@@ -28,8 +28,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/dram/dram_damage.h"
 #include "kvserver/store/dram/dram_tier.h"
 #include "kvserver/store/keyed_lock.h"

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/policy/quota_table.h"
 #include "quire/status.h"
 

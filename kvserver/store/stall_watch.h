@@ -13,7 +13,7 @@
 #include <optional>
 #include <string_view>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "quire/clock.h"
 
 namespace quire::kvserver {

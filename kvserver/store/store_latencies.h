@@ -7,8 +7,8 @@
 
 #include <string_view>
 
-#include "common/base/latency_histogram.h"
-#include "common/base/metrics.h"
+#include "common/base/observe/latency_histogram.h"
+#include "common/base/observe/metrics.h"
 #include "quire/clock.h"
 
 namespace quire::kvserver {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/dram/dram_tier.h"
-#include "kvserver/store/payload/engine_choice.h"
-#include "kvserver/store/policy/lru.h"
+#include "kvserver/store/payload/engine/engine_choice.h"
+#include "kvserver/store/policy/eviction/lru.h"
 #include "kvserver/store/ssd/ssd_tier.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "kvserver/store/testing/tier_conformance.h"

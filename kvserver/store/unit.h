@@ -16,7 +16,7 @@
 #include <span>
 #include <utility>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "kernels/api/digest.h"
 #include "quire/key.h"
 #include "quire/payload.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "common/base/retry_hint.h"
 #include "kvserver/store/codec/codec.h"
 

@@ -21,17 +21,17 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/counters.h"
-#include "common/base/health.h"
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/caller.h"
 #include "kvserver/store/dram/dram_damage.h"
 #include "kvserver/store/dram/dram_tier.h"
 #include "kvserver/store/io_gate.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/metadata/segment_catalog.h"
-#include "kvserver/store/policy/prefill_cost.h"
+#include "kvserver/store/policy/eviction/prefill_cost.h"
 #include "kvserver/store/policy/promotion_policy.h"
 #include "kvserver/store/ssd/ssd_tier.h"
 #include "kvserver/store/store_latencies.h"

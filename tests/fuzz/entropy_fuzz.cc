@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "tests/fuzz/entropy_shape.h"
 
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_kernels.h"
-#include "kvserver/session/open_context.h"
+#include "kvserver/session/context/open_context.h"
 #include "kvserver/session/testing/fake_page_store.h"
 #include "kvserver/session/testing/test_pages.h"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "client/recall_codec.h"
-#include "common/base/checksum.h"
+#include "client/recall/recall_codec.h"
+#include "common/base/memory/checksum.h"
 #include "common/base/retry_hint.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
@@ -23,7 +23,7 @@
 #include "kvserver/registry/document_record.h"
 #include "kvserver/store/codec/entropy.h"
 #include "kvserver/store/metadata/segment_record.h"
-#include "kvserver/store/payload/volume_header.h"
+#include "kvserver/store/payload/volume/volume_header.h"
 #include "kvserver/store/ssd/extent_record.h"
 #include "quire/client.h"
 #include "quire/v1/session.pb.h"

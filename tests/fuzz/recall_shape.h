@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "client/recall_codec.h"
-#include "client/worker_slots.h"
+#include "client/recall/recall_codec.h"
+#include "client/recall/worker_slots.h"
 #include "quire/layout.h"
 
 namespace quire::fuzz {

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "kvserver/store/metadata/segment_record.h"
 #include "kvserver/store/ssd/extent_record.h"
 

@@ -13,13 +13,13 @@
 #include <string>
 #include <string_view>
 
-#include "client/recall_codec.h"
-#include "common/base/checksum.h"
+#include "client/recall/recall_codec.h"
+#include "common/base/memory/checksum.h"
 #include "gpuworker/service/generate_call.h"
 #include "kvserver/registry/collection_settings.h"
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_record.h"
-#include "kvserver/service/session_convert.h"
+#include "kvserver/service/adapters/session_convert.h"
 #include "tests/fuzz/recall_shape.h"
 
 namespace {

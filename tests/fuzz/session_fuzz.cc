@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/executor.h"
+#include "common/base/threads/executor.h"
 #include "kernels/cpu/cpu_kernels.h"
-#include "kvserver/service/session_convert.h"
+#include "kvserver/service/adapters/session_convert.h"
 #include "kvserver/session/testing/fake_page_store.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "quire/clock.h"

@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/checksum.h"
-#include "kvserver/store/payload/location.h"
-#include "kvserver/store/payload/volume_header.h"
+#include "common/base/memory/checksum.h"
+#include "kvserver/store/payload/volume/location.h"
+#include "kvserver/store/payload/volume/volume_header.h"
 
 namespace {
 

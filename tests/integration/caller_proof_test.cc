@@ -21,7 +21,7 @@
 
 #include "common/metrics/prometheus_text.h"
 #include "gpuworker/service/worker_server.h"
-#include "kvserver/service/network_server.h"
+#include "kvserver/service/data_plane/network_server.h"
 #include "kvserver/service/server.h"
 #include "quire/connect.h"
 #include "tests/integration/fault_document.h"

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "client/client_test_kit.h"
-#include "client/data_transport.h"
-#include "common/base/metrics.h"
+#include "client/data/data_transport.h"
+#include "common/base/observe/metrics.h"
 #include "common/base/random.h"
 #include "common/wire/limits.h"
-#include "kvserver/service/network_server.h"
+#include "kvserver/service/data_plane/network_server.h"
 #include "kvserver/service/server.h"
 #include "quire/client.h"
 #include "quire/connect.h"

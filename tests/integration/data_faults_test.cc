@@ -15,14 +15,14 @@
 #include <thread>
 #include <vector>
 
-#include "client/data_transport.h"
-#include "client/landing_area.h"
-#include "common/base/mutex.h"
+#include "client/data/data_transport.h"
+#include "client/recall/landing_area.h"
+#include "common/base/threads/mutex.h"
 #include "common/metrics/prometheus_text.h"
 #include "common/wire/convert.h"
 #include "common/wire/unit_list.h"
-#include "kvserver/service/data_plane.h"
-#include "kvserver/service/network_server.h"
+#include "kvserver/service/data_plane/data_plane.h"
+#include "kvserver/service/data_plane/network_server.h"
 #include "kvserver/service/server.h"
 #include "quire/connect.h"
 #include "quire/session_landing.h"

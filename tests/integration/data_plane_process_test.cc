@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/data_transport.h"
-#include "common/base/mutex.h"
+#include "client/data/data_transport.h"
+#include "common/base/threads/mutex.h"
 #include "quire/connect.h"
 #include "quire/layout.h"
 #include "quire/session_landing.h"

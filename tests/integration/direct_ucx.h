@@ -7,7 +7,7 @@
 
 #include <span>
 
-#include "client/pipe_dialers.h"
+#include "client/data/pipe_dialers.h"
 #include "transport/ucx/ucx.h"
 
 namespace quire::testing {

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/data_transport.h"
+#include "client/data/data_transport.h"
 #include "quire/connect.h"
 #include "quire/layout.h"
 #include "quire/session_landing.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "tests/integration/ucx_lane.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/paths.h"

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/checksum.h"
-#include "common/base/mutex.h"
+#include "common/base/memory/checksum.h"
 #include "common/base/random.h"
+#include "common/base/threads/mutex.h"
 #include "gpuworker/engine/engine.h"
 #include "kvserver/embedded/embedded_store.h"
 #include "quire/v1/store.pb.h"

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "common/base/utf8.h"
-#include "gpuworker/text/tokenizer.h"
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/service/worker_server.h"
+#include "gpuworker/text/tokenizer.h"
 #include "quire/v1/worker.grpc.pb.h"
 #include "tests/integration/worker_fixture.h"
 #include "tests/kit/paths.h"

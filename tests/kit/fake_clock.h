@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "quire/clock.h"
 
 namespace quire::testing {

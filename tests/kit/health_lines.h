@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/health.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/health.h"
+#include "common/base/threads/mutex.h"
 #include "quire/clock.h"
 
 namespace quire::testing {

@@ -11,8 +11,8 @@
 #include <memory>
 #include <set>
 
-#include "common/base/executor.h"
 #include "common/base/random.h"
+#include "common/base/threads/executor.h"
 #include "quire/clock.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/manual_executor.h"

@@ -8,7 +8,7 @@
 #include <deque>
 #include <utility>
 
-#include "common/base/executor.h"
+#include "common/base/threads/executor.h"
 
 namespace quire::testing {
 

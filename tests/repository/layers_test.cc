@@ -117,8 +117,9 @@ TEST(LayersTest, ReadsTablesIncludesAndFolders) {
   EXPECT_EQ(ParseLayers("set(QUIRE_SEES_a)\nset(QUIRE_SEES_b  a\n   c)\nset(OTHER x)"),
             (LayerTable{{"a", {}}, {"b", {"a", "c"}}}));
   EXPECT_EQ(LayerSetBy("# set(QUIRE_LAYER no)\nset(QUIRE_LAYER yes)\n"), "yes");
-  EXPECT_EQ(IncludedFile("  #  include \"common/base/log.h\"  // why"), "common/base/log.h");
-  EXPECT_EQ(IncludedFile("// #include \"common/base/log.h\""), "");
+  EXPECT_EQ(IncludedFile("  #  include \"common/base/observe/log.h\"  // why"),
+            "common/base/observe/log.h");
+  EXPECT_EQ(IncludedFile("// #include \"common/base/observe/log.h\""), "");
   EXPECT_EQ(IncludedFile("#include <vector>"), "");
   EXPECT_EQ(FolderOfInclude("quire/v1/store.pb.h"), "proto");
   EXPECT_EQ(FolderOfInclude("quire/status.h"), "common/base");

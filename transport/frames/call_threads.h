@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/mutex.h"
-#include "common/base/urgent_queue.h"
+#include "common/base/threads/mutex.h"
+#include "common/base/threads/urgent_queue.h"
 #include "quire/priority.h"
 #include "quire/status.h"
 

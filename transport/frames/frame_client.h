@@ -28,7 +28,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "common/wire/limits.h"
 #include "quire/clock.h"
 #include "quire/status.h"

@@ -22,10 +22,10 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/health.h"
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
-#include "common/base/periodic_task.h"
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
+#include "common/base/threads/periodic_task.h"
 #include "common/wire/limits.h"
 #include "quire/clock.h"
 #include "quire/status.h"

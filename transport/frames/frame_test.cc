@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "common/base/retry_hint.h"
 #include "transport/frames/frame_parts.h"
 #include "transport/part_pieces.h"

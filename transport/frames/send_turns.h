@@ -15,7 +15,7 @@
 #include <list>
 #include <set>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 
 namespace quire {
 

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "common/base/memory/unit_copy.h"
 #include "common/base/retry_hint.h"
-#include "common/base/unit_copy.h"
 #include "common/wire/limits.h"
 #include "transport/frames/frame_parts.h"
 #include "transport/frames/message_limit.h"

@@ -27,9 +27,9 @@
 #include <string_view>
 #include <thread>
 
-#include "common/base/counters.h"
-#include "common/base/health.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/health.h"
+#include "common/base/threads/mutex.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 #include "transport/frame_pipe.h"

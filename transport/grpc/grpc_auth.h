@@ -15,8 +15,8 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/counters.h"
-#include "common/base/health.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/health.h"
 #include "quire/bearer_token.h"
 #include "quire/status.h"
 #include "transport/auth/tenant_tokens.h"

@@ -14,11 +14,11 @@
 #include <memory>
 #include <string>
 
-#include "common/base/counters.h"
-#include "common/base/health.h"
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
-#include "common/base/periodic_task.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
+#include "common/base/threads/periodic_task.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 

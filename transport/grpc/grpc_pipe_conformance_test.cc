@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "transport/grpc/grpc_pipe.h"
 #include "transport/grpc/grpc_server.h"
 #include "transport/testing/frame_pipe_conformance.h"

@@ -18,8 +18,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "common/base/health.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/health.h"
+#include "common/base/threads/mutex.h"
 #include "transport/frame_pipe.h"
 #include "transport/grpc/grpc_auth.h"
 #include "transport/grpc/grpc_calls.h"

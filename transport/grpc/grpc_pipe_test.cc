@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "common/base/mutex.h"
 #include "common/base/retry_hint.h"
+#include "common/base/threads/mutex.h"
 #include "quire/v1/data_plane.grpc.pb.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/paths.h"

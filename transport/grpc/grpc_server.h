@@ -25,8 +25,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/health.h"
-#include "common/base/metrics.h"
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
 #include "common/wire/limits.h"
 #include "quire/clock.h"
 #include "quire/status.h"

@@ -4,7 +4,7 @@
 #include <grpc/grpc.h>
 #include <grpcpp/server.h>
 
-#include "common/base/periodic_task.h"
+#include "common/base/threads/periodic_task.h"
 #include "transport/grpc/grpc_convert.h"
 
 namespace quire {

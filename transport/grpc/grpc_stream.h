@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "quire/status.h"
 #include "transport/frame_pipe.h"
 

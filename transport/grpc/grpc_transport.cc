@@ -12,8 +12,8 @@
 #include <thread>
 #include <utility>
 
-#include "common/base/mutex.h"
 #include "common/base/retry_hint.h"
+#include "common/base/threads/mutex.h"
 #include "transport/frames/message_limit.h"
 #include "transport/grpc/grpc_auth.h"
 #include "transport/grpc/grpc_channel.h"

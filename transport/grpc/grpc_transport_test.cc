@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "common/base/metrics.h"
+#include "common/base/observe/metrics.h"
 #include "common/base/retry_hint.h"
 #include "common/base/unique_fd.h"
 #include "tests/kit/caller_tokens.h"

@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 
 namespace quire {
 namespace {

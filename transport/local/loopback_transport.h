@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "common/wire/limits.h"
 #include "quire/clock.h"
 #include "quire/status.h"

@@ -23,8 +23,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/mutex.h"
-#include "common/base/shared_memory.h"
+#include "common/base/memory/shared_memory.h"
+#include "common/base/threads/mutex.h"
 #include "common/base/unique_fd.h"
 #include "quire/clock.h"
 #include "quire/payload_lease.h"

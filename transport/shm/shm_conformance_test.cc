@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/shm/shm_listener.h"
 #include "transport/shm/shm_pipe.h"

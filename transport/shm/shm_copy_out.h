@@ -15,8 +15,8 @@
 #include <memory>
 #include <span>
 
-#include "common/base/mutex.h"
-#include "common/base/shared_memory.h"
+#include "common/base/memory/shared_memory.h"
+#include "common/base/threads/mutex.h"
 
 namespace quire {
 

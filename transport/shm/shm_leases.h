@@ -29,7 +29,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "common/base/unique_fd.h"
 #include "quire/clock.h"
 #include "quire/payload.h"

@@ -18,7 +18,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "quire/payload.h"
 #include "transport/shm/shm_copy_out.h"
 #include "transport/shm/shm_leases.h"

@@ -19,8 +19,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/health.h"
-#include "common/base/shared_memory.h"
+#include "common/base/memory/shared_memory.h"
+#include "common/base/observe/health.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 #include "transport/frame_pipe.h"
@@ -33,7 +33,7 @@ class ShmListener final : public PipeListener {
  public:
   struct Options {
     std::string path;  ///< Path of the socket; at most 107 bytes. Required.
-    /// Memory that holds payload, sealed (common/base/shared_memory.h).
+    /// Memory that holds payload, sealed (common/base/memory/shared_memory.h).
     std::vector<SharedMemoryView> memory = {};
     /// True lets clients map `memory`, always as a whole. Set it only where every client may read
     /// all of it, as on a server of one tenant. Otherwise payload is copied to memory of the

@@ -16,7 +16,7 @@
 #include <memory>
 #include <thread>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "common/base/unique_fd.h"
 #include "quire/clock.h"
 #include "quire/status.h"

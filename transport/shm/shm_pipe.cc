@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "common/base/unique_fd.h"
 #include "transport/shm/shm_address.h"
 #include "transport/shm/shm_borrower.h"

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/shared_memory.h"
+#include "common/base/memory/shared_memory.h"
 #include "common/base/unique_fd.h"
 #include "quire/status.h"
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "quire/status.h"
 #include "transport/frame_pipe.h"
 

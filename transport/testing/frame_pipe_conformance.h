@@ -23,9 +23,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/checksum.h"
-#include "common/base/mutex.h"
+#include "common/base/memory/checksum.h"
 #include "common/base/random.h"
+#include "common/base/threads/mutex.h"
 #include "transport/frame_pipe.h"
 #include "transport/testing/frame_recorder.h"
 #include "transport/testing/server_memory.h"

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
 #include "common/base/random.h"
+#include "common/base/threads/mutex.h"
 #include "quire/clock.h"
 #include "transport/frame_pipe.h"
 

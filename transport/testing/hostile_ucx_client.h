@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
 #include "common/base/random.h"
+#include "common/base/threads/mutex.h"
 #include "transport/ucx/ucx_context.h"
 #include "transport/ucx/ucx_endpoint.h"
 #include "transport/ucx/ucx_wire.h"

@@ -12,8 +12,8 @@
 #include <string>
 #include <utility>
 
-#include "common/base/mutex.h"
-#include "common/base/shared_memory.h"
+#include "common/base/memory/shared_memory.h"
+#include "common/base/threads/mutex.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/shm/shm_listener.h"
 #include "transport/shm/shm_pipe.h"

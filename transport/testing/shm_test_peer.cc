@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/shared_memory.h"
+#include "common/base/memory/shared_memory.h"
 #include "transport/shm/shm_listener.h"
 #include "transport/shm/shm_pipe.h"
 

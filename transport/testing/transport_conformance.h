@@ -27,9 +27,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
 #include "common/base/random.h"
 #include "common/base/retry_hint.h"
+#include "common/base/threads/mutex.h"
 #include "quire/v1/types.pb.h"
 #include "transport/testing/server_memory.h"
 #include "transport/transport.h"

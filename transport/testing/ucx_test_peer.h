@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
 #include "common/base/random.h"
+#include "common/base/threads/mutex.h"
 #include "transport/ucx/ucx_context.h"
 #include "transport/ucx/ucx_listener.h"
 #include "transport/ucx/ucx_pipe.h"

@@ -13,7 +13,7 @@
 #include <optional>
 #include <thread>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "quire/status.h"
 #include "transport/frame_pipe.h"
 

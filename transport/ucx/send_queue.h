@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "common/base/urgent_queue.h"
+#include "common/base/threads/urgent_queue.h"
 #include "quire/priority.h"
 #include "transport/frame_pipe.h"
 #include "transport/ucx/frame_ranges.h"

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "quire/status.h"
 #include "transport/frame_pipe.h"
 #include "transport/ucx/frame_delivery.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "transport/ucx/buffer_pool.h"
 #include "transport/ucx/ucx_sockets.h"
 #include "transport/ucx/ucx_status.h"

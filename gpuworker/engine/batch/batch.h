@@ -32,8 +32,8 @@
 #include <optional>
 #include <vector>
 
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
 #include "gpuworker/engine/batch/batch_metrics.h"
 #include "gpuworker/engine/batch/batch_scheduler.h"
 #include "gpuworker/engine/batch/batch_sequence.h"

@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/base/counters.h"
-#include "common/base/latency_histogram.h"
-#include "common/base/metrics.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/latency_histogram.h"
+#include "common/base/observe/metrics.h"
 #include "gpuworker/recall/recall_pipeline.h"
 
 namespace quire::worker {

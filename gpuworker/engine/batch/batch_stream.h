@@ -12,7 +12,7 @@
 #include <deque>
 #include <optional>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "gpuworker/engine/sequence.h"
 #include "quire/clock.h"
 #include "quire/key.h"

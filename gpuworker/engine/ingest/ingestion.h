@@ -16,7 +16,7 @@
 #include <span>
 #include <string_view>
 
-#include "common/base/executor.h"
+#include "common/base/threads/executor.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/ingest/represented_pages.h"

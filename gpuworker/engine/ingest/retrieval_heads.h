@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/decoder.h"
 #include "quire/status.h"

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/executor.h"
+#include "common/base/threads/executor.h"
 #include "gpuworker/engine/offload/page_exporter.h"
 #include "gpuworker/engine/offload/page_sender.h"
 #include "gpuworker/engine/offload/page_sink.h"

@@ -20,8 +20,8 @@
 #include <optional>
 #include <vector>
 
-#include "common/base/executor.h"
-#include "common/base/mutex.h"
+#include "common/base/threads/executor.h"
+#include "common/base/threads/mutex.h"
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/engine/offload/unit_buffers.h"
 #include "gpuworker/engine/parts.h"

@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "gpuworker/device/device.h"
 #include "quire/status.h"
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "kernels/api/page_digest.h"
 
 namespace quire::worker {

@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/base/executor.h"
+#include "common/base/threads/executor.h"
 #include "gpuworker/retrieval/digests/digest_store.h"
 #include "gpuworker/retrieval/policy.h"
 #include "quire/status.h"

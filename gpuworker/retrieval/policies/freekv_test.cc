@@ -6,8 +6,8 @@
 
 #include <cmath>
 
-#include "common/base/executor.h"
 #include "common/base/random.h"
+#include "common/base/threads/executor.h"
 #include "gpuworker/retrieval/page_observer.h"
 #include "gpuworker/testing/fake_cuda_device.h"
 #include "gpuworker/testing/one_layer_policy.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "common/wire/convert.h"
 #include "kvserver/service/server.h"
 #include "kvserver/session/testing/test_pages.h"

@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/checksum.h"
-#include "common/base/mutex.h"
+#include "common/base/memory/checksum.h"
+#include "common/base/threads/mutex.h"
 #include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/store/page_store.h"
-#include "kvserver/store/policy/lru.h"
+#include "kvserver/store/policy/eviction/lru.h"
 #include "kvserver/store/policy/segment_lives.h"
 #include "kvserver/store/testing/memory_metadata_store.h"
 #include "quire/layout.h"

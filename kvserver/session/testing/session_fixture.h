@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "kernels/cpu/cpu_kernels.h"
-#include "kvserver/session/context_table.h"
+#include "kvserver/session/context/context_table.h"
 #include "kvserver/session/session_manager.h"
 #include "kvserver/session/testing/collecting_sink.h"
 #include "kvserver/session/testing/fake_page_store.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "quire/layout.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "common/base/random.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "quire/layout.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "kvserver/store/byte_codec.h"
 
 namespace quire::kvserver {

@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/memory_limit.h"
-#include "common/base/mutex.h"
+#include "common/base/memory/memory_limit.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/dram/arena_memory.h"
 #include "quire/status.h"
 

@@ -13,8 +13,8 @@
 // pages takes between half a second and several seconds. Readers never wait for a fault: their
 // bytes were written through the same mapping before.
 //
-// The file is sealed once it is mapped (common/base/shared_memory.h), so other processes may read
-// it.
+// The file is sealed once it is mapped (common/base/memory/shared_memory.h), so other processes may
+// read it.
 //
 // Ownership: the object owns the mapping and its descriptors. Thread-safety: all methods may be
 // called concurrently. Errors: INVALID_ARGUMENT (no such NUMA node), RESOURCE_EXHAUSTED.
@@ -29,7 +29,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/shared_memory.h"
+#include "common/base/memory/shared_memory.h"
 #include "kvserver/store/dram/numa_nodes.h"
 #include "quire/status.h"
 

@@ -9,9 +9,9 @@
 
 #include <string>
 
-#include "common/base/counters.h"
-#include "common/base/health.h"
-#include "common/base/metrics.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
 #include "kvserver/store/dram/dram_tier.h"
 #include "kvserver/store/metadata/segment_catalog.h"
 #include "quire/status.h"

@@ -23,8 +23,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "common/base/counters.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/counters.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/dram/resident.h"
 #include "kvserver/store/unit.h"
 

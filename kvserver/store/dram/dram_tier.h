@@ -29,12 +29,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/dram/arena.h"
 #include "kvserver/store/dram/dram_index.h"
 #include "kvserver/store/extent_view.h"
-#include "kvserver/store/policy/eviction_policy.h"
+#include "kvserver/store/policy/eviction/eviction_policy.h"
 #include "kvserver/store/policy/pin_table.h"
 #include "kvserver/store/policy/quota_table.h"
 #include "kvserver/store/policy/watermarks.h"

@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "common/base/retry_hint.h"
-#include "kvserver/store/policy/lru.h"
-#include "kvserver/store/policy/pgdsf.h"
+#include "kvserver/store/policy/eviction/lru.h"
+#include "kvserver/store/policy/eviction/pgdsf.h"
 #include "kvserver/store/testing/owned_extent.h"
 #include "kvserver/store/testing/store_kit.h"
 

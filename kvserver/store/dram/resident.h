@@ -17,7 +17,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "kvserver/store/dram/arena.h"
 #include "kvserver/store/extent_view.h"
 

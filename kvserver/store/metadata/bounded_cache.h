@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 
 namespace quire::kvserver {
 

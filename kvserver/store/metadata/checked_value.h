@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 
 namespace quire::kvserver {
 

@@ -26,11 +26,11 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/counters.h"
-#include "common/base/health.h"
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
-#include "common/base/shared_mutex.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
+#include "common/base/threads/shared_mutex.h"
 #include "kvserver/store/stall_watch.h"
 #include "quire/status.h"
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/store/metadata/checked_value.h"

@@ -23,9 +23,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/checksum.h"
-#include "common/base/counters.h"
-#include "common/base/metrics.h"
+#include "common/base/memory/checksum.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/metrics.h"
 #include "kvserver/store/io_gate.h"
 #include "kvserver/store/metadata/bounded_cache.h"
 #include "kvserver/store/metadata/database.h"

@@ -6,7 +6,7 @@
 #ifndef QUIRE_KVSERVER_STORE_METADATA_ROCKSDB_METADATA_STORE_H_
 #define QUIRE_KVSERVER_STORE_METADATA_ROCKSDB_METADATA_STORE_H_
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/metadata/metadata_store.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "kvserver/store/metadata/checked_value.h"
 
 namespace quire::kvserver {

@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/counters.h"
-#include "common/base/health.h"
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/chain.h"
 #include "kvserver/store/metadata/checked_cache.h"
 #include "kvserver/store/metadata/database.h"

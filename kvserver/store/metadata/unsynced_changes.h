@@ -24,9 +24,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/metadata/database.h"
-#include "kvserver/store/payload/location.h"
+#include "kvserver/store/payload/volume/location.h"
 #include "quire/key.h"
 #include "quire/status.h"
 

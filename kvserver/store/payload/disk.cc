@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "kvserver/store/payload/plain_engine.h"
+#include "kvserver/store/payload/engine/plain_engine.h"
 
 namespace quire::kvserver {
 namespace {

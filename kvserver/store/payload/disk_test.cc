@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kvserver/store/payload/power_disk.h"
 #include "kvserver/store/payload/testing/disk_conformance.h"
+#include "kvserver/store/payload/testing/power_disk.h"
 
 namespace quire::kvserver::testing {
 namespace {

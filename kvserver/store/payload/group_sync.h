@@ -15,7 +15,7 @@
 #include <functional>
 #include <utility>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "quire/status.h"
 
 namespace quire::kvserver {

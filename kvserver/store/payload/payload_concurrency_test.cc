@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/checksum.h"
-#include "common/base/mutex.h"
+#include "common/base/memory/checksum.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/payload/testing/payload_fixture.h"
 
 namespace quire::kvserver::testing {

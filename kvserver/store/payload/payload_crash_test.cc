@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "kvserver/store/payload/testing/payload_fixture.h"
 
 namespace quire::kvserver::testing {

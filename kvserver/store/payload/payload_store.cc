@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "kvserver/store/payload/io_status.h"
+#include "kvserver/store/payload/engine/io_status.h"
 #include "kvserver/store/payload/write_batch.h"
 
 namespace quire::kvserver {

@@ -32,19 +32,19 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/counters.h"
-#include "common/base/health.h"
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
-#include "kvserver/store/payload/aligned_buffer.h"
+#include "common/base/observe/counters.h"
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
+#include "kvserver/store/payload/engine/aligned_buffer.h"
+#include "kvserver/store/payload/engine/io_engine.h"
 #include "kvserver/store/payload/fault_points.h"
 #include "kvserver/store/payload/group_sync.h"
-#include "kvserver/store/payload/io_engine.h"
-#include "kvserver/store/payload/location.h"
 #include "kvserver/store/payload/read_batch.h"
 #include "kvserver/store/payload/read_epochs.h"
-#include "kvserver/store/payload/space_map.h"
-#include "kvserver/store/payload/volume_set.h"
+#include "kvserver/store/payload/volume/location.h"
+#include "kvserver/store/payload/volume/space_map.h"
+#include "kvserver/store/payload/volume/volume_set.h"
 #include "kvserver/store/payload/write_plan.h"
 #include "quire/status.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/retry_hint.h"
-#include "kvserver/store/payload/plain_engine.h"
+#include "kvserver/store/payload/engine/plain_engine.h"
 #include "kvserver/store/payload/testing/payload_fixture.h"
 
 namespace quire::kvserver::testing {

@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "common/base/mutex.h"
-#include "kvserver/store/payload/location.h"
+#include "common/base/threads/mutex.h"
+#include "kvserver/store/payload/volume/location.h"
 
 namespace quire::kvserver {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/large_pages.h"
-#include "kvserver/store/payload/aligned_buffer.h"
+#include "common/base/memory/large_pages.h"
+#include "kvserver/store/payload/engine/aligned_buffer.h"
 #include "kvserver/store/payload/group_sync.h"
 #include "kvserver/store/payload/read_epochs.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "kvserver/store/payload/io_status.h"
+#include "kvserver/store/payload/engine/io_status.h"
 
 namespace quire::kvserver {
 namespace {

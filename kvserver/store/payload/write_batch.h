@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "kvserver/store/payload/aligned_buffer.h"
-#include "kvserver/store/payload/io_engine.h"
-#include "kvserver/store/payload/location.h"
-#include "kvserver/store/payload/volume_set.h"
+#include "kvserver/store/payload/engine/aligned_buffer.h"
+#include "kvserver/store/payload/engine/io_engine.h"
+#include "kvserver/store/payload/volume/location.h"
+#include "kvserver/store/payload/volume/volume_set.h"
 #include "kvserver/store/payload/write_plan.h"
 #include "quire/status.h"
 

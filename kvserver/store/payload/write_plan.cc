@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kvserver/store/payload/location.h"
+#include "kvserver/store/payload/volume/location.h"
 
 namespace quire::kvserver {
 

@@ -19,7 +19,7 @@
 #include <span>
 #include <utility>
 
-#include "kvserver/store/payload/aligned_buffer.h"
+#include "kvserver/store/payload/engine/aligned_buffer.h"
 #include "quire/status.h"
 
 namespace quire::kvserver {

@@ -32,7 +32,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "kvserver/store/policy/eviction_policy.h"
+#include "kvserver/store/policy/eviction/eviction_policy.h"
 #include "quire/clock.h"
 #include "quire/key.h"
 

@@ -9,7 +9,7 @@
 #include <chrono>
 
 #include "common/base/random.h"
-#include "kvserver/store/policy/eviction_factory.h"
+#include "kvserver/store/policy/eviction/eviction_factory.h"
 #include "kvserver/store/policy/testing/numbered_extents.h"
 
 namespace quire::kvserver::testing {

@@ -15,8 +15,8 @@
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/metadata/digest_store.h"
 #include "kvserver/store/metadata/segment_record.h"
-#include "kvserver/store/payload/engine_choice.h"
-#include "kvserver/store/payload/io_status.h"
+#include "kvserver/store/payload/engine/engine_choice.h"
+#include "kvserver/store/payload/engine/io_status.h"
 #include "kvserver/store/payload/payload_store.h"
 #include "kvserver/store/ssd/ssd_tier.h"
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "kvserver/store/payload/disk.h"
-#include "kvserver/store/payload/io_engine.h"
+#include "kvserver/store/payload/engine/io_engine.h"
 #include "quire/key.h"
 #include "quire/status.h"
 

@@ -13,8 +13,8 @@
 #include <map>
 
 #include "kvserver/store/page_store_impl.h"
-#include "kvserver/store/payload/engine_choice.h"
-#include "kvserver/store/payload/fault_engine.h"
+#include "kvserver/store/payload/engine/engine_choice.h"
+#include "kvserver/store/payload/testing/fault_engine.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/temp_dir.h"
 

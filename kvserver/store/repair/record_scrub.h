@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/health.h"
+#include "common/base/observe/health.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/metadata/row_cursor.h"
 #include "kvserver/store/metadata/segment_catalog.h"

@@ -16,8 +16,8 @@
 #include <thread>
 #include <utility>
 
-#include "common/base/metrics.h"
-#include "common/base/mutex.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/policy/scrub_pace.h"
 #include "kvserver/store/repair/scrub.h"
 #include "quire/clock.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "kvserver/store/metadata/checked_value.h"
 
 namespace quire::kvserver {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kvserver/store/codec/entropy.h"
-#include "kvserver/store/payload/location.h"
+#include "kvserver/store/payload/volume/location.h"
 #include "quire/status.h"
 
 namespace quire::kvserver {

@@ -5,7 +5,7 @@
 #include <array>
 #include <optional>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 
 namespace quire::kvserver {
 namespace {

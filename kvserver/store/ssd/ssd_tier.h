@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/metrics.h"
+#include "common/base/observe/metrics.h"
 #include "kvserver/store/extent_view.h"
 #include "kvserver/store/metadata/checked_cache.h"
 #include "kvserver/store/metadata/database.h"

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string_view>
 
-#include "kvserver/store/payload/io_engine.h"
+#include "kvserver/store/payload/engine/io_engine.h"
 #include "kvserver/store/stall_watch.h"
 #include "kvserver/store/store_latencies.h"
 

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "kvserver/store/page_store_impl.h"
-#include "kvserver/store/payload/engine_choice.h"
-#include "kvserver/store/payload/fault_engine.h"
+#include "kvserver/store/payload/engine/engine_choice.h"
+#include "kvserver/store/payload/testing/fault_engine.h"
 #include "kvserver/store/testing/fault_file_system.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/temp_dir.h"

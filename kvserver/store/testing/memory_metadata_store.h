@@ -9,7 +9,7 @@
 #include <functional>
 #include <map>
 
-#include "common/base/mutex.h"
+#include "common/base/threads/mutex.h"
 #include "kvserver/store/metadata/metadata_store.h"
 
 namespace quire::kvserver {

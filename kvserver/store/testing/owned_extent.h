@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "common/base/random.h"
 #include "kvserver/store/extent_view.h"
 

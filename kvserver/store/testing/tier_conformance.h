@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "kvserver/store/extent_view.h"
 #include "kvserver/store/testing/owned_extent.h"
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "kvserver/store/payload/io_engine.h"
+#include "kvserver/store/payload/engine/io_engine.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::kvserver::testing {

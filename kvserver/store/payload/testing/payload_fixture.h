@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "common/base/checksum.h"
+#include "common/base/memory/checksum.h"
 #include "common/base/random.h"
-#include "kvserver/store/payload/engine_choice.h"
-#include "kvserver/store/payload/fault_engine.h"
+#include "kvserver/store/payload/engine/engine_choice.h"
 #include "kvserver/store/payload/payload_store.h"
+#include "kvserver/store/payload/testing/fault_engine.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::kvserver::testing {

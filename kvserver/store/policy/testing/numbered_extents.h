@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kvserver/store/policy/eviction_policy.h"
+#include "kvserver/store/policy/eviction/eviction_policy.h"
 
 namespace quire::kvserver::testing {
 

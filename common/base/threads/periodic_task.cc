@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/base/threads/periodic_task.h"
+
+#include <utility>
+
+namespace quire {
+
+PeriodicTask::PeriodicTask(Duration period, std::function<void()> task)
+    : period_(period), task_(std::move(task)), thread_([this] { Run(); }) {}
+
+PeriodicTask::~PeriodicTask() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  stop_.NotifyAll();
+  thread_.join();
+}
+
+void PeriodicTask::Run() {
+  do {
+    task_();
+  } while (WaitForNext());
+}
+
+bool PeriodicTask::WaitForNext() {
+  const TimePoint next = SystemClock().Now() + period_;
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    const Duration left = next - SystemClock().Now();
+    if (left <= Duration::zero()) return true;
+    stop_.WaitFor(mutex_, left);
+  }
+  return false;
+}
+
+}  // namespace quire

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/cpu/checks.h"
+#include "kernels/cpu/fast/fast.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/rotate.h"
+#include "kernels/cpu/simd/simd.h"
+
+namespace quire::kernels::fast {
+
+OpStatus RmsNorm(const RmsNormArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  const float count = static_cast<float>(args.dim);
+  for (int64_t r = 0; r < args.rows; ++r) {
+    const float* x = args.x + r * args.dim;
+    float* y = args.y + r * args.dim;
+    const float inverse = 1.0f / std::sqrt(simd::Dot(x, x, args.dim) / count + args.eps);
+    for (int64_t c = 0; c < args.dim; ++c) y[c] = x[c] * inverse * args.weight[c];
+  }
+  return OpStatus::kOk;
+}
+
+OpStatus Rope(const RopeArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  const int64_t half = args.rotary_dim / 2;
+  const int64_t row_bytes = args.head_dim * ElementBytes(args.dtype);
+  std::vector<float> wide(args.rotary_dim);
+  for (int64_t i = 0; i < args.t; ++i) {
+    const float* cos = args.cos_table + args.positions[i] * half;
+    const float* sin = args.sin_table + args.positions[i] * half;
+    for (int64_t h = 0; h < args.heads; ++h) {
+      void* row = static_cast<char*>(args.rows) + (i * args.heads + h) * row_bytes;
+      if (args.dtype == DType::kF32) {
+        Rotate(static_cast<float*>(row), cos, sin, half, args.interleaved);
+      } else {
+        simd::Widen(row, args.dtype, args.rotary_dim, wide.data());
+        Rotate(wide.data(), cos, sin, half, args.interleaved);
+        simd::Narrow(wide.data(), args.rotary_dim, args.dtype, row);
+      }
+    }
+  }
+  return OpStatus::kOk;
+}
+
+OpStatus SiluMul(const SiluMulArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  const int64_t gate_stride = args.gate_stride != 0 ? args.gate_stride : args.dim;
+  const int64_t up_stride = args.up_stride != 0 ? args.up_stride : args.dim;
+  for (int64_t r = 0; r < args.rows; ++r) {
+    simd::SiluMul(args.gate + r * gate_stride, args.up + r * up_stride, args.dim,
+                  args.y + r * args.dim);
+  }
+  return OpStatus::kOk;
+}
+
+OpStatus Add(const AddArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  simd::Add(args.a, args.b, args.n, args.y);
+  return OpStatus::kOk;
+}
+
+namespace {
+
+/// Up to this many rows cost no more than reading the weights; BLAS libraries copy the weights
+/// first.
+constexpr int64_t kFewRows = 8;
+
+OpStatus MultiplyFewRows(const MatmulArgs& args) {
+  simd::Dots(args.x, args.rows, {.data = args.weight, .stride = args.in}, args.out, args.in,
+             args.y);
+  if (args.bias == nullptr) return OpStatus::kOk;
+  for (int64_t r = 0; r < args.rows; ++r) {
+    float* const y = args.y + r * args.out;
+    simd::Add(y, args.bias, args.out, y);
+  }
+  return OpStatus::kOk;
+}
+
+}  // namespace
+
+OpStatus Matmul(const MatmulArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  if (args.rows == 0) return OpStatus::kOk;
+  if (!FitsGemm(args.rows, args.in, args.out)) return OpStatus::kUnsupported;
+  if (args.rows <= kFewRows) return MultiplyFewRows(args);
+  const bool biased = args.bias != nullptr;
+  for (int64_t r = 0; biased && r < args.rows; ++r) {
+    std::copy(args.bias, args.bias + args.out, args.y + r * args.out);
+  }
+  GemmTransposed({args.rows, args.out, args.in, args.in, args.in, args.out, biased}, args.x,
+                 args.weight, args.y);
+  return OpStatus::kOk;
+}
+
+OpStatus Narrow(const NarrowArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  if (args.places == nullptr) {
+    simd::Narrow(args.x, args.rows * args.n, args.dtype, args.y);
+    return OpStatus::kOk;
+  }
+  const int64_t row_bytes = args.n * ElementBytes(args.dtype);
+  for (int64_t r = 0; r < args.rows; ++r) {
+    simd::Narrow(args.x + r * args.n, args.n, args.dtype,
+                 static_cast<char*>(args.y) + args.places[r] * row_bytes);
+  }
+  return OpStatus::kOk;
+}
+
+}  // namespace quire::kernels::fast

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ops of CpuReference(), one function each. They define the results that every other table is
+// tested against, so they favour clarity. They use plain loops in the order of the formula, double
+// accumulation, and one rounding at the end. An op that is exact by its contract rounds as the
+// contract says.
+#ifndef QUIRE_KERNELS_CPU_REFERENCE_REFERENCE_H_
+#define QUIRE_KERNELS_CPU_REFERENCE_REFERENCE_H_
+
+#include "kernels/api/table.h"
+
+namespace quire::kernels::reference {
+
+OpStatus NhdToHnd(const NhdToHndArgs& args);
+OpStatus HndToNhd(const HndToNhdArgs& args);
+OpStatus EncodeUnit(const EncodeUnitArgs& args);
+OpStatus DecodeUnit(const DecodeUnitArgs& args);
+OpStatus PlaceUnits(const PlaceUnitsArgs& args);
+OpStatus Digest(const DigestArgs& args);
+OpStatus Score(const ScoreArgs& args);
+OpStatus PoolQuery(const PoolQueryArgs& args);
+OpStatus Pool(const PoolArgs& args);
+OpStatus TopK(const TopKArgs& args);
+OpStatus CorrectHeads(const CorrectHeadsArgs& args);
+OpStatus PagedAttention(const PagedAttentionArgs& args);
+OpStatus MlaAttention(const MlaAttentionArgs& args);
+OpStatus MergeAttention(const MergeAttentionArgs& args);
+OpStatus DenseAttention(const DenseAttentionArgs& args);
+OpStatus RmsNorm(const RmsNormArgs& args);
+OpStatus Rope(const RopeArgs& args);
+OpStatus SiluMul(const SiluMulArgs& args);
+OpStatus Matmul(const MatmulArgs& args);
+OpStatus Add(const AddArgs& args);
+OpStatus Embed(const EmbedArgs& args);
+OpStatus Narrow(const NarrowArgs& args);
+OpStatus Sample(const SampleArgs& args);
+
+}  // namespace quire::kernels::reference
+
+#endif  // QUIRE_KERNELS_CPU_REFERENCE_REFERENCE_H_

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Adapters: one function per wire service that adds its methods to a dispatcher. A method converts
+// and checks its request, makes one call of the domain and converts the reply. All arguments
+// outlive the dispatcher.
+#ifndef QUIRE_KVSERVER_SERVICE_ADAPTERS_ADAPTERS_H_
+#define QUIRE_KVSERVER_SERVICE_ADAPTERS_ADAPTERS_H_
+
+#include <functional>
+
+#include "common/base/observe/health.h"
+#include "common/base/observe/metrics.h"
+#include "kvserver/registry/document_registry.h"
+#include "kvserver/service/data_plane/data_plane.h"
+#include "kvserver/service/dispatcher.h"
+#include "kvserver/session/context/context_resolver.h"
+#include "kvserver/session/context/context_table.h"
+#include "kvserver/session/session_manager.h"
+#include "kvserver/store/page_store.h"
+#include "quire/clock.h"
+
+namespace quire::kvserver {
+
+struct StoreAdapterDeps {
+  PageStore* store = nullptr;
+  DocumentRegistry* registry = nullptr;
+  ContextTable* contexts = nullptr;
+  ContextResolver* resolver = nullptr;
+  uint64_t max_reply_bytes = 0;  ///< Limit of the payload of one Fetch.
+  Durability default_durability = Durability::kPersisted;
+};
+void AddStoreMethods(const StoreAdapterDeps& deps, Dispatcher* dispatcher);
+
+void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher);
+
+void AddLeaseMethods(ContextTable* contexts, SessionManager* sessions, Dispatcher* dispatcher);
+/// Returns a lease in the unit of replies.
+inline uint32_t LeaseSeconds(Duration lease) {
+  return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(lease).count());
+}
+
+void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts, Dispatcher* dispatcher);
+
+void AddDataPlaneMethods(DataPlane* data_plane, Dispatcher* dispatcher);
+
+/// `visit_metrics` reports every metric of the server.
+void AddAdminMethods(std::function<void(MetricsVisitor&)> visit_metrics, const Health* health,
+                     Clock* clock, Dispatcher* dispatcher);
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SERVICE_ADAPTERS_ADAPTERS_H_

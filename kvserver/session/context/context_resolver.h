@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ContextResolver: resolves a request's reference (a chain's last key, an open context's id, a
+// document) to a readable context. Thread-safety: safe for concurrent use. Ownership: store,
+// registry and contexts outlive it.
+#ifndef QUIRE_KVSERVER_SESSION_CONTEXT_CONTEXT_RESOLVER_H_
+#define QUIRE_KVSERVER_SESSION_CONTEXT_CONTEXT_RESOLVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "kvserver/registry/document_registry.h"
+#include "kvserver/session/context/context_table.h"
+#include "kvserver/session/context/context_view.h"
+#include "quire/contexts.h"
+#include "quire/status.h"
+
+namespace quire::kvserver {
+
+/// A context to read from, whose segments it holds. An open one grows: take a new view for each
+/// request.
+class ReadableContext {
+ public:
+  explicit ReadableContext(ContextViewPtr sealed) : sealed_(std::move(sealed)) {}
+  explicit ReadableContext(std::shared_ptr<OpenContext> open)
+      : open_(std::move(open)), hold_(open_->view()->hold) {}
+  ContextViewPtr view() const { return open_ != nullptr ? open_->view() : sealed_; }
+  /// False for a sealed context that had released its segments before it was found.
+  bool holds() const { return open_ == nullptr || hold_ != nullptr; }
+
+ private:
+  ContextViewPtr sealed_;
+  std::shared_ptr<OpenContext> open_;
+  std::shared_ptr<const SegmentHold>
+      hold_;  ///< Hold of `open_`, which releases its own once it is named.
+};
+
+class ContextResolver {
+ public:
+  ContextResolver(PageStore* store, DocumentRegistry* registry, ContextTable* contexts)
+      : store_(store), registry_(registry), contexts_(contexts) {}
+
+  /// NOT_FOUND naming the missing object.
+  [[nodiscard]] StatusOr<ReadableContext> Resolve(std::string_view tenant, const ContextRef& ref);
+
+ private:
+  PageStore* const store_;
+  DocumentRegistry* const registry_;
+  ContextTable* const contexts_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_SESSION_CONTEXT_CONTEXT_RESOLVER_H_
