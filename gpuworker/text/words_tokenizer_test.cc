@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr char kGoldens[] = QUIRE_SOURCE_DIR "/tests/data/golden/tokenizer";
+constexpr char kWordGoldens[] = QUIRE_SOURCE_DIR "/tests/data/golden/tokenizer";
 
 /// A well-formed file with `pieces` after the bytes.
 nlohmann::json File(const std::vector<std::string>& pieces) {
@@ -41,9 +41,9 @@ Tokenizer Of(const std::vector<std::string>& pieces) {
 TokenId Byte(char c) { return 2 + static_cast<unsigned char>(c); }
 
 TEST(WordsTokenizer, EncodesAsTheTrainerDoes) {
-  auto tokenizer = Tokenizer::Load(std::string(kGoldens) + "/tokenizer.json");
+  auto tokenizer = Tokenizer::Load(std::string(kWordGoldens) + "/tokenizer.json");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  auto text = ReadTextFile(std::string(kGoldens) + "/encodings.json", 1 << 20);
+  auto text = ReadTextFile(std::string(kWordGoldens) + "/encodings.json", 1 << 20);
   ASSERT_TRUE(text.ok()) << text.status();
   const nlohmann::json cases = nlohmann::json::parse(*text);
   ASSERT_GT(cases.size(), 100u);
