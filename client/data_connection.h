@@ -22,6 +22,9 @@
 
 namespace quire {
 
+/// What a worker spins for pages before it sleeps: it has nothing else to do.
+inline constexpr Duration kWorkerSpin = std::chrono::microseconds(300);
+
 struct DataOptions {
   std::string transport = "auto";  ///< "grpc", "shm" or "ucx"; "auto": the first that works.
   /// Takes "ucx" on the server's own host, too. Without it "ucx" means shm there, where the server
