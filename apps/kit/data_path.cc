@@ -2,15 +2,12 @@
 #include "apps/kit/data_path.h"
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <vector>
 
 namespace quire::cli {
 namespace {
 
 constexpr char kUcxDirect[] = "ucx-direct";
-/// A worker has nothing else to do while it waits for pages.
-constexpr Duration kSpin = std::chrono::microseconds(300);
 
 }  // namespace
 
@@ -37,7 +34,7 @@ kvserver::ListenerOptions ListenersFor(const std::string& transport) {
 StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,
                                   const DataOptions& asked, std::ostream& notes) {
   DataOptions options = asked;
-  options.spin = kSpin;
+  options.spin = kWorkerSpin;
   if (options.transport == kUcxDirect) {
     options.transport = "ucx";
     options.ucx_within_host = true;

@@ -49,7 +49,8 @@ StatusOr<std::shared_ptr<Transport>> ServeProcess::ConnectRecalls(const std::str
   QUIRE_ASSIGN_OR_RETURN(DataConnection data, ConnectData(control_, {.transport = transport,
                                                                      .ucx_within_host = true,
                                                                      .tenant = tenant,
-                                                                     .control_address = address_}));
+                                                                     .control_address = address_,
+                                                                     .spin = kWorkerSpin}));
   *detail = data.report.detail;
   return std::move(data.transport);
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpuworker/testing/landing_by_copy.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 #include "quire/v1/session.pb.h"
@@ -42,7 +43,7 @@ class HeldTransport final : public Transport {
     return can;
   }
   StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
-    return std::make_unique<Memory>(memory);
+    return std::make_unique<CopiedLanding>(memory);
   }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
                                                const CallOptions& options) override {
@@ -60,15 +61,6 @@ class HeldTransport final : public Transport {
   }
 
  private:
-  class Memory final : public Landing {
-   public:
-    explicit Memory(std::span<std::byte> bytes) : bytes_(bytes) {}
-    std::span<std::byte> bytes() const override { return bytes_; }
-
-   private:
-    const std::span<std::byte> bytes_;
-  };
-
   bool Watched(const CallMessage& request, Priority priority) const {
     if (watch == nullptr) return false;
     v1::RecallRequest parsed;
@@ -91,7 +83,7 @@ class HeldTransport final : public Transport {
       if (wait > Duration::zero()) transport_->clock_->Sleep(wait);
       if (IsHeld() || deadline < comes_at_) return DeadlineExceeded("held");
       QUIRE_ASSIGN_OR_RETURN(auto part, call_->Next(deadline));
-      if (part && landing_ != nullptr) Land(&*part);
+      if (part && landing_ != nullptr) LandByCopy(*landing_, &*part);
       return part;
     }
     void Cancel() override {
@@ -102,14 +94,6 @@ class HeldTransport final : public Transport {
 
    private:
     bool IsHeld() const { return transport_->held || lost_; }
-    void Land(CallMessage* part) const {
-      const std::vector<Slice>& slices = part->payload.slices();
-      for (size_t i = 0; i < slices.size(); ++i) {
-        std::ranges::copy(slices[i].bytes, landing_->bytes().data() + part->places.at(i));
-      }
-      part->landed_bytes = part->payload.size_bytes();
-      part->payload = {};
-    }
 
     HeldTransport* const transport_;
     const std::unique_ptr<PendingCall> call_;

@@ -36,6 +36,9 @@ struct ConnectOptions {
 StatusOr<std::shared_ptr<Transport>> ConnectGrpc(const std::string& address,
                                                  const ConnectOptions& options = {});
 
+/// A fit `spin` for a worker, which has nothing else to do while it waits for pages.
+inline constexpr Duration kWorkerSpin = std::chrono::microseconds(300);
+
 struct DataOptions {
   std::string transport = "auto";  ///< "grpc", "shm" or "ucx"; "auto": the first that works.
   /// Takes "ucx" on the server's own host, too. Without it "ucx" means shm there, where the server

@@ -20,6 +20,7 @@
 #include "common/base/random.h"
 #include "common/base/threads/mutex.h"
 #include "gpuworker/engine/engine.h"
+#include "gpuworker/testing/landing_by_copy.h"
 #include "kvserver/embedded/embedded_store.h"
 #include "quire/v1/store.pb.h"
 #include "tests/kit/fake_clock.h"
@@ -56,12 +57,17 @@ class DisturbedTransport final : public Transport {
     return can;
   }
   StatusOr<std::unique_ptr<Landing>> AddLanding(std::span<std::byte> memory) override {
-    return Inner()->AddLanding(memory);
+    return std::make_unique<worker::testing::CopiedLanding>(memory);
   }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
                                                const CallOptions& options) override {
     QUIRE_RETURN_IF_ERROR(Disturb(method, &request));
-    QUIRE_ASSIGN_OR_RETURN(auto call, Inner()->Start(method, std::move(request), options));
+    CallOptions in_messages = options;
+    in_messages.landing = nullptr;
+    QUIRE_ASSIGN_OR_RETURN(auto call, Inner()->Start(method, std::move(request), in_messages));
+    if (options.landing != nullptr) {
+      call = std::make_unique<worker::testing::LandedCall>(std::move(call), options.landing);
+    }
     if (LosesThisOne()) return std::make_unique<LostCall>();
     if (break_period_ == 0 || ++recalls_ % break_period_ != 0) return call;
     return std::make_unique<BrokenCall>(std::move(call), &broken_);

@@ -22,7 +22,10 @@
 namespace quire {
 namespace {
 
-/// Most progress calls in a row before posted tasks have their turn.
+/// The largest message that is left in UCX's memory until its reader is done with it.
+constexpr size_t kMostKeptBytes = 64 << 10;
+
+/// How many times in a row UCX may progress before posted tasks have their turn.
 constexpr int kProgressBurst = 16;
 
 }  // namespace
@@ -198,7 +201,9 @@ ucs_status_t UcxWorker::State::Receive(std::span<const std::byte> header_bytes, 
   if (rendezvous) return ReceiveRendezvous(*header, data, bytes);
 
   bool kept = false;
-  const bool may_keep = (param.recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0;
+  // UCX allocates memory for each message of several fragments. The pool's is used again.
+  const bool may_keep =
+      (param.recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0 && bytes <= kMostKeptBytes;
   const auto keeper = [this, data, may_keep,
                        &kept](std::span<const std::byte>* out) -> std::shared_ptr<const void> {
     const std::shared_ptr<UcxWorker> self = owner.lock();
