@@ -100,7 +100,8 @@ class RowChannel::RowRecall final : public worker::ChannelRecall {
     QUIRE_ASSIGN_OR_RETURN(auto rows, recall_->Next(deadline));
     if (!rows) return std::nullopt;
     QUIRE_ASSIGN_OR_RETURN(RecallPart units, channel_->ToUnits(*rows));
-    channel_->came_[rows->lanes.at(0).layer] = *std::move(rows);
+    const uint32_t layer = rows->lanes.at(0).layer;
+    channel_->came_[layer] = *std::move(rows);
     return std::optional<RecallPart>(std::move(units));
   }
 

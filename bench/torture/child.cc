@@ -22,6 +22,7 @@ constexpr int kNobodyListens = 3;
 /// Starts the program with its standard output at `output`. Returns an errno value.
 int Spawn(std::vector<std::string>& command, int output, pid_t* pid) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;

@@ -46,7 +46,7 @@ StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view name)
   if (NestingDepth(text) > kMaxDepth) {
     return InvalidArgument(name, ": JSON is nested deeper than ", kMaxDepth, " levels");
   }
-  std::vector<std::set<std::string>> keys;  // Of the objects being read, outermost first.
+  std::vector<std::set<std::string>> keys;  // Keys of the objects being read, outermost first.
   std::optional<std::string> duplicate;
   const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& value) {
     using Event = nlohmann::json::parse_event_t;

@@ -27,9 +27,9 @@ StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view name)
 /// larger than `max_bytes`.
 StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes);
 
-/// Typed, ranged access to the fields of one JSON object, which remembers what it was asked for:
-/// who has read everything asks whether something is left (CheckAllRead). A null field counts as
-/// absent. The object outlives the reader. Thread-safety: none.
+/// Typed, ranged access to the fields of one JSON object. It remembers which were read, and
+/// CheckAllRead refuses what is left. A null field counts as absent. The object outlives the
+/// reader. Thread-safety: none.
 class JsonFields {
  public:
   /// `object` must be an object; `name` starts every error message.

@@ -63,8 +63,8 @@ class DocumentRegistry {
     std::vector<Document> documents;
     std::string next_page_token;
   };
-  /// Lists documents in order of collection, name, version; of all collections when `collection` is
-  /// empty. `page_size` 1..1000, 100 when 0; `page_token` from the previous page, or empty.
+  /// Lists documents in order of collection, name, version. An empty `collection` stands for
+  /// all of them. `page_size` 1..1000, 100 when 0; `page_token` from the previous page, or empty.
   virtual StatusOr<ListResult> List(std::string_view tenant, std::string_view collection,
                                     uint32_t page_size, std::string_view page_token) = 0;
 

@@ -8,7 +8,7 @@
 //
 // Victims are slots whose page is not selected: empty slots first (lowest index), then the least
 // recently selected (lowest index among equals). A selection counts even when its plan is rolled
-// back: that moves no page.
+// back, since a rollback moves no page.
 //
 // Planning does not allocate once its scratch and its output have grown to the size of the lane.
 // Thread-safety: none; the lane's claim guards it. Ownership: one per lane. Units: slots are

@@ -101,7 +101,7 @@ TEST_F(PageStoreConcurrencyTest, EveryReadIsExactOrNotFoundAndAccountsEndAtZero)
   EXPECT_EQ(counters["ssd_checksum_failures"], 0u);
 }
 
-// Promise 1 under a race: of two different puts under one key the first stands. The other takes its
+// Promise 1 under a race: the first of two different puts under one key stands. The other takes its
 // bytes or, when strict, is refused.
 TEST_F(PageStoreConcurrencyTest, Promise1OneOfTwoRacingPutsWins) {
   for (uint64_t round = 0; round < 20; ++round) {

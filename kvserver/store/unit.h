@@ -4,7 +4,7 @@
 //
 // Bytes and their checksum stay together from the arrival of a page until it is sent; types enforce
 // that. A checksum is made once, over bytes that have just arrived, or were just encoded or decoded
-// from verified ones. It is never made over kept bytes: that would declare damage to be correct.
+// from verified ones. It is never made over kept bytes, since damage would then count as correct.
 // UnitBytes gives its bytes in two ways only. Verify is for every use on the server (copy, compare,
 // decode, derive, write back). ToSend adds the checksum, for the receiver to verify.
 #ifndef QUIRE_KVSERVER_STORE_UNIT_H_
@@ -33,7 +33,8 @@ struct UnitAddress {
 /// A unit that somebody received with other bytes than it has a checksum for.
 struct ReportedUnit {
   UnitAddress address;
-  uint32_t crc32c = 0;  ///< Of what came, which may be a part of the unit. Only ever told.
+  uint32_t crc32c =
+      0;  ///< Checksum of what came, which may be a part of the unit. For messages only.
 };
 
 /// Bytes that matched the checksum that they came with, kept alive by their owner.

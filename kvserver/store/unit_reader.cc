@@ -106,7 +106,7 @@ Status UnitReader::Recheck(const Caller& caller, std::span<const ReportedUnit> u
 void UnitReader::TellOfTheWay(const Caller& caller, const ReportedUnit& unit) {
   const UnitAddress& address = unit.address;
   const StatusOr<SegmentRecordPtr> record = parts_.catalog->Find(caller.tenant, address.segment);
-  // Of encoded units the record has other checksums than a client sees.
+  // The record of encoded units has other checksums than a client sees.
   const bool has_checksum =
       record.ok() && CheckAddress(address, **record).ok() && (*record)->codec.id == CodecId::kRaw;
   std::string detail = "segment " + address.segment.Hex() + " layer " +
@@ -130,8 +130,9 @@ Status UnitReader::ReadMisses(const Caller& caller, std::span<const UnitAddress>
     if (!miss.promoted) return false;
     // The extent may have been evicted already; then the unit is read around DRAM.
     StatusOr<UnitBytes> unit = parts_.dram->ReadUnit(miss.extent(), miss.address.unit);
-    if (unit.ok()) *miss.out = *std::move(unit);
-    return unit.ok();
+    if (!unit.ok()) return false;
+    *miss.out = *std::move(unit);
+    return true;
   });
   return ReadFromSsd(misses);
 }

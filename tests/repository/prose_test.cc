@@ -66,7 +66,7 @@ class Blocks {
   bool in_code_ = false;
 };
 
-std::vector<std::string> Sentences(std::string block) {
+std::vector<std::string> SentencesOfBlock(std::string block) {
   static const std::regex marker(R"(^\s*([-*]|\d+\.) +)");
   static const std::regex code("`[^`]*`");
   static const std::regex link(R"(\[([^\]]*)\]\([^)]*\))");
@@ -94,7 +94,7 @@ TEST(ProseTest, SentencesAreShortAndBeginWithTheirSubject) {
   size_t sentences = 0;
   for (const std::string& page : PagesToRead()) {
     for (const std::string& block : Blocks::Of(ReadLines(page))) {
-      for (const std::string& sentence : Sentences(block)) {
+      for (const std::string& sentence : SentencesOfBlock(block)) {
         ++sentences;
         EXPECT_LE(NumWordsOf(sentence), kMostWordsOfASentence) << page << ": " << sentence;
         EXPECT_FALSE(std::regex_match(sentence, hard)) << page << ": " << sentence;
@@ -107,7 +107,8 @@ TEST(ProseTest, SentencesAreShortAndBeginWithTheirSubject) {
 TEST(ProseTest, SentencesAreCountedWithoutCodeLinksAndAsides) {
   EXPECT_EQ(Blocks::Of({"# Head", "One", "two.", "", "    code", "", "- a `b c`", "| d | e |"}),
             (std::vector<std::string>{"One two. ", "- a `b c` ", "", " d ", " e "}));
-  const std::vector<std::string> sentences = Sentences("- *See* `a b` ([c d](e)). Then: stop. ");
+  const std::vector<std::string> sentences =
+      SentencesOfBlock("- *See* `a b` ([c d](e)). Then: stop. ");
   ASSERT_EQ(sentences.size(), 3u);
   EXPECT_EQ(NumWordsOf(sentences[0]), 2u);
 }

@@ -61,6 +61,7 @@ copy_kernel_sources() {
   mkdir -p "$stage/src/common"
   cp -r "$source_dir/kernels" "$source_dir/cmake" "$source_dir/include" "$stage/src/"
   cp -r "$source_dir/common/page" "$stage/src/common/"
+  cp -r "$source_dir/include" "$stage/src/"
   if [[ -d $GOOGLETEST ]]; then cp -r "$GOOGLETEST" "$stage/src/"; fi
 }
 

@@ -124,6 +124,7 @@ std::vector<std::unique_ptr<grpc::Service>> ServicesOf(CallHandler* handler, Cal
   for (const std::string& method : handler->Methods()) service_of(method).Add(method);
   if (pipes != nullptr) service_of(kGrpcPipePath + 1).Add(*pipes);
   std::vector<std::unique_ptr<grpc::Service>> services;
+  services.reserve(by_name.size());
   for (auto& [name, service] : by_name) services.push_back(std::move(service));
   return services;
 }

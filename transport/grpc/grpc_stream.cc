@@ -20,7 +20,7 @@ Status GrpcStream::Send(Frame frame) {
                              " bytes is over max_frame_bytes = ", max_frame_bytes_,
                              " of the gRPC stream");
   }
-  const grpc::ByteBuffer buffer = ToByteBuffer(std::move(frame));
+  const grpc::ByteBuffer buffer = ToByteBuffer(frame);
   MutexLock lock(write_mutex_);
   if (writable_) writable_ = ends_.writer->Write(buffer);
   return writable_ ? OkStatus() : Unavailable("the gRPC stream is over");

@@ -561,8 +561,8 @@ StatusOr<OwnedMemory> UcxConnection::AllocateOnThread(uint64_t bytes) {
   std::erase_if(allocated_, [](const auto& memory) { return memory.expired(); });
   allocated_.push_back(allocated);
   // Runs on the only thread that may use UCX.
-  const auto release = [worker = worker_, allocated](const std::byte*) mutable {
-    worker->Post([last = std::move(allocated)] {});
+  const auto release = [worker = worker_, memory = allocated](const std::byte*) mutable {
+    worker->Post([last = std::move(memory)] {});
   };
   return OwnedMemory{allocated->bytes().first(bytes),
                      std::shared_ptr<const std::byte>(allocated->bytes().data(), release)};

@@ -22,7 +22,7 @@ uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t seed = 0);
 
 class Crc32cSuffix {
  public:
-  /// Prepares for suffixes of `suffix_bytes`. Takes microseconds; Of takes nanoseconds.
+  /// Prepares for suffixes of `suffix_bytes`. It takes microseconds, each use of it nanoseconds.
   explicit Crc32cSuffix(uint64_t suffix_bytes);
   /// Returns the checksum of the suffix. `whole` covers prefix and suffix together. The result is
   /// wrong when either argument is wrong.

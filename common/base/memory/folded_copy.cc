@@ -28,7 +28,8 @@ constexpr long long PowerOfX(int n) {  // NOLINT(google-runtime-int): as the int
   constexpr uint32_t kReflected = 0x82f63b78;
   uint32_t power = 1u << 31;  // x^0
   for (int i = 0; i < n; ++i) power = (power >> 1) ^ ((power & 1u) != 0 ? kReflected : 0u);
-  return static_cast<long long>(uint64_t{power} << 1);  // NOLINT(google-runtime-int)
+  return static_cast<long long>(
+      uint64_t{power} << 1);  // NOLINT(google-runtime-int,bugprone-misplaced-widening-cast)
 }
 
 constexpr size_t kLineBytes = 64;

@@ -115,13 +115,13 @@ SequenceStats BatchSequence::Stats() const {
 }
 
 void BatchSequence::Finish(Status status) {
-  BatchResult result{
+  const BatchResult result{
       .num_new_tokens = generated_, .stopped = stopped_, .preempted = preempted_, .stats = Stats()};
   if (run_ != nullptr && IsLoss(status)) run_->Lose();
   if (run_ != nullptr && !IsLoss(status)) run_->Settle();
   run_.reset();
   suspended_.reset();
-  stream_->Finish(std::move(status), std::move(result));
+  stream_->Finish(std::move(status), result);
 }
 
 }  // namespace quire::worker

@@ -46,11 +46,11 @@ void BatchStream::Push(TokenId token) {
   changed_.NotifyAll();
 }
 
-void BatchStream::Finish(Status status, BatchResult result) {
+void BatchStream::Finish(Status status, const BatchResult& result) {
   MutexLock lock(mutex_);
   finished_ = true;
   status_ = std::move(status);
-  result_ = std::move(result);
+  result_ = result;
   changed_.NotifyAll();
 }
 

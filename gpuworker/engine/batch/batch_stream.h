@@ -46,7 +46,7 @@ class BatchStream {
   bool cancelled() const QUIRE_EXCLUDES(mutex_);
   void Push(TokenId token) QUIRE_EXCLUDES(mutex_);
   /// The end; `status` is OK when everything was generated.
-  void Finish(Status status, BatchResult result) QUIRE_EXCLUDES(mutex_);
+  void Finish(Status status, const BatchResult& result) QUIRE_EXCLUDES(mutex_);
 
  private:
   bool Ready() const QUIRE_REQUIRES(mutex_) { return cancelled_ || finished_ || !tokens_.empty(); }

@@ -100,8 +100,8 @@ TEST(CheckTokenizerTest, AVocabularyAndItsEndsMustBeTheModels) {
   EXPECT_EQ(check({.vocab_size = size}), OkStatus());
   EXPECT_EQ(check({.vocab_size = size + 64, .bos_id = 0, .eos_ids = {5, 1}}), OkStatus());
   ExpectRefused(check({.vocab_size = size - 1}), "tokens, but vocab_size of config.json is");
-  ExpectRefused(check({.vocab_size = size, .bos_id = 1}), "bos_id is 0");
-  ExpectRefused(check({.vocab_size = size, .eos_ids = {2}}), "eos_id is 1");
+  ExpectRefused(check({.vocab_size = size, .bos_id = 1}), "texts begin with 0");
+  ExpectRefused(check({.vocab_size = size, .eos_ids = {2}}), "sequences end with 1");
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ std::vector<DataPlane::Way> DataPlane::ways() const {
 StatusOr<std::vector<DataPlane::Offer>> DataPlane::Offers(std::string_view tenant) {
   const std::vector<Way> ways = this->ways();
   std::vector<std::string> kinds;
+  kinds.reserve(ways.size());
   for (const Way& way : ways) kinds.push_back(way.kind);
   QUIRE_ASSIGN_OR_RETURN(std::vector<std::string> tickets, tickets_.Issue(tenant, kinds));
   std::vector<Offer> offers;

@@ -46,7 +46,7 @@ Status AppendTailDigests(const ContextView& view, const DigestRange& range, Dige
   return OkStatus();
 }
 
-/// Of a unit that is not in the view's tail.
+/// Address of a unit that is not in the view's tail.
 UnitAddress AddressOf(const ContextView& view, const UnitRef& ref) {
   const uint32_t g = view.spec->segment_pages;
   return {(*view.keys)[ref.page / g], ref.layer, UnitIndex(*view.spec, ref.page % g, ref.head)};

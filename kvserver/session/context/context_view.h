@@ -78,7 +78,7 @@ struct UnitRef {
 /// A unit that did not match its checksum when it came to a client.
 struct ReportedRef {
   UnitRef unit;
-  uint32_t crc32c = 0;  ///< Of what came.
+  uint32_t crc32c = 0;  ///< Checksum of the bytes that came.
 };
 
 /// A unit of a page of the view's tail.

@@ -328,8 +328,7 @@ StatusOr<SegmentKey> OpenContext::Store(const ContextView& view,
   for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
     for (const auto& page : pages) {
       rows.push_back(std::span(page->units).subspan(layer * row_bytes, row_bytes));
-      const auto row =
-          page->crc32c.begin() + static_cast<std::ptrdiff_t>(layer * spec.num_kv_heads);
+      const auto row = page->crc32c.begin() + std::ptrdiff_t{layer} * spec.num_kv_heads;
       crc32c.insert(crc32c.end(), row, row + spec.num_kv_heads);
     }
   }

@@ -94,7 +94,7 @@ class OpenContext {
   /// is named, or that no client asked for.
   void LetGo() QUIRE_EXCLUDES(write_mutex_, view_mutex_);
 
-  /// Pages of which some layers have come and others not. Of their units nothing may be read: more
+  /// Pages of which some layers have come and others not. Their units must not be read: more
   /// come meanwhile.
   std::vector<std::shared_ptr<const TailPage>> ArrivingPages() const QUIRE_EXCLUDES(write_mutex_);
   /// Verifies the layers of one of them that have come, and writers wait; nullopt when it is none

@@ -35,7 +35,7 @@ class TailScrub final : public ScrubWork {
   };
 
   const ContextTable& contexts_;
-  std::vector<Pending> pages_;  ///< That were not verified yet.
+  std::vector<Pending> pages_;  ///< Pages still to verify.
   /// Damaged pages that still exist.
   std::set<WeakPage, std::owner_less<WeakPage>> damaged_;
 };

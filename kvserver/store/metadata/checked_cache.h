@@ -34,7 +34,7 @@ class CacheWalk {
 template <typename Key, typename Value, typename Hash>
 class CheckedCache {
  public:
-  /// Of everything that a reader of the value may look at.
+  /// Checksum of everything that a reader of the value may read.
   using Checksum = uint32_t (*)(const Value&);
 
   CheckedCache(uint64_t capacity_bytes, Checksum checksum)
@@ -88,7 +88,7 @@ class CheckedCache {
 
    private:
     CheckedCache& cache_;
-    std::vector<Key> keys_;  ///< That were not verified yet.
+    std::vector<Key> keys_;  ///< Keys still to verify.
   };
 
   BoundedCache<Key, Kept, Hash> cache_;

@@ -28,10 +28,9 @@ const SegmentLives::Entry* SegmentLives::Find(const SegmentKey& key) const {
 
 void SegmentLives::Add(const StoredSegment& segment, TimePoint now) {
   const SegmentKey& key = segment.key;
-  uint64_t names = 0, holds = 0, written_as = segment.incarnation;
+  uint64_t holds = 0, written_as = segment.incarnation;
   bool forsaken = segment.is_private;
   if (const Entry* const before = Find(key)) {
-    names = before->names;
     holds = before->holds;
     if (before->incarnation == segment.incarnation) {
       forsaken |= before->forsaken;
@@ -41,6 +40,8 @@ void SegmentLives::Add(const StoredSegment& segment, TimePoint now) {
     }
     Remove(key);
   }
+  const auto awaited = awaited_.extract(key);
+  const uint64_t names = awaited.empty() ? 0 : awaited.mapped();
   Entry& entry = entries_[key];
   entry = {.tenant = std::string(segment.tenant),
            .parent = segment.parent,
@@ -67,7 +68,11 @@ void SegmentLives::Remove(const SegmentKey& key) {
   const auto it = entries_.find(key);
   if (it == entries_.end()) return;
   Entry& entry = it->second;
-  if (entry.names == 0) LeaveCache(key, entry);
+  if (entry.names == 0) {
+    LeaveCache(key, entry);
+  } else {
+    awaited_[key] = entry.names;
+  }
   if (entry.holds > 0) --num_held_;
   forsaken_.erase(key);
   if (const auto siblings = children_.find(entry.parent); siblings != children_.end()) {
@@ -141,15 +146,21 @@ bool SegmentLives::Name(const SegmentKey& key) {
 }
 
 void SegmentLives::Unname(const SegmentKey& key, TimePoint now) {
+  if (const auto awaited = awaited_.find(key); awaited != awaited_.end()) {
+    if (--awaited->second == 0) awaited_.erase(awaited);
+    return;
+  }
   Entry* const entry = Find(key);
   if (entry == nullptr || entry->names == 0) return;
   if (--entry->names == 0) EnterCache(key, *entry, now);
 }
 
 void SegmentLives::RestoreNames(const Names& names, TimePoint now) {
+  awaited_ = names;
   for (auto& [key, entry] : entries_) {
     const auto it = names.find(key);
     const uint64_t count = it != names.end() ? it->second : 0;
+    awaited_.erase(key);
     if (entry.names == 0 && count > 0) LeaveCache(key, entry);
     const bool unnamed = entry.names > 0 && count == 0;
     entry.names = count;

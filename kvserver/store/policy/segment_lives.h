@@ -17,7 +17,7 @@
 //
 // Bookkeeping only: no I/O, no locks, no clock. Callers pass the time, which never decreases. Hold,
 // Release, Name, Touch and changes of stored segments are O(log n) or better. Memory is bounded by
-// the stored segments. Thread-safety: none.
+// the stored segments and those that documents refer to. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_SEGMENT_LIVES_H_
 #define QUIRE_KVSERVER_STORE_POLICY_SEGMENT_LIVES_H_
 
@@ -62,7 +62,8 @@ class SegmentLives {
   /// Adds or replaces a segment. Names and holds of a replaced one stay. Another incarnation
   /// cancels Forsake.
   void Add(const StoredSegment& segment, TimePoint now);
-  /// Removes a segment, whatever refers to it. Ignores an unknown one.
+  /// Removes a segment, whatever refers to it. Its names wait for the next Add. Ignores an unknown
+  /// one.
   void Remove(const SegmentKey& key);
   /// Returns an incarnation greater than all so far, and at least `unix_micros`.
   uint64_t NextIncarnation(int64_t unix_micros);
@@ -75,9 +76,9 @@ class SegmentLives {
   bool Release(const SegmentKey& key, TimePoint now);
   /// Adds a referring document, which cancels Forsake. Returns false as Hold does.
   [[nodiscard]] bool Name(const SegmentKey& key);
-  /// Removes a referring document, if there is one.
+  /// Removes a referring document, if there is one, of a segment that is stored or not.
   void Unname(const SegmentKey& key, TimePoint now);
-  /// Number of referring documents of each segment. Missing segments have none.
+  /// Number of referring documents of each segment, stored or not. Missing segments have none.
   using Names = std::unordered_map<SegmentKey, uint64_t, SegmentKeyHash>;
   void RestoreNames(const Names& names, TimePoint now);
   /// Marks it for deletion. Returns its incarnation; nullopt when it is not stored.
@@ -182,7 +183,8 @@ class SegmentLives {
 
   const std::unique_ptr<EvictionPolicy> eviction_;  ///< Unnamed segments, as layer 0.
   Entries entries_;
-  Order by_use_;  ///< Unnamed segments, least recently used first.
+  Names awaited_;  ///< Names of segments that are not stored.
+  Order by_use_;   ///< Unnamed segments, least recently used first.
   std::unordered_map<SegmentKey, Keys, SegmentKeyHash> children_;  ///< By parent, stored or not.
   Keys forsaken_;
   Keys detached_;

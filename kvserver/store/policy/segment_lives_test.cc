@@ -248,6 +248,22 @@ TEST_P(SegmentLivesTest, NamesAreRestoredAsOftenAsTheRegistryOpens) {
   EXPECT_EQ(lives_.num_cached(), 2u);
 }
 
+TEST_P(SegmentLivesTest, ALostSegmentThatIsPutAgainIsStillNamed) {
+  lives_.RestoreNames({{Key(1), 2}}, now_);
+  Add(1);
+  EXPECT_EQ(lives_.CountNames(Key(1)), 2u);
+  EXPECT_FALSE(Evict(1));
+  EXPECT_EQ(lives_.num_cached(), 0u);
+  lives_.Remove(Key(1));
+  lives_.Unname(Key(1), now_);
+  Add(1);
+  EXPECT_EQ(lives_.CountNames(Key(1)), 1u) << "a document went while the segment was lost";
+  lives_.Unname(Key(1), now_);
+  EXPECT_TRUE(Evict(1));
+  Add(1);
+  EXPECT_FALSE(lives_.IsNamed(Key(1)));
+}
+
 // Any sequence of calls keeps the sums right, and removes no segment in use.
 TEST_P(SegmentLivesTest, AnyHistoryKeepsTheRules) {
   SeededRandom random(7);

@@ -15,8 +15,8 @@
 namespace quire::kvserver {
 
 struct ExtentLookup {
-  ExtentRecord record;                ///< Of packed units without their table.
-  std::optional<EntropyTable> table;  ///< Of packed units.
+  ExtentRecord record;                ///< Without the table of packed units.
+  std::optional<EntropyTable> table;  ///< Set for packed units.
 
   /// Errors as EntropyTable::Parse.
   static StatusOr<ExtentLookup> Of(ExtentRecord record);

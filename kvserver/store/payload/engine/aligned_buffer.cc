@@ -188,7 +188,7 @@ class AlignedBuffer::Core : public std::enable_shared_from_this<AlignedBuffer::C
     after.splice(after.begin(), before, slab.place);
   }
 
-  /// Whether `bytes` more can be mapped, once slabs that rest have gone.
+  /// Releases idle slabs until `bytes` more can be mapped. False when they do not suffice.
   bool MakeRoom(uint64_t bytes, Slabs* released) QUIRE_REQUIRES(mutex_) {
     while (mapped_bytes_ + bytes > most_mapped_bytes_) {
       if (!ReleaseOne(released)) return false;
@@ -226,7 +226,8 @@ struct AlignedBuffer::OwnerAllocator {
 
   /// Allocates one control block; it has no other use.
   T* allocate(size_t) {
-    static_assert(sizeof(T) <= Memory::kControlBytes && alignof(T) <= alignof(std::max_align_t));
+    static_assert(sizeof(T) <= Memory::kControlBytes);
+    static_assert(alignof(T) <= alignof(Memory));
     return reinterpret_cast<T*>(memory->control.data());
   }
   void deallocate(T*, size_t) { Core::Return(memory); }
