@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Promise 2, bytes that fail their checksum are never returned, where the bytes are damaged in
-// memory: what the server uses it verifies, what it finds damaged it mends, and what it cannot mend
+// Promise 2 for bytes that are damaged in memory: bytes that fail their checksum are never
+// returned. The server verifies what it uses and mends what it finds damaged. What it cannot mend
 // counts as missing until it is put again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -407,7 +407,7 @@ TEST_F(FrameServerTest, WhileAStalledCallIsLoggedOthersOfItsConnectionAreAnswere
   client.Request(2, "Echo");
   while (client.Take().id != 2) continue;
   answered.set_value();
-  EXPECT_EQ(client.TakeKind(FrameKind::kEnd).id, 2u);
+  while (client.TakeKind(FrameKind::kEnd).id != 2) continue;  // The other call may end before.
   EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(was_answered);
 }
