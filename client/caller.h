@@ -5,10 +5,13 @@
 //
 // What is repeated. A refusal with a retry hint (common/base/retry_hint.h) was made before anything
 // was done, so every method may try again. UNAVAILABLE may mean that the call was carried out and
-// only its reply was lost. Methods that can be repeated without harm try again then: reads,
-// PutSegment (same bytes, same key), AppendPages and AppendLayers (the server skips what it has),
-// Seal (the server remembers for a while what it sealed), and a session's RemoveSequence, Resync
-// and Close. A recall asks again by itself (session_recall.h). Open*, AddSequence, Drop*, Register
+// only its reply was lost. Methods that are safe to repeat try again then:
+//   reads
+//   PutSegment: same bytes, same key
+//   AppendPages, AppendLayers: the server skips what it has
+//   Seal: the server remembers for a while what it sealed
+//   RemoveSequence, Resync and Close of a session
+// A recall asks again by itself (session_recall.h). Open*, AddSequence, Drop*, Register
 // and Delete* return UNAVAILABLE at once: repeating them could leave a second context or version
 // behind, or answer NOT_FOUND for what had been done.
 //

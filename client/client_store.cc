@@ -53,8 +53,8 @@ void SetTokens(std::span<const TokenId> tokens, google::protobuf::RepeatedField<
   field->Add(tokens.begin(), tokens.end());
 }
 
-/// Whether a reply of `units` units can answer `ranges`. How many heads a range without a head list
-/// means is the server's to know, but it is the same for all of them.
+/// True when a reply of `units` units can answer `ranges`. How many heads a range without a head
+/// list means is the server's to know, but it is the same for all of them.
 bool AnswersRanges(std::span<const UnitRange> ranges, uint64_t units) {
   uint64_t named = 0;
   uint64_t pages_of_all_heads = 0;

@@ -38,7 +38,7 @@ Status PutAndRecall(Client& client, const KvSpec& spec, const std::vector<TokenI
 
   QUIRE_ASSIGN_OR_RETURN(auto session, client.OpenSession(DocumentName{.name = "example"},
                                                           {.spec = spec, .slots_per_head = 4}));
-  const LayerWant want = {.layer = 0, .pages = {{1, 2}, {1, 7}}};  // Of each KV head.
+  const LayerWant want = {.layer = 0, .pages = {{1, 2}, {1, 7}}};  // Pages of each KV head.
   QUIRE_ASSIGN_OR_RETURN(RecallResult result, session->Recall({&want, 1}));
   for (const Placement& unit : result.placements) {
     std::cout << "page " << unit.page << " to slot " << unit.slot << '\n';

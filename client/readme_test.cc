@@ -23,7 +23,7 @@ std::string Between(const std::string& text, const std::string& begin, const std
   return text.substr(from, text.find(end, from) - from);
 }
 
-/// Whether `page` shows the part of the example between two marks `name`.
+/// True when `page` shows the part of the example between two marks `name`.
 bool Shows(const std::string& page, const std::string& name) {
   const std::string mark = "// [" + name + "]\n";
   const std::string compiled = Between(ReadFile("client/example.cc"), mark, mark);

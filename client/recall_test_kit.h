@@ -91,7 +91,7 @@ class ScriptedTransport final : public Transport {
   size_t started() const { return started_; }
 
   bool direct_landing = true;  ///< What it says of itself.
-  /// Of which there is a copy for each landing that is left.
+  /// Counts landings: each one that exists holds a copy.
   const std::shared_ptr<int> landings = std::make_shared<int>();
 
   TransportCapabilities capabilities() const override {

@@ -19,14 +19,14 @@
 
 namespace quire::internal {
 
-/// Whether a call may be sent again although it may have been carried out.
+/// True when a call may be sent again although it may have been carried out.
 enum class Repeat : uint8_t {
   kSafe,          ///< Doing it twice is the same as doing it once.
   kOnlyIfRefused  ///< Only what the server refused before it began may be sent again.
 };
 
-/// Whether another attempt may cure `status`: refusals that carry a retry hint (retry_hint.h), and
-/// UNAVAILABLE where a repetition is safe.
+/// True when another attempt may cure `status`: refusals that carry a retry hint (retry_hint.h),
+/// and UNAVAILABLE where a repetition is safe.
 bool IsRetriable(const Status& status, Repeat repeat);
 
 /// The wait after attempt `attempt` (from 1) ended with `status`: exponential, and at least as long
@@ -88,7 +88,7 @@ class Attempts {
   Status OutOfTime() const;
 
  private:
-  /// Whether the peer was not reached, and is waited for only so long.
+  /// True when the peer was not reached, and is waited for only so long.
   bool IsBounded() const;
   /// The wait before an attempt of which `left` is the time; nullopt when there is none for it.
   std::optional<Duration> WaitWithin(const Status& status, Duration left);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session against a server that loses, delays, damages and forgets at random, sends parts twice
-// and replies that were for earlier recalls: whatever happens, the session takes no slot of the
-// worker's to hold another page than it does (promise 4), and once the faults are over every recall
-// succeeds. With units as payload and with a landing, which what comes again lands in again.
+// A session against a server that loses, delays, damages and forgets at random. It also sends parts
+// twice, and replies to earlier recalls. The session never takes a slot to hold another page than
+// it does (promise 4). Once the faults are over every recall succeeds. With units as payload and
+// with a landing, which what comes again lands in again.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -22,8 +22,8 @@ using namespace internal;
 using testing::FakeClock;
 
 constexpr uint32_t kKvHeads = 2;
-constexpr uint32_t kSlots = 3;         ///< Of the sequence.
-constexpr uint32_t kSessionSlots = 5;  ///< That its lanes have room for in a landing.
+constexpr uint32_t kSlots = 3;         ///< Slots of the sequence.
+constexpr uint32_t kSessionSlots = 5;  ///< Slots that its lanes have room for in a landing.
 constexpr uint32_t kPages = 12;
 constexpr int kSteps = 400;
 
@@ -97,7 +97,7 @@ class ModelServer final : public Transport {
   using Next = StatusOr<std::optional<CallMessage>>;
   struct Event {
     Next what;
-    std::optional<testing::LaneRows> rows = {};  ///< Of a part.
+    std::optional<testing::LaneRows> rows = {};  ///< Rows of a part.
     bool again = false;                          ///< Units land when it comes.
   };
 

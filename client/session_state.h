@@ -42,7 +42,7 @@ class SessionState {
   SessionState& operator=(const SessionState&) = delete;
 
   Status CheckOpen() const;
-  /// Whether a recall of `wants` may be started: valid, and of lanes without a recall under way.
+  /// True when a recall of `wants` may be started: valid, and of lanes without a recall under way.
   Status CheckRecall(std::span<const LayerWant> wants, const RecallOptions& options) const;
   TimePoint DeadlineOf(const RecallOptions& options) const;
   /// Sends every lane's slots under a higher epoch. Recalls under way are abandoned first.
@@ -73,7 +73,7 @@ class SessionState {
 
  private:
   void ApplyLane(const RecallPart& part, const RecalledLane& lane);
-  /// Whether a lane is still as the part's placements found it, after a resync.
+  /// True when a lane is still as the part's placements found it, after a resync.
   bool FitsStill(const RecallPart& part, const RecalledLane& lane) const;
 };
 

@@ -41,10 +41,10 @@ namespace quire::cli {
 struct GlobalOptions {
   std::string server = "127.0.0.1:7410";
   std::optional<std::string> tenant = {};  ///< Unset: not given.
-  std::string token_file = {};             ///< Of the tenant's token; empty: not given.
+  std::string token_file = {};             ///< File with the tenant's token; empty: not given.
   bool json = false;
   uint64_t max_message_bytes = wire::kDefaultMaxMessageBytes;  ///< Each direction.
-  std::optional<double> timeout_seconds = {};  ///< Of the command, retries included.
+  std::optional<double> timeout_seconds = {};  ///< Limit of the command, retries included.
   /// When the command began (SystemClock()).
   TimePoint start = {};
 

@@ -22,9 +22,9 @@ namespace quire::cli {
 class ProgressBar {
  public:
   struct Options {
-    std::ostream* out = nullptr;  ///< std::cerr when null.
+    std::ostream* out = nullptr;  ///< Destination; std::cerr when null.
     bool is_terminal =
-        false;               ///< Whether `out` can be redrawn; asked of stderr when `out` is null.
+        false;  ///< True when `out` can be redrawn; asked of stderr when `out` is null.
     Clock* clock = nullptr;  ///< SystemClock() when null.
   };
   /// `total` steps of work; 0 when unknown.

@@ -24,28 +24,31 @@ struct WorkerAnswer {
   uint64_t prompt_tokens = 0;
   worker::MovedBytes moved;
   double budget_ratio = 0;
-  std::string policy;  ///< That the worker used.
+  std::string policy;  ///< Policy that the worker used.
   uint64_t units_recalled = 0;
-  uint64_t units_landed = 0;     ///< Of those, written into the worker's memory by the server.
+  uint64_t units_landed = 0;     ///< Recalled units that the server wrote into the worker's memory.
   uint64_t units_from_host = 0;  ///< Kept by the worker, and not fetched.
 };
 
 struct AskWorkerOptions {
-  Duration timeout = std::chrono::seconds(60);  ///< Of everything, waits and retries included.
-  Duration unreachable_for = Duration::max();   ///< As RetryOptions::unreachable_for.
-  BearerToken token = {};  ///< Of the worker's tenant, for a worker that asks for proof.
+  Duration timeout =
+      std::chrono::seconds(60);                ///< Limit of everything, waits and retries included.
+  Duration unreachable_for = Duration::max();  ///< As RetryOptions::unreachable_for.
+  BearerToken token = {};  ///< Proof of the tenant, for a worker that asks for it.
   /// Called with each token and the text that it completes (empty without a tokenizer) as it comes,
   /// and at the end without a token where there is text left.
   std::function<void(std::optional<TokenId>, const std::string& text)> on_token = {};
   Clock* clock = nullptr;  ///< SystemClock() when null.
 };
 
-/// A worker that has no room for another call, that cannot be reached or that cannot reach its
-/// store is asked again, with growing waits, as long as the options allow. A call that has answered
-/// with a token is not repeated. Errors: the worker's own; UNAVAILABLE naming the address when it
-/// cannot be reached, or with its words when it answers that its store cannot; DEADLINE_EXCEEDED
-/// after the timeout; INTERNAL at once for a reply that cannot be parsed; DATA_LOSS when the stream
-/// ends without its totals; INVALID_ARGUMENT for text in `request` that is not UTF-8.
+/// Asks a worker. It retries, with growing waits, while the worker is full or cannot be reached, or
+/// cannot reach its store. A call that has answered with a token is not repeated.
+/// Errors are the worker's own, and
+///   UNAVAILABLE        the worker (named by its address) or its store cannot be reached
+///   DEADLINE_EXCEEDED  the timeout has passed
+///   INTERNAL           a reply cannot be parsed
+///   DATA_LOSS          the stream ended without its totals
+///   INVALID_ARGUMENT   text in `request` is not UTF-8
 StatusOr<WorkerAnswer> AskWorker(const std::string& address, const v1::GenerateRequest& request,
                                  const AskWorkerOptions& options);
 

@@ -66,7 +66,7 @@ struct HostMemoryAsked {
 /// INVALID_ARGUMENT naming the option that alone asks for more than `limit`. A default is no such
 /// option: it is an upper bound, and MemoryMayNotSuffice.
 Status CheckHostMemory(const HostMemoryAsked& asked, const MemoryLimit& limit);
-/// Whether all of it together is more than `limit`.
+/// True when all of it together is more than `limit`.
 bool MemoryMayNotSuffice(const HostMemoryAsked& asked, const MemoryLimit& limit);
 
 }  // namespace quire::cli

@@ -52,7 +52,7 @@ struct AskArgs {
 };
 
 struct Answer {
-  DocumentName document;  ///< That was asked about.
+  DocumentName document;  ///< The document that was asked about.
   std::vector<TokenId> tokens;
   Json measures;        ///< What --json adds.
   std::string summary;  ///< The same for people.
@@ -133,7 +133,8 @@ StatusOr<std::vector<TokenId>> Prompt(const AskArgs& args, const LocalWorker& lo
   return local.tokenizer->Encode(args.prefix + args.question);
 }
 
-/// Of an answer by ids those that were given; otherwise the end of the line and of the sequence.
+/// Returns the given tokens for an answer by ids; otherwise the ends of the line and of the
+/// sequence.
 StatusOr<std::vector<TokenId>> StopTokens(const AskArgs& args, const LocalWorker& local) {
   std::vector<TokenId> stop;
   if (!args.stop_ids.empty()) {

@@ -16,14 +16,14 @@ struct DemoTotals {
   uint64_t questions = 0;
   uint64_t full_correct = 0;
   uint64_t sparse_correct = 0;
-  uint32_t answers_crc32c = 0;  ///< Of all answers, full and sparse: equal answers, equal numbers.
+  uint32_t answers_crc32c = 0;  ///< Checksum of all answers, full and sparse.
   double budget_ratio = 0;      ///< Resident tokens / context tokens of the sparse runs.
-  worker::MovedBytes moved;     ///< Of the sparse runs.
+  worker::MovedBytes moved;     ///< Bytes of the sparse runs.
   double tokens_per_s_full = 0;
   double tokens_per_s_sparse = 0;
   uint64_t ssd_reads = 0;  ///< Units.
   uint64_t units_recalled = 0;
-  uint64_t units_landed = 0;     ///< Of those, written by the server to where they are taken.
+  uint64_t units_landed = 0;     ///< Recalled units that the server wrote into place.
   uint64_t units_from_host = 0;  ///< Kept by this process, and not fetched.
   uint64_t min_context_tokens = 0;
 };

@@ -20,7 +20,7 @@
 namespace quire::cli {
 
 struct DemoOptions {
-  worker::RetrievalOptions retrieval;  ///< Of the sparse runs.
+  worker::RetrievalOptions retrieval;  ///< Retrieval of the sparse runs.
   std::string collection = "demo";
   size_t logit_checks = 2;  ///< Documents over which sparse logits are compared with dense ones.
 };
@@ -28,7 +28,7 @@ struct DemoOptions {
 /// Totals of all questions asked over one document with one policy.
 struct DemoAnswers {
   uint32_t correct = 0;
-  uint32_t crc32c = 0;  ///< Of the tokens of all answers.
+  uint32_t crc32c = 0;  ///< Checksum of the tokens of all answers.
   worker::SequenceStats stats;
 };
 

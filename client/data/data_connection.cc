@@ -19,7 +19,7 @@ constexpr char kOffer[] = "quire.v1.DataPlane/Offer";
 constexpr char kAddLanding[] = "quire.v1.DataPlane/AddLanding";
 constexpr char kRemoveLanding[] = "quire.v1.DataPlane/RemoveLanding";
 constexpr std::array<std::string_view, 3> kKinds = {"shm", "ucx", "grpc"};
-/// Of one server; it lists each way once.
+/// Most offers of one server, which lists each way once.
 constexpr int kMostOffers = 16;
 
 /// How long a step may take that has `step` for itself, and until `deadline` with all others.
@@ -85,7 +85,7 @@ FrameClient::Options ClientOptions(const ControlChannel& control, const std::str
   return client;
 }
 
-/// Whether `options` ask for the offer. "ucx" means shm on the server's host.
+/// True when `options` ask for the offer. "ucx" means shm on the server's host.
 bool IsAskedFor(const v1::TransportOffer& offer, const DataOptions& options,
                 const DataSeams& seams) {
   if (options.transport == "auto" || offer.kind() == options.transport) return true;

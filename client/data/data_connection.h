@@ -24,7 +24,7 @@ namespace quire::internal {
 
 /// What a connection depends on besides its options. Tests replace it.
 struct DataSeams {
-  std::string host_id = ReadHostId();  ///< Of this process.
+  std::string host_id = ReadHostId();  ///< Host of this process.
   std::span<const PipeDialer> dialers = PipeDialers();
 };
 

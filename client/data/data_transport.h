@@ -46,16 +46,16 @@ class DataTransport final : public Transport {
     std::function<void(const DataReport&)> on_other_way = {};
     RetryOptions retry = {};  ///< Waits between connections.
     Clock* clock = &SystemClock();
-    Random* random = &SystemRandom();  ///< Of the jitter; used by one thread at a time.
+    Random* random = &SystemRandom();  ///< Source of the jitter; used by one thread at a time.
   };
   /// Connects for the first time. Errors are those of `connect`.
   static StatusOr<std::shared_ptr<DataTransport>> Open(Options options);
-  /// Of connections that ConnectData makes.
+  /// Opens a transport over connections that ConnectData makes.
   static StatusOr<std::shared_ptr<DataTransport>> Open(
       std::shared_ptr<Transport> control, const DataOptions& options,
       std::function<void(const DataReport&)> on_other_way = {}, const DataSeams& seams = {});
 
-  /// Of the latest connection.
+  /// Report of the latest connection.
   DataReport report() const;
   TransportCapabilities capabilities() const override;
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
@@ -83,7 +83,7 @@ class DataTransport final : public Transport {
       QUIRE_EXCLUDES(mutex_);
   /// Drops `connection`, which is dead, unless that has been done.
   void Lost(const Connection& connection, const Status& why) QUIRE_EXCLUDES(mutex_);
-  /// Nobody connects for a while that grows.
+  /// Delays the next attempt, each time for longer.
   void BackOff(const Status& why) QUIRE_REQUIRES(mutex_);
 
   /// What `options` mean on `connection`; INVALID_ARGUMENT for a landing of another transport.

@@ -75,7 +75,8 @@ class LeaseKeeper {
   Mutex mutex_;  ///< Not taken together with that of `held_`.
   CondVar changed_;
   bool stopping_ QUIRE_GUARDED_BY(mutex_) = false;
-  Duration period_ QUIRE_GUARDED_BY(mutex_) = Duration::max();  ///< Of the shortest lease so far.
+  Duration period_ QUIRE_GUARDED_BY(mutex_) =
+      Duration::max();  ///< Period that suits the shortest lease so far.
   PendingCall* under_way_ QUIRE_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_ QUIRE_GUARDED_BY(mutex_);
 };

@@ -23,13 +23,13 @@ struct DialTarget {
   Duration timeout = Duration::zero();
   bool direct_landings = false;  ///< DataOptions::direct_landings.
   std::string tenant = "default";
-  BearerToken token = {};  ///< Of the tenant; for kinds that go through the control channel's port.
+  BearerToken token = {};  ///< The tenant's; for kinds that use the control channel's port.
 };
 struct PipeDialer {
   std::string_view kind;  ///< "shm", "ucx", "grpc"
   StatusOr<std::unique_ptr<FramePipe>> (*dial)(const DialTarget& target);
 };
-/// Of this build.
+/// All dialers of this build.
 std::span<const PipeDialer> PipeDialers();
 
 /// Where to connect for an offer of `offered`, when the control channel is at `control`: there when

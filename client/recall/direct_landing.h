@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DirectLanding: the transport's end of a SessionLanding, and the calls that were given up while
-// the server may still write there for them. Who gives up a recall into a staging area does not
-// wait for the server's word that it has ended: the call is left here, and until that word comes
-// its lanes are recalled in messages, which need no place.
+// the server may still write there for them. A cancelled recall into a staging area leaves its
+// call here until the server confirms the end. Until then its lanes are recalled in messages, which
+// need no place.
 //
 // Ownership: of the landing and of the calls, which end before it. Thread-safety: none; it belongs
 // to the thread of its session.
@@ -32,7 +32,7 @@ class DirectLanding {
 
   /// Keeps `call`, which is cancelled and was to bring `lanes`, until nothing of it can arrive.
   void Leave(std::unique_ptr<PendingCall> call, Lanes lanes);
-  /// Whether something may still arrive for one of `lanes`. Never waits.
+  /// True when something may still arrive for one of `lanes`. Never waits.
   bool MayStillLand(const Lanes& lanes);
 
  private:

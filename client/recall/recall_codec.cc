@@ -162,7 +162,7 @@ size_t PlaceOf(std::span<const uint32_t> pages, uint32_t page) {
   return *base == page ? static_cast<size_t>(base - pages.data()) : pages.size();
 }
 
-/// Whether a reply is the one that was asked for.
+/// True when a reply is the one that was asked for.
 Status CheckExchange(const v1::RecallReply& reply, const ExpectedPart& expected) {
   if (reply.exchange() == expected.exchange && reply.epoch() == expected.epoch) return OkStatus();
   return DataLoss("it is for exchange ", reply.exchange(), " of epoch ", reply.epoch(),
@@ -331,7 +331,7 @@ class PartReader {
     return DataLoss("a page that was asked for is neither resident nor placed");
   }
 
-  /// Of the last `count` placements, which are of `head`, those that `held` has come without bytes.
+  /// Notes which of the last `count` placements, all of `head`, come without bytes (`held`).
   void NoteHeld(const PageLists& held, uint32_t head, size_t count) {
     if (held.num_heads() == 0) return;
     for (size_t i = part_.placements.size() - count; i < part_.placements.size(); ++i) {
@@ -371,7 +371,7 @@ class PartReader {
     return status;
   }
 
-  /// Whether each unit went to its place, and not over another.
+  /// True when each unit went to its place, and not over another.
   Status CheckPlaces(const std::vector<uint64_t>& places, const LandingArea& landing) const {
     auto place = places.begin();
     bool right = places.size() == part_.placements.size() - part_.held.size();

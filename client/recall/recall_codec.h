@@ -46,8 +46,8 @@ void LanesToProto(std::span<const WantedLane> lanes, const WorkerSlots& map,
 struct ExpectedPart {
   uint64_t epoch = 0;
   uint64_t exchange = 0;
-  std::span<const WantedLane> lanes;  ///< That have not come; the part brings the first of them.
-  uint64_t unit_bytes = 0;            ///< Of what the session brings of a unit.
+  std::span<const WantedLane> lanes;  ///< Lanes still to come; the part brings the first.
+  uint64_t unit_bytes = 0;            ///< Bytes of a unit that the session brings.
   const WorkerSlots* map = nullptr;
   const LandingArea* landing = nullptr;               ///< Null when no unit can have landed.
   std::vector<MismatchedUnit>* mismatched = nullptr;  ///< Takes the units that do not match.

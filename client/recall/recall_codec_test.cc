@@ -19,8 +19,8 @@ namespace {
 using testing::LaneRows;
 using testing::RandomPayload;
 
-/// The worker holds pages 5 and 6 at head 0 of layer 0 (slots 0 and 1, generation 4), slot 2 is
-/// empty; it wants {5, 7, 8} there and {1} at head 1, and page 2 at head 1 of layer 1.
+/// The worker holds pages 5 and 6 at head 0 of layer 0, in slots 0 and 1 of generation 4. Slot 2 is
+/// empty. It wants {5, 7, 8} there, {1} at head 1, and page 2 at head 1 of layer 1.
 class RecallCodecTest : public ::testing::Test {
  protected:
   RecallCodecTest() : map_(ManagedLayers({0, 1}), 2, 3) {

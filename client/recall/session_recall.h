@@ -3,10 +3,9 @@
 // SessionRecall: a recall under way. Its parts come in the order asked, so the first layer can be
 // attended to while the others are on their way. Made by ClientSession::Start.
 //
-// It goes on through what passes: after UNAVAILABLE or a refusal with a retry hint it asks again,
-// after a wait, for the lanes that have not come; after FAILED_PRECONDITION, or when the session is
-// resynchronised meanwhile, it asks again under the new epoch. Every attempt has an exchange number
-// of its own.
+// It retries transient errors. After UNAVAILABLE or a refusal with a retry hint it waits and asks
+// for the missing lanes. After FAILED_PRECONDITION or a resync it asks again under the new epoch.
+// Every attempt has an exchange number of its own.
 //
 // In pieces (RecallOptions::piece_bytes) a part may come without all of its units, which then
 // follow as parts without lanes. When they do not all come, the lanes are unknown: the session
@@ -62,7 +61,7 @@ class SessionRecall final : public PendingRecall {
   Landing* ChooseLanding() const;
   DirectLanding::Lanes MissingLanes() const;
   std::span<const WantedLane> missing() const { return std::span(lanes_).subspan(arrived_); }
-  /// Whether a caller with `deadline` wants what has come, and no more.
+  /// True when a caller with `deadline` wants what has come, and no more.
   bool OnlyLooks(TimePoint deadline) const;
   /// Sends an attempt for what is missing; before that, what the session needs, which waits.
   [[nodiscard]] Status Send();
@@ -86,12 +85,12 @@ class SessionRecall final : public PendingRecall {
   const std::vector<LayerWant> owned_;
   const std::vector<WantedLane> lanes_;
   const RecallOptions options_;
-  LandingArea* const area_;  ///< Of options_; may be null.
+  LandingArea* const area_;  ///< Area of options_; may be null.
   const TimePoint deadline_;
   SeededRandom jitter_;
   Attempts attempts_;
   std::unique_ptr<PendingCall> call_;  ///< Null between attempts.
-  Landing* landing_ = nullptr;         ///< Of the attempt under way (ChooseLanding).
+  Landing* landing_ = nullptr;         ///< Landing of the attempt in flight (ChooseLanding).
   bool call_over_ = false;             ///< Nothing of call_ will arrive any more.
   uint64_t exchange_ = 0;              ///< Number of the attempt under way.
   TimePoint asked_at_;                 ///< Before its request was sent.

@@ -81,7 +81,7 @@ class WorkerSlots {
   }
   /// The placement's unit is in its slot, which there is.
   void Place(const Placement& placement);
-  /// Nobody knows what the lane's slots hold: they count as empty. Generations stay.
+  /// Marks the lane's slots as empty, since their content is unknown. Generations stay.
   void Empty(uint32_t sequence, uint32_t layer);
 
  private:

@@ -169,7 +169,7 @@ class Client {
   StatusOr<ServerStats> Stats();
   /// What recalls travel over now: "grpc", "shm", ... It may change after a lost connection.
   std::string_view data_transport_name() const;
-  /// Whether the server writes into landings by itself (ClientSession::MakeLanding).
+  /// True when the server writes into landings by itself (ClientSession::MakeLanding).
   bool LandsDirectly() const;
 
  private:

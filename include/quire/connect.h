@@ -46,9 +46,9 @@ struct DataOptions {
   bool ucx_within_host = false;
   std::string tenant = "default";
   BearerToken token = {};       ///< As ConnectOptions::token of `control`; for streams of gRPC.
-  std::string control_address;  ///< Of the control channel, for offers that mean its host.
+  std::string control_address;  ///< The control channel's; offers may mean its host.
   uint64_t max_message_bytes = kDefaultMaxMessageBytes;  ///< Each direction.
-  uint64_t window_bytes = uint64_t{32} << 20;            ///< Of a reply, that nobody has taken yet.
+  uint64_t window_bytes = uint64_t{32} << 20;            ///< Untaken bytes of a reply, at most.
   Duration timeout = std::chrono::seconds(5);            ///< Limit of each step.
   /// End of everything done with the connection's control channel, on SystemClock().
   TimePoint limit = TimePoint::max();

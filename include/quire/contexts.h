@@ -57,7 +57,7 @@ struct ContextStat {
   uint32_t segments_in_dram = 0;
   uint32_t segments_on_ssd = 0;
   uint32_t segments_lost = 0;       ///< Known to be lost or damaged; they count as missing.
-  int64_t expires_unix_micros = 0;  ///< Of a context named by its document; 0: never.
+  int64_t expires_unix_micros = 0;  ///< End of a context named by its document; 0: never.
 };
 
 /// When a put is done. kReplicated is UNIMPLEMENTED: servers have no replicas yet.

@@ -38,7 +38,7 @@ struct Document {
 /// Settings of a collection, or the server's defaults.
 struct Collection {
   std::string name;
-  std::string codec;                         ///< Of what is put into it: "raw", "int8+zstd", ...
+  std::string codec;                         ///< Codec of new documents: "raw", "int8+zstd", ...
   bool codec_is_default = true;              ///< The codec is the server's.
   std::optional<uint64_t> ttl_seconds = {};  ///< For documents without a time of their own.
 };

@@ -2,8 +2,8 @@
 //
 // Segment keys and chains. A key names bytes by what produced them:
 //   key = SHA-256("quire.segment.v1", tenant salt, KvSpec fingerprint, parent key, token ids)
-// so a common prefix is the same segments, and no tenant can name another's (each has its own
-// salt).
+// A common prefix of chains is therefore the same segments. No tenant can name another's segments,
+// since each has its own salt.
 #ifndef QUIRE_KEY_H_
 #define QUIRE_KEY_H_
 

@@ -28,9 +28,11 @@ class PendingRecall {
   virtual TimePoint deadline() const = 0;
   /// Waits for the next part; nullopt when all lanes have come. DEADLINE_EXCEEDED when `deadline`
   /// passed first: the recall goes on and Next may be called again, unless its own time is up. Any
-  /// other error ends the recall, and Next returns it again: CANCELLED after Cancel; DATA_LOSS for
-  /// a part that breaks the protocol or a checksum; INTERNAL when the memory of the landing has
-  /// failed or a part cannot be parsed; the rest as for Client.
+  /// other error ends the recall, and Next returns it again:
+  ///   CANCELLED  Cancel was called
+  ///   DATA_LOSS  a part breaks the protocol or a checksum
+  ///   INTERNAL   the landing's memory has failed, or a part cannot be parsed
+  /// The rest are Client's.
   [[nodiscard]] virtual StatusOr<std::optional<RecallPart>> Next(TimePoint deadline) = 0;
   [[nodiscard]] StatusOr<std::optional<RecallPart>> Next() { return Next(deadline()); }
   /// Gives up the missing lanes, which may be asked for again at once.

@@ -60,7 +60,7 @@ struct LayerWant {
 
 struct RecallOptions {
   Priority priority = Priority::kNormal;
-  Duration timeout = {};  ///< Of the recall with all its attempts; the client's deadline when 0.
+  Duration timeout = {};  ///< Limit of all attempts together; 0: the client's deadline.
   /// Where the server may write units, of the same session; outlives the recall. Payload lies there
   /// then.
   SessionLanding* landing = nullptr;
@@ -79,7 +79,7 @@ struct Placement {
   uint32_t layer = 0;
   uint32_t head = 0;
   uint32_t slot = 0;
-  uint32_t generation = 0;  ///< Of the slot after this placement.
+  uint32_t generation = 0;  ///< Generation of the slot after this placement.
   uint32_t page = 0;
   int32_t replaced = -1;  ///< The page that was there, -1 for none.
 };
@@ -88,7 +88,7 @@ struct Placement {
 struct RecalledLane {
   uint32_t sequence = 0;
   uint32_t layer = 0;
-  uint64_t exchange = 0;       ///< That brought it.
+  uint64_t exchange = 0;       ///< Exchange that brought the lane.
   size_t first_placement = 0;  ///< Its placements are [first_placement, end_placement).
   size_t end_placement = 0;
   PageLists selected = {};  ///< What the server selected; no heads where the caller did.
@@ -103,19 +103,19 @@ struct RecalledLane {
 /// good, and recall them again.
 struct RecallPart {
   std::vector<RecalledLane> lanes = {};
-  std::vector<Placement> placements = {};  ///< Of all the lanes, one after the other.
+  std::vector<Placement> placements = {};  ///< Placements of all lanes, lane by lane.
   std::vector<uint32_t> checksums = {};    ///< CRC-32C of each unit; 0 for one that is held.
   /// Placements whose units the caller holds (LayerWant::held), ascending.
   std::vector<size_t> held = {};
   Payload payload = {};        ///< The units of all other placements.
   uint64_t landed_bytes = 0;   ///< Payload bytes that lie in the landing.
-  uint64_t bytes_to_come = 0;  ///< Of these lanes' units: the payloads of the parts that follow.
+  uint64_t bytes_to_come = 0;  ///< Bytes of these lanes' units in later parts.
   /// Until when nobody else uses the payload's memory, on the client's clock, counted from before
   /// the request was sent. TimePoint::max() where nothing is lent: units that came by a copy, or
   /// into a landing.
   TimePoint good_until = TimePoint::max();
 
-  /// Whether the units are as they came until now: asked after a use, it says whether that saw the
+  /// True while the units are as they came. Asked after a use, it tells whether the use saw the
   /// right bytes. False stays false.
   bool StillGood() const { return payload.StillGood(); }
   /// Copies the units, unless they are the holder's already; they are good for ever then, and no

@@ -134,8 +134,8 @@ class ClientSession {
                                 const RecallOptions& options = {});
   /// The units of the part are in their slots: from now on the map counts them as resident. Doing
   /// it twice changes nothing. A part that was superseded by a
-  /// later recall of its lane must not be applied: the lane is unknown afterwards. Of one that a
-  /// resync came over the server hears before the next recall.
+  /// later recall of its lane must not be applied: the lane is unknown afterwards. After a resync
+  /// the server learns of the part before the next recall.
   void Applied(const RecallPart& part);
   /// Renews the lease of a part's units and moves `part->good_until`. OK for a part that is not
   /// lent. FAILED_PRECONDITION when the lease or its connection has ended, or the session is
@@ -151,7 +151,7 @@ class ClientSession {
   /// A landing for sequences below `num_sequences`. Errors as for Transport::AddLanding, and
   /// INVALID_ARGUMENT for sizes that do not fit.
   StatusOr<std::unique_ptr<SessionLanding>> MakeLanding(uint32_t num_sequences = 1);
-  /// Whether the server would write into landings, so that one is of use.
+  /// True when the server would write into landings, so that one is of use.
   bool LandsDirectly() const;
 
   /// Digests of pages [first_page, end_page) of a sequence's member:

@@ -22,7 +22,7 @@ class SessionLanding {
 
   /// Sequences with lower numbers have a place here.
   virtual uint32_t num_sequences() const = 0;
-  /// Whether the server writes here; false once the session is closed.
+  /// True when the server writes here; false once the session is closed.
   virtual bool direct() const = 0;
   /// [sequences][managed layers][n_kv][slots_per_head] units.
   virtual std::span<std::byte> bytes() const = 0;

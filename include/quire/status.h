@@ -78,7 +78,7 @@ class [[nodiscard]] Status {
   void SetMark(std::string_view name, std::string value);
   std::optional<std::string> Mark(std::string_view name) const;
 
-  /// Whether code, message and marks are equal.
+  /// True when code, message and marks are equal.
   friend bool operator==(const Status& a, const Status& b);
   friend std::ostream& operator<<(std::ostream& out, const Status& status);
   /// The same error with `context` and ": " before its message. OK stays OK, marks stay.
@@ -123,7 +123,7 @@ inline constexpr bool kIsStatusOr = false;
 template <typename T>
 inline constexpr bool kIsStatusOr<StatusOr<T>> = true;
 
-/// Whether a StatusOr<T> is made of a U by making a T of it.
+/// True when a StatusOr<T> is made of a U by making a T of it.
 template <typename T, typename U>
 concept ValueOf = std::constructible_from<T, U> && !std::same_as<std::remove_cvref_t<U>, Status> &&
                   !std::same_as<std::remove_cvref_t<U>, std::in_place_t> &&

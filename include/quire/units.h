@@ -22,7 +22,7 @@ struct MismatchedUnit {
   uint32_t layer = 0;
   uint32_t head = 0;
   uint32_t page = 0;    ///< As the sequence names it (page_name.h).
-  uint32_t crc32c = 0;  ///< Of the bytes that came.
+  uint32_t crc32c = 0;  ///< Checksum of the bytes that came.
 };
 
 }  // namespace quire
