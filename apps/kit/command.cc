@@ -271,25 +271,27 @@ CLI::App& Commands::AddGroup(const Spec& spec) {
 
 void Commands::AddProgram(const Spec& spec, const std::string& program) {
   Add(spec, [this, program](const CommandContext&) {
-    return RunProgramBeside(program, argv_);
+    return RunProgramBeside(program, arguments_);
   }).prefix_command();
   programs_[spec.name] = program;
 }
 
-const std::string* Commands::ProgramOf(const char* const* argv) const {
-  while (*argv != nullptr && std::string_view(*argv).starts_with('-')) ++argv;
-  const auto found = *argv != nullptr ? programs_.find(std::string_view(*argv)) : programs_.end();
+const std::string* Commands::OtherProgram() const {
+  const auto command = std::ranges::find_if_not(
+      arguments_, [](const char* word) { return std::string_view(word).starts_with('-'); });
+  if (command == arguments_.end()) return nullptr;
+  const auto found = programs_.find(std::string_view(*command));
   return found != programs_.end() ? &found->second : nullptr;
 }
 
 int Commands::Run(int argc, const char* const* argv) {
-  argv_ = argv;
-  if (const std::string* const program = ProgramOf(argv + 1)) {
-    return Report(RunProgramBeside(*program, argv));
+  arguments_ = std::span(argv, static_cast<size_t>(argc)).subspan(1);
+  if (const std::string* const program = OtherProgram()) {
+    return Report(RunProgramBeside(*program, arguments_));
   }
   chosen_ = nullptr;
   options_.start = SystemClock().Now();
-  std::vector<std::string> words = Protect(std::span(argv, static_cast<size_t>(argc)).subspan(1));
+  std::vector<std::string> words = Protect(arguments_);
   std::ranges::reverse(words);  // As CLI11 takes them.
   UnprotectOptionsOf(*app_);
   try {

@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -132,8 +133,8 @@ class Commands {
 
  private:
   CLI::App& AddApp(const Spec& spec, CLI::App* parent);
-  /// Program of the command that `argv` names; null when this program has it.
-  const std::string* ProgramOf(const char* const* argv) const;
+  /// Program of the command that the arguments name; null when this program has it.
+  const std::string* OtherProgram() const;
   /// Reports arguments that are not understood. Returns the exit code.
   int Refuse(const CLI::ParseError& error);
   int Report(const Status& status);
@@ -147,7 +148,7 @@ class Commands {
   OptionSet may_be_empty_;
   Body chosen_;
   std::map<std::string, std::string, std::less<>> programs_;  ///< By command: AddProgram.
-  const char* const* argv_ = nullptr;                         ///< While Run runs.
+  std::span<const char* const> arguments_;                    ///< Those of Run, without argv[0].
 };
 
 }  // namespace quire::cli

@@ -24,14 +24,12 @@ StatusOr<std::string> ProgramBeside(const std::string& name) {
   return program.string();
 }
 
-Status RunProgramBeside(const std::string& name, const char* const* argv) {
+Status RunProgramBeside(const std::string& name, std::span<const char* const> arguments) {
   QUIRE_ASSIGN_OR_RETURN(const std::string program, ProgramBeside(name));
-  std::vector<char*> arguments = {const_cast<char*>(program.c_str())};
-  for (const char* const* argument = argv + 1; *argument != nullptr; ++argument) {
-    arguments.push_back(const_cast<char*>(*argument));
-  }
-  arguments.push_back(nullptr);
-  execv(program.c_str(), arguments.data());
+  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
+  for (const char* const argument : arguments) argv.push_back(const_cast<char*>(argument));
+  argv.push_back(nullptr);
+  execv(program.c_str(), argv.data());
   return Internal("cannot start ", program, ": ", std::strerror(errno));
 }
 

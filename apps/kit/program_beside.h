@@ -4,6 +4,7 @@
 #ifndef QUIRE_APPS_KIT_PROGRAM_BESIDE_H_
 #define QUIRE_APPS_KIT_PROGRAM_BESIDE_H_
 
+#include <span>
 #include <string>
 
 #include "quire/status.h"
@@ -13,9 +14,10 @@ namespace quire::cli {
 /// Path of the program `name` in the folder of the running program. NOT_FOUND when there is none.
 StatusOr<std::string> ProgramBeside(const std::string& name);
 
-/// Replaces this process by the program `name` of the same folder, with the arguments that follow
+/// Replaces this process by the program `name` of the same folder. `arguments` are those after
 /// argv[0]. Returns only when that fails.
-[[nodiscard]] Status RunProgramBeside(const std::string& name, const char* const* argv);
+[[nodiscard]] Status RunProgramBeside(const std::string& name,
+                                      std::span<const char* const> arguments);
 
 }  // namespace quire::cli
 
