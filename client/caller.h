@@ -3,7 +3,7 @@
 // Caller: how the client's methods reach the wire. A typed request is serialised, sent with its
 // payload, repeated where that is safe, and the reply parsed.
 //
-// What is repeated. A refusal with a retry hint (common/base/retry_hint.h) was made before anything
+// Retries. A refusal with a retry hint (common/base/retry_hint.h) was made before anything
 // was done, so every method may try again. UNAVAILABLE may mean that the call was carried out and
 // only its reply was lost. Methods that are safe to repeat try again then:
 //   reads

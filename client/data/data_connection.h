@@ -22,7 +22,7 @@
 
 namespace quire::internal {
 
-/// What a connection depends on besides its options. Tests replace it.
+/// Surroundings of a connection: host and dialers. Tests replace them.
 struct DataSeams {
   std::string host_id = ReadHostId();  ///< Host of this process.
   std::span<const PipeDialer> dialers = PipeDialers();

@@ -119,7 +119,7 @@ Status SessionRecall::Send() {
   told_ = std::exchange(session_->mismatched, {});
   MismatchedToProto(told_, &request);
   mismatched_ = false;
-  // What was offered and not applied is given up: the server takes it back.
+  // Drops the placements that were offered and not applied. The server takes them back.
   for (const WantedLane& lane : missing()) {
     session_->slots.lane(lane.want->sequence, lane.layer).offered = 0;
   }

@@ -56,7 +56,7 @@ class SessionRecall final : public PendingRecall {
 
  private:
   friend class SessionState;
-  /// Where the transport is to put the units of an attempt by itself; null when they are to come as
+  /// Landing that the transport fills in an attempt; null when the units are to come as
   /// payload.
   Landing* ChooseLanding() const;
   DirectLanding::Lanes MissingLanes() const;

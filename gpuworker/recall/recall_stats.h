@@ -29,7 +29,7 @@ struct RecallStats {
   /// device that the host is ahead of (PagedRun::Ran).
   Duration stalled = {};
 
-  /// What was added since `before`.
+  /// Difference to `before`, which is earlier.
   RecallStats operator-(const RecallStats& before) const;
 };
 

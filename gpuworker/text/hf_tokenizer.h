@@ -41,7 +41,7 @@ class HfTokenizer final : public TextCoder {
   StatusOr<std::string> Decode(std::span<const TokenId> ids) const override;
   StatusOr<std::string> BytesOf(TokenId id, bool first) const override;
   bool IsSpecial(TokenId id) const override;
-  /// What the file's post-processor puts before a text.
+  /// Tokens that the file's post-processor puts before a text.
   const std::vector<TokenId>& starts() const override { return starts_; }
   /// Empty: the file does not say which of its tokens that is.
   const std::vector<TokenId>& ends() const override { return ends_; }

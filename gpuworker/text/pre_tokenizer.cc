@@ -12,7 +12,7 @@
 namespace quire::worker {
 namespace {
 
-/// What GPT-2 splits by (Radford et al., 2019), and `ByteLevel` where it has `use_regex`.
+/// Expression that GPT-2 splits by (Radford et al., 2019). `ByteLevel` uses it with `use_regex`.
 constexpr std::string_view kGpt2 =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 

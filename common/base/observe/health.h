@@ -60,7 +60,7 @@ class Health {
   struct Line {
     Trouble trouble = Trouble::kDataDamaged;
     bool is_over = false;  ///< The trouble was cleared.
-    /// What happened and what to do. One line of ASCII, at most 1024 bytes.
+    /// Message: the event and the remedy. One line of ASCII, at most 1024 bytes.
     std::string detail = {};
     uint64_t left_out = 0;  ///< Lines of this reason since the last one written.
   };
