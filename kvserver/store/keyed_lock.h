@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KeyedLock: one writer per segment at a time. Writers of other segments, and readers, never wait
-// for it. Thread-safety: all methods are safe. A Guard belongs to its thread; take one at a time.
+// KeyedLock: one writer per segment at a time. Writers of other segments never wait for it, and
+// readers only after a failed read. Thread-safety: all methods are safe. A Guard belongs to its
+// thread; take one at a time.
 #ifndef QUIRE_KVSERVER_STORE_KEYED_LOCK_H_
 #define QUIRE_KVSERVER_STORE_KEYED_LOCK_H_
 

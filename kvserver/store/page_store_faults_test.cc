@@ -104,7 +104,8 @@ TEST_F(PageStoreFaultsTest, Promise1ADamagedSegmentIsReplacedByOtherBytes) {
   ASSERT_TRUE(put.ok()) << put.status();
   EXPECT_FALSE(put->existed);
   EXPECT_GT(store_->WrittenAs({{segment->key}}).front(), written_as);
-  EXPECT_EQ(store_->num_replaced(), 1u) << "those who read it meanwhile are told";
+  EXPECT_GT(store_->num_replaced(), 0u) << "readers that hold it notice";
+  EXPECT_EQ(Count("segments_replaced"), 1u);
   EXPECT_EQ(Count("ssd_bytes_used"), other.size());
   for (int times = 0; times < 2; ++times) {
     EXPECT_EQ(*ReadSegment(*store_, spec_, *segment), other);

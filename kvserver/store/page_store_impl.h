@@ -5,8 +5,9 @@
 // never fails for want of DRAM.
 //
 // Put, delete and promotion of one segment exclude each other (`writers_`). Readers take no lock
-// over I/O. Lock order: a KeyedLock guard, then any one of the short internal locks (DramTier,
-// Arena below it, BoundedCache, promotion, damaged set). None of these is held over I/O.
+// over I/O. Only a read that failed waits for `writers_`. Lock order: a KeyedLock guard, then any
+// one of the short internal locks (DramTier, Arena below it, BoundedCache, promotion, damaged set).
+// None of these is held over I/O.
 #ifndef QUIRE_KVSERVER_STORE_PAGE_STORE_IMPL_H_
 #define QUIRE_KVSERVER_STORE_PAGE_STORE_IMPL_H_
 

@@ -516,6 +516,37 @@ TEST_F(WriteBudgetTest, ItIsGoneWhenItHasLeftDram) {
   EXPECT_TRUE(IsRead(*second));
 }
 
+// The registry restores the names of all its documents, also of segments that a restart lost.
+TEST_F(WriteBudgetTest, ALostSegmentThatIsPutAgainHasItsNamesAtOnce) {
+  options_.cached_ttl = std::chrono::minutes(1);
+  Open();
+  ASSERT_TRUE(PutNumber(1, Durability::kMemory).ok());
+  const auto lost = PutNumber(2, Durability::kMemory);
+  ASSERT_TRUE(lost.ok());
+  ASSERT_TRUE(store_->NameSegments("default", {{lost->key}}).ok());
+  Open();
+  store_->RestoreNames({{lost->key, 2}});
+  EXPECT_FALSE(IsRead(*lost));
+  EXPECT_EQ(store_->CountNames(lost->key), 0u);
+  const std::vector<uint32_t> wrong(AllUnits(spec_, lost->key, lost->tokens.size()).size());
+  PutSegmentArgs args;
+  args.spec = &spec_;
+  args.tokens = lost->tokens;
+  args.payload = lost->payload;
+  args.unit_crc32c = wrong;
+  EXPECT_EQ(store_->PutSegment("default", args).status().code(), StatusCode::kDataLoss);
+  ASSERT_TRUE(PutNumber(2, Durability::kPersisted).ok());
+  EXPECT_EQ(store_->CountNames(lost->key), 2u);
+  clock_.Advance(std::chrono::minutes(5));
+  ASSERT_TRUE(store_->Sweep().ok());
+  EXPECT_TRUE(IsRead(*lost)) << "two documents name it";
+  store_->UnnameSegments("default", {{lost->key}});
+  store_->UnnameSegments("default", {{lost->key}});
+  clock_.Advance(std::chrono::minutes(5));
+  ASSERT_TRUE(store_->Sweep().ok());
+  EXPECT_FALSE(IsRead(*lost)) << "it is a cached one now";
+}
+
 // Promise 3: a segment acknowledged as persisted survives, with all that it continues.
 TEST_F(WriteBudgetTest, Promise3APutThatPersistsWritesOutWhatItContinues) {
   ASSERT_TRUE(PutNumber(1, Durability::kMemory).ok());  // spends the budget

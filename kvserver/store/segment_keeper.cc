@@ -41,7 +41,10 @@ void SegmentKeeper::Withdraw(const SegmentKey& key) {
 
 void SegmentKeeper::Stored(const StoredSegment& segment) {
   MutexLock lock(mutex_);
+  const uint64_t before = lives_.WrittenAs(segment.key).value_or(0);
+  if (before != 0 && before != segment.incarnation) replaced_.Add();
   lives_.Add(segment, parts_.clock->Now());
+  num_replaced_.store(lives_.num_replaced(), std::memory_order_release);
 }
 
 void SegmentKeeper::Restored(const StoredSegment& segment, int64_t last_use_micros) {
@@ -50,9 +53,9 @@ void SegmentKeeper::Restored(const StoredSegment& segment, int64_t last_use_micr
   lives_.Add(segment, parts_.clock->Now() - std::chrono::microseconds(unused));
 }
 
-void SegmentKeeper::Rewriting(const SegmentKey& key, uint64_t incarnation) {
+void SegmentKeeper::Rewriting(const SegmentKey& key) {
   MutexLock lock(mutex_);
-  lives_.Rewrite(key, incarnation);
+  lives_.Rewrite(key, lives_.NextIncarnation(parts_.clock->UnixMicros()));
   num_replaced_.store(lives_.num_replaced(), std::memory_order_release);
 }
 
@@ -385,7 +388,7 @@ void SegmentKeeper::VisitMetrics(MetricsVisitor& visit) const {
                 detached_.Get());
   visit.Counter("segments_replaced",
                 "Damaged or lost segments whose bytes were put again, maybe others.",
-                num_replaced());
+                replaced_.Get());
   MutexLock lock(mutex_);
   visit.Gauge("segments", "Segments stored.", lives_.size());
   visit.Gauge("segments_cached", "Segments stored that no document refers to.",

@@ -75,10 +75,11 @@ class SegmentKeeper final : public SegmentHold::Owner {
   SegmentHold HoldForPut(const StoredSegment& segment) QUIRE_EXCLUDES(mutex_);
   /// Removes a new segment whose put has failed.
   void Withdraw(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
-  /// Adds the segment as stored.
+  /// Adds the segment as stored. REQUIRES: its old bytes, if any, can be read no more.
   void Stored(const StoredSegment& segment) QUIRE_EXCLUDES(mutex_);
-  /// Call before any tier gets other bytes of the segment.
-  void Rewriting(const SegmentKey& key, uint64_t incarnation) QUIRE_EXCLUDES(mutex_);
+  /// Call before any tier gets other bytes of the segment. WrittenAs differs from then on, and
+  /// again from Stored on: whoever asks meanwhile may still read the old bytes.
+  void Rewriting(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
   /// Returns an unused incarnation.
   uint64_t NextIncarnation() QUIRE_EXCLUDES(mutex_);
   bool IsStored(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
@@ -143,7 +144,7 @@ class SegmentKeeper final : public SegmentHold::Owner {
   SegmentLives lives_ QUIRE_GUARDED_BY(mutex_);
   TimePoint noted_until_ QUIRE_GUARDED_BY(mutex_);  ///< Earlier uses are written down.
   std::atomic<uint64_t> num_replaced_{0};           ///< Copy of lives_'s count.
-  Counter deletes_, evictions_, expired_, detached_;
+  Counter deletes_, evictions_, expired_, detached_, replaced_;
 };
 
 }  // namespace quire::kvserver

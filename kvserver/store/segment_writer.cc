@@ -42,11 +42,10 @@ StatusOr<PutSegmentResult> SegmentWriter::Put(std::string_view tenant, const Ten
   // Released after the writer lock: its segments may be deleted then.
   SegmentHold held;
   if (args.parent != kRootKey) {
-    // A parent that cannot be held is missing, which is reported below.
-    if (auto parent = parts_.keeper->Hold({&args.parent, 1}); parent.ok()) {
-      held.Add(*std::move(parent));
-      QUIRE_RETURN_IF_ERROR(TakeBackDelete(tenant, args));
-    }
+    StatusOr<SegmentHold> parent = parts_.keeper->Hold({&args.parent, 1});
+    QUIRE_RETURN_IF_ERROR(Annotate(parent.status(), "parent"));
+    held.Add(*std::move(parent));
+    QUIRE_RETURN_IF_ERROR(TakeBackDelete(tenant, args));
   }
   const KeyedLock::Guard guard = parts_.writers->Acquire(key);
   const bool was_stored = parts_.keeper->IsStored(key);
@@ -257,7 +256,7 @@ Status SegmentWriter::MakeMetadataRoom(const SegmentRecord& record) {
 Status SegmentWriter::Write(const SegmentKey& key, SegmentIntake& intake, Durability durability,
                             Stored before) {
   if (const Status room = MakeMetadataRoom(intake.record()); !room.ok()) return Told(room);
-  parts_.keeper->Rewriting(key, intake.record().incarnation);
+  parts_.keeper->Rewriting(key);
   // A damaged one is repaired in place, and charged to the budget all the same.
   if (!Admit(intake.record(), before == Stored::kDamaged ? Durability::kPersisted : durability)) {
     QUIRE_ASSIGN_OR_RETURN(const bool kept, WriteToDramOnly(key, intake));
@@ -306,6 +305,7 @@ Status SegmentWriter::WriteToSsd(const SegmentKey& key, SegmentIntake& intake, b
   change.Committed();
   // DRAM may still have other bytes of a segment that was damaged or lost.
   parts_.dram->DropExtents(key);
+  Announce(key, intake.record());
   const LatencyTimer timer(parts_.latencies->dram_put, parts_.latencies->clock);
   const std::span all(extents);
   const size_t reserved = room.size();
@@ -331,6 +331,7 @@ StatusOr<bool> SegmentWriter::WriteToDramOnly(const SegmentKey& key, SegmentInta
     parts_.dram->Erase(key);
     return status;
   }
+  Announce(key, intake.record());
   dram_only_.Add();
   return true;
 }
@@ -341,6 +342,14 @@ Status SegmentWriter::Commit(const SegmentKey& key, const SegmentRecord& record,
   Reach(parts_.faults, FaultPoint::kBeforeCommit);
   QUIRE_RETURN_IF_ERROR(CommitBatch(batch, sync));
   Reach(parts_.faults, FaultPoint::kCommitted);
+  return OkStatus();
+}
+
+// The record comes last but for the incarnation. A reader that finds it finds none of the replaced
+// bytes any more.
+void SegmentWriter::Announce(const SegmentKey& key, const SegmentRecord& record) {
+  parts_.digests->Forget(key, record);
+  parts_.catalog->Remember(key, std::make_shared<const SegmentRecord>(record));
   parts_.keeper->Stored({.key = key,
                          .tenant = record.tenant,
                          .parent = record.parent,
@@ -349,9 +358,6 @@ Status SegmentWriter::Commit(const SegmentKey& key, const SegmentRecord& record,
                          .seconds_per_token = parts_.prefill_cost.SecondsPerToken(
                              record.first_token, record.tokens.size()),
                          .is_private = record.private_pages});
-  parts_.catalog->Remember(key, std::make_shared<const SegmentRecord>(record));
-  parts_.digests->Forget(key, record);
-  return OkStatus();
 }
 
 StatusOr<SsdTier::Change> SegmentWriter::StageOnSsd(std::span<const ExtentView> extents,
@@ -416,6 +422,7 @@ Status SegmentWriter::WriteOut(const SegmentKey& key, const SegmentRecord& kept)
     // The database has its digests already.
     QUIRE_RETURN_IF_ERROR(Commit(key, record, batch, /*sync=*/true));
     change.Committed();
+    Announce(key, record);
     return OkStatus();
   });
 }

@@ -133,6 +133,8 @@ class SegmentWriter {
                                        Database::Batch& batch);
   Status Commit(const SegmentKey& key, const SegmentRecord& record, Database::Batch& batch,
                 bool sync);
+  /// Makes a committed segment known to readers. REQUIRES: every tier has only its new bytes.
+  void Announce(const SegmentKey& key, const SegmentRecord& record);
   Status CommitBatch(Database::Batch& batch, bool sync);
   /// Reports the result of a disk write to operators. Returns `status`.
   Status Told(Status status);

@@ -43,6 +43,9 @@ uint32_t ExpectedCrc(const SegmentRecord& record, uint32_t layer, uint32_t unit)
   return record.unit_crc32c[size_t{layer} * record.units_per_layer() + unit];
 }
 
+/// True when stored bytes are gone or damaged.
+bool IsLoss(const Status& status) { return IsNotFound(status) || IsDataLoss(status); }
+
 }  // namespace
 
 Status UnitReader::Read(const Caller& caller, std::span<const UnitAddress> units,
@@ -122,19 +125,58 @@ void UnitReader::TellOfTheWay(const Caller& caller, const ReportedUnit& unit) {
 
 Status UnitReader::ReadMisses(const Caller& caller, std::span<const UnitAddress> units,
                               std::span<UnitBytes> out) {
+  for (;;) {
+    QUIRE_ASSIGN_OR_RETURN(const bool replaced, TryMisses(caller, units, out));
+    if (!replaced) return OkStatus();
+    // The other units may have the bytes of before.
+    for (UnitBytes& unit : out) unit = UnitBytes();
+    if (parts_.dram->ReadUnits(caller.tenant, units, out) == units.size()) return OkStatus();
+  }
+}
+
+StatusOr<bool> UnitReader::TryMisses(const Caller& caller, std::span<const UnitAddress> units,
+                                     std::span<UnitBytes> out) {
   QUIRE_ASSIGN_OR_RETURN(std::vector<Miss> misses, FindMisses(caller.tenant, units, out));
-  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass,
-                         parts_.gate->Enter(caller.tenant, caller.priority));
-  PromoteWorthy(caller.tenant, misses);
-  std::erase_if(misses, [&](const Miss& miss) {
-    if (!miss.promoted) return false;
-    // The extent may have been evicted already; then the unit is read around DRAM.
-    StatusOr<UnitBytes> unit = parts_.dram->ReadUnit(miss.extent(), miss.address.unit);
-    if (!unit.ok()) return false;
-    *miss.out = *std::move(unit);
-    return true;
-  });
-  return ReadFromSsd(misses);
+  {
+    QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass,
+                           parts_.gate->Enter(caller.tenant, caller.priority));
+    PromoteWorthy(caller.tenant, misses);
+    std::erase_if(misses, [&](const Miss& miss) {
+      if (!miss.promoted) return false;
+      // The extent may have been evicted already; then the unit is read around DRAM.
+      StatusOr<UnitBytes> unit = parts_.dram->ReadUnit(miss.extent(), miss.address.unit);
+      if (!unit.ok()) return false;
+      *miss.out = *std::move(unit);
+      return true;
+    });
+    QUIRE_RETURN_IF_ERROR(ReadFromSsd(misses));
+  }
+  bool replaced = false;
+  for (const Miss& miss : misses) {
+    if (miss.failure.ok()) continue;
+    QUIRE_RETURN_IF_ERROR(Judge(caller.tenant, miss));
+    replaced = true;
+  }
+  return replaced;
+}
+
+// Under the lock no put and no removal of the segment is half done.
+Status UnitReader::Judge(std::string_view tenant, const Miss& miss) {
+  const SegmentKey& key = miss.address.segment;
+  const KeyedLock::Guard guard = parts_.writers->Acquire(key);
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr now, parts_.catalog->Find(tenant, key));
+  const bool same =
+      now->incarnation == miss.record->incarnation && now->dram_only == miss.record->dram_only;
+  return same ? MarkLost(key, *now, miss.failure) : OkStatus();
+}
+
+Status UnitReader::MarkLost(const SegmentKey& key, const SegmentRecord& record,
+                            const Status& failure) {
+  if (record.dram_only && IsNotFound(failure)) {
+    return NotFound("segment ", key.Hex(), " was kept in DRAM only and has left it; put it again");
+  }
+  parts_.catalog->MarkDamaged(key);
+  return failure;
 }
 
 StatusOr<std::vector<UnitReader::Miss>> UnitReader::FindMisses(std::string_view tenant,
@@ -160,12 +202,12 @@ StatusOr<std::vector<UnitReader::Miss>> UnitReader::FindMisses(std::string_view 
 void UnitReader::PromoteWorthy(std::string_view tenant, std::span<Miss> misses) {
   for (auto first = misses.begin(); first != misses.end();) {
     const ExtentId id = first->extent();
-    const bool promoted = WorthPromoting(id) && Promote(tenant, *first->record, id);
+    const bool promoted = WorthPromoting(id) && Promote(tenant, id);
     for (; first != misses.end() && first->extent() == id; ++first) first->promoted = promoted;
   }
 }
 
-Status UnitReader::ReadFromSsd(std::span<const Miss> misses) {
+Status UnitReader::ReadFromSsd(std::span<Miss> misses) {
   std::vector<SsdTier::UnitRead> reads;
   reads.reserve(misses.size());
   for (const Miss& miss : misses) {
@@ -173,34 +215,27 @@ Status UnitReader::ReadFromSsd(std::span<const Miss> misses) {
   }
   parts_.ssd->ReadUnits(reads);
   for (size_t i = 0; i < misses.size(); ++i) {
-    const SegmentRecord& record = *misses[i].record;
-    QUIRE_ASSIGN_OR_RETURN(*misses[i].out, Checked(record, reads[i]));
+    StatusOr<UnitBytes> unit = Checked(*misses[i].record, reads[i]);
+    if (unit.ok()) {
+      *misses[i].out = *std::move(unit);
+    } else if (IsLoss(unit.status())) {
+      misses[i].failure = unit.status();
+    } else {
+      return unit.status();
+    }
   }
   return OkStatus();
 }
 
 StatusOr<UnitBytes> UnitReader::Checked(const SegmentRecord& record, SsdTier::UnitRead& read) {
-  StatusOr<UnitBytes> result = std::move(read.result);
-  if (result.ok() && result->crc32c() == ExpectedCrc(record, read.id.layer, read.unit)) {
-    OutboundBytes stored = std::move(*result).ToSend();
-    return UnitBytes(std::move(stored.slice), stored.crc32c, record.codec.id != CodecId::kRaw);
+  QUIRE_ASSIGN_OR_RETURN(UnitBytes unit, std::move(read.result));
+  if (unit.crc32c() != ExpectedCrc(record, read.id.layer, read.unit)) {
+    return DataLoss("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " unit ",
+                    read.unit,
+                    ": the bytes on SSD are not the ones that were put; put the segment again");
   }
-  if (result.ok()) {
-    result =
-        DataLoss("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " unit ", read.unit,
-                 ": the bytes on SSD are not the ones that were put; put the segment again");
-  }
-  if (record.dram_only && result.status().code() == StatusCode::kNotFound) {
-    return NotFound("segment ", read.id.segment.Hex(),
-                    " was kept in DRAM only and has left it; put it again");
-  }
-  // Not found: lost, or deleted since its record was looked up.
-  const StatusCode code = result.status().code();
-  if ((code == StatusCode::kDataLoss || code == StatusCode::kNotFound) &&
-      parts_.catalog->Find(record.tenant, read.id.segment).ok()) {
-    parts_.catalog->MarkDamaged(read.id.segment, record);
-  }
-  return result;
+  OutboundBytes stored = std::move(unit).ToSend();
+  return UnitBytes(std::move(stored.slice), stored.crc32c, record.codec.id != CodecId::kRaw);
 }
 
 Status UnitReader::Decode(const Caller& caller, std::span<const UnitAddress> addresses,
@@ -267,10 +302,12 @@ bool UnitReader::WorthPromoting(const ExtentId& id) {
 
 // The writers' lock keeps a delete from finishing between the read and the put. DRAM would
 // otherwise hold bytes without a record.
-bool UnitReader::Promote(std::string_view tenant, const SegmentRecord& known, const ExtentId& id) {
+bool UnitReader::Promote(std::string_view tenant, const ExtentId& id) {
   const auto guard = parts_.writers->TryAcquire(id.segment);
-  if (!guard || !parts_.catalog->Find(tenant, id.segment).ok()) return false;
-  return PromoteLocked(tenant, known, id);
+  if (!guard) return false;
+  const StatusOr<SegmentRecordPtr> record = parts_.catalog->Find(tenant, id.segment);
+  return record.ok() && id.layer < (*record)->spec.num_layers &&
+         PromoteLocked(tenant, **record, id);
 }
 
 bool UnitReader::PromoteLocked(std::string_view tenant, const SegmentRecord& known,
@@ -285,6 +322,7 @@ bool UnitReader::PromoteLocked(std::string_view tenant, const SegmentRecord& kno
   bytes.reserve(known.stored_extent_bytes(known.num_pages()));
   for (SsdTier::UnitRead& read : reads) {
     StatusOr<UnitBytes> unit = Checked(known, read);
+    if (IsLoss(unit.status())) (void)MarkLost(id.segment, known, unit.status());
     if (!unit.ok()) return false;
     const std::span<const std::byte> stored = unit->ToSend().slice.bytes;
     bytes.insert(bytes.end(), stored.begin(), stored.end());
@@ -312,7 +350,7 @@ Status UnitReader::BringToDram(std::string_view tenant, const SegmentKey& key) {
     const bool held = parts_.dram->Has(id);
     if (held) continue;
     QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, parts_.gate->Enter(tenant));
-    if (Promote(tenant, *record, id)) continue;
+    if (Promote(tenant, id)) continue;
     return WithRetryAfter(
         ResourceExhausted("segment ", key.Hex(), " layer ", layer,
                           " cannot come to DRAM now: there is no room, or the segment is being "

@@ -86,12 +86,16 @@ class UnitReader {
     SegmentRecordPtr record;
     UnitBytes* out = nullptr;
     bool promoted = false;
+    Status failure = OkStatus();  ///< Its read found the bytes gone or damaged.
     ExtentId extent() const { return {address.segment, address.layer}; }
   };
 
   /// Fills the empty entries of `out`, and promotes extents.
   Status ReadMisses(const Caller& caller, std::span<const UnitAddress> units,
                     std::span<UnitBytes> out);
+  /// As ReadMisses. Returns true when a segment was replaced meanwhile, and `out` is not filled.
+  StatusOr<bool> TryMisses(const Caller& caller, std::span<const UnitAddress> units,
+                           std::span<UnitBytes> out);
   /// Returns one miss for each empty entry of `out`, ordered by extent.
   StatusOr<std::vector<Miss>> FindMisses(std::string_view tenant,
                                          std::span<const UnitAddress> units,
@@ -107,13 +111,20 @@ class UnitReader {
   StatusOr<UnitBytes> Mend(const Caller& caller, const UnitAddress& address);
   bool WorthPromoting(const ExtentId& id);
   /// Promotes the extent, unless its segment is being written or deleted.
-  bool Promote(std::string_view tenant, const SegmentRecord& known, const ExtentId& id);
-  /// REQUIRES: the segment's lock is held.
+  bool Promote(std::string_view tenant, const ExtentId& id);
+  /// REQUIRES: the segment's lock is held, and `known` was found under it.
   bool PromoteLocked(std::string_view tenant, const SegmentRecord& known, const ExtentId& id);
-  /// Reads all misses concurrently. Each is checked against its segment's record.
-  Status ReadFromSsd(std::span<const Miss> misses);
-  /// Returns the unit if it is as put. Otherwise marks the segment as damaged.
+  /// Reads all misses concurrently. Bytes that are gone or damaged are the `failure` of their miss.
+  Status ReadFromSsd(std::span<Miss> misses);
+  /// Returns the unit if it is as put.
   StatusOr<UnitBytes> Checked(const SegmentRecord& record, SsdTier::UnitRead& read);
+  /// Decides what the failure of a miss means. OK when the segment was replaced meanwhile, so that
+  /// it has to be read again; NOT_FOUND when it was removed. Otherwise the bytes are lost, and the
+  /// failure is returned.
+  Status Judge(std::string_view tenant, const Miss& miss);
+  /// Marks the segment as damaged, unless it was only in DRAM and has left it. Returns the error
+  /// for readers. REQUIRES: the segment's lock is held, and `record` was found under it.
+  Status MarkLost(const SegmentKey& key, const SegmentRecord& record, const Status& failure);
 
   const Parts parts_;
   Mutex promotion_mutex_;

@@ -170,17 +170,6 @@ void SegmentCatalog::MarkDamaged(std::span<const SegmentKey> keys, std::string_v
   if (fresh > 0) Tell(keys.front(), detail);
 }
 
-void SegmentCatalog::MarkDamaged(const SegmentKey& key, const SegmentRecord& record) {
-  {
-    // Remember clears marks after it has inserted the new record.
-    MutexLock lock(damaged_mutex_);
-    const auto now = records_.Find(key);
-    if (now && (*now)->incarnation != record.incarnation) return;
-    if (!damaged_.insert(key).second) return;
-  }
-  Tell(key, "");
-}
-
 void SegmentCatalog::Tell(const SegmentKey& key, std::string_view detail) {
   if (health_ == nullptr) return;
   if (!detail.empty()) return health_->Raise(Trouble::kDataDamaged, detail);

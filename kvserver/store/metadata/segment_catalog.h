@@ -76,13 +76,11 @@ class SegmentCatalog {
   /// Call after the commit of StageErase. `was_private`: no chain contains the segment.
   void Forget(const SegmentKey& key, bool was_private);
 
-  /// Marks a segment whose stored bytes failed a check, or are gone.
+  /// Marks a segment whose stored bytes failed a check, or are gone. REQUIRES: the caller holds the
+  /// segment's writer lock, so that no put or removal of it is half done.
   void MarkDamaged(const SegmentKey& key) { MarkDamaged({&key, 1}, ""); }
   /// Marks several segments; `detail` covers all of them, for operators.
   void MarkDamaged(std::span<const SegmentKey> keys, std::string_view detail);
-  /// Marks a segment read by `record`, for callers without its writer lock. Does nothing if the
-  /// bytes were replaced meanwhile.
-  void MarkDamaged(const SegmentKey& key, const SegmentRecord& record);
   bool IsDamaged(const SegmentKey& key) const;
   bool HasDamaged() const;
 

@@ -24,7 +24,8 @@ class FaultyStoreTest : public ::testing::Test {
   void SetUp() override { Open(); }
   void Open() {
     store_.reset();
-    auto opened = PageStoreImpl::Open(options_, {.env = env_.env.get(), .engine = &engine_});
+    auto opened = PageStoreImpl::Open(
+        options_, {.env = env_.env.get(), .engine = &engine_, .faults = points_});
     ASSERT_TRUE(opened.ok()) << opened.status();
     store_ = *std::move(opened);
   }
@@ -40,6 +41,7 @@ class FaultyStoreTest : public ::testing::Test {
   PageStore::Options options_{
       .ssd_path = dir_.path(), .dram_bytes = 1 << 20, .ssd_volume_bytes = kTestVolumeBytes};
   KvSpec spec_ = LargeUnitSpec();
+  FaultPoints* points_ = nullptr;  ///< Listener of the store's steps; may be null.
   std::unique_ptr<PageStoreImpl> store_;
 };
 
