@@ -97,6 +97,7 @@ rocksdb::ColumnFamilyOptions TableOptions(const std::shared_ptr<rocksdb::Cache>&
 struct LogState {
   std::atomic<bool> anchored{false};  ///< The buffer has the anchor.
   std::atomic<bool> broken{false};    ///< A write to the log has failed.
+  std::atomic<bool> missing{false};   ///< The log after it could not be made.
 };
 
 /// Callbacks of RocksDB. Thread-safe.
@@ -249,39 +250,6 @@ class WatchedLog final : public rocksdb::FSWritableFileOwnerWrapper {
   LogState* const log_;
 };
 
-/// A write-ahead log that could not be created. Each write first tries to create it.
-class PendingLog final : public rocksdb::FSWritableFile {
- public:
-  PendingLog(rocksdb::FileSystem* files, std::string name, const rocksdb::FileOptions& options)
-      : files_(files), name_(std::move(name)), options_(options) {}
-
-  using FSWritableFile::Append;
-  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
-                           rocksdb::IODebugContext* debug) override {
-    rocksdb::IOStatus status;
-    if (file_ == nullptr) status = files_->NewWritableFile(name_, options_, &file_, debug);
-    return status.ok() ? file_->Append(data, options, debug) : status;
-  }
-  rocksdb::IOStatus Flush(const rocksdb::IOOptions& options,
-                          rocksdb::IODebugContext* debug) override {
-    return file_ != nullptr ? file_->Flush(options, debug) : rocksdb::IOStatus::OK();
-  }
-  rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
-                         rocksdb::IODebugContext* debug) override {
-    return file_ != nullptr ? file_->Sync(options, debug) : rocksdb::IOStatus::OK();
-  }
-  rocksdb::IOStatus Close(const rocksdb::IOOptions& options,
-                          rocksdb::IODebugContext* debug) override {
-    return file_ != nullptr ? file_->Close(options, debug) : rocksdb::IOStatus::OK();
-  }
-
- private:
-  rocksdb::FileSystem* const files_;
-  const std::string name_;
-  const rocksdb::FileOptions options_;
-  std::unique_ptr<rocksdb::FSWritableFile> file_;  ///< Null until it is created.
-};
-
 /// A watched file system with the precautions that RocksDB 7.8 needs to survive a power failure and
 /// a full disk.
 class CarefulFileSystem final : public rocksdb::FileSystemWrapper {
@@ -292,16 +260,14 @@ class CarefulFileSystem final : public rocksdb::FileSystemWrapper {
       : FileSystemWrapper(files), log_(log), observer_(observer) {}
   const char* Name() const override { return "CarefulFileSystem"; }
 
-  /// RocksDB starts a new log in the middle of a write. A failure there leaks references, and
-  /// closing then aborts the process. Here the creation succeeds, and writes to the log fail.
   rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
                                     std::unique_ptr<rocksdb::FSWritableFile>* file,
                                     rocksdb::IODebugContext* debug) override {
     if (!name.ends_with(".log")) return NewWatchedFile(name, options, file, debug);
     std::unique_ptr<rocksdb::FSWritableFile> log;
-    if (!FileSystemWrapper::NewWritableFile(name, options, &log, debug).ok()) {
-      log = std::make_unique<PendingLog>(target(), name, options);
-    }
+    rocksdb::IOStatus status = FileSystemWrapper::NewWritableFile(name, options, &log, debug);
+    log_->missing = !status.ok();
+    if (!status.ok()) return status;
     log_->broken = false;
     *file = std::make_unique<WatchedLog>(std::move(log), target(), name, log_);
     return rocksdb::IOStatus::OK();
@@ -631,13 +597,16 @@ Status Database::Resume() {
       env, std::string(kResumeProbeBytes, '\0'), probe, /*should_sync=*/true);
   (void)env->DeleteFile(probe);  // gone or never there
   QUIRE_RETURN_IF_ERROR(Convert(written, "cannot write " + probe));
-  if (rep_->log.broken && !rep_->log.anchored) {
+  const bool broke_when_new = rep_->log.broken && !rep_->log.anchored;
+  rocksdb::Status resumed;
+  if (!broke_when_new) resumed = rep_->db->Resume();
+  if (broke_when_new || (!resumed.ok() && rep_->log.missing)) {
     gave_up_ = true;
     return Unavailable("cannot resume writing to ", rep_->path,
-                       ", whose log broke when it was new; restart the server, which loses "
+                       ", whose log broke or could not be made; restart the server, which loses "
                        "nothing that was acknowledged");
   }
-  QUIRE_RETURN_IF_ERROR(Convert(rep_->db->Resume(), "cannot resume writing to " + rep_->path));
+  QUIRE_RETURN_IF_ERROR(Convert(resumed, "cannot resume writing to " + rep_->path));
   rep_->Anchor();
   in_doubt_ = false;
   recoveries_.Add();

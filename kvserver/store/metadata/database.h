@@ -12,9 +12,9 @@
 // RESOURCE_EXHAUSTED (no space), UNAVAILABLE (the device failed), INTERNAL.
 //
 // After a failed write the database answers reads and refuses writes until the cause is gone. The
-// next write then recovers it. After a failed first write to a new log only a reopen recovers it;
-// writes are UNAVAILABLE until then. A failed write stays in doubt until recovery: reads do not
-// find it, but the log may hold it and a reopen may restore it.
+// next write then recovers it. When a new log broke at its first write, or could not be made, only
+// a reopen recovers it. Writes are UNAVAILABLE until then. A failed write stays in doubt until
+// recovery: reads do not find it, but the log may hold it and a reopen may restore it.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_DATABASE_H_
 #define QUIRE_KVSERVER_STORE_METADATA_DATABASE_H_
 
