@@ -113,8 +113,15 @@ void ServerHistory::PutEnds(SegmentId segment, bool ok, bool persisted) {
   Keep(entry.last_steps, !ok ? "failed" : persisted ? "persisted" : "in memory");
   // An expired document still deletes its segments.
   if (!ok || documents_[segment.chain].is_going) return;
-  entry.now = State::kThere;
-  if (survives) entry.after = State::kThere;
+  AreThere(segment.chain, segment.index + 1, survives);
+}
+
+void ServerHistory::AreThere(uint32_t chain, uint32_t count, bool after) {
+  for (uint32_t index = 0; index < count; ++index) {
+    Entry& entry = segments_[{chain, index}];
+    entry.now = State::kThere;
+    after ? void(entry.after = State::kThere) : MayCome(entry.after);
+  }
 }
 
 void ServerHistory::DeleteStarts(SegmentId segment) {
@@ -169,6 +176,7 @@ void ServerHistory::RegisterEnds(uint32_t chain, bool ok, bool existed, int64_t 
   document.expires_least = document.expires_most = expires;
   document.is_going = false;
   if (!existed) document.pin = State::kMissing;
+  AreThere(chain, options_.segments, /*after=*/options_.keeps_everything);
 }
 
 void ServerHistory::UnregisterStarts(uint32_t chain, bool keeps_segments) {

@@ -5,13 +5,15 @@
 // Thread-safety: all methods may be called concurrently; events of one chain and its document come
 // from one thread, in order.
 //
-//   segment   put, acknowledged as persisted   whole until a delete of it starts
+//   segment   put, acknowledged as persisted   whole until a delete of it starts, with all that it
+//                                              continues
 //             put, acknowledged as memory      whole while the power is on; then whole or missing
 //             delete, acknowledged             missing while the power is on; then whole or missing
 //             failed, or never ended           whole or missing
 //             in no case                       there and not readable, or other bytes
 //   document  registered, acknowledged         there until a delete of it starts, and until it
-//                                              expires
+//                                              expires. Its segments are whole while the power is
+//                                              on; then each is as durable as its put was
 //             deleted, or expired              not there
 //   pin       acknowledged                     there as long as its document, until its removal
 //                                              starts
@@ -103,6 +105,8 @@ class ServerHistory {
   static void MayCome(State& state);
   static void MayGo(State& state);
   void SegmentsMayGo(uint32_t chain, std::string_view step) QUIRE_REQUIRES(mutex_);
+  /// The first `count` segments of the chain are stored now, or also `after` a failure.
+  void AreThere(uint32_t chain, uint32_t count, bool after) QUIRE_REQUIRES(mutex_);
 
   void PutStarts(SegmentId segment) QUIRE_REQUIRES(mutex_);
   void PutEnds(SegmentId segment, bool ok, bool persisted) QUIRE_REQUIRES(mutex_);

@@ -133,6 +133,22 @@ TEST_F(ServerHistoryTest, ADocumentIsThereOnceItIsRegisteredAndGoneOnceItIsDelet
   EXPECT_EQ(DocumentCompared(true).appeared, 1u);
 }
 
+TEST_F(ServerHistoryTest, WhatIsRegisteredIsReadWhileThePowerIsOnAndNoMoreDurableThanItsPut) {
+  history_.StartAfresh({.evicts = true});
+  Put(false);
+  Register();
+  Read(Found::kMissing);
+  EXPECT_EQ(history_.totals().lost, 1u);
+  DocumentCompared(true);
+  EXPECT_EQ(Compared(Found::kMissing).lost, 1u) << "its put was in memory";
+}
+
+TEST_F(ServerHistoryTest, WhatIsPersistedKeepsWhatItContinues) {
+  Put(false);
+  history_.Apply({.kind = Kind::kPutEnds, .ok = true, .flag = true, .segment = {kChain, 2}});
+  EXPECT_EQ(Compared(Found::kMissing).lost, 1u);
+}
+
 TEST_F(ServerHistoryTest, ADocumentThatIsDeletedMayTakeItsSegmentsAlong) {
   Put(true);
   Tell(Kind::kUnregisterStarts);

@@ -51,7 +51,8 @@ class DocumentRegistry {
   };
   /// Names the sealed chain that ends with `chain_tip`. Version 0 takes the next version. An
   /// existing version is ALREADY_EXISTS, unless it names the same chain; it is unchanged then,
-  /// including its time to live. `ttl_seconds` is the document's own, 1..kMaxTtlSeconds.
+  /// including its time to live. `ttl_seconds` is the document's own, 1..kMaxTtlSeconds. Durable on
+  /// return. The segments are as durable as their puts were. NOT_FOUND when one is lost already.
   virtual StatusOr<RegisterResult> Register(std::string_view tenant, const DocumentName& name,
                                             const SegmentKey& chain_tip,
                                             std::string_view content_hash,

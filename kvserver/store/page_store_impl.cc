@@ -434,7 +434,7 @@ StatusOr<ChainStat> PageStoreImpl::StatChain(std::string_view tenant, const Chai
     stat.bytes += record->payload_bytes();
     if (!record->dram_only) ++stat.segments_on_ssd;
     if (dram_->HasAny(key)) ++stat.segments_in_dram;
-    if (catalog_.IsDamaged(key)) ++stat.segments_lost;
+    if (catalog_.IsDamaged(key) || !writer_.IsThere(key, *record)) ++stat.segments_lost;
   }
   return stat;
 }
@@ -447,7 +447,7 @@ Status PageStoreImpl::DeleteSegment(std::string_view tenant, const SegmentKey& k
 }
 
 uint32_t PageStoreImpl::LostSegments(std::string_view tenant, const SegmentKey& tip) {
-  if (!catalog_.HasDamaged() && torn_.Get() == 0) return 0;
+  if (!catalog_.HasDamaged() && !keeper_.MissesNamed()) return 0;
   const StatusOr<ChainPtr> chain = catalog_.Resolve(tenant, tip);
   if (!chain.ok()) return 1;
   return static_cast<uint32_t>(std::ranges::count_if(

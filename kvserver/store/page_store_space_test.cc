@@ -512,6 +512,8 @@ TEST_F(WriteBudgetTest, ItIsGoneWhenItHasLeftDram) {
   const Status gone = ReadSegment(*store_, spec_, *second).status();
   EXPECT_EQ(gone.code(), StatusCode::kNotFound) << gone;
   EXPECT_EQ(store_->Lookup("default", spec_, second->tokens)->size(), 0u);
+  const ChainPtr chain = *store_->ResolveChain("default", second->key);
+  EXPECT_EQ(store_->StatChain("default", *chain)->segments_lost, 1u) << "no document may name it";
   ASSERT_TRUE(PutNumber(2, Durability::kPersisted).ok());
   EXPECT_TRUE(IsRead(*second));
 }
@@ -528,6 +530,7 @@ TEST_F(WriteBudgetTest, ALostSegmentThatIsPutAgainHasItsNamesAtOnce) {
   store_->RestoreNames({{lost->key, 2}});
   EXPECT_FALSE(IsRead(*lost));
   EXPECT_EQ(store_->CountNames(lost->key), 0u);
+  EXPECT_EQ(store_->LostSegments("default", lost->key), 1u);
   const std::vector<uint32_t> wrong(AllUnits(spec_, lost->key, lost->tokens.size()).size());
   PutSegmentArgs args;
   args.spec = &spec_;
@@ -537,6 +540,7 @@ TEST_F(WriteBudgetTest, ALostSegmentThatIsPutAgainHasItsNamesAtOnce) {
   EXPECT_EQ(store_->PutSegment("default", args).status().code(), StatusCode::kDataLoss);
   ASSERT_TRUE(PutNumber(2, Durability::kPersisted).ok());
   EXPECT_EQ(store_->CountNames(lost->key), 2u);
+  EXPECT_EQ(store_->LostSegments("default", lost->key), 0u);
   clock_.Advance(std::chrono::minutes(5));
   ASSERT_TRUE(store_->Sweep().ok());
   EXPECT_TRUE(IsRead(*lost)) << "two documents name it";

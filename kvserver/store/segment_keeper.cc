@@ -240,6 +240,11 @@ uint64_t SegmentKeeper::CountNames(const SegmentKey& key) const {
   return lives_.CountNames(key);
 }
 
+bool SegmentKeeper::MissesNamed() const {
+  MutexLock lock(mutex_);
+  return lives_.misses_named();
+}
+
 Status SegmentKeeper::Delete(const SegmentKey& key) {
   {
     MutexLock lock(mutex_);

@@ -113,6 +113,8 @@ class SegmentKeeper final : public SegmentHold::Owner {
   uint64_t num_replaced() const { return num_replaced_.load(std::memory_order_acquire); }
   void RestoreNames(const SegmentLives::Names& names) QUIRE_EXCLUDES(mutex_);
   uint64_t CountNames(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
+  /// True when a document refers to a segment that is not stored.
+  bool MissesNamed() const QUIRE_EXCLUDES(mutex_);
   /// Removes it now, or once it is not held. NOT_FOUND when it is not stored.
   [[nodiscard]] Status Delete(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
   StatusOr<uint64_t> Sweep() QUIRE_EXCLUDES(mutex_);

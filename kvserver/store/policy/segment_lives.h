@@ -106,6 +106,8 @@ class SegmentLives {
   std::optional<uint64_t> WrittenAs(const SegmentKey& key) const;
   /// Number of times that bytes of a stored segment were replaced.
   uint64_t num_replaced() const { return num_replaced_; }
+  /// True when a document refers to a segment that is not stored.
+  bool misses_named() const { return !awaited_.empty(); }
   /// Empty when it is not stored, or its record is damaged.
   std::string TenantOf(const SegmentKey& key) const;
   /// Charged bytes; 0 when it is not stored.
