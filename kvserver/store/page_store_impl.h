@@ -89,7 +89,7 @@ class PageStoreImpl final : public PageStore {
     return keeper_.Forsake(keys);
   }
   void WantSegments(std::string_view, std::span<const SegmentKey> keys) override {
-    keeper_.Want(keys);
+    keeper_.CancelForsake(keys);
   }
   Status RemoveForsaken(std::string_view tenant, const SegmentKey& key,
                         uint64_t incarnation) override;

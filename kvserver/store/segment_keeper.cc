@@ -135,7 +135,7 @@ bool SegmentKeeper::EvictOne(std::optional<std::string_view> tenant) {
     }
     if (!victim) return false;
     const auto guard = parts_.writers->TryAcquire(*victim);
-    if (guard && RemoveLocked(*victim, Leaving::kEvicted).value_or(false)) {
+    if (guard && RemoveLocked(*victim, RemovalReason::kEvicted).value_or(false)) {
       evictions_.Add();
       return true;
     }
@@ -167,7 +167,7 @@ void SegmentKeeper::ReleaseSegments(std::span<const SegmentKey> keys) {
     }
   }
   // A sweep retries failed removals.
-  for (const SegmentKey& key : forsaken) (void)Remove(key, Leaving::kForsaken);
+  for (const SegmentKey& key : forsaken) (void)Remove(key, RemovalReason::kForsaken);
 }
 
 Status SegmentKeeper::Name(std::span<const SegmentKey> keys) {
@@ -194,9 +194,9 @@ std::vector<uint64_t> SegmentKeeper::Forsake(std::span<const SegmentKey> keys) {
   return incarnations;
 }
 
-void SegmentKeeper::Want(std::span<const SegmentKey> keys) {
+void SegmentKeeper::CancelForsake(std::span<const SegmentKey> keys) {
   MutexLock lock(mutex_);
-  for (const SegmentKey& key : keys) lives_.Want(key);
+  for (const SegmentKey& key : keys) lives_.CancelForsake(key);
 }
 
 Status SegmentKeeper::RemoveForsaken(const SegmentKey& key, uint64_t incarnation) {
@@ -207,7 +207,7 @@ Status SegmentKeeper::RemoveForsaken(const SegmentKey& key, uint64_t incarnation
     }
     lives_.Forsake(key);
   }
-  QUIRE_ASSIGN_OR_RETURN(const bool gone, Remove(key, Leaving::kForsaken));
+  QUIRE_ASSIGN_OR_RETURN(const bool gone, Remove(key, RemovalReason::kForsaken));
   if (gone) return OkStatus();
   return FailedPrecondition("segment ", key.Hex(), " is in use, and goes with its last user");
 }
@@ -251,7 +251,7 @@ Status SegmentKeeper::Delete(const SegmentKey& key) {
     if (!lives_.Forsake(key)) return NotStored(key);
     while (lives_.IsNamed(key)) lives_.Unname(key, parts_.clock->Now());
   }
-  return Remove(key, Leaving::kForsaken).status();  // Held: it is deleted with its last hold.
+  return Remove(key, RemovalReason::kForsaken).status();  // Held: it is deleted with its last hold.
 }
 
 StatusOr<uint64_t> SegmentKeeper::Sweep() {
@@ -267,9 +267,9 @@ StatusOr<uint64_t> SegmentKeeper::Sweep() {
         unused = lives_.UnusedSince(ExpiredBefore(), kSweepBatch);
       }
     }
-    removed += RemoveAll(forsaken, Leaving::kForsaken, &first_failure);
-    const uint64_t detached_now = RemoveAll(detached, Leaving::kDetached, &first_failure);
-    const uint64_t expired_now = RemoveAll(unused, Leaving::kExpired, &first_failure);
+    removed += RemoveAll(forsaken, RemovalReason::kForsaken, &first_failure);
+    const uint64_t detached_now = RemoveAll(detached, RemovalReason::kDetached, &first_failure);
+    const uint64_t expired_now = RemoveAll(unused, RemovalReason::kExpired, &first_failure);
     detached_.Add(detached_now);
     expired_.Add(expired_now);
     removed += detached_now + expired_now;
@@ -315,7 +315,7 @@ Status SegmentKeeper::NoteUses() {
   return noted;
 }
 
-uint64_t SegmentKeeper::RemoveAll(std::span<const SegmentKey> keys, Leaving why,
+uint64_t SegmentKeeper::RemoveAll(std::span<const SegmentKey> keys, RemovalReason why,
                                   Status* first_failure) {
   uint64_t removed = 0;
   for (const SegmentKey& key : keys) {
@@ -328,24 +328,24 @@ uint64_t SegmentKeeper::RemoveAll(std::span<const SegmentKey> keys, Leaving why,
 
 // --- Removal.
 
-StatusOr<bool> SegmentKeeper::Remove(const SegmentKey& key, Leaving why) {
+StatusOr<bool> SegmentKeeper::Remove(const SegmentKey& key, RemovalReason why) {
   const KeyedLock::Guard guard = parts_.writers->Acquire(key);
   return RemoveLocked(key, why);
 }
 
-StatusOr<bool> SegmentKeeper::RemoveLocked(const SegmentKey& key, Leaving why) {
+StatusOr<bool> SegmentKeeper::RemoveLocked(const SegmentKey& key, RemovalReason why) {
   std::string tenant;
   uint64_t bytes = 0;
   {
     MutexLock lock(mutex_);
-    if (!lives_.Leave(key, why, ExpiredBefore())) return false;
+    if (!lives_.BeginRemoval(key, why, ExpiredBefore())) return false;
     tenant = lives_.TenantOf(key);
     bytes = lives_.BytesOf(key);
   }
   const Status erased = Erase(key, tenant, bytes);
   MutexLock lock(mutex_);
   if (!erased.ok()) {
-    lives_.Stay(key);
+    lives_.CancelRemoval(key);
     return erased;
   }
   lives_.Remove(key);

@@ -105,7 +105,7 @@ class SegmentKeeper final : public SegmentHold::Owner {
   [[nodiscard]] Status Name(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
   void Unname(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
   std::vector<uint64_t> Forsake(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
-  void Want(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
+  void CancelForsake(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
   [[nodiscard]] Status RemoveForsaken(const SegmentKey& key, uint64_t incarnation)
       QUIRE_EXCLUDES(mutex_);
   std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const QUIRE_EXCLUDES(mutex_);
@@ -128,13 +128,13 @@ class SegmentKeeper final : public SegmentHold::Owner {
 
  private:
   /// Removes the segment. Returns false when the rules do not allow it for this reason
-  /// (SegmentLives::Leave).
-  StatusOr<bool> Remove(const SegmentKey& key, Leaving why) QUIRE_EXCLUDES(mutex_);
+  /// (SegmentLives::BeginRemoval).
+  StatusOr<bool> Remove(const SegmentKey& key, RemovalReason why) QUIRE_EXCLUDES(mutex_);
   /// As Remove. REQUIRES: the caller holds the writer lock.
-  StatusOr<bool> RemoveLocked(const SegmentKey& key, Leaving why) QUIRE_EXCLUDES(mutex_);
+  StatusOr<bool> RemoveLocked(const SegmentKey& key, RemovalReason why) QUIRE_EXCLUDES(mutex_);
   Status Erase(const SegmentKey& key, const std::string& tenant, uint64_t bytes);
   bool EvictOne(std::optional<std::string_view> tenant) QUIRE_EXCLUDES(mutex_);
-  uint64_t RemoveAll(std::span<const SegmentKey> keys, Leaving why, Status* first_failure)
+  uint64_t RemoveAll(std::span<const SegmentKey> keys, RemovalReason why, Status* first_failure)
       QUIRE_EXCLUDES(mutex_);
   /// Cached segments last used before this time have expired.
   TimePoint ExpiredBefore() const { return parts_.clock->Now() - cached_ttl_; }

@@ -45,7 +45,7 @@ StatusOr<PutSegmentResult> SegmentWriter::Put(std::string_view tenant, const Ten
     StatusOr<SegmentHold> parent = parts_.keeper->Hold({&args.parent, 1});
     QUIRE_RETURN_IF_ERROR(Annotate(parent.status(), "parent"));
     held.Add(*std::move(parent));
-    QUIRE_RETURN_IF_ERROR(TakeBackDelete(tenant, args));
+    QUIRE_RETURN_IF_ERROR(CancelDeletes(tenant, args));
   }
   const KeyedLock::Guard guard = parts_.writers->Acquire(key);
   const bool was_stored = parts_.keeper->IsStored(key);
@@ -127,7 +127,7 @@ Status SegmentWriter::Renew(const SegmentKey& key, const SegmentRecord& stored, 
 
 // Takes one segment's lock at a time, as PersistChain. A renewed segment that a held one continues
 // stays until this put has continued it.
-Status SegmentWriter::TakeBackDelete(std::string_view tenant, const PutSegmentArgs& args) {
+Status SegmentWriter::CancelDeletes(std::string_view tenant, const PutSegmentArgs& args) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<SegmentKey> forsaken,
                          parts_.keeper->ForsakenOfChain(args.parent));
   for (const SegmentKey& key : forsaken) {

@@ -125,7 +125,7 @@ class SegmentWriter {
   DramTier::Room Reserve(const SegmentKey& key, SegmentIntake& intake);
   /// Cancels older deletes of the segments that the put continues. NOT_FOUND when one is gone
   /// already.
-  Status TakeBackDelete(std::string_view tenant, const PutSegmentArgs& args);
+  Status CancelDeletes(std::string_view tenant, const PutSegmentArgs& args);
   /// Gives a forsaken segment that was put again another incarnation.
   Status Renew(const SegmentKey& key, const SegmentRecord& stored, bool sync);
   StatusOr<SsdTier::Change> StageOnSsd(std::span<const ExtentView> extents,

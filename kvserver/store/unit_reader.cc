@@ -99,14 +99,14 @@ Status UnitReader::Recheck(const Caller& caller, std::span<const ReportedUnit> u
     const StatusOr<bool> damaged = MendExtent(caller, id);
     if (damaged.ok() && !*damaged) {
       reported_intact_.Add(reported.size());
-      TellOfTheWay(caller, *reported.front());
+      ReportDamageInTransit(caller, *reported.front());
     }
     if (first_error.ok()) first_error = damaged.status();
   }
   return first_error;
 }
 
-void UnitReader::TellOfTheWay(const Caller& caller, const ReportedUnit& unit) {
+void UnitReader::ReportDamageInTransit(const Caller& caller, const ReportedUnit& unit) {
   const UnitAddress& address = unit.address;
   const StatusOr<SegmentRecordPtr> record = parts_.catalog->Find(caller.tenant, address.segment);
   // The record of encoded units has other checksums than a client sees.

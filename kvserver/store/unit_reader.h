@@ -106,7 +106,7 @@ class UnitReader {
   Status Decode(const Caller& caller, std::span<const UnitAddress> addresses,
                 std::span<UnitBytes> units);
   /// Tells operators of a unit that is intact here.
-  void TellOfTheWay(const Caller& caller, const ReportedUnit& unit);
+  void ReportDamageInTransit(const Caller& caller, const ReportedUnit& unit);
   /// A unit that did not match its checksum, as it is when its extent has been mended.
   StatusOr<UnitBytes> Mend(const Caller& caller, const UnitAddress& address);
   bool WorthPromoting(const ExtentId& id);

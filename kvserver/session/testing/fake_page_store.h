@@ -217,7 +217,7 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
   }
   void WantSegments(std::string_view, std::span<const SegmentKey> keys) override {
     MutexLock lock(mutex_);
-    for (const SegmentKey& key : keys) lives_.Want(key);
+    for (const SegmentKey& key : keys) lives_.CancelForsake(key);
   }
   Status RemoveForsaken(std::string_view, const SegmentKey& key, uint64_t incarnation) override {
     MutexLock lock(mutex_);
@@ -292,7 +292,7 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
   }
   /// Removes a forsaken segment that may leave.
   bool Drop(const SegmentKey& key) QUIRE_REQUIRES(mutex_) {
-    if (!lives_.Leave(key, Leaving::kForsaken)) return false;
+    if (!lives_.BeginRemoval(key, RemovalReason::kForsaken)) return false;
     lives_.Remove(key);
     return segments_.erase(key) > 0;
   }

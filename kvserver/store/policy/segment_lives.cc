@@ -139,7 +139,7 @@ bool SegmentLives::Release(const SegmentKey& key, TimePoint now) {
 bool SegmentLives::Name(const SegmentKey& key) {
   Entry* const entry = Find(key);
   if (entry == nullptr || entry->leaving) return false;
-  Want(key);
+  CancelForsake(key);
   if (entry->names == 0) LeaveCache(key, *entry);
   ++entry->names;
   return true;
@@ -176,7 +176,7 @@ std::optional<uint64_t> SegmentLives::Forsake(const SegmentKey& key) {
   return entry->incarnation;
 }
 
-void SegmentLives::Want(const SegmentKey& key) {
+void SegmentLives::CancelForsake(const SegmentKey& key) {
   Entry* const entry = Find(key);
   if (entry == nullptr) return;
   entry->forsaken = false;
@@ -194,7 +194,7 @@ void SegmentLives::Rewrite(const SegmentKey& key, uint64_t incarnation) {
 void SegmentLives::Renew(const SegmentKey& key, uint64_t incarnation) {
   Entry* const entry = Find(key);
   if (entry == nullptr) return;
-  Want(key);
+  CancelForsake(key);
   entry->incarnation = incarnation;
   last_incarnation_ = std::max(last_incarnation_, incarnation);
 }
@@ -296,21 +296,21 @@ std::vector<SegmentKey> SegmentLives::FreeOnes(const Keys& keys, size_t limit) c
   return free;
 }
 
-bool SegmentLives::Leave(const SegmentKey& key, Leaving why, TimePoint unused_since) {
+bool SegmentLives::BeginRemoval(const SegmentKey& key, RemovalReason why, TimePoint unused_since) {
   Entry* const entry = Find(key);
   if (entry == nullptr || entry->leaving || !IsFree(*entry)) return false;
-  if (why == Leaving::kForsaken && !entry->forsaken) return false;
-  if (why == Leaving::kDetached && !IsDetached(*entry)) return false;
-  if (why == Leaving::kEvicted && IsContinued(key)) return false;
-  if (why == Leaving::kExpired && (IsContinued(key) || entry->last_use >= unused_since)) {
+  if (why == RemovalReason::kForsaken && !entry->forsaken) return false;
+  if (why == RemovalReason::kDetached && !IsDetached(*entry)) return false;
+  if (why == RemovalReason::kEvicted && IsContinued(key)) return false;
+  if (why == RemovalReason::kExpired && (IsContinued(key) || entry->last_use >= unused_since)) {
     return false;
   }
   entry->leaving = true;
-  entry->evicted = why == Leaving::kEvicted;
+  entry->evicted = why == RemovalReason::kEvicted;
   return true;
 }
 
-void SegmentLives::Stay(const SegmentKey& key) {
+void SegmentLives::CancelRemoval(const SegmentKey& key) {
   Entry* const entry = Find(key);
   if (entry != nullptr) entry->leaving = entry->evicted = false;
 }

@@ -50,7 +50,7 @@ struct StoredSegment {
 };
 
 /// Reason for a segment's removal.
-enum class Leaving : uint8_t { kForsaken, kEvicted, kExpired, kDetached };
+enum class RemovalReason : uint8_t { kForsaken, kEvicted, kExpired, kDetached };
 
 class SegmentLives {
  public:
@@ -84,7 +84,7 @@ class SegmentLives {
   /// Marks it for deletion. Returns its incarnation; nullopt when it is not stored.
   std::optional<uint64_t> Forsake(const SegmentKey& key);
   /// Cancels a Forsake.
-  void Want(const SegmentKey& key);
+  void CancelForsake(const SegmentKey& key);
   /// Announces a rewrite of the bytes under this incarnation. Readers of the new bytes find
   /// WrittenAs changed.
   void Rewrite(const SegmentKey& key, uint64_t incarnation);
@@ -134,12 +134,12 @@ class SegmentLives {
   std::vector<SegmentKey> Forsaken(size_t limit) const { return FreeOnes(forsaken_, limit); }
   std::vector<SegmentKey> Detached(size_t limit) const { return FreeOnes(detached_, limit); }
   /// Begins to remove the segment if the rules allow it for this reason; returns false otherwise.
-  /// It can be neither held nor named until Remove or Stay. `unused_since` is the limit of an
-  /// expiry.
-  [[nodiscard]] bool Leave(const SegmentKey& key, Leaving why,
-                           TimePoint unused_since = TimePoint::max());
+  /// It can be neither held nor named until Remove or CancelRemoval. `unused_since` is the limit of
+  /// an expiry.
+  [[nodiscard]] bool BeginRemoval(const SegmentKey& key, RemovalReason why,
+                                  TimePoint unused_since = TimePoint::max());
   /// Cancels a removal that failed.
-  void Stay(const SegmentKey& key);
+  void CancelRemoval(const SegmentKey& key);
 
   size_t size() const { return entries_.size(); }
   size_t num_cached() const { return by_use_.size(); }

@@ -15,8 +15,8 @@
 namespace quire::kvserver::testing {
 namespace {
 
-constexpr Leaving kEvery[] = {Leaving::kForsaken, Leaving::kEvicted, Leaving::kExpired,
-                              Leaving::kDetached};
+constexpr RemovalReason kEvery[] = {RemovalReason::kForsaken, RemovalReason::kEvicted,
+                                    RemovalReason::kExpired, RemovalReason::kDetached};
 
 /// Parameterised by the eviction policies of a store.
 class SegmentLivesTest : public ::testing::TestWithParam<std::string> {
@@ -41,13 +41,13 @@ class SegmentLivesTest : public ::testing::TestWithParam<std::string> {
         [&](const SegmentKey&, std::string_view of) { return tenant.empty() || of == tenant; });
     return victim ? NumberOf({*victim, 0}) : 0;
   }
-  bool MayLeave(uint64_t number, Leaving why) {
-    const bool may = lives_.Leave(Key(number), why);
-    lives_.Stay(Key(number));
+  bool MayLeave(uint64_t number, RemovalReason why) {
+    const bool may = lives_.BeginRemoval(Key(number), why);
+    lives_.CancelRemoval(Key(number));
     return may;
   }
   bool Evict(uint64_t number) {
-    const bool may = lives_.Leave(Key(number), Leaving::kEvicted);
+    const bool may = lives_.BeginRemoval(Key(number), RemovalReason::kEvicted);
     if (may) lives_.Remove(Key(number));
     return may;
   }
@@ -101,7 +101,7 @@ TEST_P(SegmentLivesTest, WhatIsNamedOrHeldNeverLeaves) {
   EXPECT_EQ(Victim(), 0u);
   EXPECT_TRUE(lives_.Forsaken(10).empty());
   EXPECT_TRUE(lives_.UnusedSince(now_ + std::chrono::hours(1), 10).empty());
-  for (const Leaving why : kEvery) {
+  for (const RemovalReason why : kEvery) {
     EXPECT_FALSE(MayLeave(1, why)) << static_cast<int>(why);
     EXPECT_FALSE(MayLeave(2, why)) << static_cast<int>(why);
   }
@@ -125,7 +125,7 @@ TEST_P(SegmentLivesTest, ASegmentIsCachedFromTheLastNameOnAndNamedFromTheFirst) 
 TEST_P(SegmentLivesTest, AChainMakesRoomFromItsEndOn) {
   for (uint64_t i = 1; i <= 4; ++i) Add(i, i - 1);
   for (uint64_t i = 4; i >= 1; --i) {
-    EXPECT_FALSE(i > 1 && MayLeave(i - 1, Leaving::kEvicted)) << "it is continued";
+    EXPECT_FALSE(i > 1 && MayLeave(i - 1, RemovalReason::kEvicted)) << "it is continued";
     EXPECT_EQ(Victim(), i);
     ASSERT_TRUE(Evict(i));
   }
@@ -151,7 +151,7 @@ TEST_P(SegmentLivesTest, WhatADeleteWantsGoneGoesWithItsLastHolder) {
   EXPECT_TRUE(lives_.Forsaken(10).empty());
   EXPECT_TRUE(lives_.Release(Key(1), now_));
   EXPECT_EQ(lives_.Forsaken(10).size(), 1u);
-  EXPECT_TRUE(MayLeave(1, Leaving::kForsaken));
+  EXPECT_TRUE(MayLeave(1, RemovalReason::kForsaken));
 }
 
 // Promise 3: an acknowledged put is never undone by an older delete.
@@ -160,17 +160,17 @@ TEST_P(SegmentLivesTest, NamingOrPuttingItAgainTakesADeleteBack) {
   const auto before = lives_.Forsake(Key(1));
   lives_.Renew(Key(1), lives_.NextIncarnation(1000));
   EXPECT_GT(lives_.IncarnationOf(Key(1)), before);
-  EXPECT_FALSE(MayLeave(1, Leaving::kForsaken));
+  EXPECT_FALSE(MayLeave(1, RemovalReason::kForsaken));
   lives_.Forsake(Key(1));
   ASSERT_TRUE(lives_.Name(Key(1)));
   lives_.Unname(Key(1), now_);
-  EXPECT_FALSE(MayLeave(1, Leaving::kForsaken));
+  EXPECT_FALSE(MayLeave(1, RemovalReason::kForsaken));
   lives_.Forsake(Key(1));
-  lives_.Want(Key(1));
-  EXPECT_FALSE(MayLeave(1, Leaving::kForsaken));
+  lives_.CancelForsake(Key(1));
+  EXPECT_FALSE(MayLeave(1, RemovalReason::kForsaken));
   lives_.Forsake(Key(1));
   Add(1);  // Replaced by another put.
-  EXPECT_FALSE(MayLeave(1, Leaving::kForsaken));
+  EXPECT_FALSE(MayLeave(1, RemovalReason::kForsaken));
 }
 
 TEST_P(SegmentLivesTest, ReplacingASegmentKeepsWhoNeedsIt) {
@@ -181,21 +181,21 @@ TEST_P(SegmentLivesTest, ReplacingASegmentKeepsWhoNeedsIt) {
   EXPECT_TRUE(lives_.IsNamed(Key(1)));
   EXPECT_EQ(lives_.num_held(), 1u);
   lives_.Unname(Key(1), now_);
-  EXPECT_FALSE(MayLeave(1, Leaving::kEvicted));
+  EXPECT_FALSE(MayLeave(1, RemovalReason::kEvicted));
   EXPECT_FALSE(lives_.Release(Key(1), now_));
   EXPECT_EQ(lives_.num_held(), 0u);
-  EXPECT_TRUE(MayLeave(1, Leaving::kEvicted));
+  EXPECT_TRUE(MayLeave(1, RemovalReason::kEvicted));
   EXPECT_EQ(lives_.cached_bytes(), 100u);
 }
 
 TEST_P(SegmentLivesTest, WhatIsLeavingCannotBeHeldOrNamedUnlessItStays) {
   Add(1);
-  ASSERT_TRUE(lives_.Leave(Key(1), Leaving::kEvicted));
+  ASSERT_TRUE(lives_.BeginRemoval(Key(1), RemovalReason::kEvicted));
   EXPECT_FALSE(lives_.Hold(Key(1), now_));
   EXPECT_FALSE(lives_.Name(Key(1)));
-  EXPECT_FALSE(lives_.Leave(Key(1), Leaving::kEvicted)) << "once";
+  EXPECT_FALSE(lives_.BeginRemoval(Key(1), RemovalReason::kEvicted)) << "once";
   EXPECT_EQ(Victim(), 0u);
-  lives_.Stay(Key(1));
+  lives_.CancelRemoval(Key(1));
   EXPECT_TRUE(lives_.Hold(Key(1), now_));
 }
 
@@ -204,10 +204,10 @@ TEST_P(SegmentLivesTest, WhatContinuesARemovedSegmentIsDetachedUntilThatIsBack) 
   ASSERT_TRUE(lives_.Name(Key(3)));
   lives_.Remove(Key(1));
   ASSERT_EQ(lives_.Detached(10), std::vector<SegmentKey>{Key(2)});
-  EXPECT_TRUE(MayLeave(2, Leaving::kDetached));
+  EXPECT_TRUE(MayLeave(2, RemovalReason::kDetached));
   Add(1);
   EXPECT_TRUE(lives_.Detached(10).empty());
-  EXPECT_FALSE(MayLeave(2, Leaving::kDetached));
+  EXPECT_FALSE(MayLeave(2, RemovalReason::kDetached));
   lives_.Remove(Key(2));
   EXPECT_TRUE(lives_.Detached(10).empty()) << "what is named stays";
   lives_.Unname(Key(3), now_);
