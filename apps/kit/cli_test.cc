@@ -246,6 +246,11 @@ TEST(AnswerLineTest, IsShownAsItGrowsAndEndsWithTheLine) {
   line.Add(" more");
   EXPECT_EQ(line.text(), "zither and lute.");
   EXPECT_EQ(live.str(), line.text());
+  AnswerLine lines(nullptr);
+  lines.KeepLines();
+  lines.Add("  one\n");
+  lines.Add(" two");
+  EXPECT_EQ(lines.text(), "one\n two");
   AnswerLine silent(nullptr);
   silent.Add(" a");
   EXPECT_EQ(silent.text(), "a");

@@ -6,6 +6,7 @@
 
 #include "gpuworker/device/cuda_device.h"
 #include "gpuworker/model/checkpoint/companions.h"
+#include "gpuworker/text/chat_prompt.h"
 
 namespace quire::cli {
 
@@ -13,6 +14,11 @@ Status LocalWorker::NeedsTokenizer(std::string_view remedy) const {
   if (tokenizer != nullptr) return OkStatus();
   return FailedPrecondition("this model has no tokenizer that can be used here (",
                             Message(no_tokenizer), "); ", remedy);
+}
+
+StatusOr<std::vector<TokenId>> LocalWorker::DocumentTokens(std::string_view text) const {
+  return chat ? worker::DocumentInChat(*chat, *tokenizer, text)
+              : cli::DocumentTokens(*tokenizer, text);
 }
 
 StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client* client,

@@ -7,6 +7,7 @@
 #define QUIRE_APPS_KIT_LOCAL_WORKER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "apps/kit/json_output.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/model/decoder.h"
+#include "gpuworker/text/chat_template.h"
 #include "gpuworker/text/tokenizer.h"
 #include "quire/client.h"
 #include "quire/status.h"
@@ -30,9 +32,15 @@ struct LocalWorker {
   std::unique_ptr<worker::Tokenizer> tokenizer;
   Status no_tokenizer;  ///< Why `tokenizer` is null; OK when it is not.
   std::unique_ptr<worker::Engine> engine;
+  /// The template that text goes through (LoadChat); nullopt: text is read as it is. Has a
+  /// tokenizer beside it.
+  std::optional<worker::ChatTemplate> chat;
 
   /// OK with a tokenizer. Otherwise FAILED_PRECONDITION, which says why there is none and `remedy`.
   Status NeedsTokenizer(std::string_view remedy) const;
+  /// Token ids to store of a document's text, in the chat template where there is one. Needs a
+  /// tokenizer. Errors are those of Tokenizer::Encode and DocumentInChat.
+  StatusOr<std::vector<TokenId>> DocumentTokens(std::string_view text) const;
 };
 
 /// Loads config.json, *.safetensors and tokenizer.json of `model_directory`; only the last may be
@@ -48,8 +56,8 @@ void AddDeviceFlag(CLI::App& command, std::string* device);
 /// are cuBLAS's; null for the processor.
 Json DescribeDevice(const std::string& device_name);
 
-/// Token ids of a document's text, with what the tokenizer puts before it: what `put` stores and
-/// `ask` continues. Errors are those of Tokenizer::Encode.
+/// Token ids of a document's text as it is, behind those that the tokenizer begins texts with.
+/// Errors are those of Tokenizer::Encode.
 StatusOr<std::vector<TokenId>> DocumentTokens(const worker::Tokenizer& tokenizer,
                                               std::string_view text);
 

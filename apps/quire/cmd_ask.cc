@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "apps/kit/answer_line.h"
+#include "apps/kit/chat_flags.h"
 #include "apps/kit/find_model.h"
 #include "apps/kit/json_output.h"
 #include "apps/kit/local_worker.h"
@@ -25,6 +26,7 @@
 #include "apps/kit/token_ids.h"
 #include "apps/quire/commands.h"
 #include "common/wire/convert_context.h"
+#include "gpuworker/text/chat_prompt.h"
 #include "gpuworker/text/text_stream.h"
 
 namespace quire::cli {
@@ -39,9 +41,10 @@ struct AskArgs {
   std::string question;
   std::string token_ids;  ///< In place of the question; the answer is token ids then, too.
   std::string stop_ids;
-  std::string prefix = "\nQuestion: ";
+  std::optional<std::string> prefix;  ///< What stands before the question.
   std::string text_file;
   std::string model;
+  ChatFlags chat;
   std::optional<std::string> worker;  ///< Address; without: answer in this process.
   std::string transport = "auto";
   uint64_t host_cache_bytes = 0;
@@ -49,6 +52,10 @@ struct AskArgs {
   worker::GenerateParams generate;
 
   bool by_ids() const { return !token_ids.empty(); }
+  /// The question as a model without a chat template reads it.
+  std::string PlainQuestion() const { return prefix.value_or("\nQuestion: ") + question; }
+  /// The question as the end of a user's message.
+  std::string ChatQuestion() const { return prefix.value_or("") + question; }
 };
 
 struct Answer {
@@ -58,8 +65,29 @@ struct Answer {
   std::string summary;  ///< The same for people.
 };
 
-/// Told of each piece of the answer as it comes.
-using PieceObserver = std::function<void(const std::string& piece)>;
+/// The answer as it comes: on a terminal its words, otherwise a progress bar.
+class AnswerView {
+ public:
+  /// Shows words on `live`; null for the bar.
+  explicit AnswerView(std::ostream* live) : line_(live) {
+    if (live == nullptr) progress_.emplace("answering", 0);
+  }
+  /// Says that the answer is one of a chat model, which may have several lines.
+  void InChat() { line_.KeepLines(); }
+  void Add(const std::string& piece) {
+    line_.Add(piece);
+    if (progress_) progress_->Advance();
+  }
+  /// Ends the progress.
+  const std::string& Finish() {
+    progress_.reset();
+    return line_.text();
+  }
+
+ private:
+  AnswerLine line_;
+  std::optional<ProgressBar> progress_;
+};
 
 /// The piece of the answer that one token adds: the text that it completes, or its id in an answer
 /// by ids. The end of the text may come without a token.
@@ -130,20 +158,22 @@ void Measure(const worker::SequenceStats& stats, Answer* answer) {
 StatusOr<std::vector<TokenId>> Prompt(const AskArgs& args, const LocalWorker& local) {
   if (args.by_ids()) return ReadTokenIds(args.token_ids);
   QUIRE_RETURN_IF_ERROR(local.NeedsTokenizer("give the question as token ids with --token-ids"));
-  return local.tokenizer->Encode(args.prefix + args.question);
+  if (!local.chat) return local.tokenizer->Encode(args.PlainQuestion());
+  return worker::QuestionInChat(*local.chat, *local.tokenizer, {{"user", args.ChatQuestion()}});
 }
 
-/// Returns the given tokens for an answer by ids; otherwise the ends of the line and of the
-/// sequence.
+/// Returns the given tokens. Adds the ends of the sequence for an answer in words, and the end of
+/// the line outside of a chat template.
 StatusOr<std::vector<TokenId>> StopTokens(const AskArgs& args, const LocalWorker& local) {
   std::vector<TokenId> stop;
   if (!args.stop_ids.empty()) {
     QUIRE_ASSIGN_OR_RETURN(stop, ReadTokenIds(args.stop_ids));
   }
   if (args.by_ids()) return stop;
+  std::ranges::copy(local.tokenizer->ends(), std::back_inserter(stop));
+  if (local.chat) return stop;
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> end_of_line, local.tokenizer->Encode("\n"));
   if (end_of_line.size() == 1) stop.push_back(end_of_line.front());
-  std::ranges::copy(local.tokenizer->ends(), std::back_inserter(stop));
   return stop;
 }
 
@@ -152,7 +182,7 @@ StatusOr<std::vector<TokenId>> TextAtHand(const AskArgs& args, const LocalWorker
   if (args.text_file.empty()) return std::vector<TokenId>{};
   QUIRE_RETURN_IF_ERROR(local.NeedsTokenizer("leave --text away"));
   QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadDocumentFile(args.text_file));
-  return DocumentTokens(*local.tokenizer, text);
+  return local.DocumentTokens(text);
 }
 
 Status AppendPrompt(std::span<const TokenId> prompt, worker::Sequence* sequence) {
@@ -167,14 +197,15 @@ Status AppendPrompt(std::span<const TokenId> prompt, worker::Sequence* sequence)
 }
 
 StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& names,
-                         const CommandContext& context, const PieceObserver& on_piece) {
+                         const CommandContext& context, AnswerView* view) {
   QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
   Client* const client = connected.client.get();
   QUIRE_ASSIGN_OR_RETURN(Asked asked, FindDocument(names, *client, !args.text_file.empty()));
   worker::EngineOptions& options = asked.options;
   options.host_cache_bytes = args.host_cache_bytes;
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
-  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client, options));
+  QUIRE_ASSIGN_OR_RETURN(LocalWorker local, LoadLocalWorker(model, client, options));
+  QUIRE_RETURN_IF_ERROR(LoadChat(args.chat, model, &local));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
   worker::GenerateParams params = args.generate;
   QUIRE_ASSIGN_OR_RETURN(params.stop_tokens, StopTokens(args, local));
@@ -189,18 +220,19 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   QUIRE_RETURN_IF_ERROR(AppendPrompt(prompt, sequence.get()));
   std::optional<worker::TextStream> words;
   if (!args.by_ids()) words.emplace(*local.tokenizer);
+  if (local.chat && !args.by_ids()) view->InChat();
   Status undecodable;
   params.on_token = [&](TokenId token) {
     StatusOr<std::string> text = std::string();
     if (words) text = words->Add(token);
     undecodable = text.status();
     if (!text.ok()) return false;
-    on_piece(Piece(args, token, *std::move(text)));
+    view->Add(Piece(args, token, *std::move(text)));
     return true;
   };
   QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, sequence->Generate(params));
   QUIRE_RETURN_IF_ERROR(undecodable);
-  if (words) on_piece(words->Finish());
+  if (words) view->Add(words->Finish());
   Answer answer{.document = asked.document,
                 .tokens = std::move(generation.tokens),
                 .measures = {},
@@ -233,6 +265,19 @@ void SetRetrieval(const RetrievalFlags& flags, v1::GenerateRequest* request) {
   }
 }
 
+/// The worker knows whether its model has a chat template.
+void SetQuestion(const AskArgs& args, v1::GenerateRequest* request) {
+  request->add_stop_texts("\n");
+  if (args.chat.plain) {
+    request->set_text(args.PlainQuestion());
+    return;
+  }
+  v1::ChatMessage* const message = request->mutable_chat()->add_messages();
+  message->set_role("user");
+  message->set_content(args.ChatQuestion());
+  request->mutable_chat()->set_without_template(args.PlainQuestion());
+}
+
 StatusOr<v1::GenerateRequest> MakeRequest(const AskArgs& args, const DocumentName& document,
                                           const CommandContext& context) {
   v1::GenerateRequest request;
@@ -241,8 +286,7 @@ StatusOr<v1::GenerateRequest> MakeRequest(const AskArgs& args, const DocumentNam
     QUIRE_ASSIGN_OR_RETURN(const auto ids, ReadTokenIds(args.token_ids));
     request.mutable_token_ids()->mutable_ids()->Assign(ids.begin(), ids.end());
   } else {
-    request.set_text(args.prefix + args.question);
-    request.add_stop_texts("\n");
+    SetQuestion(args, &request);
   }
   if (!args.stop_ids.empty()) {
     QUIRE_ASSIGN_OR_RETURN(const auto stop, ReadTokenIds(args.stop_ids));
@@ -259,8 +303,9 @@ StatusOr<v1::GenerateRequest> MakeRequest(const AskArgs& args, const DocumentNam
 
 /// Asks the worker about one document.
 StatusOr<WorkerAnswer> AskThereAbout(const AskArgs& args, const DocumentName& document,
-                                     const CommandContext& context, const PieceObserver& on_piece) {
+                                     const CommandContext& context, AnswerView* view) {
   QUIRE_ASSIGN_OR_RETURN(const v1::GenerateRequest request, MakeRequest(args, document, context));
+  if (request.has_chat()) view->InChat();
   QUIRE_ASSIGN_OR_RETURN(const BearerToken token, context.Token());
   const TimePoint now = SystemClock().Now();
   const TimePoint limit = std::min(context.options.limit(), now + context.options.call_timeout());
@@ -269,16 +314,16 @@ StatusOr<WorkerAnswer> AskThereAbout(const AskArgs& args, const DocumentName& do
                     .unreachable_for = context.options.unreachable_for(),
                     .token = token,
                     .on_token = [&](std::optional<TokenId> id, const std::string& text) {
-                      on_piece(Piece(args, id, text));
+                      view->Add(Piece(args, id, text));
                     }});
 }
 
 StatusOr<Answer> AskThere(const AskArgs& args, const Readings<DocumentName>& names,
-                          const CommandContext& context, const PieceObserver& on_piece) {
+                          const CommandContext& context, AnswerView* view) {
   DocumentName document;
   QUIRE_ASSIGN_OR_RETURN(WorkerAnswer given, FirstFound(names, [&](const DocumentName& name) {
                            document = name;
-                           return AskThereAbout(args, name, context, on_piece);
+                           return AskThereAbout(args, name, context, view);
                          }));
   Answer answer{
       .document = document, .tokens = std::move(given.tokens), .measures = {}, .summary = {}};
@@ -297,30 +342,23 @@ StatusOr<Answer> AskThere(const AskArgs& args, const Readings<DocumentName>& nam
 Status RunAsk(const AskArgs& args, const CommandContext& context) {
   QUIRE_RETURN_IF_ERROR(CheckHostMemory({.cache = args.host_cache_bytes}, ReadMemoryLimit()));
   QUIRE_RETURN_IF_ERROR(CheckIsText("--question", args.question));
-  QUIRE_RETURN_IF_ERROR(CheckIsText("--prefix", args.prefix));
+  QUIRE_RETURN_IF_ERROR(CheckIsText("--prefix", args.prefix.value_or("")));
   QUIRE_ASSIGN_OR_RETURN(const Readings<DocumentName> names,
                          ParseDocumentName(args.document, args.collection));
   const bool live = context.out_is_terminal && !context.options.json;
-  AnswerLine line(live ? &context.out : nullptr);
-  // Where the words are shown as they come, they are the progress.
-  std::optional<ProgressBar> progress;
-  if (!live) progress.emplace("answering", 0);
-  const auto on_piece = [&](const std::string& piece) {
-    line.Add(piece);
-    if (progress) progress->Advance();
-  };
+  AnswerView view(live ? &context.out : nullptr);
   const auto ask = args.worker ? AskThere : AskHere;
-  const auto answer = ask(args, names, context, on_piece);
-  progress.reset();
-  if (live && !line.text().empty()) context.out << '\n';
+  const auto answer = ask(args, names, context, &view);
+  const std::string& shown = view.Finish();
+  if (live && !shown.empty()) context.out << '\n';
   QUIRE_RETURN_IF_ERROR(answer.status());
   if (!context.options.json) {
-    if (!live) context.out << line.text() << '\n';
+    if (!live) context.out << shown << '\n';
     context.err << answer->summary << " (" << answer->measures["policy"].get<std::string>()
                 << ")\n";
     return OkStatus();
   }
-  Json json = {{"answer", line.text()}, {"document", FormatName(answer->document)}};
+  Json json = {{"answer", shown}, {"document", FormatName(answer->document)}};
   if (!args.by_ids()) json["question"] = args.question;
   json["tokens"] = answer->tokens;
   json.update(answer->measures);
@@ -360,11 +398,14 @@ void AddPromptFlags(Commands& commands, CLI::App& command, AskArgs& args) {
       command
           .add_option(
               "--prefix", args.prefix,
-              "What stands between document and question (a line 'Question: '); may be empty")
+              "What stands between document and question; may be empty. When not given: a line "
+              "'Question: ', or nothing in a chat template")
           ->excludes(ids));
   command
-      .add_option("--stop-ids", args.stop_ids,
-                  "Token ids that end the answer, besides the line end of one in words")
+      .add_option(
+          "--stop-ids", args.stop_ids,
+          "Token ids that end the answer, besides the line end of one in words without a chat "
+          "template")
       ->type_name("IDS");
   command.parse_complete_callback([question, ids] {
     if (question->empty() && ids->empty()) throw CLI::RequiredError("--question or --token-ids");
@@ -404,6 +445,7 @@ void AddAskCommand(Commands& commands) {
   CLI::Option* const model = command.add_option(
       "--model", args->model,
       "Directory of the model that read the document (the bundled one when not given)");
+  AddChatFlags(command, &args->chat);
   AddTransportFlag(command, &args->transport);
   AddRetrievalFlags(command, args->retrieval);
   AddHostCacheFlag(command, &args->host_cache_bytes);
@@ -412,6 +454,7 @@ void AddAskCommand(Commands& commands) {
                   "Address of a worker that answers instead of this process, from its own store")
       ->excludes(model)
       ->excludes(text)
+      ->excludes(command.get_option("--chat-template"))
       ->excludes(command.get_option("--transport"))
       ->excludes(command.get_option("--host-cache-bytes"))
       ->excludes(command.get_parent()->get_option("--server"))

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "apps/kit/chat_flags.h"
 #include "apps/kit/duration_flag.h"
 #include "apps/kit/find_model.h"
 #include "apps/kit/json_output.h"
@@ -30,6 +31,7 @@ struct PutArgs {
   std::string name;
   std::optional<uint64_t> ttl_seconds;
   std::string model;
+  ChatFlags chat;
   DType dtype = DType::kF32;
   bool representatives = false;
 };
@@ -71,7 +73,7 @@ StatusOr<std::vector<Reading>> ReadFiles(const PutArgs& args, const LocalWorker&
         args.name.empty() ? std::filesystem::path(file).filename().string() : args.name;
     QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadDocumentFile(file));
     NoteBytes(file, text, err);
-    auto tokens = DocumentTokens(*local.tokenizer, text);
+    auto tokens = local.DocumentTokens(text);
     if (!tokens.ok()) return Annotate(tokens.status(), file);
     readings.push_back({file, DocumentName{args.collection, name, 0}, *std::move(tokens)});
   }
@@ -150,7 +152,8 @@ Status RunPut(const PutArgs& args, const CommandContext& context) {
   worker::EngineOptions options;
   options.dtype = args.dtype;
   options.representatives = args.representatives;
-  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadLocalWorker(model, client.get(), options));
+  QUIRE_ASSIGN_OR_RETURN(LocalWorker local, LoadLocalWorker(model, client.get(), options));
+  QUIRE_RETURN_IF_ERROR(LoadChat(args.chat, model, &local));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Reading> readings, ReadAll(args, local, context.err));
   QUIRE_ASSIGN_OR_RETURN(const auto results, IngestAll(readings, args.ttl_seconds, *local.engine));
   PrintResults(results, context);
@@ -164,18 +167,20 @@ void AddPutCommand(Commands& commands) {
   CLI::App& command = commands.Add(
       {.name = "put",
        .summary = "Read text files with a model and store their KV pages as documents",
-       .examples = "  quire put models/recall-small/documents/dossier-01.txt\n"
-                   "  quire put models/recall-small/documents/*.txt --collection dossiers\n"
-                   "  quire put draft.txt --name report.txt   a new "
-                   "version of report.txt\n"
-                   "  quire put draft.txt --ttl 7d   deleted a week from now\n"
-                   "  quire put draft.txt --representatives   to be asked with --policy infllm\n"
-                   "  quire put --token-ids @ids.txt --name ids --model DIR\n"
-                   "Each file becomes a document under its file name; putting it again makes a new "
-                   "version, and what\n"
-                   "is stored already is not computed or sent again. Files need not be UTF-8: the "
-                   "bundled model reads\n"
-                   "any byte as a token of its own."},
+       .examples =
+           "  quire put models/recall-small/documents/dossier-01.txt\n"
+           "  quire put models/recall-small/documents/*.txt --collection dossiers\n"
+           "  quire put draft.txt --name report.txt   a new "
+           "version of report.txt\n"
+           "  quire put draft.txt --ttl 7d   deleted a week from now\n"
+           "  quire put draft.txt --representatives   to be asked with --policy infllm\n"
+           "  quire put draft.txt --model DIR --no-chat-template   not as a user's message\n"
+           "  quire put --token-ids @ids.txt --name ids --model DIR\n"
+           "Each file becomes a document under its file name; putting it again makes a new "
+           "version, and what\n"
+           "is stored already is not computed or sent again. Files need not be UTF-8: the "
+           "bundled model reads\n"
+           "any byte as a token of its own."},
       [args](const CommandContext& context) { return RunPut(*args, context); });
   const std::map<std::string, DType> dtypes = {
       {"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}};
@@ -190,6 +195,7 @@ void AddPutCommand(Commands& commands) {
   command.add_option("--model", args->model,
                      "Directory of the model: config.json, *.safetensors and, to read text, "
                      "tokenizer.json (the bundled one when not given)");
+  AddChatFlags(command, &args->chat);
   command
       .add_option("--collection", args->collection,
                   "Collection of the documents, whose codec they are stored with")

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "apps/kit/chat_flags.h"
 #include "apps/kit/find_model.h"
 #include "apps/kit/json_output.h"
 #include "apps/kit/local_worker.h"
@@ -27,6 +28,7 @@ constexpr Duration kGrace = std::chrono::seconds(5);
 
 struct WorkerArgs {
   std::string model;
+  ChatFlags chat;
   std::string listen = "127.0.0.1:7411";
   std::string admin_listen;
   std::string tenant_tokens;
@@ -97,13 +99,14 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   worker::EngineOptions options;
   QUIRE_ASSIGN_OR_RETURN(options.retrieval, args.retrieval.Options(options.page_tokens));
   options.host_cache_bytes = args.host_cache_bytes;
-  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
-                         LoadLocalWorker(model, client, options, args.device));
+  QUIRE_ASSIGN_OR_RETURN(LocalWorker local, LoadLocalWorker(model, client, options, args.device));
+  QUIRE_RETURN_IF_ERROR(LoadChat(args.chat, model, &local));
   QUIRE_ASSIGN_OR_RETURN(const auto server,
                          worker::WorkerServer::Start({.address = args.listen,
                                                       .max_calls = args.max_calls,
                                                       .batch = args.batch,
                                                       .tokenizer = local.tokenizer.get(),
+                                                      .chat = local.chat ? &*local.chat : nullptr,
                                                       .tenant = tenant,
                                                       .tokens = tokens,
                                                       .health = &health},
@@ -121,6 +124,7 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
                                 {"admin", admin != nullptr ? admin->address() : ""},
                                 {"model", model},
                                 {"text", local.tokenizer != nullptr},
+                                {"chat_template", local.chat.has_value()},
                                 {"transport", connected.path.name}});
   } else {
     if (local.tokenizer == nullptr) {
@@ -158,6 +162,7 @@ void AddWorkerCommand(Commands& commands) {
       [args](const CommandContext& context) { return RunWorker(*args, context); });
   command.add_option("--model", args->model,
                      "Directory of the model (the bundled one when not given)");
+  AddChatFlags(command, &args->chat);
   command
       .add_option("--listen", args->listen,
                   "host:port, [IPv6]:port (port 0: any free one) or unix:/path")

@@ -10,35 +10,83 @@
 #include "common/wire/convert_context.h"
 #include "common/wire/limits.h"
 #include "gpuworker/retrieval/policy.h"
+#include "gpuworker/text/chat_prompt.h"
 
 namespace quire::worker {
 namespace {
 
 constexpr Duration kMaxRecallDeadline = std::chrono::hours(1);
 
+/// True when the messages of `request` go through a template, and not their substitute.
+bool IsChat(const v1::GenerateRequest& request, const TextOfModel& text) {
+  const bool has_substitute = !request.chat().without_template().empty();
+  return request.has_chat() && (text.chat != nullptr || !has_substitute);
+}
+
+/// The text that is read as it is.
+const std::string& PlainText(const v1::GenerateRequest& request) {
+  return request.has_chat() ? request.chat().without_template() : request.text();
+}
+
+StatusOr<std::vector<TokenId>> ParseChat(const v1::GenerateRequest& request,
+                                         const TextOfModel& text, int64_t now_seconds) {
+  if (text.chat == nullptr) {
+    return InvalidArgument("chat: this worker's model has no chat template; send text, or start ",
+                           "the worker with --chat-template FILE");
+  }
+  std::vector<ChatMessage> messages;
+  for (const v1::ChatMessage& message : request.chat().messages())
+    messages.push_back({message.role(), message.content()});
+  auto ids = request.has_document()
+                 ? QuestionInChat(*text.chat, *text.tokenizer, std::move(messages))
+                 : ConversationInChat(*text.chat, *text.tokenizer, messages, now_seconds);
+  QUIRE_RETURN_IF_ERROR(Annotate(ids.status(), "chat"));
+  return ids;
+}
+
+StatusOr<std::vector<TokenId>> ParseText(const v1::GenerateRequest& request,
+                                         const TextOfModel& text, int64_t now_seconds) {
+  if (text.tokenizer == nullptr) {
+    return InvalidArgument(
+        "text: this worker's model has no tokenizer; send token_ids (quire ask --token-ids)");
+  }
+  if (IsChat(request, text)) return ParseChat(request, text, now_seconds);
+  return text.tokenizer->Encode(PlainText(request));
+}
+
 StatusOr<std::vector<TokenId>> ParsePrompt(const v1::GenerateRequest& request,
-                                           const Tokenizer* tokenizer) {
+                                           const TextOfModel& text, int64_t now_seconds) {
   std::vector<TokenId> prompt;
-  if (request.prompt_case() == v1::GenerateRequest::kText) {
-    if (tokenizer == nullptr) {
-      return InvalidArgument(
-          "text: this worker's model has no tokenizer; send token_ids (quire ask --token-ids)");
-    }
-    QUIRE_ASSIGN_OR_RETURN(prompt, tokenizer->Encode(request.text()));
-  } else if (request.prompt_case() == v1::GenerateRequest::kTokenIds) {
+  if (request.has_text() || request.has_chat()) {
+    QUIRE_ASSIGN_OR_RETURN(prompt, ParseText(request, text, now_seconds));
+  } else if (request.has_token_ids()) {
     QUIRE_ASSIGN_OR_RETURN(
         const auto ids,
         wire::TokensFromProto(request.token_ids().ids(), 0, wire::kMaxContextTokens, "token_ids"));
     prompt.assign(ids.begin(), ids.end());
   }
-  if (prompt.empty()) return InvalidArgument("the prompt is empty; send text or token_ids");
+  if (prompt.empty()) return InvalidArgument("the prompt is empty; send text, chat or token_ids");
   return prompt;
 }
 
-/// Adds what ends the answer to a text: the end of the sequence and the request's stop texts.
-Status AddStopTexts(const v1::GenerateRequest& request, const Tokenizer* tokenizer,
+/// The token that a stop text is.
+StatusOr<TokenId> StopToken(const std::string& text, const Tokenizer& tokenizer) {
+  std::vector<TokenId> ids;
+  if (text.size() <= kMaxStopTextBytes) {
+    QUIRE_ASSIGN_OR_RETURN(ids, tokenizer.Encode(text));
+  }
+  if (ids.size() == 1) return ids.front();
+  return InvalidArgument("a stop text of ", text.size(),
+                         " bytes is not one token of this "
+                         "worker's tokenizer; send texts that are, of at most ",
+                         kMaxStopTextBytes, " bytes");
+}
+
+/// Adds the ends of an answer in words: those of the sequence, and the stop texts outside of a
+/// template.
+Status AddStopTexts(const v1::GenerateRequest& request, const TextOfModel& text,
                     std::vector<TokenId>* stop) {
-  if (request.prompt_case() != v1::GenerateRequest::kText) {
+  if (request.has_token_ids()) {
     if (request.stop_texts().empty()) return OkStatus();
     return InvalidArgument("stop_texts go with a text prompt; send stop_token_ids with token_ids");
   }
@@ -46,19 +94,11 @@ Status AddStopTexts(const v1::GenerateRequest& request, const Tokenizer* tokeniz
     return InvalidArgument("there are ", request.stop_texts_size(), " stop_texts; at most ",
                            kMaxStopTexts, " are accepted");
   }
-  std::ranges::copy(tokenizer->ends(), std::back_inserter(*stop));
-  for (const std::string& text : request.stop_texts()) {
-    std::vector<TokenId> ids;
-    if (text.size() <= kMaxStopTextBytes) {
-      QUIRE_ASSIGN_OR_RETURN(ids, tokenizer->Encode(text));
-    }
-    if (ids.size() != 1) {
-      return InvalidArgument("a stop text of ", text.size(),
-                             " bytes is not one token of this "
-                             "worker's tokenizer; send texts that are, of at most ",
-                             kMaxStopTextBytes, " bytes");
-    }
-    stop->push_back(ids.front());
+  std::ranges::copy(text.tokenizer->ends(), std::back_inserter(*stop));
+  if (IsChat(request, text)) return OkStatus();
+  for (const std::string& stop_text : request.stop_texts()) {
+    QUIRE_ASSIGN_OR_RETURN(const TokenId id, StopToken(stop_text, *text.tokenizer));
+    stop->push_back(id);
   }
   return OkStatus();
 }
@@ -145,14 +185,15 @@ StatusOr<GenerateParams> ParseParams(const v1::GenerateRequest& request) {
 }  // namespace
 
 StatusOr<GenerateCall> ParseGenerate(const v1::GenerateRequest& request,
-                                     const GenerateDefaults& defaults, const Tokenizer* tokenizer) {
+                                     const GenerateDefaults& defaults, const TextOfModel& text,
+                                     int64_t now_seconds) {
   GenerateCall call;
   if (request.has_document()) {
     QUIRE_ASSIGN_OR_RETURN(call.document, wire::DocumentNameFromProto(request.document()));
   }
-  QUIRE_ASSIGN_OR_RETURN(call.prompt, ParsePrompt(request, tokenizer));
+  QUIRE_ASSIGN_OR_RETURN(call.prompt, ParsePrompt(request, text, now_seconds));
   QUIRE_ASSIGN_OR_RETURN(call.params, ParseParams(request));
-  QUIRE_RETURN_IF_ERROR(AddStopTexts(request, tokenizer, &call.params.stop_tokens));
+  QUIRE_RETURN_IF_ERROR(AddStopTexts(request, text, &call.params.stop_tokens));
   QUIRE_ASSIGN_OR_RETURN(call.retrieval, ParseRetrieval(request, defaults));
   return call;
 }

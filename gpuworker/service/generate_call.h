@@ -10,6 +10,7 @@
 
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/retrieval/options.h"
+#include "gpuworker/text/chat_template.h"
 #include "gpuworker/text/tokenizer.h"
 #include "quire/client.h"
 #include "quire/key.h"
@@ -37,11 +38,18 @@ struct GenerateDefaults {
   uint32_t page_tokens = 32;   ///< and of the published ones in pages of so many tokens.
 };
 
-/// Checks `request` and fills in what it leaves to the worker: `defaults`. `tokenizer` (may be
-/// null) turns text into token ids. INVALID_ARGUMENT names the field. The tenant is the service's
-/// to check.
+/// How text becomes token ids. Ownership: the parts outlive it.
+struct TextOfModel {
+  const Tokenizer* tokenizer = nullptr;  ///< Null: calls send token ids.
+  const ChatTemplate* chat = nullptr;    ///< Null: text is read as it is. Needs a tokenizer.
+};
+
+/// Checks `request` and fills in what it leaves to the worker: `defaults`. INVALID_ARGUMENT names
+/// the field. The tenant is the service's to check. `now_seconds`, since 1970 in UTC, is the time
+/// that chat templates show.
 StatusOr<GenerateCall> ParseGenerate(const v1::GenerateRequest& request,
-                                     const GenerateDefaults& defaults, const Tokenizer* tokenizer);
+                                     const GenerateDefaults& defaults, const TextOfModel& text,
+                                     int64_t now_seconds = 0);
 
 }  // namespace quire::worker
 

@@ -62,8 +62,8 @@ WorkerServer::WorkerServer(const Options& options, GenerateDefaults defaults,
               .max_refusals = kSpareThreads / 2,
               .stall_timeout = options.stall_timeout},
              options.health),
-      service_(batch_.get(), std::move(defaults), options.tokenizer, options.tenant, &callers_,
-               &calls_, options.health) {}
+      service_(batch_.get(), std::move(defaults), TextOfModel{options.tokenizer, options.chat},
+               options.tenant, &callers_, &calls_, options.health) {}
 
 void WorkerServer::VisitMetrics(MetricsVisitor& visit) const {
   VisitBuildInfo(visit);

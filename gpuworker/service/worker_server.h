@@ -17,6 +17,7 @@
 #include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/service/worker_service.h"
+#include "gpuworker/text/chat_template.h"
 #include "gpuworker/text/tokenizer.h"
 #include "quire/clock.h"
 #include "quire/status.h"
@@ -41,6 +42,7 @@ class WorkerServer {
     Duration stall_timeout = std::chrono::seconds(10);
     BatchLimits batch = {};                ///< As many calls as there are may wait.
     const Tokenizer* tokenizer = nullptr;  ///< Null: token ids only.
+    const ChatTemplate* chat = nullptr;    ///< Null: text is read as it is.
     std::string tenant = "default";        ///< Of the engine's client.
     /// Of which those of `tenant` admit a call; null: every caller is believed.
     std::shared_ptr<const TenantTokens> tokens = nullptr;

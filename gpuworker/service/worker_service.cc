@@ -62,12 +62,12 @@ v1::GenerateReply Totals(const BatchResult& result, size_t prompt_tokens,
 
 }  // namespace
 
-WorkerService::WorkerService(Batch* batch, GenerateDefaults defaults, const Tokenizer* tokenizer,
+WorkerService::WorkerService(Batch* batch, GenerateDefaults defaults, const TextOfModel& text,
                              std::string tenant, CallerCheck* callers, GrpcCalls* calls,
                              Health* health)
     : batch_(batch),
       defaults_(std::move(defaults)),
-      tokenizer_(tokenizer),
+      text_(text),
       tenant_(std::move(tenant)),
       callers_(callers),
       calls_(calls),
@@ -165,7 +165,8 @@ Status WorkerService::Forward(grpc::ServerContext* context, BatchStream& stream,
 Status WorkerService::Run(grpc::ServerContext* context, const v1::GenerateRequest& request,
                           grpc::ServerWriter<v1::GenerateReply>* writer) const {
   QUIRE_RETURN_IF_ERROR(CheckTenant(request.tenant()));
-  QUIRE_ASSIGN_OR_RETURN(GenerateCall call, ParseGenerate(request, defaults_, tokenizer_));
+  QUIRE_ASSIGN_OR_RETURN(GenerateCall call, ParseGenerate(request, defaults_, text_,
+                                                          SystemClock().UnixMicros() / 1'000'000));
   const size_t prompt_tokens = call.prompt.size();
   const std::string policy = call.retrieval.policy;
   QUIRE_ASSIGN_OR_RETURN(const auto stream, batch_->Submit({.document = std::move(call.document),
@@ -174,7 +175,7 @@ Status WorkerService::Run(grpc::ServerContext* context, const v1::GenerateReques
                                                             .params = std::move(call.params),
                                                             .find_by = TimeOfLastWord(*context)}));
   std::optional<TextStream> text;
-  if (tokenizer_ != nullptr) text.emplace(*tokenizer_);
+  if (text_.tokenizer != nullptr) text.emplace(*text_.tokenizer);
   TextStream* const text_or_null = text ? &*text : nullptr;
   if (const Status status = Forward(context, *stream, text_or_null, writer); !status.ok()) {
     stream->Cancel();

@@ -30,12 +30,12 @@ namespace quire::worker {
 
 class WorkerService final : public grpc::Service {
  public:
-  /// `tokenizer` may be null: then calls send token ids and get no text. `defaults` is what goes
+  /// Without a tokenizer in `text`, calls send token ids and get no text. `defaults` is what goes
   /// for what calls leave out. `tenant` is the one of the engine's client; calls that name another
   /// one get PERMISSION_DENIED. `callers` says who proves to be of the tenant, `calls` how many may
   /// be there; both outlive it. `health` is told by the engine's client of whether the store can be
   /// reached; it may be null, and outlives the service.
-  WorkerService(Batch* batch, GenerateDefaults defaults, const Tokenizer* tokenizer,
+  WorkerService(Batch* batch, GenerateDefaults defaults, const TextOfModel& text,
                 std::string tenant, CallerCheck* callers, GrpcCalls* calls, Health* health);
 
   /// quire.v1.Worker/Generate
@@ -62,7 +62,7 @@ class WorkerService final : public grpc::Service {
 
   Batch* const batch_;
   const GenerateDefaults defaults_;
-  const Tokenizer* const tokenizer_;
+  const TextOfModel text_;
   const std::string tenant_;
   CallerCheck* const callers_;
   GrpcCalls* const calls_;

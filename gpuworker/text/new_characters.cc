@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/text/new_characters.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -39,9 +41,28 @@ constexpr std::pair<std::string_view, std::string_view> kRanges[] = {
      "10D40-10D49 116D0-116E3 11BF0-11BF9 11F50-11F59 16130-16139 16D70-16D79 1CCF0-1CCF9 "
      "1E4F0-1E4F9 1E5F1-1E5FA"},
 };
+
+/// First and last code points, in order. The script prints them, too.
+constexpr std::pair<int32_t, int32_t> kNewMarks[] = {
+    {0x7FD, 0x7FD}, {0x898, 0x89F}, {0x8CA, 0x8D3}, {0x9FE, 0x9FE}, {0xC3C, 0xC3C},
+    {0xD3B, 0xD3C}, {0xEBA, 0xEBA}, {0x1715, 0x1715}, {0x1ABF, 0x1ACE}, {0x1DF6, 0x1DFA},
+    {0xA82C, 0xA82C}, {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10F46, 0x10F50},
+    {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x1145E, 0x1145E},
+    {0x11839, 0x1183A}, {0x1193D, 0x1193E}, {0x11943, 0x11943}, {0x119E0, 0x119E0},
+    {0x11A34, 0x11A34}, {0x11A47, 0x11A47}, {0x11A99, 0x11A99}, {0x11D42, 0x11D42},
+    {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x16FF0, 0x16FF1}, {0x1E130, 0x1E136},
+    {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF},
+};
 // clang-format on
 
 }  // namespace
+
+bool IsNewMark(int32_t code) {
+  if (code < kNewMarks[0].first) return false;
+  const auto after = std::ranges::upper_bound(
+      kNewMarks, code, {}, [](const std::pair<int32_t, int32_t>& range) { return range.first; });
+  return code <= std::prev(after)->second;
+}
 
 std::string NewCharacters(std::string_view category) {
   for (const auto& [name, ranges] : kRanges) {

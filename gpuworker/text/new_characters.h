@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Characters of Unicode 15 and 16. The regular expressions of `tokenizers` know them; PCRE2 10.42,
-// whose tables are those of Unicode 14, does not.
+// Characters that one library knows and another does not. The regular expressions of `tokenizers`
+// know Unicode 16, PCRE2 10.42 knows 14. The normalizers of `tokenizers` know Unicode 8 or 9,
+// utf8proc knows 14. Thread-safety: pure functions.
 #ifndef QUIRE_GPUWORKER_TEXT_NEW_CHARACTERS_H_
 #define QUIRE_GPUWORKER_TEXT_NEW_CHARACTERS_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,6 +15,9 @@ namespace quire::worker {
 /// Ranges for a character class of PCRE2: the characters of `category`, as "L" or "Nd", that came
 /// after Unicode 14. Empty for a category without any.
 std::string NewCharacters(std::string_view category);
+
+/// A combining mark that the normalizers of `tokenizers` take for a letter: no mark moves past it.
+bool IsNewMark(int32_t code);
 
 }  // namespace quire::worker
 

@@ -9,22 +9,50 @@
 #include <utility>
 
 #include "common/json/json.h"
+#include "gpuworker/text/new_characters.h"
 #include "gpuworker/text/pattern.h"
 #include "gpuworker/text/unicode.h"
 
 namespace quire::worker {
 namespace {
 
-Status ComposeInto(std::string* text, int options) {
-  if (IsAscii(*text)) return OkStatus();
+/// Appends the normal form of `text`.
+Status AppendComposed(std::string_view text, int options, std::string* all) {
   utf8proc_uint8_t* out = nullptr;
   const utf8proc_ssize_t size =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text->data()),
-                   static_cast<utf8proc_ssize_t>(text->size()), &out,
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                   static_cast<utf8proc_ssize_t>(text.size()), &out,
                    static_cast<utf8proc_option_t>(options | UTF8PROC_STABLE));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, &std::free);
   if (size < 0) return Internal("cannot normalize the text: ", utf8proc_errmsg(size));
-  text->assign(reinterpret_cast<const char*>(out), static_cast<size_t>(size));
+  all->append(reinterpret_cast<const char*>(out), static_cast<size_t>(size));
+  return OkStatus();
+}
+
+/// The offset of the first new mark; all of the text when there is none.
+size_t FindNewMark(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const Character character = FirstCharacter(text.substr(at));
+    if (IsNewMark(character.code)) return at;
+    at += character.bytes;
+  }
+  return at;
+}
+
+Status ComposeInto(std::string* text, int options) {
+  if (IsAscii(*text)) return OkStatus();
+  std::string all;
+  for (std::string_view rest = *text; !rest.empty();) {
+    const size_t size = FindNewMark(rest);
+    QUIRE_RETURN_IF_ERROR(AppendComposed(rest.substr(0, size), options, &all));
+    rest.remove_prefix(size);
+    if (rest.empty()) break;
+    const size_t mark = FirstCharacter(rest).bytes;
+    all += rest.substr(0, mark);
+    rest.remove_prefix(mark);
+  }
+  *text = std::move(all);
   return OkStatus();
 }
 

@@ -119,7 +119,7 @@ void CheckRecallReply(std::string_view bytes) {
 void CheckGenerate(std::string_view bytes) {
   v1::GenerateRequest request;
   if (!Parse(bytes, &request)) return;
-  const auto call = worker::ParseGenerate(request, worker::GenerateDefaults{}, nullptr);
+  const auto call = worker::ParseGenerate(request, worker::GenerateDefaults{}, {});
   if (!call.ok()) return;
   Require(call->params.max_new_tokens >= 1 && call->params.max_new_tokens <= worker::kMaxNewTokens);
   Require(std::ranges::all_of(call->prompt, [](TokenId token) { return token >= 0; }));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WriteTinyModel: a random Llama checkpoint (config.json and model.safetensors) of any small shape,
+// WriteTinyModel: a random checkpoint (config.json and model.safetensors) of any small shape,
 // for tests that need some decoder. The same shape and seed make the same bytes. Tests that use it
 // link `model`.
 #ifndef QUIRE_TESTS_KIT_TINY_MODEL_H_
@@ -16,6 +16,7 @@
 namespace quire::testing {
 
 struct TinyModel {
+  worker::Architecture architecture = worker::Architecture::kLlama;
   uint32_t num_layers = 2;
   uint32_t num_query_heads = 4;
   uint32_t num_kv_heads = 2;
@@ -29,7 +30,8 @@ struct TinyModel {
 /// Writes the checkpoint into `directory`.
 inline void WriteTinyModel(const std::string& directory, const TinyModel& m) {
   const Status written =
-      worker::WriteRandomCheckpoint(directory, {.num_layers = m.num_layers,
+      worker::WriteRandomCheckpoint(directory, {.architecture = m.architecture,
+                                                .num_layers = m.num_layers,
                                                 .num_query_heads = m.num_query_heads,
                                                 .num_kv_heads = m.num_kv_heads,
                                                 .head_dim = m.head_dim,

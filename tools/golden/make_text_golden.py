@@ -7,15 +7,18 @@
     python tools/golden/make_text_golden.py              # writes the files
     python tools/golden/make_text_golden.py --check PROGRAM
         # compares PROGRAM (build/release/bin/tokenize_lines) with the package on 20,000 other texts of each kind
+    python tools/golden/make_text_golden.py --speed PROGRAM    # megabytes a second on one core, and the package's
     python tools/golden/make_text_golden.py --unicode    # prints the ranges of gpuworker/text/new_characters.cc
 """
 
 import argparse
 import json
+import os
 import pathlib
 import random
 import subprocess
 import textwrap
+import time
 import unicodedata
 import zlib
 
@@ -52,6 +55,7 @@ PHRASES = [
 EDGES = [
     "", " ", "  ", "\n", "▁", "▁▁ a", " ▁", " " * 70, "a" * 300, "ab" * 200, "\u00e9" * 100, "e\u0301" * 20, "<s>",
     "<s> x </s>", " hello hello! xhello", " <mask>  <mask> b", "'S 'LL '\u017f", "\x00\x01\x7f", "\u1c89\U00031350\u0897",
+    "a\U00011a34\u0335 \u1abf\u0301",
 ]  # fmt: skip
 
 
@@ -110,7 +114,8 @@ def characters(corpus, size):
     trained = Tokenizer(models.BPE(unk_token="<unk>"))
     trained.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     trainer = trainers.BpeTrainer(vocab_size=size, limit_alphabet=120, special_tokens=names, show_progress=False)
-    trained.train_from_iterator(corpus, trainer)
+    lines = [line for text in corpus for line in text.splitlines()]  # SentencePiece reads lines: no token has an end
+    trained.train_from_iterator(lines, trainer)
     model = json.loads(trained.to_str())["model"]
     merges = [tuple(merge) for merge in model["merges"]]
     tokenizer = Tokenizer(
@@ -206,32 +211,69 @@ def check(program):
         print(f"{name}: {len(cases)} texts, {sum(len(text.encode()) for text in cases)} bytes: equal")
 
 
+def speed(program):
+    """Texts of 64 KiB in all scripts. Both take the shortest of five times on one thread."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    rng, cases = random.Random(17), []
+    while len(cases) < 128:
+        text = ""
+        while len(text.encode()) < 1 << 16:
+            text += "".join(sentence(rng) + ". " for _ in range(40))
+        cases.append(text)
+    megabytes = sum(len(text.encode()) for text in cases) / 1e6
+    lines = "\n".join(text.encode().hex() for text in cases) + "\n"
+    for name, tokenizer in families().items():
+        command = [program, str(GOLDEN / f"{name}.json"), "--seconds"]
+        ours = float(subprocess.run(command, input=lines, capture_output=True, text=True, check=True).stdout)
+        theirs = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            for text in cases:
+                tokenizer.encode(text, add_special_tokens=False)
+            theirs.append(time.perf_counter() - begin)
+        print(f"{name}: {megabytes / ours:.1f} MB/s, tokenizers {megabytes / min(theirs):.1f} MB/s")
+
+
+def print_ranges(name, codes):
+    ranges = []
+    for code in codes:
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    words = [f"{low:X}-{high:X}" if low != high else f"{low:X}" for low, high in ranges]
+    print(name, *textwrap.wrap(" ".join(words), width=84), sep="\n  ")
+
+
+def is_new_mark(code):
+    """Python 3.11 knows Unicode 14, as utf8proc 2.8 does."""
+    character, other = chr(code), "\u0335" if unicodedata.combining(chr(code)) > 1 else "\u0301"
+    text = "a" + character + other if other == "\u0335" else "a" + other + character
+    moves = unicodedata.combining(character) > 0
+    return moves and normalizers.NFC().normalize_str(text) != unicodedata.normalize("NFC", text)
+
+
 def print_unicode():
+    print_ranges("new marks", [code for code in range(0x110000) if is_new_mark(code)])
     for category in ["L", "Lu", "Ll", "Lm", "Lo", "M", "N", "Nd"]:
         splitter = pre_tokenizers.Split(Regex(rf"\p{{{category}}}"), "removed")
-        ranges = []
-        for code in range(0x110000):
-            if 0xD800 <= code < 0xE000 or unicodedata.category(chr(code)).startswith(category):
-                continue
-            if splitter.pre_tokenize_str(chr(code)):
-                continue
-            if ranges and ranges[-1][1] == code - 1:
-                ranges[-1][1] = code
-            else:
-                ranges.append([code, code])
-        words = [f"{low:X}-{high:X}" if low != high else f"{low:X}" for low, high in ranges]
-        print(category, *textwrap.wrap(" ".join(words), width=84), sep="\n  ")
+        codes = (code for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+        codes = (code for code in codes if not unicodedata.category(chr(code)).startswith(category))
+        print_ranges(category, (code for code in codes if not splitter.pre_tokenize_str(chr(code))))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", metavar="PROGRAM")
+    parser.add_argument("--speed", metavar="PROGRAM")
     parser.add_argument("--unicode", action="store_true")
     args = parser.parse_args()
     if args.unicode:
         print_unicode()
     elif args.check:
         check(args.check)
+    elif args.speed:
+        speed(args.speed)
     else:
         write()
 

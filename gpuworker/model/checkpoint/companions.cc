@@ -20,7 +20,7 @@ constexpr std::string_view kHarmlessOfText[] = {
     // Where others cut texts and fill batches. A text too long for the model is refused here.
     "max_length", "model_max_length", "padding_side", "stride", "truncation_side",
     "truncation_strategy",
-    // Conversations, which callers write out themselves.
+    // Conversations: ChatTemplate reads the first.
     "chat_template", "use_default_system_prompt",
     // Spaces before signs, which answers keep as the model wrote them.
     "clean_up_tokenization_spaces",

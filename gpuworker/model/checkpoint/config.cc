@@ -43,20 +43,6 @@ constexpr const char* kMustBeFalse[] = {"add_cross_attention", "is_encoder_decod
                                         "rope_interleaved",    "rope_traditional",
                                         "tie_encoder_decoder", "use_mrope"};
 
-std::string_view ModelType(Architecture architecture) {
-  switch (architecture) {
-    case Architecture::kLlama:
-      return "llama";
-    case Architecture::kMistral:
-      return "mistral";
-    case Architecture::kQwen2:
-      return "qwen2";
-    case Architecture::kQwen3:
-      return "qwen3";
-  }
-  return "unknown";
-}
-
 /// Fills a ModelConfig; one method for each group of fields.
 class ConfigParser {
  public:
@@ -319,6 +305,20 @@ class ConfigParser {
 };
 
 }  // namespace
+
+std::string_view ModelType(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kLlama:
+      return "llama";
+    case Architecture::kMistral:
+      return "mistral";
+    case Architecture::kQwen2:
+      return "qwen2";
+    case Architecture::kQwen3:
+      return "qwen3";
+  }
+  return "unknown";
+}
 
 std::string_view Name(Architecture architecture) {
   switch (architecture) {

@@ -25,6 +25,8 @@ enum class Architecture : uint8_t { kLlama, kMistral, kQwen2, kQwen3 };
 
 /// "LlamaForCausalLM", ...
 std::string_view Name(Architecture architecture);
+/// "llama", ...
+std::string_view ModelType(Architecture architecture);
 
 struct ModelConfig {
   Architecture architecture = Architecture::kLlama;

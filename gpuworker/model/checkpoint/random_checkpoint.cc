@@ -70,21 +70,24 @@ Status WriteSafetensors(const std::string& path, const std::vector<RandomTensor>
 }
 
 Json ConfigOf(const RandomCheckpoint& c) {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
-          {"hidden_size", c.hidden_size()},
-          {"intermediate_size", c.intermediate_size},
-          {"num_hidden_layers", c.num_layers},
-          {"num_attention_heads", c.num_query_heads},
-          {"num_key_value_heads", c.num_kv_heads},
-          {"head_dim", c.head_dim},
-          {"vocab_size", c.vocab_size},
-          {"max_position_embeddings", c.max_positions},
-          {"rms_norm_eps", 1e-5},
-          {"rope_theta", c.rope_theta},
-          {"hidden_act", "silu"},
-          {"tie_word_embeddings", true},
-          {"torch_dtype", "float32"}};
+  Json config = {{"architectures", Json::array({Name(c.architecture)})},
+                 {"model_type", ModelType(c.architecture)},
+                 {"hidden_size", c.hidden_size()},
+                 {"intermediate_size", c.intermediate_size},
+                 {"num_hidden_layers", c.num_layers},
+                 {"num_attention_heads", c.num_query_heads},
+                 {"num_key_value_heads", c.num_kv_heads},
+                 {"head_dim", c.head_dim},
+                 {"vocab_size", c.vocab_size},
+                 {"max_position_embeddings", c.max_positions},
+                 {"rms_norm_eps", 1e-5},
+                 {"rope_theta", c.rope_theta},
+                 {"hidden_act", "silu"},
+                 {"tie_word_embeddings", true},
+                 {"torch_dtype", "float32"}};
+  // Mistral's is 4096 when it is not given.
+  if (c.architecture == Architecture::kMistral) config["sliding_window"] = nullptr;
+  return config;
 }
 
 /// Weights are [out][in].
@@ -109,6 +112,15 @@ std::vector<RandomTensor> TensorsOf(const RandomCheckpoint& c) {
     add(at + "mlp.gate_proj.weight", {inner, hidden}, 0, deviation);
     add(at + "mlp.up_proj.weight", {inner, hidden}, 0, deviation);
     add(at + "mlp.down_proj.weight", {hidden, inner}, 0, deviation / 2);
+    if (c.architecture == Architecture::kQwen2) {
+      add(at + "self_attn.q_proj.bias", {hidden}, 0, deviation);
+      add(at + "self_attn.k_proj.bias", {kv}, 0, deviation);
+      add(at + "self_attn.v_proj.bias", {kv}, 0, deviation);
+    }
+    if (c.architecture == Architecture::kQwen3) {
+      add(at + "self_attn.q_norm.weight", {c.head_dim}, 1, 0.1f);
+      add(at + "self_attn.k_norm.weight", {c.head_dim}, 1, 0.1f);
+    }
   }
   return tensors;
 }

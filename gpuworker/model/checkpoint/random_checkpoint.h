@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WriteRandomCheckpoint: a Llama checkpoint of random weights (config.json and model.safetensors),
+// WriteRandomCheckpoint: a checkpoint of random weights (config.json and model.safetensors),
 // for tests and benchmarks that need a decoder of some shape and no particular answers. The same
 // options make the same bytes.
 #ifndef QUIRE_GPUWORKER_MODEL_CHECKPOINT_RANDOM_CHECKPOINT_H_
@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <string>
 
+#include "gpuworker/model/checkpoint/config.h"
 #include "quire/status.h"
 
 namespace quire::worker {
 
 struct RandomCheckpoint {
+  Architecture architecture = Architecture::kLlama;
   uint32_t num_layers = 0;
   uint32_t num_query_heads = 0;
   uint32_t num_kv_heads = 0;
