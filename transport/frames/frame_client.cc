@@ -15,6 +15,9 @@
 namespace quire {
 namespace {
 
+/// A caller that has received this much of a reply sleeps while it waits for more. Spinning would
+/// take processor time from the threads that send and receive the rest.
+constexpr uint64_t kMostSpunBytes = uint64_t{1} << 20;
 constexpr Duration kLongestTimeout = std::chrono::hours(24 * 365);
 
 TimePoint After(Duration timeout) {
@@ -41,8 +44,9 @@ struct FrameClient::Arrivals {
   CondVar changed;
   std::atomic<uint32_t> changes = 0;  ///< Number of times that `changed` was notified.
   std::deque<CallMessage> parts;
-  uint64_t queued_bytes = 0;  ///< Bytes of payload in `parts` and `arriving`.
-  uint64_t taken_bytes = 0;   ///< Bytes taken by the caller and not yet returned as credit.
+  uint64_t arrived_bytes = 0;  ///< Bytes of payload that have arrived in all.
+  uint64_t queued_bytes = 0;   ///< Bytes of payload in `parts` and `arriving`.
+  uint64_t taken_bytes = 0;    ///< Bytes taken by the caller and not yet returned as credit.
   /// A part with missing pieces; unused for a caller that takes pieces.
   CallMessage arriving;
   uint64_t bytes_to_come = 0;      ///< Missing payload of the latest part.
@@ -241,7 +245,7 @@ void FrameClient::SpinUntil(Arrivals& call, TimePoint until) {
 }
 
 FrameClient::Event FrameClient::Await(Arrivals& call, TimePoint deadline) {
-  bool may_spin = options_.spin > Duration::zero();
+  bool may_spin = options_.spin > Duration::zero() && call.arrived_bytes < kMostSpunBytes;
   for (;;) {
     if (call.given_up) return Event::kGivenUp;
     if (!call.parts.empty()) return Event::kPart;
@@ -457,6 +461,7 @@ Status FrameClient::Arrive(Arrivals& call, const FrameHead& head, CallMessage pi
     return InvalidArgument("the pieces of a part do not sum up to it");
   }
   call.bytes_to_come = piece.bytes_to_come;
+  call.arrived_bytes += bytes;
   call.queued_bytes += bytes;
   if (call.queued_bytes > window_bytes_ + max_message_bytes_) {
     return InvalidArgument("it sent more than it has credit for");

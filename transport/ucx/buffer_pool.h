@@ -26,7 +26,7 @@ class BufferPool {
 
   /// A buffer of at least `bytes`, not cleared.
   static std::shared_ptr<std::byte[]> Take(const std::shared_ptr<BufferPool>& pool, size_t bytes) {
-    const size_t size = std::bit_ceil(bytes < kSmallest ? kSmallest : bytes);
+    const size_t size = SizeFor(bytes);
     Buffer buffer = pool->TakeFree(size);
     if (buffer == nullptr) buffer = std::make_unique_for_overwrite<std::byte[]>(size);
     std::byte* const data = buffer.release();
@@ -39,6 +39,14 @@ class BufferPool {
  private:
   using Buffer = std::unique_ptr<std::byte[]>;
   static constexpr size_t kSmallest = 256;
+  static constexpr size_t kSizesPerDoubling = 8;
+
+  /// Size of a buffer for `bytes`. Few sizes exist, and little of a large buffer is unused.
+  static size_t SizeFor(size_t bytes) {
+    if (bytes <= kSmallest) return kSmallest;
+    const size_t step = std::bit_floor(bytes) / kSizesPerDoubling;
+    return (bytes + step - 1) / step * step;
+  }
 
   Buffer TakeFree(size_t size) QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);

@@ -25,6 +25,13 @@ namespace {
 /// The largest message that is left in UCX's memory until its reader is done with it.
 constexpr size_t kMostKeptBytes = 64 << 10;
 
+/// A message of this size is part of a large reply. Its thread sleeps instead of polling: polling
+/// takes processor time from the sender, and a socket holds what arrives meanwhile.
+constexpr size_t kLargeMessageBytes = 256 << 10;
+
+/// Most bytes of unused buffers: what a call may have in flight, and the copies of it that wait.
+constexpr uint64_t kMostUnusedBytes = 64 << 20;
+
 /// How many times in a row UCX may progress before posted tasks have their turn.
 constexpr int kProgressBurst = 16;
 
@@ -59,7 +66,7 @@ struct UcxWorker::State {
   int wake_fd = -1;
   std::thread thread;
   std::weak_ptr<UcxWorker> owner;
-  const std::shared_ptr<BufferPool> buffers = std::make_shared<BufferPool>(uint64_t{32} << 20);
+  const std::shared_ptr<BufferPool> buffers = std::make_shared<BufferPool>(kMostUnusedBytes);
 
   Mutex mutex;
   std::vector<Task> posted QUIRE_GUARDED_BY(mutex);
@@ -72,6 +79,7 @@ struct UcxWorker::State {
   std::map<UcxToken, UcxMessageSink*> sinks;
   UcxOperations operations;
   HelloHandler on_hello;
+  size_t latest_bytes = 0;  ///< Size of the latest message since a task ran.
 };
 
 Status UcxWorker::State::Open() {
@@ -107,11 +115,12 @@ void UcxWorker::State::Loop() {
     int progressed = 0;
     while (progressed < kProgressBurst && ucp_worker_progress(worker) != 0) ++progressed;
     RunDue();
+    if (ran) latest_bytes = 0;
     if (ran || progressed > 0) {
       idle_since.reset();
       continue;
     }
-    if (options.busy_poll > Duration::zero()) {
+    if (options.busy_poll > Duration::zero() && latest_bytes < kLargeMessageBytes) {
       const TimePoint now = SystemClock().Now();
       if (!idle_since) idle_since = now;
       if (now - *idle_since < options.busy_poll) {
@@ -187,6 +196,7 @@ void UcxWorker::State::Sleep() {
 ucs_status_t UcxWorker::State::Receive(std::span<const std::byte> header_bytes, void* data,
                                        size_t bytes, const ucp_am_recv_param_t& param) {
   const auto header = DecodeUcxHeader(header_bytes, bytes);
+  latest_bytes = bytes;
   // Without a header the message belongs to no connection, so it is ignored.
   if (!header.ok()) return UCS_OK;
   const std::span<const std::byte> view(static_cast<const std::byte*>(data), bytes);
