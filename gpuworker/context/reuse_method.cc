@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
+
+#include "gpuworker/context/positions.h"
 
 namespace quire::worker {
 namespace {
@@ -13,12 +16,8 @@ std::vector<uint32_t> Indices(uint32_t count) {
   return rows;
 }
 
-void AppendRange(uint64_t first, uint64_t count, std::vector<uint64_t>* positions) {
-  for (uint64_t i = 0; i < count; ++i) positions->push_back(first + i);
-}
-
 /// A plan that computes `positions` in every layer.
-ReusePlan Computing(std::vector<uint64_t> positions, ViewCells cells, uint32_t num_layers) {
+ReusePlan Computing(Positions positions, ViewCells cells, uint32_t num_layers) {
   ReusePlan plan;
   plan.rows = std::make_unique<FixedRows>(static_cast<uint32_t>(positions.size()), num_layers);
   plan.positions = std::move(positions);
@@ -43,7 +42,7 @@ LayerRows FixedRows::Rows(uint32_t layer) {
 }
 
 ReusePlan FullPrefill(const PromptLayout& layout, uint32_t num_layers) {
-  std::vector<uint64_t> positions;
+  Positions positions;
   AppendRange(0, layout.tokens(), &positions);
   return Computing(std::move(positions), AllCells(layout, true), num_layers);
 }
@@ -53,11 +52,11 @@ ReusePlan ReuseOnly(const PromptLayout& layout, uint32_t num_layers) {
 }
 
 ReusePlan Epic(const PromptLayout& layout, uint32_t num_layers, uint64_t k) {
-  std::vector<uint64_t> positions;
+  Positions positions;
   for (const PlacedSource& source : std::span(layout.sources).subspan(1)) {
-    AppendRange(source.first, std::min(k, source.tokens), &positions);
+    AppendRange(source.first, source.first + std::min(k, source.tokens), &positions);
   }
-  AppendRange(layout.question_first, layout.question_tokens, &positions);
+  AppendRange(layout.question_first, layout.tokens(), &positions);
   return Computing(std::move(positions), AllCells(layout), num_layers);
 }
 

@@ -18,15 +18,9 @@ namespace quire::worker {
 namespace {
 
 using testing::CachedDocuments;
+using testing::Distance;
 using testing::MemoryViews;
 using testing::PromptKv;
-
-/// Mean squared distance of two logit vectors.
-double Distance(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += std::pow(double{a[i]} - b[i], 2);
-  return sum / static_cast<double>(a.size());
-}
 
 constexpr double kSame = 1e-8;  // Two orders of addition.
 

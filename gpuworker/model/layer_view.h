@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "quire/dtype.h"
 #include "quire/status.h"
 
 namespace quire::worker {
@@ -34,11 +35,12 @@ struct ViewCells {
   static uint64_t Pages(uint64_t cells) { return (cells + kPageCells - 1) / kPageCells; }
 };
 
-/// One layer: cells and their contents, f32, rotated to their positions.
+/// One layer: cells and their contents, keys rotated to their positions.
 struct LayerView {
   const ViewCells* cells = nullptr;
-  float* keys = nullptr;    ///< [Capacity][n_kv][d]; fresh rows are written into it.
-  float* values = nullptr;  ///< [Capacity][n_kv][d]
+  void* keys = nullptr;    ///< [Capacity][n_kv][d] dtype; fresh rows are written into it.
+  void* values = nullptr;  ///< [Capacity][n_kv][d] dtype
+  DType dtype = DType::kF32;
 };
 
 /// Gives the views of the layers. Thread-safety: none.

@@ -40,7 +40,7 @@ Status RowAttention::Attend(const LayerView& view, std::span<const uint64_t> pos
                                                     .n_kv = c_.num_kv_heads,
                                                     .head_dim = c_.head_dim,
                                                     .scale = Scale(),
-                                                    .dtype = DType::kF32,
+                                                    .dtype = view.dtype,
                                                     .stream = device_.stream()}),
                  "dense_attention"));
   }
@@ -86,7 +86,7 @@ Status RowAttention::AttendHidden(const LayerView& view, size_t hidden, uint64_t
                        .n_kv = c_.num_kv_heads,
                        .head_dim = c_.head_dim,
                        .scale = Scale(),
-                       .dtype = DType::kF32,
+                       .dtype = view.dtype,
                        .stream = device_.stream()}),
                   "paged_attention");
 }

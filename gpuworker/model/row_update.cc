@@ -48,21 +48,36 @@ void FuseRow(std::span<float> fresh, std::span<const float> cached) {
 }
 
 Status RowUpdater::Take(const LayerView& view, std::span<const uint64_t> positions,
-                        std::span<const uint64_t> taken, const float* k, const float* v,
+                        std::span<const uint64_t> taken, float* k, float* v,
                         std::vector<double>* deviations) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Run> runs, RunsOf(view, positions, taken));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Run> runs, RunsOf(*view.cells, positions, taken));
+  const size_t row = RowFloats();
   for (const Run& run : runs) {
-    if (deviations != nullptr) QUIRE_RETURN_IF_ERROR(Measure(view, run, v, deviations));
-    const bool fuses = update_ == RowUpdate::kFusion && run.cached;
-    QUIRE_RETURN_IF_ERROR(fuses ? Fuse(view, run, k, v) : Copy(view, run, k, v));
+    float* const keys = k + run.first * row;
+    float* const values = v + run.first * row;
+    if (run.cached && (deviations != nullptr || update_ == RowUpdate::kFusion)) {
+      QUIRE_ASSIGN_OR_RETURN(const std::vector<float> cached, Cached(view, run, view.values));
+      if (deviations != nullptr) {
+        QUIRE_RETURN_IF_ERROR(Measure(cached, values, run.cells.size(), deviations));
+      }
+      if (update_ == RowUpdate::kFusion) {
+        QUIRE_ASSIGN_OR_RETURN(const std::vector<float> old_keys, Cached(view, run, view.keys));
+        QUIRE_RETURN_IF_ERROR(Fuse(old_keys, keys));
+        QUIRE_RETURN_IF_ERROR(Fuse(cached, values));
+      }
+    } else if (deviations != nullptr) {
+      deviations->insert(deviations->end(), run.cells.size(),
+                         std::numeric_limits<double>::infinity());
+    }
+    QUIRE_RETURN_IF_ERROR(Write(view, run, keys, view.keys));
+    QUIRE_RETURN_IF_ERROR(Write(view, run, values, view.values));
   }
   return OkStatus();
 }
 
-StatusOr<std::vector<RowUpdater::Run>> RowUpdater::RunsOf(const LayerView& view,
+StatusOr<std::vector<RowUpdater::Run>> RowUpdater::RunsOf(const ViewCells& cells,
                                                           std::span<const uint64_t> positions,
                                                           std::span<const uint64_t> taken) const {
-  const ViewCells& cells = *view.cells;
   std::vector<Run> runs;
   for (size_t row = 0, next = 0; row < positions.size() && next < taken.size(); ++row) {
     if (positions[row] != taken[next]) continue;
@@ -70,63 +85,67 @@ StatusOr<std::vector<RowUpdater::Run>> RowUpdater::RunsOf(const LayerView& view,
     const std::optional<uint64_t> cell = CellOf(cells, positions[row]);
     if (!cell) return Internal("the view has no cell for position ", positions[row]);
     const bool cached = *cell >= cells.visible.size() || cells.cached[*cell];
-    if (!runs.empty()) {
-      Run& last = runs.back();
-      if (row == last.row + last.count && *cell == last.cell + last.count &&
-          cached == last.cached) {
-        ++last.count;
-        continue;
-      }
-    }
-    runs.push_back({.row = row, .cell = *cell, .count = 1, .cached = cached});
+    const bool follows = !runs.empty() && runs.back().cached == cached &&
+                         runs.back().first + runs.back().cells.size() == row;
+    if (!follows) runs.push_back({.first = row, .cells = {}, .cached = cached});
+    runs.back().cells.push_back(static_cast<int32_t>(*cell));
   }
   return runs;
 }
 
-Status RowUpdater::Copy(const LayerView& view, const Run& run, const float* k,
-                        const float* v) const {
-  const size_t row = RowFloats();
-  const size_t bytes = run.count * row * sizeof(float);
-  QUIRE_RETURN_IF_ERROR(device_.CopyOnDevice(view.keys + run.cell * row, k + run.row * row, bytes));
-  return device_.CopyOnDevice(view.values + run.cell * row, v + run.row * row, bytes);
-}
-
-Status RowUpdater::Fuse(const LayerView& view, const Run& run, const float* k,
-                        const float* v) const {
-  const size_t row = RowFloats();
-  QUIRE_RETURN_IF_ERROR(Fused(k + run.row * row, view.keys + run.cell * row, run.count));
-  return Fused(v + run.row * row, view.values + run.cell * row, run.count);
-}
-
-Status RowUpdater::Fused(const float* fresh, float* cell, size_t rows) const {
-  QUIRE_ASSIGN_OR_RETURN(std::vector<float> result, Fetch(fresh, rows));
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> cached, Fetch(cell, rows));
-  for (size_t at = 0; at < result.size(); at += head_dim_) {
-    FuseRow({result.data() + at, head_dim_}, {cached.data() + at, head_dim_});
+Status RowUpdater::Fuse(std::span<const float> cached, float* fresh) const {
+  QUIRE_ASSIGN_OR_RETURN(std::vector<float> rows, Fetch(fresh, cached.size()));
+  for (size_t at = 0; at < rows.size(); at += head_dim_) {
+    FuseRow({rows.data() + at, head_dim_}, cached.subspan(at, head_dim_));
   }
-  QUIRE_RETURN_IF_ERROR(device_.CopyToDevice(cell, result.data(), result.size() * sizeof(float)));
+  QUIRE_RETURN_IF_ERROR(device_.CopyToDevice(fresh, rows.data(), rows.size() * sizeof(float)));
   return device_.Synchronize();  // The host copy goes away.
 }
 
-Status RowUpdater::Measure(const LayerView& view, const Run& run, const float* v,
+Status RowUpdater::Measure(std::span<const float> cached, const float* fresh, size_t rows,
                            std::vector<double>* deviations) const {
-  if (!run.cached) {
-    deviations->insert(deviations->end(), run.count, std::numeric_limits<double>::infinity());
-    return OkStatus();
-  }
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> computed, Fetch(fresh, cached.size()));
   const size_t row = RowFloats();
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> fresh, Fetch(v + run.row * row, run.count));
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> cached,
-                         Fetch(view.values + run.cell * row, run.count));
-  for (size_t i = 0; i < run.count; ++i) {
-    deviations->push_back(SquaredDistance(fresh.data() + i * row, cached.data() + i * row, row));
+  for (size_t i = 0; i < rows; ++i) {
+    deviations->push_back(SquaredDistance(computed.data() + i * row, cached.data() + i * row, row));
   }
   return OkStatus();
 }
 
-StatusOr<std::vector<float>> RowUpdater::Fetch(const float* from, size_t rows) const {
-  std::vector<float> host(rows * RowFloats());
-  QUIRE_RETURN_IF_ERROR(device_.CopyToHost(host.data(), from, host.size() * sizeof(float)));
+Status RowUpdater::Write(const LayerView& view, const Run& run, const float* rows, void* cells) {
+  QUIRE_ASSIGN_OR_RETURN(const int32_t* const places,
+                         places_.Put(device_, std::span<const int32_t>(run.cells)));
+  return ToStatus(device_.kernels().narrow({.x = rows,
+                                            .places = places,
+                                            .y = cells,
+                                            .n = static_cast<int64_t>(RowFloats()),
+                                            .rows = static_cast<int64_t>(run.cells.size()),
+                                            .y_rows = static_cast<int64_t>(view.cells->Capacity()),
+                                            .dtype = view.dtype,
+                                            .stream = device_.stream()}),
+                  "narrow");
+}
+
+StatusOr<std::vector<float>> RowUpdater::Cached(const LayerView& view, const Run& run,
+                                                const void* cells) const {
+  const size_t row = RowFloats();
+  const size_t row_bytes = row * ElementBytes(view.dtype);
+  std::vector<std::byte> raw(row_bytes);
+  std::vector<float> rows;
+  rows.reserve(run.cells.size() * row);
+  for (const int32_t cell : run.cells) {
+    const auto* const from = static_cast<const std::byte*>(cells) + cell * row_bytes;
+    QUIRE_RETURN_IF_ERROR(device_.CopyToHost(raw.data(), from, row_bytes));
+    for (size_t i = 0; i < row; ++i) {
+      rows.push_back(LoadElement(raw.data(), static_cast<int64_t>(i), view.dtype));
+    }
+  }
+  return rows;
+}
+
+StatusOr<std::vector<float>> RowUpdater::Fetch(const float* from, size_t floats) const {
+  std::vector<float> host(floats);
+  QUIRE_RETURN_IF_ERROR(device_.CopyToHost(host.data(), from, floats * sizeof(float)));
   return host;
 }
 

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "gpuworker/device/device_list.h"
 #include "gpuworker/model/layer_math.h"
 #include "gpuworker/model/layer_view.h"
 #include "gpuworker/model/sparse_prefill.h"
@@ -36,34 +37,36 @@ class RowUpdater {
         update_(update) {}
 
   /// Takes rows whose k and v, [rows][n_kv][d], are on the device: those of `positions` that are in
-  /// `taken`, both ascending. Appends the deviation of each (RowPlan::Choose) to `deviations`,
-  /// unless it is null.
+  /// `taken`, both ascending. Fused rows are left in k and v. Appends the deviation of each row
+  /// (RowPlan::Choose) to `deviations`, unless it is null.
   Status Take(const LayerView& view, std::span<const uint64_t> positions,
-              std::span<const uint64_t> taken, const float* k, const float* v,
-              std::vector<double>* deviations);
+              std::span<const uint64_t> taken, float* k, float* v, std::vector<double>* deviations);
 
  private:
-  /// Rows that lie side by side in `k` and `v` and in the view.
+  /// Rows that lie side by side in k and v, and all or none of which have cached cells.
   struct Run {
-    size_t row;
-    uint64_t cell;
-    size_t count;
+    size_t first;  ///< Row
+    std::vector<int32_t> cells;
     bool cached;
   };
-  StatusOr<std::vector<Run>> RunsOf(const LayerView& view, std::span<const uint64_t> positions,
+  StatusOr<std::vector<Run>> RunsOf(const ViewCells& cells, std::span<const uint64_t> positions,
                                     std::span<const uint64_t> taken) const;
-  Status Fuse(const LayerView& view, const Run& run, const float* k, const float* v) const;
-  Status Fused(const float* fresh, float* cell, size_t rows) const;
-  Status Copy(const LayerView& view, const Run& run, const float* k, const float* v) const;
-  Status Measure(const LayerView& view, const Run& run, const float* v,
+  /// Fuses fresh rows, on the device, with `cached`.
+  Status Fuse(std::span<const float> cached, float* fresh) const;
+  Status Measure(std::span<const float> cached, const float* fresh, size_t rows,
                  std::vector<double>* deviations) const;
+  Status Write(const LayerView& view, const Run& run, const float* rows, void* cells);
+  /// The contents of the run's cells, [rows][n_kv][d].
+  StatusOr<std::vector<float>> Cached(const LayerView& view, const Run& run,
+                                      const void* cells) const;
+  StatusOr<std::vector<float>> Fetch(const float* from, size_t floats) const;
   size_t RowFloats() const { return num_kv_heads_ * head_dim_; }
-  StatusOr<std::vector<float>> Fetch(const float* from, size_t rows) const;
 
   Device& device_;
   const size_t num_kv_heads_;
   const size_t head_dim_;
   const RowUpdate update_;
+  DeviceList<int32_t> places_;
 };
 
 }  // namespace quire::worker

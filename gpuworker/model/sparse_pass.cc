@@ -103,6 +103,7 @@ Status SparsePass::ComputeOutputs(uint32_t layer, const LayerView& view,
     const std::vector<uint64_t> positions = PositionsOf(block);
     QUIRE_RETURN_IF_ERROR(math_.SetRows(positions));
     QUIRE_RETURN_IF_ERROR(math_.Queries(layer, StreamAt(at)));
+    if (plan_->ReadsQueries(layer)) QUIRE_RETURN_IF_ERROR(TellQueries(layer, positions));
     const std::vector<uint32_t> taken = Common(block, fresh);
     stats_.fresh_rows += taken.size();
     QUIRE_RETURN_IF_ERROR(
@@ -110,6 +111,14 @@ Status SparsePass::ComputeOutputs(uint32_t layer, const LayerView& view,
     QUIRE_RETURN_IF_ERROR(attention_.Attend(view, positions, math_.q(), math_.attended()));
     return math_.EndLayer(layer, StreamAt(at));
   });
+}
+
+Status SparsePass::TellQueries(uint32_t layer, std::span<const uint64_t> positions) {
+  std::vector<float> queries(positions.size() * c_.num_query_heads * c_.head_dim);
+  QUIRE_RETURN_IF_ERROR(
+      model_.device->CopyToHost(queries.data(), math_.q(), queries.size() * sizeof(float)));
+  plan_->ReadQueries(layer, positions, queries);
+  return OkStatus();
 }
 
 Status SparsePass::Narrow(std::span<const uint32_t> rows) {

@@ -53,6 +53,8 @@ class SparsePass {
                      std::vector<double>* deviations);
   /// Ends the layer for the live rows. Those in `fresh` get new keys and values on the way.
   Status ComputeOutputs(uint32_t layer, const LayerView& view, std::span<const uint32_t> fresh);
+  /// Tells the plan the queries of the block.
+  Status TellQueries(uint32_t layer, std::span<const uint64_t> positions);
   /// Keeps `rows` of the live ones in the stream.
   Status Narrow(std::span<const uint32_t> rows);
   /// Copies the stream of `rows`, which are live, to `to`.

@@ -51,6 +51,16 @@ class RowPlan {
     (void)layer, (void)deviations;
     return {};
   }
+  /// Whether the plan reads the queries of the outputs of `layer`.
+  virtual bool ReadsQueries(uint32_t layer) const {
+    (void)layer;
+    return false;
+  }
+  /// Rotated queries of some outputs, [positions][n_q][d]. Called until all outputs were told.
+  virtual void ReadQueries(uint32_t layer, std::span<const uint64_t> positions,
+                           std::span<const float> queries) {
+    (void)layer, (void)positions, (void)queries;
+  }
 };
 
 /// How a fresh row meets the cached one.

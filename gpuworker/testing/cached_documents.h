@@ -23,6 +23,13 @@
 
 namespace quire::worker::testing {
 
+/// Mean squared distance of two logit vectors.
+inline double Distance(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+  return sum / static_cast<double>(a.size());
+}
+
 /// Keys and values of every token of a prompt, [layers][tokens][n_kv][d]. Zero where nothing is.
 struct PromptKv {
   std::vector<std::vector<float>> keys;
@@ -143,11 +150,12 @@ class CachedDocuments {
   Answer Run(ReusePlan* plan, MemoryViews* views) {
     std::vector<TokenId> tokens;
     for (const uint64_t position : plan->positions) tokens.push_back(prompt_[position]);
-    Answer answer{.logits = std::vector<float>(kVocabulary)};
+    Answer answer{.logits = std::vector<float>(tokens.size() * kVocabulary)};
     auto stats = decoder_->SparsePrefill({tokens, plan->positions}, plan->rows.get(), views,
                                          plan->update, answer.logits.data());
     EXPECT_TRUE(stats.ok()) << stats.status();
     if (stats.ok()) answer.stats = *stats;
+    answer.logits.resize(kVocabulary);
     return answer;
   }
   Answer Run(ReusePlan plan, const PromptKv& kv) {
