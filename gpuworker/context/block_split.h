@@ -25,6 +25,8 @@ struct BlockSplit {
   bool IsMiddle(uint32_t block) const { return block >= 1 && block <= middle_blocks(); }
   uint32_t Begin(uint32_t block) const { return std::min(tokens, block * block_tokens); }
   uint32_t End(uint32_t block) const { return std::min(tokens, (block + 1) * block_tokens); }
+  /// First token of the local blocks.
+  uint32_t LocalBegin() const { return Begin(blocks() - std::min(blocks(), kLocalBlocks)); }
   uint32_t BlockOf(uint32_t token) const { return token / block_tokens; }
 };
 

@@ -17,14 +17,10 @@ constexpr size_t kLeastQueries = 16;  ///< Later queries that a representative n
 /// Attention of some queries, the mean over heads.
 class AttentionMap {
  public:
-  AttentionMap(const PrefilledLayer& layer, uint32_t tokens, uint32_t max_queries)
-      : layer_(layer), tokens_(tokens) {
-    const uint32_t count = std::min(tokens, max_queries);
-    for (uint32_t i = 1; i <= count; ++i) {
-      queries_.push_back(static_cast<uint32_t>(uint64_t{i} * tokens / count) - 1);
-    }
-    attention_.resize(size_t{count} * tokens);
-    for (size_t i = 0; i < queries_.size(); ++i) Attend(i);
+  AttentionMap(const PrefilledLayer& layer, uint32_t tokens, std::span<const uint32_t> queries)
+      : layer_(layer), tokens_(tokens), queries_(queries) {
+    attention_.resize(queries.size() * tokens);
+    for (size_t i = 0; i < queries.size(); ++i) Attend(i);
   }
 
   /// Attention to `token` from later queries, by distance.
@@ -44,15 +40,15 @@ class AttentionMap {
     const std::span<float> mean(attention_.data() + query * tokens_, row + 1);
     std::vector<float> weights(row + 1);
     for (uint32_t head = 0; head < layer_.num_query_heads; ++head) {
-      Softmax(row, head, head / group, weights);
+      Softmax(query, head, head / group, weights);
       for (size_t t = 0; t < weights.size(); ++t) mean[t] += weights[t];
     }
     for (float& value : mean) value /= static_cast<float>(layer_.num_query_heads);
   }
 
-  void Softmax(uint32_t row, uint32_t head, uint32_t kv_head, std::span<float> weights) const {
+  void Softmax(size_t query, uint32_t head, uint32_t kv_head, std::span<float> weights) const {
     const size_t d = layer_.head_dim;
-    const float* const q = layer_.q + (size_t{row} * layer_.num_query_heads + head) * d;
+    const float* const q = layer_.sampled_queries + (query * layer_.num_query_heads + head) * d;
     const float scale = 1.0f / std::sqrt(static_cast<float>(d));
     float most = -std::numeric_limits<float>::infinity();
     for (size_t t = 0; t < weights.size(); ++t) {
@@ -69,8 +65,8 @@ class AttentionMap {
 
   const PrefilledLayer& layer_;
   const uint32_t tokens_;
-  std::vector<uint32_t> queries_;
-  std::vector<float> attention_;  ///< [queries][tokens]
+  const std::span<const uint32_t> queries_;  ///< Tokens.
+  std::vector<float> attention_;             ///< [queries][tokens]
 };
 
 double MeanAttention(std::span<const DistantAttention> points) {
@@ -135,8 +131,26 @@ void Unrotate(float* vectors, uint32_t rows, uint32_t heads, uint32_t head_dim,
   }
 }
 
+void RankMiddle(LayerStatistics* statistics) {
+  const auto& middle = statistics->middle;
+  if (middle.empty()) return;
+  const auto most = std::ranges::min_element(middle, {}, &BlockImportance::exponent);
+  const auto least = std::ranges::min_element(middle, {}, &BlockImportance::attention);
+  statistics->most = 1 + static_cast<uint32_t>(most - middle.begin());
+  statistics->least = 1 + static_cast<uint32_t>(least - middle.begin());
+}
+
+std::vector<uint32_t> SampledTokens(uint32_t tokens, uint32_t max_queries) {
+  const uint32_t count = std::min(tokens, max_queries);
+  std::vector<uint32_t> sampled;
+  for (uint32_t i = 1; i <= count; ++i) {
+    sampled.push_back(static_cast<uint32_t>(uint64_t{i} * tokens / count) - 1);
+  }
+  return sampled;
+}
+
 LayerStatistics StatisticsOf(const PrefilledLayer& layer, const BlockSplit& split,
-                             const RopeRotation& rope, uint32_t max_queries) {
+                             std::span<const uint32_t> sampled_tokens, const RopeRotation& rope) {
   LayerStatistics statistics;
   const size_t key_floats = size_t{layer.num_kv_heads} * layer.head_dim;
   const size_t query_floats = size_t{layer.num_query_heads} * layer.head_dim;
@@ -149,23 +163,18 @@ LayerStatistics StatisticsOf(const PrefilledLayer& layer, const BlockSplit& spli
            statistics.block_keys.data() + block * key_floats);
   }
 
-  const uint32_t local =
-      split.Begin(split.blocks() - std::min(split.blocks(), BlockSplit::kLocalBlocks));
-  std::vector<float> queries(layer.q + local * query_floats, layer.q + split.tokens * query_floats);
-  Unrotate(queries.data(), split.tokens - local, layer.num_query_heads, layer.head_dim,
+  const uint32_t local = split.LocalBegin();
+  const uint32_t local_tokens = split.tokens - local;
+  std::vector<float> queries(layer.local_queries,
+                             layer.local_queries + local_tokens * query_floats);
+  Unrotate(queries.data(), local_tokens, layer.num_query_heads, layer.head_dim,
            layer.first_position + local, layer.interleaved, rope);
   statistics.local_query.resize(query_floats);
-  MeanOf(queries.data(), 0, split.tokens - local, query_floats, statistics.local_query.data());
+  MeanOf(queries.data(), 0, local_tokens, query_floats, statistics.local_query.data());
 
   if (!split.has_middle()) return statistics;
-  RateMiddle(AttentionMap(layer, split.tokens, max_queries), split, &statistics);
-  const auto& middle = statistics.middle;
-  statistics.most =
-      1 + static_cast<uint32_t>(std::ranges::min_element(middle, {}, &BlockImportance::exponent) -
-                                middle.begin());
-  statistics.least =
-      1 + static_cast<uint32_t>(std::ranges::min_element(middle, {}, &BlockImportance::attention) -
-                                middle.begin());
+  RateMiddle(AttentionMap(layer, split.tokens, sampled_tokens), split, &statistics);
+  RankMiddle(&statistics);
   return statistics;
 }
 

@@ -12,6 +12,7 @@
 #define QUIRE_GPUWORKER_CONTEXT_LAYER_STATISTICS_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/page/rope_rotation.h"
@@ -34,21 +35,27 @@ struct LayerStatistics {
   std::vector<uint32_t> outlier_tokens;  ///< Middle tokens to recompute, ascending.
 };
 
-/// One layer's queries and keys of a whole document, as attention saw them.
+/// Sets `most` and `least` by `middle`: the smallest exponent, and the smallest attention.
+void RankMiddle(LayerStatistics* statistics);
+
+/// Tokens whose queries stand for all: at most `max_queries`, evenly spaced, the last among them.
+/// What statistics cost is their number times the document's length.
+std::vector<uint32_t> SampledTokens(uint32_t tokens, uint32_t max_queries = 256);
+
+/// One layer of a whole document, as attention saw it.
 struct PrefilledLayer {
-  const float* q = nullptr;     ///< [tokens][n_q][d], rotated
-  const float* keys = nullptr;  ///< [tokens][n_kv][d], rotated
-  uint64_t first_position = 0;  ///< Position of the first token.
+  const float* keys = nullptr;             ///< [tokens][n_kv][d], rotated
+  const float* sampled_queries = nullptr;  ///< [sampled tokens][n_q][d], rotated
+  const float* local_queries = nullptr;    ///< [tokens of the local blocks][n_q][d], rotated
+  uint64_t first_position = 0;             ///< Position of the first token.
   uint32_t num_query_heads = 0;
   uint32_t num_kv_heads = 0;
   uint32_t head_dim = 0;
   bool interleaved = false;  ///< RopeSpec::interleaved
 };
 
-/// `max_queries` rows, evenly spaced and the last among them, stand for all queries: the cost is
-/// theirs times the document's length.
 LayerStatistics StatisticsOf(const PrefilledLayer& layer, const BlockSplit& split,
-                             const RopeRotation& rope, uint32_t max_queries = 256);
+                             std::span<const uint32_t> sampled_tokens, const RopeRotation& rope);
 
 /// Turns `rows` rows of `heads` heads to position 0; row i is at `first_position` + i.
 void Unrotate(float* vectors, uint32_t rows, uint32_t heads, uint32_t head_dim,

@@ -38,6 +38,28 @@ TEST(BlockSplitTest, FirstAndLastTwoBlocksAreNotMiddleOnes) {
   EXPECT_EQ((BlockSplit{.tokens = 193}).middle_blocks(), 1u);
 }
 
+/// Statistics of a layer whose queries are all at hand, one KV head.
+LayerStatistics Of(const std::vector<float>& queries, const std::vector<float>& keys,
+                   uint32_t query_heads, const BlockSplit& split, const RopeRotation& rope,
+                   uint64_t first_position = 0) {
+  const std::vector<uint32_t> sampled = SampledTokens(split.tokens);
+  EXPECT_EQ(sampled.size(), split.tokens);
+  return StatisticsOf({.keys = keys.data(),
+                       .sampled_queries = queries.data(),
+                       .local_queries = queries.data() + split.LocalBegin() * query_heads * kDim,
+                       .first_position = first_position,
+                       .num_query_heads = query_heads,
+                       .num_kv_heads = 1,
+                       .head_dim = kDim},
+                      split, sampled, rope);
+}
+
+TEST(SampledTokensTest, AreEvenlySpacedWithTheLast) {
+  EXPECT_THAT(SampledTokens(10, 5), ::testing::ElementsAre(1, 3, 5, 7, 9));
+  EXPECT_THAT(SampledTokens(3, 5), ::testing::ElementsAre(0, 1, 2));
+  EXPECT_EQ(SampledTokens(1000, 256).back(), 999u);
+}
+
 TEST(LayerStatisticsTest, MeansAreOfVectorsWithoutRotation) {
   // The same key and query everywhere, rotated to each position.
   const RopeRotation rotation(Rope());
@@ -66,13 +88,7 @@ TEST(LayerStatisticsTest, MeansAreOfVectorsWithoutRotation) {
     turn(queries.data() + i * 2 * kDim);
     turn(queries.data() + i * 2 * kDim + kDim);
   }
-  const LayerStatistics statistics = StatisticsOf({.q = queries.data(),
-                                                   .keys = keys.data(),
-                                                   .first_position = 100,
-                                                   .num_query_heads = 2,
-                                                   .num_kv_heads = 1,
-                                                   .head_dim = kDim},
-                                                  split, rotation);
+  const LayerStatistics statistics = Of(queries, keys, 2, split, rotation, 100);
   ASSERT_EQ(statistics.block_keys.size(), 5 * kDim);
   for (size_t i = 0; i < statistics.block_keys.size(); ++i) {
     EXPECT_NEAR(statistics.block_keys[i], key[i % kDim], 1e-5);
@@ -100,12 +116,7 @@ TEST(LayerStatisticsTest, ATokenThatIsSeenFromAfarIsAnOutlierAndItsBlockTheMostI
   }
   keys[kFar * kDim] = keys[kFar * kDim + 1] = 0;
   keys[kFar * kDim + 2] = 1;
-  const LayerStatistics statistics = StatisticsOf({.q = queries.data(),
-                                                   .keys = keys.data(),
-                                                   .num_query_heads = 1,
-                                                   .num_kv_heads = 1,
-                                                   .head_dim = kDim},
-                                                  split, RopeRotation(RopeSpec{}));
+  const LayerStatistics statistics = Of(queries, keys, 1, split, RopeRotation(RopeSpec{}));
   EXPECT_EQ(statistics.most, split.BlockOf(kFar));
   EXPECT_NE(statistics.least, split.BlockOf(kFar));
   EXPECT_THAT(statistics.outlier_tokens, ::testing::ElementsAre(kFar));
@@ -117,12 +128,7 @@ TEST(LayerStatisticsTest, ATokenThatIsSeenFromAfarIsAnOutlierAndItsBlockTheMostI
 TEST(LayerStatisticsTest, AShortDocumentHasNoMiddle) {
   const BlockSplit split{.tokens = 20, .block_tokens = 8};
   const std::vector<float> rows(split.tokens * kDim, 1);
-  const LayerStatistics statistics = StatisticsOf({.q = rows.data(),
-                                                   .keys = rows.data(),
-                                                   .num_query_heads = 1,
-                                                   .num_kv_heads = 1,
-                                                   .head_dim = kDim},
-                                                  split, RopeRotation(Rope()));
+  const LayerStatistics statistics = Of(rows, rows, 1, split, RopeRotation(Rope()));
   EXPECT_TRUE(statistics.middle.empty());
   EXPECT_TRUE(statistics.outlier_tokens.empty());
   EXPECT_EQ(statistics.block_keys.size(), 3 * kDim);

@@ -105,6 +105,7 @@ class CachedDocuments {
 
   const Decoder& decoder() const { return *decoder_; }
   const PromptLayout& layout() const { return layout_; }
+  const std::vector<TokenId>& tokens(size_t document) const { return documents_[document]; }
   uint32_t num_layers() const { return decoder_->config().num_layers; }
   size_t row() const {
     return size_t{decoder_->config().num_kv_heads} * decoder_->config().head_dim;

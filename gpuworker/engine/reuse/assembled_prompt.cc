@@ -44,7 +44,7 @@ class DocumentCells {
       }
     }
     std::ranges::sort(pages);
-    pages.erase(std::ranges::unique(pages).begin(), pages.end());
+    pages.erase(std::unique(pages.begin(), pages.end()), pages.end());
     return pages;
   }
 
