@@ -27,6 +27,7 @@ constexpr CallSpec kDropContext = {"quire.v1.Store/DropContext", Repeat::kOnlyIf
 constexpr CallSpec kLookup = {"quire.v1.Store/Lookup", Repeat::kSafe};
 constexpr CallSpec kFetch = {"quire.v1.Store/Fetch", Repeat::kSafe};
 constexpr CallSpec kPutRepresentatives = {"quire.v1.Store/PutRepresentatives", Repeat::kSafe};
+constexpr CallSpec kReadTokens = {"quire.v1.Store/ReadTokens", Repeat::kSafe};
 constexpr CallSpec kStat = {"quire.v1.Store/Stat", Repeat::kSafe};
 constexpr CallSpec kDeleteSegments = {"quire.v1.Store/Delete", Repeat::kOnlyIfRefused};
 
@@ -307,6 +308,25 @@ StatusOr<ContextStat> Client::Stat(const ContextRef& context) {
   stat.segments_lost = reply.segments_lost();
   stat.expires_unix_micros = reply.expires_unix_micros();
   return stat;
+}
+
+StatusOr<std::vector<TokenId>> Client::ReadTokens(const ContextRef& context) {
+  QUIRE_RETURN_IF_ERROR(CheckRef(context));
+  const TimePoint deadline = caller_->NewDeadline();
+  v1::ReadTokensRequest request;
+  wire::ContextRefToProto(context, request.mutable_context());
+  request.set_num_tokens(wire::kMaxTokensRead);
+  std::vector<TokenId> tokens;
+  for (;;) {
+    request.set_first_token(tokens.size());
+    v1::ReadTokensReply reply;
+    QUIRE_RETURN_IF_ERROR(caller_->Call(kReadTokens, request, {}, deadline, &reply, nullptr));
+    tokens.insert(tokens.end(), reply.tokens().begin(), reply.tokens().end());
+    if (tokens.size() == reply.stored_tokens()) return tokens;
+    if (reply.tokens().empty() || tokens.size() > reply.stored_tokens()) {
+      return BadReply(kReadTokens.method, tokens.size(), " tokens of ", reply.stored_tokens());
+    }
+  }
 }
 
 StatusOr<uint32_t> Client::DeleteSegments(std::span<const SegmentKey> keys) {

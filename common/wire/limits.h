@@ -25,6 +25,8 @@ inline constexpr uint64_t kMaxTtlSeconds = 3'155'760'000;  ///< A hundred years.
 inline constexpr uint64_t kMaxContextTokens = uint64_t{1} << 24;
 inline constexpr uint32_t kMaxContextPages = 1u << 24;  ///< With one token per page.
 inline constexpr uint32_t kMaxDeleteKeys = 65536;
+/// Token ids of one ReadTokens.
+inline constexpr uint32_t kMaxTokensRead = 262144;
 inline constexpr uint32_t kMaxUnitRanges = 65536;      ///< Ranges of one fetch.
 inline constexpr uint32_t kMaxMismatchedUnits = 4096;  ///< Units named in one request.
 inline constexpr uint32_t kMaxSlotsPerHead = 65536;

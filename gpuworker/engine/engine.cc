@@ -116,6 +116,12 @@ StatusOr<std::unique_ptr<Sequence>> Engine::OpenSequence(
   return std::unique_ptr<Sequence>(new Sequence(std::move(impl)));
 }
 
+StatusOr<std::unique_ptr<ReuseRun>> Engine::OpenReuse(std::span<const DocumentName> documents,
+                                                      std::span<const TokenId> question,
+                                                      const ReuseOptions& options) const {
+  return ReuseRun::Open(Parts(), documents, question, options);
+}
+
 StatusOr<std::vector<float>> Engine::DenseLogits(std::span<const TokenId> tokens, size_t count,
                                                  const TokensObserver& observer) const {
   QUIRE_RETURN_IF_ERROR(CheckTokens(tokens));

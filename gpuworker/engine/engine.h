@@ -31,6 +31,7 @@
 #include "gpuworker/engine/ingest/retrieval_heads.h"
 #include "gpuworker/engine/offload/unit_buffers.h"
 #include "gpuworker/engine/parts.h"
+#include "gpuworker/engine/reuse/reuse_run.h"
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/retrieval/options.h"
@@ -103,6 +104,11 @@ class Engine {
   /// Opens a sequence that continues `document`, or an empty one.
   StatusOr<std::unique_ptr<Sequence>> OpenSequence(const std::optional<DocumentName>& document,
                                                    const SequenceOptions& options = {}) const;
+
+  /// Prefills `question` over several documents (reuse_run.h).
+  StatusOr<std::unique_ptr<ReuseRun>> OpenReuse(std::span<const DocumentName> documents,
+                                                std::span<const TokenId> question,
+                                                const ReuseOptions& options) const;
 
   /// What the units kept in this worker's memory did so far; nothing but zeros without any.
   HostTier::Stats host_cache_stats() const {

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "gpuworker/model/checkpoint/checkpoint.h"
 #include "gpuworker/model/checkpoint/companions.h"
 #include "gpuworker/model/forward_pass.h"
 #include "gpuworker/model/pass_pool.h"
+#include "gpuworker/model/sparse_pass.h"
 
 namespace quire::worker {
 namespace {
@@ -67,6 +70,7 @@ class Decoder::Impl {
 
   PassPool& passes() const { return passes_; }
   const ModelConfig& config() const { return model_.config; }
+  const Model& model() const { return model_; }
 
   KvSpec MakeKvSpec(DType dtype, uint32_t page_tokens, uint32_t segment_pages) const;
   Status Check(std::span<const TokenId> tokens, uint64_t first_position) const;
@@ -187,6 +191,25 @@ Status Decoder::ForwardBatch(std::span<const SequenceTokens> sequences, BatchAtt
   QUIRE_ASSIGN_OR_RETURN(const PassPool::Lease pass,
                          impl_->passes().Take(static_cast<uint32_t>(tokens)));
   return pass->Run(sequences, attention, logits);
+}
+
+StatusOr<SparsePrefillStats> Decoder::SparsePrefill(const SparsePrompt& prompt, RowPlan* plan,
+                                                    LayerViews* views, RowUpdate update,
+                                                    float* logits) const {
+  if (prompt.positions.size() != prompt.tokens.size()) {
+    return InvalidArgument(prompt.tokens.size(), " tokens with ", prompt.positions.size(),
+                           " positions");
+  }
+  const auto disorder = std::ranges::adjacent_find(prompt.positions, std::greater_equal<>());
+  if (disorder != prompt.positions.end()) {
+    return InvalidArgument("position ", *disorder, " is not before the next one, ",
+                           *std::next(disorder));
+  }
+  QUIRE_RETURN_IF_ERROR(impl_->Check(prompt.tokens, 0));
+  QUIRE_RETURN_IF_ERROR(impl_->Check(prompt.tokens.last(1), prompt.positions.back()));
+  SparsePass pass(impl_->model(), prompt, plan, views, update);
+  QUIRE_RETURN_IF_ERROR(pass.Run(logits));
+  return pass.stats();
 }
 
 }  // namespace quire::worker

@@ -16,6 +16,7 @@
 
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/checkpoint/config.h"
+#include "gpuworker/model/sparse_prefill.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"
@@ -104,6 +105,13 @@ class Decoder {
   [[nodiscard]] Status ForwardBatch(std::span<const SequenceTokens> sequences,
                                     BatchAttention& attention, float* logits,
                                     ForwardPass* scratch = nullptr) const;
+
+  /// Sparse prefill of `prompt` (sparse_prefill.h). `logits` has room for [vocab] floats for each
+  /// output of the last layer; null for none. INVALID_ARGUMENT: a token outside the vocabulary, a
+  /// position past the model's context, or positions that do not ascend.
+  StatusOr<SparsePrefillStats> SparsePrefill(const SparsePrompt& prompt, RowPlan* plan,
+                                             LayerViews* views, RowUpdate update,
+                                             float* logits) const;
 
  private:
   class Impl;

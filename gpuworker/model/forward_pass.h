@@ -18,27 +18,18 @@
 #include "gpuworker/device/recorded_work.h"
 #include "gpuworker/model/checkpoint/config.h"
 #include "gpuworker/model/decoder.h"
+#include "gpuworker/model/layer_math.h"
 #include "gpuworker/model/recordable_attention.h"
-#include "gpuworker/model/rope_table.h"
-#include "gpuworker/model/weights.h"
 #include "quire/status.h"
 
 namespace quire::worker {
-
-/// What a pass reads; all of it outlives the pass.
-struct Model {
-  Device* device;
-  ModelConfig config;
-  Weights weights;
-  RopeTable rope;
-};
 
 class ForwardPass {
  public:
   explicit ForwardPass(const Model& model)
       : model_(model),
         c_(model.config),
-        ops_(model.device->kernels()),
+        math_(model),
         between_(model.device, kKeptBlocks * (size_t{model.config.num_layers} + 1)),
         steps_(model.device, kKeptSteps) {}
 
@@ -46,7 +37,7 @@ class ForwardPass {
   Status Allocate(uint32_t max_tokens);
   /// Allocates room for the logits of `rows` tokens, as a run of as many that want theirs does.
   Status AllocateLogits(uint32_t rows) { return ReserveLogits(std::min(rows, kLogitRows)); }
-  uint32_t max_tokens() const { return max_tokens_; }
+  uint32_t max_tokens() const { return math_.max_rows(); }
 
   /// Runs every layer over the tokens of `sequences`, 1 .. max_tokens valid ids together. `logits`,
   /// in host memory, has room for [vocab] for each of them that wants them.
@@ -76,8 +67,6 @@ class ForwardPass {
   using Around = Status (ForwardPass::*)(uint32_t layer);
   using Attend = std::function<Status(std::span<const LayerStep> steps)>;
   Status RunLayers(std::vector<LayerStep> steps, Around around, const Attend& attend);
-  /// The block's rotations to the device: every token at its own position.
-  Status FillRotations(std::span<const SequenceTokens> sequences);
   /// What each of `sequences` hands to attention, with the pointers of its tokens.
   std::vector<LayerStep> StepsOf(std::span<const SequenceTokens> sequences) const;
   /// Everything between the attention of the layer before `layer` and its own: what ends the one,
@@ -85,10 +74,6 @@ class ForwardPass {
   Status BetweenAttentions(uint32_t layer);
   /// The same, recorded for blocks of as many tokens, where they are few.
   Status RecordedBetweenAttentions(uint32_t layer);
-  Status Embed();
-  Status Queries(uint32_t layer);
-  Status Output(const LayerWeights& weights);
-  Status FeedForward(const LayerWeights& weights);
   /// Logits of the tokens `rows`, to host memory [rows][vocab].
   Status LogitsOf(std::span<const uint32_t> rows, float* to);
   // Logits of the first `rows` of the normed tokens, rows <= kLogitRows: room for them, the
@@ -97,32 +82,13 @@ class ForwardPass {
   Status Vocabulary(uint32_t rows);
   Status FetchLogits(uint32_t rows, float* to);
 
-  Status Norm(const float* x, const DeviceBuffer& weight, float* y, int64_t rows,
-              int64_t dim) const;
-  Status Project(const float* x, const Linear& linear, float* y, int64_t in, int64_t out) const;
-  Status Rotate(float* heads, int64_t num_heads) const;
-  Status AddResidual(const float* delta) const;
-
   const Model& model_;
   const ModelConfig& c_;
-  const kernels::KernelTable& ops_;
-  uint32_t max_tokens_ = 0;  ///< Room in the scratch below.
-  uint32_t tokens_ = 0;      ///< t of the current block
+  LayerMath math_;
+  uint32_t tokens_ = 0;  ///< t of the current block
 
-  DeviceBuffer ids_;        ///< [t] int32
-  DeviceBuffer positions_;  ///< [t] int32: rows of the RoPE tables, 0..t-1
-  DeviceBuffer cosines_;    ///< [t][d/2], of each token's position
-  DeviceBuffer sines_;      ///< [t][d/2]
-  DeviceBuffer hidden_;     ///< [t][h], the residual stream
-  DeviceBuffer normed_;     ///< [t][h]
-  DeviceBuffer delta_;      ///< [t][h], what a block adds to the stream
-  DeviceBuffer q_;          ///< [t][n_q][d]
-  DeviceBuffer k_;          ///< [t][n_kv][d]
-  DeviceBuffer v_;          ///< [t][n_kv][d]
-  DeviceBuffer attended_;   ///< [t][n_q][d]
-  DeviceBuffer gate_up_;    ///< [t][2*intermediate]
-  DeviceBuffer gated_;      ///< [t][intermediate]
-  DeviceBuffer logits_;     ///< [rows][vocab] of the last product
+  DeviceBuffer hidden_;  ///< [t][h], the residual stream
+  DeviceBuffer logits_;  ///< [rows][vocab] of the last product
   // After what they point to, so that they go first.
   RecordedWork<uint64_t> between_;
   RecordedWork<StepKey> steps_;  ///< Whole decode steps; what attention points to is in their keys.

@@ -103,6 +103,9 @@ Status FakeStore::Dispatch(std::string_view method, const std::string& control,
   if (method == "Store/Fetch")
     return Answer<v1::FetchRequest, v1::FetchReply>(
         control, reply, [&](auto& in, auto* out, auto* bytes) { return Fetch(in, out, bytes); });
+  if (method == "Store/ReadTokens")
+    return Answer<v1::ReadTokensRequest, v1::ReadTokensReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return ReadTokens(in, out); });
   if (method == "Store/PutRepresentatives")
     return Answer<v1::PutRepresentativesRequest, v1::PutRepresentativesReply>(
         control, reply,
@@ -292,6 +295,18 @@ Status FakeStore::Fetch(const v1::FetchRequest& request, v1::FetchReply* reply,
     }
   }
   reply->set_num_units(static_cast<uint64_t>(reply->unit_crc32c_size()));
+  return OkStatus();
+}
+
+Status FakeStore::ReadTokens(const v1::ReadTokensRequest& request, v1::ReadTokensReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const Pages* pages, Find(request.context()));
+  const std::vector<TokenId>& tokens = pages->tokens;
+  if (request.first_token() > tokens.size()) return InvalidArgument("no such token");
+  const uint64_t end =
+      std::min<uint64_t>(tokens.size(), request.first_token() + request.num_tokens());
+  reply->mutable_tokens()->Add(tokens.begin() + static_cast<ptrdiff_t>(request.first_token()),
+                               tokens.begin() + static_cast<ptrdiff_t>(end));
+  reply->set_stored_tokens(tokens.size());
   return OkStatus();
 }
 

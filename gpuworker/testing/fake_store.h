@@ -155,6 +155,7 @@ class FakeStore final : public CallHandler {
   Status Fetch(const v1::FetchRequest& request, v1::FetchReply* reply, std::string* payload);
   Status PutRepresentatives(const v1::PutRepresentativesRequest& request,
                             const std::string& payload, v1::PutRepresentativesReply* reply);
+  Status ReadTokens(const v1::ReadTokensRequest& request, v1::ReadTokensReply* reply);
   Status Register(const v1::RegisterRequest& request, v1::RegisterReply* reply);
   Status Get(const v1::GetDocumentRequest& request, v1::GetDocumentReply* reply);
   /// Of a session that has so many slots.

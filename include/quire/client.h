@@ -127,6 +127,8 @@ class Client {
   /// dtype (DigestKind::kRepresentatives). False when it has some already, which stay.
   StatusOr<bool> PutRepresentatives(const SegmentKey& segment, const Payload& digests);
   StatusOr<ContextStat> Stat(const ContextRef& context);
+  /// Token ids of a sealed context, all of them.
+  StatusOr<std::vector<TokenId>> ReadTokens(const ContextRef& context);
   StatusOr<uint32_t> DeleteSegments(std::span<const SegmentKey> keys);
 
   /// `ttl_seconds` is the document's own time to live; unset: its collection's.

@@ -171,6 +171,26 @@ class StoreAdapters {
     return OkStatus();
   }
 
+  Status ReadTokens(const Call& call, const v1::ReadTokensRequest& request,
+                    v1::ReadTokensReply* reply) const {
+    if (request.num_tokens() == 0 || request.num_tokens() > wire::kMaxTokensRead) {
+      return InvalidArgument("num_tokens is ", request.num_tokens(), ": must be 1..",
+                             wire::kMaxTokensRead);
+    }
+    QUIRE_ASSIGN_OR_RETURN(const ContextViewPtr view, Resolve(call, request.context()));
+    const uint64_t stored = NumStoredTokens(*view);
+    if (request.first_token() > stored) {
+      return InvalidArgument("first_token is ", request.first_token(), ", past the ", stored,
+                             " stored tokens of the context");
+    }
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
+                           StoredTokens(*deps_.store, call.tenant, *view, request.first_token(),
+                                        request.num_tokens()));
+    reply->mutable_tokens()->Add(tokens.begin(), tokens.end());
+    reply->set_stored_tokens(stored);
+    return OkStatus();
+  }
+
   Status Delete(const Call& call, const v1::DeleteRequest& request, v1::DeleteReply* reply) const {
     QUIRE_ASSIGN_OR_RETURN(
         const auto keys,
@@ -274,6 +294,7 @@ void AddStoreMethods(const StoreAdapterDeps& deps, Dispatcher* dispatcher) {
   Bind(adapters, "Fetch", &StoreAdapters::Fetch, dispatcher);
   Bind(adapters, "PutRepresentatives", &StoreAdapters::PutRepresentatives, dispatcher);
   Bind(adapters, "Stat", &StoreAdapters::Stat, dispatcher);
+  Bind(adapters, "ReadTokens", &StoreAdapters::ReadTokens, dispatcher);
   Bind(adapters, "Delete", &StoreAdapters::Delete, dispatcher);
 }
 

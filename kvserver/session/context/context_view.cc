@@ -181,4 +181,30 @@ StatusOr<std::vector<TokenId>> ShortPageTokens(PageStore& store, std::string_vie
   return tokens;
 }
 
+uint64_t NumStoredTokens(const ContextView& view) {
+  return view.num_tokens - std::min(view.num_tokens,
+                                    view.tail.size() * uint64_t{view.spec->page_tokens});
+}
+
+StatusOr<std::vector<TokenId>> StoredTokens(PageStore& store, std::string_view tenant,
+                                            const ContextView& view, uint64_t first,
+                                            uint64_t count) {
+  const uint64_t segment_tokens = view.spec->segment_tokens();
+  const uint64_t end = std::min(NumStoredTokens(view), first + count);
+  std::vector<TokenId> tokens;
+  while (first + tokens.size() < end) {
+    const uint64_t at = first + tokens.size();
+    const SegmentKey& key = (*view.keys)[at / segment_tokens];
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> segment, store.Tokens(tenant, key));
+    const uint64_t from = at % segment_tokens;
+    const uint64_t some = std::min(segment_tokens - from, end - at);
+    if (segment.size() < from + some) {
+      return Internal("segment ", key.Hex(), " has ", segment.size(), " tokens");
+    }
+    const auto begin = segment.begin() + static_cast<std::ptrdiff_t>(from);
+    tokens.insert(tokens.end(), begin, begin + static_cast<std::ptrdiff_t>(some));
+  }
+  return tokens;
+}
+
 }  // namespace quire::kvserver

@@ -107,6 +107,14 @@ UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref);
                                                              std::string_view tenant,
                                                              const ContextView& view);
 
+/// Returns up to `count` token ids from `first` on, of the stored segments of `view`. Errors as
+/// PageStore::Tokens.
+[[nodiscard]] StatusOr<std::vector<TokenId>> StoredTokens(PageStore& store, std::string_view tenant,
+                                                          const ContextView& view, uint64_t first,
+                                                          uint64_t count);
+/// Number of tokens in the stored segments of `view`.
+uint64_t NumStoredTokens(const ContextView& view);
+
 }  // namespace quire::kvserver
 
 #endif  // QUIRE_KVSERVER_SESSION_CONTEXT_CONTEXT_VIEW_H_

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/context/layer_statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "gpuworker/context/pauta.h"
+#include "gpuworker/context/power_law.h"
+
+namespace quire::worker {
+namespace {
+
+constexpr size_t kLeastQueries = 16;  ///< Later queries that a representative needs.
+
+/// Attention of some queries, the mean over heads.
+class AttentionMap {
+ public:
+  AttentionMap(const PrefilledLayer& layer, uint32_t tokens, std::span<const uint32_t> queries)
+      : layer_(layer), tokens_(tokens), queries_(queries) {
+    attention_.resize(queries.size() * tokens);
+    for (size_t i = 0; i < queries.size(); ++i) Attend(i);
+  }
+
+  /// Attention to `token` from later queries, by distance.
+  std::vector<DistantAttention> To(uint32_t token) const {
+    std::vector<DistantAttention> points;
+    for (size_t i = 0; i < queries_.size(); ++i) {
+      if (queries_[i] <= token) continue;
+      points.push_back({queries_[i] - token, attention_[i * tokens_ + token]});
+    }
+    return points;
+  }
+
+ private:
+  void Attend(size_t query) {
+    const uint32_t row = queries_[query];
+    const uint32_t group = layer_.num_query_heads / layer_.num_kv_heads;
+    const std::span<float> mean(attention_.data() + query * tokens_, row + 1);
+    std::vector<float> weights(row + 1);
+    for (uint32_t head = 0; head < layer_.num_query_heads; ++head) {
+      Softmax(query, head, head / group, weights);
+      for (size_t t = 0; t < weights.size(); ++t) mean[t] += weights[t];
+    }
+    for (float& value : mean) value /= static_cast<float>(layer_.num_query_heads);
+  }
+
+  void Softmax(size_t query, uint32_t head, uint32_t kv_head, std::span<float> weights) const {
+    const size_t d = layer_.head_dim;
+    const float* const q = layer_.sampled_queries + (query * layer_.num_query_heads + head) * d;
+    const float scale = 1.0f / std::sqrt(static_cast<float>(d));
+    float most = -std::numeric_limits<float>::infinity();
+    for (size_t t = 0; t < weights.size(); ++t) {
+      const float* const key = layer_.keys + (t * layer_.num_kv_heads + kv_head) * d;
+      float dot = 0;
+      for (size_t c = 0; c < d; ++c) dot += q[c] * key[c];
+      weights[t] = dot * scale;
+      most = std::max(most, weights[t]);
+    }
+    float sum = 0;
+    for (float& weight : weights) sum += weight = std::exp(weight - most);
+    for (float& weight : weights) weight /= sum;
+  }
+
+  const PrefilledLayer& layer_;
+  const uint32_t tokens_;
+  const std::span<const uint32_t> queries_;  ///< Tokens.
+  std::vector<float> attention_;             ///< [queries][tokens]
+};
+
+double MeanAttention(std::span<const DistantAttention> points) {
+  double sum = 0;
+  for (const DistantAttention& point : points) sum += point.attention;
+  return points.empty() ? 0 : sum / static_cast<double>(points.size());
+}
+
+/// Means of the rows [begin, end), each of `floats`.
+void MeanOf(const float* rows, uint32_t begin, uint32_t end, size_t floats, float* mean) {
+  std::vector<double> sum(floats);
+  for (size_t row = begin; row < end; ++row) {
+    for (size_t c = 0; c < floats; ++c) sum[c] += rows[row * floats + c];
+  }
+  for (size_t c = 0; c < floats; ++c) mean[c] = static_cast<float>(sum[c] / (end - begin));
+}
+
+/// Exponents of the middle tokens, and what their blocks are worth.
+void RateMiddle(const AttentionMap& map, const BlockSplit& split, LayerStatistics* statistics) {
+  std::vector<double> exponents;
+  std::vector<uint32_t> tokens;
+  for (uint32_t block = 1; block <= split.middle_blocks(); ++block) {
+    BlockImportance best{std::numeric_limits<double>::infinity(), -1};
+    for (uint32_t token = split.Begin(block); token < split.End(block); ++token) {
+      const std::vector<DistantAttention> points = map.To(token);
+      const double exponent = FitPowerLaw(points).exponent;
+      exponents.push_back(exponent);
+      tokens.push_back(token);
+      const double attention = MeanAttention(points);
+      if (points.size() >= kLeastQueries && attention > best.attention) {
+        best = {exponent, attention};
+      }
+    }
+    statistics->middle.push_back({best.exponent, std::max(best.attention, 0.0)});
+  }
+  for (const size_t outlier : PautaOutliers(exponents)) {
+    statistics->outlier_tokens.push_back(tokens[outlier]);
+  }
+}
+
+}  // namespace
+
+void Unrotate(float* vectors, uint32_t rows, uint32_t heads, uint32_t head_dim,
+              uint64_t first_position, bool interleaved, const RopeRotation& rope) {
+  const size_t pairs = rope.inverse_frequencies().size();
+  const size_t step = interleaved ? 2 : 1;       // From one pair to the next.
+  const size_t other = interleaved ? 1 : pairs;  // From a pair's first channel to its second.
+  std::vector<float> cosines(pairs);
+  std::vector<float> sines(pairs);
+  for (uint32_t row = 0; row < rows; ++row) {
+    rope.FillMove(-static_cast<int64_t>(first_position + row), cosines.data(), sines.data());
+    for (uint32_t head = 0; head < heads; ++head) {
+      float* const x = vectors + (size_t{row} * heads + head) * head_dim;
+      for (size_t i = 0; i < pairs; ++i) {
+        float& a = x[i * step];
+        float& b = x[i * step + other];
+        const float turned = a * cosines[i] - b * sines[i];
+        b = b * cosines[i] + a * sines[i];
+        a = turned;
+      }
+    }
+  }
+}
+
+void RankMiddle(LayerStatistics* statistics) {
+  const auto& middle = statistics->middle;
+  if (middle.empty()) return;
+  const auto most = std::ranges::min_element(middle, {}, &BlockImportance::exponent);
+  const auto least = std::ranges::min_element(middle, {}, &BlockImportance::attention);
+  statistics->most = 1 + static_cast<uint32_t>(most - middle.begin());
+  statistics->least = 1 + static_cast<uint32_t>(least - middle.begin());
+}
+
+std::vector<uint32_t> SampledTokens(uint32_t tokens, uint32_t max_queries) {
+  const uint32_t count = std::min(tokens, max_queries);
+  std::vector<uint32_t> sampled;
+  for (uint32_t i = 1; i <= count; ++i) {
+    sampled.push_back(static_cast<uint32_t>(uint64_t{i} * tokens / count) - 1);
+  }
+  return sampled;
+}
+
+LayerStatistics StatisticsOf(const PrefilledLayer& layer, const BlockSplit& split,
+                             std::span<const uint32_t> sampled_tokens, const RopeRotation& rope) {
+  LayerStatistics statistics;
+  const size_t key_floats = size_t{layer.num_kv_heads} * layer.head_dim;
+  const size_t query_floats = size_t{layer.num_query_heads} * layer.head_dim;
+  std::vector<float> keys(layer.keys, layer.keys + split.tokens * key_floats);
+  Unrotate(keys.data(), split.tokens, layer.num_kv_heads, layer.head_dim, layer.first_position,
+           layer.interleaved, rope);
+  statistics.block_keys.resize(split.blocks() * key_floats);
+  for (uint32_t block = 0; block < split.blocks(); ++block) {
+    MeanOf(keys.data(), split.Begin(block), split.End(block), key_floats,
+           statistics.block_keys.data() + block * key_floats);
+  }
+
+  const uint32_t local = split.LocalBegin();
+  const uint32_t local_tokens = split.tokens - local;
+  std::vector<float> queries(layer.local_queries,
+                             layer.local_queries + local_tokens * query_floats);
+  Unrotate(queries.data(), local_tokens, layer.num_query_heads, layer.head_dim,
+           layer.first_position + local, layer.interleaved, rope);
+  statistics.local_query.resize(query_floats);
+  MeanOf(queries.data(), 0, local_tokens, query_floats, statistics.local_query.data());
+
+  if (!split.has_middle()) return statistics;
+  RateMiddle(AttentionMap(layer, split.tokens, sampled_tokens), split, &statistics);
+  RankMiddle(&statistics);
+  return statistics;
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/context/reuse_method.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "gpuworker/context/positions.h"
+
+namespace quire::worker {
+namespace {
+
+std::vector<uint32_t> Indices(uint32_t count) {
+  std::vector<uint32_t> rows(count);
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
+/// A plan that computes `positions` in every layer.
+ReusePlan Computing(Positions positions, ViewCells cells, uint32_t num_layers) {
+  ReusePlan plan;
+  plan.rows = std::make_unique<FixedRows>(static_cast<uint32_t>(positions.size()), num_layers);
+  plan.positions = std::move(positions);
+  plan.layers.push_back(std::move(cells));
+  return plan;
+}
+
+}  // namespace
+
+ViewCells AllCells(const PromptLayout& layout, bool none_cached) {
+  ViewCells cells;
+  AppendRange(0, layout.tokens(), &cells.visible);
+  cells.cached.assign(layout.question_first, !none_cached);
+  cells.cached.resize(layout.tokens(), false);
+  return cells;
+}
+
+LayerRows FixedRows::Rows(uint32_t layer) {
+  LayerRows rows{.fresh = Indices(rows_), .outputs = Indices(rows_)};
+  if (layer + 1 == num_layers_) rows.outputs = {rows_ - 1};
+  return rows;
+}
+
+ReusePlan FullPrefill(const PromptLayout& layout, uint32_t num_layers) {
+  Positions positions;
+  AppendRange(0, layout.tokens(), &positions);
+  return Computing(std::move(positions), AllCells(layout, true), num_layers);
+}
+
+ReusePlan ReuseOnly(const PromptLayout& layout, uint32_t num_layers) {
+  return Epic(layout, num_layers, 0);
+}
+
+ReusePlan Epic(const PromptLayout& layout, uint32_t num_layers, uint64_t k) {
+  Positions positions;
+  for (const PlacedSource& source : std::span(layout.sources).subspan(1)) {
+    AppendRange(source.first, source.first + std::min(k, source.tokens), &positions);
+  }
+  AppendRange(layout.question_first, layout.tokens(), &positions);
+  return Computing(std::move(positions), AllCells(layout), num_layers);
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReuseMethod: a way to answer over documents that were cached alone. It says which tokens of a
+// prompt each layer attends to, and which of them it computes. One file each: full_prefill, reuse,
+// epic, cacheblend.
+// Thread-safety: pure functions. Units: rows are tokens of the prompt, by position.
+#ifndef QUIRE_GPUWORKER_CONTEXT_REUSE_METHOD_H_
+#define QUIRE_GPUWORKER_CONTEXT_REUSE_METHOD_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "gpuworker/context/prompt_layout.h"
+#include "gpuworker/model/layer_view.h"
+#include "gpuworker/model/sparse_prefill.h"
+
+namespace quire::worker {
+
+struct ReusePlan {
+  std::vector<uint64_t> positions;  ///< Tokens that may be computed, ascending.
+  std::vector<ViewCells> layers;    ///< Cells of each layer; one entry serves all layers.
+  std::unique_ptr<RowPlan> rows;    ///< Rows are indices into `positions`.
+  RowUpdate update = RowUpdate::kOverwrite;
+
+  const ViewCells& cells(uint32_t layer) const {
+    return layers.size() == 1 ? layers.front() : layers[layer];
+  }
+};
+
+/// Every token visible in every layer. Those of documents are cached unless `none_cached`.
+ViewCells AllCells(const PromptLayout& layout, bool none_cached = false);
+
+/// Computes the same rows in every layer. In the last layer only the last row has an output.
+class FixedRows final : public RowPlan {
+ public:
+  FixedRows(uint32_t rows, uint32_t num_layers) : rows_(rows), num_layers_(num_layers) {}
+  LayerRows Rows(uint32_t layer) override;
+
+ private:
+  const uint32_t rows_;
+  const uint32_t num_layers_;
+};
+
+/// Computes everything: what the others are measured against.
+ReusePlan FullPrefill(const PromptLayout& layout, uint32_t num_layers);
+
+/// Computes the question alone, over keys that were moved to their places.
+ReusePlan ReuseOnly(const PromptLayout& layout, uint32_t num_layers);
+
+/// EPIC (arXiv 2410.15332), LegoLink-k: computes the first `k` tokens of each document but the
+/// first, whole documents where they are shorter, and the question.
+ReusePlan Epic(const PromptLayout& layout, uint32_t num_layers, uint64_t k);
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_CONTEXT_REUSE_METHOD_H_

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Methods of reuse against full prefill, on documents that a small random model prefilled alone.
+#include "gpuworker/context/reuse_method.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "gpuworker/context/cacheblend.h"
+#include "gpuworker/testing/cached_documents.h"
+
+namespace quire::worker {
+namespace {
+
+using testing::CachedDocuments;
+using testing::Distance;
+using testing::MemoryViews;
+using testing::PromptKv;
+
+constexpr double kSame = 1e-8;  // Two orders of addition.
+
+class ReuseMethodTest : public ::testing::Test {
+ protected:
+  uint32_t layers() const { return documents_.num_layers(); }
+  double DistanceFromFull(ReusePlan plan, const PromptKv& kv) {
+    return Distance(documents_.Run(std::move(plan), kv).logits, full_);
+  }
+
+  CachedDocuments documents_{{70, 45, 90}, 20};
+  const PromptLayout& layout_ = documents_.layout();
+  const std::vector<float> full_ = documents_.FullLogits();
+  const PromptKv alone_ = documents_.Alone();
+};
+
+TEST_F(ReuseMethodTest, ComputingEverythingIsFullPrefillByEveryMethod) {
+  EXPECT_LT(DistanceFromFull(FullPrefill(layout_, layers()), alone_), kSame);
+  EXPECT_LT(DistanceFromFull(Epic(layout_, layers(), 1000), alone_), kSame);
+  EXPECT_LT(DistanceFromFull(CacheBlend(layout_, layers(), {.ratio = 1}), alone_), kSame);
+}
+
+TEST_F(ReuseMethodTest, OverKeysThatAreRightNothingHasToBeComputed) {
+  const PromptKv together = documents_.Together();
+  EXPECT_LT(DistanceFromFull(ReuseOnly(layout_, layers()), together), kSame);
+  EXPECT_LT(DistanceFromFull(CacheBlend(layout_, layers(), {.ratio = 0}), together), kSame);
+}
+
+TEST_F(ReuseMethodTest, OneDocumentIsItsPrefix) {
+  CachedDocuments one({80}, 10);
+  EXPECT_LT(Distance(one.Run(ReuseOnly(one.layout(), one.num_layers()), one.Alone()).logits,
+                     one.FullLogits()),
+            kSame);
+}
+
+TEST_F(ReuseMethodTest, TheMoreIsComputedTheNearerItIs) {
+  const double reused = DistanceFromFull(ReuseOnly(layout_, layers()), alone_);
+  const double blended = DistanceFromFull(CacheBlend(layout_, layers(), {.ratio = 0.5}), alone_);
+  EXPECT_GT(reused, 1e-4) << "reuse alone has to show";
+  EXPECT_LT(blended, reused);
+  EXPECT_GT(blended, kSame);
+}
+
+TEST_F(ReuseMethodTest, KeysOfAWrongPlaceShow) {
+  const double right = DistanceFromFull(ReuseOnly(layout_, layers()), alone_);
+  const double wrong = DistanceFromFull(ReuseOnly(layout_, layers()), documents_.Alone(37));
+  EXPECT_GT(wrong, 1.5 * right);
+}
+
+TEST_F(ReuseMethodTest, EpicComputesTheHeadsOfDocumentsButTheFirst) {
+  const ReusePlan plan = Epic(layout_, layers(), 2);
+  EXPECT_THAT(std::vector(plan.positions.begin(), plan.positions.begin() + 5),
+              ::testing::ElementsAre(70, 71, 115, 116, 205));
+  EXPECT_EQ(plan.positions.size(), 24u);
+}
+
+TEST_F(ReuseMethodTest, CacheBlendComputesItsShareBehindTheCheckLayer) {
+  const CachedDocuments::Answer answer =
+      documents_.Run(CacheBlend(layout_, layers(), {.ratio = 0.2}), alone_);
+  // Layers 0 and 1 refresh all 225 rows, layers 2 and 3 a fifth of 205 and the question.
+  EXPECT_EQ(answer.stats.fresh_rows, 2 * 225u + 2 * (41 + 20));
+}
+
+TEST_F(ReuseMethodTest, AGradualFilterComputesFewerRowsInEachLayer) {
+  const CachedDocuments::Answer answer =
+      documents_.Run(CacheBlend(layout_, layers(), {.ratio = 0.2, .gradual = true}), alone_);
+  // Behind layer 1 stay 0.26 of 205 rows, and 0.20 behind layer 2.
+  EXPECT_EQ(answer.stats.fresh_rows, 2 * 225u + (54 + 20) + (41 + 20));
+}
+
+TEST_F(ReuseMethodTest, FreshRowsReplaceTheCachedOnesInTheView) {
+  ReusePlan plan = Epic(layout_, layers(), 4);
+  MemoryViews views(&plan, &alone_, documents_.row());
+  documents_.Run(&plan, &views);
+  const PromptKv together = documents_.Together();
+  // Layer 0 depends on the token and its position alone.
+  for (size_t i = 0; i < views.keys(0).size() && i < together.keys[0].size(); ++i) {
+    ASSERT_NEAR(views.keys(0)[i], together.keys[0][i], 1e-4);
+  }
+  const size_t head = 70 * documents_.row();
+  EXPECT_NE(views.values(2)[head], alone_.values[2][head]);
+  const size_t behind = 80 * documents_.row();
+  EXPECT_EQ(views.values(2)[behind], alone_.values[2][behind]);
+}
+
+}  // namespace
+}  // namespace quire::worker

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SamKV (arXiv 2508.11661): a question reads the first block and the last two of each document and
+// the middle blocks that it selects (samkv_selection.h). Two passes: the question over the first
+// and last blocks, for its queries, and then the question over all that is read, with the tokens
+// that stand where documents meet computed anew.
+//
+// What the paper leaves open: the tokens computed are all first and last blocks', of every document
+// but the first, and outlier tokens of selected blocks in the layers that selected them. A token
+// whose output a later layer needs, in a layer that did not select it, keeps its cached key there
+// and is seen by itself alone (case 3).
+// Thread-safety: pure functions. Errors: none; shapes are the caller's.
+#ifndef QUIRE_GPUWORKER_CONTEXT_SAMKV_H_
+#define QUIRE_GPUWORKER_CONTEXT_SAMKV_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/page/rope_rotation.h"
+#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/samkv_selection.h"
+
+namespace quire::worker {
+
+/// Collects the mean query of each layer, without rotation.
+class QueryMeans {
+ public:
+  QueryMeans(const SamKvShape& shape, const RopeSpec& rope)
+      : shape_(shape), rotation_(rope), interleaved_(rope.interleaved), sums_(shape.num_layers) {}
+
+  /// Adds rows at `positions`, [rows][n_q][d], rotated.
+  void Add(uint32_t layer, std::span<const uint64_t> positions, std::span<const float> queries);
+  /// The means, [num_layers][n_q][d].
+  std::vector<std::vector<float>> Means() const;
+
+ private:
+  const SamKvShape shape_;
+  const RopeRotation rotation_;
+  const bool interleaved_;
+  std::vector<std::vector<double>> sums_;
+  uint64_t rows_ = 0;  ///< Rows of one layer.
+};
+
+/// The first pass. `means`, which outlives the plan, gets the question's queries.
+ReusePlan SamKvQuestion(const PromptLayout& layout, std::span<const BlockSplit> splits,
+                        QueryMeans* means);
+
+struct SamKvPlanOptions {
+  RowUpdate update = RowUpdate::kFusion;
+  /// Computes all that is read, instead of the published tokens.
+  bool computes_everything = false;
+};
+
+/// The second pass, over `selected` blocks.
+ReusePlan SamKv(const PromptLayout& layout, std::span<const DocumentStatistics* const> documents,
+                const SelectedBlocks& selected, const SamKvPlanOptions& options = {});
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_CONTEXT_SAMKV_H_

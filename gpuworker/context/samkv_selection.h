@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which middle blocks of several documents a question reads (SamKV, arXiv 2508.11661, section 3.2).
+//
+// What the paper leaves open: scores are sums over KV heads, with the query's mean over each group,
+// so that a block is read whole. Every layer selects with its own query and block keys; the ratio
+// comes from the stable layers alone. The cross-context filter keeps, of the blocks that documents
+// retrieved, their number divided by the documents, rounded, at least one. Scores are normalised
+// by each document's mean and deviation over its middle blocks.
+// Thread-safety: pure functions. Errors: none; shapes are the caller's.
+#ifndef QUIRE_GPUWORKER_CONTEXT_SAMKV_SELECTION_H_
+#define QUIRE_GPUWORKER_CONTEXT_SAMKV_SELECTION_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gpuworker/context/block_split.h"
+#include "gpuworker/context/layer_statistics.h"
+#include "gpuworker/context/retrieval_ratio.h"
+
+namespace quire::worker {
+
+/// What is kept of a document beside its pages.
+struct DocumentStatistics {
+  BlockSplit split;
+  std::vector<LayerStatistics> layers;
+};
+
+struct SamKvShape {
+  uint32_t num_layers = 0;
+  uint32_t num_query_heads = 0;
+  uint32_t num_kv_heads = 0;
+  uint32_t head_dim = 0;
+};
+
+struct SamKvOptions {
+  /// Layers whose scores decide how much is read; empty for the last eighth, at least one.
+  std::vector<uint32_t> stable_layers;
+  WeakAnchor weak_anchor = WeakAnchor::kNothing;
+};
+
+/// Middle blocks of each layer and document, ascending: [num_layers][documents].
+using SelectedBlocks = std::vector<std::vector<std::vector<uint32_t>>>;
+
+/// `question` has one mean query for each layer, [num_layers][n_q][d], without rotation.
+SelectedBlocks SelectBlocks(std::span<const DocumentStatistics* const> documents,
+                            std::span<const std::vector<float>> question, const SamKvShape& shape,
+                            const SamKvOptions& options = {});
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_CONTEXT_SAMKV_SELECTION_H_

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SamKV against full prefill and against hand-made cases of computed and stored rows.
+#include "gpuworker/context/samkv.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "gpuworker/model/row_update.h"
+#include "gpuworker/testing/cached_documents.h"
+
+namespace quire::worker {
+namespace {
+
+using testing::CachedDocuments;
+using testing::Distance;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class SamKvTest : public ::testing::Test {
+ protected:
+  /// Statistics without vectors, of blocks of 16 tokens.
+  SamKvTest() {
+    for (const PlacedSource& source : documents_.layout().sources) {
+      DocumentStatistics statistics{
+          .split = {.tokens = static_cast<uint32_t>(source.tokens), .block_tokens = 16}};
+      statistics.layers.resize(documents_.num_layers());
+      statistics_.push_back(statistics);
+    }
+  }
+  std::vector<const DocumentStatistics*> Pointers() const {
+    std::vector<const DocumentStatistics*> pointers;
+    for (const DocumentStatistics& one : statistics_) pointers.push_back(&one);
+    return pointers;
+  }
+  SelectedBlocks NoBlocks() const {
+    return SelectedBlocks(documents_.num_layers(),
+                          std::vector<std::vector<uint32_t>>(statistics_.size()));
+  }
+  SelectedBlocks EveryBlock() const {
+    SelectedBlocks selected = NoBlocks();
+    for (auto& layer : selected) {
+      for (size_t i = 0; i < statistics_.size(); ++i) {
+        layer[i].resize(statistics_[i].split.middle_blocks());
+        std::iota(layer[i].begin(), layer[i].end(), 1);
+      }
+    }
+    return selected;
+  }
+
+  CachedDocuments documents_{{100, 120, 90}, 10};
+  std::vector<DocumentStatistics> statistics_;
+};
+
+TEST_F(SamKvTest, ReadingAndComputingEverythingIsFullPrefill) {
+  const std::vector<float> full = documents_.FullLogits();
+  ReusePlan plan = SamKv(documents_.layout(), Pointers(), EveryBlock(),
+                         {.update = RowUpdate::kOverwrite, .computes_everything = true});
+  EXPECT_LT(Distance(documents_.Run(std::move(plan), documents_.Alone()).logits, full), 1e-8);
+}
+
+TEST_F(SamKvTest, FusionOverRightKeysIsFullPrefill) {
+  const std::vector<float> full = documents_.FullLogits();
+  ReusePlan plan = SamKv(documents_.layout(), Pointers(), EveryBlock());
+  EXPECT_LT(Distance(documents_.Run(std::move(plan), documents_.Together()).logits, full), 1e-7);
+}
+
+TEST_F(SamKvTest, ReadsTheFirstAndLastBlocksAndComputesThoseOfLaterDocuments) {
+  const ReusePlan plan = SamKv(documents_.layout(), Pointers(), NoBlocks());
+  // Of 100, 120 and 90 tokens in blocks of 16: 16 + 20, 16 + 24 and 16 + 26, and the question.
+  EXPECT_EQ(plan.cells(0).visible.size(), 36u + 40 + 42 + 10);
+  EXPECT_EQ(plan.positions.size(), 40u + 42 + 10);
+  EXPECT_EQ(plan.positions.front(), 100u);
+  EXPECT_THAT(plan.cells(3).hidden, IsEmpty());
+}
+
+TEST_F(SamKvTest, RowsThatOneLayerComputesAreHiddenWhereLayersBeforeDidNotSelectThem) {
+  // Case 3 in layers 0 and 1, case 1 in layer 2: token 50 of document 1, in its block 3.
+  statistics_[1].layers[2].outlier_tokens = {50, 70};
+  SelectedBlocks selected = NoBlocks();
+  selected[2][1] = {3};
+  ReusePlan plan = SamKv(documents_.layout(), Pointers(), selected);
+  const uint64_t position = 100 + 50;
+  EXPECT_THAT(plan.cells(0).hidden, ElementsAre(position));
+  EXPECT_THAT(plan.cells(1).hidden, ElementsAre(position));
+  EXPECT_THAT(plan.cells(2).hidden, IsEmpty());
+  EXPECT_THAT(plan.positions, ::testing::Contains(position));
+  const LayerRows second = plan.rows->Rows(2);
+  const LayerRows third = plan.rows->Rows(3);
+  EXPECT_EQ(second.fresh.size(), third.fresh.size() + 1);
+  EXPECT_EQ(third.outputs.size(), 1u);
+}
+
+TEST_F(SamKvTest, AHiddenRowSeesItselfAndOthersDoNotSeeIt) {
+  statistics_[1].layers[2].outlier_tokens = {50};
+  SelectedBlocks selected = NoBlocks();
+  selected[2][1] = {3};
+  const std::vector<const DocumentStatistics*> pointers = Pointers();
+  testing::PromptKv kv = documents_.Alone();
+  const auto run = [&] {
+    return documents_.Run(SamKv(documents_.layout(), pointers, selected), kv).logits;
+  };
+  const std::vector<float> before = run();
+  // Its cached value in layer 1 reaches the answer through its own output in layer 2 alone.
+  kv.values[1][150 * documents_.row()] += 10;
+  EXPECT_GT(Distance(run(), before), 0);
+  // A token that no layer selected is read by nobody.
+  const std::vector<float> now = run();
+  kv.values[1][149 * documents_.row()] += 10;
+  EXPECT_EQ(run(), now);
+}
+
+TEST_F(SamKvTest, TheQuestionsQueriesAreReadOverFirstAndLastBlocks) {
+  const ModelConfig& config = documents_.decoder().config();
+  const SamKvShape shape{config.num_layers, config.num_query_heads, config.num_kv_heads,
+                         config.head_dim};
+  QueryMeans means(shape, config.rope);
+  std::vector<BlockSplit> splits;
+  for (const DocumentStatistics& one : statistics_) splits.push_back(one.split);
+  ReusePlan plan = SamKvQuestion(documents_.layout(), splits, &means);
+  const testing::PromptKv kv = documents_.Alone();
+  testing::MemoryViews views(&plan, &kv, documents_.row());
+  documents_.Run(&plan, &views);
+  const auto queries = means.Means();
+  ASSERT_EQ(queries.size(), config.num_layers);
+  for (const std::vector<float>& query : queries) {
+    ASSERT_EQ(query.size(), size_t{config.num_query_heads} * config.head_dim);
+    EXPECT_GT(std::abs(query.front()), 0);
+  }
+}
+
+/// Two documents of five blocks, one channel for each block: a query picks blocks by channel.
+class SelectionTest : public ::testing::Test {
+ protected:
+  static constexpr SamKvShape kShape{
+      .num_layers = 1, .num_query_heads = 1, .num_kv_heads = 1, .head_dim = 6};
+
+  static DocumentStatistics Document(std::vector<double> exponents) {
+    DocumentStatistics document{.split = {.tokens = 6 * 64}};
+    LayerStatistics layer;
+    layer.block_keys.assign(size_t{6} * 6, 0);
+    for (size_t block = 0; block < 6; ++block) layer.block_keys[block * 6 + block] = 1;
+    layer.local_query.assign(6, 0);
+    layer.middle.resize(exponents.size());
+    layer.most = 1;
+    layer.least = 3;
+    document.layers = {layer};
+    return document;
+  }
+};
+
+TEST_F(SelectionTest, TheRatioDecidesHowManyAndTheFilterWhich) {
+  const DocumentStatistics a = Document({1, 2, 3});
+  const DocumentStatistics b = Document({1, 2, 3});
+  const DocumentStatistics* const documents[] = {&a, &b};
+  // Anchor (0.6 + 0 + 0) / 3 = 0.2, most 1, least 0: the ratio is 0.8, three blocks of each; the
+  // filter keeps three of six, the best first.
+  const std::vector<float> question[] = {{0.6f, 1, 0.5f, 0, 0, 0}};
+  const SelectedBlocks selected = SelectBlocks(documents, question, kShape);
+  ASSERT_EQ(selected.size(), 1u);
+  EXPECT_THAT(selected[0][0], ElementsAre(1, 2));
+  EXPECT_THAT(selected[0][1], ElementsAre(1));
+}
+
+TEST_F(SelectionTest, AnAnchorAboveEveryBlockReadsNothing) {
+  const DocumentStatistics a = Document({1, 2, 3});
+  const DocumentStatistics* const documents[] = {&a};
+  const std::vector<float> question[] = {{9, 1, 0.5f, 0, 0, 0}};
+  EXPECT_THAT(SelectBlocks(documents, question, kShape)[0][0], IsEmpty());
+}
+
+TEST(FuseRowTest, WeighsByTheCosine) {
+  std::vector<float> fresh = {3, 4};
+  const std::vector<float> cached = {4, 3};
+  FuseRow(fresh, cached);  // The cosine is 24 / 25.
+  EXPECT_NEAR(fresh[0], 0.96 * 3 + 0.04 * 4, 1e-6);
+  EXPECT_NEAR(fresh[1], 0.96 * 4 + 0.04 * 3, 1e-6);
+  std::vector<float> opposite = {1, 0};
+  FuseRow(opposite, std::vector<float>{-1, 0});
+  EXPECT_THAT(opposite, ElementsAre(-1, 0)) << "a cosine below 0 counts as 0";
+  std::vector<float> alone = {1, 2};
+  FuseRow(alone, std::vector<float>{0, 0});
+  EXPECT_THAT(alone, ElementsAre(1, 2));
+}
+
+}  // namespace
+}  // namespace quire::worker

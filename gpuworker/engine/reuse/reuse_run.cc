@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/engine/reuse/reuse_run.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/statistics_collector.h"
+#include "gpuworker/engine/request_checks.h"
+#include "gpuworker/model/dense_cache.h"
+#include "gpuworker/model/sampler.h"
+#include "quire/layout.h"
+
+namespace quire::worker {
+namespace {
+
+constexpr std::array kMethods = {
+    std::pair{ReuseMethod::kFull, "full"},   std::pair{ReuseMethod::kReuse, "reuse_strict"},
+    std::pair{ReuseMethod::kEpic, "epic"},   std::pair{ReuseMethod::kCacheBlend, "cacheblend"},
+    std::pair{ReuseMethod::kSamKv, "samkv"},
+};
+
+}  // namespace
+
+std::string_view Name(ReuseMethod method) {
+  for (const auto& [value, name] : kMethods) {
+    if (value == method) return name;
+  }
+  return "unknown";
+}
+
+StatusOr<ReuseMethod> ParseReuseMethod(std::string_view name) {
+  std::string known;
+  for (const auto& [value, text] : kMethods) {
+    if (name == text) return value;
+    known += std::string(known.empty() ? "" : ", ") + text;
+  }
+  return InvalidArgument("no method '", name, "'; the methods are ", known);
+}
+
+StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
+                                                   std::span<const DocumentName> documents,
+                                                   std::span<const TokenId> question,
+                                                   const ReuseOptions& options) {
+  QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts.decoder->config(), question));
+  std::unique_ptr<ReuseRun> run(new ReuseRun(parts));
+  const TimePoint start = parts.clock->Now();
+  QUIRE_RETURN_IF_ERROR(run->Find(documents, options));
+  QUIRE_RETURN_IF_ERROR(run->Prefill(question, options));
+  run->stats_.seconds_prefill = SecondsSince(*parts.clock, start);
+  return run;
+}
+
+Status ReuseRun::Find(std::span<const DocumentName> documents, const ReuseOptions& options) {
+  for (const DocumentName& name : documents) {
+    QUIRE_ASSIGN_OR_RETURN(const Document document, FindDocument(parts_, name));
+    const ContextRef context(document.chain_tip);
+    auto tokens = parts_.client->ReadTokens(context);
+    if (!tokens.ok()) return Annotate(tokens.status(), name.name);
+    QUIRE_RETURN_IF_ERROR(Annotate(CheckVocabulary(parts_.decoder->config(), *tokens), name.name));
+    const bool has_bos = options.bos && !tokens->empty() && tokens->front() == *options.bos;
+    sources_.push_back({.tokens = tokens->size(), .first_position = 0, .has_bos = has_bos});
+    tokens_.push_back(*std::move(tokens));
+    documents_.push_back({.name = name.name, .context = context, .placed = {}});
+    stats_.bytes_whole += PageCount(*parts_.spec, sources_.back().tokens) *
+                          parts_.spec->num_layers * ExtentBytes(*parts_.spec, 1);
+  }
+  return OkStatus();
+}
+
+Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& options) {
+  const ModelConfig& model = parts_.decoder->config();
+  QUIRE_ASSIGN_OR_RETURN(layout_, LayOutPrompt(sources_, question.size(), model.rope,
+                                               model.max_positions, options.layout));
+  std::vector<TokenId> all;
+  for (size_t i = 0; i < documents_.size(); ++i) {
+    documents_[i].placed = layout_.sources[i];
+    all.insert(all.end(), tokens_[i].begin() + static_cast<ptrdiff_t>(documents_[i].placed.skipped),
+               tokens_[i].end());
+  }
+  all.insert(all.end(), question.begin(), question.end());
+
+  room_ = static_cast<uint32_t>(
+      std::min<uint64_t>(options.max_new_tokens, model.max_positions - layout_.tokens()));
+  QUIRE_ASSIGN_OR_RETURN(const ReusePlan plan, MakePlan(all, options));
+  logits_.resize(model.vocab_size);
+  QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, Run(plan, all, logits_.data()));
+  Measure(plan, computed);
+  return OkStatus();
+}
+
+StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
+                                       const ReuseOptions& options) {
+  const uint32_t num_layers = parts_.decoder->config().num_layers;
+  switch (options.method) {
+    case ReuseMethod::kFull:
+      break;
+    case ReuseMethod::kReuse:
+      return ReuseOnly(layout_, num_layers);
+    case ReuseMethod::kEpic:
+      return Epic(layout_, num_layers, options.epic_tokens);
+    case ReuseMethod::kCacheBlend:
+      return CacheBlend(layout_, num_layers, options.cacheblend);
+    case ReuseMethod::kSamKv:
+      return SelectAndPlan(prompt, options);
+  }
+  return FullPrefill(layout_, num_layers);
+}
+
+StatusOr<ReusePlan> ReuseRun::SelectAndPlan(std::span<const TokenId> prompt,
+                                            const ReuseOptions& options) {
+  const ModelConfig& model = parts_.decoder->config();
+  std::vector<DocumentStatistics> statistics;
+  std::vector<BlockSplit> splits;
+  for (size_t i = 0; i < documents_.size(); ++i) {
+    QUIRE_ASSIGN_OR_RETURN(statistics.emplace_back(), ComputeStatistics(i));
+    ++stats_.statistics_computed;
+    splits.push_back(statistics.back().split);
+  }
+  const SamKvShape shape{model.num_layers, model.num_query_heads, model.num_kv_heads,
+                         model.head_dim};
+  QueryMeans means(shape, model.rope);
+  QUIRE_RETURN_IF_ERROR(Run(SamKvQuestion(layout_, splits, &means), prompt, nullptr).status());
+  std::vector<const DocumentStatistics*> documents;
+  for (const DocumentStatistics& one : statistics) documents.push_back(&one);
+  const std::vector<std::vector<float>> question = means.Means();
+  return SamKv(layout_, documents, SelectBlocks(documents, question, shape, options.selection),
+               options.samkv);
+}
+
+StatusOr<DocumentStatistics> ReuseRun::ComputeStatistics(size_t document) const {
+  const ModelConfig& model = parts_.decoder->config();
+  const std::vector<TokenId>& tokens = tokens_[document];
+  DenseCache cache(model, parts_.device, tokens.size());
+  StatisticsCollector collector(model, parts_.device, &cache, static_cast<uint32_t>(tokens.size()));
+  QUIRE_RETURN_IF_ERROR(
+      parts_.decoder->Forward(tokens, 0, collector, Decoder::Logits::kNone, nullptr));
+  return collector.Statistics();
+}
+
+StatusOr<SparsePrefillStats> ReuseRun::Run(const ReusePlan& plan, std::span<const TokenId> prompt,
+                                           float* logits) {
+  if (prompt_ != nullptr) stats_.bytes_read += prompt_->bytes_read();
+  prompt_ =
+      std::make_unique<AssembledPrompt>(parts_, documents_, plan.layers, layout_.tokens(), room_);
+  std::vector<TokenId> rows;
+  for (const uint64_t position : plan.positions) rows.push_back(prompt[position]);
+  return parts_.decoder->SparsePrefill({rows, plan.positions}, plan.rows.get(), prompt_.get(),
+                                       plan.update, logits);
+}
+
+void ReuseRun::Measure(const ReusePlan& plan, const SparsePrefillStats& computed) {
+  const uint32_t num_layers = parts_.decoder->config().num_layers;
+  const auto of_documents = static_cast<double>(layout_.question_first) * num_layers;
+  const uint64_t of_question = layout_.question_tokens * num_layers;
+  uint64_t visible = 0;
+  for (uint32_t layer = 0; layer < num_layers; ++layer) {
+    visible += plan.cells(layer).visible.size();
+  }
+  stats_.prompt_tokens = layout_.tokens();
+  stats_.question_tokens = layout_.question_tokens;
+  stats_.recompute_ratio = static_cast<double>(computed.fresh_rows - of_question) / of_documents;
+  stats_.sequence_ratio = static_cast<double>(visible - of_question) / of_documents;
+  stats_.bytes_read += prompt_->bytes_read();
+}
+
+StatusOr<Generation> ReuseRun::Generate(const GenerateParams& params) {
+  QUIRE_ASSIGN_OR_RETURN(Sampler sampler, Sampler::Create({.temperature = params.temperature,
+                                                           .top_p = params.top_p,
+                                                           .seed = params.seed}));
+  Generation generation;
+  const uint32_t most = std::min(params.max_new_tokens, room_);
+  while (generation.tokens.size() < most) {
+    QUIRE_ASSIGN_OR_RETURN(const TokenId token, sampler.Sample(logits_));
+    generation.stopped = std::ranges::find(params.stop_tokens, token) != params.stop_tokens.end();
+    if (generation.stopped) break;
+    const uint64_t position = layout_.tokens() + generation.tokens.size();
+    generation.tokens.push_back(token);
+    if (params.on_token && !params.on_token(token)) break;
+    if (generation.tokens.size() == most) break;  // Nothing follows that would need its logits.
+    QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward({&token, 1}, position, *prompt_,
+                                                  Decoder::Logits::kLast, logits_.data()));
+  }
+  return generation;
+}
+
+}  // namespace quire::worker

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReuseRun: one question over several stored documents that were prefilled alone. It prefills by a
+// method of reuse, and generates over what the prefill left.
+//
+//   QUIRE_ASSIGN_OR_RETURN(auto run, ReuseRun::Open(parts, {{.name = "a"}, {.name = "b"}},
+//   question,
+//                                                   {.method = ReuseMethod::kCacheBlend}));
+//   QUIRE_ASSIGN_OR_RETURN(Generation answer, run->Generate({.max_new_tokens = 16}));
+//
+// Ownership: what `parts` names outlives it. Thread-safety: none.
+#ifndef QUIRE_GPUWORKER_ENGINE_REUSE_REUSE_RUN_H_
+#define QUIRE_GPUWORKER_ENGINE_REUSE_REUSE_RUN_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "gpuworker/context/cacheblend.h"
+#include "gpuworker/context/prompt_layout.h"
+#include "gpuworker/context/samkv.h"
+#include "gpuworker/context/samkv_selection.h"
+#include "gpuworker/engine/parts.h"
+#include "gpuworker/engine/reuse/assembled_prompt.h"
+#include "gpuworker/engine/sequence.h"
+#include "quire/documents.h"
+#include "quire/key.h"
+#include "quire/status.h"
+
+namespace quire::worker {
+
+/// How documents' caches are reused.
+enum class ReuseMethod : uint8_t {
+  kFull,        ///< Not at all: every token is computed.
+  kReuse,       ///< As they are, moved to their places; the question is computed.
+  kEpic,        ///< The first tokens of each document but the first are computed.
+  kCacheBlend,  ///< The tokens whose values differ most are computed.
+  kSamKv,       ///< Selected blocks are read, and the tokens where documents meet are computed.
+};
+
+/// "full", "reuse_strict", "epic", "cacheblend", "samkv".
+std::string_view Name(ReuseMethod method);
+/// INVALID_ARGUMENT naming the known methods.
+StatusOr<ReuseMethod> ParseReuseMethod(std::string_view name);
+
+struct ReuseOptions {
+  ReuseMethod method = ReuseMethod::kCacheBlend;
+  CacheBlendOptions cacheblend;
+  uint64_t epic_tokens = 16;  ///< k of LegoLink-k.
+  SamKvOptions selection;     ///< SamKV's choice of blocks.
+  SamKvPlanOptions samkv;
+  PromptLayoutOptions layout;
+  /// Documents that begin with it have a beginning token (PromptLayout).
+  std::optional<TokenId> bos;
+  uint32_t max_new_tokens = 64;  ///< Room that is made for the answer.
+};
+
+struct ReuseStats {
+  uint64_t prompt_tokens = 0;    ///< Tokens of documents and question.
+  uint64_t question_tokens = 0;  ///< Those of them of the question.
+  /// Rows of documents whose keys were computed, of all layers, over those there are.
+  double recompute_ratio = 0;
+  /// Tokens of documents that attention reads, a mean over layers, over those there are.
+  double sequence_ratio = 0;
+  uint64_t bytes_read = 0;   ///< Payload bytes of units.
+  uint64_t bytes_whole = 0;  ///< Payload bytes of all units of the documents.
+  /// Documents whose statistics had to be computed for the method.
+  uint32_t statistics_computed = 0;
+  double seconds_prefill = 0;
+};
+
+class ReuseRun {
+ public:
+  /// Prefills. Errors name the document: NOT_FOUND, INVALID_ARGUMENT for one of another model or
+  /// KvSpec, and those of LayOutPrompt.
+  static StatusOr<std::unique_ptr<ReuseRun>> Open(const EngineParts& parts,
+                                                  std::span<const DocumentName> documents,
+                                                  std::span<const TokenId> question,
+                                                  const ReuseOptions& options);
+
+  /// Generates, up to the room that was made. Called once.
+  StatusOr<Generation> Generate(const GenerateParams& params);
+
+  /// Logits after the question, [vocab_size].
+  std::span<const float> logits() const { return logits_; }
+  const ReuseStats& stats() const { return stats_; }
+
+ private:
+  explicit ReuseRun(const EngineParts& parts) : parts_(parts) {}
+  Status Find(std::span<const DocumentName> documents, const ReuseOptions& options);
+  Status Prefill(std::span<const TokenId> question, const ReuseOptions& options);
+  StatusOr<ReusePlan> MakePlan(std::span<const TokenId> prompt, const ReuseOptions& options);
+  /// SamKV: reads the question over the documents' first and last blocks, and selects.
+  StatusOr<ReusePlan> SelectAndPlan(std::span<const TokenId> prompt, const ReuseOptions& options);
+  StatusOr<DocumentStatistics> ComputeStatistics(size_t document) const;
+  /// Runs a plan over a prompt that is assembled for it.
+  StatusOr<SparsePrefillStats> Run(const ReusePlan& plan, std::span<const TokenId> prompt,
+                                   float* logits);
+  void Measure(const ReusePlan& plan, const SparsePrefillStats& computed);
+
+  const EngineParts parts_;
+  std::vector<AssembledDocument> documents_;
+  std::vector<StoredSource> sources_;
+  std::vector<std::vector<TokenId>> tokens_;  ///< One list for each document.
+  PromptLayout layout_;
+  std::unique_ptr<AssembledPrompt> prompt_;
+  std::vector<float> logits_;
+  uint32_t room_ = 0;
+  ReuseStats stats_;
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_REUSE_REUSE_RUN_H_

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Questions over several stored documents, against the same tokens prefilled in one go.
+#include "gpuworker/engine/reuse/reuse_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "gpuworker/model/dense_cache.h"
+#include "gpuworker/testing/engine_fixture.h"
+
+namespace quire::worker {
+namespace {
+
+using testing::EngineFixture;
+using ::testing::HasSubstr;
+using testing::MaxDifference;
+using testing::RandomTokens;
+
+class ReuseRunTest : public ::testing::Test {
+ protected:
+  static constexpr float kSame = 1e-3f;
+
+  /// Stores documents of these lengths, of which none is a whole number of pages.
+  void Store(const std::vector<size_t>& lengths) {
+    for (const size_t length : lengths) {
+      const std::vector<TokenId> tokens = RandomTokens(length, 10 + names_.size());
+      const DocumentName name{.name = "doc" + std::to_string(names_.size())};
+      ASSERT_TRUE(fixture_.engine().Ingest(tokens, name).ok());
+      names_.push_back(name);
+      all_.insert(all_.end(), tokens.begin(), tokens.end());
+    }
+    all_.insert(all_.end(), question_.begin(), question_.end());
+  }
+  std::unique_ptr<ReuseRun> Open(const ReuseOptions& options) {
+    auto run = fixture_.engine().OpenReuse(names_, question_, options);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? std::move(*run) : nullptr;
+  }
+  std::vector<float> Dense(std::span<const TokenId> tokens) {
+    auto logits = fixture_.engine().DenseLogits(tokens, 1);
+    EXPECT_TRUE(logits.ok()) << logits.status();
+    return *std::move(logits);
+  }
+
+  EngineFixture fixture_;
+  std::vector<DocumentName> names_;
+  std::vector<TokenId> all_;  ///< Documents, then the question.
+  const std::vector<TokenId> question_ = RandomTokens(7, 99);
+};
+
+TEST_F(ReuseRunTest, ComputingEverythingEqualsTheWholePromptInOneGo) {
+  Store({21, 30, 17});
+  const std::vector<float> dense = Dense(all_);
+  EXPECT_LT(MaxDifference(Open({.method = ReuseMethod::kFull})->logits(), dense), kSame);
+  EXPECT_LT(
+      MaxDifference(Open({.method = ReuseMethod::kEpic, .epic_tokens = 100})->logits(), dense),
+      kSame);
+  EXPECT_LT(MaxDifference(Open({.cacheblend = {.ratio = 1}})->logits(), dense), kSame);
+}
+
+TEST_F(ReuseRunTest, OneDocumentIsReusedExactly) {
+  Store({37});
+  const auto run = Open({.method = ReuseMethod::kReuse});
+  EXPECT_LT(MaxDifference(run->logits(), Dense(all_)), kSame);
+  EXPECT_EQ(run->stats().recompute_ratio, 0);
+  EXPECT_EQ(run->stats().bytes_read, run->stats().bytes_whole);
+}
+
+TEST_F(ReuseRunTest, SamKvReadsFirstAndLastBlocksAndTheSelectedOnes) {
+  Store({21, 30, 17});  // Shorter than three blocks: everything is read.
+  const auto run = Open({.method = ReuseMethod::kSamKv,
+                         .samkv = {.update = RowUpdate::kOverwrite, .computes_everything = true}});
+  EXPECT_LT(MaxDifference(run->logits(), Dense(all_)), kSame);
+  EXPECT_EQ(run->stats().statistics_computed, 3u);
+  EXPECT_EQ(run->stats().sequence_ratio, 1);
+}
+
+TEST_F(ReuseRunTest, SamKvLeavesBlocksOfLongDocumentsOut) {
+  Store({250, 240});
+  const auto run = Open({.method = ReuseMethod::kSamKv});
+  EXPECT_LT(run->stats().sequence_ratio, 0.9);
+  EXPECT_LT(run->stats().recompute_ratio, 0.5);
+  EXPECT_GT(run->stats().recompute_ratio, 0.1);
+  EXPECT_LT(run->stats().bytes_read, 2 * run->stats().bytes_whole);
+}
+
+TEST_F(ReuseRunTest, SeveralDocumentsAreNotWhatTheyAreAlone) {
+  Store({21, 30, 17});
+  const std::vector<float> dense = Dense(all_);
+  EXPECT_GT(MaxDifference(Open({.method = ReuseMethod::kReuse})->logits(), dense), kSame);
+}
+
+TEST_F(ReuseRunTest, TheAnswerGoesOnOverWhatThePrefillLeft) {
+  Store({21, 30, 17});
+  const auto run = Open({.method = ReuseMethod::kFull});
+  const auto answer = run->Generate({.max_new_tokens = 6});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->tokens.size(), 6u);
+  std::vector<TokenId> longer = all_;
+  for (const TokenId token : answer->tokens) {
+    const std::vector<float> logits = Dense(longer);
+    EXPECT_EQ(token, std::ranges::max_element(logits) - logits.begin());
+    longer.push_back(token);
+  }
+}
+
+TEST_F(ReuseRunTest, TheAnswerEndsWithTheRoomThatWasMade) {
+  Store({21});
+  const auto answer =
+      Open({.method = ReuseMethod::kReuse, .max_new_tokens = 3})->Generate({.max_new_tokens = 10});
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->tokens.size(), 3u);
+}
+
+TEST_F(ReuseRunTest, ALaterBeginningTokenIsLeftOut) {
+  Store({21, 30});
+  // Both documents begin with the second one's first token.
+  const std::vector<TokenId> second(all_.begin() + 21, all_.begin() + 51);
+  std::vector<TokenId> first(all_.begin(), all_.begin() + 21);
+  first.front() = second.front();
+  ASSERT_TRUE(fixture_.engine().Ingest(first, {.name = "begins"}).ok());
+  names_ = {{.name = "begins"}, {.name = "doc1"}};
+  const auto run = Open({.method = ReuseMethod::kFull, .bos = second.front()});
+  std::vector<TokenId> expected = first;
+  expected.insert(expected.end(), second.begin() + 1, second.end());
+  expected.insert(expected.end(), question_.begin(), question_.end());
+  EXPECT_EQ(run->stats().prompt_tokens, expected.size());
+  EXPECT_LT(MaxDifference(run->logits(), Dense(expected)), kSame);
+}
+
+TEST_F(ReuseRunTest, ADocumentThatIsNotThereIsNamed) {
+  Store({21});
+  names_.push_back({.name = "missing"});
+  const auto run = fixture_.engine().OpenReuse(names_, question_, {});
+  EXPECT_EQ(run.status().code(), StatusCode::kNotFound);
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("missing"));
+}
+
+TEST_F(ReuseRunTest, DocumentsThatAreTooLongTogetherSayByHowMuch) {
+  const size_t most = fixture_.engine().model().max_positions;
+  Store({most / 2, most / 2});
+  const auto run = fixture_.engine().OpenReuse(names_, question_, {});
+  EXPECT_EQ(run.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("7 more than the model's context"));
+}
+
+TEST_F(ReuseRunTest, AUnitThatTheServerCannotGiveIsAnError) {
+  Store({21, 30});
+  fixture_.store().FailOnce("Store/Fetch", 3, DataLoss("damaged"));
+  const auto run = fixture_.engine().OpenReuse(names_, question_, {});
+  EXPECT_EQ(run.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("doc"));
+}
+
+TEST(ReuseMethodNameTest, NamesReadBack) {
+  for (const ReuseMethod method : {ReuseMethod::kFull, ReuseMethod::kReuse, ReuseMethod::kEpic,
+                                   ReuseMethod::kCacheBlend, ReuseMethod::kSamKv}) {
+    EXPECT_EQ(*ParseReuseMethod(Name(method)), method);
+  }
+  EXPECT_THAT(std::string(ParseReuseMethod("blend").status().message()), HasSubstr("cacheblend"));
+}
+
+}  // namespace
+}  // namespace quire::worker

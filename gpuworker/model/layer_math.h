@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LayerMath: what a decoder computes around attention, over rows of tokens at any positions, with
+// the scratch memory for it. Passes over consecutive tokens (forward_pass.h) and over scattered
+// rows (sparse_pass.h) share it. Internal to Decoder.
+// Ownership: borrows the model. Thread-safety: none; one caller at a time.
+// Errors: RESOURCE_EXHAUSTED when the device has no room, otherwise those of its kernels.
+#ifndef QUIRE_GPUWORKER_MODEL_LAYER_MATH_H_
+#define QUIRE_GPUWORKER_MODEL_LAYER_MATH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "gpuworker/device/device.h"
+#include "gpuworker/model/checkpoint/config.h"
+#include "gpuworker/model/rope_table.h"
+#include "gpuworker/model/weights.h"
+#include "quire/key.h"
+#include "quire/status.h"
+
+namespace quire::worker {
+
+/// What a pass reads. All of it outlives the pass.
+struct Model {
+  Device* device;
+  ModelConfig config;
+  Weights weights;
+  RopeTable rope;
+};
+
+class LayerMath {
+ public:
+  explicit LayerMath(const Model& model)
+      : model_(model), c_(model.config), ops_(model.device->kernels()) {}
+
+  /// Allocates scratch for up to `max_rows` rows.
+  Status Allocate(uint32_t max_rows);
+  uint32_t max_rows() const { return max_rows_; }
+  /// Copies the rotations of one row for each position, at most max_rows. What follows is about
+  /// these rows.
+  Status SetRows(std::span<const uint64_t> positions);
+  uint32_t rows() const { return rows_; }
+
+  /// Copies the ids of the rows, for Embed.
+  Status SetTokens(std::span<const TokenId> ids);
+  /// hidden = the embeddings of the tokens. `hidden` is the residual stream, [rows][h], here and
+  /// below.
+  Status Embed(float* hidden);
+  /// q(), k() and v() of a layer, rotated, from the stream.
+  Status Queries(uint32_t layer, const float* hidden);
+  /// Adds the attention in attended() to the stream, and then the feed-forward part.
+  Status EndLayer(uint32_t layer, float* hidden);
+  /// to = the final norm of `count` rows from `from` on.
+  Status FinalNorm(const float* from, float* to, uint32_t count) const;
+  /// logits[count][vocab] = the output projection of normed rows.
+  Status Vocabulary(const float* normed, float* logits, uint32_t count) const;
+
+  float* q() const { return q_.as<float>(); }                ///< [rows][n_q][d]
+  float* k() const { return k_.as<float>(); }                ///< [rows][n_kv][d]
+  float* v() const { return v_.as<float>(); }                ///< [rows][n_kv][d]
+  float* attended() const { return attended_.as<float>(); }  ///< [rows][n_q][d]
+  float* normed() const { return normed_.as<float>(); }      ///< Scratch between calls, [rows][h].
+
+ private:
+  Status Output(const LayerWeights& weights, float* hidden);
+  Status FeedForward(const LayerWeights& weights, float* hidden);
+  Status Norm(const float* x, const DeviceBuffer& weight, float* y, int64_t rows,
+              int64_t dim) const;
+  Status Project(const float* x, const Linear& linear, float* y, int64_t in, int64_t out) const;
+  Status Rotate(float* heads, int64_t num_heads) const;
+  Status AddResidual(const float* delta, float* hidden) const;
+
+  const Model& model_;
+  const ModelConfig& c_;
+  const kernels::KernelTable& ops_;
+  uint32_t max_rows_ = 0;
+  uint32_t rows_ = 0;
+
+  DeviceBuffer ids_;        ///< [rows] int32
+  DeviceBuffer positions_;  ///< [rows] int32: rows of the RoPE tables, 0..rows-1
+  DeviceBuffer cosines_;    ///< [rows][d/2], of each row's position
+  DeviceBuffer sines_;      ///< [rows][d/2]
+  DeviceBuffer normed_;     ///< [rows][h]
+  DeviceBuffer delta_;      ///< [rows][h], what a part adds to the stream
+  DeviceBuffer q_, k_, v_, attended_;
+  DeviceBuffer gate_up_;  ///< [rows][2*intermediate]
+  DeviceBuffer gated_;    ///< [rows][intermediate]
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_MODEL_LAYER_MATH_H_
