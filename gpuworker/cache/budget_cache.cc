@@ -53,7 +53,7 @@ Status BudgetCache::MakeEvents(Layer& layer) {
 
 Status BudgetCache::MakeStaging(uint32_t buffers) {
   if (device_->reads_host_memory()) return OkStatus();
-  uint32_t units = 0;  // Of one KV head, as recalls are taken in where nothing else is asked for.
+  uint32_t units = 0;  // Most that one KV head recalls at a time.
   for (const Layer& layer : layers_) {
     units = std::max(units, layer.table.layout().selectable_pages);
   }
@@ -113,8 +113,8 @@ Status BudgetCache::AppendTokens(uint32_t layer_index, const float* k, const flo
   // Tokens whose rows follow each other are written together: in a layer that holds everything all
   // of them, in a ring those up to its end.
   const size_t token = size_t{spec_.num_kv_heads} * spec_.head_dim;
-  uint32_t first = 0;  // Of the tokens that are not written yet,
-  uint64_t row = 0;    // which begin there.
+  uint32_t first = 0;  // First token that is not written yet.
+  uint64_t row = 0;    // Row of that token.
   const auto write_until = [&](uint32_t end) -> Status {
     if (first == end) return OkStatus();
     QUIRE_RETURN_IF_ERROR(Reserve(layer));

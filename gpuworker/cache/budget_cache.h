@@ -4,12 +4,12 @@
 // NHD slots, `[num_slots][p][n_kv][d]` in the KV dtype, and a PageTable that says which page is in
 // which slot. Units come in (recall) and pages go out (offload) through the layout kernels.
 //
-// Recalled units go into their slots beside what the device computes, where it has streams for it
-// (staging_buffers.h): attention that is given to the device after RecordPlacements finds them in
-// their slots, and attention that was given to it before finds what was there before.
+// Recalled units go into their slots while the device computes, where it has streams
+// (staging_buffers.h). Attention submitted after RecordPlacements finds them in their slots.
+// Attention submitted earlier finds the previous contents.
 //
-// Where no layer has selectable pages, the kernels of a token can be recorded and given to the
-// device again for the next one: what they are told of the token is in lists (step_lists.h).
+// Where no layer has selectable pages, the kernels of a token can be recorded and launched again
+// for the next one. Lists hold what differs between tokens (step_lists.h).
 //
 // Ownership: owns the device memory; the device outlives it. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_CACHE_BUDGET_CACHE_H_
@@ -90,10 +90,10 @@ class BudgetCache {
   [[nodiscard]] Status AttendDense(uint32_t layer, const float* q, uint32_t count,
                                    float* out) const;
 
-  /// Whether tokens may be taken with PrepareToken: no layer has selectable pages, and the device
-  /// does not read the host's lists.
+  /// True if PrepareToken may be called: no layer has selectable pages, and the device does not
+  /// read lists in host memory.
   bool recordable() const { return step_lists_.has_value(); }
-  /// Takes the next token in every layer: RunToken is about it from here on.
+  /// Takes the next token in every layer. RunToken then runs that token.
   [[nodiscard]] Status PrepareToken();
   /// Gives the device the kernels of that token in one layer, and nothing else: its row `k` and
   /// `v`, [n_kv][d] floats on the device, goes into the cache, and its attention, `q` and `out` as
@@ -101,7 +101,7 @@ class BudgetCache {
   /// long as recording_key() is the same.
   [[nodiscard]] Status RunToken(uint32_t layer, const float* k, const float* v, const float* q,
                                 float* out) const;
-  /// Of no other cache, and another one once a layer's pools have moved.
+  /// Identifies this cache and its current pools. Changes when a layer's pools move.
   const std::shared_ptr<const void>& recording_key() const { return recording_key_; }
 
   /// Copies page `page`, which has a fixed slot and `rows` tokens, as units [n_kv] to the device
@@ -146,7 +146,7 @@ class BudgetCache {
 
   const KvSpec spec_;
   Device* const device_;
-  const std::unique_ptr<HoldTimer> placement_holds_;  ///< Of kCompute.
+  const std::unique_ptr<HoldTimer> placement_holds_;  ///< Times holds of kCompute.
   std::vector<Layer> layers_;
   mutable AttendedSlots attended_;  ///< Scratch of Attend.
   // What kernels read of the host's lists.

@@ -33,8 +33,8 @@ struct CacheLayout {
   uint32_t selected_pages = 0;
 
   uint32_t num_slots() const { return sink_pages + window_pages + selectable_pages; }
-  /// Whether what a token attends to follows from its query: the host recalls it first. Otherwise
-  /// it follows from the number of tokens.
+  /// True if a token's query decides what it attends to; the host recalls that first. Otherwise the
+  /// number of tokens decides.
   bool selects() const { return !everything && selectable_pages > 0; }
   uint32_t most_selected() const { return selected_pages == 0 ? selectable_pages : selected_pages; }
   friend bool operator==(const CacheLayout&, const CacheLayout&) = default;

@@ -34,7 +34,7 @@ struct TokenPlace {
 struct SlotPlacement {
   uint32_t head = 0;
   uint32_t index = 0;       ///< Selectable slot, counted from 0.
-  uint32_t generation = 0;  ///< Of the slot after this placement; newer than what it has.
+  uint32_t generation = 0;  ///< Generation of the slot after this placement; newer than its last.
   uint32_t page = 0;
   int32_t replaced = -1;  ///< Page that was there, -1 for none.
 };
@@ -89,7 +89,7 @@ class PageTable {
   /// unchanged, when one of them is not resident.
   [[nodiscard]] Status Activate(uint32_t head, std::span<const uint32_t> pages);
 
-  /// Nobody knows what the selectable slots hold: they count as empty. Generations stay.
+  /// Marks the selectable slots as empty, because their contents are unknown. Keeps generations.
   void EmptySelectable();
 
   void ListAttended(AttendedSlots* out) const;

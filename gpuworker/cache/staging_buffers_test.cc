@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Units on their way to their slots beside what is computed, on a device whose streams are late as
-// the test wants: every wait that docs/design/0024 names has a stream here that is behind, so that
-// without the wait other bytes come out.
+// Units in flight to their slots on a device whose streams are as late as the test wants. For each
+// wait of docs/design/0024 a test delays a stream. Without the wait, other bytes come out.
 #include "gpuworker/cache/staging_buffers.h"
 
 #include <gmock/gmock.h>
@@ -77,7 +76,7 @@ class Rounds {
     QUIRE_RETURN_IF_ERROR(Write(layer, round));
     return Record(layer, round);
   }
-  /// Of layers that differ on any threads, while nobody records.
+  /// Different layers may be written on different threads, unless a recording is open.
   Status Write(uint32_t layer, uint32_t round) {
     const std::vector<SlotPlacement> placements = Placements(round);
     QUIRE_RETURN_IF_ERROR(cache_->CheckPlacements(layer, placements));

@@ -137,7 +137,7 @@ std::vector<std::byte> NewestPage(const BudgetCache& cache) {
 }
 
 struct Ran {
-  size_t keys = 0;  ///< That the cache had.
+  size_t keys = 0;  ///< Keys in the cache.
   int64_t launches = 0;
 };
 
@@ -205,7 +205,7 @@ TEST(StepListsTest, ADeviceThatIsBehindReadsTheListsOfEachToken) {
       tokens.Record(*prepared, work);
       tokens.recorded().CopyTo(out);
     }
-    EXPECT_TRUE(late.Ran().empty());  // Nobody has waited.
+    EXPECT_TRUE(late.Ran().empty());  // Without a wait, nothing runs.
   }
   for (size_t token = 0; token < outs.size(); ++token) {
     EXPECT_EQ(outs[token].Fetch(), expected[token]) << token;

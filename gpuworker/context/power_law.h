@@ -23,7 +23,7 @@ struct DistantAttention {
 /// As it is made: a law of something unimportant.
 struct PowerLaw {
   double coefficient = 0;                                     ///< C
-  double exponent = std::numeric_limits<double>::infinity();  ///< alpha
+  double exponent = std::numeric_limits<double>::infinity();  ///< Alpha.
 };
 
 /// Attention below it counts as this much.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many middle blocks of a document a question reads (SamKV, arXiv 2508.11661, sections 3.1 and
-// 3.2): the question's query biased by the other documents' (Eq. 1), and the ratio that the scores
-// of three keys give with it (Eq. 2 and 3). The anchor is the mean of the first block and the last
-// two, which are always read; the other two are the middle blocks that the document itself attends
-// to most and least.
-// Thread-safety: pure functions. Errors: none; shapes are the caller's.
+// Share of a document's middle blocks that a question reads (SamKV, arXiv 2508.11661, sections 3.1
+// and 3.2). Eq. 1 biases the question's query by the other documents' queries. Eq. 2 and 3 give the
+// share from the scores of three keys with that query. The anchor is the mean of the first block
+// and the last two, which are always read. The other keys are the middle blocks that the document
+// attends to most and least. Thread-safety: pure functions. Errors: none; shapes are the caller's.
 #ifndef QUIRE_GPUWORKER_CONTEXT_RETRIEVAL_RATIO_H_
 #define QUIRE_GPUWORKER_CONTEXT_RETRIEVAL_RATIO_H_
 
@@ -28,8 +27,8 @@ std::vector<float> PersonalisedQuery(std::span<const float> query,
 /// Inner products of one layer's keys with the personalised query.
 struct BlockScores {
   double anchor = 0;
-  double most = 0;   ///< Of the most important middle block.
-  double least = 0;  ///< Of the least important one.
+  double most = 0;   ///< Score of the most important middle block.
+  double least = 0;  ///< Score of the least important one.
 };
 
 /// What the ratio is when the anchor scores no more than the least important block.

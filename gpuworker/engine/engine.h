@@ -43,10 +43,10 @@
 namespace quire::worker {
 
 struct EngineOptions {
-  DType dtype = DType::kF32;            ///< Of the KV pages.
-  uint32_t page_tokens = 32;            ///< p
-  uint32_t segment_pages = 8;           ///< g
-  RetrievalOptions retrieval;           ///< Of sequences that bring none of their own.
+  DType dtype = DType::kF32;            ///< Type of keys and values in pages.
+  uint32_t page_tokens = 32;            ///< Tokens of a page (p).
+  uint32_t segment_pages = 8;           ///< Pages of a segment (g).
+  RetrievalOptions retrieval;           ///< Default for sequences without options.
   uint32_t prefill_chunk_tokens = 512;  ///< Tokens of one forward pass while reading a document.
   /// Finds which tokens represent the pages of documents while they are read, and stores that with
   /// them (represented_pages.h). Always done where `retrieval` scores pages by it. It is computed

@@ -21,8 +21,8 @@ uint64_t BudgetUnits(const RecallStats& recall, const RetrievalOptions& retrieva
   return recall.units_selected + recall.selections * fixed_pages * spec.num_kv_heads;
 }
 
-/// Whether attention leaves something out: what comes of it is not what the tokens give, so nobody
-/// else may have it.
+/// True if attention is sparse in some layer. Its keys and values then differ from dense ones, and
+/// may not be shared.
 bool LeavesOut(const RetrievalPolicy& policy, const KvSpec& spec) {
   return !std::ranges::all_of(LayoutsOf(policy, spec.num_layers), &CacheLayout::everything);
 }

@@ -73,10 +73,10 @@ class PagedRun {
                                                   const RetrievalOptions& retrieval,
                                                   const Document* document, SessionSource* sessions,
                                                   RunStats* stats);
-  /// Whether OpenDense is worth it for a prompt of `tokens` without a document: `policy` leaves
-  /// something out, and there is more than a page to gain on.
+  /// True if OpenDense pays for a prompt of `tokens` without a document: `policy` is sparse, and
+  /// the prompt is longer than a page.
   static bool MayBeDense(const RetrievalPolicy& policy, uint64_t tokens, const KvSpec& spec);
-  /// Opens over nothing, for a prompt that attends densely.
+  /// Opens without a document, for a prompt that attends densely.
   static StatusOr<std::unique_ptr<PagedRun>> OpenDense(const EngineParts& parts,
                                                        const RetrievalOptions& retrieval,
                                                        RunStats* stats);
@@ -98,7 +98,7 @@ class PagedRun {
   PagedRun& operator=(const PagedRun&) = delete;
 
   uint64_t num_tokens() const { return cache_->table(0).num_tokens(); }
-  /// Whether OpenDense opened it.
+  /// True if OpenDense opened it.
   bool is_dense() const { return after_prompt_ != nullptr; }
   /// Tokens that one Forward may have.
   uint32_t max_step_tokens() const { return CacheBackend::MaxStepTokens(*cache_); }
@@ -148,7 +148,7 @@ class PagedRun {
   const RetrievalOptions& retrieval_;
   RunStats* const stats_;
   std::unique_ptr<RetrievalPolicy> policy_;
-  std::unique_ptr<RetrievalPolicy> after_prompt_;  ///< Of a dense run: the policy for later.
+  std::unique_ptr<RetrievalPolicy> after_prompt_;  ///< Policy after a dense prompt; null otherwise.
   std::unique_ptr<BudgetCache> cache_;
   std::unique_ptr<OwnedContext> context_;
   HostPages host_pages_;

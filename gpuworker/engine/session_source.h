@@ -23,24 +23,24 @@
 
 namespace quire::worker {
 
-/// What the lanes of a sequence, or of a session, look like.
+/// Shape of the lanes of a sequence or a session.
 struct SessionShape {
-  uint32_t slots_per_head = 0;                           ///< Of a session: the most of a sequence.
-  std::vector<uint32_t> layers = {};                     ///< Managed ones.
+  uint32_t slots_per_head = 0;        ///< In a session, the most of any sequence.
+  std::vector<uint32_t> layers = {};  ///< Managed ones.
   std::optional<kernels::DigestKind> held_digests = {};  ///< For queries that travel.
-  UnitPart part = UnitPart::kWhole;                      ///< What recalls bring of a unit.
+  UnitPart part = UnitPart::kWhole;                      ///< Part of a unit that recalls bring.
   friend bool operator==(const SessionShape&, const SessionShape&) = default;
 };
 
-/// One sequence's place in a session; the destructor leaves it. Nothing of the sequence is under
-/// way then.
+/// One sequence's place in a session. The destructor leaves the session; no recall of the sequence
+/// may be in flight then.
 class SessionSeat {
  public:
   virtual ~SessionSeat() = default;
   virtual ClientSession& session() = 0;
   virtual uint32_t sequence() const = 0;  ///< Its number in the session.
   virtual RecallChannel& channel() = 0;
-  /// The server has lost it, or cannot be reached: leaving asks nothing of the server.
+  /// Marks the sequence as lost or the server as unreachable. Leaving then makes no call.
   virtual void Lose() = 0;
 };
 
@@ -53,7 +53,7 @@ class SessionSource {
                                                       const SessionShape& shape) = 0;
 };
 
-/// Of the sequences of a batch: what they ask for leaves together, as few messages.
+/// Sessions of a batch. Requests of its sequences leave together, in few messages.
 class BatchSessions : public SessionSource {
  public:
   /// Sends what the sequences have asked for.

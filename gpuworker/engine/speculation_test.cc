@@ -120,7 +120,7 @@ std::vector<float> Errors(const std::vector<FollowedStep>& steps,
 struct LateQuestion {
   const char* name;
   std::vector<TokenId> tokens;
-  float threshold;  ///< of the correction; -1.5 never corrects
+  float threshold;  ///< Threshold of the correction; -1.5 never corrects.
 };
 class LateSpeculationTest : public ::testing::TestWithParam<LateQuestion> {};
 

@@ -30,10 +30,10 @@ struct MemoryModelOptions {
   uint64_t draft_bytes = 0;     ///< M_D: weights of the draft model that the retrieval head is of.
   uint32_t num_layers = 0;      ///< L.
   uint32_t num_kv_heads = 0;    ///< H.
-  uint64_t key_bytes = 0;       ///< Of one token in one KV head; published: 2 D.
+  uint64_t key_bytes = 0;       ///< Key bytes of a token in one KV head; published: 2 D.
   uint64_t value_bytes = 0;     ///< As key_bytes; 0 where attention has no values of its own (MLA).
   bool head_has_values = true;  ///< The retrieval head keeps values besides its keys, as published.
-  uint32_t repeated_heads = 0;  ///< alpha: layers' caches that repeat_kv takes while a step runs.
+  uint32_t repeated_heads = 0;  ///< Alpha: layers' caches that repeat_kv takes while a step runs.
   uint32_t requests = 1;        ///< R.
   uint64_t budget_tokens = 0;   ///< B.
 };
@@ -74,8 +74,8 @@ class MemoryModel {
   double TokenBytes(uint32_t offloaded) const;
 
   MemoryModelOptions options_;
-  double weight_bytes_;  ///< With run-time memory.
-  double layer_bytes_;   ///< Of a token of all requests in one layer.
+  double weight_bytes_;  ///< Weights with run-time memory.
+  double layer_bytes_;   ///< Bytes of a token of all requests in one layer.
   double head_bytes_;    ///< As layer_bytes_, in the retrieval head.
   std::vector<uint64_t> thresholds_;
 };

@@ -27,7 +27,7 @@ class RecordableAttention;
 /// One layer's attention over consecutive tokens. All arrays are float, row-major, on the device.
 struct LayerStep {
   uint32_t layer = 0;
-  uint32_t num_tokens = 0;      ///< t
+  uint32_t num_tokens = 0;      ///< Tokens of the step (t).
   uint64_t first_position = 0;  ///< Position of the first of them; the rest follow.
   const float* q = nullptr;     ///< [t][n_q][d], rotated
   const float* k = nullptr;     ///< [t][n_kv][d], rotated
@@ -61,8 +61,8 @@ class BatchAttention {
 /// What one sequence adds to a batch.
 struct SequenceTokens {
   std::span<const TokenId> tokens;  ///< At least one.
-  uint64_t first_position = 0;      ///< Of the first of them; the rest follow.
-  bool wants_logits = false;        ///< After the last of them.
+  uint64_t first_position = 0;      ///< Position of the first token; the rest follow.
+  bool wants_logits = false;        ///< Computes logits after the last token.
 };
 
 class ForwardPass;

@@ -67,9 +67,10 @@ class ForwardPass {
 
   /// What kernels read of the block, to the device.
   Status Begin(std::span<const SequenceTokens> sequences);
-  /// Whether the block is one token of each of `sequences`, with few enough logits for one product.
+  /// True if the block has one token of each of `sequences`, with few enough logits for one
+  /// product.
   bool IsDecodeStep(std::span<const SequenceTokens> sequences) const;
-  /// A decode step that needs no host in it: one launch, once it is recorded.
+  /// A decode step without host work: one launch, once it is recorded.
   Status RunDecodeStep(const std::vector<LayerStep>& steps, RecordableAttention& attention,
                        float* logits);
   /// Every layer: what is around attention by `around`, attention by `attend`.
@@ -107,7 +108,7 @@ class ForwardPass {
   const ModelConfig& c_;
   const kernels::KernelTable& ops_;
   uint32_t max_tokens_ = 0;  ///< Room in the scratch below.
-  uint32_t tokens_ = 0;      ///< t of the current block
+  uint32_t tokens_ = 0;      ///< Tokens of the current block (t).
 
   DeviceBuffer ids_;        ///< [t] int32
   DeviceBuffer positions_;  ///< [t] int32: rows of the RoPE tables, 0..t-1

@@ -244,7 +244,7 @@ TEST_P(RecallPipelineTest, ASelectionThatIsBegunCountsFromTheLayersNextTokenOn) 
   ASSERT_EQ(Before({{7, 8}, {3, 4}}, {false, false}), OkStatus());
   EXPECT_THAT(Active(0), ElementsAre(5, 6));
   ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
-  const auto lanes = pipeline_->Drain();  // Nobody has asked for the last one.
+  const auto lanes = pipeline_->Drain();  // The last one was not requested.
   ASSERT_TRUE(lanes.ok()) << lanes.status();
   EXPECT_THAT((*lanes)[0].active.Head(0), ElementsAre(7, 8));
 }
@@ -457,7 +457,7 @@ TEST_P(RecallPipelineTest, WhatHasComeIsTakenInWhileOtherLayersCompute) {
   while (beside.RunOne()) {
   }
   ASSERT_EQ(Speculate({{5, 6}, {7, 8}}, {false, false}), OkStatus());
-  EXPECT_FALSE(beside.RunOne());  // Nobody has looked whether it came.
+  EXPECT_FALSE(beside.RunOne());  // Its arrival has not been checked.
   ASSERT_EQ(pipeline_->AfterAttention(1), OkStatus());
   EXPECT_TRUE(beside.RunOne());
   EXPECT_THAT(Active(0), ElementsAre(1, 2));  // Until the layer's own next step.

@@ -41,8 +41,8 @@ class WorkerServer {
     Duration stall_timeout = std::chrono::seconds(10);
     BatchLimits batch = {};                ///< As many calls as there are may wait.
     const Tokenizer* tokenizer = nullptr;  ///< Null: token ids only.
-    std::string tenant = "default";        ///< Of the engine's client.
-    /// Of which those of `tenant` admit a call; null: every caller is believed.
+    std::string tenant = "default";        ///< Tenant of the engine's client.
+    /// Tokens of `tenant` in this table admit a call; null: every caller is admitted.
     std::shared_ptr<const TenantTokens> tokens = nullptr;
     /// Told of refused calls, and by the engine's client of whether the store can be reached; may
     /// be null, and outlives the server.
@@ -63,7 +63,7 @@ class WorkerServer {
   /// all have ended. Idempotent.
   void Shutdown(Duration grace);
 
-  /// Of the batch, of calls, and which version runs (docs/metrics.md).
+  /// Metrics of the batch and of calls, and the version (docs/metrics.md).
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:

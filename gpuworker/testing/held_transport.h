@@ -30,12 +30,12 @@ class HeldTransport final : public Transport {
 
   using Watch = std::function<bool(const v1::RecallRequest& request, Priority priority)>;
 
-  bool held = false;               ///< All of them, until it is false again.
-  Watch watch;                     ///< Told of every recall; true: its reply never comes.
-  Duration latency = {};           ///< Time that recalls started from now on take,
-  Duration prefetch_latency = {};  ///< and of those that are prefetches, besides.
+  bool held = false;               ///< Holds all recalls while true.
+  Watch watch;                     ///< Called for every recall; true drops its reply.
+  Duration latency = {};           ///< Latency of recalls started from now on.
+  Duration prefetch_latency = {};  ///< Added for prefetches.
   bool lands_directly = false;     ///< Parts are put into landings.
-  std::vector<Priority> recalls;   ///< Of every recall started.
+  std::vector<Priority> recalls;   ///< Priority of every recall started.
 
   TransportCapabilities capabilities() const override {
     TransportCapabilities can = next_->capabilities();

@@ -31,7 +31,7 @@ inline void ExpectLaunchesOfSteps(Device* device, const std::function<int64_t()>
 
   const uint32_t p = EngineFixture::Small().page_tokens;
   const auto pooled = [&](uint64_t tokens) { return PooledPages((tokens + p - 1) / p); };
-  constexpr int64_t kStretches = 3;  // Of two layers.
+  constexpr int64_t kStretches = 3;  // Stretches of two layers.
   ASSERT_EQ(counts.size(), new_tokens);
   for (size_t step = 0; step + 1 < counts.size(); ++step) {
     const uint64_t tokens = kAskedTokens + step;  // Before it.

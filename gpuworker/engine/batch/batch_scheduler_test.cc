@@ -90,7 +90,7 @@ TEST(BatchSchedulerTest, AHigherPriorityTakesTheSlotsOfALowerOneUpToItsHeadStart
   EXPECT_THAT(plan.preempt, ElementsAre(low));
   EXPECT_THAT(plan.start, ElementsAre(high));
   scheduler.Remove(high);
-  // Whoever comes kHeadStart sequences later goes behind, whatever its level is worth.
+  // A sequence that comes kHeadStart later goes behind at any priority.
   for (uint64_t i = 0; i < BatchScheduler::kHeadStart; ++i) {
     scheduler.Remove(*scheduler.Add(Sequence(1)));
   }
@@ -233,7 +233,7 @@ class Simulation {
       tokens += share.tokens;
       bytes += request.BytesAt(request.num_tokens + share.tokens);
     }
-    ASSERT_EQ(ran, running_);  // Whoever has slots runs.
+    ASSERT_EQ(ran, running_);  // Every sequence with slots runs.
     ASSERT_LE(tokens, limits_.step_tokens);
     ASSERT_LE(bytes, limits_.slot_bytes);
     for (const Share& share : plan.run) Run(share);

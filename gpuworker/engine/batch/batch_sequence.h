@@ -68,7 +68,7 @@ class BatchSequence {
   /// The step has run `tokens`; `logits` are those after the last when it wanted them. Generates.
   /// True when the sequence has come to its end.
   StatusOr<bool> Ran(uint32_t tokens, std::span<const float> logits);
-  /// Whether a dense prompt has run, and the sequence, which goes on, still has all its pages.
+  /// True once a dense prompt has run, while the sequence still holds all its pages.
   bool HasRunPrompt() const {
     return run_ != nullptr && run_->is_dense() && ran_ == dense_tokens();
   }
@@ -104,7 +104,7 @@ class BatchSequence {
         dense_prompt_(setup_.dense_prompt) {}
   uint64_t document_tokens() const { return setup_.document ? setup_.document->num_tokens : 0; }
   bool MayGenerate() const;
-  /// Whether what runs next attends densely.
+  /// True if the next tokens attend densely.
   bool IsDense() const { return ran_ < dense_tokens(); }
   /// Chooses a token from `logits`. False when it was a stop token.
   StatusOr<bool> Generate(std::span<const float> logits);
@@ -120,9 +120,9 @@ class BatchSequence {
   std::optional<SuspendedRun> suspended_;  ///< While suspended.
   std::vector<TokenId> own_;               ///< The prompt and what was generated.
   bool dense_prompt_;
-  size_t ran_ = 0;      ///< Of own_, those that the current run has.
-  size_t lost_at_ = 0;  ///< Of own_, those that had run at the last loss.
-  uint64_t steps_ = 0;  ///< Tokens run, those that were lost counted.
+  size_t ran_ = 0;      ///< Tokens of own_ in the current run.
+  size_t lost_at_ = 0;  ///< Tokens of own_ that had run at the last loss.
+  uint64_t steps_ = 0;  ///< Tokens run, including those that were lost.
   uint64_t reopened_ = 0;
   uint64_t preempted_ = 0;
   uint64_t generated_ = 0;

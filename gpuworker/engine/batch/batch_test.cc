@@ -534,7 +534,7 @@ TEST_F(BatchTest, TotalsOfSequencesAreThereWhileTheyRun) {
   }
   while (batch->Stats().size() == 2) ASSERT_TRUE(batch->Step());
   EXPECT_EQ(second->result().stats.steps, 6u);
-  EXPECT_EQ(batch->Stats().front().steps, 6u);  // Of the first, which goes on.
+  EXPECT_EQ(batch->Stats().front().steps, 6u);  // The first sequence goes on.
   RunToTheEnd(*batch);
   EXPECT_GE(first->result().stats.units_missed, early.front().units_missed);
   EXPECT_TRUE(batch->Stats().empty());

@@ -11,8 +11,7 @@
 namespace quire::worker {
 namespace {
 
-/// Whether a session refused a sequence for want of room; a server that is busy says when to ask
-/// again.
+/// True if a session refused a sequence for want of room. A busy server gives a retry hint instead.
 bool IsFull(const Status& status) {
   return IsResourceExhausted(status) && !RetryAfter(status).has_value();
 }

@@ -64,7 +64,7 @@ class SharedSessions final : public BatchSessions {
   Client* const client_;
   const KvSpec* const spec_;
   std::vector<std::unique_ptr<Shared>> sessions_;
-  uint64_t past_messages_ = 0;  ///< Of sessions that have ended.
+  uint64_t past_messages_ = 0;  ///< Messages of sessions that have ended.
   uint64_t past_lanes_ = 0;
 };
 

@@ -22,8 +22,8 @@ class PageExporter {
  public:
   explicit PageExporter(const EngineParts& parts) : parts_(parts) {}
 
-  uint64_t layer_bytes() const;  ///< Of one page at one layer.
-  uint64_t page_bytes() const;   ///< Of one page at all layers: the bytes of a buffer.
+  uint64_t layer_bytes() const;  ///< Bytes of one page at one layer.
+  uint64_t page_bytes() const;   ///< Bytes of one page at all layers, which fill a buffer.
 
   /// Has the [n_kv] units of a page at one layer, `rows` of its tokens, written to `to`, from byte
   /// `offset` on. They are there once to->arrived is passed.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoint: the tensors of a model directory, from the files that model.safetensors.index.json
-// names or, when that is not there, from model.safetensors. What index and files say differently is
-// refused. So are other weights in that directory, and an adapter's directory.
+// Checkpoint: the tensors of a model directory, from the files named in
+// model.safetensors.index.json. Without that index they come from model.safetensors. Refused are an
+// index that contradicts the files, other weights in the directory, and an adapter's directory.
 // Ownership: keeps the files mapped; views borrow from it. Thread-safety: const use is safe.
 // Errors: NOT_FOUND and INVALID_ARGUMENT naming the file and the tensor.
 #ifndef QUIRE_GPUWORKER_MODEL_CHECKPOINT_CHECKPOINT_H_

@@ -291,8 +291,8 @@ class ConfigParser {
                          window);
   }
 
-  /// Whether a window, if there is one, belongs to some layer. Each architecture says it in another
-  /// way; a list of layer types goes before.
+  /// True if a sliding window would apply to some layer. Each architecture has a key of its own; a
+  /// list of layer types takes precedence.
   StatusOr<bool> SomeLayersSlide() const {
     QUIRE_ASSIGN_OR_RETURN(const bool used, fields_.Bool("use_sliding_window", false));
     QUIRE_ASSIGN_OR_RETURN(const uint32_t full,

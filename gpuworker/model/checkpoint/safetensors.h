@@ -59,7 +59,7 @@ std::string ShapeText(const std::vector<uint64_t>& shape);
 using TensorMap = std::map<std::string, TensorView, std::less<>>;
 
 struct SafetensorsFile {
-  std::string name;  ///< Of the file, for messages.
+  std::string name;  ///< Name of the file, for messages.
   TensorMap tensors;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestStore: the digests of one kind of one layer's complete pages: those that the store had when
-// the sequence opened, which other sequences may share, and behind them the sequence's own,
-// `[pages][n_kv][DigestElements]` in the KV dtype on the device and grow by
-// doubling. Ownership: owns its own memory; the device outlives it. Thread-safety: none.
+// DigestStore: digests of one kind for one layer's complete pages. First come the digests that the
+// store had when the sequence opened; other sequences may share them. The sequence's own follow as
+// `[pages][n_kv][DigestElements]` in the KV dtype, in device memory that grows by doubling.
+// Ownership: owns its own memory; the device outlives it. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_STORE_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_STORE_H_
 

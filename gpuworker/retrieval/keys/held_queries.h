@@ -24,7 +24,7 @@ class HeldQueries {
  public:
   HeldQueries(const KvSpec& spec, Device* device);
 
-  /// Whether the query of `position` is here. 0 is the position of none.
+  /// True if the query of `position` is here. 0 is the position of none.
   bool Has(uint64_t position) const;
   /// Copies `q`, [n_q][d] on the device. Positions ascend. `held`, [n_kv], are those that heads
   /// hold.

@@ -345,9 +345,8 @@ TEST(InfLlmPolicyTest, StoredPagesAreScoredByTheirRepresentatives) {
   }
 }
 
-// Spec J.1, with pages whose keys are all alike, so that a bound is a product: the two query heads
-// score A 1 and -0.1, B 1 and 6, C 1.5 and -2.8. Means of raw scores choose A and B, means of
-// softmaxes B and C.
+// All keys of a page are alike, so that a bound is a product. The two query heads score A 1 and
+// -0.1, B 1 and 6, C 1.5 and -2.8. Means of raw scores choose A and B, means of softmaxes B and C.
 TEST(ArkValePolicyTest, QueryHeadsAgreeByTheMeanOfTheirRawScores) {
   const auto policy = testing::MakeValid(Context("arkvale", 2));
   ASSERT_EQ(policy->page_observer()->OnPrefillLayer(0, 0, {}), OkStatus());
