@@ -59,7 +59,7 @@ class Reachability {
     }
   }
   /// `now` for a peer that was reached last.
-  TimePoint MissedSince(TimePoint now) const {
+  TimePoint UnreachedSince(TimePoint now) const {
     const int64_t since = missed_since_;
     return since == kReached ? now : TimePoint(TimePoint::duration(since));
   }
@@ -78,14 +78,14 @@ class Attempts {
       : options_(options), random_(random), peer_(peer), deadline_(deadline) {}
 
   /// When the next attempt may be made, after one that ended with `status` now, which another may
-  /// cure. When there is to be none, what the method returns: `status` or OutOfTime.
+  /// cure. When there is to be none, what the method returns: `status` or DeadlineError.
   StatusOr<TimePoint> Next(const Status& status, TimePoint now);
   /// The method's result after an attempt that ended with `status`, which no other may cure. Where
   /// the time was up it has the words of the attempt before, too.
   Status End(const Status& status) const;
   /// The method's result at the deadline: DEADLINE_EXCEEDED with the words of the last attempt. For
   /// a peer that is waited for only so long (unreachable_for) it is UNAVAILABLE.
-  Status OutOfTime() const;
+  Status DeadlineError() const;
 
  private:
   /// True when the peer was not reached, and is waited for only so long.

@@ -74,7 +74,7 @@ class SessionState {
  private:
   void ApplyLane(const RecallPart& part, const RecalledLane& lane);
   /// True when a lane is still as the part's placements found it, after a resync.
-  bool FitsStill(const RecallPart& part, const RecalledLane& lane) const;
+  bool StillFits(const RecallPart& part, const RecalledLane& lane) const;
 };
 
 }  // namespace quire::internal

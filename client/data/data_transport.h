@@ -77,12 +77,12 @@ class DataTransport final : public Transport {
   /// while another thread makes it.
   StatusOr<Connection> Current(Duration timeout) QUIRE_EXCLUDES(mutex_);
   /// The connection; null when the caller is to make it.
-  StatusOr<Connection> CurrentOrTurn(TimePoint deadline) QUIRE_EXCLUDES(mutex_);
+  StatusOr<Connection> AcquireOrConnect(TimePoint deadline) QUIRE_EXCLUDES(mutex_);
   /// Takes what `connect` made, or its failure; `other_way` is set when it is to be told of.
-  StatusOr<Connection> Took(StatusOr<DataConnection> made, std::optional<DataReport>* other_way)
-      QUIRE_EXCLUDES(mutex_);
+  StatusOr<Connection> AdoptConnection(StatusOr<DataConnection> made,
+                                       std::optional<DataReport>* other_way) QUIRE_EXCLUDES(mutex_);
   /// Drops `connection`, which is dead, unless that has been done.
-  void Lost(const Connection& connection, const Status& why) QUIRE_EXCLUDES(mutex_);
+  void OnConnectionLost(const Connection& connection, const Status& why) QUIRE_EXCLUDES(mutex_);
   /// Delays the next attempt, each time for longer.
   void BackOff(const Status& why) QUIRE_REQUIRES(mutex_);
 

@@ -62,7 +62,7 @@ class SessionRecall final : public PendingRecall {
   DirectLanding::Lanes MissingLanes() const;
   std::span<const WantedLane> missing() const { return std::span(lanes_).subspan(arrived_); }
   /// True when a caller with `deadline` wants what has come, and no more.
-  bool OnlyLooks(TimePoint deadline) const;
+  bool IsPoll(TimePoint deadline) const;
   /// Sends an attempt for what is missing; before that, what the session needs, which waits.
   [[nodiscard]] Status Send();
   /// Waits until `deadline` for the next attempt's time.
@@ -74,7 +74,7 @@ class SessionRecall final : public PendingRecall {
   [[nodiscard]] StatusOr<RecallPart> TakePiece(CallMessage body);
   /// The first `count` of what is missing have come with all their units.
   void Arrive(size_t count);
-  Status EndsEarly() const;
+  Status EarlyEnd() const;
   /// The attempt came to nothing: prepares another one, or ends the recall.
   void OnFailure(const Status& status);
   /// Cancels the attempt under way, if there is one. Lanes in pieces are unknown from then on.
