@@ -71,7 +71,7 @@ class RowChannel final : public worker::RecallChannel {
   StatusOr<std::unique_ptr<worker::ChannelRecall>> Start(LayerWant want,
                                                          const RecallOptions& options) override;
   void Applied(const RecallPart& part) override { lane_->Applied(Taken(part)); }
-  void Spoiled(const RecallPart& part) override { lane_->Spoiled(Taken(part)); }
+  void Invalidate(const RecallPart& part) override { lane_->Invalidate(Taken(part)); }
   void Mismatched(MismatchedUnit unit) override { lane_->Mismatched(unit); }
 
  private:

@@ -122,7 +122,7 @@ void LayerRecall::Drop() {
   recall_.reset();
   if (placing_ != nullptr) {
     placing_.reset();
-    with_->channel->Spoiled(*part_);
+    with_->channel->Invalidate(*part_);
   }
   part_.reset();
   bytes_to_come_ = 0;
@@ -190,7 +190,7 @@ Status LayerRecall::Finish(Deadline deadline) {
     for (const StreamedPlacement::Mismatch& mismatch : placing->mismatches()) {
       ReportDamage(part, mismatch);
     }
-    with_->channel->Spoiled(part);
+    with_->channel->Invalidate(part);
     return placed;
   }
   with_->channel->Applied(part);

@@ -37,7 +37,7 @@ class WrittenChannel final : public RecallChannel {
     return std::make_unique<Recall>(this);
   }
   void Applied(const RecallPart&) override { ++applied; }
-  void Spoiled(const RecallPart&) override { ++spoiled; }
+  void Invalidate(const RecallPart&) override { ++spoiled; }
   void Mismatched(MismatchedUnit unit) override { mismatched.push_back(unit.page); }
 
   std::deque<StatusOr<std::optional<RecallPart>>> replies;

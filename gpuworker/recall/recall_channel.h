@@ -41,8 +41,8 @@ class RecallChannel {
                                                          const RecallOptions& options) = 0;
   /// ClientSession::Applied.
   virtual void Applied(const RecallPart& part) = 0;
-  /// ClientSession::Spoiled.
-  virtual void Spoiled(const RecallPart& part) = 0;
+  /// ClientSession::Invalidate.
+  virtual void Invalidate(const RecallPart& part) = 0;
   /// ClientSession::Mismatched, of a unit of the channel's sequence.
   virtual void Mismatched(MismatchedUnit unit) = 0;
 };
@@ -58,7 +58,7 @@ class SessionChannel final : public RecallChannel {
   StatusOr<std::unique_ptr<ChannelRecall>> Start(LayerWant want,
                                                  const RecallOptions& options) override;
   void Applied(const RecallPart& part) override { session_->Applied(part); }
-  void Spoiled(const RecallPart& part) override { session_->Spoiled(part); }
+  void Invalidate(const RecallPart& part) override { session_->Invalidate(part); }
   void Mismatched(MismatchedUnit unit) override {
     unit.sequence = sequence_;
     session_->Mismatched(unit);

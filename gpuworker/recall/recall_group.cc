@@ -126,7 +126,7 @@ class RecallGroup::GroupChannel final : public RecallChannel {
         new GroupRecall(group_, group_->Enqueue(std::move(want), whole)));
   }
   void Applied(const RecallPart& part) override { group_->session_->Applied(part); }
-  void Spoiled(const RecallPart& part) override { group_->session_->Spoiled(part); }
+  void Invalidate(const RecallPart& part) override { group_->session_->Invalidate(part); }
   void Mismatched(MismatchedUnit unit) override {
     unit.sequence = sequence_;
     group_->session_->Mismatched(unit);

@@ -143,7 +143,7 @@ class ClientSession {
   [[nodiscard]] Status Renew(RecallPart* part, Duration timeout = std::chrono::seconds(1));
   /// Takes the lanes of a part that was applied only in part to be empty. The server learns it
   /// before the next recall.
-  void Spoiled(const RecallPart& part);
+  void Invalidate(const RecallPart& part);
   /// Reports a unit that the caller verified (RecallOptions::verify) and found wrong. The server
   /// learns it with the next recall, and mends its copy.
   void Mismatched(const MismatchedUnit& unit);
