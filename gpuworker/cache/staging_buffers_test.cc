@@ -243,7 +243,7 @@ std::vector<FakeCudaStream> OrderOfTwoRounds(uint32_t buffers,
   Rounds rounds(FakeCudaDevice(), buffers);
   for (uint32_t round = 0; round < 2; ++round) EXPECT_EQ(rounds.Place(0, round), OkStatus());
   EXPECT_EQ(rounds.Read(rounds.Attend(0)), Expected(0)[1]);
-  std::vector<FakeCudaStream> order = late.Ran();
+  std::vector<FakeCudaStream> order = late.RunOrder();
   std::erase(order, FakeCudaStream::kCompute);
   return order;
 }

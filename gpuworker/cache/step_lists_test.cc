@@ -205,7 +205,7 @@ TEST(StepListsTest, ADeviceThatIsBehindReadsTheListsOfEachToken) {
       tokens.Record(*prepared, work);
       tokens.recorded().CopyTo(out);
     }
-    EXPECT_TRUE(late.Ran().empty());  // Without a wait, nothing runs.
+    EXPECT_TRUE(late.RunOrder().empty());  // Without a wait, nothing runs.
   }
   for (size_t token = 0; token < outs.size(); ++token) {
     EXPECT_EQ(outs[token].Fetch(), expected[token]) << token;

@@ -78,7 +78,7 @@ TEST(LateStreamsTest, CopiesRunBesideConversionsWithTwoRecallBuffersOnly) {
     const DeviceAnswer answer = AskDevice(&FakeCudaDevice(), "quest", {.recall_buffers = buffers});
     EXPECT_EQ(answer.logits, expected.logits);
     EXPECT_EQ(answer.tokens, expected.tokens);
-    std::vector<FakeCudaStream> order = late.Ran();
+    std::vector<FakeCudaStream> order = late.RunOrder();
     std::erase(order, FakeCudaStream::kCompute);
     ASSERT_FALSE(order.empty());
     const auto beside = std::ranges::adjacent_find(order, [](auto one, auto next) {

@@ -176,7 +176,7 @@ PagedRun::~PagedRun() {
   seat_.reset();
 }
 
-void PagedRun::Settle() {
+void PagedRun::AwaitInFlight() {
   // What came to nothing has been waited for as well.
   (void)pipeline_->Drain();
 }
@@ -299,10 +299,10 @@ double PagedRun::ResidentTokens() const {
 
 Status PagedRun::Forward(std::span<const TokenId> tokens, Decoder::Logits what, float* logits) {
   QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward(tokens, num_tokens(), *backend_, what, logits));
-  return Ran(tokens);
+  return OnStepDone(tokens);
 }
 
-Status PagedRun::Ran(std::span<const TokenId> tokens) {
+Status PagedRun::OnStepDone(std::span<const TokenId> tokens) {
   unflushed_.insert(unflushed_.end(), tokens.begin(), tokens.end());
   QUIRE_RETURN_IF_ERROR(pipeline_->FlushDeferred());
   QUIRE_ASSIGN_OR_RETURN(const Duration held, cache_->TakeHeld());

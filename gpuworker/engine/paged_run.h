@@ -115,11 +115,11 @@ class PagedRun {
   /// For a pass over several sequences: attention of this one, and, when the pass is over, the
   /// tokens that it ran.
   CacheBackend& backend() { return *backend_; }
-  [[nodiscard]] Status Ran(std::span<const TokenId> tokens);
+  [[nodiscard]] Status OnStepDone(std::span<const TokenId> tokens);
 
   /// Waits for what is under way, so that the run can go without disturbing who shares its
   /// messages.
-  void Settle();
+  void AwaitInFlight();
   /// The server has lost the session, or cannot be reached.
   void Lose();
 

@@ -25,7 +25,7 @@ bool LayerRecall::KeepsHeads() const {
   return pages_.num_heads() == 0 && std::ranges::find(heads_, false) != heads_.end();
 }
 
-bool LayerRecall::IsUselessFor(std::span<const std::vector<uint32_t>> pages) const {
+bool LayerRecall::BringsNoneOf(std::span<const std::vector<uint32_t>> pages) const {
   if (pages_.num_heads() == 0) return false;
   const PageTable& table = with_->cache->table(layer_);
   for (uint32_t head = 0; head < pages_.num_heads(); ++head) {

@@ -78,7 +78,7 @@ class LayerRecall {
   const std::vector<bool>& heads() const { return heads_; }
   /// True when it brings none of `pages`, [n_kv] ascending. False where that is not known, since
   /// the server selects. Something is in flight.
-  bool IsUselessFor(std::span<const std::vector<uint32_t>> pages) const;
+  bool BringsNoneOf(std::span<const std::vector<uint32_t>> pages) const;
 
   /// [n_kv] positions of the queries that selected what each head holds; 0 for none.
   const std::vector<uint64_t>& held() const { return held_; }

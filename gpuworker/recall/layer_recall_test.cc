@@ -199,8 +199,8 @@ TEST_F(LayerRecallTest, ItIsUselessWhereNothingThatIsMissingIsWantedAnyMore) {
   ASSERT_EQ(recall_->Start(Plan({{1, 2}, {3, 4}}, 9), Priority::kCorrection), OkStatus());
   ASSERT_TRUE(recall_->Wait({}).ok());
   ASSERT_EQ(recall_->Start(Plan({{2, 5}, {3, 4}}, 10), Priority::kPrefetch), OkStatus());
-  EXPECT_TRUE(recall_->IsUselessFor(std::vector<std::vector<uint32_t>>{{2, 6}, {3, 5}}));
-  EXPECT_FALSE(recall_->IsUselessFor(std::vector<std::vector<uint32_t>>{{5, 6}, {3, 4}}));
+  EXPECT_TRUE(recall_->BringsNoneOf(std::vector<std::vector<uint32_t>>{{2, 6}, {3, 5}}));
+  EXPECT_FALSE(recall_->BringsNoneOf(std::vector<std::vector<uint32_t>>{{5, 6}, {3, 4}}));
 }
 
 TEST_F(LayerRecallTest, DropCancelsAndEmptiesTheSlotsOfWhatHasCome) {

@@ -55,7 +55,7 @@ class RecallGroup {
   void SendTogether(const Tickets& tickets);
   /// Waits for the next part of a message, or for its end, and hands out what has come.
   [[nodiscard]] Status Receive(std::shared_ptr<Message> message, TimePoint deadline);
-  void HandOut(const Message& message, RecallPart part);
+  void Distribute(const Message& message, RecallPart part);
   /// The message failed with `status`.
   void OnFailure(std::shared_ptr<Message> message, const Status& status);
   void GiveUp(Ticket& ticket);

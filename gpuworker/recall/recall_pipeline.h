@@ -121,7 +121,7 @@ class RecallPipeline {
   std::vector<bool> MustBlock(const Lane& lane, uint64_t position) const;
   /// Notes that the deadline has passed for the prefetch in flight, and for the correction of heads
   /// that `turned`.
-  void GoOnWithout(Lane& lane, const std::vector<bool>& turned);
+  void OnDeadlinePassed(Lane& lane, const std::vector<bool>& turned);
   /// Asks for what this token's attention waits for.
   [[nodiscard]] Status AskForLayer(uint32_t layer, const float* q, TimePoint began);
   /// Selects for heads that block, and recalls for them behind the prefetch in flight.

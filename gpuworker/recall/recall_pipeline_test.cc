@@ -395,7 +395,7 @@ TEST_P(RecallPipelineTest, AFailedPrefetchIsMadeUpForBeforeTheNextAttention) {
 
 TEST_P(RecallPipelineTest, AServerThatStaysAwayIsAnErrorOfTheTokenAfterAPrefetch) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
-  store_.Die();
+  store_.FailAllCalls();
   Status status;
   for (int step = 0; step < 3 && status.ok(); ++step) {
     status = Speculate({{5, 6}, {3, 4}}, {false, false});

@@ -96,7 +96,7 @@ class StreamedPlacement {
   class Stream;
   StreamedPlacement(const Dependencies& with, std::shared_ptr<Stream> stream);
   /// Lets the executor take in what has come.
-  void WorkBeside();
+  void StartBackgroundWork();
 
   BudgetCache* const cache_;
   Executor* const executor_;              ///< May be null.

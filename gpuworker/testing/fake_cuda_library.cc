@@ -483,7 +483,7 @@ LateStreams::~LateStreams() {
   gpu.machine.ran = nullptr;
 }
 
-std::vector<FakeCudaStream> LateStreams::Ran() const {
+std::vector<FakeCudaStream> LateStreams::RunOrder() const {
   MutexLock lock(TheGpu().mutex);
   return ran_;
 }

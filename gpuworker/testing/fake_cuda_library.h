@@ -36,7 +36,7 @@ class LateStreams {
   LateStreams& operator=(const LateStreams&) = delete;
 
   /// The streams whose kernels and copies have run since, in the order in which these did.
-  std::vector<FakeCudaStream> Ran() const;
+  std::vector<FakeCudaStream> RunOrder() const;
 
  private:
   std::vector<FakeCudaStream> ran_;

@@ -62,7 +62,7 @@ class FakeStore final : public CallHandler {
     sealed_.clear();
   }
   /// Fails every call with UNAVAILABLE from now on.
-  void Die() QUIRE_EXCLUDES(mutex_) {
+  void FailAllCalls() QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     dead_ = true;
   }

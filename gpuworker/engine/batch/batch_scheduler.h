@@ -110,7 +110,7 @@ class BatchScheduler {
   // What became of a sequence that ran.
 
   /// It has run `tokens` more, and then has `pending` to run, at least one.
-  void Ran(Id id, uint64_t tokens, uint64_t pending);
+  void OnStepDone(Id id, uint64_t tokens, uint64_t pending);
   /// It lost what it ran: it waits, in its rank, to run `pending` after `num_tokens`; without
   /// dense steps when `dense_tokens` is 0.
   void Restart(Id id, uint64_t num_tokens, uint64_t pending, uint64_t dense_tokens);

@@ -68,7 +68,7 @@ TEST(BatchSchedulerTest, TheLastToComeIsTheFirstToGoAndComesBackInItsRank) {
   EXPECT_THAT(scheduler.Next().start, ElementsAre(a, b));
   Plan plan;
   while (plan.preempt.empty()) {
-    for (const Share& share : plan.run) scheduler.Ran(share.id, share.tokens, 1);
+    for (const Share& share : plan.run) scheduler.OnStepDone(share.id, share.tokens, 1);
     plan = scheduler.Next();
   }
   EXPECT_THAT(plan.preempt, ElementsAre(b));
@@ -119,7 +119,7 @@ TEST(BatchSchedulerTest, APromptThatIsDenseTakesItsPagesUntilItHasRun) {
   request.dense_tokens = 20;  // Ten more came back with it.
   const Id id = *scheduler.Add(request);
   EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{id, 20})) << "not beyond the prompt";
-  scheduler.Ran(id, 12, 18);
+  scheduler.OnStepDone(id, 12, 18);
   EXPECT_EQ(scheduler.slot_bytes(), 2 * PooledPages(12));
   request.dense_tokens = 4;
   request.pending = 4;
@@ -129,7 +129,7 @@ TEST(BatchSchedulerTest, APromptThatIsDenseTakesItsPagesUntilItHasRun) {
       10u)
       << "it takes that next";
   EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{id, 8}));
-  scheduler.Ran(id, 8, 10);
+  scheduler.OnStepDone(id, 8, 10);
   EXPECT_EQ(scheduler.slot_bytes(), 10u);
   EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{id, 2}));
   scheduler.Restart(id, 0, 30, 0);
@@ -141,7 +141,7 @@ TEST(BatchSchedulerTest, OneThatLostWhatItRanWaitsInItsRank) {
   const Id a = *scheduler.Add(Sequence(4));
   const Id b = *scheduler.Add(Sequence(4));
   EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{a, 4}));
-  scheduler.Ran(a, 4, 1);
+  scheduler.OnStepDone(a, 4, 1);
   scheduler.Restart(a, 0, 5, 0);
   const Plan plan = scheduler.Next();
   EXPECT_THAT(plan.start, ElementsAre(a));
@@ -254,7 +254,7 @@ class Simulation {
     request.pending -= share.tokens;
     if (request.pending == 0 && request.num_tokens < request.most_tokens) request.pending = 1;
     if (request.pending > 0) {
-      scheduler_.Ran(share.id, share.tokens, request.pending);
+      scheduler_.OnStepDone(share.id, share.tokens, request.pending);
       return;
     }
     scheduler_.Remove(share.id);

@@ -67,13 +67,13 @@ class BatchSequence {
 
   /// The step has run `tokens`; `logits` are those after the last when it wanted them. Generates.
   /// True when the sequence has come to its end.
-  StatusOr<bool> Ran(uint32_t tokens, std::span<const float> logits);
+  StatusOr<bool> OnStepDone(uint32_t tokens, std::span<const float> logits);
   /// True once a dense prompt has run, while the sequence still holds all its pages.
   bool HasRunPrompt() const {
     return run_ != nullptr && run_->is_dense() && ran_ == dense_tokens();
   }
   /// Then gives back what is beyond its budget. After an error it holds nothing; see CanRestart.
-  [[nodiscard]] Status GoOnWithinBudget();
+  [[nodiscard]] Status ShrinkToBudget();
   /// Time that it has waited for its complete pages to be sent, since this was asked last.
   Duration TakeOffloadWaits();
 

@@ -412,7 +412,7 @@ TEST_F(BatchTest, ADeadServerEndsWhatRunsWithAnError) {
   const auto batch = Make();
   const Stream a = Submit(*batch, Request(73, 5, 12));
   ASSERT_TRUE(batch->Step());
-  fixture_.store().Die();
+  fixture_.store().FailAllCalls();
   RunToTheEnd(*batch);
   Status status;
   for (StatusOr<std::optional<TokenId>> next = a->Next();; next = a->Next()) {

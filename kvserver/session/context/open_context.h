@@ -92,7 +92,7 @@ class OpenContext {
 
   /// Releases its hold of the segments; later readers may find them gone. For a sealed context that
   /// is named, or that no client asked for.
-  void LetGo() QUIRE_EXCLUDES(write_mutex_, view_mutex_);
+  void ReleaseSegments() QUIRE_EXCLUDES(write_mutex_, view_mutex_);
 
   /// Pages of which some layers have come and others not. Their units must not be read: more
   /// come meanwhile.
