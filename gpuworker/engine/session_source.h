@@ -24,12 +24,12 @@
 namespace quire::worker {
 
 /// Shape of the lanes of a sequence or a session.
-struct SessionShape {
+struct LaneShape {
   uint32_t slots_per_head = 0;        ///< In a session, the most of any sequence.
   std::vector<uint32_t> layers = {};  ///< Managed ones.
   std::optional<kernels::DigestKind> held_digests = {};  ///< For queries that travel.
   UnitPart part = UnitPart::kWhole;                      ///< Part of a unit that recalls bring.
-  friend bool operator==(const SessionShape&, const SessionShape&) = default;
+  friend bool operator==(const LaneShape&, const LaneShape&) = default;
 };
 
 /// One sequence's place in a session. The destructor leaves the session; no recall of the sequence
@@ -50,7 +50,7 @@ class SessionSource {
   /// A seat for a sequence that reads `context`. Errors as Client::OpenSession, and
   /// StagingArea::Reserve.
   virtual StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
-                                                      const SessionShape& shape) = 0;
+                                                      const LaneShape& shape) = 0;
 };
 
 /// Sessions of a batch. Requests of its sequences leave together, in few messages.
@@ -64,7 +64,7 @@ class BatchSessions : public SessionSource {
 };
 
 /// The options that a session of `shape` is opened with.
-SessionOptions SessionOptionsOf(const KvSpec& spec, const SessionShape& shape);
+SessionOptions SessionOptionsOf(const KvSpec& spec, const LaneShape& shape);
 
 /// A session for each sequence.
 class OwnSessions final : public SessionSource {
@@ -72,7 +72,7 @@ class OwnSessions final : public SessionSource {
   /// Both outlive the source and its seats.
   OwnSessions(Client* client, const KvSpec* spec) : client_(client), spec_(spec) {}
   StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
-                                              const SessionShape& shape) override;
+                                              const LaneShape& shape) override;
 
  private:
   Client* const client_;

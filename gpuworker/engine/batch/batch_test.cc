@@ -546,7 +546,7 @@ class CountedSessions final : public BatchSessions {
   explicit CountedSessions(EngineFixture& fixture)
       : sessions_(&fixture.client(), &fixture.engine().spec()) {}
   StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
-                                              const SessionShape& shape) override {
+                                              const LaneShape& shape) override {
     ++seats_;
     return sessions_.Seat(context, shape);
   }

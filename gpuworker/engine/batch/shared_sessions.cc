@@ -63,7 +63,7 @@ class SharedSessions::SharedSeat final : public SessionSeat {
 SharedSessions::SharedSessions(Client* client, const KvSpec* spec) : client_(client), spec_(spec) {}
 SharedSessions::~SharedSessions() = default;
 
-SharedSessions::Kind SharedSessions::KindFor(const SessionShape& shape) const {
+SharedSessions::Kind SharedSessions::KindFor(const LaneShape& shape) const {
   Kind kind{shape, client_->LandsDirectly()};
   uint32_t& slots = kind.shape.slots_per_head;
   slots =
@@ -72,7 +72,7 @@ SharedSessions::Kind SharedSessions::KindFor(const SessionShape& shape) const {
 }
 
 StatusOr<std::unique_ptr<SessionSeat>> SharedSessions::Seat(const ContextRef& context,
-                                                            const SessionShape& shape) {
+                                                            const LaneShape& shape) {
   const SequenceSpec sequence = {.members = {{.context = context}},
                                  .slots_per_head = shape.slots_per_head};
   const Kind kind = KindFor(shape);

@@ -36,7 +36,7 @@ class SharedSessions final : public BatchSessions {
   SharedSessions& operator=(const SharedSessions&) = delete;
 
   StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
-                                              const SessionShape& shape) override;
+                                              const LaneShape& shape) override;
   /// A message for each session and priority.
   void Send() override;
   uint64_t messages() const override;
@@ -47,14 +47,14 @@ class SharedSessions final : public BatchSessions {
  private:
   /// What a session is opened as. Sequences that ask for the same may share it.
   struct Kind {
-    SessionShape shape;
+    LaneShape shape;
     bool lands = false;  ///< It has a staging area, if the transport still writes there.
     friend bool operator==(const Kind&, const Kind&) = default;
   };
   struct Shared;
   class SharedSeat;
   /// The kind of session for a sequence of `shape`.
-  Kind KindFor(const SessionShape& shape) const;
+  Kind KindFor(const LaneShape& shape) const;
   StatusOr<std::unique_ptr<SessionSeat>> Join(Shared* shared, const SequenceSpec& sequence);
   StatusOr<std::unique_ptr<SessionSeat>> Open(const Kind& kind, const SequenceSpec& sequence);
   /// The seat of a sequence that the session has.
