@@ -34,7 +34,7 @@ bool IsRetriable(const Status& status, Repeat repeat);
 Duration WaitAfter(const Status& status, const RetryOptions& options, uint32_t attempt,
                    Random& random);
 
-/// Since when a peer cannot be reached, over all that is asked of it: who has waited for it in one
+/// Time since which a peer is unreachable, shared by all methods. A caller that waited in one
 /// method does not wait as long again in the next. Thread-safety: any thread.
 class Reachability {
  public:
@@ -58,7 +58,7 @@ class Reachability {
       health_->Clear(Trouble::kStoreUnreached);
     }
   }
-  /// `now` for a peer that was reached last.
+  /// Time since which the peer is unreachable; `now` if the last attempt reached it.
   TimePoint UnreachedSince(TimePoint now) const {
     const int64_t since = missed_since_;
     return since == kReached ? now : TimePoint(TimePoint::duration(since));

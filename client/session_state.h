@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SessionState: what a ClientSession and its recalls share: the session's identity on the server,
-// the slots of its lanes, the recalls under way, and the landings. Ownership: a ClientSession has
-// one; the Caller outlives it. Thread-safety: none; it belongs to the thread of its session.
+// SessionState: state that a ClientSession and its recalls share. It has the session's identity on
+// the server, the slots of its lanes, the recalls in flight, and the landings. Ownership: a
+// ClientSession has one; the Caller outlives it. Thread-safety: none; it belongs to the thread of
+// its session.
 #ifndef QUIRE_CLIENT_SESSION_STATE_H_
 #define QUIRE_CLIENT_SESSION_STATE_H_
 
@@ -73,7 +74,7 @@ class SessionState {
 
  private:
   void ApplyLane(const RecallPart& part, const RecalledLane& lane);
-  /// True when a lane is still as the part's placements found it, after a resync.
+  /// True when a lane is unchanged since the part's placements, after a resync.
   bool StillFits(const RecallPart& part, const RecalledLane& lane) const;
 };
 

@@ -486,8 +486,8 @@ class ValuesSessionTest : public SessionTest {
     session_ = *std::move(session);
     half_.page_tokens /= 2;
   }
-  /// A step that brings a unit of `spec` for page 6 in slot 1 of head 0 of layer 1, of which so
-  /// many bytes come.
+  /// A step that brings a unit of `spec` for page 6 in slot 1 of head 0 of layer 1. Only `bytes` of
+  /// it arrive.
   static testing::ScriptedCall::Step Brings(const KvSpec& spec, uint64_t bytes) {
     return [spec, bytes](const testing::ScriptedCall& call) {
       v1::RecallReply reply;

@@ -76,12 +76,13 @@ class DataTransport final : public Transport {
   /// The connection, made anew when there is none, within `timeout`; waits for no longer than that
   /// while another thread makes it.
   StatusOr<Connection> Current(Duration timeout) QUIRE_EXCLUDES(mutex_);
-  /// The connection; null when the caller is to make it.
+  /// Returns the connection; null when the caller has to connect.
   StatusOr<Connection> AcquireOrConnect(TimePoint deadline) QUIRE_EXCLUDES(mutex_);
-  /// Takes what `connect` made, or its failure; `other_way` is set when it is to be told of.
+  /// Adopts the connection that `connect` made, or its failure. Sets `other_way` when the change is
+  /// to be reported.
   StatusOr<Connection> AdoptConnection(StatusOr<DataConnection> made,
                                        std::optional<DataReport>* other_way) QUIRE_EXCLUDES(mutex_);
-  /// Drops `connection`, which is dead, unless that has been done.
+  /// Drops the dead `connection`, unless that is done already.
   void OnConnectionLost(const Connection& connection, const Status& why) QUIRE_EXCLUDES(mutex_);
   /// Delays the next attempt, each time for longer.
   void BackOff(const Status& why) QUIRE_REQUIRES(mutex_);

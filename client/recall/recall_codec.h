@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recalls to and from the wire; internal to client/. A part of a reply is believed only when it
-// fits the request and the worker's own map in every respect: exchange, epoch, lanes, slots,
-// generations, what each placement replaces, that every wanted page is resident afterwards, and
-// every checksum. Pure functions.
+// Recalls to and from the wire; internal to client/. A part of a reply is accepted only when it
+// fits the request and the worker's own map. Exchange, epoch, lanes, slots, generations and
+// replaced pages must match. Every wanted page must be resident afterwards, and every checksum
+// right. Pure functions.
 #ifndef QUIRE_CLIENT_RECALL_RECALL_CODEC_H_
 #define QUIRE_CLIENT_RECALL_RECALL_CODEC_H_
 

@@ -8,9 +8,9 @@
 // Every attempt has an exchange number of its own.
 //
 // In pieces (RecallOptions::piece_bytes) a part may come without all of its units, which then
-// follow as parts without lanes. When they do not all come, the lanes are unknown: the session
-// takes their slots to be empty, and says so to the server before the next recall. They are asked
-// for again. A part with the same lanes comes, and the caller drops the one before it.
+// follow as parts without lanes. If some do not arrive, the lanes are unknown. The session marks
+// their slots as empty, and tells the server before the next recall. They are asked for again. A
+// part with the same lanes comes, and the caller drops the one before it.
 //
 // Thread-safety: none; it belongs to the thread of its session. Ownership: the session outlives it.
 #ifndef QUIRE_CLIENT_RECALL_SESSION_RECALL_H_
@@ -61,7 +61,7 @@ class SessionRecall final : public PendingRecall {
   Landing* ChooseLanding() const;
   DirectLanding::Lanes MissingLanes() const;
   std::span<const WantedLane> missing() const { return std::span(lanes_).subspan(arrived_); }
-  /// True when a caller with `deadline` wants what has come, and no more.
+  /// True for a caller whose `deadline` has passed: it takes what has arrived, and never waits.
   bool IsPoll(TimePoint deadline) const;
   /// Sends an attempt for what is missing; before that, what the session needs, which waits.
   [[nodiscard]] Status Send();

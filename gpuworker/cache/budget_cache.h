@@ -57,9 +57,9 @@ class BudgetCache {
   /// Writes pages that have fixed slots; `units` is [pages][n_kv].
   [[nodiscard]] Status FillFixed(uint32_t layer, std::span<const uint32_t> pages,
                                  const Payload& units);
-  /// Copies those of `pages`, ascending and with fixed slots here, that have fixed slots in `from`
-  /// as well, a cache of the same spec and device. Returns the others. INVALID_ARGUMENT for a page
-  /// without a fixed slot here.
+  /// Copies those of `pages` that have fixed slots in `from` as well, a cache of the same spec and
+  /// device. `pages` ascend and have fixed slots here. Returns the others. INVALID_ARGUMENT for a
+  /// page without a fixed slot here.
   StatusOr<std::vector<uint32_t>> CopyFixed(uint32_t layer, std::span<const uint32_t> pages,
                                             const BudgetCache& from);
   /// Checks the placements, writes their units and records them. Nothing is written when the table
@@ -67,11 +67,11 @@ class BudgetCache {
   [[nodiscard]] Status PlaceUnits(uint32_t layer, std::span<const SlotPlacement> placements,
                                   const Payload& units);
 
-  /// PlaceUnits in steps, for units that come a few at a time: first CheckPlacements, then the
-  /// writing, in any pieces and on any threads (of slots that differ; nobody attends to the layer
-  /// meanwhile), then RecordPlacements. Writing looks at no table, and does not wait for the
-  /// device; the units' bytes may change after its return. After an error between these steps the
-  /// layer's selectable slots have to be emptied (PageTable::EmptySelectable).
+  /// PlaceUnits in steps, for units that arrive a few at a time. Call CheckPlacements, write, and
+  /// call RecordPlacements. Different slots may be written in pieces and on several threads. The
+  /// layer must not attend meanwhile. Writing looks at no table, and does not wait for the device;
+  /// the units' bytes may change after its return. After an error between these steps the layer's
+  /// selectable slots have to be emptied (PageTable::EmptySelectable).
   [[nodiscard]] Status CheckPlacements(uint32_t layer,
                                        std::span<const SlotPlacement> placements) const;
   [[nodiscard]] Status WriteUnits(uint32_t layer, std::span<const SlotPlacement> placements,
@@ -95,9 +95,9 @@ class BudgetCache {
   bool recordable() const { return step_lists_.has_value(); }
   /// Takes the next token in every layer. RunToken then runs that token.
   [[nodiscard]] Status PrepareToken();
-  /// Gives the device the kernels of that token in one layer, and nothing else: its row `k` and
-  /// `v`, [n_kv][d] floats on the device, goes into the cache, and its attention, `q` and `out` as
-  /// in Attend, follows. For equal pointers they are the same kernels with the same arguments as
+  /// Gives the device the kernels of that token in one layer, and nothing else. Its row `k` and
+  /// `v`, [n_kv][d] floats on the device, goes into the cache. Its attention follows, with `q` and
+  /// `out` as in Attend. For equal pointers they are the same kernels with the same arguments as
   /// long as recording_key() is the same.
   [[nodiscard]] Status RunToken(uint32_t layer, const float* k, const float* v, const float* q,
                                 float* out) const;

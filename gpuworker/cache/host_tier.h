@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostTier: units of sealed pages that a worker keeps in its own memory, in front of the network:
-// what recalls brought, so that a page that is selected again is placed from here. One tier serves
-// all sequences of a worker; those that continue the same document share its units.
+// HostTier: units of sealed pages that a worker keeps in its own memory. Recalls fill it; a page
+// that is selected again is placed from here. One tier serves all sequences of a worker; those that
+// continue the same document share its units.
 //
 // Bounded: the units in the tier are `capacity_bytes` at most; over that the one goes that was not
 // put, got or touched for longest (LRU). A unit that somebody has got stays until he lets it go,
-// and counts no more once it has left the tier. A unit is named by the bytes that it has, so
-// nothing is ever stale; it carries its checksum, which whoever places it compares, and drops the
-// unit here when it differs.
+// and counts no more once it has left the tier. A unit's name identifies its bytes, so nothing is
+// ever stale. Each unit carries its checksum. A reader compares it before placing the unit, and
+// drops the unit when it differs.
 //
 // HostPages: the pages of one sequence in a tier, or of none.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tokens whose kernels are recorded once and launched for each, over a device whose memory the host
-// cannot touch: bit for bit what comes of kernels that are given anew.
+// Kernels of a token, recorded once and launched for each token, on a device whose memory the host
+// cannot access. Results equal those of unrecorded kernels bit for bit.
 #include "gpuworker/cache/step_lists.h"
 
 #include <gtest/gtest.h>

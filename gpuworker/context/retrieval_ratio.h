@@ -17,10 +17,10 @@
 
 namespace quire::worker {
 
-/// Eq. 1, for document `document` of D: `query` [n], the question's, plus the mean of the other
-/// documents' local queries, each times its |cosine| with `query`. `local_queries` is [D][n], all
-/// at the position of `query`. One cosine is over all n channels. A vector of length 0 has cosine
-/// 0; a document alone has `query` itself.
+/// Eq. 1, for document `document` of D. Adds to the question's `query` [n] the mean of the other
+/// documents' local queries. Each is weighted by its |cosine| with `query`. `local_queries` is
+/// [D][n], all at the position of `query`. One cosine is over all n channels. A vector of length 0
+/// has cosine 0; a document alone has `query` itself.
 std::vector<float> PersonalisedQuery(std::span<const float> query,
                                      std::span<const float> local_queries, size_t document);
 
@@ -37,8 +37,8 @@ enum class WeakAnchor : uint8_t {
   kSaturate,  ///< 1, since every block scores more; still 0 above the most important one.
 };
 
-/// Eq. 2: how far the most important block is above the anchor, as a share of how far it is above
-/// the least important one. 0 when the anchor is outside (least, most], and for NaN.
+/// Eq. 2: (most - anchor) / (most - least). 0 when the anchor is outside (least, most], and for
+/// NaN.
 double LayerRatio(const BlockScores& scores, WeakAnchor weak_anchor = WeakAnchor::kNothing);
 
 /// Eq. 3: the mean of LayerRatio over the stable layers, 0 without any.

@@ -52,12 +52,12 @@ class CacheBackend final : public AttentionBackend, public RecordableAttention {
                            std::optional<TimePoint> began = {});
   /// Waits for it and attends.
   [[nodiscard]] Status AttendToken(const LayerStep& step, uint32_t token);
-  /// Asks for what the token after `token` needs, and hands the page that it completed to the sink:
-  /// policies hear of it between the same tokens, however many a step has.
+  /// Prefetches for the token after `token`, and gives a completed page to the sink. Policies learn
+  /// of pages between the same tokens, whatever the size of a step.
   [[nodiscard]] Status Follow(const LayerStep& step, uint32_t token);
 
-  /// Tokens that one forward pass may have, so that it is one step a layer, and a page that fills
-  /// up in it is still in the window at its end.
+  /// Most tokens of one forward pass. A pass is one step per layer, and pages that fill up in it
+  /// are still in the window at its end.
   static uint32_t MaxStepTokens(const BudgetCache& cache);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine on devices that are not the CPU: one whose memory the host cannot touch, a GPU where
-// there is one (else skipped, with the reason), and one that has too little memory.
+// The engine on devices other than the CPU: one whose memory the host cannot access, a GPU, and one
+// with too little memory. Without a GPU its tests are skipped with the reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PagedRun: everything of a sequence that hangs on the server: an open context that continues the
-// document, the seat in a session over it, and the cache, policy and recalls that follow from them.
-// When the server loses one of these, the whole run is thrown away and another one opened.
+// PagedRun: the state of a sequence that depends on the server. It has an open context that
+// continues the document, a seat in a session over it, and cache, policy and recalls. When the
+// server loses one of these, the whole run is thrown away and another one opened.
 //
 // A run can be suspended: its slots and its seat are given back, while its pages stay in the open
-// context. Resumed, it goes on as if nothing had happened, bit for bit where the store keeps pages
-// as they are (a lossy codec rounds the pages of the window once more).
+// context. A resumed run continues bit for bit where the store keeps pages as they are. A lossy
+// codec rounds the pages of the window once more.
 //
-// A prompt without a document may run densely first: every page of every layer stays on the device,
-// so that its tokens attend to everything and many at a time, and goes to the open context beside.
-// WithinBudget then keeps of it what the policy keeps.
+// A prompt without a document may run densely first. Every page of every layer then stays on the
+// device, and many tokens attend at a time. Pages also go to the open context. WithinBudget then
+// keeps of it what the policy keeps.
 //
 // Thread-safety: none. Ownership: what it is given outlives it.
 #ifndef QUIRE_GPUWORKER_ENGINE_PAGED_RUN_H_
@@ -80,8 +80,8 @@ class PagedRun {
   static StatusOr<std::unique_ptr<PagedRun>> OpenDense(const EngineParts& parts,
                                                        const RetrievalOptions& retrieval,
                                                        RunStats* stats);
-  /// What OpenDense opened, once the prompt has run, as a run of its policy: with the slots that it
-  /// has room for, and the pages that belong into them. On an error nothing is left of it.
+  /// Turns a dense run into a run of its policy once the prompt has run, with the policy's slots
+  /// and their pages. On an error nothing is left of it.
   static StatusOr<std::unique_ptr<PagedRun>> WithinBudget(std::unique_ptr<PagedRun> dense,
                                                           SessionSource* sessions);
   /// Takes `run` apart, once what is under way has come, and what it completed is with the server.
@@ -112,13 +112,13 @@ class PagedRun {
   /// call completed, the run is good for nothing.
   [[nodiscard]] Status Forward(std::span<const TokenId> tokens, Decoder::Logits what,
                                float* logits);
-  /// For a pass over several sequences: attention of this one, and, when the pass is over, the
-  /// tokens that it ran.
+  /// For a pass over several sequences: attention of this one. Call OnStepDone with its tokens
+  /// after the pass.
   CacheBackend& backend() { return *backend_; }
   [[nodiscard]] Status OnStepDone(std::span<const TokenId> tokens);
 
-  /// Waits for what is under way, so that the run can go without disturbing who shares its
-  /// messages.
+  /// Waits for recalls in flight, so that the run can end without disturbing sequences that share
+  /// its messages.
   void AwaitInFlight();
   /// The server has lost the session, or cannot be reached.
   void Lose();

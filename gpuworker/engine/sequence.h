@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sequence: one conversation over a document (or over nothing). Tokens are appended and generated;
-// per layer and token the policy selects pages, the recall brings those that are missing, and
-// attention runs over what is resident. The cache stays warm from question to question.
+// Sequence: one conversation over a document (or over nothing). Tokens are appended and generated.
+// For each layer and token the policy selects pages, the recall brings missing ones, and attention
+// runs over resident pages. The cache stays warm from question to question.
 //
-// What fills up is kept: a complete page is appended to an open context on the server, beside the
-// steps that follow, so that it can be recalled once it has left the window; until then nothing
-// waits for it. The context is dropped with the Sequence.
+// A complete page is appended to an open context on the server in the background. It can be
+// recalled once it has left the window; until then nothing waits for it. The context is dropped
+// with the Sequence.
 //
 // Failures. When the server has lost the session or the context, the sequence is opened again over
-// its document and its own tokens are fed anew. When the server or the document is gone too, and
-// the document's token ids were given, everything is recomputed here and the sequence goes on with
-// dense attention (stats().local). Either way the answer is right. Otherwise the call that failed
-// says why, and so does every later one.
+// its document and its own tokens are fed anew. When the server or the document is gone too, the
+// document is recomputed here, if its token ids were given. The sequence then continues with dense
+// attention (stats().local). Either way the answer is right. Otherwise the call that failed says
+// why, and so does every later one.
 //
 // Thread-safety: none; one thread at a time. Ownership: the Engine (and what it was made of)
 // outlives its sequences.

@@ -44,8 +44,8 @@ class Sequence::Impl {
   }
   Status FindDocument(const DocumentName& name);
   Status CheckRetrieval() const;
-  /// Opens a run over the store, a dense one for a prompt without a document where the device has
-  /// the memory; the own tokens are to be run again.
+  /// Opens a run over the store. The run is dense for a prompt without a document, if the device
+  /// has the memory. The own tokens have to run again.
   Status OpenRun();
   /// Runs the prompt in a dense run, and goes on within the budget.
   Status RunPrompt();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SessionSource: where a sequence gets the lanes that its recalls go through. OwnSessions opens a
-// session for each sequence. BatchSessions holds back what the sequences of a batch ask for until
-// all have asked; SharedSessions (shared_sessions.h) seats them in as few sessions as can be.
+// session for each sequence. BatchSessions holds back requests until all sequences of a batch have
+// made theirs. SharedSessions (shared_sessions.h) seats sequences in few sessions.
 //
 // Thread-safety: none; sessions, seats and what recalls through them belong to one thread.
 #ifndef QUIRE_GPUWORKER_ENGINE_SESSION_SOURCE_H_

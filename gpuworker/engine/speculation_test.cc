@@ -124,8 +124,8 @@ struct LateQuestion {
 };
 class LateSpeculationTest : public ::testing::TestWithParam<LateQuestion> {};
 
-// Promise 8, of a link that is too slow for every step: the queries of a single layer do not depend
-// on what was attended to, so each step can be held against selections of a known age.
+// Promise 8, over a link that is too slow for every step. Queries of a single layer do not depend
+// on attention, so each step is compared with selections of a known age.
 TEST_P(LateSpeculationTest, ARecallThatIsAlwaysLateCostsTheErrorOfOneStepMore) {
   EngineFixture fixture{TinyModel{.num_layers = 1, .num_query_heads = 6, .seed = 3}};
   fixture.Ingest(RandomTokens(61, 7));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryModel: how many layers' caches fit on the device at a length, and which leave it as a
-// sequence grows (SpeContext, arXiv 2512.00722, section 6: Eq. 6 to 8, Algorithms 1 and 2). Layers
-// leave from the last one down; of one that has left, a buffer of the budget stays. Thresholds are
-// computed once, so that a step costs a comparison.
+// MemoryModel: number of layers whose caches fit on the device at a length, and the layers that
+// leave it as a sequence grows. From SpeContext, arXiv 2512.00722, section 6: Eq. 6 to 8,
+// Algorithms 1 and 2. Layers leave from the last one down; of one that has left, a buffer of the
+// budget stays. Thresholds are computed once, so that a step costs a comparison.
 //
-// Line 3 of the published Algorithm 1 lacks the 4 of Eq. 7 before i*B*R*H*D, and what it admits
-// does not fit; here the thresholds are Eq. 7's. The text offloads two layers of a prompt between
-// S_2 and S_3; here they are three, as in Algorithm 2.
+// Line 3 of the published Algorithm 1 lacks the 4 of Eq. 7 before i*B*R*H*D, and admits too much.
+// Here the thresholds follow Eq. 7. The text offloads two layers of a prompt between S_2 and S_3;
+// here they are three, as in Algorithm 2.
 //
 // R requests of different lengths: S is their mean, rounded up. Their buffers together are then not
 // larger than the model says.

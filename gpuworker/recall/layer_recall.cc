@@ -9,8 +9,7 @@
 namespace quire::worker {
 namespace {
 
-/// Size of the pieces of a recall, unless the options say one: a buffer is put into its slots while
-/// the next one is on its way.
+/// Default size of the pieces of a recall. One buffer is placed while the next one is in flight.
 constexpr uint32_t kPieceBytes = 256 << 10;
 /// Attempts after a recall that came damaged. The server learns of the damage each time and
 /// repairs it, so more than one is for damage in the meantime.
@@ -135,8 +134,9 @@ uint64_t LayerRecall::UnitBytesRecalled() const {
 
 uint32_t LayerRecall::PieceBytes() const {
   const RetrievalOptions& options = *with_->options;
-  // Units that are being put into slots cannot be late; those of the host tier lie between those
-  // that come; and when a reply breaks off, heads that keep what they hold would lose it.
+  // Wait for the whole reply in three cases. Units already being placed cannot be late. Units of
+  // the host tier lie between those that arrive. Heads that keep pages would lose them if the reply
+  // broke off.
   const bool streams = with_->executor != nullptr && options.recall_buffers > 1 &&
                        options.recall_deadline == Duration::zero() && host_units_.empty() &&
                        !KeepsHeads() && with_->keys == nullptr;

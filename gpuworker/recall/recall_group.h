@@ -53,7 +53,7 @@ class RecallGroup {
   void SendAll(Tickets waiting);
   /// Sends `tickets`, which have the same options, as one message.
   void SendTogether(const Tickets& tickets);
-  /// Waits for the next part of a message, or for its end, and hands out what has come.
+  /// Waits for the next part of a message, or for its end, and distributes it.
   [[nodiscard]] Status Receive(std::shared_ptr<Message> message, TimePoint deadline);
   void Distribute(const Message& message, RecallPart part);
   /// The message failed with `status`.

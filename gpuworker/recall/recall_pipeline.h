@@ -8,8 +8,8 @@
 //   after attention    where no head has blocked, Select; then prefetch the other heads' pages for
 //                      the next step
 //
-// A prefetch has a whole step's time. With an executor, units that have come are put into their
-// slots while other layers compute: after each layer the next layers' recalls are looked at.
+// A prefetch has a whole step's time. With an executor, arrived units are placed while other layers
+// compute. After each layer the pipeline checks the next layers' recalls.
 //
 // Deferral. A selection that a device or a thread works on (RetrievalPolicy::BeginSelect) is not
 // waited for after attention. The next layer's Ask collects it and sends its prefetch, behind that

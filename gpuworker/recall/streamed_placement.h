@@ -40,8 +40,8 @@
 
 namespace quire::worker {
 
-/// The units of one layer, or the part of each that recalls bring, one for each placement; of the
-/// last ones the bytes may be missing yet.
+/// The units of one layer, or the recalled part of each, one for each placement. The bytes of the
+/// last ones may still be in flight.
 struct ArrivedUnits {
   uint32_t layer = 0;
   std::vector<SlotPlacement> placements = {};
@@ -61,8 +61,8 @@ class StreamedPlacement {
     BudgetCache* cache = nullptr;
     Executor* executor = nullptr;  ///< Null: Finish does everything.
     Options options = {};
-    /// Changes a whole unit, zero where nothing came of it, before it goes into its slot; called by
-    /// one thread at a time when there is no executor. May be empty, for none, where whole units
+    /// Changes a whole unit before it goes into its slot. Parts that were not recalled are zero.
+    /// Without an executor one thread at a time calls it. May be empty, for none, where whole units
     /// come.
     std::function<void(const SlotPlacement& placement, std::span<std::byte> unit)> rewrite = {};
     /// Told of the units of a buffer, from `first` on, that match their checksums, before they are
@@ -95,7 +95,7 @@ class StreamedPlacement {
  private:
   class Stream;
   StreamedPlacement(const Dependencies& with, std::shared_ptr<Stream> stream);
-  /// Lets the executor take in what has come.
+  /// Lets the executor place the units that have arrived.
   void StartBackgroundWork();
 
   BudgetCache* const cache_;

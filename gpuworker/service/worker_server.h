@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkerServer: listens and answers quire.v1.Worker from an Engine, whose sequences it runs as one
-// batch on a thread of its own, besides the standard health service and, where callers are
-// believed, server reflection.
-// Thread-safety: Shutdown and the accessors may be called from any
-// thread. Ownership: engine and tokenizer outlive it.
+// WorkerServer: answers quire.v1.Worker from an Engine. One batch on its own thread runs all
+// sequences. It also serves the standard health service, and reflection where callers need no
+// proof. Thread-safety: Shutdown and the accessors may be called from any thread. Ownership: engine
+// and tokenizer outlive it.
 #ifndef QUIRE_GPUWORKER_SERVICE_WORKER_SERVER_H_
 #define QUIRE_GPUWORKER_SERVICE_WORKER_SERVER_H_
 

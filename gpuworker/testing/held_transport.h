@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HeldTransport: replies to recalls do not come while they are held, or before their latency is
-// over; a caller waits for one on the clock it was given. It plays a server that writes into
-// landings, where the test wants one. Nothing that ships includes this. Thread-safety: none.
+// HeldTransport: replies to recalls wait while they are held, and until their latency is over.
+// Callers wait on the given clock. It plays a server that writes into landings, where the test
+// wants one. Nothing that ships includes this. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 #define QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 

@@ -17,9 +17,9 @@
 
 namespace quire::worker::testing {
 
-/// Asks `device`, whose launches so far `count` tells, for `new_tokens` tokens. It answers as the
-/// CPU does, within `tolerance`; a step that needs no host in it is one launch, and others are as
-/// many as there are stretches around attention.
+/// Asks `device`, whose launches so far `count` tells, for `new_tokens` tokens. Answers equal the
+/// CPU's within `tolerance`. A step without host work is one launch. Other steps have one launch
+/// per stretch around attention.
 inline void ExpectLaunchesOfSteps(Device* device, const std::function<int64_t()>& count,
                                   std::string_view policy, uint32_t new_tokens, float tolerance) {
   const DeviceAnswer expected = AskDevice(&CpuDevice(), policy, {.new_tokens = new_tokens});

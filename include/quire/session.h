@@ -9,9 +9,9 @@
 //   while (part = pending->Next()) { ... copy unit i of part.payload into the slot that
 //                                    part.placements[i] names ...; session->Applied(part); }
 //
-// The caller applies a part, then calls Applied: what is not applied is not acknowledged, and the
-// server takes it back with the next recall of the lane. With a landing the payload lies there
-// until the next recall of its lane is started.
+// The caller applies a part, then calls Applied. Parts that are not applied are not acknowledged.
+// The server rolls them back with the next recall of the lane. With a landing the payload lies
+// there until the next recall of its lane is started.
 //
 // Concurrency. Several recalls may be under way on different lanes. A correction overtakes a
 // prefetch of other layers by its priority. Cancel a recall before asking for the same lane again.
@@ -141,8 +141,8 @@ class ClientSession {
   /// lent. FAILED_PRECONDITION when the lease or its connection has ended, or the session is
   /// closed. DEADLINE_EXCEEDED without an answer within `timeout`; the lease stays as it was then.
   [[nodiscard]] Status Renew(RecallPart* part, Duration timeout = std::chrono::seconds(1));
-  /// Takes the lanes of a part that was applied only in part to be empty. The server learns it
-  /// before the next recall.
+  /// Marks the lanes of a partly applied part as empty. The server learns it before the next
+  /// recall.
   void Invalidate(const RecallPart& part);
   /// Reports a unit that the caller verified (RecallOptions::verify) and found wrong. The server
   /// learns it with the next recall, and mends its copy.

@@ -67,9 +67,9 @@ class Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
-  /// Queues a sequence. INVALID_ARGUMENT for a prompt, options or a budget that cannot be;
-  /// NOT_FOUND when there is no such document; RESOURCE_EXHAUSTED, with a retry hint, when as many
-  /// wait as may; UNAVAILABLE after Stop.
+  /// Queues a sequence. Errors: INVALID_ARGUMENT for an impossible prompt, options or budget;
+  /// NOT_FOUND without such a document; RESOURCE_EXHAUSTED, with a retry hint, when the queue is
+  /// full; UNAVAILABLE after Stop.
   StatusOr<std::shared_ptr<BatchStream>> Submit(BatchRequest request) QUIRE_EXCLUDES(mutex_);
 
   /// Runs one step. False when there was nothing to run.

@@ -250,8 +250,8 @@ TEST_F(LostRecallsTest, ASequenceWhoseRecallsComeBackAfterATimeoutGoesOn) {
   }
 }
 
-// Late prefetches leave stale pages for a step: their sequences wait for as long as they are told,
-// then for what was late, and those whose recalls leave in other messages do not notice.
+// Late prefetches leave stale pages for a step. Their sequences wait until the deadline, then for
+// the late units. Sequences with recalls in other messages are unaffected.
 TEST_F(LostRecallsTest, WithADeadlineTheBatchGoesOnWithWhatItHas) {
   constexpr Duration kDeadline = std::chrono::milliseconds(1);
   constexpr uint64_t kSteps = 20;

@@ -109,7 +109,7 @@ class BatchScheduler {
 
   // What became of a sequence that ran.
 
-  /// It has run `tokens` more, and then has `pending` to run, at least one.
+  /// The sequence has run `tokens` more. It has `pending` left to run, at least one.
   void OnStepDone(Id id, uint64_t tokens, uint64_t pending);
   /// It lost what it ran: it waits, in its rank, to run `pending` after `num_tokens`; without
   /// dense steps when `dense_tokens` is 0.

@@ -12,8 +12,8 @@
 // A session that the server has no room in for one more is passed over: another is opened. It ends
 // with the last of its sequences.
 //
-// A session that has lost a sequence, or could not let one leave, takes in nobody any more: a
-// sequence that is opened anew gets a new one, and never one that the server has forgotten.
+// A session that lost a sequence, or could not remove one, accepts no more. A reopened sequence
+// therefore never gets a session that the server has dropped.
 //
 // Thread-safety: none. Ownership: what it is given outlives it; it outlives its seats.
 #ifndef QUIRE_GPUWORKER_ENGINE_BATCH_SHARED_SESSIONS_H_

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PageExporter: copies pages out of a budget cache into units in host memory (NHD to HND). The
-// layout kernel and the copy are given to the device's compute stream, behind what wrote the page;
-// nobody waits for them but who reads the units.
-// Thread-safety: none. Ownership: what it is given outlives it.
+// layout kernel and the copy run on the device's compute stream, behind the writes of the page.
+// Only readers of the units wait for them. Thread-safety: none. Ownership: what it is given
+// outlives it.
 #ifndef QUIRE_GPUWORKER_ENGINE_OFFLOAD_PAGE_EXPORTER_H_
 #define QUIRE_GPUWORKER_ENGINE_OFFLOAD_PAGE_EXPORTER_H_
 

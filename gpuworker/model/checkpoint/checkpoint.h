@@ -30,9 +30,9 @@ class Checkpoint {
   /// The file or index that was opened, for messages.
   const std::string& path() const { return path_; }
 
-  /// SHA-256 over `settings` (what else decides the model's numbers) and every tensor's name, type,
-  /// shape and bytes in the order of names: the same for the same weights, however they are split
-  /// into files.
+  /// SHA-256 over `settings` and every tensor's name, type, shape and bytes, in the order of names.
+  /// `settings` has whatever else decides the model's numbers. The split into files does not
+  /// matter.
   std::array<uint8_t, 32> Hash(std::string_view settings) const;
 
  private:

@@ -153,8 +153,8 @@ class ConfigParser {
     return OkStatus();
   }
 
-  /// Where the field is absent altogether Hugging Face takes the class's default, which for these
-  /// two differs from the number of heads that null stands for.
+  /// For an absent field Hugging Face takes the class's default. For these two it differs from the
+  /// number of heads, which null stands for.
   uint32_t DefaultKvHeads() const {
     if (fields_.Given("num_key_value_heads")) return out_.num_query_heads;
     if (out_.architecture == Architecture::kMistral) return 8;

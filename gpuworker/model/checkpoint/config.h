@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ModelConfig: the shape of a Llama-family decoder, read from a Hugging Face config.json. Fields
-// keep Hugging Face's defaults when they are absent; what the decoder cannot compute exactly (other
-// architectures, sliding windows that matter, heads rotated in part, quantised weights) is refused.
-// Every field of the file is read, is on the list of those that change nothing, or is refused by
-// its name; so are fields that contradict each other. RoPE that depends on the length is read for
-// the whole context (rope_config.h).
+// ModelConfig: the shape of a Llama-family decoder, read from a Hugging Face config.json. Absent
+// fields have Hugging Face's defaults. Refused are models that the decoder cannot compute exactly:
+// other architectures, sliding windows that matter, heads rotated in part, and quantised weights.
+// Every field of the file is read, is on the list of harmless fields, or is refused by name. Fields
+// that contradict each other are refused too. RoPE that depends on the length is read for the whole
+// context (rope_config.h).
 #ifndef QUIRE_GPUWORKER_MODEL_CHECKPOINT_CONFIG_H_
 #define QUIRE_GPUWORKER_MODEL_CHECKPOINT_CONFIG_H_
 

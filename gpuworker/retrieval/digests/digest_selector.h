@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestSelector: the selection that Quest, FreeKV and their relatives share. It keeps
-// the digests of every page, scores candidates with a query, agrees on one weight for each KV head
-// by group-consistent pooling, and takes the best pages. With selection at the server it keeps
-// nothing, and the query travels instead.
-// Ownership: owns its device memory; the device outlives it. Thread-safety: none.
+// DigestSelector: the selection that Quest, FreeKV and their relatives share. It keeps the digests
+// of every page, and scores candidates with a query. Group-consistent pooling gives one weight per
+// KV head, and the best pages are selected. With selection at the server it keeps nothing, and the
+// query travels instead. Ownership: owns its device memory; the device outlives it. Thread-safety:
+// none.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_SELECTOR_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_SELECTOR_H_
 

@@ -202,8 +202,8 @@ TEST(RaasPolicyTest, ADocumentThatIsTooLongKeepsWhatTheFirstQueryWeighsMost) {
 /// RaaS for one KV head of two query heads, no document and three pages, in double precision.
 class RaasReference {
  public:
-  /// The softmax of a query head is over the pages that are kept, or over all candidates and is
-  /// made a share of those that are kept when the heads have been averaged.
+  /// The softmax of a query head is over kept pages, or over all candidates. In the second case the
+  /// mean over heads is normalised to kept pages.
   explicit RaasReference(bool over_kept) : over_kept_(over_kept) {}
 
   std::vector<uint32_t> Select(const std::vector<float>& q, uint32_t end) {
