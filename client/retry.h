@@ -43,7 +43,7 @@ class Reachability {
   explicit Reachability(Health* health = nullptr) : health_(health) {}
 
   /// Takes in how an attempt ended, now. UNAVAILABLE means that the peer was not reached, or serves
-  /// nobody now.
+  /// no peer now.
   void Note(const Status& status, TimePoint now) {
     int64_t reached = kReached;
     if (IsUnavailable(status)) {

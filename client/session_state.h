@@ -43,10 +43,10 @@ class SessionState {
   SessionState& operator=(const SessionState&) = delete;
 
   Status CheckOpen() const;
-  /// True when a recall of `wants` may be started: valid, and of lanes without a recall under way.
+  /// True when a recall of `wants` may be started: valid, and of lanes without a recall in flight.
   Status CheckRecall(std::span<const LayerWant> wants, const RecallOptions& options) const;
   TimePoint DeadlineOf(const RecallOptions& options) const;
-  /// Sends every lane's slots under a higher epoch. Recalls under way are abandoned first.
+  /// Sends every lane's slots under a higher epoch. Recalls in flight are abandoned first.
   Status Resync(TimePoint deadline);
   /// Takes the slots of a lane to be empty: their content is unknown.
   void Forget(uint32_t sequence, uint32_t layer);

@@ -66,7 +66,7 @@ enum class TimeoutOf : uint8_t {
   kCall      ///< Each call, of a program that goes on until it is stopped.
 };
 
-/// A client, and how pages come to it.
+/// A client, and the transport of its pages.
 struct SessionClient {
   std::unique_ptr<Client> client;
   DataPath path;

@@ -30,7 +30,7 @@ struct WantedLane {
 };
 
 /// INVALID_ARGUMENT naming the lane when `wants` cannot be asked of a session with this spec and
-/// map. What is under way does not matter.
+/// map. Recalls in flight do not matter.
 [[nodiscard]] Status CheckWants(std::span<const LayerWant> wants, const KvSpec& spec,
                                 const WorkerSlots& map);
 

@@ -229,7 +229,7 @@ void SessionRecall::OnFailure(const Status& status) {
   }
   // The server hears of it with the next attempt, and mends what it has.
   if (mismatched_ && ++rechecks_ <= kMaxRechecks) return;
-  // Mismatched units that were told without an answer are told again with a later request.
+  // Mismatched units reported without an answer are reported again with a later request.
   if (!IsDataLoss(status) && !IsNotFound(status)) {
     for (const MismatchedUnit& unit : std::exchange(told_, {})) session_->Report(unit);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SessionRecall: a recall under way. Its parts come in the order asked, so the first layer can be
+// SessionRecall: a recall in flight. Its parts come in the order asked, so the first layer can be
 // attended to while the others are on their way. Made by ClientSession::Start.
 //
 // It retries transient errors. After UNAVAILABLE or a refusal with a retry hint it waits and asks
@@ -42,7 +42,7 @@ class SessionState;
 class SessionRecall final : public PendingRecall {
  public:
   /// For `owned`, or for `wants`, which outlive this, when that is empty. They are valid, and of
-  /// lanes without a recall under way.
+  /// lanes without a recall in flight.
   SessionRecall(SessionState* session, std::vector<LayerWant> owned,
                 std::span<const LayerWant> wants, const RecallOptions& options, TimePoint deadline);
   ~SessionRecall() override;  ///< Cancels.
@@ -67,7 +67,7 @@ class SessionRecall final : public PendingRecall {
   [[nodiscard]] Status Send();
   /// Waits until `deadline` for the next attempt's time.
   [[nodiscard]] Status WaitForAttempt(TimePoint deadline);
-  /// Waits for a part of the attempt under way, or its end.
+  /// Waits for a part of the attempt in flight, or its end.
   [[nodiscard]] StatusOr<std::optional<RecallPart>> Receive(TimePoint deadline);
   [[nodiscard]] StatusOr<RecallPart> Take(CallMessage body);
   /// Further units of the lanes in pieces.
@@ -77,7 +77,7 @@ class SessionRecall final : public PendingRecall {
   Status EarlyEnd() const;
   /// The attempt came to nothing: prepares another one, or ends the recall.
   void OnFailure(const Status& status);
-  /// Cancels the attempt under way, if there is one. Lanes in pieces are unknown from then on.
+  /// Cancels the attempt in flight, if there is one. Lanes in pieces are unknown from then on.
   void Abandon();
   void End(Status status);
 
@@ -92,7 +92,7 @@ class SessionRecall final : public PendingRecall {
   std::unique_ptr<PendingCall> call_;  ///< Null between attempts.
   Landing* landing_ = nullptr;         ///< Landing of the attempt in flight (ChooseLanding).
   bool call_over_ = false;             ///< Nothing of call_ will arrive any more.
-  uint64_t exchange_ = 0;              ///< Number of the attempt under way.
+  uint64_t exchange_ = 0;              ///< Number of the attempt in flight.
   TimePoint asked_at_;                 ///< Before its request was sent.
   bool resynced_ = false;              ///< After FAILED_PRECONDITION, which is done once.
   std::vector<MismatchedUnit> told_;   ///< Mismatches that this attempt tells the server.

@@ -42,7 +42,7 @@ struct CacheLayout {
 
 /// Slots in the pools of a layer that holds everything, for `pages` pages. Up to a sixteenth more
 /// than `pages`, so that a growing sequence seldom moves its pools. It depends on nothing else, so
-/// whoever counts slot memory counts what is allocated.
+/// accounts of slot memory count what is allocated.
 constexpr uint64_t PooledPages(uint64_t pages) {
   const uint64_t step = std::max<uint64_t>(std::bit_floor(pages) / 16, 1);
   return (pages + step - 1) / step * step;

@@ -188,7 +188,7 @@ TEST_P(StagingBuffersTest, ACacheThatGoesWaitsForWhatIsOnItsWay) {
     Rounds rounds(FakeCudaDevice(), buffers());
     for (uint32_t round = 0; round < 2; ++round) ASSERT_EQ(rounds.Place(0, round), OkStatus());
   }
-  // Nothing has read or written memory that was given back.
+  // Nothing has read or written freed memory.
   EXPECT_EQ(FakeCudaDevice().Synchronize(), OkStatus());
 }
 
@@ -196,7 +196,7 @@ TEST_P(StagingBuffersTest, UnitsThatAreGivenUpDoNotReachTheNextOnes) {
   const LateStreams late(behind());
   Rounds rounds(FakeCudaDevice(), buffers());
   ASSERT_EQ(rounds.Place(0, 0), OkStatus());
-  // Round 1 comes to nothing after its units were written.
+  // Round 1 is dropped after its units were written.
   ASSERT_EQ(rounds.cache().WriteUnits(0, Rounds::Placements(1), rounds.Units(0, 1)), OkStatus());
   rounds.cache().table(0).EmptySelectable();
   std::vector<SlotPlacement> placements = Rounds::Placements(2);

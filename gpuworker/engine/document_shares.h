@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DocumentShares: what the sequences of a batch that are over one document need not each read from
-// the store. Digests of stored pages are shared: whoever opens first reads them, the others point
-// to the same memory. Pages with fixed slots are copied from a sequence that has them, since no two
+// the store. Digests of stored pages are shared: the first to open reads them, the others point to
+// the same memory. Pages with fixed slots are copied from a sequence that has them, since no two
 // sequences share slots. Fixed are sinks, window, and all pages of a layer that holds everything.
 // Shares belong to stored pages with certain bytes. Sequences that find other bytes in the store
 // share only with each other. Pages that a sequence appends are never shared.

@@ -172,7 +172,7 @@ PagedRun::~PagedRun() {
   // Others may find these pages; private ones go with the context, and need not be sent.
   const bool suspended = context_ == nullptr;
   if (offloader_ && !suspended && !context_->private_pages()) (void)offloader_->Finish();
-  pipeline_.reset();  // Gives up what is under way.
+  pipeline_.reset();  // Cancels recalls in flight.
   seat_.reset();
 }
 

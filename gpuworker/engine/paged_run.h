@@ -84,7 +84,7 @@ class PagedRun {
   /// and their pages. On an error nothing is left of it.
   static StatusOr<std::unique_ptr<PagedRun>> WithinBudget(std::unique_ptr<PagedRun> dense,
                                                           SessionSource* sessions);
-  /// Takes `run` apart, once what is under way has come, and what it completed is with the server.
+  /// Suspends `run`, once recalls in flight have arrived and the server has its complete pages.
   static StatusOr<SuspendedRun> Suspend(std::unique_ptr<PagedRun> run);
   /// Goes on from `suspended`, with the same options.
   static StatusOr<std::unique_ptr<PagedRun>> Resume(const EngineParts& parts,

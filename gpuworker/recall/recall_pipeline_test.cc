@@ -267,7 +267,7 @@ TEST_P(RecallPipelineTest, ALatePrefetchLeavesTheStepItsOlderPagesAndTheNextOneB
   EXPECT_EQ(clock_.Now() - start, options_.recall_deadline);
   EXPECT_THAT(Active(0), ElementsAre(1, 2));
   EXPECT_EQ(stats_.late_prefetches, 1u);
-  EXPECT_EQ(stats_.recalls, 2u);  // The lane has a recall under way.
+  EXPECT_EQ(stats_.recalls, 2u);  // The lane has a recall in flight.
   transport_->held = false;
   ASSERT_EQ(Speculate({{8, 9}, {3, 4}}, {false, false}), OkStatus());
   EXPECT_THAT(Active(0), ElementsAre(8, 9));  // The head that was late has blocked.

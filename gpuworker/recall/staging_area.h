@@ -21,7 +21,7 @@ class StagingArea {
  public:
   explicit StagingArea(ClientSession* session) : session_(session) {}
 
-  /// Makes room for sequences up to `sequence`. Recalls under way go on with the room that there
+  /// Makes room for sequences up to `sequence`. Recalls in flight go on with the room that there
   /// was. Errors as ClientSession::MakeLanding.
   [[nodiscard]] Status Reserve(uint32_t sequence);
   /// Where recalls of the reserved sequences land, for RecallOptions::landing, which it has to

@@ -285,7 +285,8 @@ TEST(BatchSchedulerTest, OverRandomLoadsEveryPlanKeepsTheLimitsAndEverybodyFinis
       simulation.MaybeArrive();
       ASSERT_NO_FATAL_FAILURE(simulation.Step());
     }
-    // Without newcomers everything ends: each step runs a token of somebody, and nothing is lost.
+    // Without new sequences everything ends: each step runs a token of a sequence, and nothing is
+    // lost.
     for (int step = 0; step < 2000 && !simulation.idle(); ++step) {
       ASSERT_NO_FATAL_FAILURE(simulation.Step());
     }

@@ -34,7 +34,7 @@ struct SharedSessions::Shared {
   StagingArea staging;
   RecallGroup group;
   uint32_t seats = 0;
-  bool retired = false;  ///< Takes in nobody any more.
+  bool retired = false;  ///< Accepts no more sequences.
 };
 
 class SharedSessions::SharedSeat final : public SessionSeat {

@@ -5,7 +5,7 @@
 // (page_sender.h). A page is exported and sent exactly once; the open page never.
 //
 // Thread-safety: one thread calls; sending happens on parts.offload_executor. Ownership: what it is
-// given outlives it. The destructor waits for the call that is under way.
+// given outlives it. The destructor waits for the call in flight.
 #ifndef QUIRE_GPUWORKER_ENGINE_OFFLOAD_OFFLOADER_H_
 #define QUIRE_GPUWORKER_ENGINE_OFFLOAD_OFFLOADER_H_
 

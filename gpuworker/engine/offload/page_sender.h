@@ -53,7 +53,7 @@ class PageSender {
   /// returns. Time that the caller waits is added to `waited`, unless that is null.
   PageSender(const EngineParts& parts, uint64_t context_id, Executor* executor,
              Duration* waited = nullptr);
-  /// Drops what waits, and waits for the call that is under way.
+  /// Drops pending pages, and waits for the call in flight.
   ~PageSender();
   PageSender(const PageSender&) = delete;
   PageSender& operator=(const PageSender&) = delete;

@@ -106,7 +106,7 @@ TEST(ModelConfig, PublishedConfigsAreAccepted) {
   }
 }
 
-// A setting that nobody reads gives other numbers than its author meant: each is named.
+// A setting that is never read gives other numbers than its author meant: each is named.
 TEST(ModelConfig, NoFieldOfAPublishedConfigGoesUnread) {
   auto text = ReadTextFile(QUIRE_SOURCE_DIR "/tests/data/published_configs.json", 1 << 20);
   ASSERT_TRUE(text.ok()) << text.status();
