@@ -6,11 +6,10 @@
 // - A call that is started and finds the connection dead makes a new one, with new offers, and goes
 //   over that. A call whose reply was lost, and any Call(), is UNAVAILABLE; callers that may
 //   repeat it do, over a new connection.
-// - One thread connects, within the timeout of its call; the others wait for what it finds, until
-// their
-//   own timeout. After a failure, or the loss of a young
-//   connection, no thread connects for a while that grows with each failure (retry.h): calls are
-//   UNAVAILABLE at once in that time.
+// - One thread connects, within the timeout of its call. The others wait for the result, until
+//   their own timeout.
+// - After a failure, or the loss of a young connection, no thread connects for a while that grows
+//   with each failure (retry.h). Calls are UNAVAILABLE at once in that time.
 // - The next connection chooses its transport again. The owner is notified of another transport.
 // - Landings stay: they are announced again on the connection that a call uses.
 //
