@@ -31,7 +31,7 @@ Status Caller::CallWithRetries(const CallSpec& spec, const CallMessage& request,
   };
   for (;;) {
     const Duration left = deadline - clock.Now();
-    if (left <= Duration::zero()) return no_more(attempts.OutOfTime());
+    if (left <= Duration::zero()) return no_more(attempts.DeadlineError());
     const Status status = options_.transport->Call(spec.method, request, reply,
                                                    {.tenant = options_.tenant, .timeout = left});
     if (status.ok() || !IsRetriable(status, spec.repeat)) {

@@ -11,9 +11,9 @@
 //   AppendPages, AppendLayers: the server skips what it has
 //   Seal: the server remembers for a while what it sealed
 //   RemoveSequence, Resync and Close of a session
-// A recall asks again by itself (session_recall.h). Open*, AddSequence, Drop*, Register
-// and Delete* return UNAVAILABLE at once: repeating them could leave a second context or version
-// behind, or answer NOT_FOUND for what had been done.
+// A recall asks again by itself (session_recall.h). Open*, AddSequence, Drop*, Register and Delete*
+// return UNAVAILABLE at once. A repetition could leave a second context or version behind, or
+// answer NOT_FOUND after a success.
 //
 // Thread-safety: all methods may be called concurrently. Ownership: a Client has one, which
 // outlives the client's sessions.

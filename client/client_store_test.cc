@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Store and registry methods: arguments are checked before anything is sent, replies before
-// anything is used (promise 2: bytes that fail their checksum are never returned).
+// Store and registry methods. Arguments are checked before anything is sent, and replies before
+// anything is used. Promise 2: bytes that fail their checksum are never returned.
 #include <functional>
 #include <string>
 #include <vector>

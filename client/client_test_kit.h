@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the client's tests share: a CallHandler that answers from a script, a client on it through
-// the loopback transport with a fake clock, and small values. Nothing that ships includes this.
+// Parts that the client's tests share: small values, a CallHandler that answers from a script, and
+// a client over loopback with a fake clock. Nothing that ships includes this.
 #ifndef QUIRE_CLIENT_CLIENT_TEST_KIT_H_
 #define QUIRE_CLIENT_CLIENT_TEST_KIT_H_
 

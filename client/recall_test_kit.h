@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of sessions share: replies to recalls in a line each, a data transport whose calls
-// follow a script, and a session on both. Nothing sleeps; a script that has no more to say lets the
-// fake clock run to the caller's deadline. Nothing that ships includes this.
+// Parts that the tests of sessions share: replies to recalls in a line each, a scripted data
+// transport, and a session on both. Nothing sleeps; a script that has no more to say lets the fake
+// clock run to the caller's deadline. Nothing that ships includes this.
 #ifndef QUIRE_CLIENT_RECALL_TEST_KIT_H_
 #define QUIRE_CLIENT_RECALL_TEST_KIT_H_
 

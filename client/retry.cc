@@ -36,9 +36,10 @@ StatusOr<TimePoint> Attempts::Next(const Status& status, TimePoint now) {
   peer_.Note(status, now);
   if (++failed_ >= options_.max_attempts) return status;
   Duration left = deadline_ - now;
-  if (IsBounded()) left = std::min(left, options_.unreachable_for - (now - peer_.MissedSince(now)));
+  if (IsBounded())
+    left = std::min(left, options_.unreachable_for - (now - peer_.UnreachedSince(now)));
   if (const auto wait = WaitWithin(status, left)) return now + *wait;
-  return OutOfTime();
+  return DeadlineError();
 }
 
 Status Attempts::End(const Status& status) const {
@@ -50,7 +51,7 @@ bool Attempts::IsBounded() const {
   return IsUnavailable(last_) && options_.unreachable_for != Duration::max();
 }
 
-Status Attempts::OutOfTime() const {
+Status Attempts::DeadlineError() const {
   if (last_.ok()) return DeadlineExceeded("the deadline passed before the call began");
   if (IsBounded() || IsDeadlineExceeded(last_)) return last_;
   return DeadlineExceeded("the deadline leaves no time for another attempt; the last said: ",

@@ -34,7 +34,7 @@ bool IsRetriable(const Status& status, Repeat repeat);
 Duration WaitAfter(const Status& status, const RetryOptions& options, uint32_t attempt,
                    Random& random);
 
-/// Since when a peer cannot be reached, over all that is asked of it: who has waited for it in one
+/// Time since which a peer is unreachable, shared by all methods. A caller that waited in one
 /// method does not wait as long again in the next. Thread-safety: any thread.
 class Reachability {
  public:
@@ -43,7 +43,7 @@ class Reachability {
   explicit Reachability(Health* health = nullptr) : health_(health) {}
 
   /// Takes in how an attempt ended, now. UNAVAILABLE means that the peer was not reached, or serves
-  /// nobody now.
+  /// no peer now.
   void Note(const Status& status, TimePoint now) {
     int64_t reached = kReached;
     if (IsUnavailable(status)) {
@@ -58,8 +58,8 @@ class Reachability {
       health_->Clear(Trouble::kStoreUnreached);
     }
   }
-  /// `now` for a peer that was reached last.
-  TimePoint MissedSince(TimePoint now) const {
+  /// Time since which the peer is unreachable; `now` if the last attempt reached it.
+  TimePoint UnreachedSince(TimePoint now) const {
     const int64_t since = missed_since_;
     return since == kReached ? now : TimePoint(TimePoint::duration(since));
   }
@@ -78,14 +78,14 @@ class Attempts {
       : options_(options), random_(random), peer_(peer), deadline_(deadline) {}
 
   /// When the next attempt may be made, after one that ended with `status` now, which another may
-  /// cure. When there is to be none, what the method returns: `status` or OutOfTime.
+  /// cure. When there is to be none, what the method returns: `status` or DeadlineError.
   StatusOr<TimePoint> Next(const Status& status, TimePoint now);
   /// The method's result after an attempt that ended with `status`, which no other may cure. Where
   /// the time was up it has the words of the attempt before, too.
   Status End(const Status& status) const;
   /// The method's result at the deadline: DEADLINE_EXCEEDED with the words of the last attempt. For
   /// a peer that is waited for only so long (unreachable_for) it is UNAVAILABLE.
-  Status OutOfTime() const;
+  Status DeadlineError() const;
 
  private:
   /// True when the peer was not reached, and is waited for only so long.

@@ -116,9 +116,9 @@ TEST_F(AttemptsTest, SayTheSameWhereAWaitTookTheRestOfTheTime) {
     SeededRandom random(3);
     Reachability peer;
     Attempts attempts(options_, random, peer, start_ + std::chrono::seconds(3));
-    EXPECT_TRUE(IsDeadlineExceeded(attempts.OutOfTime())) << "before the first";
+    EXPECT_TRUE(IsDeadlineExceeded(attempts.DeadlineError())) << "before the first";
     ASSERT_TRUE(attempts.Next(Unavailable("down"), start_).ok());
-    const Status end = attempts.OutOfTime();
+    const Status end = attempts.DeadlineError();
     EXPECT_EQ(IsUnavailable(end), patience != Duration::max()) << end;
     EXPECT_NE(Message(end).find("down"), std::string_view::npos) << end;
     const Status late = attempts.End(DeadlineExceeded("late"));

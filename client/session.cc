@@ -113,7 +113,7 @@ Status ClientSession::Renew(RecallPart* part, Duration timeout) {
 
 void ClientSession::Applied(const RecallPart& part) { state_->Apply(part); }
 
-void ClientSession::Spoiled(const RecallPart& part) {
+void ClientSession::Invalidate(const RecallPart& part) {
   for (const RecalledLane& lane : part.lanes) {
     if (state_->slots.Has(lane.sequence)) state_->Forget(lane.sequence, lane.layer);
   }

@@ -315,7 +315,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
   RecallOptions Options() {
     return {.timeout = std::chrono::milliseconds(100), .landing = landing_.get()};
   }
-  /// Starts, takes parts of, or gives up one of the recalls under way.
+  /// Starts, takes parts of, or gives up one of the recalls in flight.
   void Step(SeededRandom& random) {
     const auto layer = static_cast<uint32_t>(random.Below(2));
     std::unique_ptr<PendingRecall>& recall = under_way_[layer];

@@ -77,7 +77,7 @@ void SessionState::ApplyLane(const RecallPart& part, const RecalledLane& lane) {
     for (const Placement& placement : part.PlacementsOf(lane)) slots.Place(placement);
     state.applied = lane.exchange;
     state.offered = 0;
-  } else if (FitsStill(part, lane)) {
+  } else if (StillFits(part, lane)) {
     // A resync came between: the server took the units back, and hears of them with the next one.
     for (const Placement& placement : part.PlacementsOf(lane)) slots.Place(placement);
     state.applied = lane.exchange;
@@ -87,7 +87,7 @@ void SessionState::ApplyLane(const RecallPart& part, const RecalledLane& lane) {
   }
 }
 
-bool SessionState::FitsStill(const RecallPart& part, const RecalledLane& lane) const {
+bool SessionState::StillFits(const RecallPart& part, const RecalledLane& lane) const {
   const WorkerSlots::Lane& state = slots.lane(lane.sequence, lane.layer);
   if (state.under_way || state.offered != 0 || state.applied >= lane.exchange) return false;
   const auto pages = slots.Pages(lane.sequence, lane.layer);

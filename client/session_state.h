@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SessionState: what a ClientSession and its recalls share: the session's identity on the server,
-// the slots of its lanes, the recalls under way, and the landings. Ownership: a ClientSession has
-// one; the Caller outlives it. Thread-safety: none; it belongs to the thread of its session.
+// SessionState: state that a ClientSession and its recalls share. It has the session's identity on
+// the server, the slots of its lanes, the recalls in flight, and the landings. Ownership: a
+// ClientSession has one; the Caller outlives it. Thread-safety: none; it belongs to the thread of
+// its session.
 #ifndef QUIRE_CLIENT_SESSION_STATE_H_
 #define QUIRE_CLIENT_SESSION_STATE_H_
 
@@ -42,10 +43,10 @@ class SessionState {
   SessionState& operator=(const SessionState&) = delete;
 
   Status CheckOpen() const;
-  /// True when a recall of `wants` may be started: valid, and of lanes without a recall under way.
+  /// True when a recall of `wants` may be started: valid, and of lanes without a recall in flight.
   Status CheckRecall(std::span<const LayerWant> wants, const RecallOptions& options) const;
   TimePoint DeadlineOf(const RecallOptions& options) const;
-  /// Sends every lane's slots under a higher epoch. Recalls under way are abandoned first.
+  /// Sends every lane's slots under a higher epoch. Recalls in flight are abandoned first.
   Status Resync(TimePoint deadline);
   /// Takes the slots of a lane to be empty: their content is unknown.
   void Forget(uint32_t sequence, uint32_t layer);
@@ -73,8 +74,8 @@ class SessionState {
 
  private:
   void ApplyLane(const RecallPart& part, const RecalledLane& lane);
-  /// True when a lane is still as the part's placements found it, after a resync.
-  bool FitsStill(const RecallPart& part, const RecalledLane& lane) const;
+  /// True when a lane is unchanged since the part's placements, after a resync.
+  bool StillFits(const RecallPart& part, const RecalledLane& lane) const;
 };
 
 }  // namespace quire::internal

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions: what is opened, sequences, acknowledgement, resynchronisation. Recalls under way are in
+// Sessions: what is opened, sequences, acknowledgement, resynchronisation. Recalls in flight are in
 // pending_recall_test.cc; what a reply may look like in recall_codec_test.cc.
 #include "quire/session.h"
 
@@ -35,7 +35,7 @@ class SessionTest : public testing::SessionFixture {
   Request LastRequest() const {
     return server_.RequestOf<Request>(server_.calls().size() - 1);
   }
-  /// A part that nobody has applied yet, of page `page` in slot 0 of layer 0.
+  /// A part that is not applied yet, of page `page` in slot 0 of layer 0.
   RecallResult Recalled(uint32_t page, uint32_t generation = 1, int32_t replaced = -1) {
     ExpectPart({{0, 0, {{0, 0, generation, page, replaced}}}});
     const LayerWant want = Want(0, page);
@@ -486,8 +486,8 @@ class ValuesSessionTest : public SessionTest {
     session_ = *std::move(session);
     half_.page_tokens /= 2;
   }
-  /// A step that brings a unit of `spec` for page 6 in slot 1 of head 0 of layer 1, of which so
-  /// many bytes come.
+  /// A step that brings a unit of `spec` for page 6 in slot 1 of head 0 of layer 1. Only `bytes` of
+  /// it arrive.
   static testing::ScriptedCall::Step Brings(const KvSpec& spec, uint64_t bytes) {
     return [spec, bytes](const testing::ScriptedCall& call) {
       v1::RecallReply reply;

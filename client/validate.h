@@ -41,9 +41,9 @@ namespace quire::internal {
 inline constexpr uint32_t kMaxRechecks = 3;
 
 /// Checks a received payload of `num_units` units of `unit_bytes` bytes (> 0) against one checksum
-/// each. A non-OK status says what is wrong: the size, the number of checksums, or the first unit
-/// that does not match; all of those are added to `mismatches` when it is given. Units may lie
-/// across slices.
+/// each. A non-OK status names the wrong size, the wrong number of checksums, or the first
+/// mismatched unit. All mismatched units are added to `mismatches`, if given. Units may lie across
+/// slices.
 [[nodiscard]] Status CheckUnits(const Payload& payload, uint64_t num_units, uint64_t unit_bytes,
                                 std::span<const uint32_t> unit_crc32c,
                                 std::vector<UnitMismatch>* mismatches = nullptr);

@@ -99,8 +99,8 @@ StatusOr<std::shared_ptr<Transport>> Control(const GlobalOptions& options,
   return std::make_shared<AdvisingTransport>(std::move(grpc), options.server);
 }
 
-/// Stands before a value that begins with a bracket while CLI11 parses it: CLI11 takes "[a,b]" for
-/// the two values a and b, and names of documents may look like that.
+/// Precedes a value that begins with a bracket while CLI11 parses it. CLI11 takes "[a,b]" for two
+/// values, and names of documents may look like that.
 constexpr char kLiteral = '\x1f';
 
 std::vector<std::string> Protect(std::span<const char* const> arguments) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Commands: the frame of the `quire` program. Each command is one file, cmd_NAME.cc, with one
-// function that adds it (commands.h); this class parses, runs the one that was named and turns its
+// function that adds it (commands.h). This class parses, runs the named command, and turns its
 // status into messages and the exit code.
 //
 //   exit code 0 done, 1 failed, 2 wrong usage. What was given and is empty is a failure, and so are
@@ -66,7 +66,7 @@ enum class TimeoutOf : uint8_t {
   kCall      ///< Each call, of a program that goes on until it is stopped.
 };
 
-/// A client, and how pages come to it.
+/// A client, and the transport of its pages.
 struct SessionClient {
   std::unique_ptr<Client> client;
   DataPath path;

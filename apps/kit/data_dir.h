@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DataDir: where a command's embedded server keeps its data: the directory that was given, which
-// stays, or a fresh temporary one, which is removed with the object.
+// DataDir: data directory of a command's embedded server. A given directory stays. Otherwise a
+// fresh temporary one is removed with the object.
 #ifndef QUIRE_APPS_KIT_DATA_DIR_H_
 #define QUIRE_APPS_KIT_DATA_DIR_H_
 

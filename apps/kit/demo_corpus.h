@@ -46,8 +46,8 @@ StatusOr<std::vector<DemoQuestion>> ReadQuestions(const std::string& path,
 
 /// Words before the last one that a sentence needs to become a recall question.
 inline constexpr size_t kMinSentenceWords = 6;
-/// Up to `count` questions of the kind "go on from here": the beginning of a sentence that occurs
-/// once in `text`, to be answered with its last word. Spread evenly over the text, deterministic.
+/// Up to `count` questions of the kind "continue this". Each is the beginning of a sentence that
+/// occurs once in `text`; the answer is its last word. Spread evenly over the text, deterministic.
 std::vector<DemoQuestion> MakeRecallQuestions(std::string_view text, size_t count);
 
 }  // namespace quire::cli

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LocalWorker: a model in this process over a store in another (or in this one): checkpoint,
-// engine and, where the checkpoint has one, tokenizer, loaded together for the commands that
-// compute. Ownership: the client outlives it. Thread-safety: as Engine.
+// LocalWorker: a model in this process, over a store in this or another one. Loads checkpoint,
+// engine and an optional tokenizer together, for the commands that compute. Ownership: the client
+// outlives it. Thread-safety: as Engine.
 #ifndef QUIRE_APPS_KIT_LOCAL_WORKER_H_
 #define QUIRE_APPS_KIT_LOCAL_WORKER_H_
 

@@ -43,8 +43,8 @@ void TakeTotals(const v1::GenerateReply& reply, WorkerAnswer* answer) {
   answer->units_from_host = reply.units_from_host();
 }
 
-/// Starts a call whose messages are bytes. gRPC tells of a reply that cannot be parsed only when
-/// the call is over, for which the worker may take as long as it likes.
+/// Starts a call whose messages are bytes. gRPC reports a reply that cannot be parsed only at the
+/// end of the call, which may be late.
 std::unique_ptr<grpc::ClientReader<grpc::ByteBuffer>> StartGenerate(grpc::Channel* channel,
                                                                     const grpc::ByteBuffer& request,
                                                                     grpc::ClientContext* context) {

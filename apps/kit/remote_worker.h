@@ -35,8 +35,8 @@ struct AskWorkerOptions {
       std::chrono::seconds(60);                ///< Limit of everything, waits and retries included.
   Duration unreachable_for = Duration::max();  ///< As RetryOptions::unreachable_for.
   BearerToken token = {};  ///< Proof of the tenant, for a worker that asks for it.
-  /// Called with each token and the text that it completes (empty without a tokenizer) as it comes,
-  /// and at the end without a token where there is text left.
+  /// Called with each token and the text that it completes, which is empty without a tokenizer.
+  /// Called at the end without a token if text is left.
   std::function<void(std::optional<TokenId>, const std::string& text)> on_token = {};
   Clock* clock = nullptr;  ///< SystemClock() when null.
 };

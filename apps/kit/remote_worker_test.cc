@@ -27,7 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// What a worker does: it refuses the first `refusals` calls; then it answers with tokens 4 and 9,
+/// Behaviour of a worker. It refuses the first `refusals` calls, then answers with tokens 4 and 9,
 /// and with the totals or the error `end`.
 struct Script {
   uint32_t refusals = 0;

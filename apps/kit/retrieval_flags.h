@@ -19,9 +19,9 @@ class App;
 
 namespace quire::cli {
 
-/// What `ask`, `demo` and `worker` retrieve with unless told otherwise: `quest` at the worker, 768
-/// tokens a head, 32 of them sinks and 64 window, in every layer. Another policy has all of that
-/// but the layers: those published with it keep everything (worker::WithPolicy).
+/// Defaults of `ask`, `demo` and `worker`: `quest` at the worker, 768 tokens a head in every layer,
+/// 32 of them sinks and 64 window. Another policy has all of that but the layers: those published
+/// with it keep everything (worker::WithPolicy).
 worker::RetrievalOptions DefaultRetrieval();
 
 /// What the command line says; unset: not given.
@@ -53,8 +53,8 @@ struct RetrievalFlags {
 /// --recall-deadline-ms, --units-per-buffer and --key-rank. `flags` lives as long as `command`.
 void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags);
 
-/// Adds --host-cache-bytes, for commands that run a model in this process. 0, for none, unless
-/// `*bytes` says otherwise by then; it lives as long as `command`.
+/// Adds --host-cache-bytes, for commands that run a model in this process. The default is the value
+/// of `*bytes`; 0 means none. `bytes` lives as long as `command`.
 void AddHostCacheFlag(CLI::App& command, uint64_t* bytes);
 
 /// What a program that runs a model may take of the host's memory, in bytes.

@@ -6,9 +6,8 @@
 //   segment   its key, 64 hexadecimal digits
 //
 // A name may itself end in @digits, or be 64 hexadecimal digits. Such a text means the version, or
-// the segment, where there is one, and the document of that whole name otherwise. What commands
-// print (FormatName of a document with its version) has a collection and a version at its end, and
-// so can only be read as that document.
+// the segment, where there is one, and the document of that whole name otherwise. Commands print
+// names with collection and version (FormatName), which can only be read as that document.
 #ifndef QUIRE_APPS_KIT_TARGET_H_
 #define QUIRE_APPS_KIT_TARGET_H_
 

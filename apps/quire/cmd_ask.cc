@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quire ask: a question about a stored document, answered by a model in this process, or by a
-// worker in another, that recalls from the store only the pages it needs.
+// quire ask: a question about a stored document, answered by a model in this process or by a
+// worker. The model recalls only the pages that it needs.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The main job, as one function: documents are read by the model into the store, questions are
-// asked over them with every page resident (`full`) and with a budget (sparse), and what moved is
-// counted. Knows nothing of servers: it runs against any Client.
+// The main job, as one function. The model reads documents into the store, and answers questions
+// with every page resident (`full`) and with a budget (sparse). Moved bytes are counted. Knows
+// nothing of servers: it runs against any Client.
 #ifndef QUIRE_APPS_QUIRE_DEMO_RUN_H_
 #define QUIRE_APPS_QUIRE_DEMO_RUN_H_
 

@@ -71,7 +71,7 @@ class RowChannel final : public worker::RecallChannel {
   StatusOr<std::unique_ptr<worker::ChannelRecall>> Start(LayerWant want,
                                                          const RecallOptions& options) override;
   void Applied(const RecallPart& part) override { lane_->Applied(Taken(part)); }
-  void Spoiled(const RecallPart& part) override { lane_->Spoiled(Taken(part)); }
+  void Invalidate(const RecallPart& part) override { lane_->Invalidate(Taken(part)); }
   void Mismatched(MismatchedUnit unit) override { lane_->Mismatched(unit); }
 
  private:
@@ -203,13 +203,13 @@ class RowSeat final : public worker::SessionSeat {
 
 /// Takes a seat among `pages` for digests, and one among `lanes` for recalls of rows.
 StatusOr<std::unique_ptr<worker::SessionSeat>> TakeSeats(
-    const ContextRef& context, const worker::SessionShape& shape, worker::SessionSource& pages,
+    const ContextRef& context, const worker::LaneShape& shape, worker::SessionSource& pages,
     worker::SessionSource& lanes, const KvSpec* spec, const RowDocument* rows) {
   if (shape.part != UnitPart::kWhole) {
     return InvalidArgument("rows are of keys and values: recall whole units");
   }
   QUIRE_ASSIGN_OR_RETURN(auto of_pages, pages.Seat(context, shape));
-  worker::SessionShape of_rows = shape;
+  worker::LaneShape of_rows = shape;
   of_rows.slots_per_head *= spec->page_tokens;
   QUIRE_ASSIGN_OR_RETURN(auto of_lanes, lanes.Seat(ContextRef(rows->tip), of_rows));
   return std::unique_ptr<worker::SessionSeat>(
@@ -243,13 +243,13 @@ StatusOr<RowDocument> PutRowDocument(Client& client, const KvSpec& spec, uint32_
   return document;
 }
 
-StatusOr<std::unique_ptr<worker::SessionSeat>> RowSessions::Seat(
-    const ContextRef& context, const worker::SessionShape& shape) {
+StatusOr<std::unique_ptr<worker::SessionSeat>> RowSessions::Seat(const ContextRef& context,
+                                                                 const worker::LaneShape& shape) {
   return TakeSeats(context, shape, pages_, lanes_, spec_, rows_);
 }
 
 StatusOr<std::unique_ptr<worker::SessionSeat>> SharedRowSessions::Seat(
-    const ContextRef& context, const worker::SessionShape& shape) {
+    const ContextRef& context, const worker::LaneShape& shape) {
   return TakeSeats(context, shape, pages_, lanes_, spec_, rows_);
 }
 

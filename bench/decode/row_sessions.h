@@ -50,7 +50,7 @@ class RowSessions final : public worker::SessionSource {
   /// A seat whose recalls bring rows; digests are those of the pages. INVALID_ARGUMENT for a shape
   /// with a part of units.
   StatusOr<std::unique_ptr<worker::SessionSeat>> Seat(const ContextRef& context,
-                                                      const worker::SessionShape& shape) override;
+                                                      const worker::LaneShape& shape) override;
 
  private:
   const KvSpec* const spec_;
@@ -65,7 +65,7 @@ class SharedRowSessions final : public worker::BatchSessions {
   SharedRowSessions(Client* client, const KvSpec* spec, const RowDocument* rows)
       : spec_(spec), rows_(rows), pages_(client, spec), lanes_(client, &rows->spec) {}
   StatusOr<std::unique_ptr<worker::SessionSeat>> Seat(const ContextRef& context,
-                                                      const worker::SessionShape& shape) override;
+                                                      const worker::LaneShape& shape) override;
   void Send() override { lanes_.Send(); }
   uint64_t messages() const override { return lanes_.messages(); }
   uint64_t lanes() const override { return lanes_.lanes(); }

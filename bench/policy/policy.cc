@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Policy: the share of exact attention that every retrieval policy captures, on the synthetic
-// stream over a grid of parameters and on recorded steps of a model. Figures: attention mass, pages
-// of the oracle, error of the output, overlap from step to step, frequency of corrections, and
-// bytes to recall. There is no server: policies decide, and moves are only counted.
+// Policy: the share of exact attention that every retrieval policy captures. Runs on the synthetic
+// stream over a grid of parameters, and on recorded steps of a model. Figures: attention mass,
+// pages of the oracle, error of the output, overlap from step to step, frequency of corrections,
+// and bytes to recall. There is no server: policies decide, and moves are only counted.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <memory>

@@ -94,8 +94,8 @@ bool IsAskedFor(const v1::TransportOffer& offer, const DataOptions& options,
 }
 
 /// Why `offer` is not even tried; empty when it may be.
-std::string WhyNot(const v1::TransportOffer& offer, const DataOptions& options,
-                   const DataSeams& seams) {
+std::string ReasonToSkip(const v1::TransportOffer& offer, const DataOptions& options,
+                         const DataSeams& seams) {
   if (!IsAskedFor(offer, options, seams)) return "not asked for";
   if (std::ranges::find(seams.dialers, offer.kind(), &PipeDialer::kind) == seams.dialers.end()) {
     return "this program was built without it";
@@ -221,7 +221,7 @@ StatusOr<DataConnection> ConnectDataOnce(const std::shared_ptr<Transport>& contr
   OfferTrier trier(&channel, &options, &seams, deadline);
   std::optional<Duration> retry_after;  // The shortest that a refusal names.
   for (const v1::TransportOffer& offer : offers.offers()) {
-    std::string why_not = WhyNot(offer, options, seams);
+    std::string why_not = ReasonToSkip(offer, options, seams);
     if (why_not.empty()) {
       auto client = trier.Try(offer);
       if (client.ok()) {

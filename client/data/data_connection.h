@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ConnectDataOnce: the client's choice of how pages come. It asks the server for its offers over
-// the control channel, tries them in the server's order, and says which it took and why not the
-// others.
+// ConnectDataOnce: the client's choice of how pages come. It gets the server's offers over the
+// control channel, and tries them in the server's order. It reports the one taken, and why others
+// were not.
 #ifndef QUIRE_CLIENT_DATA_DATA_CONNECTION_H_
 #define QUIRE_CLIENT_DATA_DATA_CONNECTION_H_
 
@@ -29,9 +29,9 @@ struct DataSeams {
 };
 
 /// Connects once, and gives up at `deadline` (SystemClock()), whatever steps are left. Errors:
-/// INVALID_ARGUMENT for a transport that nobody knows; those of the control channel (UNIMPLEMENTED
-/// from a server without data connections); UNAVAILABLE, with the reason of each offer, when none
-/// works; DEADLINE_EXCEEDED. Ownership: the connection keeps `control`, over which landings are
+/// INVALID_ARGUMENT for an unknown transport; UNAVAILABLE, with the reason of each offer, when none
+/// works; DEADLINE_EXCEEDED; those of the control channel. A server without data connections
+/// answers UNIMPLEMENTED. Ownership: the connection keeps `control`, over which landings are
 /// announced. Thread-safety: as often and from as many threads as wanted.
 [[nodiscard]] StatusOr<DataConnection> ConnectDataOnce(const std::shared_ptr<Transport>& control,
                                                        const DataOptions& options,

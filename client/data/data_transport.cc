@@ -136,7 +136,7 @@ StatusOr<std::unique_ptr<PendingCall>> DataTransport::Start(std::string_view met
       lost = call.status();
     }
     if (!IsUnavailable(lost)) return lost;
-    Lost(connection, lost);
+    OnConnectionLost(connection, lost);
   }
   return lost;
 }
@@ -146,23 +146,23 @@ Status DataTransport::Call(std::string_view method, const CallMessage& request, 
   QUIRE_ASSIGN_OR_RETURN(const Connection connection, Current(options.timeout));
   QUIRE_ASSIGN_OR_RETURN(const Bound bound, Bind(connection, options));
   const Status status = connection->Call(method, request, reply, bound.options);
-  if (IsUnavailable(status)) Lost(connection, status);
+  if (IsUnavailable(status)) OnConnectionLost(connection, status);
   return status;
 }
 
 StatusOr<DataTransport::Connection> DataTransport::Current(Duration timeout) {
   const TimePoint now = SystemClock().Now();
   const TimePoint deadline = timeout > TimePoint::max() - now ? TimePoint::max() : now + timeout;
-  QUIRE_ASSIGN_OR_RETURN(Connection current, CurrentOrTurn(deadline));
+  QUIRE_ASSIGN_OR_RETURN(Connection current, AcquireOrConnect(deadline));
   if (current != nullptr) return current;
   std::optional<DataReport> other_way;
-  StatusOr<Connection> took = Took(options_.connect(deadline), &other_way);
+  StatusOr<Connection> took = AdoptConnection(options_.connect(deadline), &other_way);
   if (other_way && options_.on_other_way) options_.on_other_way(*other_way);
   return took;
 }
 
-StatusOr<DataTransport::Connection> DataTransport::Took(StatusOr<DataConnection> made,
-                                                        std::optional<DataReport>* other_way) {
+StatusOr<DataTransport::Connection> DataTransport::AdoptConnection(
+    StatusOr<DataConnection> made, std::optional<DataReport>* other_way) {
   MutexLock lock(mutex_);
   connecting_ = false;
   changed_.NotifyAll();
@@ -178,7 +178,7 @@ StatusOr<DataTransport::Connection> DataTransport::Took(StatusOr<DataConnection>
   return connection_;
 }
 
-StatusOr<DataTransport::Connection> DataTransport::CurrentOrTurn(TimePoint deadline) {
+StatusOr<DataTransport::Connection> DataTransport::AcquireOrConnect(TimePoint deadline) {
   constexpr Duration kLongestWait = std::chrono::minutes(1);
   MutexLock lock(mutex_);
   while (connecting_) {
@@ -194,7 +194,7 @@ StatusOr<DataTransport::Connection> DataTransport::CurrentOrTurn(TimePoint deadl
   return nullptr;
 }
 
-void DataTransport::Lost(const Connection& connection, const Status& why) {
+void DataTransport::OnConnectionLost(const Connection& connection, const Status& why) {
   Connection dead;  // Goes when the lock has.
   MutexLock lock(mutex_);
   if (connection_ != connection) return;

@@ -4,14 +4,13 @@
 // this is the policy:
 //
 // - A call that is started and finds the connection dead makes a new one, with new offers, and goes
-//   over that. A call whose reply was lost, and any Call(), is UNAVAILABLE; whoever may repeat it
-//   does, and that makes the new connection.
-// - One thread connects, within the timeout of its call; the others wait for what it finds, until
-// their
-//   own timeout. After a failure, or the loss of a young
-//   connection, nobody connects for a while that grows with each (retry.h): calls are UNAVAILABLE
-//   at once in that time.
-// - The next connection chooses its way anew; whoever opened this is told when that is another one.
+//   over that. A call whose reply was lost, and any Call(), is UNAVAILABLE; callers that may
+//   repeat it do, over a new connection.
+// - One thread connects, within the timeout of its call. The others wait for the result, until
+//   their own timeout.
+// - After a failure, or the loss of a young connection, no thread connects for a while that grows
+//   with each failure (retry.h). Calls are UNAVAILABLE at once in that time.
+// - The next connection chooses its transport again. The owner is notified of another transport.
 // - Landings stay: they are announced again on the connection that a call uses.
 //
 // Thread-safety: as Transport.
@@ -76,13 +75,14 @@ class DataTransport final : public Transport {
   /// The connection, made anew when there is none, within `timeout`; waits for no longer than that
   /// while another thread makes it.
   StatusOr<Connection> Current(Duration timeout) QUIRE_EXCLUDES(mutex_);
-  /// The connection; null when the caller is to make it.
-  StatusOr<Connection> CurrentOrTurn(TimePoint deadline) QUIRE_EXCLUDES(mutex_);
-  /// Takes what `connect` made, or its failure; `other_way` is set when it is to be told of.
-  StatusOr<Connection> Took(StatusOr<DataConnection> made, std::optional<DataReport>* other_way)
-      QUIRE_EXCLUDES(mutex_);
-  /// Drops `connection`, which is dead, unless that has been done.
-  void Lost(const Connection& connection, const Status& why) QUIRE_EXCLUDES(mutex_);
+  /// Returns the connection; null when the caller has to connect.
+  StatusOr<Connection> AcquireOrConnect(TimePoint deadline) QUIRE_EXCLUDES(mutex_);
+  /// Adopts the connection that `connect` made, or its failure. Sets `other_way` when the change is
+  /// to be reported.
+  StatusOr<Connection> AdoptConnection(StatusOr<DataConnection> made,
+                                       std::optional<DataReport>* other_way) QUIRE_EXCLUDES(mutex_);
+  /// Drops the dead `connection`, unless that is done already.
+  void OnConnectionLost(const Connection& connection, const Status& why) QUIRE_EXCLUDES(mutex_);
   /// Delays the next attempt, each time for longer.
   void BackOff(const Status& why) QUIRE_REQUIRES(mutex_);
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LeaseKeeper: renews the leases of the contexts and sessions that a client holds, so that they
-// live while their owner computes for minutes between two calls, and end soon after its process
-// has. One call renews all of them, about six times in a lease, from a thread that starts with the
-// first.
+// LeaseKeeper: renews the leases of the contexts and sessions that a client holds. They stay alive
+// while their owner computes between two calls, and end soon after its process. One call renews all
+// of them, about six times in a lease, from a thread that starts with the first.
 //
-// A renewal that fails is left to the next one: what has ended on the server meanwhile answers
-// NOT_FOUND to its owner, who opens it again.
-// Thread-safety: safe for concurrent use. Ownership: the transport is shared; what Keep returns may
-// outlive the keeper.
+// A failed renewal is left to the next one. If the lease has ended on the server, the owner's next
+// call gets NOT_FOUND, and the owner reopens. Thread-safety: safe for concurrent use. Ownership:
+// the transport is shared; what Keep returns may outlive the keeper.
 #ifndef QUIRE_CLIENT_DATA_LEASE_KEEPER_H_
 #define QUIRE_CLIENT_DATA_LEASE_KEEPER_H_
 

@@ -32,8 +32,8 @@ struct PipeDialer {
 /// All dialers of this build.
 std::span<const PipeDialer> PipeDialers();
 
-/// Where to connect for an offer of `offered`, when the control channel is at `control`: there when
-/// nothing is offered, and at its host when the server listens on all of its addresses.
+/// Address for an offer of `offered`, with the control channel at `control`. An empty offer means
+/// `control`. If the server listens on all addresses, the host is that of `control`.
 std::string ReachableAddress(const std::string& offered, const std::string& control);
 
 }  // namespace quire::internal

@@ -2,10 +2,10 @@
 //
 // SessionLanding: the memory that the server writes the units of a session's recalls into, where
 // the transport lets it. What landed is handed out as payload that lies here; the caller treats it
-// as any other, up to Applied. It is laid out as [sequences][managed layers][n_kv][slots_per_head]
-// units, sequences by number and layers in the order in which the session was opened; a sequence
-// with fewer slots has the same room. Made by ClientSession::MakeLanding. Until a recall of a lane
-// has ended, any of the lane's places may be written to.
+// as any other, up to Applied. Its layout is [sequences][managed layers][n_kv][slots_per_head]
+// units. Sequences are by number, and layers in the session's order. A sequence with fewer slots
+// has the same room. Made by ClientSession::MakeLanding. Until a recall of a lane has ended, any of
+// the lane's places may be written to.
 //
 // A recall that is given up leaves what may still arrive to the landing (direct_landing.h). Its
 // lanes are recalled in messages until nothing can arrive any more.

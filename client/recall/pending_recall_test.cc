@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recalls under way: parts in order, several at once, and everything that can happen to a reply:
-// lost, late, duplicated, cut short, of another exchange, or given up (promise 4: a stale reply is
-// refused, never silently applied).
+// Recalls in flight: parts in order, several at once, and every fate of a reply. Replies are lost,
+// late, duplicated, cut short, from another exchange, or cancelled. Promise 4: a stale reply is
+// refused, never silently applied.
 #include "quire/pending_recall.h"
 
 #include <string>

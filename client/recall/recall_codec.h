@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recalls to and from the wire; internal to client/. A part of a reply is believed only when it
-// fits the request and the worker's own map in every respect: exchange, epoch, lanes, slots,
-// generations, what each placement replaces, that every wanted page is resident afterwards, and
-// every checksum. Pure functions.
+// Recalls to and from the wire; internal to client/. A part of a reply is accepted only when it
+// fits the request and the worker's own map. Exchange, epoch, lanes, slots, generations and
+// replaced pages must match. Every wanted page must be resident afterwards, and every checksum
+// right. Pure functions.
 #ifndef QUIRE_CLIENT_RECALL_RECALL_CODEC_H_
 #define QUIRE_CLIENT_RECALL_RECALL_CODEC_H_
 
@@ -30,7 +30,7 @@ struct WantedLane {
 };
 
 /// INVALID_ARGUMENT naming the lane when `wants` cannot be asked of a session with this spec and
-/// map. What is under way does not matter.
+/// map. Recalls in flight do not matter.
 [[nodiscard]] Status CheckWants(std::span<const LayerWant> wants, const KvSpec& spec,
                                 const WorkerSlots& map);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client's half of a recall, encoding the request and taking a part, allocates as often for ten
-// thousand units as for a thousand, but for the vectors that grow by doubling.
+// Encoding a request and taking a part allocate as often for ten thousand units as for a thousand.
+// Vectors that grow by doubling are the exception.
 #include <gtest/gtest.h>
 
 #include <bit>

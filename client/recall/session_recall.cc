@@ -67,7 +67,7 @@ StatusOr<std::optional<RecallPart>> SessionRecall::Next(TimePoint deadline) {
       break;
     }
     QUIRE_RETURN_IF_ERROR(WaitForAttempt(deadline));
-    Status status = session_->needs_resync && OnlyLooks(deadline) ? OkStatus() : Send();
+    Status status = session_->needs_resync && IsPoll(deadline) ? OkStatus() : Send();
     if (status.ok() && call_ == nullptr) {
       return DeadlineExceeded(kRecall, ": the session has to be synchronised first, which waits");
     }
@@ -84,7 +84,7 @@ StatusOr<std::optional<RecallPart>> SessionRecall::Next(TimePoint deadline) {
   return std::nullopt;
 }
 
-bool SessionRecall::OnlyLooks(TimePoint deadline) const {
+bool SessionRecall::IsPoll(TimePoint deadline) const {
   const TimePoint now = session_->caller->options().clock->Now();
   return now >= deadline && now < deadline_;
 }
@@ -152,7 +152,7 @@ StatusOr<std::optional<RecallPart>> SessionRecall::Receive(TimePoint deadline) {
     return std::nullopt;
   }
   if (body->has_value()) told_.clear();  // The server has done what there was to do.
-  auto part = body->has_value() ? Take(**std::move(body)) : StatusOr<RecallPart>(EndsEarly());
+  auto part = body->has_value() ? Take(**std::move(body)) : StatusOr<RecallPart>(EarlyEnd());
   if (part.ok()) {
     part->good_until = part->payload.LentUntil(asked_at_);
     return std::optional<RecallPart>(*std::move(part));
@@ -163,7 +163,7 @@ StatusOr<std::optional<RecallPart>> SessionRecall::Receive(TimePoint deadline) {
   return BadReply(kRecall, Message(part.status()));
 }
 
-Status SessionRecall::EndsEarly() const {
+Status SessionRecall::EarlyEnd() const {
   return DataLoss("it ends after ", arrived_, " of ", lanes_.size(), " lanes");
 }
 
@@ -229,7 +229,7 @@ void SessionRecall::OnFailure(const Status& status) {
   }
   // The server hears of it with the next attempt, and mends what it has.
   if (mismatched_ && ++rechecks_ <= kMaxRechecks) return;
-  // Mismatched units that were told without an answer are told again with a later request.
+  // Mismatched units reported without an answer are reported again with a later request.
   if (!IsDataLoss(status) && !IsNotFound(status)) {
     for (const MismatchedUnit& unit : std::exchange(told_, {})) session_->Report(unit);
   }

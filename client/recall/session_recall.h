@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SessionRecall: a recall under way. Its parts come in the order asked, so the first layer can be
+// SessionRecall: a recall in flight. Its parts come in the order asked, so the first layer can be
 // attended to while the others are on their way. Made by ClientSession::Start.
 //
 // It retries transient errors. After UNAVAILABLE or a refusal with a retry hint it waits and asks
@@ -8,9 +8,9 @@
 // Every attempt has an exchange number of its own.
 //
 // In pieces (RecallOptions::piece_bytes) a part may come without all of its units, which then
-// follow as parts without lanes. When they do not all come, the lanes are unknown: the session
-// takes their slots to be empty, and says so to the server before the next recall. They are asked
-// for again. A part with the same lanes comes, and the caller drops the one before it.
+// follow as parts without lanes. If some do not arrive, the lanes are unknown. The session marks
+// their slots as empty, and tells the server before the next recall. They are asked for again. A
+// part with the same lanes comes, and the caller drops the one before it.
 //
 // Thread-safety: none; it belongs to the thread of its session. Ownership: the session outlives it.
 #ifndef QUIRE_CLIENT_RECALL_SESSION_RECALL_H_
@@ -42,7 +42,7 @@ class SessionState;
 class SessionRecall final : public PendingRecall {
  public:
   /// For `owned`, or for `wants`, which outlive this, when that is empty. They are valid, and of
-  /// lanes without a recall under way.
+  /// lanes without a recall in flight.
   SessionRecall(SessionState* session, std::vector<LayerWant> owned,
                 std::span<const LayerWant> wants, const RecallOptions& options, TimePoint deadline);
   ~SessionRecall() override;  ///< Cancels.
@@ -61,23 +61,23 @@ class SessionRecall final : public PendingRecall {
   Landing* ChooseLanding() const;
   DirectLanding::Lanes MissingLanes() const;
   std::span<const WantedLane> missing() const { return std::span(lanes_).subspan(arrived_); }
-  /// True when a caller with `deadline` wants what has come, and no more.
-  bool OnlyLooks(TimePoint deadline) const;
+  /// True for a caller whose `deadline` has passed: it takes what has arrived, and never waits.
+  bool IsPoll(TimePoint deadline) const;
   /// Sends an attempt for what is missing; before that, what the session needs, which waits.
   [[nodiscard]] Status Send();
   /// Waits until `deadline` for the next attempt's time.
   [[nodiscard]] Status WaitForAttempt(TimePoint deadline);
-  /// Waits for a part of the attempt under way, or its end.
+  /// Waits for a part of the attempt in flight, or its end.
   [[nodiscard]] StatusOr<std::optional<RecallPart>> Receive(TimePoint deadline);
   [[nodiscard]] StatusOr<RecallPart> Take(CallMessage body);
   /// Further units of the lanes in pieces.
   [[nodiscard]] StatusOr<RecallPart> TakePiece(CallMessage body);
   /// The first `count` of what is missing have come with all their units.
   void Arrive(size_t count);
-  Status EndsEarly() const;
+  Status EarlyEnd() const;
   /// The attempt came to nothing: prepares another one, or ends the recall.
   void OnFailure(const Status& status);
-  /// Cancels the attempt under way, if there is one. Lanes in pieces are unknown from then on.
+  /// Cancels the attempt in flight, if there is one. Lanes in pieces are unknown from then on.
   void Abandon();
   void End(Status status);
 
@@ -92,7 +92,7 @@ class SessionRecall final : public PendingRecall {
   std::unique_ptr<PendingCall> call_;  ///< Null between attempts.
   Landing* landing_ = nullptr;         ///< Landing of the attempt in flight (ChooseLanding).
   bool call_over_ = false;             ///< Nothing of call_ will arrive any more.
-  uint64_t exchange_ = 0;              ///< Number of the attempt under way.
+  uint64_t exchange_ = 0;              ///< Number of the attempt in flight.
   TimePoint asked_at_;                 ///< Before its request was sent.
   bool resynced_ = false;              ///< After FAILED_PRECONDITION, which is done once.
   std::vector<MismatchedUnit> told_;   ///< Mismatches that this attempt tells the server.

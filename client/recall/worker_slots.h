@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkerSlots: the worker's own record of a session's lanes: which page each slot holds, per
-// sequence, managed layer and KV head, and how far each lane has come. Every sequence has its own
+// WorkerSlots: the worker's own record of a session's lanes. It has the page of each slot, per
+// sequence, managed layer and KV head, and the progress of each lane. Every sequence has its own
 // number of slots. The map mirrors what the server committed; replies are checked against it and a
 // resync sends it. Thread-safety: none. Units: slot and page numbers; generations count the
 // placements into a slot.

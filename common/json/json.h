@@ -52,8 +52,8 @@ class JsonFields {
   StatusOr<bool> Bool(const char* field, bool absent) const;
   StatusOr<std::string> String(const char* field, std::string_view absent) const;
 
-  /// INVALID_ARGUMENT naming a field that is set, that no method was asked for and that is not
-  /// among `harmless`: it says something that would be left out.
+  /// INVALID_ARGUMENT naming a set field that no method read and that is not among `harmless`,
+  /// since it would be ignored.
   Status CheckAllRead(std::span<const std::string_view> harmless = {}) const;
 
   /// INVALID_ARGUMENT: "<name>: <field> <what>".

@@ -10,8 +10,8 @@
 namespace quire::worker {
 namespace {
 
-/// Blocks that a head's slots, or its keys where the layer holds everything, are split over for one
-/// token, at most: with 8 KV heads as many as the largest devices run at a time.
+/// Most blocks that one head's slots or keys are split over for one token. With 8 KV heads the
+/// largest devices run that many at a time.
 constexpr size_t kAttentionSplits = 64;
 
 }  // namespace
@@ -53,7 +53,7 @@ Status BudgetCache::MakeEvents(Layer& layer) {
 
 Status BudgetCache::MakeStaging(uint32_t buffers) {
   if (device_->reads_host_memory()) return OkStatus();
-  uint32_t units = 0;  // Of one KV head, as recalls are taken in where nothing else is asked for.
+  uint32_t units = 0;  // Most that one KV head recalls at a time.
   for (const Layer& layer : layers_) {
     units = std::max(units, layer.table.layout().selectable_pages);
   }
@@ -110,11 +110,10 @@ Status BudgetCache::WriteTokens(const Layer& layer, uint64_t row, const float* k
 Status BudgetCache::AppendTokens(uint32_t layer_index, const float* k, const float* v,
                                  uint32_t count) {
   Layer& layer = layers_[layer_index];
-  // Tokens whose rows follow each other are written together: in a layer that holds everything all
-  // of them, in a ring those up to its end.
+  // Tokens with consecutive rows are written together. A ring breaks the row at its end.
   const size_t token = size_t{spec_.num_kv_heads} * spec_.head_dim;
-  uint32_t first = 0;  // Of the tokens that are not written yet,
-  uint64_t row = 0;    // which begin there.
+  uint32_t first = 0;  // First token that is not written yet.
+  uint64_t row = 0;    // Row of that token.
   const auto write_until = [&](uint32_t end) -> Status {
     if (first == end) return OkStatus();
     QUIRE_RETURN_IF_ERROR(Reserve(layer));

@@ -4,12 +4,12 @@
 // NHD slots, `[num_slots][p][n_kv][d]` in the KV dtype, and a PageTable that says which page is in
 // which slot. Units come in (recall) and pages go out (offload) through the layout kernels.
 //
-// Recalled units go into their slots beside what the device computes, where it has streams for it
-// (staging_buffers.h): attention that is given to the device after RecordPlacements finds them in
-// their slots, and attention that was given to it before finds what was there before.
+// Recalled units go into their slots while the device computes, where it has streams
+// (staging_buffers.h). Attention submitted after RecordPlacements finds them in their slots.
+// Attention submitted earlier finds the previous contents.
 //
-// Where no layer has selectable pages, the kernels of a token can be recorded and given to the
-// device again for the next one: what they are told of the token is in lists (step_lists.h).
+// Where no layer has selectable pages, the kernels of a token can be recorded and launched again
+// for the next one. Lists hold what differs between tokens (step_lists.h).
 //
 // Ownership: owns the device memory; the device outlives it. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_CACHE_BUDGET_CACHE_H_
@@ -57,9 +57,9 @@ class BudgetCache {
   /// Writes pages that have fixed slots; `units` is [pages][n_kv].
   [[nodiscard]] Status FillFixed(uint32_t layer, std::span<const uint32_t> pages,
                                  const Payload& units);
-  /// Copies those of `pages`, ascending and with fixed slots here, that have fixed slots in `from`
-  /// as well, a cache of the same spec and device. Returns the others. INVALID_ARGUMENT for a page
-  /// without a fixed slot here.
+  /// Copies those of `pages` that have fixed slots in `from` as well, a cache of the same spec and
+  /// device. `pages` ascend and have fixed slots here. Returns the others. INVALID_ARGUMENT for a
+  /// page without a fixed slot here.
   StatusOr<std::vector<uint32_t>> CopyFixed(uint32_t layer, std::span<const uint32_t> pages,
                                             const BudgetCache& from);
   /// Checks the placements, writes their units and records them. Nothing is written when the table
@@ -67,11 +67,11 @@ class BudgetCache {
   [[nodiscard]] Status PlaceUnits(uint32_t layer, std::span<const SlotPlacement> placements,
                                   const Payload& units);
 
-  /// PlaceUnits in steps, for units that come a few at a time: first CheckPlacements, then the
-  /// writing, in any pieces and on any threads (of slots that differ; nobody attends to the layer
-  /// meanwhile), then RecordPlacements. Writing looks at no table, and does not wait for the
-  /// device; the units' bytes may change after its return. After an error between these steps the
-  /// layer's selectable slots have to be emptied (PageTable::EmptySelectable).
+  /// PlaceUnits in steps, for units that arrive a few at a time. Call CheckPlacements, write, and
+  /// call RecordPlacements. Different slots may be written in pieces and on several threads. The
+  /// layer must not attend meanwhile. Writing looks at no table, and does not wait for the device;
+  /// the units' bytes may change after its return. After an error between these steps the layer's
+  /// selectable slots have to be emptied (PageTable::EmptySelectable).
   [[nodiscard]] Status CheckPlacements(uint32_t layer,
                                        std::span<const SlotPlacement> placements) const;
   [[nodiscard]] Status WriteUnits(uint32_t layer, std::span<const SlotPlacement> placements,
@@ -90,18 +90,18 @@ class BudgetCache {
   [[nodiscard]] Status AttendDense(uint32_t layer, const float* q, uint32_t count,
                                    float* out) const;
 
-  /// Whether tokens may be taken with PrepareToken: no layer has selectable pages, and the device
-  /// does not read the host's lists.
+  /// True if PrepareToken may be called: no layer has selectable pages, and the device does not
+  /// read lists in host memory.
   bool recordable() const { return step_lists_.has_value(); }
-  /// Takes the next token in every layer: RunToken is about it from here on.
+  /// Takes the next token in every layer. RunToken then runs that token.
   [[nodiscard]] Status PrepareToken();
-  /// Gives the device the kernels of that token in one layer, and nothing else: its row `k` and
-  /// `v`, [n_kv][d] floats on the device, goes into the cache, and its attention, `q` and `out` as
-  /// in Attend, follows. For equal pointers they are the same kernels with the same arguments as
+  /// Gives the device the kernels of that token in one layer, and nothing else. Its row `k` and
+  /// `v`, [n_kv][d] floats on the device, goes into the cache. Its attention follows, with `q` and
+  /// `out` as in Attend. For equal pointers they are the same kernels with the same arguments as
   /// long as recording_key() is the same.
   [[nodiscard]] Status RunToken(uint32_t layer, const float* k, const float* v, const float* q,
                                 float* out) const;
-  /// Of no other cache, and another one once a layer's pools have moved.
+  /// Identifies this cache and its current pools. Changes when a layer's pools move.
   const std::shared_ptr<const void>& recording_key() const { return recording_key_; }
 
   /// Copies page `page`, which has a fixed slot and `rows` tokens, as units [n_kv] to the device
@@ -146,7 +146,7 @@ class BudgetCache {
 
   const KvSpec spec_;
   Device* const device_;
-  const std::unique_ptr<HoldTimer> placement_holds_;  ///< Of kCompute.
+  const std::unique_ptr<HoldTimer> placement_holds_;  ///< Times holds of kCompute.
   std::vector<Layer> layers_;
   mutable AttendedSlots attended_;  ///< Scratch of Attend.
   // What kernels read of the host's lists.

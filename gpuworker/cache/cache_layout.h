@@ -33,16 +33,16 @@ struct CacheLayout {
   uint32_t selected_pages = 0;
 
   uint32_t num_slots() const { return sink_pages + window_pages + selectable_pages; }
-  /// Whether what a token attends to follows from its query: the host recalls it first. Otherwise
-  /// it follows from the number of tokens.
+  /// True if a token's query decides what it attends to; the host recalls that first. Otherwise the
+  /// number of tokens decides.
   bool selects() const { return !everything && selectable_pages > 0; }
   uint32_t most_selected() const { return selected_pages == 0 ? selectable_pages : selected_pages; }
   friend bool operator==(const CacheLayout&, const CacheLayout&) = default;
 };
 
-/// Slots that the pools of a layer that holds everything have for `pages` pages: as many, or up to
-/// a sixteenth more, so that a sequence that grows moves its pools now and then only. It depends on
-/// nothing else, so whoever counts slot memory counts what is allocated.
+/// Slots in the pools of a layer that holds everything, for `pages` pages. Up to a sixteenth more
+/// than `pages`, so that a growing sequence seldom moves its pools. It depends on nothing else, so
+/// accounts of slot memory count what is allocated.
 constexpr uint64_t PooledPages(uint64_t pages) {
   const uint64_t step = std::max<uint64_t>(std::bit_floor(pages) / 16, 1);
   return (pages + step - 1) / step * step;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DocumentPages: the whole pages of a stored document, by the bytes that they have. What is kept of
-// them beyond the context that they were read through is kept under this name: the same tokens may
-// be stored with other bytes later. A plain value.
+// DocumentPages: the whole pages of a stored document, by the bytes that they have. Copies of the
+// pages that outlive their context go by this name. The same tokens may be stored with other bytes
+// later. A plain value.
 #ifndef QUIRE_GPUWORKER_CACHE_DOCUMENT_PAGES_H_
 #define QUIRE_GPUWORKER_CACHE_DOCUMENT_PAGES_H_
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostTier: units of sealed pages that a worker keeps in its own memory, in front of the network:
-// what recalls brought, so that a page that is selected again is placed from here. One tier serves
-// all sequences of a worker; those that continue the same document share its units.
+// HostTier: units of sealed pages that a worker keeps in its own memory. Recalls fill it; a page
+// that is selected again is placed from here. One tier serves all sequences of a worker; those that
+// continue the same document share its units.
 //
 // Bounded: the units in the tier are `capacity_bytes` at most; over that the one goes that was not
 // put, got or touched for longest (LRU). A unit that somebody has got stays until he lets it go,
-// and counts no more once it has left the tier. A unit is named by the bytes that it has, so
-// nothing is ever stale; it carries its checksum, which whoever places it compares, and drops the
-// unit here when it differs.
+// and counts no more once it has left the tier. A unit's name identifies its bytes, so nothing is
+// ever stale. Each unit carries its checksum. A reader compares it before placing the unit, and
+// drops the unit when it differs.
 //
 // HostPages: the pages of one sequence in a tier, or of none.
 //
@@ -31,16 +31,16 @@
 
 namespace quire::worker {
 
-/// Which unit: of a sealed chain, or of an open context, whose pages are sealed one by one. The
-/// values of a unit that came by themselves are another one: they have a checksum of their own.
+/// Name of a unit in a sealed chain or in an open context. Values recalled without their keys have
+/// a name and a checksum of their own.
 struct HostUnitName {
-  SegmentKey chain = {};     ///< Its tip; zero for a page of an open context.
-  uint64_t incarnation = 0;  ///< Of the chain, as DocumentPages.
+  SegmentKey chain = {};     ///< Tip of the chain; zero for a page of an open context.
+  uint64_t incarnation = 0;  ///< Incarnation of the chain, as in DocumentPages.
   uint64_t context = 0;      ///< The open context; 0 for a page of a chain.
   uint32_t page = 0;
   uint32_t layer = 0;
   uint32_t head = 0;
-  UnitPart part = UnitPart::kWhole;  ///< What is kept of it.
+  UnitPart part = UnitPart::kWhole;  ///< Part of the unit that is kept.
   friend bool operator==(const HostUnitName&, const HostUnitName&) = default;
 };
 
@@ -61,22 +61,22 @@ class HostTier {
     uint64_t evictions = 0;
     uint64_t damaged = 0;  ///< Units that were dropped because they did not match their checksums.
     uint64_t units = 0;    ///< In the tier now.
-    uint64_t bytes = 0;    ///< Of them.
+    uint64_t bytes = 0;    ///< Payload bytes of those units.
   };
   Stats stats() const QUIRE_EXCLUDES(mutex_);
 
-  /// Whether the unit was the right one until now; called when it has been copied.
+  /// Returns true if the unit is still valid. Called after the copy.
   using StillGood = std::function<bool()>;
-  /// Keeps a copy of `unit`, unless it is there already, is larger than the tier, or was not good
-  /// when the copy was made. `still_good` may be empty.
+  /// Keeps a copy of `unit`. Does nothing if it is here already, is larger than the tier, or became
+  /// invalid during the copy. `still_good` may be empty.
   void Put(const HostUnitName& name, const Payload& unit, uint32_t crc32c,
            const StillGood& still_good = {}) QUIRE_EXCLUDES(mutex_);
-  /// The unit, which nobody changes; nullopt when it is not here.
+  /// The unit, whose bytes never change; nullopt when it is not here.
   std::optional<HostUnit> Get(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
   /// Makes the unit, if it is here, the one that was used last.
   void Touch(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
-  /// Drops the unit, if it is here, after the caller found that it does not match its checksum. It
-  /// comes anew from the store.
+  /// Drops the unit, if it is here, after the caller found a checksum mismatch. The store has
+  /// another copy.
   void DropDamaged(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
 
  private:
@@ -100,7 +100,7 @@ class HostTier {
 
 class HostPages {
  public:
-  /// A unit and which it is.
+  /// A unit with its place.
   struct Unit {
     uint32_t head = 0;
     uint32_t page = 0;

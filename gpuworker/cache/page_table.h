@@ -3,12 +3,12 @@
 // PageTable: which page is in which slot of one layer. Pure bookkeeping; no bytes are moved here.
 //
 // Sinks and window have fixed slots that follow from the number of tokens alone. Selectable slots
-// are shared by all KV heads, but each head's slice may hold another page (the slot trick: keys
-// carry their rotation and attention does not depend on order). A resident page takes part in
-// attention only while it is active, that is, part of the head's current selection.
+// are shared by all KV heads, but each head's slice may hold another page. Keys carry their
+// rotation, and attention does not depend on order. A resident page takes part in attention only
+// while it is active, that is, part of the head's current selection.
 //
-// Invariants: no page is attended to twice by a head; sinks, window and open page always are; a
-// selectable slot holds what the last placement of the highest generation put there.
+// Invariants: no head attends to a page twice. Every head attends to sinks, window and open page. A
+// selectable slot holds the page of the placement with the highest generation.
 //
 // Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_CACHE_PAGE_TABLE_H_
@@ -34,7 +34,7 @@ struct TokenPlace {
 struct SlotPlacement {
   uint32_t head = 0;
   uint32_t index = 0;       ///< Selectable slot, counted from 0.
-  uint32_t generation = 0;  ///< Of the slot after this placement; newer than what it has.
+  uint32_t generation = 0;  ///< Generation of the slot after this placement; newer than its last.
   uint32_t page = 0;
   int32_t replaced = -1;  ///< Page that was there, -1 for none.
 };
@@ -89,7 +89,7 @@ class PageTable {
   /// unchanged, when one of them is not resident.
   [[nodiscard]] Status Activate(uint32_t head, std::span<const uint32_t> pages);
 
-  /// Nobody knows what the selectable slots hold: they count as empty. Generations stay.
+  /// Marks the selectable slots as empty, because their contents are unknown. Keeps generations.
   void EmptySelectable();
 
   void ListAttended(AttendedSlots* out) const;

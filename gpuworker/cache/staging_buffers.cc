@@ -10,7 +10,7 @@
 namespace quire::worker {
 namespace {
 
-/// Of a list of `count` places: the units behind it are aligned as the buffer is.
+/// Bytes of a list of `count` places, rounded up so that the units behind it are aligned.
 size_t ListBytes(size_t count) {
   constexpr size_t kAlignment = 64;
   return (count * sizeof(kernels::UnitPlacement) + kAlignment - 1) / kAlignment * kAlignment;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StagingBuffers: how units go into their slots on a device that does not read the host's memory
-// (spec A.5). The host copies units into pinned memory; from there they go to the device on the
-// copy stream and into their slots on the convert stream, both beside whatever is computed. The
-// host waits only for the buffer that it is about to fill: with two, one is filled while the other
-// is converted; with one, nothing of a transfer begins before the conversion of the one before it
-// has ended.
+// StagingBuffers: moves units into their slots on a device that cannot read host memory. The host
+// copies units into pinned memory. The copy stream moves them to the device, and the convert stream
+// into their slots. Both run beside the compute stream. The host waits only for the buffer that it
+// fills next. With two buffers, one is filled while the other is converted. With one buffer,
+// transfers do not overlap.
 //
-// What waits for what is in docs/design/0024. Thread-safety: Write may be called concurrently, for
-// slots that differ. Ownership: owns the buffers; the device outlives it. The destructor waits
-// until what was written is in its slots, so that these may go away.
+// The order of events is in docs/design/0024. Thread-safety: Write may be called concurrently, for
+// different slots. Ownership: owns the buffers; the device outlives it. The destructor waits until
+// all units are in their slots; slots may be freed afterwards.
 #ifndef QUIRE_GPUWORKER_CACHE_STAGING_BUFFERS_H_
 #define QUIRE_GPUWORKER_CACHE_STAGING_BUFFERS_H_
 
@@ -29,20 +28,20 @@
 
 namespace quire::worker {
 
-/// The slots that units go into, and what others have to do with them.
+/// The slots that units go into, and events that order access to them.
 struct SlotPools {
   void* k = nullptr;
   void* v = nullptr;
   uint32_t num_slots = 0;
-  DeviceEvent* unread = nullptr;   ///< Nobody reads or writes what is written once it is passed.
-  DeviceEvent* written = nullptr;  ///< Recorded behind what was written.
+  DeviceEvent* unread = nullptr;   ///< Once passed, the slots to be written are idle.
+  DeviceEvent* written = nullptr;  ///< Recorded after the writes.
 };
 
 class StagingBuffers {
  public:
   struct Options {
     uint32_t buffers = 2;  ///< At least 1.
-    uint32_t units = 0;    ///< Room of each, at least 1.
+    uint32_t units = 0;    ///< Units that fit in each, at least 1.
   };
 
   /// RESOURCE_EXHAUSTED when there is no memory for the buffers, of the device's or pinned.
@@ -52,27 +51,27 @@ class StagingBuffers {
   StagingBuffers(const StagingBuffers&) = delete;
   StagingBuffers& operator=(const StagingBuffers&) = delete;
 
-  /// Gives the device `units`, one for each of `places`, to be put there. They are on their way at
-  /// the return, and their bytes may change. DATA_LOSS for another number of units. After an error
-  /// some may be on their way all the same, and pools.written behind only some of them.
+  /// Starts to move `units` into `places`, one unit for each place. The caller may reuse the bytes
+  /// at the return. DATA_LOSS for another number of units. After an error some units may be in
+  /// flight, and pools.written may cover only some of them.
   [[nodiscard]] Status Write(const Payload& units, std::span<const kernels::UnitPlacement> places,
                              const SlotPools& pools) QUIRE_EXCLUDES(mutex_);
 
  private:
-  /// What one transfer takes: a list of places, and then the units.
+  /// Memory of one transfer: a list of places, then the units.
   struct Buffer {
     PinnedBytes host;
     DeviceBuffer device;
-    std::unique_ptr<DeviceEvent> arrived;  ///< The copy to `device` is done.
-    std::unique_ptr<DeviceEvent> free;     ///< Nothing reads `host` or `device`.
+    std::unique_ptr<DeviceEvent> arrived;  ///< Recorded after the copy to `device`.
+    std::unique_ptr<DeviceEvent> free;     ///< Once passed, nothing reads `host` or `device`.
   };
 
   StagingBuffers(const KvSpec& spec, const Options& options, Device* device);
   Status Allocate(Buffer* buffer);
-  /// Waits until a buffer is nobody's.
+  /// Waits until a buffer is idle.
   Buffer* Take() QUIRE_EXCLUDES(mutex_);
   void PutBack(Buffer* buffer) QUIRE_EXCLUDES(mutex_);
-  /// No more units than a buffer has room for.
+  /// Writes through one buffer, which has room for all of `units`.
   Status WriteBy(Buffer& buffer, const Payload& units,
                  std::span<const kernels::UnitPlacement> places, const SlotPools& pools);
   /// Puts the units that have been copied to `buffer` into their slots.
@@ -81,10 +80,10 @@ class StagingBuffers {
   const KvSpec spec_;
   const uint32_t units_;
   Device* const device_;
-  std::vector<Buffer> buffers_;  ///< Each is used by who has taken it.
+  std::vector<Buffer> buffers_;  ///< Used by the thread that took it.
   Mutex mutex_;
   CondVar put_back_;
-  std::deque<Buffer*> idle_ QUIRE_GUARDED_BY(mutex_);  ///< Nobody's, in the order of their turns.
+  std::deque<Buffer*> idle_ QUIRE_GUARDED_BY(mutex_);  ///< Next to be taken first.
 };
 
 }  // namespace quire::worker

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Units on their way to their slots beside what is computed, on a device whose streams are late as
-// the test wants: every wait that docs/design/0024 names has a stream here that is behind, so that
-// without the wait other bytes come out.
+// Units in flight to their slots on a device whose streams are as late as the test wants. For each
+// wait of docs/design/0024 a test delays a stream. Without the wait, other bytes come out.
 #include "gpuworker/cache/staging_buffers.h"
 
 #include <gmock/gmock.h>
@@ -77,7 +76,7 @@ class Rounds {
     QUIRE_RETURN_IF_ERROR(Write(layer, round));
     return Record(layer, round);
   }
-  /// Of layers that differ on any threads, while nobody records.
+  /// Different layers may be written on different threads, unless a recording is open.
   Status Write(uint32_t layer, uint32_t round) {
     const std::vector<SlotPlacement> placements = Placements(round);
     QUIRE_RETURN_IF_ERROR(cache_->CheckPlacements(layer, placements));
@@ -189,7 +188,7 @@ TEST_P(StagingBuffersTest, ACacheThatGoesWaitsForWhatIsOnItsWay) {
     Rounds rounds(FakeCudaDevice(), buffers());
     for (uint32_t round = 0; round < 2; ++round) ASSERT_EQ(rounds.Place(0, round), OkStatus());
   }
-  // Nothing has read or written memory that was given back.
+  // Nothing has read or written freed memory.
   EXPECT_EQ(FakeCudaDevice().Synchronize(), OkStatus());
 }
 
@@ -197,7 +196,7 @@ TEST_P(StagingBuffersTest, UnitsThatAreGivenUpDoNotReachTheNextOnes) {
   const LateStreams late(behind());
   Rounds rounds(FakeCudaDevice(), buffers());
   ASSERT_EQ(rounds.Place(0, 0), OkStatus());
-  // Round 1 comes to nothing after its units were written.
+  // Round 1 is dropped after its units were written.
   ASSERT_EQ(rounds.cache().WriteUnits(0, Rounds::Placements(1), rounds.Units(0, 1)), OkStatus());
   rounds.cache().table(0).EmptySelectable();
   std::vector<SlotPlacement> placements = Rounds::Placements(2);
@@ -244,7 +243,7 @@ std::vector<FakeCudaStream> OrderOfTwoRounds(uint32_t buffers,
   Rounds rounds(FakeCudaDevice(), buffers);
   for (uint32_t round = 0; round < 2; ++round) EXPECT_EQ(rounds.Place(0, round), OkStatus());
   EXPECT_EQ(rounds.Read(rounds.Attend(0)), Expected(0)[1]);
-  std::vector<FakeCudaStream> order = late.Ran();
+  std::vector<FakeCudaStream> order = late.RunOrder();
   std::erase(order, FakeCudaStream::kCompute);
   return order;
 }

@@ -23,10 +23,10 @@ namespace quire::worker {
 
 class StepLists {
  public:
-  /// Of one layer, on the device.
+  /// Lists of one layer, in device memory.
   struct Lists {
-    /// [1]: the row of the pools, slot * p + row in it. Where the layer holds everything that is
-    /// also the token's position.
+    /// [1]: row of the pools, slot * p + row in the slot. In a layer that holds everything, also
+    /// the token's position.
     const int32_t* place = nullptr;
     // As paged_attention has them; unused where the layer holds everything.
     const int32_t* slots = nullptr;         ///< [n_slots]
@@ -48,8 +48,8 @@ class StepLists {
   /// The lists of one layout.
   struct Part {
     CacheLayout layout;
-    uint32_t first_layer = 0;  ///< That has it.
-    size_t begin = 0;          ///< In host_: place, slots, valid_tokens.
+    uint32_t first_layer = 0;  ///< First layer with this layout.
+    size_t begin = 0;          ///< Offset in host_ of place, slots, valid_tokens.
     size_t n_slots = 0;
   };
   StepLists(const KvSpec& spec, Device* device) : spec_(spec), device_(device) {}

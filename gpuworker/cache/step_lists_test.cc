@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tokens whose kernels are recorded once and launched for each, over a device whose memory the host
-// cannot touch: bit for bit what comes of kernels that are given anew.
+// Kernels of a token, recorded once and launched for each token, on a device whose memory the host
+// cannot access. Results equal those of unrecorded kernels bit for bit.
 #include "gpuworker/cache/step_lists.h"
 
 #include <gtest/gtest.h>
@@ -137,7 +137,7 @@ std::vector<std::byte> NewestPage(const BudgetCache& cache) {
 }
 
 struct Ran {
-  size_t keys = 0;  ///< That the cache had.
+  size_t keys = 0;  ///< Keys in the cache.
   int64_t launches = 0;
 };
 
@@ -205,7 +205,7 @@ TEST(StepListsTest, ADeviceThatIsBehindReadsTheListsOfEachToken) {
       tokens.Record(*prepared, work);
       tokens.recorded().CopyTo(out);
     }
-    EXPECT_TRUE(late.Ran().empty());  // Nobody has waited.
+    EXPECT_TRUE(late.RunOrder().empty());  // Without a wait, nothing runs.
   }
   for (size_t token = 0; token < outs.size(); ++token) {
     EXPECT_EQ(outs[token].Fetch(), expected[token]) << token;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much of a chunk's cache has to be computed anew behind another prefix than it was prefilled
-// with (Cache-Craft): the more of its attention went to chunks that are gone or in another order,
-// the more. Attention is that of its prefill, the mean over heads, summed over layers.
-// Thread-safety: pure functions. Units: shares in [0, 1]. Errors: none.
+// Share of a chunk's cache that must be recomputed behind another prefix (Cache-Craft). It grows
+// with the attention that went to chunks now missing or reordered. Attention is that of its
+// prefill, the mean over heads, summed over layers. Thread-safety: pure functions. Units: shares in
+// [0, 1]. Errors: none.
 #ifndef QUIRE_GPUWORKER_CONTEXT_CHUNK_IMPACT_H_
 #define QUIRE_GPUWORKER_CONTEXT_CHUNK_IMPACT_H_
 
@@ -28,12 +28,12 @@ struct ChunkAttention {
   std::vector<PrefixChunk> prefix;  ///< In the order of the prefill.
 };
 
-/// CCI = 1 / (1 + e^(-a/b)), in [0.5, 1]: a is the attention to the prefix, b that within, both by
-/// pair of tokens. 1 when there is none within.
+/// Returns CCI = 1 / (1 + e^(-a/b)), in [0.5, 1]. The attention per pair of tokens is a to the
+/// prefix and b within the chunk. Returns 1 when b is 0.
 double ChunkContextImpact(const ChunkAttention& chunk);
 
-/// beta: the share of the attention to the prefix that went to chunks of `new_prefix` (ids). 1 when
-/// there was no prefix or none was attended to.
+/// Beta: share of the attention to the prefix that went to chunks in `new_prefix` (ids). 1 without
+/// a prefix, and without attention to it.
 double PrefixOverlap(const ChunkAttention& chunk, std::span<const uint64_t> new_prefix);
 
 /// gamma: the share of pairs of chunks in both prefixes whose order differs (Kendall's tau

@@ -20,13 +20,13 @@ ChunkAttention Chunk(double a, uint64_t chunks) {
   return chunk;
 }
 
-// Spec J.6.
+// Worked example of the formulas in chunk_impact.h.
 TEST(ChunkImpactTest, WorkedImpacts) {
   EXPECT_NEAR(ChunkContextImpact(Chunk(.2, 2)), .5498, 5e-5);
   EXPECT_NEAR(ChunkContextImpact(Chunk(2, 5)), .8808, 5e-5);
 }
 
-// Spec J.6.
+// Worked example of the formulas in chunk_impact.h.
 TEST(ChunkImpactTest, WorkedOverheads) {
   EXPECT_EQ(FixOverhead(Chunk(.2, 2), Ids{1, 2}), 0);
   EXPECT_DOUBLE_EQ(PrefixOverlap(Chunk(.2, 2), Ids{2}), .5);

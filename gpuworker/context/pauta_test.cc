@@ -23,7 +23,7 @@ std::vector<double> OnesBut(size_t count, size_t index, double value) {
   return samples;
 }
 
-// Spec J.4.
+// Worked example of the formulas in pauta.h.
 TEST(PautaTest, WorkedReach) {
   EXPECT_NEAR(PautaReach(8), 2.47, .005);
   EXPECT_NEAR(PautaReach(10), 2.85, .005);

@@ -16,7 +16,7 @@ PowerLaw FitPowerLaw(std::span<const DistantAttention> points) {
   Point mean{0, 0};
   for (const DistantAttention& point : points) {
     if (point.distance == 0) continue;
-    // NaN comes to the floor as well.
+    // NaN counts as the floor as well.
     const double attention = std::max(kAttentionFloor, static_cast<double>(point.attention));
     attended |= attention > kAttentionFloor;
     logs.push_back({std::log(static_cast<double>(point.distance)), std::log(attention)});

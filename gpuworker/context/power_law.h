@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The power law by which attention to a token falls with the distance of those that look at it
-// (SamKV, arXiv 2508.11661, appendix A.1): y = C x^-alpha. A token or block is the more important
-// the smaller its alpha is; alpha <= 0, attention that does not fall, is the most important of all.
-// Thread-safety: pure function. Units: tokens of distance, probabilities. Errors: none.
+// Power law of attention to a token by distance (SamKV, arXiv 2508.11661, appendix A.1): y = C
+// x^-alpha. A smaller alpha means a more important token or block. Attention with alpha <= 0 does
+// not fall and is the most important. Thread-safety: pure function. Units: tokens of distance,
+// probabilities. Errors: none.
 #ifndef QUIRE_GPUWORKER_CONTEXT_POWER_LAW_H_
 #define QUIRE_GPUWORKER_CONTEXT_POWER_LAW_H_
 
@@ -23,7 +23,7 @@ struct DistantAttention {
 /// As it is made: a law of something unimportant.
 struct PowerLaw {
   double coefficient = 0;                                     ///< C
-  double exponent = std::numeric_limits<double>::infinity();  ///< alpha
+  double exponent = std::numeric_limits<double>::infinity();  ///< Alpha.
 };
 
 /// Attention below it counts as this much.
@@ -32,8 +32,7 @@ inline constexpr double kAttentionFloor = 1e-8;
 inline constexpr size_t kLeastFittedPoints = 8;
 
 /// The law with the least squares of ln y over ln x; points at distance 0 are left out. Unimportant
-/// when too few points are left, when all are at one distance, and when none is above the floor:
-/// attention that is nowhere does not fall either.
+/// when too few points are left, when all have one distance, and when none is above the floor.
 PowerLaw FitPowerLaw(std::span<const DistantAttention> points);
 
 }  // namespace quire::worker

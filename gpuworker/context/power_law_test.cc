@@ -25,7 +25,7 @@ void ExpectUnimportant(const std::vector<DistantAttention>& points) {
   EXPECT_EQ(law.coefficient, 0);
 }
 
-// Spec J.4.
+// Worked example of the formulas in power_law.h.
 TEST(PowerLawTest, WorkedFit) {
   const PowerLaw law = FitPowerLaw(
       Points(64, [](uint32_t x) { return 0.2 * std::pow(x, -0.7) * (1 + 0.05 * std::sin(x)); }));

@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::FloatEq;
 
-// Spec J.4.
+// Worked example of the formulas in retrieval_ratio.h.
 TEST(RetrievalRatioTest, WorkedRatios) {
   EXPECT_DOUBLE_EQ(LayerRatio({.4, 1, 0}), .6);
   EXPECT_EQ(LayerRatio({1, 1, 0}), 0);

@@ -12,8 +12,8 @@ namespace quire::worker {
 namespace {
 
 constexpr size_t kAlignment = 64;  // A cache line, and the widest vector register.
-/// What holds so much is made of large pages where the machine has them: slots are read all over in
-/// every step, and small pages have each read wait for its address.
+/// Allocations of this size use large pages where the machine has them. Each step reads slots at
+/// random, and small pages miss the TLB.
 constexpr size_t kLargePageBytes = 2 << 20;
 
 /// The machine's memory: more can never be had, whatever the allocator would promise.

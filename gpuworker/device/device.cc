@@ -19,7 +19,7 @@ Status OutOfMemory(std::string_view device, size_t bytes, std::string_view what)
   return status;
 }
 
-/// Of a device that has done what it was given when the call returns.
+/// Event of a device whose calls return when their work is done.
 class PassedEvent final : public DeviceEvent {
  public:
   Status Record(DeviceStream) override { return OkStatus(); }

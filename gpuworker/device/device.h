@@ -56,53 +56,52 @@ class UnpinBytes {
 };
 using PinnedBytes = std::unique_ptr<std::byte[], UnpinBytes>;
 
-/// The streams of a device. What is given to one runs in the order in which it was given, and
-/// beside what is given to the others, except where one is held for another (DeviceEvent). A device
-/// may have a single one.
+/// The streams of a device. Work of one stream runs in order, and beside the work of other streams.
+/// A DeviceEvent holds one stream for another. A device may have a single stream.
 enum class DeviceStream : uint8_t {
-  kCompute,  ///< Of everything that does not name another.
-  kCopy,     ///< Bytes on their way to the device.
-  kConvert,  ///< Units on their way into their slots.
+  kCompute,  ///< Default for all work.
+  kCopy,     ///< Bytes in flight to the device.
+  kConvert,  ///< Units in flight to their slots.
 };
 
-/// A point in the work of a stream, passed once everything is done that the stream was given before
-/// it. Until it is recorded it counts as passed. Thread-safety: methods may be called concurrently.
+/// A point in the work of a stream. Passed once all earlier work of the stream is done, and before
+/// it is first recorded. Thread-safety: methods may be called concurrently.
 class DeviceEvent {
  public:
   virtual ~DeviceEvent() = default;
-  /// Moves it behind what has been given to `stream`. Who was held or waits keeps to the point
-  /// before.
+  /// Moves the event behind the work given to `stream` so far. Holds and waits made earlier keep
+  /// the old point.
   [[nodiscard]] virtual Status Record(DeviceStream stream) = 0;
-  /// What `stream` is given from here on runs once the event is passed. The host does not wait.
+  /// Holds later work of `stream` until the event is passed. The host does not wait.
   [[nodiscard]] virtual Status Hold(DeviceStream stream) = 0;
-  /// Waits until it is passed.
+  /// Waits until the event is passed.
   [[nodiscard]] virtual Status Await() = 0;
 };
 
-/// Holds streams for events, and measures on the device how long they are held: from when a stream
-/// has done what it was given before until it goes on. The host waits for nothing. A hold for what
-/// has passed already measures as little as the device can tell, about a microsecond.
-/// Thread-safety: none.
+/// Holds streams for events, and measures on the device how long they are held. A hold lasts from
+/// the end of the stream's earlier work until it continues. The host does not wait. A hold for a
+/// passed event measures about a microsecond, the least that the device can tell. Thread-safety:
+/// none.
 class HoldTimer {
  public:
   virtual ~HoldTimer() = default;
-  /// event.Hold(stream), measured. Not within Device::Record.
+  /// Calls event.Hold(stream), and measures it. Not allowed within Device::Record.
   [[nodiscard]] virtual Status Hold(DeviceEvent& event, DeviceStream stream) = 0;
-  /// Takes the time of the holds that have ended; of the others a later call tells. Nothing on a
-  /// device that has done what it was given when a call returns.
+  /// Returns the total time of holds that have ended since the last call. Zero on a device whose
+  /// calls return when their work is done.
   virtual StatusOr<Duration> Take() = 0;
 };
 
-/// Work that a device has recorded (Device::Record), to be given to its stream again and again.
-/// What it points to outlives its last launch. Thread-safety: none.
+/// Work recorded by Device::Record, to be launched many times. Memory that it points to outlives
+/// the last launch. Thread-safety: none.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
-  /// Puts the work on the stream, as if it were given anew.
+  /// Puts the work on the stream.
   [[nodiscard]] virtual Status Launch() = 0;
 };
 
-/// Whose memory a device computes in.
+/// Memory that a device computes in.
 enum class MemoryType : uint8_t { kHost = 0, kCuda = 1 };
 
 class Device {
@@ -112,38 +111,38 @@ class Device {
   virtual std::string_view name() const = 0;
   /// The GPU's name, for reports; empty where it is the processor.
   virtual std::string_view hardware() const { return ""; }
-  /// Whether products of many rows are cuBLAS's, for reports; else they are the device's own.
+  /// True if cuBLAS multiplies many rows, for reports. Otherwise the device's own kernels do.
   virtual bool has_cublas() const { return false; }
   /// The kernels of this device; null entries do not exist.
   virtual const kernels::KernelTable& kernels() const = 0;
-  /// The stream that kernels of this device are given, of kCompute; null on the CPU. Within Record
-  /// it is another, so it is asked for anew for each kernel.
+  /// The kCompute stream, for kernels; null on the CPU. Get it anew for each kernel, since Record
+  /// replaces it.
   virtual void* stream() const = 0;
   /// The stream for kernels that are given to kConvert.
   virtual void* convert_stream() const { return stream(); }
-  /// Whether kernels can read the host's memory; if not, lists go to the device first
+  /// True if kernels can read host memory. Otherwise lists are copied to the device first
   /// (device_list.h).
   bool reads_host_memory() const { return stream() == nullptr; }
-  /// Of what Allocate gives; the processor reads and writes kHost.
+  /// Type of memory from Allocate. The processor can access kHost.
   virtual MemoryType memory_type() const = 0;
-  /// Zeroed memory, aligned to 64 bytes; no memory at all for 0 bytes.
-  /// RESOURCE_EXHAUSTED naming the bytes when the memory is not there; IsOutOfDeviceMemory tells it
-  /// from what a server refuses with the same code.
+  /// Zeroed memory, aligned to 64 bytes; no memory at all for 0 bytes. RESOURCE_EXHAUSTED naming
+  /// the bytes when memory is short; IsOutOfDeviceMemory tells it from a refusal by a server.
   StatusOr<DeviceBuffer> Allocate(size_t bytes);
   /// More than 0 bytes of host memory for CopyPinned and CopyToPinned, aligned to 64 bytes;
-  /// RESOURCE_EXHAUSTED as Allocate. It may wait for the device: it is for what is kept.
+  /// RESOURCE_EXHAUSTED as Allocate. It may wait for the device, so allocate once and keep the
+  /// memory.
   StatusOr<PinnedBytes> AllocatePinned(size_t bytes);
-  /// The host's bytes, which are not pinned, may change after the return.
+  /// Copies bytes that are not pinned. The caller may change them after the return.
   virtual Status CopyToDevice(void* to, const void* from, size_t bytes) = 0;
-  /// From AllocatePinned, in the order of `stream`, whose work may read the bytes until it is past
-  /// the copy.
+  /// Copies from memory of AllocatePinned in the order of `stream`. The bytes must not change until
+  /// the stream is past the copy.
   virtual Status CopyPinned(DeviceStream stream, void* to, const void* from, size_t bytes);
-  /// To memory from AllocatePinned, in the order of kCompute. Nobody touches the bytes until
-  /// kCompute is past the copy; then they are there.
+  /// Copies to memory of AllocatePinned in the order of kCompute. The bytes are valid once kCompute
+  /// is past the copy; leave them alone until then.
   virtual Status CopyToPinned(void* to, const void* from, size_t bytes);
-  /// Follows what was given to the stream, and waits: the bytes are there at the return.
+  /// Copies after the work given to kCompute, and waits. The bytes are valid at the return.
   virtual Status CopyToHost(void* to, const void* from, size_t bytes) = 0;
-  /// Between two device addresses that do not overlap.
+  /// Copies between two device addresses that do not overlap.
   virtual Status CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
   /// Waits for everything given to kCompute.
   virtual Status Synchronize() = 0;
@@ -151,9 +150,9 @@ class Device {
   virtual StatusOr<std::unique_ptr<DeviceEvent>> MakeEvent();
   /// A timer for events of this device, which outlives it.
   virtual std::unique_ptr<HoldTimer> MakeHoldTimer();
-  /// Calls `work`, which gives this device kernels from the calling thread and nothing else, and
-  /// records them instead of running them. Null on a device that does not record: `work` was not
-  /// called.
+  /// Calls `work`, and records the kernels that it launches instead of running them. `work`
+  /// launches kernels on the calling thread and nothing else. Null, without a call, on a device
+  /// that cannot record.
   virtual StatusOr<std::unique_ptr<DeviceGraph>> Record(const std::function<Status()>& work);
 
  protected:
@@ -165,7 +164,7 @@ class Device {
   virtual void FreePinned(void* data);
 };
 
-/// Whether `status`, annotated or not, comes from a device that had no memory left.
+/// True if `status`, annotated or not, comes from a device that ran out of memory.
 bool IsOutOfDeviceMemory(const Status& status);
 
 /// The CPU device: host memory and kernels::CpuKernels(). Never destroyed.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The suite that every Device passes. Instantiate it beside the device's own tests, with a function
-// that finds the device; where there is none, its status says why the tests are skipped:
+// that finds the device. Without a device its status says why the tests are skipped:
 //   StatusOr<Device*> Cpu() { return &CpuDevice(); }
 //   INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance, ::testing::Values(&Cpu));
 #ifndef QUIRE_GPUWORKER_DEVICE_DEVICE_CONFORMANCE_H_

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RecordedWork: stretches of kernels that are the same whenever they run. On a device that records,
-// a stretch runs as it is the first time, which loads what it needs, is recorded the second time,
-// and is one launch from then on. Elsewhere it always runs as it is, and so does a stretch that the
-// device could not record. Ownership: borrows the device; what a stretch points to is there
-// whenever it runs. Thread-safety: none.
+// the first run of a stretch loads what it needs. The second run records it. Later runs are one
+// launch. Elsewhere it always runs as it is, and so does a stretch that the device could not
+// record. Ownership: borrows the device; what a stretch points to is there whenever it runs.
+// Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_DEVICE_RECORDED_WORK_H_
 #define QUIRE_GPUWORKER_DEVICE_RECORDED_WORK_H_
 
@@ -31,9 +31,8 @@ class RecordedWork {
       : device_(device), most_(most) {}
 
   /// Gives the device the stretch `key`: `work` as Device::Record wants it, with the same kernels
-  /// and arguments at every call with this key. An error of the work forgets the stretch; one of
-  /// its recording alone is none: it runs as the first time, then and, as long as it is kept, at
-  /// every call.
+  /// and arguments at every call with this key. An error of the work forgets the stretch. An error
+  /// of the recording alone is ignored: the stretch then runs unrecorded at every call.
   [[nodiscard]] Status Run(const Key& key, const Work& work) { return Run(key, work, work); }
   /// The first time `first` runs in its place, which may give the device the same in other ways.
   [[nodiscard]] Status Run(const Key& key, const Work& work, const Work& first);

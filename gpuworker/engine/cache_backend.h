@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CacheBackend: attention over a budget cache. Layers that hold everything attend densely to all
-// tokens of a step at once; the others go token by token: append, recall, attend. Pages that fill
-// up go to the sink, before the attention of the layer where it is dense; a page that leaves the
-// window, so that it may be selected from then on, is waited for until the server has it. One token
-// over a cache without selectable pages is recordable: its pages go to the sink after all layers.
-// Thread-safety: none. Ownership: what it is given outlives it.
+// tokens of a step at once. Other layers go token by token: append, recall, attend. Full pages go
+// to the sink, in dense layers before the attention. Before a page leaves the window and becomes
+// selectable, the backend waits until the server has it. One token over a cache without selectable
+// pages is recordable. Its pages go to the sink after all layers. Thread-safety: none. Ownership:
+// what it is given outlives it.
 #ifndef QUIRE_GPUWORKER_ENGINE_CACHE_BACKEND_H_
 #define QUIRE_GPUWORKER_ENGINE_CACHE_BACKEND_H_
 
@@ -44,7 +44,7 @@ class CacheBackend final : public AttentionBackend, public RecordableAttention {
   [[nodiscard]] Status AttendDense(const LayerStep& step);
   /// Asks for what a selection that Follow left to be made brings ahead. Ask does it otherwise.
   [[nodiscard]] Status FlushDeferred() { return pipeline_->FlushDeferred(); }
-  /// Whether Ask would not wait.
+  /// True if Ask would not wait.
   bool IsReady(uint32_t layer) const { return pipeline_->IsReady(layer); }
   /// Appends token `token` of the step and asks for what its attention needs, once the server has
   /// all that may be asked for. `began` as RecallPipeline::Ask.
@@ -52,12 +52,12 @@ class CacheBackend final : public AttentionBackend, public RecordableAttention {
                            std::optional<TimePoint> began = {});
   /// Waits for it and attends.
   [[nodiscard]] Status AttendToken(const LayerStep& step, uint32_t token);
-  /// Asks for what the token after `token` needs, and hands the page that it completed to the sink:
-  /// policies hear of it between the same tokens, however many a step has.
+  /// Prefetches for the token after `token`, and gives a completed page to the sink. Policies learn
+  /// of pages between the same tokens, whatever the size of a step.
   [[nodiscard]] Status Follow(const LayerStep& step, uint32_t token);
 
-  /// Tokens that one forward pass may have, so that it is one step a layer, and a page that fills
-  /// up in it is still in the window at its end.
+  /// Most tokens of one forward pass. A pass is one step per layer, and pages that fill up in it
+  /// are still in the window at its end.
   static uint32_t MaxStepTokens(const BudgetCache& cache);
 
  private:

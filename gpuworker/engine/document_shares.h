@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DocumentShares: what the sequences of a batch that are over one document need not each read from
-// the store. Digests of stored pages are shared: whoever opens first reads them, the others point
-// to the same memory. Pages with fixed slots (sinks, window, all pages of a layer that holds
-// everything) are copied from the slots of a sequence that has them, since every sequence's slots
-// are its own. Everything is of the document's stored pages and the bytes that they have; those
-// who find other bytes in the store share with each other only. Pages that a sequence appends are
-// never shared.
+// the store. Digests of stored pages are shared: the first to open reads them, the others point to
+// the same memory. Pages with fixed slots are copied from a sequence that has them, since no two
+// sequences share slots. Fixed are sinks, window, and all pages of a layer that holds everything.
+// Shares belong to stored pages with certain bytes. Sequences that find other bytes in the store
+// share only with each other. Pages that a sequence appends are never shared.
 //
 // Bounded: nothing is kept for later. Digests live as long as a sequence holds them, and pages can
 // be copied as long as the sequence that offers them runs.
@@ -80,8 +79,8 @@ class DocumentSeat {
   /// that nobody has.
   StatusOr<std::vector<uint32_t>> CopyPages(uint32_t layer, std::vector<uint32_t> pages,
                                             BudgetCache* to) const;
-  /// From now on, until the seat goes, others may copy the document's pages from `cache`, which has
-  /// them as the store does, as long as they have slots there. `cache` outlives the seat.
+  /// Until the seat is released, others may copy the document's pages from `cache`, while they have
+  /// slots there. `cache` holds the bytes of the store. `cache` outlives the seat.
   void Offer(const BudgetCache* cache);
 
  private:

@@ -143,7 +143,7 @@ class SharedDocumentTest : public ::testing::Test {
     return bytes;
   }
   const KvSpec& spec() const { return fixture_.engine().spec(); }
-  /// Of all layers.
+  /// Digest bytes of all layers.
   uint64_t DigestBytes(uint64_t tokens) const {
     return tokens / spec().page_tokens * kernels::PageDigestBytes(spec(), kKind) *
            spec().num_layers;

@@ -44,21 +44,21 @@
 namespace quire::worker {
 
 struct EngineOptions {
-  DType dtype = DType::kF32;            ///< Of the KV pages.
-  uint32_t page_tokens = 32;            ///< p
-  uint32_t segment_pages = 8;           ///< g
-  RetrievalOptions retrieval;           ///< Of sequences that bring none of their own.
+  DType dtype = DType::kF32;            ///< Type of keys and values in pages.
+  uint32_t page_tokens = 32;            ///< Tokens of a page (p).
+  uint32_t segment_pages = 8;           ///< Pages of a segment (g).
+  RetrievalOptions retrieval;           ///< Default for sequences without options.
   uint32_t prefill_chunk_tokens = 512;  ///< Tokens of one forward pass while reading a document.
   /// Finds which tokens represent the pages of documents while they are read, and stores that with
-  /// them (represented_pages.h). Always done where `retrieval` scores pages by it. It is computed
-  /// on the processor, the attention of each token over the 4096 before it once more, and keeps
-  /// that many keys of every layer there: for a small model, or to compare.
+  /// them (represented_pages.h). Always done where `retrieval` scores pages by it. The processor
+  /// computes the attention of each token over the 4096 before it once more, and keeps their keys.
+  /// Meant for small models and comparisons.
   bool representatives = false;
   /// Payload of one call, at least one page of all layers. A sequence, or a document that is read,
   /// has at most five of them in memory on their way to the store.
   uint64_t max_batch_bytes = 8u << 20;
-  /// Units that recalls brought are kept in this much memory of the worker, for all its sequences,
-  /// and placed from there when they are selected again. 0: none are kept.
+  /// Bytes of worker memory for recalled units, shared by all sequences. Units selected again are
+  /// placed from there. 0 keeps none.
   uint64_t host_cache_bytes = 0;
   Clock* clock = nullptr;  ///< SystemClock() when null.
   /// Where sequences that run alone get the lanes of their recalls; outlives the engine, and all
@@ -78,8 +78,8 @@ struct IngestResult {
   uint64_t reused_tokens = 0;
   uint64_t bytes_sent = 0;  ///< Payload bytes of pages that were not stored yet.
   double seconds = 0;
-  /// Why not all pages that were computed got their representatives, where those are wanted: pages
-  /// without are scored by the means of their keys, also when the document is read again.
+  /// Why some computed pages lack representatives that were wanted. Such pages are scored by the
+  /// means of their keys, also when the document is read again.
   Status representatives;
 };
 
@@ -93,10 +93,10 @@ class Engine {
   const KvSpec& spec() const { return spec_; }
   const EngineOptions& options() const { return options_; }
 
-  /// Reads `tokens` into the store, with the codec of the name's collection, and registers them as
-  /// `name`, with a time to live of their own when `ttl_seconds` is set. Whole segments that the
-  /// store has under the same token ids are neither computed nor sent again. INVALID_ARGUMENT for
-  /// no tokens, an unknown token id, or more tokens than the model's context, naming both numbers.
+  /// Reads `tokens` into the store with the codec of the name's collection, and registers them as
+  /// `name`. `ttl_seconds` sets a time to live of their own. Whole segments that the store has
+  /// under the same token ids are neither computed nor sent again. INVALID_ARGUMENT for no tokens,
+  /// an unknown token id, or more tokens than the model's context, naming both numbers.
   StatusOr<IngestResult> Ingest(std::span<const TokenId> tokens, const DocumentName& name,
                                 const IngestObserver& observer = {},
                                 std::optional<uint64_t> ttl_seconds = {}) const;

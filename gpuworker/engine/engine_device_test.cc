@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine on devices that are not the CPU: one whose memory the host cannot touch, a GPU where
-// there is one (else skipped, with the reason), and one that has too little memory.
+// The engine on devices other than the CPU: one whose memory the host cannot access, a GPU, and one
+// with too little memory. Without a GPU its tests are skipped with the reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,7 +78,7 @@ TEST(LateStreamsTest, CopiesRunBesideConversionsWithTwoRecallBuffersOnly) {
     const DeviceAnswer answer = AskDevice(&FakeCudaDevice(), "quest", {.recall_buffers = buffers});
     EXPECT_EQ(answer.logits, expected.logits);
     EXPECT_EQ(answer.tokens, expected.tokens);
-    std::vector<FakeCudaStream> order = late.Ran();
+    std::vector<FakeCudaStream> order = late.RunOrder();
     std::erase(order, FakeCudaStream::kCompute);
     ASSERT_FALSE(order.empty());
     const auto beside = std::ranges::adjacent_find(order, [](auto one, auto next) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine over the CUDA library and kernels themselves, whose source runs on the CPU
-// (kernels/simt/simt.h): streams, recorded steps, recall and every kernel that a step launches.
+// The engine over the CUDA library and kernels, whose sources run on the CPU (kernels/simt/simt.h).
+// Covers streams, recorded steps, recall and every kernel of a step.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OwnedContext: an open context on the server that is dropped with this object, as far as the
-// server answers; one that cannot be dropped now ends on the server when its lease has run out.
-// Thread-safety: none. Ownership: the client outlives it.
+// OwnedContext: an open context on the server that is dropped with this object. If the server does
+// not answer, the context ends there with its lease. Thread-safety: none. Ownership: the client
+// outlives it.
 #ifndef QUIRE_GPUWORKER_ENGINE_OWNED_CONTEXT_H_
 #define QUIRE_GPUWORKER_ENGINE_OWNED_CONTEXT_H_
 

@@ -18,17 +18,17 @@
 
 namespace quire::worker {
 
-/// Fetches every page below `end_page` with a fixed slot (sinks and window; all pages of a layer
-/// that holds everything) from `context` into `cache`, which has been started at its tokens; those
-/// that others at `document` (null: none) have are copied from them instead.
+/// Fetches every page below `end_page` with a fixed slot from `context` into `cache`. Fixed slots
+/// are sinks and window, or all pages of a layer that holds everything. `cache` has been started at
+/// its tokens. Pages that others at `document` (null: none) have are copied from them instead.
 /// Returns the payload bytes read.
 StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& context,
                                   const DocumentSeat* document, BudgetCache* cache,
                                   uint32_t end_page = UINT32_MAX);
 
-/// Tells `policy` of the first `num_pages` pages of every layer, with their digests where it
-/// wants some: those that others at `document` (null: none; otherwise its whole pages are those
-/// pages) hold, or else from the sequence of `seat` (null: it wants none). Returns the bytes of
+/// Gives `policy` the first `num_pages` pages of every layer, with digests where it wants them.
+/// Digests come from others at `document` (null: none), whose whole pages are those pages. Missing
+/// ones are read from the sequence of `seat` (null: the policy wants none). Returns the bytes of
 /// digests read.
 StatusOr<uint64_t> LoadDigests(const EngineParts& parts, SessionSeat* seat,
                                const DocumentSeat* document, uint32_t num_pages,

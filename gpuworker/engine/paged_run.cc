@@ -21,8 +21,8 @@ uint64_t BudgetUnits(const RecallStats& recall, const RetrievalOptions& retrieva
   return recall.units_selected + recall.selections * fixed_pages * spec.num_kv_heads;
 }
 
-/// Whether attention leaves something out: what comes of it is not what the tokens give, so nobody
-/// else may have it.
+/// True if attention is sparse in some layer. Its keys and values then differ from dense ones, and
+/// may not be shared.
 bool LeavesOut(const RetrievalPolicy& policy, const KvSpec& spec) {
   return !std::ranges::all_of(LayoutsOf(policy, spec.num_layers), &CacheLayout::everything);
 }
@@ -172,11 +172,11 @@ PagedRun::~PagedRun() {
   // Others may find these pages; private ones go with the context, and need not be sent.
   const bool suspended = context_ == nullptr;
   if (offloader_ && !suspended && !context_->private_pages()) (void)offloader_->Finish();
-  pipeline_.reset();  // Gives up what is under way.
+  pipeline_.reset();  // Cancels recalls in flight.
   seat_.reset();
 }
 
-void PagedRun::Settle() {
+void PagedRun::AwaitInFlight() {
   // What came to nothing has been waited for as well.
   (void)pipeline_->Drain();
 }
@@ -234,7 +234,7 @@ Status PagedRun::LoadDocument(const Document& document) {
 }
 
 Status PagedRun::TakeSeat(SessionSource* sessions) {
-  SessionShape shape{.part = policy_->recalled_part()};
+  LaneShape shape{.part = policy_->recalled_part()};
   for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
     const uint32_t slots = cache_->table(layer).layout().selectable_pages;
     if (slots == 0) continue;
@@ -299,10 +299,10 @@ double PagedRun::ResidentTokens() const {
 
 Status PagedRun::Forward(std::span<const TokenId> tokens, Decoder::Logits what, float* logits) {
   QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward(tokens, num_tokens(), *backend_, what, logits));
-  return Ran(tokens);
+  return OnStepDone(tokens);
 }
 
-Status PagedRun::Ran(std::span<const TokenId> tokens) {
+Status PagedRun::OnStepDone(std::span<const TokenId> tokens) {
   unflushed_.insert(unflushed_.end(), tokens.begin(), tokens.end());
   QUIRE_RETURN_IF_ERROR(pipeline_->FlushDeferred());
   QUIRE_ASSIGN_OR_RETURN(const Duration held, cache_->TakeHeld());

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PagedRun: everything of a sequence that hangs on the server: an open context that continues the
-// document, the seat in a session over it, and the cache, policy and recalls that follow from them.
-// When the server loses one of these, the whole run is thrown away and another one opened.
+// PagedRun: the state of a sequence that depends on the server. It has an open context that
+// continues the document, a seat in a session over it, and cache, policy and recalls. When the
+// server loses one of these, the whole run is thrown away and another one opened.
 //
 // A run can be suspended: its slots and its seat are given back, while its pages stay in the open
-// context. Resumed, it goes on as if nothing had happened, bit for bit where the store keeps pages
-// as they are (a lossy codec rounds the pages of the window once more).
+// context. A resumed run continues bit for bit where the store keeps pages as they are. A lossy
+// codec rounds the pages of the window once more.
 //
-// A prompt without a document may run densely first: every page of every layer stays on the device,
-// so that its tokens attend to everything and many at a time, and goes to the open context beside.
-// WithinBudget then keeps of it what the policy keeps.
+// A prompt without a document may run densely first. Every page of every layer then stays on the
+// device, and many tokens attend at a time. Pages also go to the open context. WithinBudget then
+// keeps of it what the policy keeps.
 //
 // Thread-safety: none. Ownership: what it is given outlives it.
 #ifndef QUIRE_GPUWORKER_ENGINE_PAGED_RUN_H_
@@ -73,18 +73,18 @@ class PagedRun {
                                                   const RetrievalOptions& retrieval,
                                                   const Document* document, SessionSource* sessions,
                                                   RunStats* stats);
-  /// Whether OpenDense is worth it for a prompt of `tokens` without a document: `policy` leaves
-  /// something out, and there is more than a page to gain on.
+  /// True if OpenDense pays for a prompt of `tokens` without a document: `policy` is sparse, and
+  /// the prompt is longer than a page.
   static bool MayBeDense(const RetrievalPolicy& policy, uint64_t tokens, const KvSpec& spec);
-  /// Opens over nothing, for a prompt that attends densely.
+  /// Opens without a document, for a prompt that attends densely.
   static StatusOr<std::unique_ptr<PagedRun>> OpenDense(const EngineParts& parts,
                                                        const RetrievalOptions& retrieval,
                                                        RunStats* stats);
-  /// What OpenDense opened, once the prompt has run, as a run of its policy: with the slots that it
-  /// has room for, and the pages that belong into them. On an error nothing is left of it.
+  /// Turns a dense run into a run of its policy once the prompt has run, with the policy's slots
+  /// and their pages. On an error nothing is left of it.
   static StatusOr<std::unique_ptr<PagedRun>> WithinBudget(std::unique_ptr<PagedRun> dense,
                                                           SessionSource* sessions);
-  /// Takes `run` apart, once what is under way has come, and what it completed is with the server.
+  /// Suspends `run`, once recalls in flight have arrived and the server has its complete pages.
   static StatusOr<SuspendedRun> Suspend(std::unique_ptr<PagedRun> run);
   /// Goes on from `suspended`, with the same options.
   static StatusOr<std::unique_ptr<PagedRun>> Resume(const EngineParts& parts,
@@ -98,7 +98,7 @@ class PagedRun {
   PagedRun& operator=(const PagedRun&) = delete;
 
   uint64_t num_tokens() const { return cache_->table(0).num_tokens(); }
-  /// Whether OpenDense opened it.
+  /// True if OpenDense opened it.
   bool is_dense() const { return after_prompt_ != nullptr; }
   /// Tokens that one Forward may have.
   uint32_t max_step_tokens() const { return CacheBackend::MaxStepTokens(*cache_); }
@@ -112,14 +112,14 @@ class PagedRun {
   /// call completed, the run is good for nothing.
   [[nodiscard]] Status Forward(std::span<const TokenId> tokens, Decoder::Logits what,
                                float* logits);
-  /// For a pass over several sequences: attention of this one, and, when the pass is over, the
-  /// tokens that it ran.
+  /// For a pass over several sequences: attention of this one. Call OnStepDone with its tokens
+  /// after the pass.
   CacheBackend& backend() { return *backend_; }
-  [[nodiscard]] Status Ran(std::span<const TokenId> tokens);
+  [[nodiscard]] Status OnStepDone(std::span<const TokenId> tokens);
 
-  /// Waits for what is under way, so that the run can go without disturbing who shares its
-  /// messages.
-  void Settle();
+  /// Waits for recalls in flight, so that the run can end without disturbing sequences that share
+  /// its messages.
+  void AwaitInFlight();
   /// The server has lost the session, or cannot be reached.
   void Lose();
 
@@ -148,7 +148,7 @@ class PagedRun {
   const RetrievalOptions& retrieval_;
   RunStats* const stats_;
   std::unique_ptr<RetrievalPolicy> policy_;
-  std::unique_ptr<RetrievalPolicy> after_prompt_;  ///< Of a dense run: the policy for later.
+  std::unique_ptr<RetrievalPolicy> after_prompt_;  ///< Policy after a dense prompt; null otherwise.
   std::unique_ptr<BudgetCache> cache_;
   std::unique_ptr<OwnedContext> context_;
   HostPages host_pages_;

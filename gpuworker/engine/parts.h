@@ -35,9 +35,9 @@ struct EngineParts {
   Executor* offload_executor = nullptr;  ///< Sends completed pages beside the model.
   UnitBuffers* unit_buffers = nullptr;   ///< What they are sent from, a page each.
   HostTier* host_tier = nullptr;         ///< Null for none.
-  DocumentShares* shares = nullptr;      ///< Of a batch's sequences; null: they share nothing.
-  SessionSource* sessions = nullptr;     ///< Null: each sequence opens a session of its own.
-  HeadCalibration* heads = nullptr;      ///< Of the decoder; null: the policy's own choice.
+  DocumentShares* shares = nullptr;   ///< Shared by sequences of a batch; null: nothing is shared.
+  SessionSource* sessions = nullptr;  ///< Null: each sequence opens a session of its own.
+  HeadCalibration* heads = nullptr;   ///< Retrieval heads of the decoder; null: the policy chooses.
 };
 
 /// Pages of `page_bytes` that one call may carry; at least one.

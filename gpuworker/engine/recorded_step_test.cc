@@ -39,8 +39,8 @@ struct Asked {
   uint32_t new_tokens = 0;
 };
 struct BatchAnswer {
-  std::vector<std::vector<TokenId>> tokens;  ///< Of each sequence.
-  std::vector<int64_t> launches;             ///< Of each step.
+  std::vector<std::vector<TokenId>> tokens;  ///< Answer of each sequence.
+  std::vector<int64_t> launches;             ///< Launches of each step.
 };
 
 BatchAnswer RunBatch(Device& device, const std::vector<Asked>& asked) {

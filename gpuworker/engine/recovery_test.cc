@@ -82,7 +82,7 @@ TEST_F(RecoveryTest, AFailedAppendOfAPageNeverChangesTheAnswer) {
 TEST_F(RecoveryTest, WithTheDocumentsTokensADeadServerIsSurvived) {
   SequenceOptions options;
   options.document_tokens = document_;
-  const auto sequence = AskDisturbed(options, [](auto& store) { store.Die(); });
+  const auto sequence = AskDisturbed(options, [](auto& store) { store.FailAllCalls(); });
   EXPECT_TRUE(sequence->stats().local);
   EXPECT_LE(MaxDifference(sequence->logits(), dense_), 1e-3f);
   EXPECT_EQ(sequence->Generate({.max_new_tokens = 5})->tokens.size(), 5u);
@@ -100,7 +100,7 @@ TEST_F(RecoveryTest, WithTheDocumentsTokensALostDocumentIsSurvived) {
 }
 
 TEST_F(RecoveryTest, ASequenceCanBeOpenedWithoutTheServer) {
-  fixture_.store().Die();
+  fixture_.store().FailAllCalls();
   SequenceOptions options;
   options.document_tokens = document_;
   uint64_t recomputed = 0;
@@ -114,7 +114,7 @@ TEST_F(RecoveryTest, ASequenceCanBeOpenedWithoutTheServer) {
 TEST_F(RecoveryTest, WithoutTheTokensTheErrorNamesTheRemedyAndStays) {
   const auto sequence = fixture_.Open();
   ASSERT_EQ(sequence->Append(std::span(question_).first(15)), OkStatus());
-  fixture_.store().Die();
+  fixture_.store().FailAllCalls();
   for (int attempt = 0; attempt < 2; ++attempt) {
     const Status status = sequence->Append(std::span(question_).subspan(15));
     EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status;
@@ -200,7 +200,7 @@ TEST_F(RecoveryTest, ARecallThatNeverComesBackLeavesStalePagesAndThenCostsARecom
 TEST_F(RecoveryTest, ASequenceWithoutADocumentNeedsNoTokensGiven) {
   auto sequence = fixture_.engine().OpenSequence(std::nullopt);
   ASSERT_EQ((*sequence)->Append(std::span(question_).first(15)), OkStatus());
-  fixture_.store().Die();
+  fixture_.store().FailAllCalls();
   ASSERT_EQ((*sequence)->Append(std::span(question_).subspan(15)), OkStatus());
   EXPECT_TRUE((*sequence)->stats().local);
   EXPECT_LE(MaxDifference((*sequence)->logits(), *fixture_.engine().DenseLogits(question_, 1)),

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sequence: one conversation over a document (or over nothing). Tokens are appended and generated;
-// per layer and token the policy selects pages, the recall brings those that are missing, and
-// attention runs over what is resident. The cache stays warm from question to question.
+// Sequence: one conversation over a document (or over nothing). Tokens are appended and generated.
+// For each layer and token the policy selects pages, the recall brings missing ones, and attention
+// runs over resident pages. The cache stays warm from question to question.
 //
-// What fills up is kept: a complete page is appended to an open context on the server, beside the
-// steps that follow, so that it can be recalled once it has left the window; until then nothing
-// waits for it. The context is dropped with the Sequence.
+// A complete page is appended to an open context on the server in the background. It can be
+// recalled once it has left the window; until then nothing waits for it. The context is dropped
+// with the Sequence.
 //
 // Failures. When the server has lost the session or the context, the sequence is opened again over
-// its document and its own tokens are fed anew. When the server or the document is gone too, and
-// the document's token ids were given, everything is recomputed here and the sequence goes on with
-// dense attention (stats().local). Either way the answer is right. Otherwise the call that failed
-// says why, and so does every later one.
+// its document and its own tokens are fed anew. When the server or the document is gone too, the
+// document is recomputed here, if its token ids were given. The sequence then continues with dense
+// attention (stats().local). Either way the answer is right. Otherwise the call that failed says
+// why, and so does every later one.
 //
 // Thread-safety: none; one thread at a time. Ownership: the Engine (and what it was made of)
 // outlives its sequences.
@@ -88,29 +88,29 @@ struct MovedBytes {
 /// Totals since the sequence was opened. Bytes are payload bytes.
 struct SequenceStats {
   uint64_t steps = 0;             ///< Tokens run through the model.
-  uint64_t generated_tokens = 0;  ///< Those of them that were generated.
+  uint64_t generated_tokens = 0;  ///< Tokens among those that were generated.
   MovedBytes moved;
-  uint64_t bytes_appended = 0;    ///< Complete pages sent to the open context, or on their way.
-  uint64_t units_hit = 0;         ///< Selected units that were resident.
-  uint64_t units_missed = 0;      ///< Selected units that were fetched.
-  uint64_t units_landed = 0;      ///< Those of them that the server wrote to where they are taken.
-  uint64_t units_from_host = 0;   ///< Selected units that this worker had kept.
-  uint64_t nan_scores = 0;        ///< Scores that were NaN where this worker selects.
-  uint64_t recalls = 0;           ///< Recalls sent.
-  uint64_t selections = 0;        ///< Layer-steps that a selection was made for.
-  uint64_t blocking_heads = 0;    ///< Of their KV heads, those whose recall preceded attention.
-  uint64_t late_recalls = 0;      ///< Layer-steps that went on without what was late.
-  uint64_t late_corrections = 0;  ///< Those of them whose query had turned.
+  uint64_t bytes_appended = 0;   ///< Complete pages sent to the open context, or in flight.
+  uint64_t units_hit = 0;        ///< Selected units that were resident.
+  uint64_t units_missed = 0;     ///< Selected units that were fetched.
+  uint64_t units_landed = 0;     ///< Fetched units that the server wrote into the landing.
+  uint64_t units_from_host = 0;  ///< Selected units found in the worker's host tier.
+  uint64_t nan_scores = 0;       ///< Scores that were NaN where this worker selects.
+  uint64_t recalls = 0;          ///< Recalls sent.
+  uint64_t selections = 0;       ///< Layer-steps that a selection was made for.
+  uint64_t blocking_heads = 0;   ///< KV heads of those layer-steps whose recall preceded attention.
+  uint64_t late_recalls = 0;     ///< Layer-steps that did not wait for a late recall.
+  uint64_t late_corrections = 0;  ///< Late recalls for a query that had turned.
   double seconds_stalled = 0;     ///< Waiting for recalls and taking them in, host and device.
   uint64_t reopened = 0;          ///< Times the sequence was opened again after a loss.
-  bool local = false;             ///< Goes on without the server.
+  bool local = false;             ///< True once it continues without the server.
   double seconds_open = 0;
   double seconds_append = 0;    ///< In Append().
   double seconds_generate = 0;  ///< In Generate().
-  /// Waiting until complete pages are with the server.
+  /// Time spent waiting until the server has complete pages.
   double seconds_offload_waits = 0;
 
-  uint64_t context_tokens = 0;  ///< Of the sequence now.
+  uint64_t context_tokens = 0;  ///< Tokens of the sequence now.
   /// Tokens attended to in the last step, a mean over layers and KV heads.
   double resident_tokens = 0;
   double budget_ratio() const {

@@ -44,8 +44,8 @@ class Sequence::Impl {
   }
   Status FindDocument(const DocumentName& name);
   Status CheckRetrieval() const;
-  /// Opens a run over the store, a dense one for a prompt without a document where the device has
-  /// the memory; the own tokens are to be run again.
+  /// Opens a run over the store. The run is dense for a prompt without a document, if the device
+  /// has the memory. The own tokens have to run again.
   Status OpenRun();
   /// Runs the prompt in a dense run, and goes on within the budget.
   Status RunPrompt();
@@ -72,10 +72,10 @@ class Sequence::Impl {
   std::unique_ptr<PagedRun> run_;      ///< Null when local, and before the prompt of a bare one.
   std::unique_ptr<DenseCache> local_;  ///< Null unless local.
   std::vector<TokenId> own_;           ///< Tokens after the document's.
-  size_t prompt_ = 0;                  ///< Of own_, those that were appended first.
+  size_t prompt_ = 0;                  ///< Tokens of own_ that were appended first.
   bool dense_prompt_ = true;           ///< The device has had room for it so far.
-  size_t ran_ = 0;                     ///< Of own_, those that the current run has.
-  size_t observed_ = 0;                ///< Of own_, those whose logits were shown.
+  size_t ran_ = 0;                     ///< Tokens of own_ in the current run.
+  size_t observed_ = 0;                ///< Tokens of own_ whose logits the observer has seen.
   std::vector<float> logits_;
   SequenceStats stats_;  ///< What run_stats_ does not have.
   Status broken_;        ///< Not OK after an error that cannot be recovered from.

@@ -26,7 +26,7 @@ class OwnSeat final : public SessionSeat {
 
 }  // namespace
 
-SessionOptions SessionOptionsOf(const KvSpec& spec, const SessionShape& shape) {
+SessionOptions SessionOptionsOf(const KvSpec& spec, const LaneShape& shape) {
   SessionOptions options{
       .spec = spec, .slots_per_head = shape.slots_per_head, .managed_layers = shape.layers};
   options.part = shape.part;
@@ -35,7 +35,7 @@ SessionOptions SessionOptionsOf(const KvSpec& spec, const SessionShape& shape) {
 }
 
 StatusOr<std::unique_ptr<SessionSeat>> OwnSessions::Seat(const ContextRef& context,
-                                                         const SessionShape& shape) {
+                                                         const LaneShape& shape) {
   QUIRE_ASSIGN_OR_RETURN(auto session,
                          client_->OpenSession(context, SessionOptionsOf(*spec_, shape)));
   auto seat = std::make_unique<OwnSeat>(std::move(session));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SessionSource: where a sequence gets the lanes that its recalls go through. OwnSessions opens a
-// session for each sequence. BatchSessions holds back what the sequences of a batch ask for until
-// all have asked; SharedSessions (shared_sessions.h) seats them in as few sessions as can be.
+// session for each sequence. BatchSessions holds back requests until all sequences of a batch have
+// made theirs. SharedSessions (shared_sessions.h) seats sequences in few sessions.
 //
 // Thread-safety: none; sessions, seats and what recalls through them belong to one thread.
 #ifndef QUIRE_GPUWORKER_ENGINE_SESSION_SOURCE_H_
@@ -23,24 +23,24 @@
 
 namespace quire::worker {
 
-/// What the lanes of a sequence, or of a session, look like.
-struct SessionShape {
-  uint32_t slots_per_head = 0;                           ///< Of a session: the most of a sequence.
-  std::vector<uint32_t> layers = {};                     ///< Managed ones.
+/// Shape of the lanes of a sequence or a session.
+struct LaneShape {
+  uint32_t slots_per_head = 0;        ///< In a session, the most of any sequence.
+  std::vector<uint32_t> layers = {};  ///< Managed ones.
   std::optional<kernels::DigestKind> held_digests = {};  ///< For queries that travel.
-  UnitPart part = UnitPart::kWhole;                      ///< What recalls bring of a unit.
-  friend bool operator==(const SessionShape&, const SessionShape&) = default;
+  UnitPart part = UnitPart::kWhole;                      ///< Part of a unit that recalls bring.
+  friend bool operator==(const LaneShape&, const LaneShape&) = default;
 };
 
-/// One sequence's place in a session; the destructor leaves it. Nothing of the sequence is under
-/// way then.
+/// One sequence's place in a session. The destructor leaves the session; no recall of the sequence
+/// may be in flight then.
 class SessionSeat {
  public:
   virtual ~SessionSeat() = default;
   virtual ClientSession& session() = 0;
   virtual uint32_t sequence() const = 0;  ///< Its number in the session.
   virtual RecallChannel& channel() = 0;
-  /// The server has lost it, or cannot be reached: leaving asks nothing of the server.
+  /// Marks the sequence as lost or the server as unreachable. Leaving then makes no call.
   virtual void Lose() = 0;
 };
 
@@ -50,10 +50,10 @@ class SessionSource {
   /// A seat for a sequence that reads `context`. Errors as Client::OpenSession, and
   /// StagingArea::Reserve.
   virtual StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
-                                                      const SessionShape& shape) = 0;
+                                                      const LaneShape& shape) = 0;
 };
 
-/// Of the sequences of a batch: what they ask for leaves together, as few messages.
+/// Sessions of a batch. Requests of its sequences leave together, in few messages.
 class BatchSessions : public SessionSource {
  public:
   /// Sends what the sequences have asked for.
@@ -64,7 +64,7 @@ class BatchSessions : public SessionSource {
 };
 
 /// The options that a session of `shape` is opened with.
-SessionOptions SessionOptionsOf(const KvSpec& spec, const SessionShape& shape);
+SessionOptions SessionOptionsOf(const KvSpec& spec, const LaneShape& shape);
 
 /// A session for each sequence.
 class OwnSessions final : public SessionSource {
@@ -72,7 +72,7 @@ class OwnSessions final : public SessionSource {
   /// Both outlive the source and its seats.
   OwnSessions(Client* client, const KvSpec* spec) : client_(client), spec_(spec) {}
   StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
-                                              const SessionShape& shape) override;
+                                              const LaneShape& shape) override;
 
  private:
   Client* const client_;

@@ -120,12 +120,12 @@ std::vector<float> Errors(const std::vector<FollowedStep>& steps,
 struct LateQuestion {
   const char* name;
   std::vector<TokenId> tokens;
-  float threshold;  ///< of the correction; -1.5 never corrects
+  float threshold;  ///< Threshold of the correction; -1.5 never corrects.
 };
 class LateSpeculationTest : public ::testing::TestWithParam<LateQuestion> {};
 
-// Promise 8, of a link that is too slow for every step: the queries of a single layer do not depend
-// on what was attended to, so each step can be held against selections of a known age.
+// Promise 8, over a link that is too slow for every step. Queries of a single layer do not depend
+// on attention, so each step is compared with selections of a known age.
 TEST_P(LateSpeculationTest, ARecallThatIsAlwaysLateCostsTheErrorOfOneStepMore) {
   EngineFixture fixture{TinyModel{.num_layers = 1, .num_query_heads = 6, .seed = 3}};
   fixture.Ingest(RandomTokens(61, 7));

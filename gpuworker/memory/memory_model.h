@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryModel: how many layers' caches fit on the device at a length, and which leave it as a
-// sequence grows (SpeContext, arXiv 2512.00722, section 6: Eq. 6 to 8, Algorithms 1 and 2). Layers
-// leave from the last one down; of one that has left, a buffer of the budget stays. Thresholds are
-// computed once, so that a step costs a comparison.
+// MemoryModel: number of layers whose caches fit on the device at a length, and the layers that
+// leave it as a sequence grows. From SpeContext, arXiv 2512.00722, section 6: Eq. 6 to 8,
+// Algorithms 1 and 2. Layers leave from the last one down; of one that has left, a buffer of the
+// budget stays. Thresholds are computed once, so that a step costs a comparison.
 //
-// Line 3 of the published Algorithm 1 lacks the 4 of Eq. 7 before i*B*R*H*D, and what it admits
-// does not fit; here the thresholds are Eq. 7's. The text offloads two layers of a prompt between
-// S_2 and S_3; here they are three, as in Algorithm 2.
+// Line 3 of the published Algorithm 1 lacks the 4 of Eq. 7 before i*B*R*H*D, and admits too much.
+// Here the thresholds follow Eq. 7. The text offloads two layers of a prompt between S_2 and S_3;
+// here they are three, as in Algorithm 2.
 //
 // R requests of different lengths: S is their mean, rounded up. Their buffers together are then not
 // larger than the model says.
@@ -30,10 +30,10 @@ struct MemoryModelOptions {
   uint64_t draft_bytes = 0;     ///< M_D: weights of the draft model that the retrieval head is of.
   uint32_t num_layers = 0;      ///< L.
   uint32_t num_kv_heads = 0;    ///< H.
-  uint64_t key_bytes = 0;       ///< Of one token in one KV head; published: 2 D.
+  uint64_t key_bytes = 0;       ///< Key bytes of a token in one KV head; published: 2 D.
   uint64_t value_bytes = 0;     ///< As key_bytes; 0 where attention has no values of its own (MLA).
   bool head_has_values = true;  ///< The retrieval head keeps values besides its keys, as published.
-  uint32_t repeated_heads = 0;  ///< alpha: layers' caches that repeat_kv takes while a step runs.
+  uint32_t repeated_heads = 0;  ///< Alpha: layers' caches that repeat_kv takes while a step runs.
   uint32_t requests = 1;        ///< R.
   uint64_t budget_tokens = 0;   ///< B.
 };
@@ -74,8 +74,8 @@ class MemoryModel {
   double TokenBytes(uint32_t offloaded) const;
 
   MemoryModelOptions options_;
-  double weight_bytes_;  ///< With run-time memory.
-  double layer_bytes_;   ///< Of a token of all requests in one layer.
+  double weight_bytes_;  ///< Weights with run-time memory.
+  double layer_bytes_;   ///< Bytes of a token of all requests in one layer.
   double head_bytes_;    ///< As layer_bytes_, in the retrieval head.
   std::vector<uint64_t> thresholds_;
 };

@@ -61,7 +61,7 @@ uint64_t AsPrinted(const MemoryModelOptions& options, uint32_t i) {
   return static_cast<uint64_t>(std::floor((free - budget) / (4 * elements * layers)));
 }
 
-// Spec J.3.
+// Worked example of Algorithm 1.
 TEST(MemoryModelTest, WorkedThresholds) {
   struct Row {
     uint32_t requests;
@@ -84,7 +84,7 @@ TEST(MemoryModelTest, WorkedThresholds) {
   }
 }
 
-// Spec J.3: Eq. 7 at S_16.
+// Worked example of Eq. 7 at S_16.
 TEST(MemoryModelTest, CorrectedThresholdsFillTheDeviceAndPrintedOnesExceedIt) {
   const std::vector<std::pair<uint32_t, double>> excess_gib = {{4, .37}, {16, 1.50}, {32, 3.00}};
   for (const auto& [requests, excess] : excess_gib) {

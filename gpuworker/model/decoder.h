@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decoder: the forward pass of a Llama-family model, with attention left to an AttentionBackend, so
-// that dense prefill, the budget cache and later multi-context methods share one set of weights and
-// one set of layers.
-// Ownership: owns the weights. Thread-safety: const after Load; concurrent Forward calls are safe
-// when each has its own backend.
+// Decoder: the forward pass of a Llama-family model. An AttentionBackend computes attention, so
+// that dense prefill and the budget cache share weights and layers. Ownership: owns the weights.
+// Thread-safety: const after Load; concurrent Forward calls are safe when each has its own backend.
 #ifndef QUIRE_GPUWORKER_MODEL_DECODER_H_
 #define QUIRE_GPUWORKER_MODEL_DECODER_H_
 
@@ -28,7 +26,7 @@ class RecordableAttention;
 /// One layer's attention over consecutive tokens. All arrays are float, row-major, on the device.
 struct LayerStep {
   uint32_t layer = 0;
-  uint32_t num_tokens = 0;      ///< t
+  uint32_t num_tokens = 0;      ///< Tokens of the step (t).
   uint64_t first_position = 0;  ///< Position of the first of them; the rest follow.
   const float* q = nullptr;     ///< [t][n_q][d], rotated
   const float* k = nullptr;     ///< [t][n_kv][d], rotated
@@ -50,10 +48,10 @@ class AttentionBackend {
 class BatchAttention {
  public:
   virtual ~BatchAttention() = default;
-  /// Takes K and V of every sequence's step into its cache and writes its causal attention to its
-  /// `out`; the steps are of one layer, in the order of Decoder::ForwardBatch. An error ends the
-  /// whole pass. A sequence that fails alone leaves its `out` as it is: what is computed from it is
-  /// of no use, and no other sequence sees it.
+  /// Appends K and V of every sequence's step to its cache, and writes its causal attention to its
+  /// `out`. The steps have one layer, and the order of Decoder::ForwardBatch. An error ends the
+  /// whole pass. A sequence that fails alone leaves its `out` unchanged. Its results are unusable,
+  /// and no other sequence sees them.
   [[nodiscard]] virtual Status Attend(std::span<const LayerStep> steps) = 0;
   /// As AttentionBackend's, for one token of each sequence.
   virtual RecordableAttention* AsRecordable() { return nullptr; }
@@ -62,8 +60,8 @@ class BatchAttention {
 /// What one sequence adds to a batch.
 struct SequenceTokens {
   std::span<const TokenId> tokens;  ///< At least one.
-  uint64_t first_position = 0;      ///< Of the first of them; the rest follow.
-  bool wants_logits = false;        ///< After the last of them.
+  uint64_t first_position = 0;      ///< Position of the first token; the rest follow.
+  bool wants_logits = false;        ///< Computes logits after the last token.
 };
 
 class ForwardPass;
@@ -96,12 +94,12 @@ class Decoder {
   /// given back before the decoder ends.
   StatusOr<Scratch> ReserveScratch(uint32_t tokens, uint32_t sequences) const;
 
-  /// One pass over tokens of several sequences, at most kBlockTokens together: matrices are read
-  /// once for all of them, and only attention is done one by one. `logits` has room for [vocab]
-  /// floats for each sequence that wants them, in order. Equal to Forward of each alone within the
-  /// tolerance of matmul, whose order of additions may depend on the number of rows. Errors as
-  /// Forward, naming the sequence. `scratch`, which one pass uses at a time, has room for as many
-  /// tokens; null: the pass finds its own.
+  /// One pass over tokens of several sequences, at most kBlockTokens together. Matrices are read
+  /// once for all, and only attention runs one by one. `logits` has room for [vocab] floats for
+  /// each sequence that wants them, in order. Equal to Forward of each alone within the tolerance
+  /// of matmul, whose order of additions may depend on the number of rows. Errors as Forward,
+  /// naming the sequence. `scratch`, which one pass uses at a time, has room for as many tokens;
+  /// null: the pass finds its own.
   [[nodiscard]] Status ForwardBatch(std::span<const SequenceTokens> sequences,
                                     BatchAttention& attention, float* logits,
                                     ForwardPass* scratch = nullptr) const;

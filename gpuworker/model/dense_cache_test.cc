@@ -52,7 +52,7 @@ class Steps {
   std::vector<float> q_, k_, v_;
 
  public:
-  std::vector<float> out;  ///< Of the last Run.
+  std::vector<float> out;  ///< Output of the last Run.
   const std::vector<float>& keys() const { return k_; }
 };
 

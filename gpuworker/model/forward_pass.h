@@ -58,9 +58,10 @@ class ForwardPass {
 
   /// What kernels read of the block, to the device.
   Status Begin(std::span<const SequenceTokens> sequences);
-  /// Whether the block is one token of each of `sequences`, with few enough logits for one product.
+  /// True if the block has one token of each of `sequences`, with few enough logits for one
+  /// product.
   bool IsDecodeStep(std::span<const SequenceTokens> sequences) const;
-  /// A decode step that needs no host in it: one launch, once it is recorded.
+  /// A decode step without host work: one launch, once it is recorded.
   Status RunDecodeStep(const std::vector<LayerStep>& steps, RecordableAttention& attention,
                        float* logits);
   /// Every layer: what is around attention by `around`, attention by `attend`.
@@ -85,7 +86,7 @@ class ForwardPass {
   const Model& model_;
   const ModelConfig& c_;
   LayerMath math_;
-  uint32_t tokens_ = 0;  ///< t of the current block
+  uint32_t tokens_ = 0;  ///< Tokens of the current block (t).
 
   DeviceBuffer hidden_;  ///< [t][h], the residual stream
   DeviceBuffer logits_;  ///< [rows][vocab] of the last product

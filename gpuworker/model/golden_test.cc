@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The decoder computes what Hugging Face's transformers computes: logits of tiny random checkpoints
-// against files that tools/golden/make_golden.py made, and negative controls that show that the
-// comparison would notice a wrong rotation.
+// The decoder computes what Hugging Face's transformers computes. Compares logits of tiny random
+// checkpoints with files of tools/golden/make_golden.py. Negative controls show that a wrong
+// rotation would be noticed.
 #include <gtest/gtest.h>
 
 #include <algorithm>

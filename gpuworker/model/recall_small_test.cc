@@ -23,7 +23,7 @@ namespace {
 
 constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr size_t kMaxTextBytes = 1 << 20;
-constexpr size_t kDocuments = 4;  ///< Of the bundled ones, spread over all.
+constexpr size_t kDocuments = 4;  ///< Number of bundled documents used, spread over all.
 constexpr double kLeastShareCorrect =
     0.8;  ///< The model's own measure is above 0.9; these are few questions.
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RecordableAttention: attention that needs the host before and after a decode step but not in it,
-// so that a device that records (Device::Record) can have the whole step as one launch. What
-// differs from step to step, kernels read from the device's memory.
+// RecordableAttention: attention that needs the host only before and after a decode step. A device
+// that records (Device::Record) then runs the whole step as one launch. What differs from step to
+// step, kernels read from the device's memory.
 //
-// For each step: Prepare; then the kernels of Launch, of every layer in order, given to the device
-// anew or as a launch of what was recorded; then Finish. After an error the caches are good for
-// nothing.
+// Each step calls Prepare, runs the kernels of Launch for every layer in order, new or recorded,
+// and calls Finish. After an error the caches are good for nothing.
 #ifndef QUIRE_GPUWORKER_MODEL_RECORDABLE_ATTENTION_H_
 #define QUIRE_GPUWORKER_MODEL_RECORDABLE_ATTENTION_H_
 

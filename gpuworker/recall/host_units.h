@@ -25,9 +25,9 @@ class HostUnits {
   HostUnits(const HostPages& host, const PageTable& table, LayerWant* want);
 
   bool empty() const { return units_.empty(); }
-  /// The units of `part`, of which recalls bring `unit_bytes` each, in the order of its placements:
-  /// those that were sent, and these where the part says that they are held. FAILED_PRECONDITION
-  /// for a placement of another layer; INTERNAL for a held unit that is not one of these.
+  /// The units of `part`, of `unit_bytes` each, in the order of its placements. Units were sent, or
+  /// come from here where the part says that they are held. FAILED_PRECONDITION for a placement of
+  /// another layer; INTERNAL for a held unit that is not one of these.
   StatusOr<ArrivedUnits> Merge(uint32_t layer, const RecallPart& part, uint64_t unit_bytes) const;
 
  private:

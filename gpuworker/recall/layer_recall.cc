@@ -9,8 +9,7 @@
 namespace quire::worker {
 namespace {
 
-/// Size of the pieces of a recall, unless the options say one: a buffer is put into its slots while
-/// the next one is on its way.
+/// Default size of the pieces of a recall. One buffer is placed while the next one is in flight.
 constexpr uint32_t kPieceBytes = 256 << 10;
 /// Attempts after a recall that came damaged. The server learns of the damage each time and
 /// repairs it, so more than one is for damage in the meantime.
@@ -25,7 +24,7 @@ bool LayerRecall::KeepsHeads() const {
   return pages_.num_heads() == 0 && std::ranges::find(heads_, false) != heads_.end();
 }
 
-bool LayerRecall::IsUselessFor(std::span<const std::vector<uint32_t>> pages) const {
+bool LayerRecall::BringsNoneOf(std::span<const std::vector<uint32_t>> pages) const {
   if (pages_.num_heads() == 0) return false;
   const PageTable& table = with_->cache->table(layer_);
   for (uint32_t head = 0; head < pages_.num_heads(); ++head) {
@@ -122,7 +121,7 @@ void LayerRecall::Drop() {
   recall_.reset();
   if (placing_ != nullptr) {
     placing_.reset();
-    with_->channel->Spoiled(*part_);
+    with_->channel->Invalidate(*part_);
   }
   part_.reset();
   bytes_to_come_ = 0;
@@ -135,8 +134,9 @@ uint64_t LayerRecall::UnitBytesRecalled() const {
 
 uint32_t LayerRecall::PieceBytes() const {
   const RetrievalOptions& options = *with_->options;
-  // Units that are being put into slots cannot be late; those of the host tier lie between those
-  // that come; and when a reply breaks off, heads that keep what they hold would lose it.
+  // Wait for the whole reply in three cases. Units already being placed cannot be late. Units of
+  // the host tier lie between those that arrive. Heads that keep pages would lose them if the reply
+  // broke off.
   const bool streams = with_->executor != nullptr && options.recall_buffers > 1 &&
                        options.recall_deadline == Duration::zero() && host_units_.empty() &&
                        !KeepsHeads() && with_->keys == nullptr;
@@ -190,7 +190,7 @@ Status LayerRecall::Finish(Deadline deadline) {
     for (const StreamedPlacement::Mismatch& mismatch : placing->mismatches()) {
       ReportDamage(part, mismatch);
     }
-    with_->channel->Spoiled(part);
+    with_->channel->Invalidate(part);
     return placed;
   }
   with_->channel->Applied(part);

@@ -11,10 +11,10 @@
 // Receive puts units into their slots as they come; with an executor other layers may compute
 // meanwhile. Wait is Receive and Finish. Until Finish the page table knows nothing of the units.
 //
-// Errors. A recall that fails leaves nothing in flight. failed() tells whether another recall makes
-// up for it: after an error of the channel, or units that do not match their checksums (DATA_LOSS).
-// Damaged units leave the layer's slots empty, here and in the session's map, and are reported to
-// the server (docs/design/0028-damage-in-memory.md). A reply that contradicts the page table is
+// Errors. A recall that fails leaves nothing in flight. failed() is true if another recall may
+// succeed: after an error of the channel, or a checksum mismatch (DATA_LOSS). Damaged units leave
+// the layer's slots empty, here and in the session's map, and are reported to the server
+// (docs/design/0028-damage-in-memory.md). A reply that contradicts the page table is
 // FAILED_PRECONDITION.
 //
 // Thread-safety: none. Ownership: everything it is given outlives it.
@@ -78,7 +78,7 @@ class LayerRecall {
   const std::vector<bool>& heads() const { return heads_; }
   /// True when it brings none of `pages`, [n_kv] ascending. False where that is not known, since
   /// the server selects. Something is in flight.
-  bool IsUselessFor(std::span<const std::vector<uint32_t>> pages) const;
+  bool BringsNoneOf(std::span<const std::vector<uint32_t>> pages) const;
 
   /// [n_kv] positions of the queries that selected what each head holds; 0 for none.
   const std::vector<uint64_t>& held() const { return held_; }

@@ -37,7 +37,7 @@ class WrittenChannel final : public RecallChannel {
     return std::make_unique<Recall>(this);
   }
   void Applied(const RecallPart&) override { ++applied; }
-  void Spoiled(const RecallPart&) override { ++spoiled; }
+  void Invalidate(const RecallPart&) override { ++spoiled; }
   void Mismatched(MismatchedUnit unit) override { mismatched.push_back(unit.page); }
 
   std::deque<StatusOr<std::optional<RecallPart>>> replies;
@@ -199,8 +199,8 @@ TEST_F(LayerRecallTest, ItIsUselessWhereNothingThatIsMissingIsWantedAnyMore) {
   ASSERT_EQ(recall_->Start(Plan({{1, 2}, {3, 4}}, 9), Priority::kCorrection), OkStatus());
   ASSERT_TRUE(recall_->Wait({}).ok());
   ASSERT_EQ(recall_->Start(Plan({{2, 5}, {3, 4}}, 10), Priority::kPrefetch), OkStatus());
-  EXPECT_TRUE(recall_->IsUselessFor(std::vector<std::vector<uint32_t>>{{2, 6}, {3, 5}}));
-  EXPECT_FALSE(recall_->IsUselessFor(std::vector<std::vector<uint32_t>>{{5, 6}, {3, 4}}));
+  EXPECT_TRUE(recall_->BringsNoneOf(std::vector<std::vector<uint32_t>>{{2, 6}, {3, 5}}));
+  EXPECT_FALSE(recall_->BringsNoneOf(std::vector<std::vector<uint32_t>>{{5, 6}, {3, 4}}));
 }
 
 TEST_F(LayerRecallTest, DropCancelsAndEmptiesTheSlotsOfWhatHasCome) {

@@ -34,16 +34,15 @@ class ChannelRecall {
 class RecallChannel {
  public:
   virtual ~RecallChannel() = default;
-  /// Asks for `want`, which is of one layer; which sequence it is, and where its units land, the
-  /// channel fills in. It leaves when the channel sees fit, at the latest when its part is waited
-  /// for. Whether its units come in pieces, where the options ask for it, is the channel's choice.
-  /// Payload is valid until the next recall of its lane is started.
+  /// Requests `want`, which has one layer. The channel fills in the sequence and the landing. It
+  /// may delay the message until the part is awaited. Options may ask for units in pieces; the
+  /// channel may ignore that. Payload is valid until the next recall of its lane is started.
   virtual StatusOr<std::unique_ptr<ChannelRecall>> Start(LayerWant want,
                                                          const RecallOptions& options) = 0;
   /// ClientSession::Applied.
   virtual void Applied(const RecallPart& part) = 0;
-  /// ClientSession::Spoiled.
-  virtual void Spoiled(const RecallPart& part) = 0;
+  /// ClientSession::Invalidate.
+  virtual void Invalidate(const RecallPart& part) = 0;
   /// ClientSession::Mismatched, of a unit of the channel's sequence.
   virtual void Mismatched(MismatchedUnit unit) = 0;
 };
@@ -59,7 +58,7 @@ class SessionChannel final : public RecallChannel {
   StatusOr<std::unique_ptr<ChannelRecall>> Start(LayerWant want,
                                                  const RecallOptions& options) override;
   void Applied(const RecallPart& part) override { session_->Applied(part); }
-  void Spoiled(const RecallPart& part) override { session_->Spoiled(part); }
+  void Invalidate(const RecallPart& part) override { session_->Invalidate(part); }
   void Mismatched(MismatchedUnit unit) override {
     unit.sequence = sequence_;
     session_->Mismatched(unit);

@@ -126,7 +126,7 @@ class RecallGroup::GroupChannel final : public RecallChannel {
         new GroupRecall(group_, group_->Enqueue(std::move(want), whole)));
   }
   void Applied(const RecallPart& part) override { group_->session_->Applied(part); }
-  void Spoiled(const RecallPart& part) override { group_->session_->Spoiled(part); }
+  void Invalidate(const RecallPart& part) override { group_->session_->Invalidate(part); }
   void Mismatched(MismatchedUnit unit) override {
     unit.sequence = sequence_;
     group_->session_->Mismatched(unit);
@@ -187,7 +187,7 @@ void RecallGroup::SendTogether(const Tickets& tickets) {
 Status RecallGroup::Receive(std::shared_ptr<Message> message, TimePoint deadline) {
   auto part = message->recall->Next(deadline);
   if (part.ok() && part->has_value()) {
-    HandOut(*message, **std::move(part));
+    Distribute(*message, **std::move(part));
     if (message->missing().empty()) message->End();
     return OkStatus();
   }
@@ -198,7 +198,7 @@ Status RecallGroup::Receive(std::shared_ptr<Message> message, TimePoint deadline
   return OkStatus();
 }
 
-void RecallGroup::HandOut(const Message& message, RecallPart part) {
+void RecallGroup::Distribute(const Message& message, RecallPart part) {
   for (const RecalledLane& lane : part.lanes) {
     const auto ticket = std::ranges::find_if(message.tickets, [&](const auto& candidate) {
       return candidate->want.sequence == lane.sequence && candidate->want.layer == lane.layer &&

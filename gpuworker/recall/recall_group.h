@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RecallGroup: the recalls of the sequences that share a session, in as few messages as can be.
-// Wants of the sequences collect until Send, and leave as one message for each priority, the most
-// urgent first; each sequence then takes its own lane out of the reply. A decode step of a
-// batch thus makes at most two requests a layer, a correction and a prefetch, however many
-// sequences it has.
+// RecallGroup: the recalls of sequences that share a session, in few messages. Wants collect until
+// Send, and leave as one message per priority, the most urgent first. Each sequence then takes its
+// own lane out of the reply. A decode step makes at most two requests a layer, a correction and a
+// prefetch.
 //
-// Failures stay where they belong. A failed shared message does not say whose lane it was:
-// every lane that has not come is asked for once more, in a message of its own, and only the ones
-// that fail again fail. A lane that is given up before it has come (a late prefetch that makes room
-// for a correction or a newer selection, a sequence that ends) takes its message along; the others
-// in it leave anew with the next Send, in a message of their own.
+// A failure hits one sequence only. A failed shared message does not name the lane at fault. Every
+// missing lane is requested once more, in a message of its own; only lanes that fail again fail.
+// Dropping a lane before it has arrived cancels its message. Lanes are dropped for a correction,
+// for a newer selection, and at the end of a sequence. The other lanes leave again with the next
+// Send, in a message of their own.
 //
 // Thread-safety: none; it belongs to the thread of its session. Ownership: the session and its
 // staging area outlive the group; the group its channels and their recalls.
@@ -54,9 +53,9 @@ class RecallGroup {
   void SendAll(Tickets waiting);
   /// Sends `tickets`, which have the same options, as one message.
   void SendTogether(const Tickets& tickets);
-  /// Waits for the next part of a message, or for its end, and hands out what has come.
+  /// Waits for the next part of a message, or for its end, and distributes it.
   [[nodiscard]] Status Receive(std::shared_ptr<Message> message, TimePoint deadline);
-  void HandOut(const Message& message, RecallPart part);
+  void Distribute(const Message& message, RecallPart part);
   /// The message failed with `status`.
   void OnFailure(std::shared_ptr<Message> message, const Status& status);
   void GiveUp(Ticket& ticket);

@@ -127,7 +127,7 @@ TEST_P(RecallGroupTest, EachPriorityIsAMessageAndWaitingSendsWhatCollected) {
   const auto urgent = Ask(0, 0, {{1}, {1}});
   const auto later = Ask(1, 0, {{1}, {1}}, Priority::kPrefetch);
   const auto other = Ask(2, 0, {{1}, {1}});
-  ExpectPart(*later, 1, 0, 2);  // Nobody has sent.
+  ExpectPart(*later, 1, 0, 2);  // Not sent yet.
   EXPECT_EQ(store_.calls("Session/Recall"), 2u);
   ExpectPart(*urgent, 0, 0, 2);
   ExpectPart(*other, 2, 0, 2);

@@ -124,7 +124,7 @@ Status RecallPipeline::AskForLayer(uint32_t layer, const float* q, TimePoint beg
   request.held = {};
   AddTo(blocking, must_block);
   if (deadline && lane.recall.in_flight()) {
-    GoOnWithout(lane, blocking);
+    OnDeadlinePassed(lane, blocking);
     lane.unselected = request;
     return OkStatus();
   }
@@ -155,7 +155,7 @@ Status RecallPipeline::AskForBlocking(const SelectRequest& request, std::vector<
   return Correct(request, *std::move(selection), blocking, deadline);
 }
 
-void RecallPipeline::GoOnWithout(Lane& lane, const std::vector<bool>& turned) {
+void RecallPipeline::OnDeadlinePassed(Lane& lane, const std::vector<bool>& turned) {
   if (Any(turned)) ++with_.stats->late_corrections;
   lane.late = turned;
   for (size_t head = 0; head < lane.late.size(); ++head) {
@@ -304,7 +304,7 @@ Status RecallPipeline::Speculate(uint32_t layer) {
   if (lane.recall.in_flight()) {
     // Selections overlap, so a late recall has most of what this step would ask for. It goes on,
     // and the next step blocks for what is missing then.
-    if (selection.at_server || !lane.recall.IsUselessFor(selection.pages)) return OkStatus();
+    if (selection.at_server || !lane.recall.BringsNoneOf(selection.pages)) return OkStatus();
     lane.recall.Drop();
   }
   QUIRE_ASSIGN_OR_RETURN(lane.next, Plan(request, std::move(selection), AllHeads()));

@@ -8,8 +8,8 @@
 //   after attention    where no head has blocked, Select; then prefetch the other heads' pages for
 //                      the next step
 //
-// A prefetch has a whole step's time. With an executor, units that have come are put into their
-// slots while other layers compute: after each layer the next layers' recalls are looked at.
+// A prefetch has a whole step's time. With an executor, arrived units are placed while other layers
+// compute. After each layer the pipeline checks the next layers' recalls.
 //
 // Deferral. A selection that a device or a thread works on (RetrievalPolicy::BeginSelect) is not
 // waited for after attention. The next layer's Ask collects it and sends its prefetch, behind that
@@ -121,7 +121,7 @@ class RecallPipeline {
   std::vector<bool> MustBlock(const Lane& lane, uint64_t position) const;
   /// Notes that the deadline has passed for the prefetch in flight, and for the correction of heads
   /// that `turned`.
-  void GoOnWithout(Lane& lane, const std::vector<bool>& turned);
+  void OnDeadlinePassed(Lane& lane, const std::vector<bool>& turned);
   /// Asks for what this token's attention waits for.
   [[nodiscard]] Status AskForLayer(uint32_t layer, const float* q, TimePoint began);
   /// Selects for heads that block, and recalls for them behind the prefetch in flight.

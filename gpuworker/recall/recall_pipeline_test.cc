@@ -244,7 +244,7 @@ TEST_P(RecallPipelineTest, ASelectionThatIsBegunCountsFromTheLayersNextTokenOn) 
   ASSERT_EQ(Before({{7, 8}, {3, 4}}, {false, false}), OkStatus());
   EXPECT_THAT(Active(0), ElementsAre(5, 6));
   ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
-  const auto lanes = pipeline_->Drain();  // Nobody has asked for the last one.
+  const auto lanes = pipeline_->Drain();  // The last one was not requested.
   ASSERT_TRUE(lanes.ok()) << lanes.status();
   EXPECT_THAT((*lanes)[0].active.Head(0), ElementsAre(7, 8));
 }
@@ -267,7 +267,7 @@ TEST_P(RecallPipelineTest, ALatePrefetchLeavesTheStepItsOlderPagesAndTheNextOneB
   EXPECT_EQ(clock_.Now() - start, options_.recall_deadline);
   EXPECT_THAT(Active(0), ElementsAre(1, 2));
   EXPECT_EQ(stats_.late_prefetches, 1u);
-  EXPECT_EQ(stats_.recalls, 2u);  // The lane has a recall under way.
+  EXPECT_EQ(stats_.recalls, 2u);  // The lane has a recall in flight.
   transport_->held = false;
   ASSERT_EQ(Speculate({{8, 9}, {3, 4}}, {false, false}), OkStatus());
   EXPECT_THAT(Active(0), ElementsAre(8, 9));  // The head that was late has blocked.
@@ -395,7 +395,7 @@ TEST_P(RecallPipelineTest, AFailedPrefetchIsMadeUpForBeforeTheNextAttention) {
 
 TEST_P(RecallPipelineTest, AServerThatStaysAwayIsAnErrorOfTheTokenAfterAPrefetch) {
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
-  store_.Die();
+  store_.FailAllCalls();
   Status status;
   for (int step = 0; step < 3 && status.ok(); ++step) {
     status = Speculate({{5, 6}, {3, 4}}, {false, false});
@@ -457,7 +457,7 @@ TEST_P(RecallPipelineTest, WhatHasComeIsTakenInWhileOtherLayersCompute) {
   while (beside.RunOne()) {
   }
   ASSERT_EQ(Speculate({{5, 6}, {7, 8}}, {false, false}), OkStatus());
-  EXPECT_FALSE(beside.RunOne());  // Nobody has looked whether it came.
+  EXPECT_FALSE(beside.RunOne());  // Its arrival has not been checked.
   ASSERT_EQ(pipeline_->AfterAttention(1), OkStatus());
   EXPECT_TRUE(beside.RunOne());
   EXPECT_THAT(Active(0), ElementsAre(1, 2));  // Until the layer's own next step.

@@ -25,8 +25,8 @@ struct RecallStats {
   uint64_t blocking_heads = 0;   ///< Heads that blocked, over all layer-steps.
   uint64_t late_prefetches = 0;  ///< Layer-steps whose prefetch missed the deadline.
   uint64_t late_corrections = 0;  ///< Layer-steps that went on without a correction.
-  /// Time waited for recalls and spent on taking in their units: by the host, and by attention on a
-  /// device that the host is ahead of (PagedRun::Ran).
+  /// Time spent waiting for recalls and placing their units. Counts the host, and attention on a
+  /// device that lags the host (PagedRun::OnStepDone).
   Duration stalled = {};
 
   /// Difference to `before`, which is earlier.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StagingArea: where the server writes the units that a session's recalls bring, when the transport
-// has it do so by itself: what the network fills is the buffer that units are converted from. Every
-// sequence has a place there for every slot of the session, be its own fewer; the area grows as
-// sequences join. Over every other transport there is none, and units come in messages.
+// StagingArea: memory that the server writes recalled units into, where the transport can. Units
+// are converted straight from that buffer. Every sequence has a place there for every slot of the
+// session, be its own fewer; the area grows as sequences join. Over every other transport there is
+// none, and units come in messages.
 //
 // Thread-safety: none; it belongs to the thread of its session. Ownership: the session outlives it.
 #ifndef QUIRE_GPUWORKER_RECALL_STAGING_AREA_H_
@@ -21,7 +21,7 @@ class StagingArea {
  public:
   explicit StagingArea(ClientSession* session) : session_(session) {}
 
-  /// Makes room for sequences up to `sequence`. Recalls under way go on with the room that there
+  /// Makes room for sequences up to `sequence`. Recalls in flight go on with the room that there
   /// was. Errors as ClientSession::MakeLanding.
   [[nodiscard]] Status Reserve(uint32_t sequence);
   /// Where recalls of the reserved sequences land, for RecallOptions::landing, which it has to

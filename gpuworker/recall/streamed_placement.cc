@@ -205,11 +205,11 @@ StatusOr<std::unique_ptr<StreamedPlacement>> StreamedPlacement::Start(const Depe
 
 Status StreamedPlacement::Add(const Payload& units) {
   QUIRE_RETURN_IF_ERROR(stream_->Add(units));
-  WorkBeside();
+  StartBackgroundWork();
   return OkStatus();
 }
 
-void StreamedPlacement::WorkBeside() {
+void StreamedPlacement::StartBackgroundWork() {
   if (executor_ == nullptr) return;
   // When there is no room for the task, Finish does all of it.
   (void)executor_->Submit([stream = stream_] { stream->Work(/*stay=*/false); });

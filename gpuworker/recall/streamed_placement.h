@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StreamedPlacement: takes the units that a recall brought for one layer into their slots, a buffer
-// of units at a time. A buffer's units are compared with their checksums, brought to
-// where the device's kernels read them, and spread over their slots. With two buffers one is
-// brought in while another is converted: an executor works through the buffers from the start, in
-// the background, and whoever finishes the placement works along. The units may come a few at a
-// time (Add): a buffer is taken in as soon as it is full, while the next units are on their way.
+// StreamedPlacement: puts the recalled units of one layer into their slots, a buffer of units at a
+// time. Checksums are compared, units copied to where the device's kernels read them, and spread
+// over slots. With two buffers, one is filled while another is converted. An executor works through
+// the buffers in the background, and Finish helps it. Units may arrive a few at a time (Add). A
+// buffer is placed as soon as it is full, while the next units are in flight.
 //
 //   auto placing = StreamedPlacement::Start({.cache = &cache, .executor = &pool},
 //   std::move(units));
@@ -13,16 +12,15 @@
 //   ...                                              // other layers
 //   QUIRE_RETURN_IF_ERROR((*placing)->Finish());     // all units are in their slots, recorded
 //
-// Until Finish has returned OK the cache's table knows nothing of the units, and the layer must not
-// be attended to. Afterwards a device with streams may still be at it: attention comes after it
-// there (BudgetCache::RecordPlacements). When it returns an error (DATA_LOSS for a unit that does
-// not match its checksum, or whose lease ran out before it was in its slot) some slots hold other
-// bytes than the table says: Finish has emptied the layer's selectable slots, so that nothing of
-// them is attended to.
+// Until Finish has returned OK the cache's table does not list the units, and the layer must not
+// attend. Afterwards a device with streams may still place units; its attention waits
+// (BudgetCache::RecordPlacements). After an error some slots hold other bytes than the table says.
+// Finish then empties the layer's selectable slots, so that attention reads none of them. DATA_LOSS
+// stands for a checksum mismatch, or a lease that ran out too early.
 //
 // Thread-safety: none; Finish and the destructor are called by the thread that owns the cache.
-// Ownership: keeps the units' bytes; everything else outlives it. Destroying it drops what has not
-// been placed, and waits for the buffers in work; slots are emptied then, too.
+// Ownership: keeps the units' bytes; everything else outlives it. The destructor drops units that
+// are not placed, waits for buffers in progress, and empties slots likewise.
 #ifndef QUIRE_GPUWORKER_RECALL_STREAMED_PLACEMENT_H_
 #define QUIRE_GPUWORKER_RECALL_STREAMED_PLACEMENT_H_
 
@@ -42,8 +40,8 @@
 
 namespace quire::worker {
 
-/// The units of one layer, or the part of each that recalls bring, one for each placement; of the
-/// last ones the bytes may be missing yet.
+/// The units of one layer, or the recalled part of each, one for each placement. The bytes of the
+/// last ones may still be in flight.
 struct ArrivedUnits {
   uint32_t layer = 0;
   std::vector<SlotPlacement> placements = {};
@@ -63,8 +61,8 @@ class StreamedPlacement {
     BudgetCache* cache = nullptr;
     Executor* executor = nullptr;  ///< Null: Finish does everything.
     Options options = {};
-    /// Changes a whole unit, zero where nothing came of it, before it goes into its slot; called by
-    /// one thread at a time when there is no executor. May be empty, for none, where whole units
+    /// Changes a whole unit before it goes into its slot. Parts that were not recalled are zero.
+    /// Without an executor one thread at a time calls it. May be empty, for none, where whole units
     /// come.
     std::function<void(const SlotPlacement& placement, std::span<std::byte> unit)> rewrite = {};
     /// Told of the units of a buffer, from `first` on, that match their checksums, before they are
@@ -97,8 +95,8 @@ class StreamedPlacement {
  private:
   class Stream;
   StreamedPlacement(const Dependencies& with, std::shared_ptr<Stream> stream);
-  /// Lets the executor take in what has come.
-  void WorkBeside();
+  /// Lets the executor place the units that have arrived.
+  void StartBackgroundWork();
 
   BudgetCache* const cache_;
   Executor* const executor_;              ///< May be null.

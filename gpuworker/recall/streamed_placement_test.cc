@@ -103,7 +103,7 @@ class StreamedPlacementTest : public ::testing::TestWithParam<DType> {
   const KvSpec spec_ = TestSpec(GetParam());
 };
 
-/// `units`, so many bytes at a time.
+/// `units`, `bytes` at a time.
 std::vector<Payload> Pieces(const Payload& units, uint64_t bytes) {
   std::vector<Payload> pieces;
   PayloadCutter cutter(units);

@@ -25,9 +25,9 @@ enum class SelectionSide : uint8_t {
 /// How recalled units go into their slots.
 enum class RecallLayout : uint8_t {
   kUnits,  ///< A unit is one transfer; the device spreads it over its slot.
-  /// Each token's keys and values of a head are a transfer of their own, as they have to be where
-  /// the host keeps pages in the device's order (ArkVale). For comparison: units come as they
-  /// always do, and the bytes are the same.
+  /// One transfer for each token's keys and values of a head. Needed where the host keeps pages in
+  /// the device's order (ArkVale). For comparison: units come as they always do, and the bytes are
+  /// the same.
   kRows,
 };
 
@@ -53,8 +53,8 @@ struct RetrievalOptions {
   /// Heads that keep every page (RazorAttention), as layer * KV heads + head. Empty: those that the
   /// engine finds in the model (engine/retrieval_heads.h); 15 % evenly spread where there is none.
   std::vector<uint32_t> retrieval_heads = {};
-  /// Rank in which the document's keys are kept (ShadowKV), of a width of KV heads * head_dim
-  /// channels and no more. 0: the share of the width that was published (policies/shadowkv.h).
+  /// Rank of the document's keys (ShadowKV), at most KV heads * head_dim. 0 takes the published
+  /// share of that width (policies/shadowkv.h).
   uint32_t key_rank = 0;
   /// How long the attention of a layer waits for pages that only correct a selection that it could
   /// attend to instead (FreeKV). A head that went on without them waits for as long as it takes at

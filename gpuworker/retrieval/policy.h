@@ -115,16 +115,15 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> MakePolicy(const PolicyContext& conte
 /// `options` for `policy`. For another policy than theirs, the layers that keep everything become
 /// those published with it; the budget stays. INVALID_ARGUMENT as for MakePolicy.
 StatusOr<RetrievalOptions> WithPolicy(RetrievalOptions options, std::string_view policy);
-/// `options` with what was published with their policy: how it divides its budget, in whole pages
-/// of `page_tokens`, which layers keep everything, how scores are pooled, how units go into their
-/// slots, and the rank of keys. policies/README.md has the figures. INVALID_ARGUMENT as for
-/// MakePolicy.
+/// `options` with the published settings of their policy, for pages of `page_tokens`. They divide
+/// the budget, choose layers that keep everything, pool scores, place units, and rank keys.
+/// policies/README.md has the figures. INVALID_ARGUMENT as for MakePolicy.
 StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_tokens);
 /// Options that few policies read.
 enum class OwnOption : uint8_t { kCorrectionThreshold, kRecallDeadline, kKeyRank };
 /// INVALID_ARGUMENT when `policy` does not read `option`, which the message calls `name`.
 Status CheckReads(std::string_view policy, OwnOption option, std::string_view name);
-/// Whether the policy divides the heads, and the options do not say how.
+/// True if the policy divides the heads, and the options do not say how.
 bool WantsRetrievalHeads(const RetrievalOptions& options);
 /// Names of all policies, sorted.
 std::vector<std::string_view> PolicyNames();

@@ -32,10 +32,10 @@ struct GenerateCall {
   GenerateParams params;
 };
 
-/// What goes for what a request leaves out.
+/// Defaults for what a request leaves out.
 struct GenerateDefaults {
-  RetrievalOptions retrieval;  ///< Policy and division of the budget,
-  uint32_t page_tokens = 32;   ///< and of the published ones in pages of so many tokens.
+  RetrievalOptions retrieval;  ///< Policy and division of the budget.
+  uint32_t page_tokens = 32;   ///< Tokens of a page, for published settings.
 };
 
 /// How text becomes token ids. Ownership: the parts outlive it.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkerServer: listens and answers quire.v1.Worker from an Engine, whose sequences it runs as one
-// batch on a thread of its own, besides the standard health service and, where callers are
-// believed, server reflection.
-// Thread-safety: Shutdown and the accessors may be called from any
-// thread. Ownership: engine and tokenizer outlive it.
+// WorkerServer: answers quire.v1.Worker from an Engine. One batch on its own thread runs all
+// sequences. It also serves the standard health service, and reflection where callers need no
+// proof. Thread-safety: Shutdown and the accessors may be called from any thread. Ownership: engine
+// and tokenizer outlive it.
 #ifndef QUIRE_GPUWORKER_SERVICE_WORKER_SERVER_H_
 #define QUIRE_GPUWORKER_SERVICE_WORKER_SERVER_H_
 
@@ -43,8 +42,8 @@ class WorkerServer {
     BatchLimits batch = {};                ///< As many calls as there are may wait.
     const Tokenizer* tokenizer = nullptr;  ///< Null: token ids only.
     const ChatTemplate* chat = nullptr;    ///< Null: text is read as it is.
-    std::string tenant = "default";        ///< Of the engine's client.
-    /// Of which those of `tenant` admit a call; null: every caller is believed.
+    std::string tenant = "default";        ///< Tenant of the engine's client.
+    /// Tokens of `tenant` in this table admit a call; null: every caller is admitted.
     std::shared_ptr<const TenantTokens> tokens = nullptr;
     /// Told of refused calls, and by the engine's client of whether the store can be reached; may
     /// be null, and outlives the server.
@@ -65,7 +64,7 @@ class WorkerServer {
   /// all have ended. Idempotent.
   void Shutdown(Duration grace);
 
-  /// Of the batch, of calls, and which version runs (docs/metrics.md).
+  /// Metrics of the batch and of calls, and the version (docs/metrics.md).
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:

@@ -4,7 +4,7 @@
 // see each other, but they run together. As many are there at a time as GrpcCalls admits; further
 // ones get RESOURCE_EXHAUSTED. A call whose client is gone, takes nothing of its answer for too
 // long, or whose deadline has passed, ends within one step. All calls read the store as the tenant
-// of the engine's client; where there are tokens, a call has to prove that it is this tenant's.
+// of the engine's client. With tokens, a call must prove that it is from that tenant.
 //
 // Thread-safety: safe for concurrent use. Ownership: batch and tokenizer outlive it.
 #ifndef QUIRE_GPUWORKER_SERVICE_WORKER_SERVICE_H_

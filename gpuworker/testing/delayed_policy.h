@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DelayedPolicy: selects what another policy selected with the query of an earlier step, and waits
-// for it: what speculation attends to, without a recall that is late by design. Nothing that ships
-// includes this. Thread-safety: none.
+// DelayedPolicy: selects with the query of an earlier step, by another policy, and waits for the
+// recall. Attention equals that of speculation without late recalls. Nothing that ships includes
+// this. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_TESTING_DELAYED_POLICY_H_
 #define QUIRE_GPUWORKER_TESTING_DELAYED_POLICY_H_
 

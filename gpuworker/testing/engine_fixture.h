@@ -59,8 +59,8 @@ class EngineFixture {
     engine_ = std::move(engine).value();
   }
 
-  /// Pages of four tokens, segments of two pages, a budget of one sink page, a window of two pages
-  /// and three selected pages at every layer.
+  /// Pages of four tokens, and segments of two pages. The budget of every layer is one sink page,
+  /// two window pages and three selected pages.
   static EngineOptions Small() {
     EngineOptions options;
     options.page_tokens = 4;

@@ -40,7 +40,7 @@ class Arena {
     const auto* const at = static_cast<const std::byte*>(memory);
     return at >= base_ && at < base_ + kArenaBytes;
   }
-  /// Whether it is in a block that was taken and has not come back.
+  /// True if `memory` is in a block that is allocated.
   bool IsTaken(const void* memory) const {
     auto block = taken_.upper_bound(static_cast<const std::byte*>(memory));
     if (block == taken_.begin()) return false;
@@ -87,7 +87,7 @@ class Arena {
   std::byte* const base_;
   size_t used_ = 0;
   std::map<size_t, std::vector<std::byte*>> free_;
-  std::map<const std::byte*, size_t> taken_;  ///< and their sizes
+  std::map<const std::byte*, size_t> taken_;  ///< Allocated blocks, and their sizes.
 };
 
 using Recording = std::vector<std::function<OpStatus()>>;
@@ -109,11 +109,12 @@ struct Machine {
   FakeStreams streams;
   std::map<const void*, Pinned> pinned;
   std::unique_ptr<Recording> recording;
-  const char* failure = nullptr;  ///< Of work that ran after its call had returned.
+  const char* failure = nullptr;  ///< Failure of work that ran after its call had returned.
   int64_t launches = 0;
-  std::vector<FakeCudaStream>* ran = nullptr;  ///< Of the LateStreams that lives; null without one.
+  std::vector<FakeCudaStream>* ran =
+      nullptr;  ///< Record of the living LateStreams; null without one.
 
-  /// Whether `bytes` from `at` on are in one block of pinned memory.
+  /// True if `bytes` from `at` on are in one block of pinned memory.
   bool IsPinned(const void* at, size_t bytes) const {
     auto block = pinned.upper_bound(at);
     if (block == pinned.begin()) return false;
@@ -166,7 +167,7 @@ Answer Give(Machine& machine, FakeStream* stream, Answer fine, Work work) {
 }
 using Words = const char*;
 
-/// Whether the lists of an op, and what they lead to, are the device's.
+/// True if the lists of an op, and what they point to, are in device memory.
 template <typename Args>
 bool ListsOnDevice(const Arena&, const Args&) {
   return true;
@@ -204,8 +205,8 @@ bool ListsOnDevice(const Arena& arena, const kernels::DenseAttentionArgs& args) 
   return args.last_key == nullptr || arena.Holds(args.last_key);
 }
 
-/// An op is the CPU's, over memory that only it can see. Whether its lists are there is looked at
-/// when it runs, as they may be on their way before.
+/// Runs the CPU's op over memory that only the device can see. Lists are checked when it runs,
+/// since they may be in flight before.
 template <auto Op, typename Args>
 auto WorkOf(const Machine& machine, const Args& args) {
   return [&machine, args] {
@@ -482,7 +483,7 @@ LateStreams::~LateStreams() {
   gpu.machine.ran = nullptr;
 }
 
-std::vector<FakeCudaStream> LateStreams::Ran() const {
+std::vector<FakeCudaStream> LateStreams::RunOrder() const {
   MutexLock lock(TheGpu().mutex);
   return ran_;
 }

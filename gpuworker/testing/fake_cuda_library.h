@@ -2,11 +2,11 @@
 //
 // FakeCudaLibrary: what libquire_cuda.so is to a program, without a GPU. Its memory is one that the
 // host may not touch: a program that reads or writes it outside copies and kernels ends with a
-// fault. Kernels are the CPU's; those with lists, and copies, answer with an error for memory of
-// the host where the device's is wanted, or for what was given back. Work on the recorder is kept
-// and runs at launches. Work runs when it is given, except on streams that a test makes late; for
-// timed events what runs takes a millisecond, whatever it is, and nothing else takes time.
-// Nothing that ships includes this. Thread-safety: as the library.
+// fault. Kernels are the CPU's. Kernels with lists, and copies, refuse host memory where they need
+// device memory, and freed memory. Work on the recorder is kept and runs at launches. Work runs at
+// once, except on streams that a test makes late. For timed events each piece of work takes a
+// millisecond, and nothing else takes time. Nothing that ships includes this. Thread-safety: as the
+// library.
 #ifndef QUIRE_GPUWORKER_TESTING_FAKE_CUDA_LIBRARY_H_
 #define QUIRE_GPUWORKER_TESTING_FAKE_CUDA_LIBRARY_H_
 
@@ -35,8 +35,8 @@ class LateStreams {
   LateStreams(const LateStreams&) = delete;
   LateStreams& operator=(const LateStreams&) = delete;
 
-  /// The streams whose kernels and copies have run since, in the order in which these did.
-  std::vector<FakeCudaStream> Ran() const;
+  /// Streams of the kernels and copies that have run since, in order.
+  std::vector<FakeCudaStream> RunOrder() const;
 
  private:
   std::vector<FakeCudaStream> ran_;

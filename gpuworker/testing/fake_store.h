@@ -62,7 +62,7 @@ class FakeStore final : public CallHandler {
     sealed_.clear();
   }
   /// Fails every call with UNAVAILABLE from now on.
-  void Die() QUIRE_EXCLUDES(mutex_) {
+  void FailAllCalls() QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     dead_ = true;
   }
@@ -158,7 +158,7 @@ class FakeStore final : public CallHandler {
   Status ReadTokens(const v1::ReadTokensRequest& request, v1::ReadTokensReply* reply);
   Status Register(const v1::RegisterRequest& request, v1::RegisterReply* reply);
   Status Get(const v1::GetDocumentRequest& request, v1::GetDocumentReply* reply);
-  /// Of a session that has so many slots.
+  /// Opens a sequence in a session of `slots` slots.
   Status OpenSequence(const v1::SequenceSpec& spec, uint32_t slots, SequenceState* sequence,
                       v1::OpenedSequence* opened);
   Status OpenSession(const v1::OpenSessionRequest& request, v1::OpenSessionReply* reply);
@@ -183,7 +183,7 @@ class FakeStore final : public CallHandler {
   StatusOr<SequenceState*> FindSequence(SessionState* session, uint32_t number);
   const Pages& PagesOf(const SequenceState& sequence) const;
 
-  mutable Mutex mutex_;  ///< Of everything below, for the whole of a call.
+  mutable Mutex mutex_;  ///< Guards everything below, during a whole call.
   CondVar changed_;      ///< Calls have arrived, or what is held has changed.
   std::string held_;     ///< The method whose calls wait; empty: none.
   uint64_t next_id_ = 1;
@@ -191,7 +191,7 @@ class FakeStore final : public CallHandler {
   std::optional<uint64_t> damage_;
   bool damage_all_ = false;
   uint64_t mismatched_units_ = 0;
-  std::vector<uint64_t> places_;  ///< Of the units of the recall at hand.
+  std::vector<uint64_t> places_;  ///< Places of the units of the current recall.
   std::map<uint64_t, Pages> contexts_;
   std::string last_collection_;
   std::map<uint64_t, SessionState> sessions_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FakeStreams: the streams and events of a GPU that is not there, and when their work runs. What a
-// stream is given runs at once, as far as it is not held for another; a late stream runs only when
-// somebody waits for it. So a test decides which stream is behind, and a wait that is missing shows
-// in what comes out. Nothing that ships includes this. Thread-safety: none.
+// FakeStreams: the streams and events of a simulated GPU, and the time at which their work runs.
+// Work runs at once unless its stream is held. A late stream runs only when another waits for it. A
+// test thus decides which stream is behind, and a missing wait changes the result. Nothing that
+// ships includes this. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_TESTING_FAKE_STREAMS_H_
 #define QUIRE_GPUWORKER_TESTING_FAKE_STREAMS_H_
 
@@ -48,7 +48,7 @@ class FakeStream {
     if (event.point != nullptr) steps_.push_back({event.point, [] {}});
   }
   bool empty() const { return steps_.empty(); }
-  /// Whether there is work that is not held.
+  /// True if there is work that is not held.
   bool ready() const {
     return !steps_.empty() && (steps_.front().after == nullptr || steps_.front().after->passed);
   }

@@ -90,8 +90,8 @@ class FollowedRun {
 
  private:
   const RetrievalOptions retrieval_;
-  ThreadPool recall_thread_{{.threads = 1}};   ///< As an engine has one,
-  ThreadPool offload_thread_{{.threads = 1}};  ///< and another.
+  ThreadPool recall_thread_{{.threads = 1}};   ///< As in an engine.
+  ThreadPool offload_thread_{{.threads = 1}};  ///< Likewise.
   UnitBuffers unit_buffers_;
   const EngineParts parts_;
   RunStats stats_;

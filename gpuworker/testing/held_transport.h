@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HeldTransport: replies to recalls do not come while they are held, or before their latency is
-// over; a caller waits for one on the clock it was given. It plays a server that writes into
-// landings, where the test wants one. Nothing that ships includes this. Thread-safety: none.
+// HeldTransport: replies to recalls wait while they are held, and until their latency is over.
+// Callers wait on the given clock. It plays a server that writes into landings, where the test
+// wants one. Nothing that ships includes this. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 #define QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 
@@ -30,12 +30,12 @@ class HeldTransport final : public Transport {
 
   using Watch = std::function<bool(const v1::RecallRequest& request, Priority priority)>;
 
-  bool held = false;               ///< All of them, until it is false again.
-  Watch watch;                     ///< Told of every recall; true: its reply never comes.
-  Duration latency = {};           ///< Time that recalls started from now on take,
-  Duration prefetch_latency = {};  ///< and of those that are prefetches, besides.
+  bool held = false;               ///< Holds all recalls while true.
+  Watch watch;                     ///< Called for every recall; true drops its reply.
+  Duration latency = {};           ///< Latency of recalls started from now on.
+  Duration prefetch_latency = {};  ///< Added for prefetches.
   bool lands_directly = false;     ///< Parts are put into landings.
-  std::vector<Priority> recalls;   ///< Of every recall started.
+  std::vector<Priority> recalls;   ///< Priority of every recall started.
 
   TransportCapabilities capabilities() const override {
     TransportCapabilities can = next_->capabilities();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LimitedDevice: the CPU device with so many bytes and no more. Nothing that ships includes this.
+// LimitedDevice: the CPU device with a limit on its bytes. Nothing that ships includes this.
 // Thread-safety: as Device.
 #ifndef QUIRE_GPUWORKER_TESTING_LIMITED_DEVICE_H_
 #define QUIRE_GPUWORKER_TESTING_LIMITED_DEVICE_H_

@@ -17,9 +17,9 @@
 
 namespace quire::worker::testing {
 
-/// Asks `device`, whose launches so far `count` tells, for `new_tokens` tokens. It answers as the
-/// CPU does, within `tolerance`; a step that needs no host in it is one launch, and others are as
-/// many as there are stretches around attention.
+/// Asks `device`, whose launches so far `count` tells, for `new_tokens` tokens. Answers equal the
+/// CPU's within `tolerance`. A step without host work is one launch. Other steps have one launch
+/// per stretch around attention.
 inline void ExpectLaunchesOfSteps(Device* device, const std::function<int64_t()>& count,
                                   std::string_view policy, uint32_t new_tokens, float tolerance) {
   const DeviceAnswer expected = AskDevice(&CpuDevice(), policy, {.new_tokens = new_tokens});
@@ -31,7 +31,7 @@ inline void ExpectLaunchesOfSteps(Device* device, const std::function<int64_t()>
 
   const uint32_t p = EngineFixture::Small().page_tokens;
   const auto pooled = [&](uint64_t tokens) { return PooledPages((tokens + p - 1) / p); };
-  constexpr int64_t kStretches = 3;  // Of two layers.
+  constexpr int64_t kStretches = 3;  // Stretches of two layers.
   ASSERT_EQ(counts.size(), new_tokens);
   for (size_t step = 0; step + 1 < counts.size(); ++step) {
     const uint64_t tokens = kAskedTokens + step;  // Before it.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReferenceAttention: what a sequence should compute, written from the definition: every K and V in
-// one list, pages selected by min/max bounds over all keys, softmax-mean pooling and a full sort,
-// attention in double. Nothing that ships includes this.
+// ReferenceAttention: the expected result of a sequence, from the definition. Every K and V is in
+// one list. Pages are selected by min/max bounds over all keys, softmax-mean pooling and a full
+// sort. Attention is in double. Nothing that ships includes this.
 #ifndef QUIRE_GPUWORKER_TESTING_REFERENCE_ATTENTION_H_
 #define QUIRE_GPUWORKER_TESTING_REFERENCE_ATTENTION_H_
 

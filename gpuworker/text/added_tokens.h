@@ -54,7 +54,7 @@ class AddedTokenFinder {
 
   std::unordered_map<std::string, AddedToken, Hash, std::equal_to<>> tokens_;
   std::array<bool, 256> begins_{};  ///< By first byte.
-  std::vector<size_t> sizes_;       ///< Of tokens, each once, the largest first.
+  std::vector<size_t> sizes_;       ///< Sizes of tokens, each once, the largest first.
 };
 
 }  // namespace quire::worker

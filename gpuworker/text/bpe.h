@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bpe: byte-pair encoding with the vocabulary and the merges of a tokenizer.json (Sennrich et al.,
-// 2016). Of all neighbours that a merge names, those of the earliest merge are joined first, from
-// left to right.
+// 2016). The earliest merge that applies joins its neighbours first, from left to right.
 //
 // A piece starts as single bytes (byte level) or as single characters. A character that is no token
 // is spelled in the tokens <0x00> .. <0xFF> with byte_fallback, else it is the unknown token.
@@ -84,7 +83,8 @@ class Bpe {
   std::vector<std::string> tokens_;
   TextMap<TokenId> ids_;           ///< As the file spells them.
   TextMap<TokenId> ids_of_bytes_;  ///< As they stand in text, where that differs.
-  std::array<std::optional<TokenId>, 256> byte_ids_;  ///< Of single bytes, or of <0x00> .. <0xFF>.
+  std::array<std::optional<TokenId>, 256>
+      byte_ids_;  ///< Tokens of single bytes, or of <0x00> .. <0xFF>.
   MergeTable merges_;
 };
 

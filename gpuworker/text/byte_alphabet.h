@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The 256 characters by which GPT-2 spells bytes in its vocabulary (Radford et al., 2019): a byte
-// that prints as one character of Latin-1 is that character, the others are U+0100 and on, in
-// order.
+// The 256 characters that spell bytes in GPT-2's vocabulary (Radford et al., 2019). A byte that
+// prints in Latin-1 is that character. The others are U+0100 and on, in order.
 #ifndef QUIRE_GPUWORKER_TEXT_BYTE_ALPHABET_H_
 #define QUIRE_GPUWORKER_TEXT_BYTE_ALPHABET_H_
 

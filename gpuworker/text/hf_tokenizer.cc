@@ -121,7 +121,7 @@ class HfTokenizerParser {
       return fields.Error("type", "is \"", type,
                           "\"; known are TemplateProcessing, ByteLevel, Sequence");
     }
-    fields.Find("pair");  // Of two texts, which are never given here.
+    fields.Find("pair");  // Template for two texts, which are never given here.
     QUIRE_RETURN_IF_ERROR(ReadTemplate(fields));
     return fields.CheckAllRead();
   }

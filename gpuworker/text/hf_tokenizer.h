@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HfTokenizer: a tokenizer.json of Hugging Face's `tokenizers`, with byte-pair encoding: byte level
-// as Llama 3 and Qwen have it, or of characters with byte fallback as Llama 2 and Mistral have it.
-// It gives the ids that the package gives. A file that asks for anything not known here is refused.
+// HfTokenizer: a tokenizer.json of Hugging Face's `tokenizers`, with byte-pair encoding. Llama 3
+// and Qwen encode at byte level. Llama 2 and Mistral encode characters with byte fallback. It gives
+// the ids that the package gives. A file that asks for anything not known here is refused.
 //
 //   text -> added tokens -> normalizer -> pre-tokenizer -> byte-pair encoding -> ids
 //

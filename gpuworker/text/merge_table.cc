@@ -111,7 +111,7 @@ void MergeTable::Apply(std::vector<TokenId>* ids) const {
 }
 
 void MergeTable::ApplyToFew(std::vector<TokenId>* ids) const {
-  std::array<Merge, kFew> merges;  // Of each token with the next.
+  std::array<Merge, kFew> merges;  // Merge of each token with the next.
   size_t count = ids->size();
   TokenId* const id = ids->data();
   for (size_t i = 0; i + 1 < count; ++i) merges[i] = Find(id[i], id[i + 1]);

@@ -40,8 +40,8 @@ class TokenDecoder {
   bool byte_level_ = false;
   bool byte_fallback_ = false;
   std::vector<std::pair<std::string, std::string>> replaced_;  ///< Text, and what stands for it.
-  std::string stripped_;      ///< What an answer does not begin with; empty: nothing.
-  size_t most_stripped_ = 0;  ///< So many times at most.
+  std::string stripped_;      ///< Text stripped from the start of an answer; may be empty.
+  size_t most_stripped_ = 0;  ///< Most times that it is stripped.
 };
 
 }  // namespace quire::worker

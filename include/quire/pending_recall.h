@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PendingRecall: a recall under way. Its parts come in the order asked, so that the first layer can
+// PendingRecall: a recall in flight. Its parts come in the order asked, so that the first layer can
 // be attended to while the others are on their way. ClientSession::Start makes one.
 //
 // A recall outlives passing troubles. After UNAVAILABLE, or a refusal with a retry hint, it waits

@@ -2,9 +2,8 @@
 //
 // What a recall asks for and what comes back. Values; thread-safety as such.
 //
-// A lane is one layer of one sequence of a session. A page of a sequence is named by the context
-// that it is in and its number there: PageName(member, page), which is the page itself for a
-// sequence that reads one context.
+// A lane is one layer of one sequence of a session. A page's name has its context and its number
+// there: PageName(member, page). For a sequence that reads one context it is the page number.
 #ifndef QUIRE_RECALL_H_
 #define QUIRE_RECALL_H_
 
@@ -43,8 +42,8 @@ struct LayerWant {
   /// Selection by the caller: [n_kv] ascending, distinct pages, the same for all the layers. No
   /// heads when `query` is given.
   PageLists pages = {};
-  /// With `pages`: those of them, [n_kv] ascending, whose units the caller has kept from earlier
-  /// recalls: where one has to be placed it is, but it does not come. May have no heads.
+  /// Only with `pages`: those of them, [n_kv] ascending, whose units the caller kept from earlier
+  /// recalls. They are placed like others, but their bytes are not sent. May have no heads.
   PageLists held = {};
   /// Selection by the server: [num_layers][n_q][d]; empty when `pages` is given.
   std::vector<float> query = {};
@@ -67,8 +66,8 @@ struct RecallOptions {
   /// Compare payload with its checksums. When false the caller does, as it reads the units where
   /// they lie.
   bool verify = true;
-  /// For Start: the units of a part come in pieces of about so many bytes, the first with the part
-  /// (RecallPart::bytes_to_come), where the transport cuts replies. Without a landing, and with
+  /// Bytes of a piece, for Start. Where the transport cuts replies, units of a part arrive in such
+  /// pieces, the first with the part (RecallPart::bytes_to_come). Without a landing, and with
   /// `verify` off. 0: a part comes whole.
   uint32_t piece_bytes = 0;
 };

@@ -9,15 +9,15 @@
 //   while (part = pending->Next()) { ... copy unit i of part.payload into the slot that
 //                                    part.placements[i] names ...; session->Applied(part); }
 //
-// The caller applies a part, then calls Applied: what is not applied is not acknowledged, and the
-// server takes it back with the next recall of the lane. With a landing the payload lies there
-// until the next recall of its lane is started.
+// The caller applies a part, then calls Applied. Parts that are not applied are not acknowledged.
+// The server rolls them back with the next recall of the lane. With a landing the payload lies
+// there until the next recall of its lane is started.
 //
-// Concurrency. Several recalls may be under way on different lanes. A correction overtakes a
+// Concurrency. Several recalls may be in flight on different lanes. A correction overtakes a
 // prefetch of other layers by its priority. Cancel a recall before asking for the same lane again.
 //
 // Recovery. The session numbers its exchanges and acknowledges them. After a loss, or when the
-// server refuses a recall as stale, it sends its own maps under a higher epoch. Recalls under way
+// server refuses a recall as stale, it sends its own maps under a higher epoch. Recalls in flight
 // then ask again for their missing lanes.
 //
 // Leases. The client renews the session's lease on the server from a thread of its own. The session
@@ -28,7 +28,7 @@
 //
 // Errors: NOT_FOUND when the server has the session no more: open a new one. DATA_LOSS when a reply
 // breaks the protocol or a checksum: nothing of that part is handed out. INVALID_ARGUMENT for a
-// lane with a recall under way. Others as for Client.
+// lane with a recall in flight. Others as for Client.
 //
 // Thread-safety: none; one thread at a time drives a session and its recalls. Ownership: the Client
 // outlives the session; the session its recalls and landings.
@@ -122,7 +122,7 @@ class ClientSession {
   /// nevertheless, until the session closes.
   StatusOr<uint32_t> AddSequence(const SequenceSpec& sequence);
   /// Ends a sequence; OK when the server has it no more. INVALID_ARGUMENT while a recall of it is
-  /// under way. The content of its slots is unknown after any other error.
+  /// in flight. The content of its slots is unknown after any other error.
   Status RemoveSequence(uint32_t sequence);
 
   /// Asks for `wants` and returns without waiting for the reply, except for a resync that is due.
@@ -141,9 +141,9 @@ class ClientSession {
   /// lent. FAILED_PRECONDITION when the lease or its connection has ended, or the session is
   /// closed. DEADLINE_EXCEEDED without an answer within `timeout`; the lease stays as it was then.
   [[nodiscard]] Status Renew(RecallPart* part, Duration timeout = std::chrono::seconds(1));
-  /// Takes the lanes of a part that was applied only in part to be empty. The server learns it
-  /// before the next recall.
-  void Spoiled(const RecallPart& part);
+  /// Marks the lanes of a partly applied part as empty. The server learns it before the next
+  /// recall.
+  void Invalidate(const RecallPart& part);
   /// Reports a unit that the caller verified (RecallOptions::verify) and found wrong. The server
   /// learns it with the next recall, and mends its copy.
   void Mismatched(const MismatchedUnit& unit);

@@ -9,9 +9,9 @@
 //   g is corrected unless C_g >= tau: a NaN corrects, and so does a query of zeros (C = 0)
 //
 // Precondition: squared lengths of the queries are finite in f32, or the cosine may be NaN or 0.
-// Tolerance: kCosineTolerance; the list is exact for the cosines that the table gives.
-// Errors: kBadShape for a size < 1 (batch may be 0), n_q not a multiple of n_kv, batch * n_kv
-// beyond int32, tau that is NaN, a missing pointer (n_corrected is always needed).
+// Tolerance: kCosineTolerance; the list is exact for the cosines that the table gives. Errors:
+// kBadShape for a size < 1 (batch may be 0), n_q not a multiple of n_kv, or batch * n_kv beyond
+// int32. Also for a NaN tau and a missing pointer (n_corrected is always needed).
 #ifndef QUIRE_KERNELS_API_CORRECT_HEADS_H_
 #define QUIRE_KERNELS_API_CORRECT_HEADS_H_
 

@@ -25,12 +25,11 @@
 // Tolerance: equal as numbers (the sign of a zero is unspecified), so that a server and a worker
 // score by the same digests. Means, deviations and radii are computed in f64. Every operation is
 // rounded by itself, and rows or channels are added in ascending order. The result is rounded to
-// f32, and then to the output type.
-// NaN: a channel with a NaN key is NaN in every summary, so its page scores NaN and sorts last. An
-// infinite key does the same, except in kMinMax.
-// Errors: kBadShape for a size < 1 (n_units may be 0), unit_stride < p*d, valid_rows outside 1..p,
-// a missing pointer. For kDisc also kBadShape for a d or rotary_dim that is odd, or a rotary_dim
-// outside 0..d. kUnsupported for an unknown kind or an out_dtype that is neither dtype nor kF32.
+// f32, and then to the output type. NaN: a channel with a NaN key is NaN in every summary, so its
+// page scores NaN and sorts last. An infinite key does the same, except in kMinMax. Errors:
+// kBadShape for a size < 1 (n_units may be 0), unit_stride < p*d, valid_rows outside 1..p, a
+// missing pointer. For kDisc also kBadShape for a d or rotary_dim that is odd, or a rotary_dim
+// outside 0..d. Unknown kinds, and an out_dtype that is neither dtype nor kF32, are kUnsupported.
 #ifndef QUIRE_KERNELS_API_DIGEST_H_
 #define QUIRE_KERNELS_API_DIGEST_H_
 

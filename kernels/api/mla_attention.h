@@ -6,10 +6,10 @@
 //
 //   out = sum_r softmax_r(scale * q.row_r) * row_r[0..latent_dim)
 //
-// Rows past valid_tokens are never used; NaN in a used row makes out NaN.
-// Tolerance: kAttentionTolerance (tolerance.h), with the latents as values.
-// Errors: kBadShape for a size < 1, a slot or valid_tokens out of range, a sequence without any
-// valid token, scale that is not finite, a missing pointer, a workspace of negative size.
+// Rows past valid_tokens are never used; NaN in a used row makes out NaN. Tolerance:
+// kAttentionTolerance (tolerance.h), with the latents as values. Errors: kBadShape for a size < 1,
+// a slot or valid_tokens out of range, or a sequence without any valid token. Also for a scale that
+// is not finite, a missing pointer, and a workspace of negative size.
 #ifndef QUIRE_KERNELS_API_MLA_ATTENTION_H_
 #define QUIRE_KERNELS_API_MLA_ATTENTION_H_
 

@@ -10,11 +10,11 @@
 // none.
 //
 // Rows past valid_tokens are never used, whatever they hold; NaN in a used row makes out NaN.
-// Tolerance: kAttentionTolerance (tolerance.h).
-// Errors: kBadShape for a size < 1, n_q not a multiple of n_kv, a slot or valid_tokens out of
-// range, a head without any valid token, scale that is not finite, a missing pointer, a workspace
-// of negative size. A device that cannot read the lists treats a slot out of range as empty, and
-// rows beyond p as p. It returns out = 0 and lse = -infinity for a head without any row.
+// Tolerance: kAttentionTolerance (tolerance.h). Errors: kBadShape for a size < 1, n_q not a
+// multiple of n_kv, a slot or valid_tokens out of range, or a head without any valid token. Also
+// for a scale that is not finite, a missing pointer, and a workspace of negative size. A device
+// that cannot read the lists treats a slot out of range as empty, and rows beyond p as p. It
+// returns out = 0 and lse = -infinity for a head without any row.
 #ifndef QUIRE_KERNELS_API_PAGED_ATTENTION_H_
 #define QUIRE_KERNELS_API_PAGED_ATTENTION_H_
 

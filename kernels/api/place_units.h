@@ -11,12 +11,12 @@
 // Pools of fp8: the units are kFp8E4M3 and keep their codes; the scale of each unit is written to
 // the scale of its slot and head. They cannot be rotated.
 //
-// Tolerance: exact. NaN stays NaN, in a rotated pair any NaN.
-// When two placements are equal, each row comes from either unit.
-// Errors: kBadShape for a size < 1 (n_units may be 0), rotary_dim odd or outside the channels after
-// rotary_first, valid_rows outside 1..p, a placement or rotation out of range, a missing pointer.
-// Also kUnsupported for an unknown codec, for fp8 pools with another codec or with rotations. A
-// device that cannot read the lists skips units with an entry out of range.
+// Tolerance: exact. NaN stays NaN, in a rotated pair any NaN. When two placements are equal, each
+// row comes from either unit. Errors: kBadShape for a size < 1 (n_units may be 0), and for
+// rotary_dim odd or outside the channels after rotary_first. Also for valid_rows outside 1..p, a
+// placement or rotation out of range, and a missing pointer. Also kUnsupported for an unknown
+// codec, for fp8 pools with another codec or with rotations. A device that cannot read the lists
+// skips units with an entry out of range.
 #ifndef QUIRE_KERNELS_API_PLACE_UNITS_H_
 #define QUIRE_KERNELS_API_PLACE_UNITS_H_
 

@@ -21,9 +21,10 @@
 //
 // A page's weight is the largest w_j of the heads, or their sum in the order of the heads.
 //
-// Errors: kBadShape for a size < 1 (n_pages may be 0; head_dim only where it is used), n_q not a
-// multiple of n_kv, n_q != n_kv in a query mode of PoolArgs, a missing pointer. Also kUnsupported
-// for an unknown pooling, or for PoolQueryArgs with a mode that does not pool the query.
+// Errors: kBadShape for a size < 1 (n_pages may be 0; head_dim only where it is used) and a missing
+// pointer. Also for n_q not a multiple of n_kv, and n_q != n_kv in a query mode of PoolArgs. Also
+// kUnsupported for an unknown pooling, or for PoolQueryArgs with a mode that does not pool the
+// query.
 #ifndef QUIRE_KERNELS_API_POOL_H_
 #define QUIRE_KERNELS_API_POOL_H_
 

@@ -20,13 +20,12 @@
 //   3. The sum is multiplied by scale.
 //
 // The terms are the channels, and then the further elements of the kind, as they lie in the digest.
-// Lengths of queries are computed in f64 and rounded once.
-// NaN in a query or a digest makes the score NaN.
-// Precondition: digests as the digest op writes them (lo <= hi, or both NaN).
-// Errors: kBadShape for a size < 1 (n_pages may be 0), n_q not a multiple of n_kv, first_page < 0,
-// score_stride below n_pages and not 0, pages beyond n_blocks * pages_per_block, a missing pointer.
-// For kDisc also kBadShape for a d or rotary_dim that is odd, or a rotary_dim outside 0..d.
-// kUnsupported for an unknown kind or dtype.
+// Lengths of queries are computed in f64 and rounded once. NaN in a query or a digest makes the
+// score NaN. Precondition: digests as the digest op writes them (lo <= hi, or both NaN). Errors:
+// kBadShape for a size < 1 (n_pages may be 0), n_q not a multiple of n_kv, first_page < 0, and a
+// missing pointer. Also for score_stride below n_pages and not 0, and pages beyond n_blocks *
+// pages_per_block. For kDisc also kBadShape for a d or rotary_dim that is odd, or a rotary_dim
+// outside 0..d. kUnsupported for an unknown kind or dtype.
 #ifndef QUIRE_KERNELS_API_SCORE_H_
 #define QUIRE_KERNELS_API_SCORE_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sum of a score (score.h), the same for every table: the arrangement of the queries as factors
-// of a digest's elements, and the order of the sum.
+// The sum of a score (score.h), the same for every table. Fixes the arrangement of queries as
+// factors of a digest's elements, and the order of the sum.
 #ifndef QUIRE_KERNELS_CPU_SCORE_TERMS_H_
 #define QUIRE_KERNELS_CPU_SCORE_TERMS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The common part of the attention kernels. A block holds a few query rows, and moves keys and
+// The common part of the attention kernels. A block holds a few query rows. It moves keys and
 // values through shared memory tile by tile, with a running maximum and sum per row. Everything is
 // f32.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The element types of KV pages on the device: conversions equal to those of quire/dtype.h
-// and of the codecs, and moves of 8 elements at a time.
+// The element types of KV pages on the device. Conversions equal those of quire/dtype.h and of the
+// codecs. Moves take 8 elements at a time.
 #ifndef QUIRE_KERNELS_CUDA_ELEMENTS_CUH_
 #define QUIRE_KERNELS_CUDA_ELEMENTS_CUH_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One block draws the token of one row. top_k and top_p become a cut (rank.cuh): the first by the
-// radix search, the second by bisection over ranks, a bit a pass. For the running sum of the draw,
+// One block draws the token of one row. top_k and top_p become a cut (rank.cuh). top_k uses the
+// radix search, and top_p a bisection over ranks, a bit a pass. For the running sum of the draw,
 // each thread handles one stretch of the row.
 #include <climits>
 

@@ -150,7 +150,7 @@ TEST_F(DamageTest, Promise2ACallerThatVerifiesByItselfHasItMendedWithItsNextReca
   const auto damaged = session->Recall(wants, {.verify = false});
   ASSERT_TRUE(damaged.ok()) << damaged.status();
   ASSERT_NE(BytesOf(damaged->payload), Wanted());
-  session->Spoiled(*damaged);
+  session->Invalidate(*damaged);
   session->Mismatched({.sequence = 0, .layer = 1, .head = 1, .page = 1, .crc32c = 7});
   const auto again = session->Recall(wants, {.verify = false});
   ASSERT_TRUE(again.ok()) << again.status();

@@ -184,7 +184,7 @@ struct Server::Parts {
     }
     sessions.RemoveExpired();
     contexts.RemoveExpired();
-    contexts.LetGoUnnamed();
+    contexts.ReleaseUnnamed();
   }
 
   void VisitMetrics(MetricsVisitor& visit) const {

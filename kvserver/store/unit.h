@@ -30,7 +30,7 @@ struct UnitAddress {
   uint32_t unit = 0;
 };
 
-/// A unit that somebody received with other bytes than it has a checksum for.
+/// A unit that a reader received with other bytes than its checksum says.
 struct ReportedUnit {
   UnitAddress address;
   uint32_t crc32c =

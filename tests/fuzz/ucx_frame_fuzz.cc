@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fuzzes the decoders of a UCX pipe. The first byte picks one: 0 a header, 1 an index, 2 a hello, 3
-// a welcome, 4 the key of a landing as it is, 5 a key with a corrected signature. Accepted input
-// must keep to the bounds that the pipe relies on.
+// a welcome. Values 4 and 5 are the key of a landing, as it is or with a corrected signature.
+// Accepted input must keep to the bounds that the pipe relies on.
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client library against a real server, over loopback, over gRPC alone, and with recalls over
-// each kind of data connection: the same suite for all.
+// The client library against a real server. One suite runs over loopback, over gRPC alone, and over
+// each kind of data connection.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages for people keep to their form: decisions are short, indexed and have a status; tables of
-// folders are short; links lead to files of the repository.
+// Pages for people keep to their form. Decisions are short, indexed and have a status. Tables of
+// folders are short. Links lead to files of the repository.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A check of proto files: every service, rpc, message, enum, oneof, field and enum value has a
-// comment on its line or on the line above. Pure.
+// A check of proto files. Every service, rpc, message, enum, oneof, field and enum value has a
+// comment on its line or the line above. Pure.
 #ifndef QUIRE_TESTS_REPOSITORY_PROTO_COMMENTS_H_
 #define QUIRE_TESTS_REPOSITORY_PROTO_COMMENTS_H_
 

@@ -13,7 +13,7 @@
 namespace quire::repository {
 
 /// Most words of a sentence.
-inline constexpr size_t kMostWords = 40;
+inline constexpr size_t kMostWords = 30;
 
 /// A paragraph, or an item of a list, in a comment.
 struct CommentParagraph {

@@ -76,7 +76,7 @@ class FloodHandler final : public CallHandler {
     MutexLock lock(mutex_);
     return std::exchange(landing_, nullptr);
   }
-  bool AllLetGo() {
+  bool AllReleased() {
     std::vector<std::weak_ptr<const void>> owners;
     {
       MutexLock lock(mutex_);
@@ -387,7 +387,7 @@ TEST_F(FrameServerTest, AClientThatTakesNothingLosesTheCallAndKeepsTheConnection
   EXPECT_EQ(Metric("transport_stalled"), 1u);
   client.Request(2, "Echo");
   EXPECT_EQ(client.Take().id, 2u);
-  EXPECT_TRUE(handler_.AllLetGo());
+  EXPECT_TRUE(handler_.AllReleased());
 }
 
 // A slow log delays no other call of the connection.
@@ -479,7 +479,7 @@ TEST_F(FrameServerTest, APipeThatTakesNoBytesLosesTheConnection) {
   client.received.Resume();
   EXPECT_EQ(client.received.AwaitClosed().code(), StatusCode::kUnavailable);
   (void)client.received.Take(0);
-  EXPECT_TRUE(handler_.AllLetGo());
+  EXPECT_TRUE(handler_.AllReleased());
 }
 
 TEST_F(FrameServerTest, UrgentPartsOvertakeThoseThatWait) {
@@ -558,7 +558,7 @@ TEST_F(FrameServerTest, TheDeathOfAClientStopsItsHandlersAndLetsEverythingGo) {
     DropInprocConnection(client.pipe());
     EXPECT_FALSE(handler_.AwaitStopped(stalled ? Priority::kPrefetch : Priority::kCorrection).ok());
   }
-  EXPECT_TRUE(handler_.AllLetGo());
+  EXPECT_TRUE(handler_.AllReleased());
 }
 
 TEST_F(FrameServerTest, LandingsBelongToOneConnectionOfOneTenant) {

@@ -95,11 +95,11 @@ void ServerConnection::KillIfStuck(TimePoint now) {
     MutexLock lock(mutex_);
     if (!turns_.busy() || now - send_started_ < limits_.stall_timeout) return;
   }
-  TellStalled();
+  ReportStalled();
   Close();
 }
 
-void ServerConnection::TellStalled() {
+void ServerConnection::ReportStalled() {
   parts_.counters->stalled.Add();
   std::string tenant;
   {
@@ -152,14 +152,14 @@ void ServerConnection::BecomeOpen(std::string_view tenant) {
 Status ServerConnection::OpenLanding(uint64_t landing, std::string_view key, uint64_t bytes) {
   {
     MutexLock lock(mutex_);
-    QUIRE_RETURN_IF_ERROR(WhyNoLanding(landing));
+    QUIRE_RETURN_IF_ERROR(CheckLanding(landing));
   }
   QUIRE_RETURN_IF_ERROR(pipe_->OpenLanding(landing, key, bytes));
   Status status;
   {
     MutexLock lock(mutex_);
     // Other landings were announced meanwhile, or the connection has ended.
-    status = WhyNoLanding(landing);
+    status = CheckLanding(landing);
     // An open landing stays unchanged.
     if (status.ok() && !landings_.contains(landing)) {
       landings_[landing] = std::make_shared<AnnouncedLanding>(weak_from_this(), landing);
@@ -169,7 +169,7 @@ Status ServerConnection::OpenLanding(uint64_t landing, std::string_view key, uin
   return status;
 }
 
-Status ServerConnection::WhyNoLanding(uint64_t landing) const {
+Status ServerConnection::CheckLanding(uint64_t landing) const {
   if (over_) return Unavailable("the connection to the client is over");
   if (landings_.size() < wire::kMaxLandings || landings_.contains(landing)) return OkStatus();
   return ResourceExhausted("the connection has ", landings_.size(),
@@ -420,7 +420,7 @@ Status ServerConnection::WriteFrame(Call& call, Frame frame, uint64_t credit) {
       call.sending = true;
     }
   }
-  if (has_stalled) TellStalled();
+  if (has_stalled) ReportStalled();
   QUIRE_RETURN_IF_ERROR(may);
   const Status sent = Send(std::move(frame));
   bool end = false;
@@ -449,7 +449,7 @@ Status ServerConnection::AwaitTurn(Call& call, SendTurns::Turn& turn) {
   Status why;
   while (!turn.granted) {
     const TimePoint now = SystemClock().Now();
-    why = WhyNot(call, turn, now);
+    why = CheckMayProceed(call, turn, now);
     if (!why.ok()) break;
     const Duration wait = WakeAt(call, turn) - now;
     (void)turn.changed.WaitFor(mutex_, std::clamp<Duration>(wait, Duration(1), kLongestWait));
@@ -460,7 +460,7 @@ Status ServerConnection::AwaitTurn(Call& call, SendTurns::Turn& turn) {
     return why;
   }
   // The call may have ended for the client since the grant: nothing follows its end.
-  if (why = WhyNot(call, turn, SystemClock().Now()); !why.ok()) {
+  if (why = CheckMayProceed(call, turn, SystemClock().Now()); !why.ok()) {
     turns_.Finish(turn);
     return why;
   }
@@ -468,7 +468,7 @@ Status ServerConnection::AwaitTurn(Call& call, SendTurns::Turn& turn) {
   return OkStatus();
 }
 
-Status ServerConnection::WhyNot(Call& call, const SendTurns::Turn& turn, TimePoint now) {
+Status ServerConnection::CheckMayProceed(Call& call, const SendTurns::Turn& turn, TimePoint now) {
   if (over_) return Unavailable("the connection to the client is over");
   if (call.cancelled.IsSet()) return Cancelled();
   if (now >= call.context.deadline) {

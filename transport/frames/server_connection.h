@@ -131,7 +131,7 @@ class ServerConnection final : public FrameReceiver,
   /// Ends the connection; the pipe is closed by the connection's thread.
   void Kill() QUIRE_EXCLUDES(mutex_);
   /// Counts and reports a client that takes next to nothing of a reply.
-  void TellStalled() QUIRE_EXCLUDES(mutex_);
+  void ReportStalled() QUIRE_EXCLUDES(mutex_);
   void OnHello(const FrameHead& head);
   void OnRequest(FrameHead head, Payload payload);
   void OnCancel(uint64_t id);
@@ -140,7 +140,7 @@ class ServerConnection final : public FrameReceiver,
   Status EnterCall(const CallPtr& call);
   void LeaveCall(Call& call);
   /// OK for an open landing; otherwise why it is not open.
-  Status WhyNoLanding(uint64_t landing) const QUIRE_REQUIRES(mutex_);
+  Status CheckLanding(uint64_t landing) const QUIRE_REQUIRES(mutex_);
   /// Closes the landing if it is `only`, or any for null.
   void CloseLandingIf(uint64_t landing, const AnnouncedLanding* only) QUIRE_EXCLUDES(mutex_);
 
@@ -154,7 +154,8 @@ class ServerConnection final : public FrameReceiver,
   /// Waits for `turn`; returns an error if it will not be granted.
   Status AwaitTurn(Call& call, SendTurns::Turn& turn) QUIRE_REQUIRES(mutex_);
   /// Returns why the call may not continue, and counts faults of its client.
-  Status WhyNot(Call& call, const SendTurns::Turn& turn, TimePoint now) QUIRE_REQUIRES(mutex_);
+  Status CheckMayProceed(Call& call, const SendTurns::Turn& turn, TimePoint now)
+      QUIRE_REQUIRES(mutex_);
   TimePoint WakeAt(const Call& call, const SendTurns::Turn& turn) const QUIRE_REQUIRES(mutex_);
   /// Waits for a turn that needs no credit; false if the connection has ended.
   bool AwaitOwnTurn(SendTurns::Turn& turn) QUIRE_REQUIRES(mutex_);

@@ -28,9 +28,9 @@ class GrpcCalls::Handler final : public grpc::internal::MethodHandler {
       : inner_(std::move(inner)), calls_(calls) {}
   void RunHandler(const HandlerParameter& parameter) override {
     auto* const context = static_cast<grpc::ServerContext*>(parameter.server_context);
-    calls_->Entered(context);
+    calls_->OnThreadEntered(context);
     inner_->RunHandler(parameter);
-    calls_->Left(context);
+    calls_->OnThreadLeft(context);
   }
   void* Deserialize(grpc_call* call, grpc_byte_buffer* request, grpc::Status* status,
                     void** handler_data) override {
@@ -64,7 +64,7 @@ void GrpcCalls::Configure(uint32_t threads, grpc::ServerBuilder* builder) {
   builder->RegisterCallbackGenericService(unknown_.get());
 }
 
-void GrpcCalls::Entered(grpc::ServerContext* context) {
+void GrpcCalls::OnThreadEntered(grpc::ServerContext* context) {
   MutexLock lock(mutex_);
   calls_[context] = {};
 }
@@ -122,7 +122,7 @@ void GrpcCalls::Taken(grpc::ServerContext* context) {
   calls_[context].answer_end = TimePoint::max();
 }
 
-void GrpcCalls::Left(grpc::ServerContext* context) {
+void GrpcCalls::OnThreadLeft(grpc::ServerContext* context) {
   MutexLock lock(mutex_);
   const auto call = calls_.find(context);
   if (call->second.refused) --refusals_;

@@ -82,9 +82,9 @@ class GrpcCalls {
     bool refused = false;
     TimePoint answer_end = TimePoint::max();  ///< Deadline for the client to read the answer.
   };
-  /// Notes that `context` has a thread; it stays valid until Left.
-  void Entered(grpc::ServerContext* context) QUIRE_EXCLUDES(mutex_);
-  void Left(grpc::ServerContext* context) QUIRE_EXCLUDES(mutex_);
+  /// Notes that `context` has a thread; it stays valid until OnThreadLeft.
+  void OnThreadEntered(grpc::ServerContext* context) QUIRE_EXCLUDES(mutex_);
+  void OnThreadLeft(grpc::ServerContext* context) QUIRE_EXCLUDES(mutex_);
   void CancelStalled() QUIRE_EXCLUDES(mutex_);
   /// Counts a call of `tenant` if the limits allow it.
   [[nodiscard]] Status Take(grpc::ServerContext* context, const std::string& tenant)

@@ -60,12 +60,12 @@ StatusOr<std::shared_ptr<PayloadLease>> ShmBorrower::Borrow(uint64_t lease) {
   if (!channel_.valid()) {
     return InvalidArgument("shared-memory connection: a lease without a channel");
   }
-  MutexLock lock(told_mutex_);
-  const auto [told, is_new] = told_.try_emplace(lease);
+  MutexLock lock(reports_mutex_);
+  const auto [reported, is_new] = reported_.try_emplace(lease);
   if (!is_new || (lease & ~kShmLeaseNumberMask) != 0) {
     return InvalidArgument("shared-memory connection: lease ", lease, " cannot be given");
   }
-  told->second.ended = ended_elsewhere_.erase(lease) > 0;
+  reported->second.ended = ended_elsewhere_.erase(lease) > 0;
   return std::shared_ptr<PayloadLease>(std::make_shared<Loan>(shared_from_this(), lease));
 }
 
@@ -76,25 +76,25 @@ std::span<const std::byte> ShmBorrower::Bytes(const ShmDescriptor& slice) const 
   return region.subspan(slice.offset, slice.bytes);
 }
 
-bool ShmBorrower::StillGood(uint64_t lease) { return !Hear(lease).ended; }
+bool ShmBorrower::StillGood(uint64_t lease) { return !ReadReports(lease).ended; }
 
 Status ShmBorrower::Renew(uint64_t lease, Duration timeout) {
-  const Told before = Hear(lease);
+  const Reported before = ReadReports(lease);
   const uint64_t word = ShmWordOf(lease, ShmLeaseWord::kRenew);
   const TimePoint deadline = SystemClock().Now() + timeout;
   if (!before.ended) Send({&word, 1});
   for (;;) {
-    const Told told = Hear(lease);
-    if (told.ended) {
+    const Reported reported = ReadReports(lease);
+    if (reported.ended) {
       return FailedPrecondition("the lease of shared memory has ended; ask for the bytes again");
     }
-    if (told.refusals != before.refusals) {
+    if (reported.refusals != before.refusals) {
       return FailedPrecondition(
           "the server does not renew the lease of shared memory, whose connection is over; copy "
           "the "
           "bytes, or ask for them again");
     }
-    if (told.renewals != before.renewals) return OkStatus();
+    if (reported.renewals != before.renewals) return OkStatus();
     const Duration left = deadline - SystemClock().Now();
     if (left <= Duration::zero()) {
       return DeadlineExceeded("the server does not answer the renewal of a shared-memory lease");
@@ -106,26 +106,26 @@ Status ShmBorrower::Renew(uint64_t lease, Duration timeout) {
   }
 }
 
-ShmBorrower::Told ShmBorrower::Hear(uint64_t lease) {
+ShmBorrower::Reported ShmBorrower::ReadReports(uint64_t lease) {
   std::array<uint64_t, kNumbersAtOnce> words;
-  MutexLock lock(told_mutex_);
-  while (!deaf_) {
+  MutexLock lock(reports_mutex_);
+  while (!reports_lost_) {
     const ssize_t got = recv(channel_.get(), words.data(), sizeof words, MSG_DONTWAIT | MSG_TRUNC);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
     const auto bytes = static_cast<size_t>(std::max<ssize_t>(got, 0));
-    deaf_ = bytes == 0 || bytes > sizeof words || bytes % sizeof words[0] != 0;
-    if (!deaf_) HearWords(std::span(words).first(bytes / sizeof words[0]));
+    reports_lost_ = bytes == 0 || bytes > sizeof words || bytes % sizeof words[0] != 0;
+    if (!reports_lost_) ApplyReports(std::span(words).first(bytes / sizeof words[0]));
   }
-  Told told = told_[lease];
-  told.ended |= deaf_;
-  return told;
+  Reported reported = reported_[lease];
+  reported.ended |= reports_lost_;
+  return reported;
 }
 
-void ShmBorrower::HearWords(std::span<const uint64_t> words) {
+void ShmBorrower::ApplyReports(std::span<const uint64_t> words) {
   for (const uint64_t word : words) {
-    const auto it = told_.find(word & kShmLeaseNumberMask);
-    if (it == told_.end()) {
+    const auto it = reported_.find(word & kShmLeaseNumberMask);
+    if (it == reported_.end()) {
       if (Says(word, ShmLeaseWord::kEnded)) ended_elsewhere_.insert(word & kShmLeaseNumberMask);
       continue;
     }
@@ -133,13 +133,13 @@ void ShmBorrower::HearWords(std::span<const uint64_t> words) {
     it->second.renewals += Says(word, ShmLeaseWord::kRenewed) ? 1 : 0;
     it->second.refusals += Says(word, ShmLeaseWord::kRefused) ? 1 : 0;
   }
-  if (ended_elsewhere_.size() > kMostEndedElsewhere) deaf_ = true;
+  if (ended_elsewhere_.size() > kMostEndedElsewhere) reports_lost_ = true;
 }
 
 void ShmBorrower::GiveBack(uint64_t lease) {
   {
-    MutexLock lock(told_mutex_);
-    told_.erase(lease);
+    MutexLock lock(reports_mutex_);
+    reported_.erase(lease);
   }
   std::vector<uint64_t> leases;
   MutexLock lock(mutex_);

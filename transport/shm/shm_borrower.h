@@ -44,7 +44,7 @@ class ShmBorrower : public std::enable_shared_from_this<ShmBorrower> {
   /// Returns the owner of the payload that a frame lent. INVALID_ARGUMENT when there is no channel,
   /// or the lease is already borrowed.
   [[nodiscard]] StatusOr<std::shared_ptr<PayloadLease>> Borrow(uint64_t lease)
-      QUIRE_EXCLUDES(told_mutex_);
+      QUIRE_EXCLUDES(reports_mutex_);
   /// The bytes of a descriptor in a region; empty when out of range.
   std::span<const std::byte> Bytes(const ShmDescriptor& slice) const;
 
@@ -52,7 +52,7 @@ class ShmBorrower : public std::enable_shared_from_this<ShmBorrower> {
   class Loan;
 
   /// State of a borrowed lease as the server reported it.
-  struct Told {
+  struct Reported {
     bool ended = false;
     uint64_t renewals = 0;
     uint64_t refusals = 0;
@@ -60,23 +60,23 @@ class ShmBorrower : public std::enable_shared_from_this<ShmBorrower> {
 
   void GiveBack(uint64_t lease);
   void Send(std::span<const uint64_t> words) const;
-  bool StillGood(uint64_t lease) QUIRE_EXCLUDES(told_mutex_);
-  Status Renew(uint64_t lease, Duration timeout) QUIRE_EXCLUDES(told_mutex_);
+  bool StillGood(uint64_t lease) QUIRE_EXCLUDES(reports_mutex_);
+  Status Renew(uint64_t lease, Duration timeout) QUIRE_EXCLUDES(reports_mutex_);
   /// Reads the server's reports without waiting. Returns the state of `lease` after them.
-  Told Hear(uint64_t lease) QUIRE_EXCLUDES(told_mutex_);
-  void HearWords(std::span<const uint64_t> words) QUIRE_REQUIRES(told_mutex_);
+  Reported ReadReports(uint64_t lease) QUIRE_EXCLUDES(reports_mutex_);
+  void ApplyReports(std::span<const uint64_t> words) QUIRE_REQUIRES(reports_mutex_);
 
   UniqueFd channel_;
   Duration duration_ = Duration::zero();
   std::array<std::unique_ptr<ReadOnlyMapping>, kMaxShmRegions + 1> regions_;  // By number.
 
-  Mutex told_mutex_;
+  Mutex reports_mutex_;
   /// Set when the server's reports of ended leases can no longer be received.
-  bool deaf_ QUIRE_GUARDED_BY(told_mutex_) = false;
-  std::map<uint64_t, Told> told_ QUIRE_GUARDED_BY(told_mutex_);  ///< By lease number.
+  bool reports_lost_ QUIRE_GUARDED_BY(reports_mutex_) = false;
+  std::map<uint64_t, Reported> reported_ QUIRE_GUARDED_BY(reports_mutex_);  ///< By lease number.
   /// Ended leases that are not borrowed: their frames are still in flight, or they were being
   /// released.
-  std::set<uint64_t> ended_elsewhere_ QUIRE_GUARDED_BY(told_mutex_);
+  std::set<uint64_t> ended_elsewhere_ QUIRE_GUARDED_BY(reports_mutex_);
 
   Mutex mutex_;
   bool sending_ QUIRE_GUARDED_BY(mutex_) = false;           // True while a thread sends.

@@ -490,7 +490,7 @@ class LyingServerTest : public ShmFaultsTest {
   static constexpr ShmHeader kRegionHeader{
       .type = ShmPacketType::kRegion, .number = 1, .bytes = kArenaBytes};
   /// Sends `words` on the latest channel.
-  void Say(const std::vector<uint64_t>& words) const {
+  void SendWords(const std::vector<uint64_t>& words) const {
     const std::span<const uint64_t> all(words);
     EXPECT_EQ(send(other_end_.get(), all.data(), all.size_bytes(), MSG_NOSIGNAL),
               static_cast<ssize_t>(all.size_bytes()));
@@ -562,7 +562,7 @@ TEST_F(LyingServerTest, ALeaseThatEndedBeforeItsFrameCameIsNotGoodAndNoneIsGiven
   ASSERT_TRUE(server.Send(Packet({.lease = 1}, {&inside, 1})));
   const std::optional<Frame> first = client_->frames->Next();
   ASSERT_TRUE(first);
-  Say({ShmWordOf(2, ShmLeaseWord::kEnded), ShmWordOf(1, ShmLeaseWord::kRenewed), 77});
+  SendWords({ShmWordOf(2, ShmLeaseWord::kEnded), ShmWordOf(1, ShmLeaseWord::kRenewed), 77});
   EXPECT_TRUE(first->payload.StillGood());
   ASSERT_TRUE(server.Send(Packet({.lease = 2}, {&inside, 1})));
   const std::optional<Frame> second = client_->frames->Next();

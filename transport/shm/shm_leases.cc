@@ -116,11 +116,11 @@ bool ShmLeases::Renew(uint64_t number) {
     }
   }
   const uint64_t word = ShmWordOf(number, answer);
-  (void)Say({&word, 1});  // A client that reads nothing does not learn of the renewal.
+  (void)SendWords({&word, 1});  // A client that reads nothing does not learn of the renewal.
   return true;
 }
 
-bool ShmLeases::Say(std::span<const uint64_t> words) const {
+bool ShmLeases::SendWords(std::span<const uint64_t> words) const {
   while (!words.empty()) {
     const auto some = words.first(std::min(words.size(), kWordsAtOnce));
     const ssize_t sent =
@@ -177,7 +177,7 @@ void ShmLeases::OnReady(uint32_t events) {
   }
 }
 
-TimePoint ShmLeases::TakeTooOld(TimePoint now, Table* over, std::vector<uint64_t>* words) {
+TimePoint ShmLeases::TakeExpired(TimePoint now, Table* over, std::vector<uint64_t>* words) {
   TimePoint next = ShmLoop::kNever;
   for (auto it = held_.begin(); it != held_.end();) {
     const auto lease = it++;
@@ -201,10 +201,10 @@ void ShmLeases::OnDeadline(TimePoint now) {
   std::vector<uint64_t> words;
   {
     MutexLock lock(mutex_);
-    loop_->SetDeadline(token_, TakeTooOld(now, &over, &words));
+    loop_->SetDeadline(token_, TakeExpired(now, &over, &words));
   }
   if (words.empty()) return;
-  if (!Say(words)) EndAll();
+  if (!SendWords(words)) EndAll();
   Orphan();
   on_broken_(
       Unavailable("shared-memory connection: the client has held payload for longer than ",

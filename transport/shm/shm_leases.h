@@ -91,7 +91,7 @@ class ShmLeases final : public ShmLoop::Handler, public std::enable_shared_from_
   using Table = std::map<uint64_t, Held>;
   /// Removes leases that are too old and appends the reports of their end to `*words`. Returns when
   /// to check again.
-  TimePoint TakeTooOld(TimePoint now, Table* over, std::vector<uint64_t>* words)
+  TimePoint TakeExpired(TimePoint now, Table* over, std::vector<uint64_t>* words)
       QUIRE_REQUIRES(mutex_);
 
   ShmLeases(ShmLoop* loop, const Limits& limits, std::shared_ptr<ShmUse> use, OnBroken on_broken,
@@ -103,7 +103,7 @@ class ShmLeases final : public ShmLoop::Handler, public std::enable_shared_from_
   /// False when the client never held `number`.
   bool Renew(uint64_t number);
   /// Sends words to the client; false when the channel has no room now.
-  bool Say(std::span<const uint64_t> words) const;
+  bool SendWords(std::span<const uint64_t> words) const;
   void EndAll();
 
   ShmLoop* const loop_;

@@ -149,7 +149,7 @@ void ShmLender::CountSent(const Lent& lent) {
   use_->copied_bytes += lent.copied_bytes;
 }
 
-void ShmLender::TakeBack(const Lent& lent) {
+void ShmLender::ReleaseUnsent(const Lent& lent) {
   if (lent.lease != 0) lent.leases->Drop(lent.lease);
 }
 

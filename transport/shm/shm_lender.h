@@ -55,7 +55,7 @@ class ShmLender {
   /// Counts the bytes of a packet that was sent.
   void CountSent(const Lent& lent);
   /// Releases the lease of a packet that was not sent.
-  static void TakeBack(const Lent& lent);
+  static void ReleaseUnsent(const Lent& lent);
   /// Ends the connection; see ShmLeases::Orphan.
   void Orphan();
 

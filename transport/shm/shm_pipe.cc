@@ -62,16 +62,16 @@ class ShmClientPipe final : public FramePipe, private ShmStream::Receiver {
 
   void Close() override {
     stream_->Close();
-    LetGo();
+    ReleaseChannel();
   }
 
  private:
   /// Releases the channel's share after the last packet. Leases of frames that were never taken end
   /// with the channel, and that with the last frame taken.
-  void LetGo() QUIRE_EXCLUDES(mutex_) {
-    std::shared_ptr<ShmBorrower> let_go;
+  void ReleaseChannel() QUIRE_EXCLUDES(mutex_) {
+    std::shared_ptr<ShmBorrower> released;
     MutexLock lock(mutex_);
-    let_go.swap(borrower_);
+    released.swap(borrower_);
   }
   std::shared_ptr<ShmBorrower> borrower() QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -103,7 +103,7 @@ class ShmClientPipe final : public FramePipe, private ShmStream::Receiver {
     return OkStatus();
   }
   void OnEnd(const Status& why) override {
-    LetGo();
+    ReleaseChannel();
     receiver_->OnClosed(why);
   }
 

@@ -60,7 +60,7 @@ Status ShmServerPipe::Send(Frame frame) {
   if (sent.ok()) {
     lender_.CountSent(lent);
   } else {
-    ShmLender::TakeBack(lent);
+    ShmLender::ReleaseUnsent(lent);
   }
   return sent;
 }

@@ -41,7 +41,7 @@ class PipesUnderTest {
   /// Memory that the server sends from. It may outlive this.
   const std::shared_ptr<ServerMemory>& server_memory() const { return memory_; }
   /// Why the suite cannot run on this machine; empty when it can.
-  virtual std::string WhyNotHere() const { return {}; }
+  virtual std::string SkipReason() const { return {}; }
   virtual FramePipe& client() = 0;
   virtual FramePipe& server() = 0;
   /// Ends one end as the death of its process would, without a goodbye where possible. The pipe
@@ -57,7 +57,7 @@ using PipesFactory = std::unique_ptr<PipesUnderTest> (*)();
 class FramePipeConformance : public ::testing::TestWithParam<PipesFactory> {
  protected:
   void SetUp() override {
-    if (const std::string why = pipes_->WhyNotHere(); !why.empty()) GTEST_SKIP() << why;
+    if (const std::string why = pipes_->SkipReason(); !why.empty()) GTEST_SKIP() << why;
   }
   void TearDown() override {
     at_client_.Resume();
@@ -68,9 +68,9 @@ class FramePipeConformance : public ::testing::TestWithParam<PipesFactory> {
     }
     at_client_.Forget();
     at_server_.Forget();
-    memory_->ExpectAllGivenBack();
+    memory_->ExpectAllReturned();
     pipes_.reset();
-    memory_->ExpectAllLetGo();
+    memory_->ExpectAllReleased();
   }
 
   FramePipe& client() { return pipes_->client(); }

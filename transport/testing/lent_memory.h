@@ -35,8 +35,8 @@ class LentMemory final : public ServerMemory {
   /// Sets the listener whose connections send from here. Call it before anything is sent.
   void SentBy(const ShmListener& listener) { use_ = listener.use(); }
 
-  void ExpectAllGivenBack() override {
-    EXPECT_TRUE(Comes([this] { return use_->leased_bytes == 0; }))
+  void ExpectAllReturned() override {
+    EXPECT_TRUE(BecomesTrue([this] { return use_->leased_bytes == 0; }))
         << use_->leased_bytes.load() << " bytes are leased";
     EXPECT_LE(use_->copied_bytes.load(), plain_bytes_.load()) << "lent memory was copied";
   }

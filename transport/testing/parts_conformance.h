@@ -77,12 +77,12 @@ class PartsConformance : public ::testing::TestWithParam<TransportFactory> {
 
   void SetUp() override {
     handler_.AnswerFrom(memory_);
-    if (const std::string why = connection_->WhyNotHere(); !why.empty()) GTEST_SKIP() << why;
+    if (const std::string why = connection_->SkipReason(); !why.empty()) GTEST_SKIP() << why;
   }
   void TearDown() override {
-    memory_->ExpectAllGivenBack();
+    memory_->ExpectAllReturned();
     connection_.reset();
-    memory_->ExpectAllLetGo();
+    memory_->ExpectAllReleased();
   }
 
   Transport& transport() { return connection_->transport(); }

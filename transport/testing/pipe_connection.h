@@ -36,7 +36,7 @@ class PipeKind {
   virtual StatusOr<std::unique_ptr<FramePipe>> Dial(const std::string& address) = 0;
   /// See TransportUnderTest.
   const std::shared_ptr<ServerMemory>& server_memory() const { return memory_; }
-  virtual std::string WhyNotHere() const { return {}; }
+  virtual std::string SkipReason() const { return {}; }
 
  private:
   const std::shared_ptr<ServerMemory> memory_;
@@ -60,7 +60,7 @@ class PipeConnectionUnderTest final : public TransportUnderTest {
     KillPeer();
   }
 
-  std::string WhyNotHere() const override { return kind_->WhyNotHere(); }
+  std::string SkipReason() const override { return kind_->SkipReason(); }
   Transport& transport() override { return TransportOf("default"); }
   Transport& TransportOf(const std::string& tenant) override {
     std::shared_ptr<FrameClient>& client = clients_[tenant];

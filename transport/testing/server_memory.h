@@ -25,7 +25,7 @@ namespace quire::testing {
 
 /// Waits up to a minute until `holds()`, for releases by other threads of a transport.
 template <typename Condition>
-bool Comes(Condition holds) {
+bool BecomesTrue(Condition holds) {
   const TimePoint limit = SystemClock().Now() + std::chrono::minutes(1);
   while (!holds() && SystemClock().Now() < limit) std::this_thread::yield();
   return holds();
@@ -49,10 +49,10 @@ class ServerMemory {
   }
   /// Checks at the end of a test that all lent payload has come back. The clients, connected or
   /// closed, have dropped all they were sent.
-  virtual void ExpectAllGivenBack() {}
+  virtual void ExpectAllReturned() {}
   /// Checks the same after the server end is destroyed.
-  void ExpectAllLetGo() {
-    EXPECT_TRUE(Comes([this] { return held_.use_count() == 1; }))
+  void ExpectAllReleased() {
+    EXPECT_TRUE(BecomesTrue([this] { return held_.use_count() == 1; }))
         << held_.use_count() - 1 << " slices of the server are still held";
   }
 

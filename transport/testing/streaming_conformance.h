@@ -82,7 +82,7 @@ class StreamingHandler final : public CallHandler {
     return saw_cancel_;
   }
   /// True once all bytes of parts are released.
-  bool AllLetGo() {
+  bool AllReleased() {
     MutexLock lock(mutex_);
     return std::all_of(sent_.begin(), sent_.end(), [](const auto& w) { return w.expired(); });
   }
@@ -145,7 +145,7 @@ class StreamingHandler final : public CallHandler {
       while (floods_.parts < count && !open_) changed_.Wait(mutex_);
     }
     for (uint64_t i = 0; i < kOvertakeParts; ++i) {
-      const Floods before = TellFloods();
+      const Floods before = Progress();
       QUIRE_RETURN_IF_ERROR(WriteSmallPart(i, reply));
       MutexLock lock(mutex_);
       if (before.sending < count * 3 / 4) continue;
@@ -183,7 +183,7 @@ class StreamingHandler final : public CallHandler {
     uint64_t parts = 0;
     std::vector<uint64_t> meanwhile = {};  ///< Result of TakeOvertaking.
   };
-  Floods TellFloods() {
+  Floods Progress() {
     MutexLock lock(mutex_);
     return floods_;
   }
@@ -205,13 +205,13 @@ class StreamingConformance : public ::testing::TestWithParam<TransportFactory> {
 
   void SetUp() override {
     handler_.AnswerFrom(memory_);
-    if (const std::string why = connection_->WhyNotHere(); !why.empty()) GTEST_SKIP() << why;
+    if (const std::string why = connection_->SkipReason(); !why.empty()) GTEST_SKIP() << why;
   }
   void TearDown() override {
     handler_.OpenGate();
-    memory_->ExpectAllGivenBack();
+    memory_->ExpectAllReturned();
     connection_.reset();
-    memory_->ExpectAllLetGo();
+    memory_->ExpectAllReleased();
   }
 
   Transport& transport() { return connection_->transport(); }
@@ -246,8 +246,8 @@ class StreamingConformance : public ::testing::TestWithParam<TransportFactory> {
     CallMessage reply;
     return transport().Call("quire.test.S/Echo", {}, &reply, {.timeout = std::chrono::minutes(1)});
   }
-  bool AllLetGo() {
-    return Comes([this] { return handler_.AllLetGo(); });
+  bool AllReleased() {
+    return BecomesTrue([this] { return handler_.AllReleased(); });
   }
 
   StreamingHandler handler_;
@@ -284,7 +284,7 @@ TEST_P(StreamingConformance, TheTimeoutEndsTheCallAndStopsTheHandler) {
   EXPECT_EQ(end.code(), StatusCode::kDeadlineExceeded);
   EXPECT_EQ(call->Next(kEver).status().code(), StatusCode::kDeadlineExceeded);
   EXPECT_FALSE(handler_.AwaitStopped().ok());
-  EXPECT_TRUE(AllLetGo());
+  EXPECT_TRUE(AllReleased());
   EXPECT_TRUE(Echo().ok());
 }
 
@@ -298,7 +298,7 @@ TEST_P(StreamingConformance, CancelFromAnotherThreadEndsNextAndStopsTheHandler) 
   EXPECT_EQ(end.code(), StatusCode::kCancelled);
   EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kCancelled);
   EXPECT_TRUE(handler_.saw_cancel());
-  EXPECT_TRUE(AllLetGo());
+  EXPECT_TRUE(AllReleased());
   EXPECT_TRUE(Echo().ok());
 }
 
@@ -307,7 +307,7 @@ TEST_P(StreamingConformance, ACallThatIsDestroyedIsCancelled) {
   EXPECT_EQ(TakeNumber(*call), 0u);
   call.reset();
   EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kCancelled);
-  EXPECT_TRUE(AllLetGo());
+  EXPECT_TRUE(AllReleased());
 }
 
 TEST_P(StreamingConformance, NothingLandsAfterTheCallHasEnded) {
@@ -346,7 +346,7 @@ TEST_P(StreamingConformance, ACancelReachesACallThatNobodyReads) {
   EXPECT_TRUE(Echo().ok());
   call->Cancel();
   EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kCancelled);
-  EXPECT_TRUE(AllLetGo());
+  EXPECT_TRUE(AllReleased());
 }
 
 TEST_P(StreamingConformance, AStalledReaderHoldsUpNoOtherCall) {
@@ -406,7 +406,7 @@ TEST_P(StreamingConformance, TheDeathOfTheServerEndsEveryCall) {
   Status refused;  // Calls may end before the connection does.
   while (refused.ok()) refused = transport().Start("quire.test.S/Echo", {}, {}).status();
   EXPECT_EQ(refused.code(), StatusCode::kUnavailable) << refused;
-  EXPECT_TRUE(AllLetGo());
+  EXPECT_TRUE(AllReleased());
 }
 
 TEST_P(StreamingConformance, TheEndOfTheTransportEndsItsCallsAndStopsTheHandlers) {

@@ -48,7 +48,7 @@ class TransportUnderTest {
   /// Memory that handlers answer from. It may outlive this.
   const std::shared_ptr<ServerMemory>& server_memory() const { return memory_; }
   /// Why the suites cannot run on this machine; empty when they can.
-  virtual std::string WhyNotHere() const { return {}; }
+  virtual std::string SkipReason() const { return {}; }
   virtual Transport& transport() = 0;
   /// A transport for calls of `tenant`, where a transport serves one tenant only.
   virtual Transport& TransportOf(const std::string& tenant) {
@@ -171,13 +171,13 @@ class TransportConformance : public ::testing::TestWithParam<TransportFactory> {
  protected:
   void SetUp() override {
     handler_.AnswerFrom(memory_);
-    if (const std::string why = connection_->WhyNotHere(); !why.empty()) GTEST_SKIP() << why;
+    if (const std::string why = connection_->SkipReason(); !why.empty()) GTEST_SKIP() << why;
   }
   void TearDown() override {
     handler_.Release();
-    memory_->ExpectAllGivenBack();
+    memory_->ExpectAllReturned();
     connection_.reset();
-    memory_->ExpectAllLetGo();
+    memory_->ExpectAllReleased();
   }
 
   Transport& transport() { return connection_->transport(); }

@@ -181,7 +181,7 @@ class Listening {
   std::deque<std::unique_ptr<FramePipe>> pipes_ QUIRE_GUARDED_BY(mutex_);
 };
 
-/// A connection whose server worker stops at Halt and continues at LetGo. Frames sent meanwhile
+/// A connection whose server worker stops at Halt until Continue. Frames sent meanwhile
 /// queue up.
 class Halted {
  public:
@@ -203,14 +203,14 @@ class Halted {
     client->Start(&at_client);
     server->Start(&at_server);
   }
-  ~Halted() { LetGo(); }
+  ~Halted() { Continue(); }
   void Halt() {
     worker_->Post([this] {
       MutexLock lock(mutex_);
       while (!let_go_) changed_.Wait(mutex_);
     });
   }
-  void LetGo() {
+  void Continue() {
     MutexLock lock(mutex_);
     let_go_ = true;
     changed_.NotifyAll();

@@ -40,7 +40,8 @@ class SendQueue {
   void Push(Item item) {
     const Priority priority = item.frame.priority;
     if (!item.ranges.empty() && BytesBehind(priority) > 0) {
-      waiting_.Lift(priority, [&](const Item& other) { return item.ranges.Overlap(other.ranges); });
+      waiting_.Promote(priority,
+                       [&](const Item& other) { return item.ranges.Overlap(other.ranges); });
     }
     waiting_bytes_[Index(priority)] += item.bytes;
     waiting_.Push(std::move(item), priority);

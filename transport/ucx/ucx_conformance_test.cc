@@ -14,7 +14,7 @@ class UcxUnderTest final : public PipesUnderTest {
     client_ = *std::move(connected);
     server_ = listening_.Take();
   }
-  std::string WhyNotHere() const override { return WhyNoLane(lane_); }
+  std::string SkipReason() const override { return WhyNoLane(lane_); }
   FramePipe& client() override { return *client_; }
   FramePipe& server() override { return *server_; }
   void KillClient() override { client_->Close(); }

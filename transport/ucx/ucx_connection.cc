@@ -14,18 +14,18 @@ namespace {
 
 constexpr uint32_t kMaxPuts = 64;
 /// A one-time notification from one thread to another that waits. Thread-safe.
-class Told {
+class Notification {
  public:
-  void Tell() {
+  void Notify() {
     MutexLock lock(mutex_);
-    told_ = true;
+    notified_ = true;
     changed_.NotifyAll();
   }
   /// Waits; false on timeout.
   bool Await(Duration timeout) {
     const TimePoint deadline = SystemClock().Now() + timeout;
     MutexLock lock(mutex_);
-    while (!told_) {
+    while (!notified_) {
       const Duration left = deadline - SystemClock().Now();
       if (left <= Duration::zero()) return false;
       changed_.WaitFor(mutex_, left);
@@ -36,7 +36,7 @@ class Told {
  private:
   Mutex mutex_;
   CondVar changed_;
-  bool told_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool notified_ QUIRE_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace
@@ -682,8 +682,8 @@ Status UcxConnection::OpenLandingOnThread(uint64_t id, std::string_view encoded,
 }
 
 void UcxConnection::CloseLanding(uint64_t id) {
-  const auto closed = std::make_shared<Told>();
-  worker_->Run([&] { CloseLandingOnThread(id, [closed] { closed->Tell(); }); });
+  const auto closed = std::make_shared<Notification>();
+  worker_->Run([&] { CloseLandingOnThread(id, [closed] { closed->Notify(); }); });
   if (worker_->OnThread() || closed->Await(options_.peer_timeout)) return;
   worker_->Run([this] {
     Fail(Unavailable("what was written to a landing did not arrive in time at the client"));

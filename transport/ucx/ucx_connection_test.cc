@@ -19,7 +19,7 @@ namespace {
 class Ucx final : public PipeKind {
  public:
   explicit Ucx(const UcxLane& lane) : lane_(lane) {}
-  std::string WhyNotHere() const override { return WhyNoLane(lane_); }
+  std::string SkipReason() const override { return WhyNoLane(lane_); }
   StatusOr<std::unique_ptr<PipeListener>> Listen(PipeListener::Accept accept) override {
     return ListenUcx("127.0.0.1:0", lane_.options, std::move(accept));
   }

@@ -106,7 +106,7 @@ TEST_P(UcxPipeTest, UrgentFramesOvertakeThoseThatWaitToBeSent) {
   for (const char* head : {"n1", "n2"}) send(head, Priority::kNormal);
   for (const char* head : {"c1", "c2"}) send(head, Priority::kCorrection);
   send("p4", Priority::kPrefetch);
-  peers.LetGo();
+  peers.Continue();
   for (const char* head : {"c1", "c2", "n1", "n2", "p1", "p2", "p3", "p4"}) {
     EXPECT_EQ(peers.at_client.Next().head, head);
   }
@@ -126,7 +126,7 @@ TEST_P(UcxPipeTest, AnUrgentFrameDoesNotWaitForRoomThatLessUrgentOnesTake) {
   EXPECT_TRUE(send(Priority::kPrefetch).ok());
   std::thread waiting([&] { EXPECT_TRUE(send(Priority::kPrefetch).ok()); });
   EXPECT_TRUE(send(Priority::kCorrection).ok());
-  peers.LetGo();
+  peers.Continue();
   for (const char* head : {"2", "0", "0"}) EXPECT_EQ(peers.at_client.Next().head, head);
   waiting.join();
 }
@@ -156,7 +156,7 @@ void ExpectUrgentStaysBehind(const UcxOptions& options, uint64_t common) {
   for (uint64_t i = 1; i <= kPrefetches; ++i) send(i, Priority::kPrefetch, place_of(i));
   send(kApart, Priority::kCorrection, place_of(kApart));
   send(kOver, Priority::kCorrection, place_of(common) - kUnit + 1);
-  peers.LetGo();
+  peers.Continue();
   std::vector<uint64_t> order(common);
   std::iota(order.begin(), order.end(), 1);
   order.insert(order.end(), {kApart, kOver});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The wire format of a UCX pipe, and its checks: message headers, the index of a payload's places,
-// the handshake, and the envelope around the key of a landing. Pure functions without UCX; all
+// The wire format of a UCX pipe, and its checks. Covers message headers, the index of a payload's
+// places, the handshake, and the envelope of a landing's key. Pure functions without UCX; all
 // decoded bytes come from outside. Integers are little-endian.
 #ifndef QUIRE_TRANSPORT_UCX_UCX_WIRE_H_
 #define QUIRE_TRANSPORT_UCX_UCX_WIRE_H_

@@ -98,8 +98,8 @@ QUIRE_FOLDED_TARGET inline void Stream(const Block& block, std::byte* to) {
 }
 
 /// Prefetches a block into the second-level cache. The first line of a page goes to the first
-/// level. Some processors (AMD Zen 4) look up a page only for such a fetch, and drop one to the
-/// second level when its page is unknown.
+/// level. Some processors (AMD Zen 4) look up a page only for such a fetch. They drop a fetch to
+/// the second level when its page is unknown.
 QUIRE_FOLDED_TARGET inline void Fetch(const std::byte* block) {
   if (reinterpret_cast<uintptr_t>(block) % kPageBytes < kFoldedBlockBytes) {
     _mm_prefetch(block, _MM_HINT_T0);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CopyWithCrc32c: copies a unit to memory that is not read again at once (a slot, a staging
-// buffer), and tells the checksum of what was copied, in one pass. Stores go around the cache where
-// the processor can do that, so the memory under the destination is not read first: verified copies
-// of scattered units are faster than plain memcpy. CopyAroundCache does so without a checksum.
-// CopyFetchingAhead is for memory that is read again at once (a send buffer).
-// Thread-safety: pure functions.
+// CopyWithCrc32c: copies a unit and returns its checksum, in one pass. For destinations that are
+// not read at once, such as slots and staging buffers. Stores bypass the cache where the processor
+// can, so the destination is not read first. Verified copies of scattered units are faster than
+// plain memcpy. CopyAroundCache does so without a checksum. CopyFetchingAhead is for memory that is
+// read again at once (a send buffer). Thread-safety: pure functions.
 #ifndef QUIRE_COMMON_BASE_MEMORY_UNIT_COPY_H_
 #define QUIRE_COMMON_BASE_MEMORY_UNIT_COPY_H_
 

@@ -29,7 +29,7 @@ std::string Plain(std::string_view detail) {
 
 std::string_view Name(Trouble trouble) { return kNames[static_cast<size_t>(trouble)]; }
 
-void Health::Tell(Trouble trouble, std::string_view detail, bool lasts) {
+void Health::Report(Trouble trouble, std::string_view detail, bool lasts) {
   std::optional<Line> line;
   {
     MutexLock lock(mutex_);

@@ -71,9 +71,9 @@ class Health {
   explicit Health(const Clock* clock, Log log = nullptr) : clock_(*clock), log_(std::move(log)) {}
 
   /// Counts and logs.
-  void Note(Trouble trouble, std::string_view detail) { Tell(trouble, detail, /*lasts=*/false); }
+  void Note(Trouble trouble, std::string_view detail) { Report(trouble, detail, /*lasts=*/false); }
   /// Counts and logs; the server is degraded until Clear.
-  void Raise(Trouble trouble, std::string_view detail) { Tell(trouble, detail, /*lasts=*/true); }
+  void Raise(Trouble trouble, std::string_view detail) { Report(trouble, detail, /*lasts=*/true); }
   /// Clears a raised trouble. Costs nothing otherwise.
   void Clear(Trouble trouble);
   bool IsRaised(Trouble trouble) const;
@@ -101,7 +101,7 @@ class Health {
   };
   State& Of(Trouble trouble) { return states_[static_cast<size_t>(trouble)]; }
   const State& Of(Trouble trouble) const { return states_[static_cast<size_t>(trouble)]; }
-  void Tell(Trouble trouble, std::string_view detail, bool lasts);
+  void Report(Trouble trouble, std::string_view detail, bool lasts);
   /// Returns the line to write now; nullopt when the interval forbids one.
   std::optional<Line> NextLine(Trouble trouble, bool is_over, std::string_view detail)
       QUIRE_REQUIRES(mutex_);

@@ -55,7 +55,7 @@ class UrgentQueue {
   /// Promotes to `priority` all less urgent entries that it must not overtake. Those are the
   /// entries for which `holds_back` is true, and all entries before the last of them.
   template <typename HoldsBack>
-  void Lift(Priority priority, HoldsBack holds_back) {
+  void Promote(Priority priority, HoldsBack holds_back) {
     const std::span<Entries> less_urgent(of_priority_.data(), static_cast<size_t>(priority));
     uint64_t end = 0;  // End of the arrivals to promote.
     for (const Entries& entries : less_urgent) {

@@ -57,11 +57,11 @@ TEST(UrgentQueueTest, WhoMustNotBeOvertakenIsLiftedWithAllThatCameBeforeIt) {
   queue.Push(4, Priority::kPrefetch);
   queue.Push(5, Priority::kNormal);
   queue.Push(6, Priority::kPrefetch);
-  queue.Lift(Priority::kCorrection, is(7));
+  queue.Promote(Priority::kCorrection, is(7));
   EXPECT_EQ(queue.Next(), 2);
-  queue.Lift(Priority::kNormal, is(3));
+  queue.Promote(Priority::kNormal, is(3));
   EXPECT_EQ(queue.Next(), 2) << "it is not less urgent";
-  queue.Lift(Priority::kCorrection, is(4));
+  queue.Promote(Priority::kCorrection, is(4));
   queue.Push(7, Priority::kCorrection);
   for (const int expected : {1, 2, 3, 4, 7}) {
     EXPECT_EQ(queue.next_priority(), Priority::kCorrection);

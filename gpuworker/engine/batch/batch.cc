@@ -201,19 +201,19 @@ void Batch::RunMembers(const std::vector<Member>& members) {
   for (const Member& member : members) {
     BatchSequence* const sequence = Find(member.id);
     if (sequence == nullptr || !sequence->HasRunPrompt()) continue;
-    const Status within = sequence->GoOnWithinBudget();
+    const Status within = sequence->ShrinkToBudget();
     if (!within.ok()) Fail(member.id, sequence, within);
   }
 }
 
 void Batch::Conclude(const Member& member, const Status& status, std::span<const float> logits) {
   if (!status.ok()) return Fail(member.id, member.sequence, status);
-  const StatusOr<bool> ended = member.sequence->Ran(member.tokens, logits);
+  const StatusOr<bool> ended = member.sequence->OnStepDone(member.tokens, logits);
   metrics_.offload_waits.Record(member.sequence->TakeOffloadWaits());
   if (!ended.ok()) return Fail(member.id, member.sequence, ended.status());
   if (*ended) return End(member.id, OkStatus());
   MutexLock lock(mutex_);
-  scheduler_.Ran(member.id, member.tokens, member.sequence->pending());
+  scheduler_.OnStepDone(member.id, member.tokens, member.sequence->pending());
 }
 
 void Batch::Fail(Id id, BatchSequence* sequence, const Status& status) {

@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batch: continuous batching. Sequences come and go at any time; each step runs one forward pass
-// over the next tokens of those that have slots: one token of each that generates, and chunks of
-// the prompts of those that have just come. What a step recalls for a layer leaves as at most two
-// messages for all of them, a correction and a prefetch. Who runs, and who gives its slots back, is
-// BatchScheduler's to decide.
+// Batch: continuous batching. Sequences come and go at any time. Each step runs one forward pass
+// over the next tokens of the sequences with slots. Generating sequences run one token; new ones
+// run chunks of their prompts. The recalls of one layer leave as at most two messages, a correction
+// and a prefetch. BatchScheduler decides which sequences run and which are preempted.
 //
 //   QUIRE_ASSIGN_OR_RETURN(auto batch, Batch::Create(engine.get(), BatchLimits{}));
 //   std::thread thread([&] { batch->Run(); });
 //   QUIRE_ASSIGN_OR_RETURN(auto stream, batch->Submit({.prompt = question_ids}));
 //   while (auto token = stream->Next(); token.ok() && token->has_value()) { ... **token ... }
 //
-// A prompt without a document attends densely, many tokens in a step, where its pages fit in
-// slot_bytes and the device has the memory; when it has run the sequence goes on within its budget.
-// Otherwise, and over a document, a prompt attends as what follows it does: in a layer that
-// selects, each of its tokens selects.
+// A prompt without a document attends densely, many tokens in a step, if its pages fit in
+// slot_bytes and in device memory. After the prompt the sequence continues within its budget. Other
+// prompts attend as generated tokens do: in a layer that selects, each token selects.
 //
-// A sequence generates what it generates alone (Sequence), within the tolerance of matmul
-// (Decoder::ForwardBatch), whoever else is in the batch and however often it is preempted. A
-// sequence that fails ends alone; one that the server has lost is opened anew once, as Sequence
-// does, but never recomputed without the server.
+// Neither other sequences nor preemption change what a sequence generates, within the tolerance of
+// matmul (Decoder::ForwardBatch). A sequence that fails ends alone. A sequence lost by the server
+// is reopened once, as Sequence does, but never recomputed without the server.
 //
 // Thread-safety: Submit, VisitMetrics and Stop may be called from any thread; Run, or Step and
 // Stats, from one. Ownership: the engine outlives the batch; streams stand on their own.
@@ -70,9 +67,9 @@ class Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
-  /// Queues a sequence. INVALID_ARGUMENT for a prompt, options or a budget that cannot be;
-  /// NOT_FOUND when there is no such document; RESOURCE_EXHAUSTED, with a retry hint, when as many
-  /// wait as may; UNAVAILABLE after Stop.
+  /// Queues a sequence. Errors: INVALID_ARGUMENT for an impossible prompt, options or budget;
+  /// NOT_FOUND without such a document; RESOURCE_EXHAUSTED, with a retry hint, when the queue is
+  /// full; UNAVAILABLE after Stop.
   StatusOr<std::shared_ptr<BatchStream>> Submit(BatchRequest request) QUIRE_EXCLUDES(mutex_);
 
   /// Runs one step. False when there was nothing to run.
@@ -119,10 +116,10 @@ class Batch {
 
   DocumentShares shares_;  ///< Outlives the sequences.
   const EngineParts parts_;
-  const RetrievalOptions retrieval_;  ///< Of requests that bring none of their own.
-  const Decoder::Scratch scratch_;    ///< Of every step.
+  const RetrievalOptions retrieval_;  ///< Default for requests without options.
+  const Decoder::Scratch scratch_;    ///< Shared by all steps.
   SharedSessions own_sessions_;       ///< Outlives the sequences.
-  BatchSessions* const sessions_;     ///< Those, unless there are others.
+  BatchSessions* const sessions_;     ///< Either own_sessions_ or the caller's.
   const uint64_t slot_bytes_;         ///< BatchLimits::slot_bytes.
   BatchMetrics metrics_;
 

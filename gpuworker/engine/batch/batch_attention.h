@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // BatchStep: attention of one step of a batch, each sequence over its own cache. Layers that hold
-// everything attend to all tokens of a sequence at once. The others go token by token: of every
-// sequence that has one more token, all ask for their pages before any waits for its own, so that
-// what they miss comes with one message; then they attend one after the other, and ask for pages
-// ahead. These leave as one message too, when the next layer or token begins: by then also the
-// sequences whose selection went on beside the others (BeginSelect) have asked. They leave behind
-// what that layer's attention waits for, unless somebody waits for an earlier one. What the last
-// layer asks for is the caller's to send. A layer has one deadline for all sequences.
+// everything attend to all tokens of a sequence at once. Other layers go token by token. First all
+// sequences request their pages, so that one message brings what they miss. Then they attend one
+// after the other, and request pages ahead. Prefetches leave as one message when the next layer or
+// token begins. By then sequences with background selections (BeginSelect) have made their
+// requests. Prefetches leave after the recalls that the new layer waits for, unless an earlier
+// recall is awaited. The caller sends the prefetches of the last layer. A layer has one deadline
+// for all sequences.
 //
-// A step of one token of each sequence is recordable where all caches are: none of the sequences
-// asks for anything then.
+// A step of one token per sequence is recordable if all caches are. No sequence recalls anything
+// then.
 //
-// A sequence that fails takes no further part in the step, and the others do not notice.
+// A sequence that fails leaves the step. The others are unaffected.
 //
 // Thread-safety: none. Ownership: backends, sessions and clock outlive it.
 #ifndef QUIRE_GPUWORKER_ENGINE_BATCH_BATCH_ATTENTION_H_
@@ -32,7 +32,7 @@ namespace quire::worker {
 
 class BatchStep final : public BatchAttention, public RecordableAttention {
  public:
-  /// Of the sequences of one Decoder::ForwardBatch, in its order.
+  /// One backend for each sequence of a Decoder::ForwardBatch, in its order.
   BatchStep(std::vector<CacheBackend*> backends, BatchSessions* sessions, const Clock* clock)
       : backends_(std::move(backends)),
         sessions_(sessions),

@@ -84,7 +84,7 @@ TEST_F(LimitedBatchTest, MemoryThatEndsInOneSequenceEndsItAloneAndComesBack) {
   EXPECT_THAT(std::string(Message(ended.status)), HasSubstr("device limited has no "));
   EXPECT_LT(ended.tokens.size(), 60u);
 
-  // Who comes now has what it had: four pools of 38 pages, and one that grows.
+  // A new sequence gets the freed slots: four pools of 38 pages, and one that grows.
   const Stream next = Submit(*batch, Growing(2, 150));
   RunToTheEnd(*batch);
   device_.set_limit(std::numeric_limits<size_t>::max());
@@ -140,9 +140,9 @@ TEST_F(LimitedBatchTest, ASequenceThatDoesNotFitBesideTheOthersIsRefusedAlone) {
   EXPECT_EQ(fixture_.store().open_sessions(), 0u);
 }
 
-/// The replies to one sequence's recalls never come, and neither does what else is in them. Who
-/// waits for them makes time leap, which calls under way in other threads must not see: no page
-/// fills up in the first kQuietSteps steps, so that none is being sent.
+/// Holds back every reply that has a lane of one sequence. Waiting for one makes time leap, which
+/// calls in flight on other threads must not see. In the first kQuietSteps steps no page fills up,
+/// so none is being sent.
 class LostRecallsTest : public BatchTest {
  protected:
   /// From now on those of the sequence with this number in the batch's session, and those of every
@@ -197,9 +197,9 @@ class LostRecallsTest : public BatchTest {
   std::optional<uint32_t> lost_;
 };
 
-// It shares its messages with the others: who fails is found out by asking for each alone. That
-// takes as long as the client lets a recall take, once for the message and once for the lane, and
-// once more when it is opened anew; the step waits for it.
+// The lost sequence shares messages with others; recalls of single lanes find out which sequence
+// fails. The step waits for one timeout of the message and one of the lane. Reopening takes one
+// more.
 TEST_F(LostRecallsTest, ARecallThatNeverComesBackEndsItsSequenceAlone) {
   const auto batch = Make();
   const std::vector<BatchRequest> requests = {Request(1, 1, 30), Request(2, 1, 30),
@@ -250,8 +250,8 @@ TEST_F(LostRecallsTest, ASequenceWhoseRecallsComeBackAfterATimeoutGoesOn) {
   }
 }
 
-// Late prefetches leave stale pages for a step: their sequences wait for as long as they are told,
-// then for what was late, and those whose recalls leave in other messages do not notice.
+// Late prefetches leave stale pages for a step. Their sequences wait until the deadline, then for
+// the late units. Sequences with recalls in other messages are unaffected.
 TEST_F(LostRecallsTest, WithADeadlineTheBatchGoesOnWithWhatItHas) {
   constexpr Duration kDeadline = std::chrono::milliseconds(1);
   constexpr uint64_t kSteps = 20;

@@ -37,7 +37,7 @@ struct BatchMetrics {
   Counter held_digest_bytes;  ///< A gauge.
   static constexpr size_t kSizes = 5;
   std::array<Counter, kSizes> steps;  ///< By the sequences of a step: 1, 2-3, 4-7, 8-15, more.
-  LatencyHistogram offload_waits;     ///< Of a sequence in a step.
+  LatencyHistogram offload_waits;     ///< Wait of one sequence in a step.
   LatencyHistogram recall_waits;      ///< Likewise, in a step that selects.
 
   /// A step over `sequences` sequences and `tokens` tokens.

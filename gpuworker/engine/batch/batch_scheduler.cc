@@ -141,7 +141,7 @@ BatchScheduler::Plan BatchScheduler::Next() {
   return plan;
 }
 
-void BatchScheduler::Ran(Id id, uint64_t tokens, uint64_t pending) {
+void BatchScheduler::OnStepDone(Id id, uint64_t tokens, uint64_t pending) {
   Request& request = Find(id).request;
   request.num_tokens += tokens;
   request.pending = pending;

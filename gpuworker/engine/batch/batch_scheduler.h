@@ -53,7 +53,7 @@ struct SlotDemand {
   uint64_t page_bytes = 0;   ///< One page of the layers that keep every page.
   uint32_t page_tokens = 1;
 
-  /// Of one with these layouts, one a layer.
+  /// Demand of a sequence with these layouts, one a layer.
   static SlotDemand Of(std::span<const CacheLayout> layouts, const KvSpec& spec);
   uint64_t Bytes(uint64_t tokens) const {
     return fixed_bytes + PooledPages((tokens + page_tokens - 1) / page_tokens) * page_bytes;
@@ -72,15 +72,15 @@ class BatchScheduler {
   struct Request {
     uint32_t priority = 0;  ///< 0 to kMaxPriority, higher goes first.
     SlotDemand demand;
-    /// While it has fewer than `dense_tokens` its prompt is attended to densely: it takes `dense`,
-    /// and is charged for `demand` too where that is more, since it takes that next; no step goes
-    /// beyond them. They fit alone.
+    /// Below `dense_tokens` the prompt attends densely and takes `dense`. It is charged for
+    /// `demand` where that is more, since it takes that next. No step crosses `dense_tokens`. The
+    /// dense prompt fits alone.
     SlotDemand dense = {};
     uint64_t dense_tokens = 0;
-    uint64_t num_tokens = 0;       ///< That it starts with.
-    uint64_t pending = 0;          ///< To be run after those; at least one.
-    uint64_t most_tokens = 0;      ///< That it can ever have.
-    uint32_t max_step_tokens = 1;  ///< Of it, in one step that is not dense.
+    uint64_t num_tokens = 0;       ///< Tokens at the start.
+    uint64_t pending = 0;          ///< Tokens to run after those; at least one.
+    uint64_t most_tokens = 0;      ///< Most tokens that it can ever have.
+    uint32_t max_step_tokens = 1;  ///< Most of its tokens in a step that is not dense.
 
     bool is_dense() const { return num_tokens < dense_tokens; }
     /// What it is charged for once it has `tokens`.
@@ -99,18 +99,18 @@ class BatchScheduler {
     friend bool operator==(const Share&, const Share&) = default;
   };
   struct Plan {
-    std::vector<Id> preempt;  ///< Give their slots back, before anybody starts.
+    std::vector<Id> preempt;  ///< Release their slots first.
     std::vector<Id> start;    ///< Take slots, for the first time or again; all of them run.
     std::vector<Share> run;
     bool empty() const { return run.empty(); }
   };
-  /// Decides a step and takes it as carried out. Empty only when there is no sequence.
+  /// Decides a step, and assumes that it is carried out. Empty only when there is no sequence.
   Plan Next();
 
   // What became of a sequence that ran.
 
-  /// It has run `tokens` more, and then has `pending` to run, at least one.
-  void Ran(Id id, uint64_t tokens, uint64_t pending);
+  /// The sequence has run `tokens` more. It has `pending` left to run, at least one.
+  void OnStepDone(Id id, uint64_t tokens, uint64_t pending);
   /// It lost what it ran: it waits, in its rank, to run `pending` after `num_tokens`; without
   /// dense steps when `dense_tokens` is 0.
   void Restart(Id id, uint64_t num_tokens, uint64_t pending, uint64_t dense_tokens);
@@ -118,8 +118,8 @@ class BatchScheduler {
   void Remove(Id id);
 
   size_t running() const;
-  size_t waiting() const;    ///< That have not started yet.
-  size_t preempted() const;  ///< That had slots, and wait for them.
+  size_t waiting() const;    ///< Sequences that have not started.
+  size_t preempted() const;  ///< Sequences that had slots, and wait for new ones.
   uint64_t slot_bytes() const;
 
  private:

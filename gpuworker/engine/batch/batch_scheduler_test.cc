@@ -68,7 +68,7 @@ TEST(BatchSchedulerTest, TheLastToComeIsTheFirstToGoAndComesBackInItsRank) {
   EXPECT_THAT(scheduler.Next().start, ElementsAre(a, b));
   Plan plan;
   while (plan.preempt.empty()) {
-    for (const Share& share : plan.run) scheduler.Ran(share.id, share.tokens, 1);
+    for (const Share& share : plan.run) scheduler.OnStepDone(share.id, share.tokens, 1);
     plan = scheduler.Next();
   }
   EXPECT_THAT(plan.preempt, ElementsAre(b));
@@ -90,7 +90,7 @@ TEST(BatchSchedulerTest, AHigherPriorityTakesTheSlotsOfALowerOneUpToItsHeadStart
   EXPECT_THAT(plan.preempt, ElementsAre(low));
   EXPECT_THAT(plan.start, ElementsAre(high));
   scheduler.Remove(high);
-  // Whoever comes kHeadStart sequences later goes behind, whatever its level is worth.
+  // A sequence that comes kHeadStart later goes behind at any priority.
   for (uint64_t i = 0; i < BatchScheduler::kHeadStart; ++i) {
     scheduler.Remove(*scheduler.Add(Sequence(1)));
   }
@@ -119,7 +119,7 @@ TEST(BatchSchedulerTest, APromptThatIsDenseTakesItsPagesUntilItHasRun) {
   request.dense_tokens = 20;  // Ten more came back with it.
   const Id id = *scheduler.Add(request);
   EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{id, 20})) << "not beyond the prompt";
-  scheduler.Ran(id, 12, 18);
+  scheduler.OnStepDone(id, 12, 18);
   EXPECT_EQ(scheduler.slot_bytes(), 2 * PooledPages(12));
   request.dense_tokens = 4;
   request.pending = 4;
@@ -129,7 +129,7 @@ TEST(BatchSchedulerTest, APromptThatIsDenseTakesItsPagesUntilItHasRun) {
       10u)
       << "it takes that next";
   EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{id, 8}));
-  scheduler.Ran(id, 8, 10);
+  scheduler.OnStepDone(id, 8, 10);
   EXPECT_EQ(scheduler.slot_bytes(), 10u);
   EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{id, 2}));
   scheduler.Restart(id, 0, 30, 0);
@@ -141,7 +141,7 @@ TEST(BatchSchedulerTest, OneThatLostWhatItRanWaitsInItsRank) {
   const Id a = *scheduler.Add(Sequence(4));
   const Id b = *scheduler.Add(Sequence(4));
   EXPECT_THAT(scheduler.Next().run, ElementsAre(Share{a, 4}));
-  scheduler.Ran(a, 4, 1);
+  scheduler.OnStepDone(a, 4, 1);
   scheduler.Restart(a, 0, 5, 0);
   const Plan plan = scheduler.Next();
   EXPECT_THAT(plan.start, ElementsAre(a));
@@ -233,7 +233,7 @@ class Simulation {
       tokens += share.tokens;
       bytes += request.BytesAt(request.num_tokens + share.tokens);
     }
-    ASSERT_EQ(ran, running_);  // Whoever has slots runs.
+    ASSERT_EQ(ran, running_);  // Every sequence with slots runs.
     ASSERT_LE(tokens, limits_.step_tokens);
     ASSERT_LE(bytes, limits_.slot_bytes);
     for (const Share& share : plan.run) Run(share);
@@ -254,7 +254,7 @@ class Simulation {
     request.pending -= share.tokens;
     if (request.pending == 0 && request.num_tokens < request.most_tokens) request.pending = 1;
     if (request.pending > 0) {
-      scheduler_.Ran(share.id, share.tokens, request.pending);
+      scheduler_.OnStepDone(share.id, share.tokens, request.pending);
       return;
     }
     scheduler_.Remove(share.id);
@@ -285,7 +285,8 @@ TEST(BatchSchedulerTest, OverRandomLoadsEveryPlanKeepsTheLimitsAndEverybodyFinis
       simulation.MaybeArrive();
       ASSERT_NO_FATAL_FAILURE(simulation.Step());
     }
-    // Without newcomers everything ends: each step runs a token of somebody, and nothing is lost.
+    // Without new sequences everything ends: each step runs a token of a sequence, and nothing is
+    // lost.
     for (int step = 0; step < 2000 && !simulation.idle(); ++step) {
       ASSERT_NO_FATAL_FAILURE(simulation.Step());
     }

@@ -53,8 +53,8 @@ bool BatchSequence::MayGenerate() const {
          document_tokens() + own_.size() < parts_.decoder->config().max_positions;
 }
 
-StatusOr<bool> BatchSequence::Ran(uint32_t tokens, std::span<const float> logits) {
-  QUIRE_RETURN_IF_ERROR(run_->Ran(std::span(own_).subspan(ran_, tokens)));
+StatusOr<bool> BatchSequence::OnStepDone(uint32_t tokens, std::span<const float> logits) {
+  QUIRE_RETURN_IF_ERROR(run_->OnStepDone(std::span(own_).subspan(ran_, tokens)));
   ran_ += tokens;
   steps_ += tokens;
   if (pending() > 0) return false;
@@ -74,7 +74,7 @@ StatusOr<bool> BatchSequence::Generate(std::span<const float> logits) {
   return true;
 }
 
-Status BatchSequence::GoOnWithinBudget() {
+Status BatchSequence::ShrinkToBudget() {
   QUIRE_ASSIGN_OR_RETURN(run_, PagedRun::WithinBudget(std::move(run_), sessions_));
   return OkStatus();
 }
@@ -118,7 +118,7 @@ void BatchSequence::Finish(Status status) {
   const BatchResult result{
       .num_new_tokens = generated_, .stopped = stopped_, .preempted = preempted_, .stats = Stats()};
   if (run_ != nullptr && IsLoss(status)) run_->Lose();
-  if (run_ != nullptr && !IsLoss(status)) run_->Settle();
+  if (run_ != nullptr && !IsLoss(status)) run_->AwaitInFlight();
   run_.reset();
   suspended_.reset();
   stream_->Finish(std::move(status), result);

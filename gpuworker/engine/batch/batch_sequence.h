@@ -65,15 +65,16 @@ class BatchSequence {
   SequenceTokens Tokens(uint32_t tokens) const;
   CacheBackend& backend() { return run_->backend(); }
 
-  /// The step has run `tokens`; `logits` are those after the last when it wanted them. Generates.
-  /// True when the sequence has come to its end.
-  StatusOr<bool> Ran(uint32_t tokens, std::span<const float> logits);
-  /// Whether a dense prompt has run, and the sequence, which goes on, still has all its pages.
+  /// Notes that the step has run `tokens`, and generates. `logits` are those after the last token,
+  /// if wanted. True when the sequence has ended.
+  StatusOr<bool> OnStepDone(uint32_t tokens, std::span<const float> logits);
+  /// True once a dense prompt has run, while the sequence still holds all its pages.
   bool HasRunPrompt() const {
     return run_ != nullptr && run_->is_dense() && ran_ == dense_tokens();
   }
-  /// Then gives back what is beyond its budget. After an error it holds nothing; see CanRestart.
-  [[nodiscard]] Status GoOnWithinBudget();
+  /// Releases pages beyond the budget after a dense prompt. After an error it holds no pages; see
+  /// CanRestart.
+  [[nodiscard]] Status ShrinkToBudget();
   /// Time that it has waited for its complete pages to be sent, since this was asked last.
   Duration TakeOffloadWaits();
 
@@ -83,11 +84,11 @@ class BatchSequence {
     return all - std::exchange(recalls_taken_, all);
   }
 
-  /// True when `loss` may be made up for: the sequence has come further since the last one, or the
+  /// True when the sequence may restart after `loss`: it has progressed since the last loss, or the
   /// device has no room for a dense prompt.
   bool CanRestart(const Status& loss) const;
-  /// Throws away what hangs on the server; its own tokens are to be run again, within the budget
-  /// when it was the device that had no room. REQUIRES: CanRestart(loss).
+  /// Drops all state on the server. Its own tokens run again, within the budget if the device had
+  /// no room. REQUIRES: CanRestart(loss).
   void Lose(const Status& loss);
   /// Gives everything back and tells the reader.
   void Finish(Status status);
@@ -104,7 +105,7 @@ class BatchSequence {
         dense_prompt_(setup_.dense_prompt) {}
   uint64_t document_tokens() const { return setup_.document ? setup_.document->num_tokens : 0; }
   bool MayGenerate() const;
-  /// Whether what runs next attends densely.
+  /// True if the next tokens attend densely.
   bool IsDense() const { return ran_ < dense_tokens(); }
   /// Chooses a token from `logits`. False when it was a stop token.
   StatusOr<bool> Generate(std::span<const float> logits);
@@ -120,9 +121,9 @@ class BatchSequence {
   std::optional<SuspendedRun> suspended_;  ///< While suspended.
   std::vector<TokenId> own_;               ///< The prompt and what was generated.
   bool dense_prompt_;
-  size_t ran_ = 0;      ///< Of own_, those that the current run has.
-  size_t lost_at_ = 0;  ///< Of own_, those that had run at the last loss.
-  uint64_t steps_ = 0;  ///< Tokens run, those that were lost counted.
+  size_t ran_ = 0;      ///< Tokens of own_ in the current run.
+  size_t lost_at_ = 0;  ///< Tokens of own_ that had run at the last loss.
+  uint64_t steps_ = 0;  ///< Tokens run, including those that were lost.
   uint64_t reopened_ = 0;
   uint64_t preempted_ = 0;
   uint64_t generated_ = 0;

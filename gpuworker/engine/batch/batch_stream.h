@@ -36,7 +36,7 @@ class BatchStream {
   [[nodiscard]] StatusOr<std::optional<TokenId>> Next() QUIRE_EXCLUDES(mutex_);
   /// Waits for at most `wait` until Next would not wait; false when it still would.
   [[nodiscard]] bool WaitFor(Duration wait) QUIRE_EXCLUDES(mutex_);
-  /// The sequence ends within a step, and gives back what it holds.
+  /// The sequence ends within a step, and releases what it holds.
   void Cancel() QUIRE_EXCLUDES(mutex_);
   /// Totals, complete once Next has said that it is the end.
   BatchResult result() const QUIRE_EXCLUDES(mutex_);

@@ -412,7 +412,7 @@ TEST_F(BatchTest, ADeadServerEndsWhatRunsWithAnError) {
   const auto batch = Make();
   const Stream a = Submit(*batch, Request(73, 5, 12));
   ASSERT_TRUE(batch->Step());
-  fixture_.store().Die();
+  fixture_.store().FailAllCalls();
   RunToTheEnd(*batch);
   Status status;
   for (StatusOr<std::optional<TokenId>> next = a->Next();; next = a->Next()) {
@@ -534,7 +534,7 @@ TEST_F(BatchTest, TotalsOfSequencesAreThereWhileTheyRun) {
   }
   while (batch->Stats().size() == 2) ASSERT_TRUE(batch->Step());
   EXPECT_EQ(second->result().stats.steps, 6u);
-  EXPECT_EQ(batch->Stats().front().steps, 6u);  // Of the first, which goes on.
+  EXPECT_EQ(batch->Stats().front().steps, 6u);  // The first sequence goes on.
   RunToTheEnd(*batch);
   EXPECT_GE(first->result().stats.units_missed, early.front().units_missed);
   EXPECT_TRUE(batch->Stats().empty());
@@ -546,7 +546,7 @@ class CountedSessions final : public BatchSessions {
   explicit CountedSessions(EngineFixture& fixture)
       : sessions_(&fixture.client(), &fixture.engine().spec()) {}
   StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
-                                              const SessionShape& shape) override {
+                                              const LaneShape& shape) override {
     ++seats_;
     return sessions_.Seat(context, shape);
   }

@@ -11,8 +11,7 @@
 namespace quire::worker {
 namespace {
 
-/// Whether a session refused a sequence for want of room; a server that is busy says when to ask
-/// again.
+/// True if a session refused a sequence for want of room. A busy server gives a retry hint instead.
 bool IsFull(const Status& status) {
   return IsResourceExhausted(status) && !RetryAfter(status).has_value();
 }
@@ -35,7 +34,7 @@ struct SharedSessions::Shared {
   StagingArea staging;
   RecallGroup group;
   uint32_t seats = 0;
-  bool retired = false;  ///< Takes in nobody any more.
+  bool retired = false;  ///< Accepts no more sequences.
 };
 
 class SharedSessions::SharedSeat final : public SessionSeat {
@@ -64,7 +63,7 @@ class SharedSessions::SharedSeat final : public SessionSeat {
 SharedSessions::SharedSessions(Client* client, const KvSpec* spec) : client_(client), spec_(spec) {}
 SharedSessions::~SharedSessions() = default;
 
-SharedSessions::Kind SharedSessions::KindFor(const SessionShape& shape) const {
+SharedSessions::Kind SharedSessions::KindFor(const LaneShape& shape) const {
   Kind kind{shape, client_->LandsDirectly()};
   uint32_t& slots = kind.shape.slots_per_head;
   slots =
@@ -73,7 +72,7 @@ SharedSessions::Kind SharedSessions::KindFor(const SessionShape& shape) const {
 }
 
 StatusOr<std::unique_ptr<SessionSeat>> SharedSessions::Seat(const ContextRef& context,
-                                                            const SessionShape& shape) {
+                                                            const LaneShape& shape) {
   const SequenceSpec sequence = {.members = {{.context = context}},
                                  .slots_per_head = shape.slots_per_head};
   const Kind kind = KindFor(shape);

@@ -12,8 +12,8 @@
 // A session that the server has no room in for one more is passed over: another is opened. It ends
 // with the last of its sequences.
 //
-// A session that has lost a sequence, or could not let one leave, takes in nobody any more: a
-// sequence that is opened anew gets a new one, and never one that the server has forgotten.
+// A session that lost a sequence, or could not remove one, accepts no more. A reopened sequence
+// therefore never gets a session that the server has dropped.
 //
 // Thread-safety: none. Ownership: what it is given outlives it; it outlives its seats.
 #ifndef QUIRE_GPUWORKER_ENGINE_BATCH_SHARED_SESSIONS_H_
@@ -36,7 +36,7 @@ class SharedSessions final : public BatchSessions {
   SharedSessions& operator=(const SharedSessions&) = delete;
 
   StatusOr<std::unique_ptr<SessionSeat>> Seat(const ContextRef& context,
-                                              const SessionShape& shape) override;
+                                              const LaneShape& shape) override;
   /// A message for each session and priority.
   void Send() override;
   uint64_t messages() const override;
@@ -47,14 +47,14 @@ class SharedSessions final : public BatchSessions {
  private:
   /// What a session is opened as. Sequences that ask for the same may share it.
   struct Kind {
-    SessionShape shape;
+    LaneShape shape;
     bool lands = false;  ///< It has a staging area, if the transport still writes there.
     friend bool operator==(const Kind&, const Kind&) = default;
   };
   struct Shared;
   class SharedSeat;
   /// The kind of session for a sequence of `shape`.
-  Kind KindFor(const SessionShape& shape) const;
+  Kind KindFor(const LaneShape& shape) const;
   StatusOr<std::unique_ptr<SessionSeat>> Join(Shared* shared, const SequenceSpec& sequence);
   StatusOr<std::unique_ptr<SessionSeat>> Open(const Kind& kind, const SequenceSpec& sequence);
   /// The seat of a sequence that the session has.
@@ -64,7 +64,7 @@ class SharedSessions final : public BatchSessions {
   Client* const client_;
   const KvSpec* const spec_;
   std::vector<std::unique_ptr<Shared>> sessions_;
-  uint64_t past_messages_ = 0;  ///< Of sessions that have ended.
+  uint64_t past_messages_ = 0;  ///< Messages of sessions that have ended.
   uint64_t past_lanes_ = 0;
 };
 

@@ -38,7 +38,7 @@ class SharedSessionsTest : public ::testing::Test {
     EXPECT_TRUE(client_->AppendPages(context_, 0, std::vector<TokenId>(kPages * 2), payload).ok());
   }
 
-  Seat Take(const SessionShape& shape) {
+  Seat Take(const LaneShape& shape) {
     auto seat = sessions_->Seat(context_, shape);
     EXPECT_TRUE(seat.ok()) << seat.status();
     return seat.ok() ? *std::move(seat) : nullptr;
@@ -129,8 +129,8 @@ TEST_F(SharedSessionsTest, WhoComesWhenTheServerHasBegunToWriteByItselfHasAnothe
 }
 
 TEST_F(SharedSessionsTest, LanesOfOtherKindsAreOfOtherSessions) {
-  const SessionShape shape = {.slots_per_head = 3, .layers = {0, 1}};
-  SessionShape layers = shape, digests = shape, part = shape;
+  const LaneShape shape = {.slots_per_head = 3, .layers = {0, 1}};
+  LaneShape layers = shape, digests = shape, part = shape;
   layers.layers = {1};
   digests.held_digests = kernels::DigestKind::kMean;
   part.part = UnitPart::kValues;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ingestion: reads one list of tokens into the store. Dense prefill in chunks; the pages of a chunk
-// are sent to an open context layer by layer while the model goes on (layer_sender.h), and the
-// context is sealed at the end. What the store has already is fetched instead of computed. Where
+// Ingestion: reads one list of tokens into the store. Dense prefill in chunks. Pages of a chunk go
+// to an open context layer by layer while the model continues (layer_sender.h). The context is
+// sealed at the end. What the store has already is fetched instead of computed. Where
 // representatives are wanted, those of the pages that were computed follow. One object for one
 // document.
 //

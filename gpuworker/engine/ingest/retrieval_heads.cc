@@ -13,13 +13,13 @@
 namespace quire::worker {
 namespace {
 
-constexpr uint32_t kMostTokens = 128;  ///< Of the text,
-constexpr uint32_t kReadings = 4;      ///< which is read so often.
+constexpr uint32_t kMostTokens = 128;  ///< Tokens of the text.
+constexpr uint32_t kReadings = 4;      ///< Times that the text is read.
 constexpr uint64_t kSeed = 1;
 constexpr double kShare = 0.15;
-constexpr double kEchoShare = 0.01;  ///< Of all heads.
+constexpr double kEchoShare = 0.01;  ///< Share of all heads.
 
-/// Dense attention, of which it is written down how much goes where.
+/// Dense attention that records how much goes where.
 class HeadProbe final : public AttentionBackend {
  public:
   /// The text has `period` tokens.
@@ -129,7 +129,7 @@ std::vector<uint32_t> RetrievalHeads(const HeadScores& scores) {
   const auto count = static_cast<uint32_t>(std::ceil(kShare * heads));
   const auto echoes = static_cast<uint32_t>(kEchoShare * heads);
   std::vector<uint32_t> chosen = BestPages(scores.echo, 0, echoes);
-  // Of those that are chosen already the next best take the place.
+  // Heads that are chosen already make way for the next best.
   std::vector<float> induction = scores.induction;
   for (const uint32_t head : chosen) induction[head] = -1;
   const std::vector<uint32_t> inducing = BestPages(induction, 0, count - echoes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which KV heads of a model look back for what they have just seen: they need every page, the
-// others get along with sinks and a window (RazorAttention, arXiv 2407.15891, section 3.2). A text
+// KV heads of a model that look back for what they have just seen (RazorAttention, arXiv
+// 2407.15891, section 3.2). They need every page. The others need only sinks and a window. A text
 // of random tokens is read several times over. An echo head attends to where its token was before,
 // an induction head to what followed there. Nothing but position and repetition can tell it where
 // that is, so the attention that goes there is the head's score.
@@ -20,8 +20,8 @@
 
 namespace quire::worker {
 
-/// Shares of attention in 0..1, a mean over the repeated text, [num_layers * n_kv]: of the query
-/// head of a KV head's group that gives most.
+/// Shares of attention in 0..1, a mean over the repeated text, [num_layers * n_kv]. Each is the
+/// largest of the query heads in the KV head's group.
 struct HeadScores {
   std::vector<float> echo;
   std::vector<float> induction;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // LayerSender: sends the pages of a document to its open context while the model reads it
-// (page_sender.h). The units of a layer leave as soon as they exist, and are on their way while the
-// model computes its attention and the layers after it.
+// (page_sender.h). The units of a layer leave as soon as they exist. They are in flight while the
+// model computes the layer's attention and later layers.
 //
 // Thread-safety: one thread calls; sending happens on the executor. Ownership: what it is given
 // outlives it.

@@ -92,8 +92,8 @@ class LateExecutor final : public Executor {
   ThreadPool thread_{{.threads = 1}};
 };
 
-/// Pages of four tokens; the document has 15, and of the pages after it two are in the window: page
-/// 15 is complete with the 4th token and leaves the window with the 9th.
+/// Pages of four tokens. The document has 15 pages, and the window two. Page 15 is complete with
+/// the 4th token and leaves the window with the 9th.
 class OffloadTest : public ::testing::Test {
  protected:
   OffloadTest() { fixture_.Ingest(RandomTokens(60, 1)); }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Offloader: takes pages out of a budget cache as they become complete, layer by layer while the
-// model runs (NHD to HND), and when all layers have them sends them to an open context beside the
-// steps that follow (page_sender.h). A page is exported and sent exactly once; the open page never.
+// Offloader: copies complete pages out of a budget cache, layer by layer while the model runs (NHD
+// to HND). Once all layers have a page, it goes to an open context in the background
+// (page_sender.h). A page is exported and sent exactly once; the open page never.
 //
 // Thread-safety: one thread calls; sending happens on parts.offload_executor. Ownership: what it is
-// given outlives it. The destructor waits for the call that is under way.
+// given outlives it. The destructor waits for the call in flight.
 #ifndef QUIRE_GPUWORKER_ENGINE_OFFLOAD_OFFLOADER_H_
 #define QUIRE_GPUWORKER_ENGINE_OFFLOAD_OFFLOADER_H_
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PageExporter: copies pages out of a budget cache into units in host memory (NHD to HND). The
-// layout kernel and the copy are given to the device's compute stream, behind what wrote the page;
-// nobody waits for them but who reads the units.
-// Thread-safety: none. Ownership: what it is given outlives it.
+// layout kernel and the copy run on the device's compute stream, behind the writes of the page.
+// Only readers of the units wait for them. Thread-safety: none. Ownership: what it is given
+// outlives it.
 #ifndef QUIRE_GPUWORKER_ENGINE_OFFLOAD_PAGE_EXPORTER_H_
 #define QUIRE_GPUWORKER_ENGINE_OFFLOAD_PAGE_EXPORTER_H_
 
@@ -22,8 +22,8 @@ class PageExporter {
  public:
   explicit PageExporter(const EngineParts& parts) : parts_(parts) {}
 
-  uint64_t layer_bytes() const;  ///< Of one page at one layer.
-  uint64_t page_bytes() const;   ///< Of one page at all layers: the bytes of a buffer.
+  uint64_t layer_bytes() const;  ///< Bytes of one page at one layer.
+  uint64_t page_bytes() const;   ///< Bytes of one page at all layers, which fill a buffer.
 
   /// Has the [n_kv] units of a page at one layer, `rows` of its tokens, written to `to`, from byte
   /// `offset` on. They are there once to->arrived is passed.

@@ -43,7 +43,7 @@ class PageSender {
   /// What one call sends.
   struct Batch {
     PageRange pages;
-    std::vector<TokenId> tokens;    ///< Of the pages.
+    std::vector<TokenId> tokens;    ///< Tokens of the pages.
     std::optional<uint32_t> layer;  ///< All layers when unset.
     std::vector<Units> units;       ///< [pages][layers sent][n_kv]
     uint64_t bytes() const;
@@ -53,7 +53,7 @@ class PageSender {
   /// returns. Time that the caller waits is added to `waited`, unless that is null.
   PageSender(const EngineParts& parts, uint64_t context_id, Executor* executor,
              Duration* waited = nullptr);
-  /// Drops what waits, and waits for the call that is under way.
+  /// Drops pending pages, and waits for the call in flight.
   ~PageSender();
   PageSender(const PageSender&) = delete;
   PageSender& operator=(const PageSender&) = delete;
@@ -65,7 +65,7 @@ class PageSender {
   [[nodiscard]] Status Finish() QUIRE_EXCLUDES(mutex_) { return Await(UINT32_MAX); }
 
  private:
-  /// Whether one of the pages before `end_page` is not sent yet, and will be.
+  /// True if a page before `end_page` is still to be sent.
   bool IsToSend(uint32_t end_page) const QUIRE_REQUIRES(mutex_);
   bool HasRoomFor(uint64_t bytes) const QUIRE_REQUIRES(mutex_);
   /// Waits for a change.
@@ -86,7 +86,7 @@ class PageSender {
   CondVar changed_;
   std::deque<Batch> waiting_ QUIRE_GUARDED_BY(mutex_);
   uint64_t waiting_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
-  std::optional<PageRange> under_way_ QUIRE_GUARDED_BY(mutex_);  ///< Of the call.
+  std::optional<PageRange> under_way_ QUIRE_GUARDED_BY(mutex_);  ///< Pages of the call in flight.
   bool sending_ QUIRE_GUARDED_BY(mutex_) = false;                ///< SendAll runs, or will.
   Status failure_ QUIRE_GUARDED_BY(mutex_);
 };

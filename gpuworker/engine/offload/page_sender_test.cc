@@ -28,7 +28,7 @@ using testing::FakeStore;
 using ::testing::HasSubstr;
 using testing::TinySpec;
 
-/// Time that stands still until it is moved, and tells when somebody has looked at it.
+/// Time that stands still until it is moved, and signals when it has been read.
 class WatchedClock final : public Clock {
  public:
   TimePoint Now() const override {
@@ -39,7 +39,7 @@ class WatchedClock final : public Clock {
   }
   int64_t UnixMicros() const override { return 0; }
   void Sleep(Duration) override {}
-  /// Moves it once somebody has looked.
+  /// Moves it once it has been read.
   void AdvanceAfterLook(Duration duration) {
     MutexLock lock(mutex_);
     while (!looked_) changed_.Wait(mutex_);

@@ -33,8 +33,8 @@ class UnitBuffers {
   UnitBuffers(Device* device, size_t bytes)
       : device_(device), bytes_(bytes), idle_(std::make_shared<Idle>()) {}
 
-  /// One that nobody else has. It comes back when its last owner goes, once the device does not
-  /// write to it any more. RESOURCE_EXHAUSTED as Device::AllocatePinned.
+  /// An unused buffer. It comes back when its last owner goes, once the device does not write to it
+  /// any more. RESOURCE_EXHAUSTED as Device::AllocatePinned.
   StatusOr<std::shared_ptr<UnitBuffer>> Take();
 
  private:

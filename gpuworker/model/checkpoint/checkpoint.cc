@@ -47,8 +47,8 @@ bool IsPlainFileName(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
-/// Whether a file is named as weights or a part of them are: model*.safetensors, X-1-of-2 and so
-/// on. Mistral's consolidated files are the same weights once more, in a form of their own.
+/// True for names of weights or of a part of them, as model*.safetensors or X-1-of-2. Mistral's
+/// consolidated files repeat the same weights in another form.
 bool IsNamedAsWeights(std::string_view name) {
   if (!name.ends_with(".safetensors") || name.starts_with("consolidated")) return false;
   return name.starts_with("model") || name.find("-of-") != std::string_view::npos;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoint: the tensors of a model directory, from the files that model.safetensors.index.json
-// names or, when that is not there, from model.safetensors. What index and files say differently is
-// refused. So are other weights in that directory, and an adapter's directory.
+// Checkpoint: the tensors of a model directory, from the files named in
+// model.safetensors.index.json. Without that index they come from model.safetensors. Refused are an
+// index that contradicts the files, other weights in the directory, and an adapter's directory.
 // Ownership: keeps the files mapped; views borrow from it. Thread-safety: const use is safe.
 // Errors: NOT_FOUND and INVALID_ARGUMENT naming the file and the tensor.
 #ifndef QUIRE_GPUWORKER_MODEL_CHECKPOINT_CHECKPOINT_H_
@@ -30,9 +30,9 @@ class Checkpoint {
   /// The file or index that was opened, for messages.
   const std::string& path() const { return path_; }
 
-  /// SHA-256 over `settings` (what else decides the model's numbers) and every tensor's name, type,
-  /// shape and bytes in the order of names: the same for the same weights, however they are split
-  /// into files.
+  /// SHA-256 over `settings` and every tensor's name, type, shape and bytes, in the order of names.
+  /// `settings` has whatever else decides the model's numbers. The split into files does not
+  /// matter.
   std::array<uint8_t, 32> Hash(std::string_view settings) const;
 
  private:

@@ -16,19 +16,18 @@
 
 namespace quire::worker {
 
-/// The text of a generation_config.json called `name`: INVALID_ARGUMENT when its start is not that
-/// of `*config`, or it ends no sequence that one of the config's ends does; otherwise its ends are
-/// added to those. How transformers would sample is not read: calls say how to generate.
+/// Adds the ends in the text of a generation_config.json called `name` to those of `*config`.
+/// INVALID_ARGUMENT when its start differs from the config's, or the two share no end. How
+/// transformers would sample is not read: calls say how to generate.
 Status CheckGenerationConfig(std::string_view text, const std::string& name, ModelConfig* config);
 /// The text of a tokenizer_config.json: INVALID_ARGUMENT when its end of a sequence has an id there
 /// that is not among `ends`.
 Status CheckTokenizerConfig(std::string_view text, const std::string& name,
                             const std::vector<TokenId>& ends);
 
-/// The text of the tokenizer_config.json of a checkpoint whose tokenizer.json is used:
-/// INVALID_ARGUMENT naming a field by which text would become other tokens than here, or tokens
-/// other text, and one that is not known. `begins_texts`: tokenizer.json puts a token before a
-/// text.
+/// Checks the text of the tokenizer_config.json beside a tokenizer.json in use. INVALID_ARGUMENT
+/// naming an unknown field, or one that would change tokens or text. `begins_texts`: tokenizer.json
+/// puts a token before a text.
 Status CheckTextSettings(std::string_view text, const std::string& name, bool begins_texts);
 
 /// Looks into generation_config.json and tokenizer_config.json of `directory`, where there are any.

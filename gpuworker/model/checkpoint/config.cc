@@ -139,8 +139,8 @@ class ConfigParser {
     return OkStatus();
   }
 
-  /// Where the field is absent altogether Hugging Face takes the class's default, which for these
-  /// two differs from the number of heads that null stands for.
+  /// For an absent field Hugging Face takes the class's default. For these two it differs from the
+  /// number of heads, which null stands for.
   uint32_t DefaultKvHeads() const {
     if (fields_.Given("num_key_value_heads")) return out_.num_query_heads;
     if (out_.architecture == Architecture::kMistral) return 8;
@@ -277,8 +277,8 @@ class ConfigParser {
                          window);
   }
 
-  /// Whether a window, if there is one, belongs to some layer. Each architecture says it in another
-  /// way; a list of layer types goes before.
+  /// True if a sliding window would apply to some layer. Each architecture has a key of its own; a
+  /// list of layer types takes precedence.
   StatusOr<bool> SomeLayersSlide() const {
     QUIRE_ASSIGN_OR_RETURN(const bool used, fields_.Bool("use_sliding_window", false));
     QUIRE_ASSIGN_OR_RETURN(const uint32_t full,

@@ -106,7 +106,7 @@ TEST(ModelConfig, PublishedConfigsAreAccepted) {
   }
 }
 
-// A setting that nobody reads gives other numbers than its author meant: each is named.
+// A setting that is never read gives other numbers than its author meant: each is named.
 TEST(ModelConfig, NoFieldOfAPublishedConfigGoesUnread) {
   auto text = ReadTextFile(QUIRE_SOURCE_DIR "/tests/data/published_configs.json", 1 << 20);
   ASSERT_TRUE(text.ok()) << text.status();
@@ -262,8 +262,8 @@ TEST(ModelConfig, AYarnRampBetweenPairsIsKeptAsFactorsOfPairs) {
   const RopeSpec between = rope("false");
   EXPECT_EQ(between.scaling, RopeScaling::kLongRope);
   EXPECT_EQ(between.attention_factor, rope("true").attention_factor);
-  // The ramp goes from the pair that turns 8 times in 256 positions to that which turns half a
-  // time: log(256 / (2 pi turns)) * 8 / (2 log 10000) is 0.70697 and 1.91109.
+  // The ramp goes from the pair that turns 8 times in 256 positions to one that turns half a time.
+  // For them log(256 / (2 pi turns)) * 8 / (2 log 10000) is 0.70697 and 1.91109.
   const double stretched = (1 - 0.70697) / (1.91109 - 0.70697);
   ASSERT_EQ(between.pair_factors.size(), 4u);
   EXPECT_EQ(between.pair_factors[0], 1.0);

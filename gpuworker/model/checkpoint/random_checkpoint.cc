@@ -21,7 +21,7 @@ struct RandomTensor {
   std::vector<uint64_t> shape;
   float mean = 0;
   float deviation = 0;
-  float own_share = 0;  ///< Of rows, as RandomCheckpoint's of embeddings.
+  float own_share = 0;  ///< Likewise for rows, as RandomCheckpoint's for embeddings.
 
   uint64_t count() const {
     uint64_t count = 1;

@@ -24,10 +24,11 @@ struct RandomCheckpoint {
   uint32_t vocab_size = 0;
   uint32_t max_positions = 0;
   double rope_theta = 10000.0;
-  /// Of the projections' standard deviation, 1 / sqrt(hidden_size): more makes attention peaked.
+  /// Factor on the projections' standard deviation, 1 / sqrt(hidden_size). A larger gain makes
+  /// attention peaked.
   float gain = 1;
-  /// Embeddings are independent at 0. Otherwise this is the length of what is an embedding's own,
-  /// of that of what all have in common: the cosine of two of them is about 1 / (1 + share^2).
+  /// Length of an embedding's own part over the length of the part common to all. The cosine of two
+  /// embeddings is about 1 / (1 + share^2). At 0 embeddings are independent.
   float own_share = 0;
   uint64_t seed = 1;
 

@@ -37,10 +37,9 @@ struct RopeShape {
 ///   dynamic   no stretch, as in transformers up to max_positions, where the context ends. The base
 ///             that grows beyond it is never computed.
 /// A partial_rotary_factor says how many of a head's leading channels are rotated, an even number
-/// of them. YaRN with truncate false has a factor of its own for each pair and nothing else that
-/// kYarn lacks, so it is read as RopeScaling::kLongRope with those factors.
-/// Parameters by layer type are read where those of all types that the layers have are the same:
-/// all layers are rotated by one table.
+/// of them. YaRN with truncate false differs from kYarn only by a factor for each pair. It is read
+/// as RopeScaling::kLongRope with those factors. Parameters by layer type are read where those of
+/// all types that the layers have are the same: all layers are rotated by one table.
 StatusOr<RopeSpec> ParseRope(const JsonFields& config, const std::string& name,
                              const RopeShape& shape);
 

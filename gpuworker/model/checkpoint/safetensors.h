@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reader of the safetensors format: 8 bytes header length (little endian), a JSON header, then the
-// tensors' bytes. Everything is validated before it is used; a file that is accepted has tensors
-// that lie inside it, cover its data exactly once and have as many bytes as their shapes say.
-// Ownership: views borrow the bytes given to ParseSafetensors. Thread-safety: const use is safe.
-// Errors: INVALID_ARGUMENT naming the file and the tensor.
+// tensors' bytes. Everything is validated before use. Tensors of an accepted file lie inside it,
+// cover its data exactly once, and have the bytes of their shapes. Ownership: views borrow the
+// bytes given to ParseSafetensors. Thread-safety: const use is safe. Errors: INVALID_ARGUMENT
+// naming the file and the tensor.
 #ifndef QUIRE_GPUWORKER_MODEL_CHECKPOINT_SAFETENSORS_H_
 #define QUIRE_GPUWORKER_MODEL_CHECKPOINT_SAFETENSORS_H_
 
@@ -59,7 +59,7 @@ std::string ShapeText(const std::vector<uint64_t>& shape);
 using TensorMap = std::map<std::string, TensorView, std::less<>>;
 
 struct SafetensorsFile {
-  std::string name;  ///< Of the file, for messages.
+  std::string name;  ///< Name of the file, for messages.
   TensorMap tensors;
 };
 

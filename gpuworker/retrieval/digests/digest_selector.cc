@@ -95,7 +95,7 @@ Status DigestSelector::Reserve(uint32_t pages) {
   return Grow(device_, n_kv * spec_.head_dim * sizeof(float), &pooled_query_);
 }
 
-Status DigestSelector::ScorePart(const SelectRequest& request, const DigestStore::Part& part,
+Status DigestSelector::ScorePart(const SelectRequest& request, const LayerDigests::Part& part,
                                  const float* q, int64_t n_q) {
   const uint32_t first = std::max(request.candidates.first, part.first);
   const uint32_t end = std::min(request.candidates.end, part.end);
@@ -133,7 +133,7 @@ Status DigestSelector::Score(const SelectRequest& request) {
                  "pool_query"));
     q = pooled_query_.as<float>();
   }
-  for (const DigestStore::Part& part : digests_[request.layer].parts()) {
+  for (const LayerDigests::Part& part : digests_[request.layer].parts()) {
     QUIRE_RETURN_IF_ERROR(ScorePart(request, part, q, ScoreRows()));
   }
   return OkStatus();

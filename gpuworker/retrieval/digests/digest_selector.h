@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestSelector: the selection that Quest, FreeKV and their relatives share. It keeps
-// the digests of every page, scores candidates with a query, agrees on one weight for each KV head
-// by group-consistent pooling, and takes the best pages. With selection at the server it keeps
-// nothing, and the query travels instead.
-// Ownership: owns its device memory; the device outlives it. Thread-safety: none.
+// DigestSelector: the selection that Quest, FreeKV and their relatives share. It keeps the digests
+// of every page, and scores candidates with a query. Group-consistent pooling gives one weight per
+// KV head, and the best pages are selected. With selection at the server it keeps nothing, and the
+// query travels instead. Ownership: owns its device memory; the device outlives it. Thread-safety:
+// none.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_SELECTOR_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_SELECTOR_H_
 
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "common/base/threads/executor.h"
-#include "gpuworker/retrieval/digests/digest_store.h"
+#include "gpuworker/retrieval/digests/layer_digests.h"
 #include "gpuworker/retrieval/policy.h"
 #include "quire/status.h"
 
@@ -73,7 +73,7 @@ class DigestSelector {
   /// Scores, and pools into pooled_.
   Status Weigh(const SelectRequest& request);
   /// Scores candidates whose digests are in `part` for `n_q` queries.
-  Status ScorePart(const SelectRequest& request, const DigestStore::Part& part, const float* q,
+  Status ScorePart(const SelectRequest& request, const LayerDigests::Part& part, const float* q,
                    int64_t n_q);
   /// Room for `pages` candidates in the scratch buffers.
   Status Reserve(uint32_t pages);
@@ -91,11 +91,11 @@ class DigestSelector {
   Device* const device_;
   Executor* const executor_;
   const Options options_;
-  std::vector<DigestStore> digests_;  ///< [num_layers]; stays empty with selection at the server
-  DeviceBuffer pooled_query_;         ///< [n_kv][d] float, for modes that pool the query
-  DeviceBuffer scores_;               ///< [n_q][candidates] float
-  DeviceBuffer pooled_;               ///< [n_kv][candidates] float
-  DeviceBuffer found_;                ///< int32 [n_kv][k_sel] pages, then [n_kv] NaN weights
+  std::vector<LayerDigests> digests_;  ///< [num_layers]; stays empty with selection at the server
+  DeviceBuffer pooled_query_;          ///< [n_kv][d] float, for modes that pool the query
+  DeviceBuffer scores_;                ///< [n_q][candidates] float
+  DeviceBuffer pooled_;                ///< [n_kv][candidates] float
+  DeviceBuffer found_;                 ///< int32 [n_kv][k_sel] pages, then [n_kv] NaN weights
   Begun begun_;
   std::vector<float> query_;                         ///< [n_q][d] of the background selection.
   std::shared_ptr<BackgroundSelection> background_;  ///< Taken by Select; null for none.

@@ -24,13 +24,13 @@ class HeldQueries {
  public:
   HeldQueries(const KvSpec& spec, Device* device);
 
-  /// Whether the query of `position` is here. 0 is the position of none.
+  /// True if the query of `position` is here. 0 is the position of none.
   bool Has(uint64_t position) const;
   /// Copies `q`, [n_q][d] on the device. Positions ascend. `held`, [n_kv], are those that heads
   /// hold.
   [[nodiscard]] Status Keep(uint64_t position, const float* q, std::span<const uint64_t> held);
-  /// [n_q][d] on the device: for each KV head the query of held[head]; unspecified numbers for a
-  /// head whose query is not here, and null when none is. Valid until the next call.
+  /// [n_q][d] on the device: for each KV head the query of held[head]. Numbers of heads without a
+  /// query here are unspecified. Null when no head has one. Valid until the next call.
   StatusOr<const float*> Gather(std::span<const uint64_t> held);
 
   /// Queries that are kept: at most n_kv + 3.

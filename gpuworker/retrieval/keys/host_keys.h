@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keys and queries in host memory, for policies whose bookkeeping has no kernel: what they read is
-// small (a query a step, a page when it is complete).
+// Keys and queries in host memory, for policies whose bookkeeping has no kernel. They read little:
+// a query each step, and each complete page.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_KEYS_HOST_KEYS_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_KEYS_HOST_KEYS_H_
 

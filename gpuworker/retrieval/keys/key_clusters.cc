@@ -23,8 +23,8 @@ void Normalise(std::span<float> vector) {
   for (float& value : vector) value /= length;
 }
 
-/// The cluster of each key: the centroid of highest product, the first of equal ones; kNone for
-/// keys that are no numbers, whose products are none.
+/// The cluster of each key: the centroid with the highest product, the first of equal ones. kNone
+/// for keys with NaN.
 StatusOr<std::vector<uint32_t>> Assign(std::span<const float> keys,
                                        std::span<const float> centroids, size_t d) {
   constexpr size_t kBlock = 256;  // Keys at a time, so that their products stay in the cache.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LowRankKeys: rows of keys of all KV heads together, kept as coefficients in the rank directions
-// in which they vary most (the leading right singular vectors of the matrix of rows, by subspace
-// iteration). The same rows give the same result. Thread-safety: immutable once fitted.
+// LowRankKeys: rows of keys of all KV heads together, kept as coefficients in a few directions. The
+// directions are the leading right singular vectors of the matrix of rows, found by subspace
+// iteration. The same rows give the same result. Thread-safety: immutable once fitted.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_KEYS_LOW_RANK_KEYS_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_KEYS_LOW_RANK_KEYS_H_
 

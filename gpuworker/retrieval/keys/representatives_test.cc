@@ -153,7 +153,7 @@ TEST(RepresentativesTest, WhatIsNoNumberIsPaidNothing) {
   found.AddPage(keys);
   std::vector<float> query(kKvHeads * kGroup * kDim, 1);
   ASSERT_EQ(found.Attend(query), OkStatus());
-  query[0] = NAN;  // of head 0's first query
+  query[0] = NAN;  // First query of head 0.
   ASSERT_EQ(found.Attend(query), OkStatus());
   found.Leave();
   EXPECT_THAT(found.mean(0), Each(1)) << "the first token represents it only if nothing else does";

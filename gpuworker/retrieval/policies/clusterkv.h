@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ClusterKvPolicy (ClusterKV): the document's keys after the sinks are clustered for each
-// KV head, one cluster for 80 tokens and 400 at most, in 20 iterations; later tokens every 320 into
-// four more. A cluster scores q.centroid, the mean over the group. Clusters are walked from the
-// best one down until the slots are full. The store's pages keep the order of the text, so of a
-// cluster come the pages that it touches, those with the most of its keys first. Pages that are in
-// no cluster yet are kept. Recalls precede attention.
+// ClusterKvPolicy (ClusterKV): clusters the document's keys after the sinks for each KV head, in 20
+// iterations. There is one cluster for 80 tokens, 400 at most. Every 320 later tokens get four
+// more. A cluster scores q.centroid, the mean over the group. Clusters are walked from the best one
+// down until the slots are full. The store's pages keep the order of the text. A cluster therefore
+// brings the pages that it touches, those with most of its keys first. Pages that are in no cluster
+// yet are kept. Recalls precede attention.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICIES_CLUSTERKV_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_POLICIES_CLUSTERKV_H_
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FreeKvPolicy: speculative retrieval with fine-grained correction (FreeKV). Pages are selected as
-// quest selects them, but a step attends to what an earlier query selected, the last step's unless
-// a recall was late, so that the recall has a whole step's time. A KV head whose query turned since
-// that query (the mean over its group of the cosines with it is below tau) is corrected: its recall
-// precedes attention. One selection serves corrected heads and the others.
+// quest does, but a step attends to the selection of an earlier query. It is the query of the last
+// step, unless a recall was late. The recall thus has a whole step's time. A KV head whose query
+// turned since then is corrected: its recall precedes attention. A query has turned when the mean
+// of its group's cosines is below tau. One selection serves corrected heads and the others.
 //
-// While all candidates fit, attention is full, so every recall blocks; so does that of a head which
-// holds no selection that there was a choice for: at the first step over the budget it has nothing
-// to speculate with.
+// While all candidates fit, attention is full and every recall blocks. A head without an earlier
+// choice blocks too: at the first step over the budget it has nothing to speculate with.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICIES_FREEKV_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_POLICIES_FREEKV_H_
 

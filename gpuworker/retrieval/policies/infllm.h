@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// InfLlmPolicy (InfLLM): blocks of 128 tokens, one set of blocks for all heads. A block's
-// score is the sum over query heads of q.k, k the mean key of the tokens that represent it
-// (representatives.h): of the document as they were found when it was read into the store, of this
-// sequence's pages as its own queries find them. Keys keep their positions. Recalls precede
+// InfLlmPolicy (InfLLM): blocks of 128 tokens, one set of blocks for all heads. A block's score is
+// the sum over query heads of q.k, with k the mean key of its representative tokens
+// (representatives.h). Representatives of a document are found when it is read into the store. The
+// sequence's own queries find those of its pages. Keys keep their positions. Recalls precede
 // attention.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICIES_INFLLM_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_POLICIES_INFLLM_H_

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QuestPolicy: scores every candidate page by an upper bound on its q.k products from min/max
-// digests, agrees on one list for each KV head by group-consistent pooling, and takes the best
-// k_sel pages (Quest, with FreeKV's grouping). Recalls precede attention. Selection runs here, over
-// digests on the device, or at the server, with the same kernels and the same result.
+// QuestPolicy (Quest, with FreeKV's grouping): scores every candidate page by an upper bound on its
+// q.k products from min/max digests. Group-consistent pooling gives one list per KV head, and the
+// best k_sel pages are selected. Recalls precede attention. Selection runs here, over digests on
+// the device, or at the server, with the same kernels and the same result.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICIES_QUEST_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_POLICIES_QUEST_H_
 

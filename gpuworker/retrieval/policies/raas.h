@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RaasPolicy (RaaS): memory that stays bounded over long generations. A page that enters is kept
-// until it is pushed out; every step stamps the pages whose weight is above 1e-4, and when there
-// are too many the one with the oldest stamp goes, for good. The weight is softmax of Quest's bound
-// over what is kept, for each query head by itself, then the mean over the group: pages that are
-// gone have no share in it. Pages of the document go last, and only when they alone are too many:
-// then the first query keeps the best of them. A page is recalled once, when it leaves the window.
+// until it is evicted. Every step stamps the pages whose weight is above 1e-4. Over the budget, the
+// page with the oldest stamp goes for good. The weight is the softmax of Quest's bound over kept
+// pages, per query head, then the mean over the group. Evicted pages have no share in it. Pages of
+// the document go last, and only when they alone are too many: then the first query keeps the best
+// of them. A page is recalled once, when it leaves the window.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICIES_RAAS_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_POLICIES_RAAS_H_
 

@@ -202,8 +202,8 @@ TEST(RaasPolicyTest, ADocumentThatIsTooLongKeepsWhatTheFirstQueryWeighsMost) {
 /// RaaS for one KV head of two query heads, no document and three pages, in double precision.
 class RaasReference {
  public:
-  /// The softmax of a query head is over the pages that are kept, or over all candidates and is
-  /// made a share of those that are kept when the heads have been averaged.
+  /// The softmax of a query head is over kept pages, or over all candidates. In the second case the
+  /// mean over heads is normalised to kept pages.
   explicit RaasReference(bool over_kept) : over_kept_(over_kept) {}
 
   std::vector<uint32_t> Select(const std::vector<float>& q, uint32_t end) {
@@ -345,9 +345,8 @@ TEST(InfLlmPolicyTest, StoredPagesAreScoredByTheirRepresentatives) {
   }
 }
 
-// Spec J.1, with pages whose keys are all alike, so that a bound is a product: the two query heads
-// score A 1 and -0.1, B 1 and 6, C 1.5 and -2.8. Means of raw scores choose A and B, means of
-// softmaxes B and C.
+// All keys of a page are alike, so that a bound is a product. The two query heads score A 1 and
+// -0.1, B 1 and 6, C 1.5 and -2.8. Means of raw scores choose A and B, means of softmaxes B and C.
 TEST(ArkValePolicyTest, QueryHeadsAgreeByTheMeanOfTheirRawScores) {
   const auto policy = testing::MakeValid(Context("arkvale", 2));
   ASSERT_EQ(policy->page_observer()->OnPrefillLayer(0, 0, {}), OkStatus());

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ShadowKvPolicy (ShadowKV): the document's keys stay at the worker in low rank, and recalls bring
-// values alone. Chunks of 8 tokens are scored by their mean key
-// (softmax of q.mean/sqrt(d), maximum over the group), a page by the best of its chunks. Pages with
-// the chunks that their mean represents worst (24 chunks for 1024 tokens of budget) are always
-// selected and keep exact keys. The published rank is 160 for 1024 channels of all KV heads
-// together, and here the same share of others, for which none was published;
-// RetrievalOptions::key_rank names another one. Pages of the sequence itself keep exact keys. While
-// all candidates fit, nothing is approximated. Recalls precede attention.
+// values alone. Chunks of 8 tokens are scored by their mean key (softmax of q.mean/sqrt(d), maximum
+// over the group), a page by the best of its chunks. Pages with the chunks that their mean
+// represents worst (24 chunks for 1024 tokens of budget) are always selected and keep exact keys.
+// The published rank is 160 for 1024 channels of all KV heads together. Other widths get the same
+// share. RetrievalOptions::key_rank names another rank. Pages of the sequence itself keep exact
+// keys. While all candidates fit, nothing is approximated. Recalls precede attention.
 //
 // Not as published: pages of the sequence itself that have left the window compete for the selected
 // slots by their means, as the document's do. Published, every generated token stays attended to
-// beside the budget (FreeKV's port of it makes a new SVD of them now and then). Here a layer has as
-// many slots as its budget from the start (RetrievalPolicy::Layout is constant), and a long answer
-// that kept its pages in them would leave none to the document. Since their keys are exact there is
+// beside the budget (FreeKV's port of it makes a new SVD of them now and then). Here a layer has
+// the slots of its budget from the start, since RetrievalPolicy::Layout is constant. A long answer
+// that kept its pages would leave no slots to the document. Since their keys are exact there is
 // nothing that a new SVD would be made for.
 //
 // Exact keys are kept here, in host memory: those of the document until the first choice, then

@@ -88,10 +88,10 @@ void ContextTable::Named(std::string_view tenant, const SegmentKey& tip) {
       return sealed.context->view()->chain_tip() == tip;
     });
   }
-  for (const auto& context : holders) context->LetGo();
+  for (const auto& context : holders) context->ReleaseSegments();
 }
 
-void ContextTable::LetGoUnnamed() {
+void ContextTable::ReleaseUnnamed() {
   std::vector<std::shared_ptr<OpenContext>> holders;
   {
     MutexLock lock(mutex_);
@@ -103,7 +103,7 @@ void ContextTable::LetGoUnnamed() {
       }
     }
   }
-  for (const auto& context : holders) context->LetGo();
+  for (const auto& context : holders) context->ReleaseSegments();
 }
 
 bool ContextTable::Drop(std::string_view tenant, uint64_t id) {

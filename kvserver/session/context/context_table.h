@@ -79,7 +79,7 @@ class ContextTable {
   static constexpr Duration kNamingTime = std::chrono::seconds(30);
   static constexpr size_t kMostToBeNamed = 16;
   /// Releases the holds of sealed contexts after that time.
-  void LetGoUnnamed();
+  void ReleaseUnnamed();
   /// Drops a context. Returns false when there was none.
   bool Drop(std::string_view tenant, uint64_t id);
 

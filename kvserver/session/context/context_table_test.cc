@@ -55,7 +55,7 @@ TEST_F(ContextTableTest, SealedContextsAreKnownToTheirTenantWhateverOthersSeal) 
   };
   expect_known(4 * ContextTable::kMostToBeNamed);
   clock_.Advance(ContextTable::kNamingTime);
-  contexts_.LetGoUnnamed();
+  contexts_.ReleaseUnnamed();
   theirs.push_back(seal("team-b"));
   expect_known(4);
   EXPECT_FALSE(contexts_.Drop("team-b", mine));
@@ -79,7 +79,7 @@ TEST_F(ContextTableTest, ASealedContextHoldsItsSegmentsUntilTheyAreNamedOrItsTim
       contexts_.Named(kTenant, tip);
     } else {
       clock_.Advance(ContextTable::kNamingTime);
-      contexts_.LetGoUnnamed();
+      contexts_.ReleaseUnnamed();
     }
     EXPECT_EQ(store_.num_segments(), 0u);
   }

@@ -129,7 +129,7 @@ void OpenContext::SetView(ContextView view) {
   view_.swap(next);
 }
 
-void OpenContext::LetGo() {
+void OpenContext::ReleaseSegments() {
   MutexLock lock(write_mutex_);
   ContextView next = *view();
   next.hold = nullptr;

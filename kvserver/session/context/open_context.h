@@ -91,14 +91,14 @@ class OpenContext {
                                               Durability durability) QUIRE_EXCLUDES(write_mutex_);
 
   /// Releases its hold of the segments; later readers may find them gone. For a sealed context that
-  /// is named, or that no client asked for.
-  void LetGo() QUIRE_EXCLUDES(write_mutex_, view_mutex_);
+  /// is named, or that no client requested.
+  void ReleaseSegments() QUIRE_EXCLUDES(write_mutex_, view_mutex_);
 
   /// Pages of which some layers have come and others not. Their units must not be read: more
   /// come meanwhile.
   std::vector<std::shared_ptr<const TailPage>> ArrivingPages() const QUIRE_EXCLUDES(write_mutex_);
-  /// Verifies the layers of one of them that have come, and writers wait; nullopt when it is none
-  /// of them any more: then nothing changes it.
+  /// Verifies the layers of an unfinished page that have arrived; writers wait. nullopt when the
+  /// page is finished: it does not change any more.
   std::optional<PageCheck> CheckArriving(const TailPage& page) const QUIRE_EXCLUDES(write_mutex_);
 
   /// Segments of it for which other bytes were stored before its own came.

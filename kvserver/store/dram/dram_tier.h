@@ -68,10 +68,11 @@ class DramTier {
   bool Has(const ExtentId& id) const { return index_.Has(id); }
   /// Erases every extent of `segment`, and its pins.
   void Erase(const SegmentKey& segment);
-  /// dram_bytes_reserved, dram_bytes_used (slots), dram_bytes_payload (of extents), dram_slabs and
-  /// dram_slots_used by slot_bytes, dram_extents, dram_unit_hits, dram_unit_misses, dram_evictions,
-  /// dram_refused (extents without room), dram_quota_refused (extents of a tenant at its quota),
-  /// dram_bytes_pinned, dram_notes_dropped (reads hidden from the policy).
+  /// Metrics of space: dram_bytes_reserved, dram_bytes_used (slots), dram_bytes_payload (of
+  /// extents), dram_bytes_pinned, dram_extents, dram_slabs and dram_slots_used by slot_bytes.
+  /// Metrics of use: dram_unit_hits, dram_unit_misses, dram_evictions, dram_notes_dropped (reads
+  /// hidden from the policy), dram_refused (extents without room), dram_quota_refused (extents of a
+  /// tenant at its quota).
   void VisitMetrics(MetricsVisitor& visit) const;
 
   class Room;

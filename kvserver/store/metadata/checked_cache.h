@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CheckedCache: a BoundedCache with a checksum beside each value, made when the value is inserted.
-// A CacheWalk goes through what is held, verifies it and drops what has changed in memory since, so
-// that its next reader takes it from storage again. Ownership: as BoundedCache; the cache outlives
-// its walks. Thread-safety: all methods of the cache are safe; a walk belongs to one thread.
-// Checksums are made outside the lock.
+// A CacheWalk verifies the entries, and drops those that have changed in memory. Their next reader
+// gets them from storage. Ownership: as BoundedCache; the cache outlives its walks. Thread-safety:
+// all methods of the cache are safe; a walk belongs to one thread. Checksums are made outside the
+// lock.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_CHECKED_CACHE_H_
 #define QUIRE_KVSERVER_STORE_METADATA_CHECKED_CACHE_H_
 

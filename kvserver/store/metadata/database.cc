@@ -80,8 +80,8 @@ rocksdb::ColumnFamilyOptions TableOptions(const std::shared_ptr<rocksdb::Cache>&
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   options.compression = payload ? rocksdb::kNoCompression : rocksdb::kLZ4Compression;
   // No table has a limit of its own: db_write_buffer_size limits all of them together. At a limit
-  // of its own RocksDB 7.8 (ScheduleFlushes) refers to every table, and never lets go of those that
-  // it did not come to when the manifest breaks. Closing such a database ends the process.
+  // of its own RocksDB 7.8 (ScheduleFlushes) refers to every table, and never releases those that
+  // it had not reached when the manifest breaks. Closing such a database ends the process.
   options.write_buffer_size = std::numeric_limits<size_t>::max();
   options.arena_block_size = std::min(buffer_bytes / kArenaBlockShare, kLargestArenaBlock);
   if (payload) {

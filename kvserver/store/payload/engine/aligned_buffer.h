@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AlignedBuffer and its pool: memory that direct I/O reads into (4096-aligned), kept for reuse by
-// size class so that neither taking nor handing out a buffer allocates once the pool is warm.
-// Buffers of one class lie side by side on large pages, which devices read into faster.
+// AlignedBuffer and its pool: 4096-aligned memory for direct I/O, kept for reuse by size class. A
+// warm pool allocates nothing. Buffers of one class lie side by side on large pages, which devices
+// read into faster.
 //
 //   QUIRE_ASSIGN_OR_RETURN(AlignedBuffer buffer, pool.Take(unit_bytes));
 //   ... read into buffer.bytes() ...

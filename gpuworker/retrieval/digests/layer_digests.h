@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestStore: the digests of one kind of one layer's complete pages: those that the store had when
-// the sequence opened, which other sequences may share, and behind them the sequence's own,
-// `[pages][n_kv][DigestElements]` in the KV dtype on the device and grow by
-// doubling. Ownership: owns its own memory; the device outlives it. Thread-safety: none.
-#ifndef QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_STORE_H_
-#define QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_STORE_H_
+// LayerDigests: digests of one kind for one layer's complete pages. First come the digests that the
+// store had when the sequence opened; other sequences may share them. The sequence's own follow as
+// `[pages][n_kv][DigestElements]` in the KV dtype, in device memory that grows by doubling.
+// Ownership: owns its own memory; the device outlives it. Thread-safety: none.
+#ifndef QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_LAYER_DIGESTS_H_
+#define QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_LAYER_DIGESTS_H_
 
 #include <array>
 #include <cstddef>
@@ -20,9 +20,9 @@
 
 namespace quire::worker {
 
-class DigestStore {
+class LayerDigests {
  public:
-  DigestStore(const KvSpec& spec, kernels::DigestKind kind, Device* device)
+  LayerDigests(const KvSpec& spec, kernels::DigestKind kind, Device* device)
       : spec_(spec), kind_(kind), device_(device) {}
 
   uint32_t num_pages() const { return StoredPages() + own_pages_; }
@@ -57,4 +57,4 @@ class DigestStore {
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_DIGEST_STORE_H_
+#endif  // QUIRE_GPUWORKER_RETRIEVAL_DIGESTS_LAYER_DIGESTS_H_

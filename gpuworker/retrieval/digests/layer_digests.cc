@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/retrieval/digests/digest_store.h"
+#include "gpuworker/retrieval/digests/layer_digests.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,15 +8,15 @@
 
 namespace quire::worker {
 
-size_t DigestStore::PageBytes() const { return kernels::PageDigestBytes(spec_, kind_); }
+size_t LayerDigests::PageBytes() const { return kernels::PageDigestBytes(spec_, kind_); }
 
-std::array<DigestStore::Part, 2> DigestStore::parts() const {
+std::array<LayerDigests::Part, 2> LayerDigests::parts() const {
   const uint32_t stored = StoredPages();
   return {{{.first = 0, .end = stored, .data = stored == 0 ? nullptr : stored_->data()},
            {.first = stored, .end = stored + own_pages_, .data = own_.data()}}};
 }
 
-Status DigestStore::Reserve(uint32_t pages) {
+Status LayerDigests::Reserve(uint32_t pages) {
   if (pages * PageBytes() <= own_.size_bytes()) return OkStatus();
   const size_t bytes = std::max(pages * PageBytes(), 2 * own_.size_bytes());
   QUIRE_ASSIGN_OR_RETURN(DeviceBuffer grown, device_->Allocate(bytes));
@@ -29,7 +29,7 @@ Status DigestStore::Reserve(uint32_t pages) {
   return OkStatus();
 }
 
-Status DigestStore::Start(std::shared_ptr<const StoredDigests> stored) {
+Status LayerDigests::Start(std::shared_ptr<const StoredDigests> stored) {
   if (num_pages() > 0) {
     return FailedPrecondition("stored digests come first: there are those of ", num_pages(),
                               " pages already");
@@ -38,7 +38,7 @@ Status DigestStore::Start(std::shared_ptr<const StoredDigests> stored) {
   return OkStatus();
 }
 
-Status DigestStore::AppendPage(const void* units) {
+Status LayerDigests::AppendPage(const void* units) {
   QUIRE_RETURN_IF_ERROR(Reserve(own_pages_ + 1));
   kernels::DigestArgs args = kernels::PageDigestArgs(spec_, kind_);
   args.units = units;
