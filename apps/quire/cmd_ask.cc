@@ -24,6 +24,7 @@
 #include "apps/kit/table.h"
 #include "apps/kit/target.h"
 #include "apps/kit/token_ids.h"
+#include "apps/quire/ask_documents.h"
 #include "apps/quire/commands.h"
 #include "common/wire/convert_context.h"
 #include "gpuworker/text/chat_prompt.h"
@@ -37,6 +38,7 @@ constexpr size_t kPromptPartTokens = 64;
 
 struct AskArgs {
   std::string document;
+  DocumentsFlags several;  ///< In place of one document.
   std::string collection = "default";
   std::string question;
   std::string token_ids;  ///< In place of the question; the answer is token ids then, too.
@@ -59,7 +61,7 @@ struct AskArgs {
 };
 
 struct Answer {
-  DocumentName document;  ///< The document that was asked about.
+  Json document;  ///< Name of the document that was asked about, or a list of several.
   std::vector<TokenId> tokens;
   Json measures;        ///< What --json adds.
   std::string summary;  ///< The same for people.
@@ -196,6 +198,47 @@ Status AppendPrompt(std::span<const TokenId> prompt, worker::Sequence* sequence)
   return OkStatus();
 }
 
+/// Shows generated tokens in an answer's view.
+class ShownTokens {
+ public:
+  ShownTokens(const AskArgs& args, const LocalWorker& local, AnswerView* view)
+      : args_(args), view_(view) {
+    if (args.by_ids()) return;
+    words_.emplace(*local.tokenizer);
+    if (local.chat) view->InChat();
+  }
+  /// False when the token has no text.
+  bool Add(TokenId token) {
+    StatusOr<std::string> text = std::string();
+    if (words_) text = words_->Add(token);
+    status_ = text.status();
+    if (!text.ok()) return false;
+    view_->Add(Piece(args_, token, *std::move(text)));
+    return true;
+  }
+  /// Shows the end of the text. The error of a token without text.
+  Status Finish() {
+    QUIRE_RETURN_IF_ERROR(status_);
+    if (words_) view_->Add(words_->Finish());
+    return OkStatus();
+  }
+
+ private:
+  const AskArgs& args_;
+  AnswerView* const view_;
+  std::optional<worker::TextStream> words_;
+  Status status_;
+};
+
+/// Loads the model for documents that are stored with `options`.
+StatusOr<LocalWorker> LoadAsked(const AskArgs& args, const worker::EngineOptions& options,
+                                Client* client) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
+  QUIRE_ASSIGN_OR_RETURN(LocalWorker local, LoadLocalWorker(model, client, options));
+  QUIRE_RETURN_IF_ERROR(LoadChat(args.chat, model, &local));
+  return local;
+}
+
 StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& names,
                          const CommandContext& context, AnswerView* view) {
   QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
@@ -203,9 +246,7 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   QUIRE_ASSIGN_OR_RETURN(Asked asked, FindDocument(names, *client, !args.text_file.empty()));
   worker::EngineOptions& options = asked.options;
   options.host_cache_bytes = args.host_cache_bytes;
-  QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
-  QUIRE_ASSIGN_OR_RETURN(LocalWorker local, LoadLocalWorker(model, client, options));
-  QUIRE_RETURN_IF_ERROR(LoadChat(args.chat, model, &local));
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadAsked(args, options, client));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
   worker::GenerateParams params = args.generate;
   QUIRE_ASSIGN_OR_RETURN(params.stop_tokens, StopTokens(args, local));
@@ -218,22 +259,11 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   QUIRE_ASSIGN_OR_RETURN(const auto sequence,
                          local.engine->OpenSequence(asked.document, sequence_options));
   QUIRE_RETURN_IF_ERROR(AppendPrompt(prompt, sequence.get()));
-  std::optional<worker::TextStream> words;
-  if (!args.by_ids()) words.emplace(*local.tokenizer);
-  if (local.chat && !args.by_ids()) view->InChat();
-  Status undecodable;
-  params.on_token = [&](TokenId token) {
-    StatusOr<std::string> text = std::string();
-    if (words) text = words->Add(token);
-    undecodable = text.status();
-    if (!text.ok()) return false;
-    view->Add(Piece(args, token, *std::move(text)));
-    return true;
-  };
+  ShownTokens shown(args, local, view);
+  params.on_token = [&](TokenId token) { return shown.Add(token); };
   QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, sequence->Generate(params));
-  QUIRE_RETURN_IF_ERROR(undecodable);
-  if (words) view->Add(words->Finish());
-  Answer answer{.document = asked.document,
+  QUIRE_RETURN_IF_ERROR(shown.Finish());
+  Answer answer{.document = FormatName(asked.document),
                 .tokens = std::move(generation.tokens),
                 .measures = {},
                 .summary = {}};
@@ -241,6 +271,33 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   Measure(sequence->stats(), &answer);
   answer.measures["transport"] = connected.path.name;
   answer.summary += ", over " + connected.path.summary;
+  return answer;
+}
+
+StatusOr<Answer> AskSeveral(const AskArgs& args, const CommandContext& context, AnswerView* view) {
+  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
+  Client* const client = connected.client.get();
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<DocumentName> documents,
+                         FindDocuments(args.several, args.collection, *client));
+  QUIRE_ASSIGN_OR_RETURN(const Asked asked, FindDocument({documents.front()}, *client, false));
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadAsked(args, asked.options, client));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
+  worker::GenerateParams params = args.generate;
+  QUIRE_ASSIGN_OR_RETURN(params.stop_tokens, StopTokens(args, local));
+  ShownTokens shown(args, local, view);
+  params.on_token = [&](TokenId token) { return shown.Add(token); };
+  DocumentsFlags flags = args.several;
+  const bool begins = local.tokenizer != nullptr && local.tokenizer->starts().size() == 1;
+  if (begins) flags.reuse.bos = local.tokenizer->starts().front();
+  QUIRE_ASSIGN_OR_RETURN(DocumentsAnswer given,
+                         AskDocuments(flags, *local.engine, documents, prompt, params));
+  QUIRE_RETURN_IF_ERROR(shown.Finish());
+  Answer answer{.document = Json::array(),
+                .tokens = std::move(given.generation.tokens),
+                .measures = std::move(given.measures),
+                .summary = given.summary + ", over " + connected.path.summary};
+  for (const DocumentName& name : documents) answer.document.push_back(FormatName(name));
+  answer.measures["transport"] = connected.path.name;
   return answer;
 }
 
@@ -325,8 +382,10 @@ StatusOr<Answer> AskThere(const AskArgs& args, const Readings<DocumentName>& nam
                            document = name;
                            return AskThereAbout(args, name, context, view);
                          }));
-  Answer answer{
-      .document = document, .tokens = std::move(given.tokens), .measures = {}, .summary = {}};
+  Answer answer{.document = FormatName(document),
+                .tokens = std::move(given.tokens),
+                .measures = {},
+                .summary = {}};
   answer.measures["policy"] = given.policy;
   answer.measures["budget_ratio"] = given.budget_ratio;
   AddMoved(given.moved, &answer.measures);
@@ -339,26 +398,34 @@ StatusOr<Answer> AskThere(const AskArgs& args, const Readings<DocumentName>& nam
   return answer;
 }
 
+StatusOr<Answer> AskAny(const AskArgs& args, const CommandContext& context, AnswerView* view) {
+  if (!args.several.documents.empty()) return AskSeveral(args, context, view);
+  QUIRE_ASSIGN_OR_RETURN(const Readings<DocumentName> names,
+                         ParseDocumentName(args.document, args.collection));
+  const auto ask = args.worker ? AskThere : AskHere;
+  auto answer = ask(args, names, context, view);
+  if (answer.ok()) {
+    answer->summary += " (" + answer->measures["policy"].get<std::string>() + ")";
+  }
+  return answer;
+}
+
 Status RunAsk(const AskArgs& args, const CommandContext& context) {
   QUIRE_RETURN_IF_ERROR(CheckHostMemory({.cache = args.host_cache_bytes}, ReadMemoryLimit()));
   QUIRE_RETURN_IF_ERROR(CheckIsText("--question", args.question));
   QUIRE_RETURN_IF_ERROR(CheckIsText("--prefix", args.prefix.value_or("")));
-  QUIRE_ASSIGN_OR_RETURN(const Readings<DocumentName> names,
-                         ParseDocumentName(args.document, args.collection));
   const bool live = context.out_is_terminal && !context.options.json;
   AnswerView view(live ? &context.out : nullptr);
-  const auto ask = args.worker ? AskThere : AskHere;
-  const auto answer = ask(args, names, context, &view);
+  const auto answer = AskAny(args, context, &view);
   const std::string& shown = view.Finish();
   if (live && !shown.empty()) context.out << '\n';
   QUIRE_RETURN_IF_ERROR(answer.status());
   if (!context.options.json) {
     if (!live) context.out << shown << '\n';
-    context.err << answer->summary << " (" << answer->measures["policy"].get<std::string>()
-                << ")\n";
+    context.err << answer->summary << '\n';
     return OkStatus();
   }
-  Json json = {{"answer", shown}, {"document", FormatName(answer->document)}};
+  Json json = {{"answer", shown}, {"document", answer->document}};
   if (!args.by_ids()) json["question"] = args.question;
   json["tokens"] = answer->tokens;
   json.update(answer->measures);
@@ -407,8 +474,11 @@ void AddPromptFlags(Commands& commands, CLI::App& command, AskArgs& args) {
           "Token ids that end the answer, besides the line end of one in words without a chat "
           "template")
       ->type_name("IDS");
-  command.parse_complete_callback([question, ids] {
+  command.parse_complete_callback([&command, question, ids] {
     if (question->empty() && ids->empty()) throw CLI::RequiredError("--question or --token-ids");
+    if (command.get_option("--document")->empty() && command.get_option("--docs")->empty()) {
+      throw CLI::RequiredError("--document or --docs");
+    }
   });
 }
 
@@ -430,12 +500,18 @@ void AddAskCommand(Commands& commands) {
            "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --worker "
            "127.0.0.1:7411\n"
            "  quire ask --document ids --token-ids 5,8,13 --model DIR\n"
+           "  quire ask --docs dossier-01.txt,dossier-02.txt --method cacheblend --question "
+           "'Hector "
+           "Nash has office'\n"
            "The first five ask about a document of the bundled model: quire put "
            "models/recall-small/documents/dossier-01.txt\n"
            "A worker uses its own store and model, and its own defaults for what is not given "
            "here."},
       [args](const CommandContext& context) { return RunAsk(*args, context); });
-  command.add_option("--document", args->document, "[COLLECTION/]NAME[@VERSION]")->required();
+  CLI::Option* const document =
+      command.add_option("--document", args->document, "[COLLECTION/]NAME[@VERSION]");
+  AddDocumentsFlags(command, args->several);
+  command.get_option("--docs")->excludes(document);
   command.add_option("--collection", args->collection, "Collection of a name without one")
       ->capture_default_str();
   AddPromptFlags(commands, command, *args);
@@ -455,6 +531,7 @@ void AddAskCommand(Commands& commands) {
       ->excludes(model)
       ->excludes(text)
       ->excludes(command.get_option("--chat-template"))
+      ->excludes(command.get_option("--docs"))
       ->excludes(command.get_option("--transport"))
       ->excludes(command.get_option("--host-cache-bytes"))
       ->excludes(command.get_parent()->get_option("--server"))
