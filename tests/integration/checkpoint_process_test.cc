@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints without a supported tokenizer, through every program, by token ids.
+// Checkpoints of random weights through every program: by token ids without a tokenizer, and by
+// text with the tokenizer and the chat template of each family.
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/kit/answer_line.h"
+#include "gpuworker/text/chat_prompt.h"
+#include "gpuworker/text/chat_template.h"
+#include "gpuworker/text/text_stream.h"
 #include "gpuworker/text/tokenizer.h"
 #include "tests/integration/quire_fixture.h"
 #include "tests/kit/paths.h"
@@ -112,28 +117,141 @@ TEST_F(CheckpointTest, TextWithoutATokenizerIsRefusedWithTheRemedy) {
   EXPECT_EQ(Quire(Ask({"--model", model_.path()})).exit_code, 0);
 }
 
-TEST_F(CheckpointTest, TextOfHuggingFacesTokenizersGoesInAndComesOut) {
-  std::ofstream(dir_ / "a.txt")
-      << "It's caf\u00e9 \u6570\u636e \U0001F642, and we'll store pages.\n";
-  for (const std::string family : {"llama2", "llama3", "qwen", "mistral_nemo"}) {
-    const testing::TempDir model;
-    const std::string file = QUIRE_SOURCE_DIR "/tests/data/golden/text/" + family + ".json";
-    const auto tokenizer = worker::Tokenizer::Load(file);
-    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-    testing::WriteTinyModel(
-        model.path(),
-        {.vocab_size = static_cast<uint32_t>(tokenizer->vocab_size()), .max_positions = kContext});
-    std::filesystem::copy_file(file, model / "tokenizer.json");
-    const auto put = QuireJson({"put", dir_ / "a.txt", "--name", family, "--model", model.path()});
-    ASSERT_TRUE(put.contains("documents")) << put;
-    const auto answer = QuireJson({"ask", "--document", family, "--question", "\u6570", "--model",
-                                   model.path(), "--max-new-tokens", "12"});
-    ASSERT_TRUE(answer.contains("tokens")) << family << ": " << answer;
-    const auto tokens = answer["tokens"].get<std::vector<TokenId>>();
-    cli::AnswerLine line(nullptr);
-    line.Add(*tokenizer->Decode(tokens));
-    EXPECT_EQ(answer["answer"], line.text()) << family;
+/// A family of chat models: its decoder, and its files of text in tests/data/golden.
+struct ChatFamily {
+  const char* name;
+  worker::Architecture architecture;
+  const char* tokenizer;
+};
+constexpr ChatFamily kChatFamilies[] = {
+    {"llama2", worker::Architecture::kLlama, "llama2"},
+    {"llama3_1", worker::Architecture::kLlama, "llama3"},
+    {"mistral", worker::Architecture::kMistral, "mistral"},
+    {"mistral_nemo", worker::Architecture::kMistral, "mistral_nemo"},
+    {"qwen2", worker::Architecture::kQwen2, "qwen"},
+    {"qwen3", worker::Architecture::kQwen3, "qwen"},
+};
+
+class ChatModelTest : public CheckpointTest, public ::testing::WithParamInterface<ChatFamily> {
+ protected:
+  static constexpr char kText[] =
+      "It's caf\u00e9 \u6570\u636e \U0001F642, and we'll store pages.\n";
+  static constexpr char kQuestion[] = "\u6570 it's?";
+
+  void SetUp() override {
+    const std::string golden = QUIRE_SOURCE_DIR "/tests/data/golden/";
+    const std::string tokens = golden + "text/" + GetParam().tokenizer + ".json";
+    const std::string config = golden + "chat/" + GetParam().name + ".json";
+    tokenizer_.emplace(*worker::Tokenizer::Load(tokens));
+    testing::WriteTinyModel(model_.path(),
+                            {.architecture = GetParam().architecture,
+                             .vocab_size = static_cast<uint32_t>(tokenizer_->vocab_size()),
+                             .max_positions = kContext});
+    std::filesystem::copy_file(tokens, model_ / "tokenizer.json");
+    std::filesystem::copy_file(config, model_ / "tokenizer_config.json");
+    chat_.emplace(**worker::ChatTemplate::Find(model_.path()));
+    std::ofstream(dir_ / "a.txt") << kText;
+    StartServer();
   }
+  std::vector<std::string> AskText(const std::vector<std::string>& more) const {
+    std::vector<std::string> args = {"ask",     "--document",       "chat", "--question",
+                                     kQuestion, "--seed",           "3",    "--temperature",
+                                     "3",       "--max-new-tokens", "24"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+
+  /// Whole characters, token by token.
+  std::string TextOf(const std::vector<TokenId>& tokens) const {
+    cli::AnswerLine line(nullptr);
+    line.KeepLines();
+    worker::TextStream stream(*tokenizer_);
+    for (const TokenId token : tokens) line.Add(*stream.Add(token));
+    line.Add(stream.Finish());
+    return line.text();
+  }
+
+  std::optional<worker::Tokenizer> tokenizer_;
+  std::optional<worker::ChatTemplate> chat_;
+};
+
+TEST_P(ChatModelTest, TextGoesInAndComesOutHereAndThroughAWorker) {
+  const auto put = QuireJson({"put", dir_ / "a.txt", "--name", "chat", "--model", model_.path()});
+  ASSERT_TRUE(put.contains("documents")) << put;
+  const auto document = *worker::DocumentInChat(*chat_, *tokenizer_, kText);
+  EXPECT_EQ(put["documents"][0]["tokens"], document.size());
+  const auto here = QuireJson(AskText({"--model", model_.path()}));
+  ASSERT_TRUE(here.contains("tokens")) << here;
+  const auto question = *worker::QuestionInChat(*chat_, *tokenizer_, {{"user", kQuestion}});
+  const auto tokens = here["tokens"].get<std::vector<TokenId>>();
+  EXPECT_EQ(here["context_tokens"], document.size() + question.size() + tokens.size() - 1);
+  EXPECT_EQ(here["answer"], TextOf(tokens));
+
+  testing::ChildProcess worker(Binary("quire"),
+                               {"--server", address_, "worker", "--model", model_.path(),
+                                "--listen", "127.0.0.1:0", "--json"},
+                               dir_ / "worker.err");
+  std::string ready;
+  ASSERT_TRUE(worker.ReadLine(&ready)) << worker.Stderr();
+  const auto json = nlohmann::json::parse(ready, nullptr, /*allow_exceptions=*/false);
+  EXPECT_EQ(json["chat_template"], true);
+  const auto there = QuireJson(AskText({"--worker", json["listening"]}));
+  EXPECT_EQ(there["tokens"], here["tokens"]) << there;
+  EXPECT_EQ(there["answer"], here["answer"]);
+  EXPECT_EQ(there["prompt_tokens"], question.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, ChatModelTest, ::testing::ValuesIn(kChatFamilies),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+class ChatTemplateProcessTest : public CheckpointTest {
+ protected:
+  void SetUp() override {
+    const std::string golden = QUIRE_SOURCE_DIR "/tests/data/golden/";
+    std::filesystem::copy_file(golden + "text/qwen.json", model_ / "tokenizer.json");
+    const auto tokenizer = worker::Tokenizer::Load(model_ / "tokenizer.json");
+    testing::WriteTinyModel(
+        model_.path(),
+        {.vocab_size = static_cast<uint32_t>(tokenizer->vocab_size()), .max_positions = kContext});
+    std::ofstream(dir_ / "a.txt") << "Some words.";
+    StartServer();
+  }
+  ChildResult Put(const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"put", dir_ / "a.txt", "--model", model_.path()};
+    args.insert(args.end(), more.begin(), more.end());
+    return Quire(args);
+  }
+};
+
+TEST_F(ChatTemplateProcessTest, ATemplateThatDoesNotParseIsRefusedWithPlaceAndRemedy) {
+  std::ofstream(model_ / "chat_template.jinja") << "{{ bos_token }}\n{{ messages | sort }}";
+  const ChildResult put = Put({});
+  EXPECT_EQ(put.exit_code, 1);
+  EXPECT_THAT(put.err,
+              HasSubstr("chat_template.jinja: line 2, column 15: the filter 'sort' is not"));
+  EXPECT_THAT(put.err, HasSubstr("--chat-template FILE, or read text as it is with "
+                                 "--no-chat-template"));
+  EXPECT_TRUE(QuireJson({"ls"})["documents"].empty());
+  EXPECT_EQ(Put({"--no-chat-template"}).exit_code, 0);
+  std::ofstream(dir_ / "other.jinja") << "<{{ messages[0].content }}>";
+  EXPECT_EQ(Put({"--chat-template", dir_ / "other.jinja"}).exit_code, 0);
+}
+
+TEST_F(ChatTemplateProcessTest, ATemplateThatAsksForWhatIsNotThereIsRefusedAndNothingIsStored) {
+  std::ofstream(model_ / "chat_template.jinja") << "{{ messages[0].content + today.year }}";
+  const ChildResult put = Put({});
+  EXPECT_EQ(put.exit_code, 1);
+  EXPECT_THAT(put.err, HasSubstr("chat_template.jinja: line 1, column 32: 'year' of an undefined"));
+  EXPECT_TRUE(QuireJson({"ls"})["documents"].empty());
+}
+
+TEST_F(ChatTemplateProcessTest, ATokenizerOfAnotherVocabularyIsRefused) {
+  testing::WriteTinyModel(model_.path(), {.vocab_size = 300, .max_positions = kContext});
+  const ChildResult put = Put({});
+  EXPECT_EQ(put.exit_code, 1);
+  EXPECT_THAT(put.err, HasSubstr("tokenizer.json: has "));
+  EXPECT_THAT(put.err,
+              HasSubstr("vocab_size of config.json is 300; take both files from the same"));
 }
 
 TEST_F(CheckpointTest, BadTokenIdsAndLongDocumentsAreRefusedAndNothingIsStored) {
