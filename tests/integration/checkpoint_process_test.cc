@@ -241,7 +241,7 @@ TEST_F(ChatTemplateProcessTest, ATemplateThatAsksForWhatIsNotThereIsRefusedAndNo
   std::ofstream(model_ / "chat_template.jinja") << "{{ messages[0].content + today.year }}";
   const ChildResult put = Put({});
   EXPECT_EQ(put.exit_code, 1);
-  EXPECT_THAT(put.err, HasSubstr("chat_template.jinja: line 1, column 33: 'year' of an undefined"));
+  EXPECT_THAT(put.err, HasSubstr("chat_template.jinja: line 1, column 32: 'year' of an undefined"));
   EXPECT_TRUE(QuireJson({"ls"})["documents"].empty());
 }
 

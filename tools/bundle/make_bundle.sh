@@ -61,8 +61,10 @@ copy_kernel_sources() {
   mkdir -p "$stage/src/common"
   cp -r "$source_dir/kernels" "$source_dir/cmake" "$source_dir/include" "$stage/src/"
   cp -r "$source_dir/common/page" "$stage/src/common/"
-  cp -r "$source_dir/include" "$stage/src/"
-  if [[ -d $GOOGLETEST ]]; then cp -r "$GOOGLETEST" "$stage/src/"; fi
+  if [[ -d $GOOGLETEST ]]; then
+    cp -r "$GOOGLETEST" "$stage/src/"
+    rm -rf "$stage"/src/googletest/google{test,mock}/{test,samples,docs}
+  fi
 }
 
 # Copies the licence of each included library, as Debian's packages state it.
