@@ -22,7 +22,7 @@ namespace quire::worker {
 
 /// A middle block as its representative token shows it.
 struct BlockImportance {
-  double exponent = 0;   ///< alpha of the power law; smaller is more important.
+  double exponent = 0;   ///< The power law's alpha; smaller is more important.
   double attention = 0;  ///< Mean attention from later queries.
 };
 

@@ -43,9 +43,10 @@ struct PromptLayoutOptions {
   bool keeps_every_bos = false;
 };
 
-/// INVALID_ARGUMENT when a key has to be turned and `rope` depends on the length of the context,
-/// when the prompt is longer than `max_positions` (the message says by how much), or when there is
-/// no document or no question.
+/// Lays out the documents, in this order, and the question. INVALID_ARGUMENT:
+/// - a key has to be turned, and `rope` depends on the length of the context;
+/// - the prompt is longer than `max_positions`; the message says by how much;
+/// - there is no document or no question.
 StatusOr<PromptLayout> LayOutPrompt(std::span<const StoredSource> sources, uint64_t question_tokens,
                                     const RopeSpec& rope, uint64_t max_positions,
                                     const PromptLayoutOptions& options = {});

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SamKV (arXiv 2508.11661): a question reads the first block and the last two of each document and
-// the middle blocks that it selects (samkv_selection.h). Two passes: the question over the first
-// and last blocks, for its queries, and then the question over all that is read, with the tokens
-// that stand where documents meet computed anew.
+// the middle blocks that it selects (samkv_selection.h). The first pass reads the question over the
+// first and last blocks, for its queries. The second reads it over all that is kept. Tokens that
+// stand where documents meet are computed anew in it.
 //
-// What the paper leaves open: the tokens computed are all first and last blocks', of every document
-// but the first, and outlier tokens of selected blocks in the layers that selected them. A token
-// whose output a later layer needs, in a layer that did not select it, keeps its cached key there
-// and is seen by itself alone (case 3).
+// What the paper leaves open. The tokens computed are those of first and last blocks, of every
+// document but the first. Outlier tokens of selected blocks are computed, too, in the layers that
+// selected them. A token whose output a later layer needs may not be selected in a layer. It keeps
+// its cached key there, and is seen by itself alone (case 3).
 // Thread-safety: pure functions. Errors: none; shapes are the caller's.
 #ifndef QUIRE_GPUWORKER_CONTEXT_SAMKV_H_
 #define QUIRE_GPUWORKER_CONTEXT_SAMKV_H_

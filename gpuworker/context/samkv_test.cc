@@ -72,7 +72,7 @@ TEST_F(SamKvTest, FusionOverRightKeysIsFullPrefill) {
 
 TEST_F(SamKvTest, ReadsTheFirstAndLastBlocksAndComputesThoseOfLaterDocuments) {
   const ReusePlan plan = SamKv(documents_.layout(), Pointers(), NoBlocks());
-  // Of 100, 120 and 90 tokens in blocks of 16: 16 + 20, 16 + 24 and 16 + 26, and the question.
+  // The documents have 100, 120 and 90 tokens: 16 + 20, 16 + 24 and 16 + 26 in those blocks.
   EXPECT_EQ(plan.cells(0).visible.size(), 36u + 40 + 42 + 10);
   EXPECT_EQ(plan.positions.size(), 40u + 42 + 10);
   EXPECT_EQ(plan.positions.front(), 100u);
@@ -158,8 +158,8 @@ TEST_F(SelectionTest, TheRatioDecidesHowManyAndTheFilterWhich) {
   const DocumentStatistics a = Document({1, 2, 3});
   const DocumentStatistics b = Document({1, 2, 3});
   const DocumentStatistics* const documents[] = {&a, &b};
-  // Anchor (0.6 + 0 + 0) / 3 = 0.2, most 1, least 0: the ratio is 0.8, three blocks of each; the
-  // filter keeps three of six, the best first.
+  // The anchor is (0.6 + 0 + 0) / 3 = 0.2, most is 1 and least 0: the ratio is 0.8. Three blocks of
+  // each are retrieved. The filter keeps three of six, the best first.
   const std::vector<float> question[] = {{0.6f, 1, 0.5f, 0, 0, 0}};
   const SelectedBlocks selected = SelectBlocks(documents, question, kShape);
   ASSERT_EQ(selected.size(), 1u);

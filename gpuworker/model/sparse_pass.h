@@ -4,8 +4,8 @@
 // blocks of bounded size, so that a layer's cached bytes load while the layer before computes. Rows
 // that no later layer needs leave the residual stream. Internal to Decoder, which checks tokens.
 // Ownership: borrows all it is given. Thread-safety: none; one for each prefill.
-// Errors: INVALID_ARGUMENT for a plan whose rows are not there or not in order, INTERNAL for a view
-// that lacks the cell of a row; otherwise those of the views and of LayerMath.
+// Errors: INVALID_ARGUMENT for a plan whose rows are not there or not in order. INTERNAL for a view
+// that lacks the cell of a row. Otherwise those of the views and of LayerMath.
 #ifndef QUIRE_GPUWORKER_MODEL_SPARSE_PASS_H_
 #define QUIRE_GPUWORKER_MODEL_SPARSE_PASS_H_
 

@@ -39,7 +39,7 @@ class RowPlan {
   /// The rows of `layer`, asked for once for each layer in order. After layer 0 both lists are
   /// subsets of the outputs of the layer before.
   virtual LayerRows Rows(uint32_t layer) = 0;
-  /// Whether the plan chooses the outputs of `layer` by how far fresh values are from cached ones.
+  /// True when the plan chooses the outputs of `layer` by how far fresh values are from cached ones.
   virtual bool ChoosesIn(uint32_t layer) const {
     (void)layer;
     return false;
@@ -51,7 +51,7 @@ class RowPlan {
     (void)layer, (void)deviations;
     return {};
   }
-  /// Whether the plan reads the queries of the outputs of `layer`.
+  /// True when the plan reads the queries of the outputs of `layer`.
   virtual bool ReadsQueries(uint32_t layer) const {
     (void)layer;
     return false;

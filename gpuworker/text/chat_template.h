@@ -20,7 +20,7 @@
 namespace quire::worker {
 
 struct ChatMessage {
-  std::string role;  ///< system, user or assistant.
+  std::string role;  ///< One of system, user and assistant.
   std::string content;
 };
 

@@ -151,6 +151,48 @@ TEST_F(TwoProcessesTest, AnswersAreTheSameInOneProcessInTwoAndAfterRestarts) {
   StopServer(SIGTERM, 0);
 }
 
+TEST_F(TwoProcessesTest, AQuestionOverSeveralDocumentsReusesTheirCaches) {
+  StartServer({"--dram-bytes", "64MiB"});
+  const auto tokenizer = worker::Tokenizer::Load(std::string(kModel) + "/tokenizer.json").value();
+  std::vector<std::string> put = {"put", "--model", kModel};
+  std::vector<TokenId> whole(tokenizer.starts().begin(), tokenizer.starts().end());
+  std::vector<std::string> texts;
+  for (const cli::DemoDocument& document : std::span(corpus_.documents).first(2)) {
+    // Both together have to fit in the model's context.
+    texts.push_back(document.text.substr(0, document.text.rfind('\n', document.text.size() / 3)));
+    put.push_back(dir_ / document.name);
+    testing::WriteFile(put.back(), texts.back());
+    const std::vector<TokenId> tokens = *tokenizer.Encode(texts.back());
+    whole.insert(whole.end(), tokens.begin(), tokens.end());
+  }
+  Quire(put);
+  const auto question = std::ranges::find_if(corpus_.questions, [&](const cli::DemoQuestion& q) {
+    return q.document == 0 && texts[0].find(q.prompt) != std::string::npos;
+  });
+  ASSERT_NE(question, corpus_.questions.end());
+  const auto ask = [&](const std::string& method) {
+    return Quire({"ask", "--docs", corpus_.documents[0].name + "," + corpus_.documents[1].name,
+                  "--method", method, "--question", question->prompt, "--prefix", "", "--model",
+                  kModel, "--max-new-tokens", std::to_string(kAnswerTokens)});
+  };
+  const nlohmann::json full = ask("full");
+  EXPECT_EQ(full["prompt_tokens"], whole.size() + full["question_tokens"].get<size_t>());
+  EXPECT_EQ(full["recompute_ratio"], 1.0);
+  EXPECT_EQ(full["bytes_fetched"], 0);
+  const nlohmann::json reused = ask("reuse_strict");
+  EXPECT_EQ(reused["recompute_ratio"], 0.0);
+  EXPECT_EQ(reused["bytes_fetched"], reused["bytes_of_documents"]);
+  // The answer is in the first document, which nothing stands before.
+  EXPECT_EQ(reused["tokens"], full["tokens"]);
+  for (const char* method : {"cacheblend", "epic"}) {
+    const nlohmann::json answer = ask(method);
+    EXPECT_EQ(answer["tokens"], full["tokens"]) << method;
+    EXPECT_LT(answer["recompute_ratio"], 0.7) << method;
+  }
+  EXPECT_LT(ask("samkv")["sequence_ratio"], 0.5);
+  StopServer(SIGTERM, 0);
+}
+
 /// Flips a bit in every block of 4 KiB of the arena, like faulty memory.
 void FlipArena(pid_t pid) {
   const std::string process = "/proc/" + std::to_string(pid);

@@ -49,7 +49,7 @@ StatusOr<ReuseMethod> ParseReuseMethod(std::string_view name);
 struct ReuseOptions {
   ReuseMethod method = ReuseMethod::kCacheBlend;
   CacheBlendOptions cacheblend;
-  uint64_t epic_tokens = 16;  ///< k of LegoLink-k.
+  uint64_t epic_tokens = 16;  ///< The k of LegoLink-k.
   SamKvOptions selection;     ///< SamKV's choice of blocks.
   SamKvPlanOptions samkv;
   PromptLayoutOptions layout;
