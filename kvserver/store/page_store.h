@@ -245,8 +245,9 @@ class PageStore {
   /// Incarnations of stored segments; 0 for one that is not stored.
   virtual std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const = 0;
   /// Incarnations under which the bytes of stored segments were written; 0 for one that is not
-  /// stored. Under a SegmentHold one changes only when damaged or lost bytes are replaced: before
-  /// the new bytes can be read, and again once the old ones cannot. num_replaced grows both times.
+  /// stored. Under a SegmentHold one changes only when damaged or lost bytes are replaced. It
+  /// changes before the new bytes can be read, and again once the old ones cannot. num_replaced
+  /// grows both times.
   virtual std::vector<uint64_t> WrittenAs(std::span<const SegmentKey> keys) const = 0;
   virtual uint64_t num_replaced() const = 0;
   /// Removes unneeded segments: forsaken ones, cached ones unused for cached_ttl, and those that
