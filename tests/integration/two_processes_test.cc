@@ -161,7 +161,7 @@ TEST_F(TwoProcessesTest, AQuestionOverSeveralDocumentsReusesTheirCaches) {
     // Both together have to fit in the model's context.
     texts.push_back(document.text.substr(0, document.text.rfind('\n', document.text.size() / 3)));
     put.push_back(dir_ / document.name);
-    testing::WriteFile(put.back(), texts.back());
+    std::ofstream(put.back()) << texts.back();
     const std::vector<TokenId> tokens = *tokenizer.Encode(texts.back());
     whole.insert(whole.end(), tokens.begin(), tokens.end());
   }
