@@ -31,7 +31,8 @@ struct StoreBenchOptions {
   uint32_t read_units = 1024;  ///< Units read from SSD in a round.
   uint32_t read_rounds = 51;
   uint64_t write_bytes = 512ull << 20;  ///< Bytes written in a round.
-  uint32_t writers = 2;                 ///< Concurrent puts that the store accepts.
+  /// Concurrent puts that the store accepts. While some write, others wait for a shared sync.
+  uint32_t writers = 4;
   uint32_t write_rounds = 7;
   uint32_t depth = 32;         ///< Requests in flight.
   uint32_t batch_units = 128;  ///< Most units of one call that reads from SSD.

@@ -207,7 +207,6 @@ const std::vector<Goal>& Shortfalls() {
       {.file = "decode", .figure = "/transports/grpc/offloaded_vs_resident", .most = 1.2},
       {.file = "decode", .figure = "/over_emulated_link/offloaded_vs_resident", .most = 1.2},
       {.file = "elastic", .figure = "/moved_ratio", .most = 0.34},
-      {.file = "store", .figure = "/store_write_vs_raw", .least = 0.7},
       {.file = "transport", .figure = "/step_recalls/units_32/shm_vs_redis_p99", .least = 0.9},
       {.file = "transport", .figure = "/step_recalls/units_16/ucx_tcp_vs_redis_p99", .least = 0.5},
       {.file = "transport", .figure = "/step_recalls/units_32/ucx_tcp_vs_redis_p99", .least = 0.5},

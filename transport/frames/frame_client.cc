@@ -17,7 +17,7 @@ namespace {
 
 /// A caller that has received this much of a reply sleeps while it waits for more. Spinning would
 /// take processor time from the threads that send and receive the rest.
-constexpr uint64_t kMostSpunBytes = uint64_t{1} << 20;
+constexpr uint64_t kMostSpunBytes = uint64_t{2} << 20;
 constexpr Duration kLongestTimeout = std::chrono::hours(24 * 365);
 
 TimePoint After(Duration timeout) {

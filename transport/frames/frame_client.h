@@ -60,7 +60,7 @@ class FrameClient final : public Transport,
     /// connection, so that nothing can land any more.
     Duration cancel_timeout = std::chrono::seconds(10);
     /// How long one waiting caller spins before it sleeps. It pays where waking a thread takes
-    /// longer than a reply: 40 to 80 us on a virtual machine. Not after the first MiB of a reply.
+    /// longer than a reply: 40 to 80 us on a virtual machine. Not after the first 2 MiB of a reply.
     Duration spin = {};
     AnnounceLanding announce = nullptr;  ///< Null: keys stay here, and bytes come as payload.
     WithdrawLanding withdraw = nullptr;

@@ -25,9 +25,10 @@ namespace {
 /// The largest message that is left in UCX's memory until its reader is done with it.
 constexpr size_t kMostKeptBytes = 64 << 10;
 
-/// A message of this size is part of a large reply. Its thread sleeps instead of polling: polling
-/// takes processor time from the sender, and a socket holds what arrives meanwhile.
-constexpr size_t kLargeMessageBytes = 256 << 10;
+/// A thread that has received this much since its latest task is in the middle of a large reply. It
+/// sleeps instead of polling: polling takes processor time from the sender, and a socket holds what
+/// arrives meanwhile.
+constexpr uint64_t kLargeReplyBytes = uint64_t{2} << 20;
 
 /// Most bytes of unused buffers: what a call may have in flight, and the copies of it that wait.
 constexpr uint64_t kMostUnusedBytes = 64 << 20;
@@ -79,7 +80,7 @@ struct UcxWorker::State {
   std::map<UcxToken, UcxMessageSink*> sinks;
   UcxOperations operations;
   HelloHandler on_hello;
-  size_t latest_bytes = 0;  ///< Size of the latest message since a task ran.
+  uint64_t received_bytes = 0;  ///< Bytes received since the latest task.
 };
 
 Status UcxWorker::State::Open() {
@@ -115,12 +116,12 @@ void UcxWorker::State::Loop() {
     int progressed = 0;
     while (progressed < kProgressBurst && ucp_worker_progress(worker) != 0) ++progressed;
     RunDue();
-    if (ran) latest_bytes = 0;
+    if (ran) received_bytes = 0;
     if (ran || progressed > 0) {
       idle_since.reset();
       continue;
     }
-    if (options.busy_poll > Duration::zero() && latest_bytes < kLargeMessageBytes) {
+    if (options.busy_poll > Duration::zero() && received_bytes < kLargeReplyBytes) {
       const TimePoint now = SystemClock().Now();
       if (!idle_since) idle_since = now;
       if (now - *idle_since < options.busy_poll) {
@@ -196,7 +197,7 @@ void UcxWorker::State::Sleep() {
 ucs_status_t UcxWorker::State::Receive(std::span<const std::byte> header_bytes, void* data,
                                        size_t bytes, const ucp_am_recv_param_t& param) {
   const auto header = DecodeUcxHeader(header_bytes, bytes);
-  latest_bytes = bytes;
+  received_bytes += bytes;
   // Without a header the message belongs to no connection, so it is ignored.
   if (!header.ok()) return UCS_OK;
   const std::span<const std::byte> view(static_cast<const std::byte*>(data), bytes);
