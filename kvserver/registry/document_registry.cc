@@ -9,9 +9,13 @@
 #include "kvserver/registry/document_registry_impl.h"
 
 namespace quire::kvserver {
-StatusOr<std::unique_ptr<DocumentRegistry>> DocumentRegistry::Open(
-    PageStore* store, MetadataStore* metadata, Clock* clock, const CodecParams& default_codec) {
-  auto registry = std::make_unique<DocumentRegistryImpl>(store, metadata, clock, default_codec);
+StatusOr<std::unique_ptr<DocumentRegistry>> DocumentRegistry::Open(PageStore* store,
+                                                                   MetadataStore* metadata,
+                                                                   Clock* clock,
+                                                                   const CodecParams& default_codec,
+                                                                   Duration ingest_lease) {
+  auto registry =
+      std::make_unique<DocumentRegistryImpl>(store, metadata, clock, default_codec, ingest_lease);
   QUIRE_RETURN_IF_ERROR(registry->Upgrade());
   QUIRE_RETURN_IF_ERROR(registry->LoadRows());
   QUIRE_RETURN_IF_ERROR(registry->RestoreNames());

@@ -47,11 +47,14 @@ struct CollectionState {
 
 class DocumentRegistry {
  public:
+  static constexpr Duration kIngestLease = std::chrono::seconds(30);
+
   /// Finishes interrupted deletions. `store`, `metadata` and `clock` outlive the registry.
   /// `default_codec` applies to collections without a codec.
   static StatusOr<std::unique_ptr<DocumentRegistry>> Open(PageStore* store, MetadataStore* metadata,
                                                           Clock* clock,
-                                                          const CodecParams& default_codec = {});
+                                                          const CodecParams& default_codec = {},
+                                                          Duration ingest_lease = kIngestLease);
   virtual ~DocumentRegistry() = default;
 
   /// What is said of a chain that becomes a document.
@@ -193,8 +196,8 @@ class DocumentRegistry {
                                                   const DocumentName& document) = 0;
 
   /// A session or a read opened the document. Touches only memory.
-  virtual void NoteOpened(std::string_view tenant, const Document& document) = 0;
-  /// An ingest found the chain up to `tip` stored, `tokens` long.
+  virtual void NoteOpened(std::string_view tenant, const DocumentName& name, uint64_t tokens) = 0;
+  /// An ingest found the chain up to `tip` stored, `tokens` long. Counts for one document with it.
   virtual void NoteReuse(std::string_view tenant, const SegmentKey& tip, uint64_t tokens) = 0;
   /// A read of the document returned `bytes`.
   virtual void NoteServed(std::string_view tenant, const DocumentName& name, uint64_t bytes) = 0;

@@ -45,7 +45,7 @@ namespace quire::kvserver {
 class DocumentRegistryImpl final : public DocumentRegistry {
  public:
   DocumentRegistryImpl(PageStore* store, MetadataStore* metadata, Clock* clock,
-                       const CodecParams& default_codec)
+                       const CodecParams& default_codec, Duration ingest_lease)
       : store_(store),
         metadata_(metadata),
         clock_(clock),
@@ -53,7 +53,7 @@ class DocumentRegistryImpl final : public DocumentRegistry {
         collections_(metadata),
         events_(metadata, clock),
         statistics_(metadata, clock),
-        ingests_(clock) {}
+        ingests_(clock, ingest_lease) {}
   ~DocumentRegistryImpl() override;
 
   using DocumentRegistry::List;
@@ -66,7 +66,7 @@ class DocumentRegistryImpl final : public DocumentRegistry {
                                 std::string_view reason) override;
   std::vector<uint64_t> RenewIngests(std::string_view tenant,
                                      std::span<const uint64_t> ids) override;
-  Duration ingest_lease() const override { return IngestLeases::kLease; }
+  Duration ingest_lease() const override { return ingests_.lease(); }
   StatusOr<uint32_t> FailAbandonedIngests() override;
   StatusOr<Document> Get(std::string_view tenant, const DocumentName& name) override;
   StatusOr<ListResult> List(std::string_view tenant, const ListQuery& query) override;
@@ -87,7 +87,7 @@ class DocumentRegistryImpl final : public DocumentRegistry {
                                 std::string_view name) override;
   StatusOr<std::vector<Extra>> ListExtras(std::string_view tenant,
                                           const DocumentName& document) override;
-  void NoteOpened(std::string_view tenant, const Document& document) override;
+  void NoteOpened(std::string_view tenant, const DocumentName& name, uint64_t tokens) override;
   void NoteReuse(std::string_view tenant, const SegmentKey& tip, uint64_t tokens) override;
   void NoteServed(std::string_view tenant, const DocumentName& name, uint64_t bytes) override;
   Status KeepUp() override;

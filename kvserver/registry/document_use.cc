@@ -32,8 +32,9 @@ StatusOr<DocumentEvents> DocumentRegistryImpl::Watch(const EventLog::Query& quer
   return events_.Watch(query, deadline, stop);
 }
 
-void DocumentRegistryImpl::NoteOpened(std::string_view tenant, const Document& document) {
-  statistics_.Add(tenant, document.name, {.questions = 1, .tokens_saved = document.num_tokens});
+void DocumentRegistryImpl::NoteOpened(std::string_view tenant, const DocumentName& name,
+                                      uint64_t tokens) {
+  statistics_.Add(tenant, name, {.questions = 1, .tokens_saved = tokens});
 }
 
 void DocumentRegistryImpl::NoteServed(std::string_view tenant, const DocumentName& name,

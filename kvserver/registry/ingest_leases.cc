@@ -23,7 +23,7 @@ bool IngestLeases::HasRoom(std::string_view tenant) const {
 
 void IngestLeases::Add(uint64_t id, TenantDocument document) {
   MutexLock lock(mutex_);
-  leases_[id] = {std::move(document), clock_->Now() + kLease};
+  leases_[id] = {std::move(document), clock_->Now() + lease_};
 }
 
 std::optional<DocumentName> IngestLeases::Find(std::string_view tenant, uint64_t id) const {
@@ -41,7 +41,7 @@ std::vector<uint64_t> IngestLeases::Renew(std::string_view tenant, std::span<con
     if (lease == leases_.end() || lease->second.document.tenant != tenant) {
       gone.push_back(id);
     } else {
-      lease->second.end = clock_->Now() + kLease;
+      lease->second.end = clock_->Now() + lease_;
     }
   }
   return gone;

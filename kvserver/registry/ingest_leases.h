@@ -22,10 +22,11 @@ namespace quire::kvserver {
 
 class IngestLeases {
  public:
-  static constexpr Duration kLease = std::chrono::seconds(30);
   static constexpr size_t kMaxPerTenant = 1024;
 
-  explicit IngestLeases(Clock* clock) : clock_(clock) {}
+  IngestLeases(Clock* clock, Duration lease) : clock_(clock), lease_(lease) {}
+
+  Duration lease() const { return lease_; }
 
   /// A number that no ingest has, and that is hard to guess.
   uint64_t NewId() const;
@@ -50,6 +51,7 @@ class IngestLeases {
   };
 
   Clock* const clock_;
+  const Duration lease_;
   mutable Mutex mutex_;
   std::map<uint64_t, Lease> leases_ QUIRE_GUARDED_BY(mutex_);
 };

@@ -78,18 +78,31 @@ void StatisticsTable::Forget(std::string_view tenant, const DocumentName& name) 
   changed_.erase(key);
 }
 
-Status StatisticsTable::Flush(bool now) {
-  for (;;) {
-    MetadataBatch batch;
-    {
-      MutexLock lock(mutex_);
-      if (changed_.empty() || (!now && clock_->Now() < flushed_ + kFlushPeriod)) return OkStatus();
-      while (!changed_.empty() && batch.operations.size() < kFlushSlice) {
-        const auto key = changed_.extract(changed_.begin());
-        batch.Put(key.value(), EncodeStatistics(rows_[key.value()]));
-      }
-      if (changed_.empty()) flushed_ = clock_->Now();
+MetadataBatch StatisticsTable::NextBatch() {
+  MetadataBatch batch;
+  MutexLock lock(mutex_);
+  while (!changed_.empty() && batch.operations.size() < kFlushSlice) {
+    const auto key = changed_.extract(changed_.begin());
+    const auto named = ParseStatisticsKey(key.value());
+    const bool exists = named && metadata_->Get(DocumentKey(named->tenant, named->name)).ok();
+    if (exists) {
+      batch.Put(key.value(), EncodeStatistics(rows_[key.value()]));
+    } else {
+      rows_.erase(key.value());  // It was used while it was deleted.
     }
+  }
+  return batch;
+}
+
+Status StatisticsTable::Flush(bool now) {
+  {
+    MutexLock lock(mutex_);
+    if (!now && clock_->Now() < flushed_ + kFlushPeriod) return OkStatus();
+    flushed_ = clock_->Now();
+  }
+  for (;;) {
+    const MetadataBatch batch = NextBatch();
+    if (batch.operations.empty()) return OkStatus();
     const Status applied = metadata_->Apply(batch);
     if (applied.ok()) continue;
     MutexLock lock(mutex_);

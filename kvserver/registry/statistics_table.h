@@ -37,6 +37,9 @@ class StatisticsTable {
   [[nodiscard]] Status Flush(bool now) QUIRE_EXCLUDES(mutex_);
 
  private:
+  /// Takes some of the changed rows. Forgets those of documents that are gone.
+  MetadataBatch NextBatch() QUIRE_EXCLUDES(mutex_);
+
   MetadataStore* const metadata_;
   Clock* const clock_;
   mutable Mutex mutex_;
