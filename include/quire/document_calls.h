@@ -75,8 +75,8 @@ struct WarmProgress {
   uint32_t segments_done = 0;
   uint32_t num_segments = 0;
   uint64_t bytes_done = 0;
-  uint32_t segments_not_fitting = 0;  ///< So far.
-  uint32_t segments_in_dram = 0;      ///< Of the whole document, now.
+  uint32_t segments_not_fitting = 0;  ///< Total of the slices so far.
+  uint32_t segments_in_dram = 0;      ///< Segments of the whole document, now.
 };
 /// Called after each slice; false ends the warming.
 using WarmObserver = std::function<bool(const WarmProgress&)>;

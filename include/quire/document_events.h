@@ -33,7 +33,7 @@ struct DocumentEvent {
   int64_t time_unix_micros = 0;
   DocumentEventKind kind = DocumentEventKind::kRegistered;
   DocumentName document;
-  std::string detail = {};  ///< Of a failed ingest: the reason.
+  std::string detail = {};  ///< Reason, for a failed ingest.
 
   friend bool operator==(const DocumentEvent&, const DocumentEvent&) = default;
 };

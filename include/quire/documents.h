@@ -59,7 +59,7 @@ struct Document {
   /// Segments known to be lost or damaged when the document was asked for. Put it again.
   uint32_t segments_lost = 0;
   DocumentState state = DocumentState::kReady;
-  std::string failure = {};  ///< Of a failed one: why.
+  std::string failure = {};  ///< Reason, for a failed one.
   Tags tags = {};
   std::string source = {};  ///< Where its text came from, as a path or URL.
   bool is_latest = false;   ///< Version 0 means this one.

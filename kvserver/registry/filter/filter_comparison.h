@@ -30,7 +30,7 @@ class FilterComparison {
 
   bool is_tag() const { return field_ == Field::kTag; }
   bool is_state() const { return field_ == Field::kState; }
-  const std::string& key() const { return key_; }  ///< Of a tag.
+  const std::string& key() const { return key_; }  ///< Key of the tag.
   size_t position() const { return position_; }
 
   /// "name, collection, ...": the fields that are built in.
