@@ -49,6 +49,8 @@ void AddPolicyBench(Benches& benches);
 /// A recall session against sending everything again, and against memcpy of the same bytes; over
 /// loopback and over gRPC.
 void AddRecallBench(Benches& benches);
+/// Look-ups, listings, filters and ingests of many small documents, against empty calls and syncs.
+void AddRegistryBench(Benches& benches);
 /// Scoring digests against reading them, and the selections of the fast kernels against the
 /// reference's.
 void AddSelectBench(Benches& benches);

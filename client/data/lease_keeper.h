@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LeaseKeeper: renews the leases of the contexts and sessions that a client holds. They stay alive
-// while their owner computes between two calls, and end soon after its process. One call renews all
-// of them, about six times in a lease, from a thread that starts with the first.
+// LeaseKeeper: renews the leases of the contexts, sessions and ingests that a client holds. They stay
+// alive while their owner computes between two calls, and end soon after its process. One call
+// renews all of them, about six times in a lease, from a thread that starts with the first.
 //
 // A failed renewal is left to the next one. If the lease has ended on the server, the owner's next
 // call gets NOT_FOUND, and the owner reopens. Thread-safety: safe for concurrent use. Ownership:
@@ -10,6 +10,8 @@
 #ifndef QUIRE_CLIENT_DATA_LEASE_KEEPER_H_
 #define QUIRE_CLIENT_DATA_LEASE_KEEPER_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -26,7 +28,8 @@ namespace quire::internal {
 
 class LeaseKeeper {
  public:
-  enum class Kind : uint8_t { kContext, kSession };
+  enum class Kind : uint8_t { kContext, kSession, kIngest };
+  static constexpr size_t kKinds = 3;
   /// Keeps one lease alive: its renewals end with the last copy.
   using Kept = std::shared_ptr<const void>;
 
@@ -38,7 +41,7 @@ class LeaseKeeper {
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
-  /// Renews the lease of a context or session that was just opened. Null when `lease` is not
+  /// Renews the lease of what was just opened. Null when `lease` is not
   /// positive, as from a server that has none.
   [[nodiscard]] Kept Keep(Kind kind, uint64_t id, Duration lease) QUIRE_EXCLUDES(mutex_);
 
@@ -51,11 +54,8 @@ class LeaseKeeper {
   /// Ids whose leases are renewed, shared with what Keep has returned.
   struct Held {
     Mutex mutex;
-    Ids contexts QUIRE_GUARDED_BY(mutex);
-    Ids sessions QUIRE_GUARDED_BY(mutex);
-    Ids& Of(Kind kind) QUIRE_REQUIRES(mutex) {
-      return kind == Kind::kContext ? contexts : sessions;
-    }
+    std::array<Ids, kKinds> ids QUIRE_GUARDED_BY(mutex);
+    Ids& Of(Kind kind) QUIRE_REQUIRES(mutex) { return ids[static_cast<size_t>(kind)]; }
     std::vector<uint64_t> Copy(Kind kind) QUIRE_EXCLUDES(mutex);
     void Remove(Kind kind, uint64_t id) QUIRE_EXCLUDES(mutex);
   };
@@ -64,8 +64,9 @@ class LeaseKeeper {
   void Run() QUIRE_EXCLUDES(mutex_);
   /// Waits until the next renewal is due; false when the keeper goes.
   bool WaitForNext() QUIRE_EXCLUDES(mutex_);
-  Status RenewSome(std::vector<uint64_t> contexts, std::vector<uint64_t> sessions, Duration timeout)
-      QUIRE_EXCLUDES(mutex_);
+  /// Ids of each kind, at most as many as one call may have.
+  using Batch = std::array<std::vector<uint64_t>, kKinds>;
+  Status RenewSome(const Batch& batch, Duration timeout) QUIRE_EXCLUDES(mutex_);
 
   const std::shared_ptr<Transport> transport_;
   const std::string tenant_;

@@ -34,7 +34,7 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
   }
   const auto methods = server_->handler()->Methods();
   EXPECT_EQ(std::set<std::string>(methods.begin(), methods.end()), defined);
-  EXPECT_EQ(defined.size(), 32u);
+  EXPECT_EQ(defined.size(), 42u);
 }
 
 TEST_F(DispatcherTest, EveryMethodThatIsSaidToReadExists) {
@@ -45,6 +45,7 @@ TEST_F(DispatcherTest, EveryMethodThatIsSaidToReadExists) {
   EXPECT_EQ(DoorOf("quire.v1.Admin/Stats"), Door::kControl);
   EXPECT_EQ(DoorOf("quire.v1.DataPlane/RemoveLanding"), Door::kControl);
   EXPECT_EQ(DoorOf("quire.v1.Leases/Renew"), Door::kControl);
+  EXPECT_EQ(DoorOf("quire.v1.Registry/Watch"), Door::kControl);
   EXPECT_EQ(DoorOf("quire.v1.Store/Fetch"), Door::kRead);
   EXPECT_EQ(DoorOf("quire.v1.Store/PutSegment"), Door::kWrite);
 }

@@ -251,5 +251,94 @@ TEST_F(RegistryServiceTest, AnExpiredDocumentIsGoneForEveryCallAndItsSegmentsAre
   EXPECT_EQ(Call<v1::StatReply>("Store/Stat", stat).status().code(), StatusCode::kNotFound);
 }
 
+TEST_F(RegistryServiceTest, AnIngestIsRenewedRegisteredAndWatched) {
+  v1::BeginIngestRequest begin;
+  *begin.mutable_name() = Named("a").name();
+  (*begin.mutable_tags())["team"].set_text("ops");
+  begin.set_source("/tmp/a");
+  const auto begun = Call<v1::BeginIngestReply>("Registry/BeginIngest", begin);
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  EXPECT_GT(begun->lease_seconds(), 0u);
+  v1::RenewRequest renew;
+  renew.add_ingest_ids(begun->ingest_id());
+  renew.add_ingest_ids(begun->ingest_id() + 1);
+  EXPECT_EQ(Call<v1::RenewReply>("Leases/Renew", renew)->gone_ingest_ids_size(), 1);
+
+  v1::RegisterRequest request;
+  *request.mutable_name() = begun->document().name();
+  request.set_chain_tip(Sealed(4).chain_tip());
+  request.set_ingest_id(begun->ingest_id());
+  const auto registered = Call<v1::RegisterReply>("Registry/Register", request);
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  EXPECT_EQ(registered->document().tags().at("team").text(), "ops");
+  EXPECT_EQ(registered->document().state(), v1::DOCUMENT_STATE_READY);
+
+  const auto page = Call<v1::WatchReply>("Registry/Watch", v1::WatchRequest());
+  ASSERT_EQ(page->events_size(), 2);
+  EXPECT_EQ(page->events(1).kind(), v1::DOCUMENT_EVENT_KIND_REGISTERED);
+  Start();
+  v1::WatchRequest rest;
+  rest.set_after(page->position());
+  EXPECT_EQ(Call<v1::WatchReply>("Registry/Watch", rest)->events_size(), 0);
+  rest.set_after(page->position() + 1);
+  EXPECT_EQ(Call<v1::WatchReply>("Registry/Watch", rest).status().code(), StatusCode::kOutOfRange);
+}
+
+TEST_F(RegistryServiceTest, ReadsOfADocumentAreCounted) {
+  ASSERT_TRUE(Register("a", Sealed(4).chain_tip()).ok());
+  v1::OpenContextRequest open;
+  *open.mutable_spec() = SpecProto();
+  *open.mutable_continues()->mutable_document() = Named("a").name();
+  ASSERT_TRUE(Call<v1::OpenContextReply>("Store/OpenContext", open).ok());
+  v1::FetchRequest fetch;
+  *fetch.mutable_context()->mutable_document() = Named("a").name();
+  v1::UnitRange& range = *fetch.add_ranges();
+  range.add_pages(0);
+  range.add_heads(0);
+  ASSERT_TRUE(Call<v1::FetchReply>("Store/Fetch", fetch).ok());
+  const auto got = Call<v1::GetDocumentReply>("Registry/Get", Named("a"));
+  EXPECT_EQ(got->document().statistics().questions(), 1u);
+  EXPECT_EQ(got->document().statistics().tokens_saved(), got->document().num_tokens());
+  EXPECT_GT(got->document().statistics().bytes_served(), 0u);
+}
+
+TEST_F(RegistryServiceTest, ExtrasAreVerifiedBothWays) {
+  ASSERT_TRUE(Register("a", Sealed(4).chain_tip()).ok());
+  const std::vector<std::byte> bytes(100, std::byte{7});
+  v1::PutExtraRequest put;
+  *put.mutable_document() = Named("a").name();
+  put.set_name("summary");
+  put.set_version(1);
+  put.set_payload_crc32c(Crc(bytes) + 1);
+  EXPECT_TRUE(IsDataLoss(Call<v1::PutExtraReply>("Registry/PutExtra", put, bytes).status()));
+  put.set_payload_crc32c(Crc(bytes));
+  ASSERT_TRUE(Call<v1::PutExtraReply>("Registry/PutExtra", put, bytes).ok());
+  v1::GetExtraRequest get;
+  *get.mutable_document() = Named("a").name();
+  get.set_name("summary");
+  Payload payload;
+  const auto got = Call<v1::GetExtraReply>("Registry/GetExtra", get, {}, &payload);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->extra().crc32c(), Crc(bytes));
+  EXPECT_EQ(payload.size_bytes(), bytes.size());
+}
+
+TEST_F(RegistryServiceTest, RequestsThatSayNothingAreRefused) {
+  const auto code = [](const auto& reply) { return reply.status().code(); };
+  EXPECT_EQ(code(Call<v1::InvalidateReply>("Registry/Invalidate", v1::InvalidateRequest())),
+            StatusCode::kInvalidArgument);
+  v1::SetLatestRequest latest;
+  *latest.mutable_name() = Named("a").name();
+  EXPECT_EQ(code(Call<v1::SetLatestReply>("Registry/SetLatest", latest)),
+            StatusCode::kInvalidArgument);
+  v1::WatchRequest watch;
+  watch.set_max_events(1001);
+  EXPECT_EQ(code(Call<v1::WatchReply>("Registry/Watch", watch)), StatusCode::kInvalidArgument);
+  v1::ListDocumentsRequest list;
+  list.set_filter("nothing=1");
+  EXPECT_EQ(code(Call<v1::ListDocumentsReply>("Registry/List", list)),
+            StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace quire::kvserver::testing

@@ -170,6 +170,8 @@ struct Server::Parts {
   /// Upkeep once a second. A failure is reported and retried by itself.
   void KeepUp() {
     Status cleaned = registry->RemoveExpired().status();
+    cleaned.Update(registry->FailAbandonedIngests().status());
+    cleaned.Update(registry->KeepUp());
     cleaned.Update(store->Sweep().status());
     if (cleaned.ok()) {
       cleanup.Succeeded();
@@ -248,7 +250,8 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
   Clock* const clock = ClockOf(options);
   QUIRE_ASSIGN_OR_RETURN(const CodecParams default_codec, CodecByName(options.default_codec));
   QUIRE_ASSIGN_OR_RETURN(
-      auto registry, DocumentRegistry::Open(store.get(), &store->metadata(), clock, default_codec));
+      auto registry, DocumentRegistry::Open(store.get(), &store->metadata(), clock, default_codec,
+                                            std::chrono::seconds(options.idle_seconds)));
   auto parts = std::make_unique<Parts>(options, clock, std::move(*own_health), std::move(store),
                                        std::move(registry));
   AddStoreMethods({.store = parts->store.get(),
@@ -259,7 +262,7 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
                    .default_durability = options.default_durability},
                   &parts->dispatcher);
   AddSessionMethods(&parts->sessions, &parts->dispatcher);
-  AddLeaseMethods(&parts->contexts, &parts->sessions, &parts->dispatcher);
+  AddLeaseMethods(&parts->contexts, &parts->sessions, parts->registry.get(), &parts->dispatcher);
   AddRegistryMethods(parts->registry.get(), &parts->contexts, &parts->dispatcher);
   AddDataPlaneMethods(&parts->data_plane, &parts->dispatcher);
   AddAdminMethods([raw = parts.get()](MetricsVisitor& visit) { raw->VisitMetrics(visit); },

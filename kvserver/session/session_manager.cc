@@ -161,8 +161,7 @@ StatusOr<std::vector<MemberContext>> SessionManager::OpenMembers(std::string_vie
   std::vector<MemberContext> members;
   for (const MemberArgs& arg : args) {
     QUIRE_RETURN_IF_ERROR(CheckOffset(spec, arg.position_offset));
-    QUIRE_ASSIGN_OR_RETURN(ReadableContext context,
-                           options_.resolver->Resolve(tenant, arg.context));
+    QUIRE_ASSIGN_OR_RETURN(ReadableContext context, options_.resolver->Open(tenant, arg.context));
     OpenedMember& member = opened->emplace_back();
     member.view = context.view();
     if (const std::string difference = FirstDifference(*member.view->spec, spec);

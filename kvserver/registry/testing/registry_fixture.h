@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/store/testing/memory_metadata_store.h"
 #include "kvserver/store/testing/store_kit.h"
@@ -87,6 +88,27 @@ class RegistryFixture : public ::testing::Test {
     return registry_->Get("default", {collection, name, version}).status().code();
   }
   bool IsStored(const TestSegment& segment) { return store_->Tokens("default", segment.key).ok(); }
+
+  /// Rows of documents: all but the log of events and the version of the layout.
+  size_t RowsLeft() {
+    size_t rows = 0;
+    (void)ForEachEntry(metadata_, "", [&](const MetadataEntry& entry) {
+      if (!ParseEventKey(entry.key) && entry.key != FormatKey()) ++rows;
+    });
+    return rows;
+  }
+  /// "KIND name@version" of every event.
+  std::vector<std::string> Events() {
+    std::vector<std::string> events;
+    const auto page = registry_->Watch({.tenant = "default", .max_events = 1000}, TimePoint::min(),
+                                       [] { return false; });
+    if (!page.ok()) return events;
+    for (const DocumentEvent& event : page->events) {
+      events.push_back(std::string(Name(event.kind)) + " " + event.document.name + "@" +
+                       std::to_string(event.document.version));
+    }
+    return events;
+  }
 
   quire::testing::TempDir dir_;
   quire::testing::FakeClock clock_;

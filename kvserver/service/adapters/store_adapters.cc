@@ -48,7 +48,10 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(const KvSpec spec, wire::KvSpecFromProto(request.spec()));
     ContextViewPtr chain;
     if (request.has_continues()) {
-      QUIRE_ASSIGN_OR_RETURN(chain, Resolve(call, request.continues()));
+      QUIRE_ASSIGN_OR_RETURN(const ContextRef ref, wire::ContextRefFromProto(request.continues()));
+      QUIRE_ASSIGN_OR_RETURN(const ReadableContext continued,
+                             deps_.resolver->Open(call.tenant, ref));
+      chain = continued.view();
     }
     QUIRE_ASSIGN_OR_RETURN(const CodecParams codec, CodecOf(call, request.collection()));
     QUIRE_ASSIGN_OR_RETURN(
@@ -128,11 +131,15 @@ class StoreAdapters {
     wire::KeysToProto(keys, reply->mutable_segment_keys());
     reply->set_num_tokens(
         std::min<uint64_t>(keys.size() * uint64_t{spec.segment_tokens()}, tokens.size()));
+    if (!keys.empty()) {
+      deps_.registry->NoteReuse(call.tenant, keys.back(), reply->num_tokens());
+    }
     return OkStatus();
   }
 
   Status Fetch(const Call& call, const v1::FetchRequest& request, v1::FetchReply* reply) const {
-    QUIRE_ASSIGN_OR_RETURN(const ContextViewPtr view, Resolve(call, request.context()));
+    QUIRE_ASSIGN_OR_RETURN(const ReadableContext context, Resolve(call, request.context()));
+    const ContextViewPtr view = context.view();
     QUIRE_ASSIGN_OR_RETURN(const std::vector<UnitRange> ranges, RangesFromProto(request, *view));
     const Caller caller(call.tenant, call.context.priority);
     QUIRE_RETURN_IF_ERROR(RecheckMismatched(request, caller, *view));
@@ -140,6 +147,10 @@ class StoreAdapters {
                            FetchRanges(*deps_.store, caller, view, ranges, deps_.max_reply_bytes));
     reply->set_num_units(units.size());
     AppendUnits(units, reply->mutable_unit_crc32c(), call.reply_payload);
+    if (context.document()) {
+      deps_.registry->NoteServed(call.tenant, *context.document(),
+                                 call.reply_payload->size_bytes());
+    }
     return OkStatus();
   }
 
@@ -155,7 +166,8 @@ class StoreAdapters {
   }
 
   Status Stat(const Call& call, const v1::StatRequest& request, v1::StatReply* reply) const {
-    QUIRE_ASSIGN_OR_RETURN(const ContextViewPtr view, Resolve(call, request.context()));
+    QUIRE_ASSIGN_OR_RETURN(const ReadableContext context, Resolve(call, request.context()));
+    const ContextViewPtr view = context.view();
     QUIRE_ASSIGN_OR_RETURN(const ChainStat stat, StatContext(*deps_.store, call.tenant, *view));
     wire::ContextInfoToProto(InfoOf(*view), reply->mutable_context());
     reply->set_bytes(stat.bytes);
@@ -224,11 +236,9 @@ class StoreAdapters {
     return deps_.registry->CodecOf(call.tenant, collection);
   }
 
-  StatusOr<ContextViewPtr> Resolve(const Call& call, const v1::ContextRef& proto) const {
+  StatusOr<ReadableContext> Resolve(const Call& call, const v1::ContextRef& proto) const {
     QUIRE_ASSIGN_OR_RETURN(const ContextRef ref, wire::ContextRefFromProto(proto));
-    QUIRE_ASSIGN_OR_RETURN(const ReadableContext context,
-                           deps_.resolver->Resolve(call.tenant, ref));
-    return context.view();
+    return deps_.resolver->Resolve(call.tenant, ref);
   }
 
   Status RecheckMismatched(const v1::FetchRequest& request, const Caller& caller,

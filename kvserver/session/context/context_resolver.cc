@@ -7,6 +7,7 @@ namespace quire::kvserver {
 
 StatusOr<ReadableContext> ContextResolver::Resolve(std::string_view tenant, const ContextRef& ref) {
   SegmentKey tip;
+  std::optional<DocumentName> named;
   if (const auto* id = std::get_if<uint64_t>(&ref)) {
     QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<OpenContext> open, contexts_->Find(tenant, *id));
     ReadableContext context(std::move(open));
@@ -15,11 +16,21 @@ StatusOr<ReadableContext> ContextResolver::Resolve(std::string_view tenant, cons
   } else if (const auto* name = std::get_if<DocumentName>(&ref)) {
     QUIRE_ASSIGN_OR_RETURN(const Document document, registry_->Get(tenant, *name));
     tip = document.chain_tip;
+    named = document.name;
   } else {
     tip = std::get<SegmentKey>(ref);
   }
   QUIRE_ASSIGN_OR_RETURN(HeldChain held, store_->HoldChain(tenant, tip));
-  return ReadableContext(ViewOfChain(held.chain, std::move(held.hold), std::move(held.written_as)));
+  return ReadableContext(ViewOfChain(held.chain, std::move(held.hold), std::move(held.written_as)),
+                         std::move(named));
+}
+
+StatusOr<ReadableContext> ContextResolver::Open(std::string_view tenant, const ContextRef& ref) {
+  QUIRE_ASSIGN_OR_RETURN(ReadableContext context, Resolve(tenant, ref));
+  if (context.document()) {
+    registry_->NoteOpened(tenant, *context.document(), context.view()->num_tokens);
+  }
+  return context;
 }
 
 }  // namespace quire::kvserver

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "kvserver/registry/document_registry.h"
@@ -22,18 +23,23 @@ namespace quire::kvserver {
 /// request.
 class ReadableContext {
  public:
-  explicit ReadableContext(ContextViewPtr sealed) : sealed_(std::move(sealed)) {}
+  explicit ReadableContext(ContextViewPtr sealed,
+                           std::optional<DocumentName> document = std::nullopt)
+      : sealed_(std::move(sealed)), document_(std::move(document)) {}
   explicit ReadableContext(std::shared_ptr<OpenContext> open)
       : open_(std::move(open)), hold_(open_->view()->hold) {}
   ContextViewPtr view() const { return open_ != nullptr ? open_->view() : sealed_; }
   /// False for a sealed context that had released its segments before it was found.
   bool holds() const { return open_ == nullptr || hold_ != nullptr; }
+  /// The document by which it was named, with its version.
+  const std::optional<DocumentName>& document() const { return document_; }
 
  private:
   ContextViewPtr sealed_;
   std::shared_ptr<OpenContext> open_;
   std::shared_ptr<const SegmentHold>
       hold_;  ///< Hold of `open_`, which releases its own once it is named.
+  std::optional<DocumentName> document_;
 };
 
 class ContextResolver {
@@ -43,6 +49,8 @@ class ContextResolver {
 
   /// NOT_FOUND naming the missing object.
   [[nodiscard]] StatusOr<ReadableContext> Resolve(std::string_view tenant, const ContextRef& ref);
+  /// The same for a question, which counts in the statistics of a document.
+  [[nodiscard]] StatusOr<ReadableContext> Open(std::string_view tenant, const ContextRef& ref);
 
  private:
   PageStore* const store_;
