@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Client's methods of the Registry and Admin services.
+#include <iterator>
 #include <utility>
 
 #include "client/caller.h"
+#include "client/document_reply.h"
 #include "client/validate.h"
+#include "common/documents/document_rules.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
+#include "common/wire/convert_document.h"
 #include "common/wire/limits.h"
 #include "quire/client.h"
 #include "quire/v1/admin.pb.h"
@@ -18,32 +22,19 @@ using namespace internal;
 
 namespace {
 
-constexpr CallSpec kRegister = {"quire.v1.Registry/Register", Repeat::kOnlyIfRefused};
 constexpr CallSpec kGet = {"quire.v1.Registry/Get", Repeat::kSafe};
 constexpr CallSpec kList = {"quire.v1.Registry/List", Repeat::kSafe};
 constexpr CallSpec kDeleteDocument = {"quire.v1.Registry/Delete", Repeat::kOnlyIfRefused};
 constexpr CallSpec kPin = {"quire.v1.Registry/PinDocument", Repeat::kSafe};
 constexpr CallSpec kUnpin = {"quire.v1.Registry/UnpinDocument", Repeat::kSafe};
+constexpr CallSpec kUpdate = {"quire.v1.Registry/UpdateDocument", Repeat::kSafe};
+constexpr CallSpec kSetLatest = {"quire.v1.Registry/SetLatest", Repeat::kSafe};
+constexpr CallSpec kWarm = {"quire.v1.Registry/Warm", Repeat::kSafe};
+constexpr CallSpec kInvalidate = {"quire.v1.Registry/Invalidate", Repeat::kOnlyIfRefused};
 constexpr CallSpec kSetCollection = {"quire.v1.Registry/SetCollection", Repeat::kSafe};
 constexpr CallSpec kGetCollection = {"quire.v1.Registry/GetCollection", Repeat::kSafe};
 constexpr CallSpec kListCollections = {"quire.v1.Registry/ListCollections", Repeat::kSafe};
 constexpr CallSpec kStats = {"quire.v1.Admin/Stats", Repeat::kSafe};
-
-StatusOr<Document> DocumentFromReply(std::string_view method, const v1::Document& proto) {
-  auto document = wire::DocumentFromProto(proto);
-  if (!document.ok()) return BadReply(method, Message(document.status()));
-  if (document->name.version == 0) return BadReply(method, "a document without a version");
-  return document;
-}
-
-/// A reply must be about the document that was asked for, at any version when 0 was asked.
-Status CheckSame(std::string_view method, const DocumentName& asked, const DocumentName& got) {
-  if (asked.collection == got.collection && asked.name == got.name &&
-      (asked.version == 0 || asked.version == got.version)) {
-    return OkStatus();
-  }
-  return BadReply(method, "it is about ", got.collection, "/", got.name, " version ", got.version);
-}
 
 StatusOr<Collection> CollectionFromReply(std::string_view method, const v1::Collection& proto) {
   const Status named = wire::CheckCollection(proto.name());
@@ -65,28 +56,38 @@ StatusOr<Collection> CollectionFromReply(std::string_view method, std::string_vi
   return BadReply(method, "it is about collection ", collection.name);
 }
 
-}  // namespace
-
-StatusOr<Document> Client::RegisterDocument(const DocumentName& name, const SegmentKey& chain_tip,
-                                            std::string_view content_hash,
-                                            std::optional<uint64_t> ttl_seconds) {
-  QUIRE_RETURN_IF_ERROR(CheckName(name));
-  QUIRE_RETURN_IF_ERROR(wire::CheckContentHash(content_hash));
-  if (ttl_seconds == 0) return InvalidArgument("a time to live of 0 seconds; leave it unset");
-  QUIRE_RETURN_IF_ERROR(wire::TtlFromProto(ttl_seconds.value_or(0)).status());
-  v1::RegisterRequest request;
-  wire::DocumentNameToProto(name, request.mutable_name());
-  request.set_chain_tip(wire::KeyToBytes(chain_tip));
-  request.set_content_hash(std::string(content_hash));
-  request.set_ttl_seconds(ttl_seconds.value_or(0));
-  v1::RegisterReply reply;
-  QUIRE_RETURN_IF_ERROR(
-      caller_->Call(kRegister, request, {}, caller_->NewDeadline(), &reply, nullptr));
-  QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kRegister.method, reply.document()));
-  QUIRE_RETURN_IF_ERROR(CheckSame(kRegister.method, name, document.name));
-  if (document.chain_tip != chain_tip) return BadReply(kRegister.method, "it names another chain");
-  return document;
+StatusOr<DocumentPage> ListPage(Caller& caller, const ListOptions& options, TimePoint deadline) {
+  if (!options.collection.empty()) {
+    QUIRE_RETURN_IF_ERROR(wire::CheckCollection(options.collection));
+  }
+  v1::ListDocumentsRequest request;
+  request.set_collection(options.collection);
+  request.set_page_size(options.page_size);
+  request.set_page_token(options.page_token);
+  request.set_filter(options.filter);
+  request.set_order(options.order == DocumentOrder::kNewest ? v1::DOCUMENT_ORDER_NEWEST
+                                                            : v1::DOCUMENT_ORDER_NAME);
+  v1::ListDocumentsReply reply;
+  QUIRE_RETURN_IF_ERROR(caller.Call(kList, request, {}, deadline, &reply, nullptr));
+  DocumentPage page;
+  for (const v1::Document& proto : reply.documents()) {
+    QUIRE_ASSIGN_OR_RETURN(page.documents.emplace_back(), DocumentFromReply(kList.method, proto));
+  }
+  page.next_page_token = reply.next_page_token();
+  if (!page.next_page_token.empty() && page.next_page_token == options.page_token) {
+    return BadReply(kList.method, "its next page is this one");  // It would never end.
+  }
+  return page;
 }
+
+StatusOr<RemovedDocuments> Invalidate(Caller& caller, const v1::InvalidateRequest& request) {
+  v1::InvalidateReply reply;
+  QUIRE_RETURN_IF_ERROR(
+      caller.Call(kInvalidate, request, {}, caller.NewDeadline(), &reply, nullptr));
+  return RemovedDocuments{.documents = reply.num_documents(), .segments = reply.num_segments()};
+}
+
+}  // namespace
 
 StatusOr<Document> Client::GetDocument(const DocumentName& name, TimePoint limit) {
   QUIRE_RETURN_IF_ERROR(CheckName(name));
@@ -95,30 +96,25 @@ StatusOr<Document> Client::GetDocument(const DocumentName& name, TimePoint limit
   v1::GetDocumentReply reply;
   const TimePoint deadline = std::min(caller_->NewDeadline(), limit);
   QUIRE_RETURN_IF_ERROR(caller_->Call(kGet, request, {}, deadline, &reply, nullptr));
-  QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kGet.method, reply.document()));
-  QUIRE_RETURN_IF_ERROR(CheckSame(kGet.method, name, document.name));
+  QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kGet.method, name, reply.document()));
   return document;
 }
 
+StatusOr<DocumentPage> Client::ListDocuments(const ListOptions& options) {
+  return ListPage(*caller_, options, caller_->NewDeadline());
+}
+
 StatusOr<std::vector<Document>> Client::ListDocuments(std::string_view collection) {
-  if (!collection.empty()) QUIRE_RETURN_IF_ERROR(wire::CheckCollection(collection));
   const TimePoint deadline = caller_->NewDeadline();
-  v1::ListDocumentsRequest request;
-  request.set_collection(std::string(collection));
-  request.set_page_size(wire::kMaxListPageSize);
+  ListOptions options{.collection = std::string(collection), .page_size = wire::kMaxListPageSize};
   std::vector<Document> documents;
-  while (true) {
-    v1::ListDocumentsReply reply;
-    QUIRE_RETURN_IF_ERROR(caller_->Call(kList, request, {}, deadline, &reply, nullptr));
-    for (const v1::Document& proto : reply.documents()) {
-      QUIRE_ASSIGN_OR_RETURN(documents.emplace_back(), DocumentFromReply(kList.method, proto));
-    }
-    if (reply.next_page_token().empty()) return documents;
-    if (reply.documents().empty() || reply.next_page_token() == request.page_token()) {
-      return BadReply(kList.method, "its next page is this one");  // It would never end.
-    }
-    request.set_page_token(reply.next_page_token());
-  }
+  do {
+    QUIRE_ASSIGN_OR_RETURN(DocumentPage page, ListPage(*caller_, options, deadline));
+    documents.insert(documents.end(), std::make_move_iterator(page.documents.begin()),
+                     std::make_move_iterator(page.documents.end()));
+    options.page_token = std::move(page.next_page_token);
+  } while (!options.page_token.empty());
+  return documents;
 }
 
 StatusOr<Client::DeletedDocuments> Client::DeleteDocument(const DocumentName& name,
@@ -139,8 +135,7 @@ StatusOr<Client::PinnedDocument> Client::PinDocument(const DocumentName& name) {
   wire::DocumentNameToProto(name, request.mutable_name());
   v1::PinDocumentReply reply;
   QUIRE_RETURN_IF_ERROR(caller_->Call(kPin, request, {}, caller_->NewDeadline(), &reply, nullptr));
-  QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kPin.method, reply.document()));
-  QUIRE_RETURN_IF_ERROR(CheckSame(kPin.method, name, document.name));
+  QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kPin.method, name, reply.document()));
   return PinnedDocument{.document = std::move(document), .was_pinned = reply.was_pinned()};
 }
 
@@ -151,9 +146,81 @@ StatusOr<Client::PinnedDocument> Client::UnpinDocument(const DocumentName& name)
   v1::UnpinDocumentReply reply;
   QUIRE_RETURN_IF_ERROR(
       caller_->Call(kUnpin, request, {}, caller_->NewDeadline(), &reply, nullptr));
-  QUIRE_ASSIGN_OR_RETURN(Document document, DocumentFromReply(kUnpin.method, reply.document()));
-  QUIRE_RETURN_IF_ERROR(CheckSame(kUnpin.method, name, document.name));
+  QUIRE_ASSIGN_OR_RETURN(Document document,
+                         DocumentFromReply(kUnpin.method, name, reply.document()));
   return PinnedDocument{.document = std::move(document), .was_pinned = reply.was_pinned()};
+}
+
+StatusOr<Document> Client::UpdateDocument(const DocumentName& name, const DocumentChange& change) {
+  QUIRE_RETURN_IF_ERROR(CheckName(name));
+  QUIRE_RETURN_IF_ERROR(CheckTags(change.set_tags));
+  QUIRE_RETURN_IF_ERROR(wire::TtlFromProto(change.ttl_seconds.value_or(0)).status());
+  v1::UpdateDocumentRequest request;
+  wire::DocumentNameToProto(name, request.mutable_name());
+  wire::TagsToProto(change.set_tags, request.mutable_set_tags());
+  for (const std::string& key : change.remove_tags) request.add_remove_tags(key);
+  if (change.ttl_seconds) request.set_ttl_seconds(*change.ttl_seconds);
+  v1::UpdateDocumentReply reply;
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kUpdate, request, {}, caller_->NewDeadline(), &reply, nullptr));
+  return DocumentFromReply(kUpdate.method, name, reply.document());
+}
+
+StatusOr<Document> Client::SetLatest(const DocumentName& name) {
+  QUIRE_RETURN_IF_ERROR(CheckName(name));
+  if (name.version == 0) return InvalidArgument("version 0 is the latest already; name a version");
+  v1::SetLatestRequest request;
+  wire::DocumentNameToProto(name, request.mutable_name());
+  v1::SetLatestReply reply;
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kSetLatest, request, {}, caller_->NewDeadline(), &reply, nullptr));
+  return DocumentFromReply(kSetLatest.method, name, reply.document());
+}
+
+StatusOr<WarmProgress> Client::WarmDocument(const DocumentName& name,
+                                            const WarmObserver& observer) {
+  QUIRE_RETURN_IF_ERROR(CheckName(name));
+  v1::WarmRequest request;
+  wire::DocumentNameToProto(name, request.mutable_name());
+  WarmProgress progress;
+  do {
+    v1::WarmReply reply;
+    QUIRE_RETURN_IF_ERROR(
+        caller_->Call(kWarm, request, {}, caller_->NewDeadline(), &reply, nullptr));
+    QUIRE_ASSIGN_OR_RETURN(progress.document,
+                           DocumentFromReply(kWarm.method, name, reply.document()));
+    if (reply.next_segment() <= request.first_segment() ||
+        reply.next_segment() > reply.num_segments()) {
+      return BadReply(kWarm.method, "its slice ends at segment ", reply.next_segment());
+    }
+    progress.segments_done = reply.next_segment();
+    progress.num_segments = reply.num_segments();
+    progress.bytes_done += reply.bytes();
+    progress.segments_not_fitting += reply.segments_not_fitting();
+    progress.segments_in_dram = reply.segments_in_dram();
+    if (observer && !observer(progress)) {
+      return Status(StatusCode::kCancelled, "the caller ended the warming");
+    }
+    // One version from the first slice on.
+    wire::DocumentNameToProto(progress.document.name, request.mutable_name());
+    request.set_first_segment(reply.next_segment());
+  } while (progress.segments_done < progress.num_segments);
+  return progress;
+}
+
+StatusOr<RemovedDocuments> Client::InvalidateDocument(const DocumentName& name) {
+  QUIRE_RETURN_IF_ERROR(CheckName(name));
+  v1::InvalidateRequest request;
+  wire::DocumentNameToProto(name, request.mutable_document());
+  return Invalidate(*caller_, request);
+}
+
+StatusOr<RemovedDocuments> Client::InvalidateSource(std::string_view source) {
+  if (source.empty()) return InvalidArgument("the source is empty; name one, or a document");
+  QUIRE_RETURN_IF_ERROR(CheckSource(source));
+  v1::InvalidateRequest request;
+  request.set_source(std::string(source));
+  return Invalidate(*caller_, request);
 }
 
 StatusOr<Collection> Client::SetCollection(std::string_view name, const CollectionChange& change) {

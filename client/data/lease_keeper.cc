@@ -106,19 +106,23 @@ bool LeaseKeeper::WaitForNext() {
 }
 
 Status LeaseKeeper::Renew(Duration timeout) {
-  std::vector<uint64_t> contexts = held_->Copy(Kind::kContext);
-  std::vector<uint64_t> sessions = held_->Copy(Kind::kSession);
-  while (!contexts.empty() || !sessions.empty()) {
-    QUIRE_RETURN_IF_ERROR(RenewSome(TakeSome(&contexts), TakeSome(&sessions), timeout));
+  constexpr std::array<Kind, kKinds> kAll = {Kind::kContext, Kind::kSession, Kind::kIngest};
+  Batch left;
+  for (const Kind kind : kAll) left[static_cast<size_t>(kind)] = held_->Copy(kind);
+  while (std::ranges::any_of(left, [](const auto& ids) { return !ids.empty(); })) {
+    Batch some;
+    for (size_t kind = 0; kind < kKinds; ++kind) some[kind] = TakeSome(&left[kind]);
+    QUIRE_RETURN_IF_ERROR(RenewSome(some, timeout));
   }
   return OkStatus();
 }
 
-Status LeaseKeeper::RenewSome(std::vector<uint64_t> contexts, std::vector<uint64_t> sessions,
-                              Duration timeout) {
+Status LeaseKeeper::RenewSome(const Batch& batch, Duration timeout) {
+  const auto& [contexts, sessions, ingests] = batch;
   v1::RenewRequest request;
   request.mutable_context_ids()->Add(contexts.begin(), contexts.end());
   request.mutable_session_ids()->Add(sessions.begin(), sessions.end());
+  request.mutable_ingest_ids()->Add(ingests.begin(), ingests.end());
   CallMessage message;
   QUIRE_RETURN_IF_ERROR(wire::Encode(request, &message.control));
   const TimePoint deadline = SystemClock().Now() + timeout;
@@ -132,6 +136,7 @@ Status LeaseKeeper::RenewSome(std::vector<uint64_t> contexts, std::vector<uint64
   QUIRE_RETURN_IF_ERROR(DecodeReply(kRenew, answer->control, &reply));
   for (const uint64_t id : reply.gone_context_ids()) held_->Remove(Kind::kContext, id);
   for (const uint64_t id : reply.gone_session_ids()) held_->Remove(Kind::kSession, id);
+  for (const uint64_t id : reply.gone_ingest_ids()) held_->Remove(Kind::kIngest, id);
   return OkStatus();
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LeaseKeeper: renews the leases of the contexts and sessions that a client holds, so that they
-// live while their owner computes for minutes between two calls, and end soon after its process
-// has. One call renews all of them, about six times in a lease, from a thread that starts with the
-// first.
+// LeaseKeeper: renews the leases of the contexts, sessions and ingests that a client holds, so that
+// they live while their owner computes for minutes between two calls, and end soon after its
+// process has. One call renews all of them, about six times in a lease, from a thread that starts
+// with the first.
 //
 // A renewal that fails is left to the next one: what has ended on the server meanwhile answers
 // NOT_FOUND to its owner, who opens it again.
@@ -12,6 +12,8 @@
 #ifndef QUIRE_CLIENT_DATA_LEASE_KEEPER_H_
 #define QUIRE_CLIENT_DATA_LEASE_KEEPER_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -28,7 +30,8 @@ namespace quire::internal {
 
 class LeaseKeeper {
  public:
-  enum class Kind : uint8_t { kContext, kSession };
+  enum class Kind : uint8_t { kContext, kSession, kIngest };
+  static constexpr size_t kKinds = 3;
   /// Keeps one lease alive: its renewals end with the last copy.
   using Kept = std::shared_ptr<const void>;
 
@@ -40,7 +43,7 @@ class LeaseKeeper {
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
-  /// Renews the lease of a context or session that was just opened. Null when `lease` is not
+  /// Renews the lease of what was just opened. Null when `lease` is not
   /// positive, as from a server that has none.
   [[nodiscard]] Kept Keep(Kind kind, uint64_t id, Duration lease) QUIRE_EXCLUDES(mutex_);
 
@@ -53,11 +56,8 @@ class LeaseKeeper {
   /// Ids whose leases are renewed, shared with what Keep has returned.
   struct Held {
     Mutex mutex;
-    Ids contexts QUIRE_GUARDED_BY(mutex);
-    Ids sessions QUIRE_GUARDED_BY(mutex);
-    Ids& Of(Kind kind) QUIRE_REQUIRES(mutex) {
-      return kind == Kind::kContext ? contexts : sessions;
-    }
+    std::array<Ids, kKinds> ids QUIRE_GUARDED_BY(mutex);
+    Ids& Of(Kind kind) QUIRE_REQUIRES(mutex) { return ids[static_cast<size_t>(kind)]; }
     std::vector<uint64_t> Copy(Kind kind) QUIRE_EXCLUDES(mutex);
     void Remove(Kind kind, uint64_t id) QUIRE_EXCLUDES(mutex);
   };
@@ -66,8 +66,9 @@ class LeaseKeeper {
   void Run() QUIRE_EXCLUDES(mutex_);
   /// Waits until the next renewal is due; false when the keeper goes.
   bool WaitForNext() QUIRE_EXCLUDES(mutex_);
-  Status RenewSome(std::vector<uint64_t> contexts, std::vector<uint64_t> sessions, Duration timeout)
-      QUIRE_EXCLUDES(mutex_);
+  /// Ids of each kind, at most as many as one call may have.
+  using Batch = std::array<std::vector<uint64_t>, kKinds>;
+  Status RenewSome(const Batch& batch, Duration timeout) QUIRE_EXCLUDES(mutex_);
 
   const std::shared_ptr<Transport> transport_;
   const std::string tenant_;

@@ -26,38 +26,6 @@ void DocumentNameToProto(const DocumentName& name, v1::DocumentName* proto) {
   proto->set_version(name.version);
 }
 
-StatusOr<Document> DocumentFromProto(const v1::Document& proto) {
-  Document document;
-  QUIRE_ASSIGN_OR_RETURN(document.name, DocumentNameFromProto(proto.name()));
-  QUIRE_ASSIGN_OR_RETURN(document.chain_tip, KeyFromBytes(proto.chain_tip(), "chain_tip"));
-  QUIRE_RETURN_IF_ERROR(CheckContentHash(proto.content_hash()));
-  document.num_tokens = proto.num_tokens();
-  document.bytes = proto.bytes();
-  document.model = proto.model();
-  document.created_unix_micros = proto.created_unix_micros();
-  document.content_hash = proto.content_hash();
-  QUIRE_ASSIGN_OR_RETURN(document.ttl_seconds, TtlFromProto(proto.ttl_seconds()));
-  if (proto.expires_unix_micros() < 0) {
-    return InvalidArgument("expires_unix_micros is ", proto.expires_unix_micros(),
-                           ": must not be negative");
-  }
-  document.expires_unix_micros = proto.expires_unix_micros();
-  document.segments_lost = proto.segments_lost();
-  return document;
-}
-void DocumentToProto(const Document& document, v1::Document* proto) {
-  DocumentNameToProto(document.name, proto->mutable_name());
-  proto->set_chain_tip(KeyToBytes(document.chain_tip));
-  proto->set_num_tokens(document.num_tokens);
-  proto->set_bytes(document.bytes);
-  proto->set_model(document.model);
-  proto->set_created_unix_micros(document.created_unix_micros);
-  proto->set_content_hash(document.content_hash);
-  proto->set_ttl_seconds(document.ttl_seconds.value_or(0));
-  proto->set_expires_unix_micros(document.expires_unix_micros);
-  proto->set_segments_lost(document.segments_lost);
-}
-
 StatusOr<ContextRef> ContextRefFromProto(const v1::ContextRef& proto) {
   switch (proto.target_case()) {
     case v1::ContextRef::kChainTip: {

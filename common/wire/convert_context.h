@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversions of documents, contexts and unit ranges. Client and server have structs of their own
-// for these. Each function is a template over any struct with the named fields. Checks and errors
-// as in convert.h.
+// Conversions of document names, contexts and unit ranges. Client and server have structs of their
+// own for these. Each function is a template over any struct with the named fields. Checks and
+// errors as in convert.h.
 #ifndef QUIRE_COMMON_WIRE_CONVERT_CONTEXT_H_
 #define QUIRE_COMMON_WIRE_CONVERT_CONTEXT_H_
 
@@ -23,9 +23,6 @@ namespace quire::wire {
 
 [[nodiscard]] StatusOr<DocumentName> DocumentNameFromProto(const v1::DocumentName& proto);
 void DocumentNameToProto(const DocumentName& name, v1::DocumentName* proto);
-
-[[nodiscard]] StatusOr<Document> DocumentFromProto(const v1::Document& proto);
-void DocumentToProto(const Document& document, v1::Document* proto);
 
 [[nodiscard]] StatusOr<ContextRef> ContextRefFromProto(const v1::ContextRef& proto);
 void ContextRefToProto(const ContextRef& ref, v1::ContextRef* proto);

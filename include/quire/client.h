@@ -33,6 +33,8 @@
 
 #include "quire/clock.h"
 #include "quire/contexts.h"
+#include "quire/document_calls.h"
+#include "quire/document_events.h"
 #include "quire/documents.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
@@ -133,15 +135,41 @@ class Client {
   StatusOr<Document> RegisterDocument(const DocumentName& name, const SegmentKey& chain_tip,
                                       std::string_view content_hash = {},
                                       std::optional<uint64_t> ttl_seconds = {});
+  /// With everything that can be said of a document.
+  StatusOr<Document> RegisterDocument(const DocumentName& name, const SegmentKey& chain_tip,
+                                      const RegisterOptions& options);
+  /// Reserves the next version of `name`, whose version is 0.
+  StatusOr<Ingest> BeginIngest(const DocumentName& name, const IngestOptions& options = {});
+  /// Ends an ingest as failed, for `reason`.
+  StatusOr<Document> FailIngest(uint64_t ingest_id, std::string_view reason);
   /// Over by `limit` too, whatever the client's own deadline.
   StatusOr<Document> GetDocument(const DocumentName& name, TimePoint limit = TimePoint::max());
   /// All documents of a collection (of all collections when empty), in order.
   StatusOr<std::vector<Document>> ListDocuments(std::string_view collection);
-  struct DeletedDocuments {
-    uint32_t documents = 0;
-    uint32_t segments = 0;
-  };
+  /// One page of the documents that match.
+  StatusOr<DocumentPage> ListDocuments(const ListOptions& options);
+  using DeletedDocuments = RemovedDocuments;
   StatusOr<DeletedDocuments> DeleteDocument(const DocumentName& name, bool keep_segments = false);
+
+  /// Removes a document's version, or all when it is 0, because its source has changed.
+  StatusOr<RemovedDocuments> InvalidateDocument(const DocumentName& name);
+  /// Removes all documents of a source.
+  StatusOr<RemovedDocuments> InvalidateSource(std::string_view source);
+  /// Changes tags and time to live.
+  StatusOr<Document> UpdateDocument(const DocumentName& name, const DocumentChange& change);
+  /// Makes a version the one that version 0 means.
+  StatusOr<Document> SetLatest(const DocumentName& name);
+  /// Brings a document's segments to DRAM, without a pin, slice by slice. `observer` may be null.
+  /// Each slice has the client's deadline. CANCELLED when the observer says so.
+  StatusOr<WarmProgress> WarmDocument(const DocumentName& name, const WarmObserver& observer);
+  /// Events after a position. OUT_OF_RANGE when the log has trimmed it, naming the oldest.
+  StatusOr<DocumentEvents> WatchDocuments(const WatchOptions& options);
+
+  /// Stores bytes beside a document: at most 4 MiB under a name of 1..64 bytes of [a-z0-9_.-].
+  StatusOr<Extra> PutExtra(const DocumentName& document, std::string_view name, uint32_t version,
+                           const Payload& payload);
+  StatusOr<ExtraBytes> GetExtra(const DocumentName& document, std::string_view name);
+  StatusOr<std::vector<Extra>> ListExtras(const DocumentName& document);
 
   struct PinnedDocument {
     Document document;

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "common/documents/document_rules.h"
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_record.h"
 #include "kvserver/registry/document_registry_impl.h"
@@ -17,14 +18,121 @@ constexpr uint32_t kSweepSlice = 256;
 
 }  // namespace
 
+StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::Delete(std::string_view tenant,
+                                                                      const DocumentName& name,
+                                                                      bool keep_segments) {
+  return DeleteVersions(tenant, name, DocumentEventKind::kDeleted, keep_segments);
+}
+
+StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::Invalidate(
+    std::string_view tenant, const DocumentName& name) {
+  return DeleteVersions(tenant, name, DocumentEventKind::kInvalidated, /*keep_segments=*/false);
+}
+
+StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::InvalidateSource(
+    std::string_view tenant, std::string_view source) {
+  QUIRE_RETURN_IF_ERROR(store_->CheckTenant(tenant));
+  QUIRE_RETURN_IF_ERROR(CheckSource(source));
+  if (source.empty()) return InvalidArgument("the source is empty; name one, or a document");
+  std::vector<DocumentName> names;
+  QUIRE_RETURN_IF_ERROR(
+      ForEachEntry(*metadata_, DocumentsPrefix(tenant), [&](const MetadataEntry& entry) {
+        const auto name = ParseDocumentName(entry.key);
+        if (!name) return;
+        const StatusOr<Document> document = DecodeDocument(*name, entry.value);
+        if (document.ok() && document->source == source) names.push_back(*name);
+      }));
+  DeleteResult result;
+  for (const DocumentName& name : names) {
+    const StatusOr<DeleteResult> one = Invalidate(tenant, name);
+    if (IsNotFound(one.status())) continue;  // Deleted or expired meanwhile.
+    QUIRE_RETURN_IF_ERROR(one.status());
+    result.num_documents += one->num_documents;
+    result.num_segments += one->num_segments;
+  }
+  if (result.num_documents > 0) return result;
+  return NotFound("no document has the source '", source, "'; list the documents to see theirs");
+}
+
+StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::DeleteVersions(
+    std::string_view tenant, const DocumentName& name, DocumentEventKind why, bool keep_segments) {
+  QUIRE_RETURN_IF_ERROR(store_->CheckTenant(tenant));
+  QUIRE_RETURN_IF_ERROR(CheckDocumentName(name));
+  MutexLock lock(write_mutex_);
+  QUIRE_ASSIGN_OR_RETURN(std::vector<DocumentName> versions, Versions(tenant, name));
+  std::erase_if(versions, [&](const DocumentName& version) {
+    if (name.version != 0 && version.version != name.version) return true;
+    // An expired document is gone; an unreadable one can still be deleted.
+    const StatusOr<Document> document = ReadDocument(tenant, version);
+    return document.ok() && HasExpired(*document);
+  });
+  if (versions.empty()) return NoSuchDocument(name);
+  DeleteResult result;
+  for (auto version = versions.begin(); version != versions.end();) {
+    Deletion deletion{.why = why};
+    for (; version != versions.end() && !deletion.IsFull(); ++version) {
+      QUIRE_RETURN_IF_ERROR(AddTo({std::string(tenant), *version}, &deletion));
+    }
+    QUIRE_ASSIGN_OR_RETURN(const Notes notes, Commit(deletion, keep_segments));
+    deleted_.Add(deletion.documents.size());
+    result.num_documents += static_cast<uint32_t>(deletion.documents.size());
+    QUIRE_ASSIGN_OR_RETURN(const uint32_t removed, RemoveNoted(notes));
+    result.num_segments += removed;
+  }
+  return result;
+}
+
 Status DocumentRegistryImpl::AddTo(const TenantDocument& document, Deletion* deletion) {
-  QUIRE_ASSIGN_OR_RETURN(const std::string chain,
-                         metadata_->Get(ChainKey(document.tenant, document.name)));
-  // With a damaged list the document can still be deleted; its segments then stay referenced.
-  std::vector<SegmentKey> segments = DecodeSegmentKeys(chain).value_or(std::vector<SegmentKey>());
-  deletion->num_segments += segments.size();
-  deletion->documents.push_back({document, std::move(segments)});
+  const auto& [tenant, name] = document;
+  Deletion::Entry entry{.document = document, .segments = {}};
+  // A damaged record or list does not stop a deletion; its segments then stay referenced.
+  StatusOr<Document> record = ReadDocument(tenant, name);
+  if (record.ok()) entry.record = *std::move(record);
+  const StatusOr<std::string> chain = metadata_->Get(ChainKey(tenant, name));
+  const bool has_chain = !entry.record || entry.record->state == DocumentState::kReady;
+  if (has_chain || !IsNotFound(chain.status())) QUIRE_RETURN_IF_ERROR(chain.status());
+  if (chain.ok()) {
+    entry.segments = DecodeSegmentKeys(*chain).value_or(std::vector<SegmentKey>());
+  }
+  deletion->num_segments += entry.segments.size();
+  deletion->documents.push_back(std::move(entry));
   return OkStatus();
+}
+
+Status DocumentRegistryImpl::DeleteRows(const Deletion::Entry& entry, MetadataBatch* batch) {
+  const auto& [tenant, name] = entry.document;
+  const std::string document_key = DocumentKey(tenant, name);
+  batch->Delete(document_key);
+  batch->Delete(ChainKey(tenant, name));
+  batch->Delete(StatisticsKey(tenant, name));
+  if (IsPinned(document_key)) batch->Delete(PinKey(tenant, name));
+  if (entry.record) {
+    batch->Delete(CreatedKey(tenant, entry.record->created_unix_micros, name));
+    if (entry.record->state == DocumentState::kIngesting) batch->Delete(IngestKey(tenant, name));
+  }
+  for (const SegmentKey& segment : entry.segments) {
+    batch->Delete(ReferenceKey(tenant, segment, name));
+  }
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::vector<MetadataEntry> extras,
+      metadata_->Scan(ExtrasPrefix(tenant, name), "", MetadataStore::kMaxScanEntries));
+  for (const MetadataEntry& extra : extras) {
+    batch->Delete(extra.key);
+    if (const auto extra_name = ParseExtraName(extra.key)) {
+      batch->Delete(ExtraBytesKey(tenant, name, *extra_name));
+    }
+  }
+  return OkStatus();
+}
+
+void DocumentRegistryImpl::Forget(const Deletion::Entry& entry) {
+  const auto& [tenant, name] = entry.document;
+  store_->UnnameSegments(tenant, entry.segments);
+  expiries_.Remove(tenant, name);
+  ForgetPin(tenant, DocumentKey(tenant, name));
+  statistics_.Forget(tenant, name);
+  ingests_.Remove(tenant, name);
+  if (entry.record) tags_.Remove(tenant, entry.record->tags);
 }
 
 StatusOr<DocumentRegistryImpl::Notes> DocumentRegistryImpl::Commit(const Deletion& deletion,
@@ -35,14 +143,12 @@ StatusOr<DocumentRegistryImpl::Notes> DocumentRegistryImpl::Commit(const Deletio
     QUIRE_ASSIGN_OR_RETURN(orphans, OrphansOf(deletion));
   }
   MetadataBatch batch;
-  for (const auto& [document, segments] : deletion.documents) {
-    const auto& [tenant, name] = document;
-    const std::string document_key = DocumentKey(tenant, name);
-    batch.Delete(document_key);
-    batch.Delete(ChainKey(tenant, name));
-    if (IsPinned(document_key)) batch.Delete(PinKey(tenant, name));
-    for (const SegmentKey& segment : segments) batch.Delete(ReferenceKey(tenant, segment, name));
+  std::vector<NewEvent> events;
+  for (const Deletion::Entry& entry : deletion.documents) {
+    QUIRE_RETURN_IF_ERROR(DeleteRows(entry, &batch));
+    events.push_back({entry.document.tenant, deletion.why, entry.document.name});
   }
+  QUIRE_RETURN_IF_ERROR(MoveLatestOff(deletion, &batch, &events));
   Notes notes;
   for (const Loss& orphan : orphans) {
     // Before the note: later puts then have another incarnation than the note.
@@ -51,22 +157,18 @@ StatusOr<DocumentRegistryImpl::Notes> DocumentRegistryImpl::Commit(const Deletio
                      EncodePendingDelete(incarnations.front())});
     batch.Put(notes.back().key, notes.back().value);
   }
-  if (Status applied = metadata_->Apply(batch); !applied.ok()) {
+  if (Status applied = events_.Apply(std::move(batch), events); !applied.ok()) {
     for (const Loss& orphan : orphans) store_->WantSegments(orphan.tenant, {&orphan.segment, 1});
     return applied;
   }
-  for (const auto& [document, segments] : deletion.documents) {
-    store_->UnnameSegments(document.tenant, segments);
-    expiries_.Remove(document.tenant, document.name);
-    ForgetPin(document.tenant, DocumentKey(document.tenant, document.name));
-  }
+  for (const Deletion::Entry& entry : deletion.documents) Forget(entry);
   return notes;
 }
 
 StatusOr<std::vector<DocumentRegistryImpl::Loss>> DocumentRegistryImpl::OrphansOf(
     const Deletion& deletion) {
   std::map<std::string, Loss> losses;  // By ReferencesPrefix.
-  for (const auto& [document, segments] : deletion.documents) {
+  for (const auto& [document, segments, record] : deletion.documents) {
     for (const SegmentKey& segment : segments) {
       Loss& loss = losses[ReferencesPrefix(document.tenant, segment)];
       loss.tenant = document.tenant;

@@ -13,6 +13,8 @@ namespace {
 /// Pause between slices in which a waiting writer gets the lock.
 constexpr Duration kBetweenSlices = std::chrono::microseconds(500);
 constexpr int64_t kExpiryRetryMicros = 60'000'000;
+/// Stay of a FAILED version.
+constexpr uint64_t kFailedSeconds = 86'400;
 
 }  // namespace
 
@@ -28,19 +30,40 @@ Status DocumentRegistryImpl::BuildIndex() {
                         const auto key = ParseDocumentKey(entry.key);
                         if (!key) return;
                         const StatusOr<Document> document = DecodeDocument(key->name, entry.value);
-                        if (document.ok()) expiries_.Add(key->tenant, *document);
+                        if (!document.ok()) return;
+                        Schedule(key->tenant, *document);
+                        tags_.Add(key->tenant, document->tags);
                       });
+}
+
+int64_t DocumentRegistryImpl::ExpiryIn(const CollectionSettings& settings,
+                                       const Document& document) {
+  switch (document.state) {
+    case DocumentState::kIngesting:
+      return 0;  // Its lease ends it.
+    case DocumentState::kFailed:
+      return ExpiryOf(document.created_unix_micros, kFailedSeconds);
+    default:
+      return ExpiryOf(document.created_unix_micros,
+                      document.ttl_seconds ? document.ttl_seconds : settings.ttl_seconds);
+  }
 }
 
 StatusOr<int64_t> DocumentRegistryImpl::ExpiryOfDocument(std::string_view tenant,
                                                          const Document& document) {
-  std::optional<uint64_t> ttl_seconds = document.ttl_seconds;
-  if (!ttl_seconds) {
-    QUIRE_ASSIGN_OR_RETURN(const CollectionSettings settings,
-                           collections_.Get(tenant, document.name.collection));
-    ttl_seconds = settings.ttl_seconds;
+  CollectionSettings settings;
+  if (!document.ttl_seconds) {
+    QUIRE_ASSIGN_OR_RETURN(settings, collections_.Get(tenant, document.name.collection));
   }
-  return ExpiryOf(document.created_unix_micros, ttl_seconds);
+  return ExpiryIn(settings, document);
+}
+
+void DocumentRegistryImpl::Schedule(std::string_view tenant, const Document& document) {
+  if (document.state == DocumentState::kReady) {
+    expiries_.Add(tenant, document);
+  } else if (document.state == DocumentState::kFailed) {
+    expiries_.AddAt(tenant, document.name, ExpiryIn({}, document));
+  }
 }
 
 bool DocumentRegistryImpl::HasExpired(const Document& document) const {
@@ -67,7 +90,7 @@ StatusOr<DocumentRegistry::ExpiryResult> DocumentRegistryImpl::RemoveExpired() {
 StatusOr<bool> DocumentRegistryImpl::ExpireSlice(ExpiryResult* result) {
   const int64_t now = clock_->UnixMicros();
   const auto due = expiries_.PopExpired(now, Deletion::kMostDocuments);
-  Deletion deletion;
+  Deletion deletion{.why = DocumentEventKind::kExpired};
   Status first_failure;
   for (const TenantDocument& document : due) {
     if (deletion.IsFull()) {
@@ -98,7 +121,7 @@ Status DocumentRegistryImpl::AddExpired(const TenantDocument& due, Deletion* del
   if (IsNotFound(document.status()) || IsDataLoss(document.status())) return OkStatus();
   QUIRE_RETURN_IF_ERROR(document.status());
   if (!HasExpired(*document)) {
-    expiries_.Add(due.tenant, *document);
+    Schedule(due.tenant, *document);
     return OkStatus();
   }
   return AddTo(due, deletion);

@@ -39,21 +39,6 @@ std::vector<std::string_view> Split(std::string_view key) {
   }
 }
 
-std::string VersionText(uint64_t version) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string out;
-  for (int shift = 60; shift >= 0; shift -= 4) out.push_back(kDigits[(version >> shift) & 15]);
-  return out;
-}
-
-std::optional<uint64_t> ParseVersion(std::string_view text) {
-  uint64_t version = 0;
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, version, 16);
-  if (text.size() != 16 || error != std::errc() || stopped != end) return std::nullopt;
-  return version;
-}
-
 bool IsName(std::string_view text) {
   if (text.empty() || text.size() > kMaxFieldBytes) return false;
   while (!text.empty()) {
@@ -68,7 +53,7 @@ bool IsName(std::string_view text) {
 /// Parses the last three fields of a key as a name; nullopt when they are invalid.
 std::optional<DocumentName> NameInLast(std::span<const std::string_view> fields) {
   const auto last = fields.last(3);
-  const std::optional<uint64_t> version = ParseVersion(last[2]);
+  const std::optional<uint64_t> version = NumberOfHex(last[2]);
   if (!version || !IsName(last[0]) || !IsName(last[1])) return std::nullopt;
   return DocumentName{std::string(last[0]), std::string(last[1]), *version};
 }
@@ -90,6 +75,21 @@ Status CheckField(std::string_view what, std::string_view text) {
 
 }  // namespace
 
+std::string HexOf(uint64_t number) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  for (int shift = 60; shift >= 0; shift -= 4) out.push_back(kDigits[(number >> shift) & 15]);
+  return out;
+}
+
+std::optional<uint64_t> NumberOfHex(std::string_view text) {
+  uint64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number, 16);
+  if (text.size() != 16 || error != std::errc() || stopped != end) return std::nullopt;
+  return number;
+}
+
 Status CheckCollection(std::string_view collection) { return CheckField("collection", collection); }
 
 Status CheckDocumentName(const DocumentName& name) {
@@ -103,19 +103,23 @@ std::string Describe(const DocumentName& name) {
   return out;
 }
 
+Status NoSuchDocument(const DocumentName& name) {
+  return NotFound("document ", Describe(name), " is not registered; register it, or list the ",
+                  "collection to see what is");
+}
+
 std::string DocumentKey(std::string_view tenant, const DocumentName& name) {
-  return Join({"doc", tenant, name.collection, name.name, VersionText(name.version)});
+  return Join({"doc", tenant, name.collection, name.name, HexOf(name.version)});
 }
 std::string ChainKey(std::string_view tenant, const DocumentName& name) {
-  return Join({"chn", tenant, name.collection, name.name, VersionText(name.version)});
+  return Join({"chn", tenant, name.collection, name.name, HexOf(name.version)});
 }
 std::string PinKey(std::string_view tenant, const DocumentName& name) {
-  return Join({"pin", tenant, name.collection, name.name, VersionText(name.version)});
+  return Join({"pin", tenant, name.collection, name.name, HexOf(name.version)});
 }
 std::string ReferenceKey(std::string_view tenant, const SegmentKey& segment,
                          const DocumentName& name) {
-  return Join(
-      {"ref", tenant, segment.Hex(), name.collection, name.name, VersionText(name.version)});
+  return Join({"ref", tenant, segment.Hex(), name.collection, name.name, HexOf(name.version)});
 }
 std::string PendingDeleteKey(std::string_view tenant, const SegmentKey& segment) {
   return Join({"del", tenant, segment.Hex()});
@@ -123,6 +127,32 @@ std::string PendingDeleteKey(std::string_view tenant, const SegmentKey& segment)
 std::string CollectionKey(std::string_view tenant, std::string_view collection) {
   return Join({"col", tenant, collection});
 }
+
+std::string LatestKey(std::string_view tenant, const DocumentName& name) {
+  return Join({"lat", tenant, name.collection, name.name});
+}
+std::string CreatedKey(std::string_view tenant, int64_t created_unix_micros,
+                       const DocumentName& name) {
+  return Join({"crt", tenant, HexOf(~static_cast<uint64_t>(created_unix_micros)), name.collection,
+               name.name, HexOf(name.version)});
+}
+std::string IngestKey(std::string_view tenant, const DocumentName& name) {
+  return Join({"ing", tenant, name.collection, name.name, HexOf(name.version)});
+}
+std::string StatisticsKey(std::string_view tenant, const DocumentName& name) {
+  return Join({"sta", tenant, name.collection, name.name, HexOf(name.version)});
+}
+std::string ExtraKey(std::string_view tenant, const DocumentName& name, std::string_view extra) {
+  return Join({"exi", tenant, name.collection, name.name, HexOf(name.version), extra});
+}
+std::string ExtraBytesKey(std::string_view tenant, const DocumentName& name,
+                          std::string_view extra) {
+  return Join({"exb", tenant, name.collection, name.name, HexOf(name.version), extra});
+}
+std::string EventKey(std::string_view tenant, uint64_t position) {
+  return Join({"evt", tenant, HexOf(position)});
+}
+std::string FormatKey() { return "fmt"; }
 
 std::string DocumentsPrefix(std::string_view tenant) { return Prefix({"doc", tenant}); }
 std::string CollectionPrefix(std::string_view tenant, std::string_view collection) {
@@ -140,12 +170,20 @@ std::string CollectionsPrefix(std::string_view tenant) { return Prefix({"col", t
 std::string AllDocumentsPrefix() { return Prefix({"doc"}); }
 std::string AllPinsPrefix() { return Prefix({"pin"}); }
 std::string AllCollectionsPrefix() { return Prefix({"col"}); }
+std::string CreatedPrefix(std::string_view tenant) { return Prefix({"crt", tenant}); }
+std::string AllIngestsPrefix() { return Prefix({"ing"}); }
+std::string AllStatisticsPrefix() { return Prefix({"sta"}); }
+std::string ExtrasPrefix(std::string_view tenant, const DocumentName& name) {
+  return Prefix({"exi", tenant, name.collection, name.name, HexOf(name.version)});
+}
+std::string EventsPrefix(std::string_view tenant) { return Prefix({"evt", tenant}); }
+std::string AllEventsPrefix() { return Prefix({"evt"}); }
 
 std::optional<DocumentName> ParseDocumentName(std::string_view key) {
   const std::vector<std::string_view> fields = Split(key);
   const bool is_document = fields.size() == 5 && fields[0] == "doc";
-  const bool is_reference = fields.size() == 6 && fields[0] == "ref";
-  if (!is_document && !is_reference) return std::nullopt;
+  const bool is_long = fields.size() == 6 && (fields[0] == "ref" || fields[0] == "crt");
+  if (!is_document && !is_long) return std::nullopt;
   return NameInLast(fields);
 }
 
@@ -157,6 +195,36 @@ std::optional<TenantDocument> ParseChainKey(std::string_view key) {
 }
 std::optional<TenantDocument> ParsePinKey(std::string_view key) {
   return ParseTenantDocument(key, "pin");
+}
+
+std::optional<TenantDocument> ParseIngestKey(std::string_view key) {
+  return ParseTenantDocument(key, "ing");
+}
+std::optional<TenantDocument> ParseStatisticsKey(std::string_view key) {
+  return ParseTenantDocument(key, "sta");
+}
+
+std::optional<TenantDocument> ParseLatestKey(std::string_view key) {
+  const std::vector<std::string_view> fields = Split(key);
+  if (fields.size() != 4 || fields[0] != "lat" || !IsName(fields[2]) || !IsName(fields[3])) {
+    return std::nullopt;
+  }
+  return TenantDocument{std::string(fields[1]),
+                        {std::string(fields[2]), std::string(fields[3]), 0}};
+}
+
+std::optional<TenantEventKey> ParseEventKey(std::string_view key) {
+  const std::vector<std::string_view> fields = Split(key);
+  if (fields.size() != 3 || fields[0] != "evt") return std::nullopt;
+  const auto position = NumberOfHex(fields[2]);
+  if (!position) return std::nullopt;
+  return TenantEventKey{std::string(fields[1]), *position};
+}
+
+std::optional<std::string> ParseExtraName(std::string_view key) {
+  const std::vector<std::string_view> fields = Split(key);
+  if (fields.size() != 6 || (fields[0] != "exi" && fields[0] != "exb")) return std::nullopt;
+  return std::string(fields[5]);
 }
 
 std::optional<TenantCollection> ParseCollectionKey(std::string_view key) {
@@ -171,9 +239,9 @@ std::optional<SegmentKey> SegmentOfReference(std::string_view key) {
   return SegmentKey::FromHex(fields[2]);
 }
 
-std::string EncodePendingDelete(uint64_t incarnation) { return VersionText(incarnation); }
+std::string EncodePendingDelete(uint64_t incarnation) { return HexOf(incarnation); }
 
-uint64_t DecodePendingDelete(std::string_view value) { return ParseVersion(value).value_or(0); }
+uint64_t DecodePendingDelete(std::string_view value) { return NumberOfHex(value).value_or(0); }
 
 std::optional<PendingDelete> ParsePendingDelete(std::string_view key) {
   const std::vector<std::string_view> fields = Split(key);

@@ -17,14 +17,16 @@ constexpr Duration kPinRetry = std::chrono::minutes(1);
 
 Status DocumentRegistryImpl::LoadPins() {
   MutexLock lock(write_mutex_);
-  return ForEachEntry(
-      *metadata_, AllPinsPrefix(), [&](const MetadataEntry& entry) QUIRE_REQUIRES(write_mutex_) {
-        const auto pinned = ParsePinKey(entry.key);
-        if (!pinned) return;
-        waiting_pins_.emplace(DocumentKey(pinned->tenant, pinned->name), TimePoint::min());
-        pinned_.Add();
-        pins_waiting_.Add();
-      });
+  return ForEachEntry(*metadata_, AllPinsPrefix(),
+                      [&](const MetadataEntry& entry) QUIRE_REQUIRES(write_mutex_) {
+                        const auto pinned = ParsePinKey(entry.key);
+                        if (!pinned) return;
+                        const std::string key = DocumentKey(pinned->tenant, pinned->name);
+                        waiting_pins_.emplace(key, TimePoint::min());
+                        pinned_names_.Add(key);
+                        pinned_.Add();
+                        pins_waiting_.Add();
+                      });
 }
 
 StatusOr<DocumentRegistry::PinResult> DocumentRegistryImpl::Pin(std::string_view tenant,
@@ -38,10 +40,14 @@ StatusOr<DocumentRegistry::PinResult> DocumentRegistryImpl::Pin(std::string_view
     pinned_.Add();
     MetadataBatch batch;
     batch.Put(PinKey(tenant, document.name), "");
-    if (const Status noted = metadata_->Apply(batch); !noted.ok()) {
+    const std::vector<NewEvent> events = {
+        {std::string(tenant), DocumentEventKind::kPinned, document.name}};
+    if (const Status noted = events_.Apply(std::move(batch), events); !noted.ok()) {
       ForgetPin(tenant, key);
       return noted;
     }
+    pinned_names_.Add(key);
+    document.pinned = true;
   }
   return PinResult{.document = std::move(document), .was_pinned = was_pinned};
 }
@@ -55,8 +61,11 @@ StatusOr<DocumentRegistry::PinResult> DocumentRegistryImpl::Unpin(std::string_vi
   if (was_pinned) {
     MetadataBatch batch;
     batch.Delete(PinKey(tenant, document.name));
-    QUIRE_RETURN_IF_ERROR(metadata_->Apply(batch));
+    const std::vector<NewEvent> events = {
+        {std::string(tenant), DocumentEventKind::kUnpinned, document.name}};
+    QUIRE_RETURN_IF_ERROR(events_.Apply(std::move(batch), events));
     ForgetPin(tenant, key);
+    document.pinned = false;
   }
   return PinResult{.document = std::move(document), .was_pinned = was_pinned};
 }
@@ -108,6 +117,7 @@ Status DocumentRegistryImpl::PinInDram(std::string_view tenant, const Document& 
 void DocumentRegistryImpl::ForgetPin(std::string_view tenant, const std::string& document_key) {
   if (!IsPinned(document_key)) return;
   pinned_.Sub(1);
+  pinned_names_.Remove(document_key);
   if (waiting_pins_.erase(document_key) > 0) pins_waiting_.Sub(1);
   const auto it = pins_.find(document_key);
   if (it == pins_.end()) return;

@@ -2,7 +2,8 @@
 //
 // Values of the document registry: a document without its name (which is in the key), and the list
 // of a chain's segments. Versioned and checksummed. Version 2 of a document's record appends a time
-// to live to version 1. A document without its own is still written as version 1.
+// to live to version 1. Version 3 appends state, failure, source and tags. A document is written in
+// the oldest version that holds it.
 #ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_RECORD_H_
 #define QUIRE_KVSERVER_REGISTRY_DOCUMENT_RECORD_H_
 

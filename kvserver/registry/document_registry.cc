@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/registry/document_registry.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_record.h"
 #include "kvserver/registry/document_registry_impl.h"
-#include "kvserver/registry/page_token.h"
 
 namespace quire::kvserver {
-namespace {
-
-Status NoSuchDocument(const DocumentName& name) {
-  return NotFound("document ", Describe(name), " is not registered; register it, or list the ",
-                  "collection to see what is");
-}
-
-}  // namespace
-
 StatusOr<std::unique_ptr<DocumentRegistry>> DocumentRegistry::Open(
     PageStore* store, MetadataStore* metadata, Clock* clock, const CodecParams& default_codec) {
   auto registry = std::make_unique<DocumentRegistryImpl>(store, metadata, clock, default_codec);
+  QUIRE_RETURN_IF_ERROR(registry->Upgrade());
+  QUIRE_RETURN_IF_ERROR(registry->LoadRows());
   QUIRE_RETURN_IF_ERROR(registry->RestoreNames());
   QUIRE_RETURN_IF_ERROR(registry->RemoveOrphans().status());
   QUIRE_RETURN_IF_ERROR(registry->BuildIndex());
@@ -38,97 +29,6 @@ Status DocumentRegistryImpl::RestoreNames() {
       }));
   store_->RestoreNames(names);
   return OkStatus();
-}
-
-StatusOr<DocumentRegistry::RegisterResult> DocumentRegistryImpl::Register(
-    std::string_view tenant, const DocumentName& name, const SegmentKey& chain_tip,
-    std::string_view content_hash, std::optional<uint64_t> ttl_seconds) {
-  QUIRE_RETURN_IF_ERROR(store_->CheckTenant(tenant));
-  QUIRE_RETURN_IF_ERROR(CheckDocumentName(name));
-  if (ttl_seconds) QUIRE_RETURN_IF_ERROR(CheckTtl(*ttl_seconds));
-  if (!content_hash.empty() && content_hash.size() != kContentHashBytes) {
-    return InvalidArgument("content_hash has ", content_hash.size(), " bytes; give 0 or ",
-                           kContentHashBytes, " (SHA-256)");
-  }
-  MutexLock lock(write_mutex_);
-  // Held until the document names it.
-  QUIRE_ASSIGN_OR_RETURN(const HeldChain held, store_->HoldChain(tenant, chain_tip));
-  const ChainPtr& chain = held.chain;
-  DocumentName versioned = name;
-  QUIRE_ASSIGN_OR_RETURN(std::optional<Document> stored,
-                         ClaimVersion(tenant, chain_tip, &versioned));
-  if (stored) {
-    // An empty batch is durable only when nothing earlier is in doubt. A failed delete of the
-    // document could otherwise take effect after a restart.
-    QUIRE_RETURN_IF_ERROR(metadata_->Apply({}));
-    return RegisterResult{.document = *std::move(stored), .existed = true};
-  }
-  QUIRE_ASSIGN_OR_RETURN(Document document, MakeDocument(tenant, versioned, *chain));
-  document.content_hash = content_hash;
-  document.ttl_seconds = ttl_seconds;
-  QUIRE_ASSIGN_OR_RETURN(document.expires_unix_micros, ExpiryOfDocument(tenant, document));
-  QUIRE_RETURN_IF_ERROR(Write(tenant, document, *chain));
-  QUIRE_RETURN_IF_ERROR(store_->NameSegments(tenant, chain->keys));
-  expiries_.Add(tenant, document);
-  registered_.Add();
-  return RegisterResult{.document = std::move(document), .existed = false};
-}
-
-StatusOr<std::optional<Document>> DocumentRegistryImpl::ClaimVersion(std::string_view tenant,
-                                                                     const SegmentKey& chain_tip,
-                                                                     DocumentName* name) {
-  if (name->version == 0) {
-    QUIRE_ASSIGN_OR_RETURN(const std::vector<DocumentName> versions, Versions(tenant, *name));
-    name->version = versions.empty() ? 1 : versions.back().version + 1;
-    return std::optional<Document>();
-  }
-  StatusOr<Document> stored = ReadDocument(tenant, *name);
-  if (IsNotFound(stored.status())) return std::optional<Document>();
-  QUIRE_RETURN_IF_ERROR(stored.status());
-  if (HasExpired(*stored)) {
-    Deletion deletion;
-    QUIRE_RETURN_IF_ERROR(AddTo({std::string(tenant), *name}, &deletion));
-    QUIRE_ASSIGN_OR_RETURN(const Notes notes, Commit(deletion, /*keep_segments=*/false));
-    // The next sweep removes the orphans that the new document does not name.
-    orphans_pending_.fetch_add(notes.size(), std::memory_order_relaxed);
-    expired_.Add();
-    return std::optional<Document>();
-  }
-  if (stored->chain_tip == chain_tip) return std::optional<Document>(*std::move(stored));
-  return AlreadyExists("document ", Describe(*name),
-                       " names another chain; register a new version (0) or delete it first");
-}
-
-StatusOr<Document> DocumentRegistryImpl::MakeDocument(std::string_view tenant,
-                                                      const DocumentName& name,
-                                                      const Chain& chain) {
-  QUIRE_ASSIGN_OR_RETURN(const ChainStat stat, store_->StatChain(tenant, chain));
-  if (stat.segments_lost > 0) {
-    return NotFound(stat.segments_lost, " segments of the chain ", chain.keys.back().Hex(),
-                    " are lost or damaged; put the document's pages again, then register it");
-  }
-  Document document;
-  document.name = name;
-  document.chain_tip = chain.keys.back();
-  document.num_tokens = chain.num_tokens;
-  document.bytes = stat.bytes;
-  document.model = chain.spec.model;
-  document.created_unix_micros = clock_->UnixMicros();
-  return document;
-}
-
-Status DocumentRegistryImpl::Write(std::string_view tenant, const Document& document,
-                                   const Chain& chain) {
-  const std::string key = DocumentKey(tenant, document.name);
-  MetadataBatch batch;
-  batch.ExpectAbsent(key);
-  batch.Put(key, EncodeDocument(document));
-  batch.Put(ChainKey(tenant, document.name), EncodeSegmentKeys(chain.keys));
-  for (const SegmentKey& segment : chain.keys) {
-    batch.Put(ReferenceKey(tenant, segment, document.name), "");
-    batch.Delete(PendingDeleteKey(tenant, segment));
-  }
-  return metadata_->Apply(batch);
 }
 
 StatusOr<std::vector<DocumentName>> DocumentRegistryImpl::Versions(std::string_view tenant,
@@ -157,104 +57,47 @@ StatusOr<Document> DocumentRegistryImpl::ReadDocument(std::string_view tenant,
   return document;
 }
 
+StatusOr<Document> DocumentRegistryImpl::ReadReady(std::string_view tenant,
+                                                   const DocumentName& name) {
+  QUIRE_ASSIGN_OR_RETURN(Document document, ReadDocument(tenant, name));
+  if (document.state != DocumentState::kReady || HasExpired(document)) return NoSuchDocument(name);
+  return document;
+}
+
 StatusOr<Document> DocumentRegistryImpl::Get(std::string_view tenant, const DocumentName& name) {
   QUIRE_RETURN_IF_ERROR(store_->CheckTenant(tenant));
   QUIRE_RETURN_IF_ERROR(CheckDocumentName(name));
-  std::vector<DocumentName> candidates = {name};
-  if (name.version == 0) {
-    QUIRE_ASSIGN_OR_RETURN(candidates, Versions(tenant, name));
+  QUIRE_ASSIGN_OR_RETURN(const LatestVersion row, ReadLatest(tenant, name));
+  DocumentName asked = name;
+  if (name.version == 0) asked.version = row.latest;
+  StatusOr<Document> document = ReadReady(tenant, asked);
+  if (name.version == 0 && IsNotFound(document.status())) {
+    // The latest one has just expired.
+    QUIRE_ASSIGN_OR_RETURN(auto highest, HighestReady(tenant, name));
+    if (!highest) return NoSuchDocument(name);
+    document = *std::move(highest);
   }
-  for (auto it = candidates.rbegin(); it != candidates.rend(); ++it) {
-    StatusOr<Document> document = ReadDocument(tenant, *it);
-    if (IsNotFound(document.status())) continue;  // Deleted meanwhile.
-    QUIRE_RETURN_IF_ERROR(document.status());
-    if (HasExpired(*document)) continue;
-    document->segments_lost = store_->LostSegments(tenant, document->chain_tip);
-    return document;
-  }
-  return NoSuchDocument(name);
+  QUIRE_RETURN_IF_ERROR(document.status());
+  Complete(tenant, row.latest, &*document);
+  return document;
 }
 
-StatusOr<DocumentRegistry::ListResult> DocumentRegistryImpl::List(std::string_view tenant,
-                                                                  std::string_view collection,
-                                                                  uint32_t page_size,
-                                                                  std::string_view page_token) {
-  QUIRE_RETURN_IF_ERROR(store_->CheckTenant(tenant));
-  if (!collection.empty()) QUIRE_RETURN_IF_ERROR(CheckCollection(collection));
-  QUIRE_ASSIGN_OR_RETURN(const uint32_t limit, CheckPageSize(page_size));
-  const std::string prefix =
-      collection.empty() ? DocumentsPrefix(tenant) : CollectionPrefix(tenant, collection);
-  QUIRE_ASSIGN_OR_RETURN(std::string after, DecodePageToken(page_token, prefix));
-  ListResult result;
-  for (;;) {
-    // One more than the rest of the page, to know whether another page follows.
-    const auto wanted = limit - static_cast<uint32_t>(result.documents.size());
-    QUIRE_ASSIGN_OR_RETURN(const std::vector<MetadataEntry> entries,
-                           metadata_->Scan(prefix, after, wanted + 1));
-    const size_t taken = std::min<size_t>(entries.size(), wanted);
-    const size_t first = result.documents.size();
-    QUIRE_RETURN_IF_ERROR(AppendLive(tenant, std::span(entries).first(taken), &result.documents));
-    for (Document& document : std::span(result.documents).subspan(first)) {
-      document.segments_lost = store_->LostSegments(tenant, document.chain_tip);
-    }
-    if (taken == entries.size()) return result;
-    after = entries[taken - 1].key;
-    if (result.documents.size() == limit) {
-      result.next_page_token = EncodePageToken(after);
-      return result;
-    }
-  }
+void DocumentRegistryImpl::Complete(std::string_view tenant, uint64_t latest, Document* document) {
+  document->is_latest = document->name.version == latest;
+  document->pinned = IsPinned(tenant, document->name);
+  document->statistics = statistics_.Get(tenant, document->name);
+  if (document->state != DocumentState::kReady) return;
+  document->segments_lost = store_->LostSegments(tenant, document->chain_tip);
 }
 
-Status DocumentRegistryImpl::AppendLive(std::string_view tenant,
-                                        std::span<const MetadataEntry> entries,
-                                        std::vector<Document>* documents) {
-  // Entries are in order of collections: the settings of one are read once.
-  std::optional<std::string> known;
-  CollectionSettings settings;
-  for (const MetadataEntry& entry : entries) {
-    const auto name = ParseDocumentName(entry.key);
-    if (!name) return DataLoss("the registry holds a malformed key; restore it from a backup");
-    if (known != name->collection) {
-      QUIRE_ASSIGN_OR_RETURN(settings, collections_.Get(tenant, name->collection));
-      known = name->collection;
-    }
-    QUIRE_ASSIGN_OR_RETURN(Document document, DecodeDocument(*name, entry.value));
-    document.expires_unix_micros =
-        ExpiryOf(document.created_unix_micros,
-                 document.ttl_seconds ? document.ttl_seconds : settings.ttl_seconds);
-    if (!HasExpired(document)) documents->push_back(std::move(document));
-  }
-  return OkStatus();
+StatusOr<Document> DocumentRegistryImpl::Completed(std::string_view tenant, Document document) {
+  QUIRE_ASSIGN_OR_RETURN(const LatestVersion row, ReadLatest(tenant, document.name));
+  Complete(tenant, row.latest, &document);
+  return document;
 }
 
-StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::Delete(std::string_view tenant,
-                                                                      const DocumentName& name,
-                                                                      bool keep_segments) {
-  QUIRE_RETURN_IF_ERROR(store_->CheckTenant(tenant));
-  QUIRE_RETURN_IF_ERROR(CheckDocumentName(name));
-  MutexLock lock(write_mutex_);
-  QUIRE_ASSIGN_OR_RETURN(std::vector<DocumentName> versions, Versions(tenant, name));
-  std::erase_if(versions, [&](const DocumentName& version) {
-    if (name.version != 0 && version.version != name.version) return true;
-    // An expired document is gone; an unreadable one can still be deleted.
-    const StatusOr<Document> document = ReadDocument(tenant, version);
-    return document.ok() && HasExpired(*document);
-  });
-  if (versions.empty()) return NoSuchDocument(name);
-  DeleteResult result;
-  for (auto version = versions.begin(); version != versions.end();) {
-    Deletion deletion;
-    for (; version != versions.end() && !deletion.IsFull(); ++version) {
-      QUIRE_RETURN_IF_ERROR(AddTo({std::string(tenant), *version}, &deletion));
-    }
-    QUIRE_ASSIGN_OR_RETURN(const Notes notes, Commit(deletion, keep_segments));
-    deleted_.Add(deletion.documents.size());
-    result.num_documents += static_cast<uint32_t>(deletion.documents.size());
-    QUIRE_ASSIGN_OR_RETURN(const uint32_t removed, RemoveNoted(notes));
-    result.num_segments += removed;
-  }
-  return result;
+bool DocumentRegistryImpl::IsPinned(std::string_view tenant, const DocumentName& name) const {
+  return pinned_names_.Has(DocumentKey(tenant, name));
 }
 
 Status DocumentRegistryImpl::CheckUnreferenced(std::string_view tenant, const SegmentKey& key) {
@@ -298,6 +141,13 @@ void DocumentRegistryImpl::VisitMetrics(MetricsVisitor& visit) const {
                 orphans_deleted_.Get());
   visit.Gauge("orphans_pending", "Segments that no document refers to and that wait to be deleted.",
               orphans_pending_.load(std::memory_order_relaxed));
+  visit.Gauge("ingests", "Ingests under way: versions of documents that are reserved.",
+              ingests_.size());
+  visit.Counter("ingests_failed", "Ingests that ended before they were complete.",
+                ingests_failed_.Get());
+  visit.Counter("document_events", "Events written to the log of documents.",
+                events_.num_written());
+  visit.Gauge("document_watchers", "Calls that wait for an event.", events_.num_waiting());
 }
 
 }  // namespace quire::kvserver

@@ -4,6 +4,11 @@
 // (RocksDB on one machine). It counts the documents that refer to each segment. Deleting a document
 // therefore deletes exactly the segments that no other document needs.
 //
+// A document is READY, or not there yet: an ingest reserves its version and ends by registering it,
+// or leaves it FAILED for a day. Only READY ones are found; a listing shows the others on request.
+// Version 0 is the alias `latest`, a READY version. Every change is an event of the tenant's log,
+// committed with it (event_log.h).
+//
 // A document expires when its time to live, its own or else its collection's, has passed since its
 // registration. From then on it is NOT_FOUND, in no list, and its version can be registered again.
 // RemoveExpired deletes it as Delete does. Thread-safety: all methods may be called concurrently.
@@ -11,17 +16,21 @@
 #define QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/base/observe/metrics.h"
 #include "kvserver/registry/collection_settings.h"
+#include "kvserver/registry/event_log.h"
 #include "kvserver/store/metadata/metadata_store.h"
 #include "kvserver/store/page_store.h"
 #include "quire/clock.h"
+#include "quire/document_events.h"
 #include "quire/documents.h"
 #include "quire/key.h"
 #include "quire/status.h"
@@ -45,17 +54,61 @@ class DocumentRegistry {
                                                           const CodecParams& default_codec = {});
   virtual ~DocumentRegistry() = default;
 
+  /// What is said of a chain that becomes a document.
+  struct Registration {
+    SegmentKey chain_tip;
+    std::string_view content_hash = {};        ///< 0 or 32 bytes.
+    std::optional<uint64_t> ttl_seconds = {};  ///< The document's own, 1..kMaxTtlSeconds.
+    std::string_view source = {};
+    Tags tags = {};
+    bool keep_latest = false;  ///< Leave the alias where it is, if it is anywhere.
+    /// The ingest that ends; the name has its version. What it was given stands. 0: none.
+    uint64_t ingest_id = 0;
+  };
   struct RegisterResult {
     Document document;
     bool existed = false;
   };
   /// Names the sealed chain that ends with `chain_tip`. Version 0 takes the next version. An
   /// existing version is ALREADY_EXISTS, unless it names the same chain; it is unchanged then,
-  /// including its time to live. `ttl_seconds` is the document's own, 1..kMaxTtlSeconds.
+  /// including its time to live. FAILED_PRECONDITION for a version of another ingest, NOT_FOUND for
+  /// an ingest that has ended.
   virtual StatusOr<RegisterResult> Register(std::string_view tenant, const DocumentName& name,
-                                            const SegmentKey& chain_tip,
-                                            std::string_view content_hash,
-                                            std::optional<uint64_t> ttl_seconds = {}) = 0;
+                                            const Registration& registration) = 0;
+  StatusOr<RegisterResult> Register(std::string_view tenant, const DocumentName& name,
+                                    const SegmentKey& chain_tip, std::string_view content_hash,
+                                    std::optional<uint64_t> ttl_seconds = {}) {
+    return Register(
+        tenant, name,
+        {.chain_tip = chain_tip, .content_hash = content_hash, .ttl_seconds = ttl_seconds});
+  }
+
+  /// What is known of a document before it is computed.
+  struct IngestPlan {
+    std::string_view content_hash = {};
+    std::string_view source = {};
+    Tags tags = {};
+    std::optional<uint64_t> ttl_seconds = {};
+  };
+  struct BegunIngest {
+    Document document;
+    bool unchanged = false;  ///< The latest version has the content hash; nothing is reserved.
+    uint64_t id = 0;         ///< 0 when unchanged.
+  };
+  /// Reserves the next version of `name`, whose version is 0, under a lease. RESOURCE_EXHAUSTED
+  /// over IngestLeases::kMaxPerTenant.
+  virtual StatusOr<BegunIngest> BeginIngest(std::string_view tenant, const DocumentName& name,
+                                            const IngestPlan& plan) = 0;
+  /// Ends an ingest as FAILED. NOT_FOUND when it has ended.
+  virtual StatusOr<Document> FailIngest(std::string_view tenant, uint64_t ingest_id,
+                                        std::string_view reason) = 0;
+  /// Renews leases of ingests. Returns the ids that are gone, in order. Touches only memory.
+  virtual std::vector<uint64_t> RenewIngests(std::string_view tenant,
+                                             std::span<const uint64_t> ids) = 0;
+  virtual Duration ingest_lease() const = 0;
+  /// Fails the ingests whose leases have ended. Returns how many.
+  virtual StatusOr<uint32_t> FailAbandonedIngests() = 0;
+
   /// Returns a document. Version 0 is the latest one. NOT_FOUND names the document.
   virtual StatusOr<Document> Get(std::string_view tenant, const DocumentName& name) = 0;
 
@@ -63,20 +116,90 @@ class DocumentRegistry {
     std::vector<Document> documents;
     std::string next_page_token;
   };
-  /// Lists documents in order of collection, name, version. An empty `collection` stands for
-  /// all of them. `page_size` 1..1000, 100 when 0; `page_token` from the previous page, or empty.
-  virtual StatusOr<ListResult> List(std::string_view tenant, std::string_view collection,
-                                    uint32_t page_size, std::string_view page_token) = 0;
+  enum class Order : uint8_t { kName, kNewest };
+  struct ListQuery {
+    std::string_view collection = {};  ///< Empty: all of them.
+    std::string_view filter = {};      ///< As DocumentFilter::Parse.
+    Order order = Order::kName;
+    uint32_t page_size = 0;            ///< 1..1000; 100 when 0.
+    std::string_view page_token = {};  ///< From the previous page, or empty.
+  };
+  /// Lists documents in order of collection, name, version, or the newest first. Without a filter
+  /// about states, READY ones. A page may be short before the end. A filter with a tag that no
+  /// document has is INVALID_ARGUMENT.
+  virtual StatusOr<ListResult> List(std::string_view tenant, const ListQuery& query) = 0;
+  StatusOr<ListResult> List(std::string_view tenant, std::string_view collection,
+                            uint32_t page_size, std::string_view page_token) {
+    return List(tenant,
+                {.collection = collection, .page_size = page_size, .page_token = page_token});
+  }
+
+  struct Change {
+    Tags set_tags = {};
+    std::vector<std::string> remove_tags = {};
+    /// Outer optional: it changes. Inner one: nullopt for the collection's.
+    std::optional<std::optional<uint64_t>> ttl_seconds = {};
+  };
+  /// Changes tags and time to live of a READY document.
+  virtual StatusOr<Document> Update(std::string_view tenant, const DocumentName& name,
+                                    const Change& change) = 0;
+  /// Moves the alias to a READY version.
+  virtual StatusOr<Document> SetLatest(std::string_view tenant, const DocumentName& name) = 0;
 
   struct DeleteResult {
     uint32_t num_documents = 0;
     uint32_t num_segments = 0;
   };
-  /// Deletes one version, or all when version is 0. Unless `keep_segments`, also deletes every
-  /// segment that no other document refers to. Held ones are deleted with their last hold, and are
-  /// not counted. NOT_FOUND when there is no such document.
+  /// Deletes one version in any state, or all when version is 0. Unless `keep_segments`, also
+  /// deletes every segment that no other document refers to. Held ones are deleted with their last
+  /// hold, and are not counted. NOT_FOUND when there is no such document.
   virtual StatusOr<DeleteResult> Delete(std::string_view tenant, const DocumentName& name,
                                         bool keep_segments) = 0;
+  /// Deletes likewise, because the source has changed: events are INVALIDATED.
+  virtual StatusOr<DeleteResult> Invalidate(std::string_view tenant, const DocumentName& name) = 0;
+  /// The same for all documents of a source, which is not empty.
+  virtual StatusOr<DeleteResult> InvalidateSource(std::string_view tenant,
+                                                  std::string_view source) = 0;
+
+  struct WarmResult {
+    Document document;
+    uint32_t next_segment = 0;
+    uint32_t num_segments = 0;
+    uint64_t bytes = 0;
+    uint32_t not_fitting = 0;
+    uint32_t in_dram = 0;  ///< Segments of the whole document.
+  };
+  /// Brings segments from `first_segment` on to DRAM, at least one, up to `max_bytes`, without a
+  /// pin. OUT_OF_RANGE for a segment that the document does not have.
+  virtual StatusOr<WarmResult> Warm(std::string_view tenant, const DocumentName& name,
+                                    uint32_t first_segment, uint64_t max_bytes) = 0;
+
+  /// Events of the tenant; see EventLog::Watch.
+  virtual StatusOr<DocumentEvents> Watch(const EventLog::Query& query, TimePoint deadline,
+                                         const std::function<bool()>& stop) = 0;
+
+  /// Stores bytes beside a READY document under a name. Replaces a version that is not newer.
+  /// FAILED_PRECONDITION when a newer one is there.
+  virtual StatusOr<Extra> PutExtra(std::string_view tenant, const DocumentName& document,
+                                   std::string_view name, uint32_t version,
+                                   std::string_view bytes) = 0;
+  struct ExtraValue {
+    Extra extra;
+    std::string bytes;  ///< Verified.
+  };
+  virtual StatusOr<ExtraValue> GetExtra(std::string_view tenant, const DocumentName& document,
+                                        std::string_view name) = 0;
+  virtual StatusOr<std::vector<Extra>> ListExtras(std::string_view tenant,
+                                                  const DocumentName& document) = 0;
+
+  /// A session or a read opened the document. Touches only memory.
+  virtual void NoteOpened(std::string_view tenant, const Document& document) = 0;
+  /// An ingest found the chain up to `tip` stored, `tokens` long.
+  virtual void NoteReuse(std::string_view tenant, const SegmentKey& tip, uint64_t tokens) = 0;
+  /// A read of the document returned `bytes`.
+  virtual void NoteServed(std::string_view tenant, const DocumentName& name, uint64_t bytes) = 0;
+  /// Writes the statistics that have changed, and trims the log of events, when it is time.
+  virtual Status KeepUp() = 0;
 
   struct PinResult {
     Document document;
@@ -136,7 +259,8 @@ class DocumentRegistry {
   virtual Status DeleteSegment(std::string_view tenant, const SegmentKey& key) = 0;
 
   /// documents_registered, documents_deleted, documents_expired, documents_pinned, expiry_failures,
-  /// collections, orphans_deleted, orphans_pending.
+  /// collections, orphans_deleted, orphans_pending, ingests, ingests_failed, document_events,
+  /// document_watchers.
   virtual void VisitMetrics(MetricsVisitor& visit) const = 0;
 };
 

@@ -31,7 +31,14 @@
 #include "kvserver/registry/collection_table.h"
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_registry.h"
+#include "kvserver/registry/event_log.h"
 #include "kvserver/registry/expiry_index.h"
+#include "kvserver/registry/filter/document_filter.h"
+#include "kvserver/registry/ingest_leases.h"
+#include "kvserver/registry/latest_version.h"
+#include "kvserver/registry/pinned_names.h"
+#include "kvserver/registry/statistics_table.h"
+#include "kvserver/registry/tag_census.h"
 
 namespace quire::kvserver {
 
@@ -43,14 +50,47 @@ class DocumentRegistryImpl final : public DocumentRegistry {
         metadata_(metadata),
         clock_(clock),
         default_codec_(default_codec),
-        collections_(metadata) {}
+        collections_(metadata),
+        events_(metadata, clock),
+        statistics_(metadata, clock),
+        ingests_(clock) {}
+  ~DocumentRegistryImpl() override;
 
+  using DocumentRegistry::List;
+  using DocumentRegistry::Register;
   StatusOr<RegisterResult> Register(std::string_view tenant, const DocumentName& name,
-                                    const SegmentKey& chain_tip, std::string_view content_hash,
-                                    std::optional<uint64_t> ttl_seconds) override;
+                                    const Registration& registration) override;
+  StatusOr<BegunIngest> BeginIngest(std::string_view tenant, const DocumentName& name,
+                                    const IngestPlan& plan) override;
+  StatusOr<Document> FailIngest(std::string_view tenant, uint64_t ingest_id,
+                                std::string_view reason) override;
+  std::vector<uint64_t> RenewIngests(std::string_view tenant,
+                                     std::span<const uint64_t> ids) override;
+  Duration ingest_lease() const override { return IngestLeases::kLease; }
+  StatusOr<uint32_t> FailAbandonedIngests() override;
   StatusOr<Document> Get(std::string_view tenant, const DocumentName& name) override;
-  StatusOr<ListResult> List(std::string_view tenant, std::string_view collection,
-                            uint32_t page_size, std::string_view page_token) override;
+  StatusOr<ListResult> List(std::string_view tenant, const ListQuery& query) override;
+  StatusOr<Document> Update(std::string_view tenant, const DocumentName& name,
+                            const Change& change) override;
+  StatusOr<Document> SetLatest(std::string_view tenant, const DocumentName& name) override;
+  StatusOr<DeleteResult> Invalidate(std::string_view tenant, const DocumentName& name) override;
+  StatusOr<DeleteResult> InvalidateSource(std::string_view tenant,
+                                          std::string_view source) override;
+  StatusOr<WarmResult> Warm(std::string_view tenant, const DocumentName& name,
+                            uint32_t first_segment, uint64_t max_bytes) override;
+  StatusOr<DocumentEvents> Watch(const EventLog::Query& query, TimePoint deadline,
+                                 const std::function<bool()>& stop) override;
+  StatusOr<Extra> PutExtra(std::string_view tenant, const DocumentName& document,
+                           std::string_view name, uint32_t version,
+                           std::string_view bytes) override;
+  StatusOr<ExtraValue> GetExtra(std::string_view tenant, const DocumentName& document,
+                                std::string_view name) override;
+  StatusOr<std::vector<Extra>> ListExtras(std::string_view tenant,
+                                          const DocumentName& document) override;
+  void NoteOpened(std::string_view tenant, const Document& document) override;
+  void NoteReuse(std::string_view tenant, const SegmentKey& tip, uint64_t tokens) override;
+  void NoteServed(std::string_view tenant, const DocumentName& name, uint64_t bytes) override;
+  Status KeepUp() override;
   StatusOr<DeleteResult> Delete(std::string_view tenant, const DocumentName& name,
                                 bool keep_segments) override;
   StatusOr<PinResult> Pin(std::string_view tenant, const DocumentName& name) override;
@@ -68,7 +108,11 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
   void VisitMetrics(MetricsVisitor& visit) const override;
 
-  /// Reads collections and documents into the index of expiries.
+  /// Adds the rows that documents of older servers lack.
+  [[nodiscard]] Status Upgrade();
+  /// Reads the log's ends, the statistics and the ingests, which get a new lease each.
+  [[nodiscard]] Status LoadRows() QUIRE_EXCLUDES(write_mutex_);
+  /// Reads collections and documents into the index of expiries, and counts tags.
   [[nodiscard]] Status BuildIndex() QUIRE_EXCLUDES(write_mutex_);
   /// Restores the store's counts of referring documents.
   [[nodiscard]] Status RestoreNames();
@@ -84,6 +128,7 @@ class DocumentRegistryImpl final : public DocumentRegistry {
     struct Entry {
       TenantDocument document;
       std::vector<SegmentKey> segments;
+      std::optional<Document> record = {};  ///< Unset when it cannot be read.
     };
     static constexpr size_t kMostDocuments = 256;
     /// Largest batch. A longer document has a batch of its own.
@@ -91,6 +136,7 @@ class DocumentRegistryImpl final : public DocumentRegistry {
 
     std::vector<Entry> documents;
     size_t num_segments = 0;
+    DocumentEventKind why = DocumentEventKind::kDeleted;
     bool IsFull() const {
       return documents.size() >= kMostDocuments || num_segments >= kMostSegments;
     }
@@ -102,19 +148,57 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   /// Reads a document, expired or not.
   StatusOr<Document> ReadDocument(std::string_view tenant, const DocumentName& name);
   bool HasExpired(const Document& document) const;
+  /// Expiry of a document in a collection with these settings; 0 for never.
+  static int64_t ExpiryIn(const CollectionSettings& settings, const Document& document);
   StatusOr<int64_t> ExpiryOfDocument(std::string_view tenant, const Document& document);
-  /// Decodes entries of a listing and appends the unexpired documents.
-  Status AppendLive(std::string_view tenant, std::span<const MetadataEntry> entries,
-                    std::vector<Document>* documents);
+  /// Reads a READY document that has not expired.
+  StatusOr<Document> ReadReady(std::string_view tenant, const DocumentName& name);
+  /// The highest READY version below `below`; nullopt when there is none.
+  StatusOr<std::optional<Document>> HighestReady(std::string_view tenant, const DocumentName& name,
+                                                 const std::set<uint64_t>& without = {});
+  /// Sets what the record does not say.
+  void Complete(std::string_view tenant, uint64_t latest, Document* document);
+  StatusOr<Document> Completed(std::string_view tenant, Document document);
+  bool IsPinned(std::string_view tenant, const DocumentName& name) const;
+
+  StatusOr<LatestVersion> ReadLatest(std::string_view tenant, const DocumentName& name);
+  /// Adds the row and the event of the alias.
+  void MoveLatest(std::string_view tenant, const DocumentName& name, const LatestVersion& from,
+                  const LatestVersion& to, MetadataBatch* batch, std::vector<NewEvent>* events);
+  /// Moves the aliases of the deletion's names that lose their version.
+  Status MoveLatestOff(const Deletion& deletion, MetadataBatch* batch,
+                       std::vector<NewEvent>* events) QUIRE_REQUIRES(write_mutex_);
+  /// The next free version.
+  StatusOr<uint64_t> NextVersion(std::string_view tenant, const DocumentName& name);
+
+  /// Examines entries of a listing and appends the documents that match, until `limit`. Returns
+  /// the number of examined entries.
+  struct Listing;
+  StatusOr<size_t> AppendMatching(const Listing& listing, std::span<const MetadataEntry> entries,
+                                  std::vector<Document>* documents);
+  Status CheckTagsKnown(std::string_view tenant, const DocumentFilter& filter) const;
+
+  /// Checks what is said of a document.
+  [[nodiscard]] static Status CheckSaid(std::string_view content_hash, std::string_view source,
+                                        const Tags& tags, std::optional<uint64_t> ttl_seconds);
   /// Decides on the version for `name`. Removes an expired document in its place. Returns a live
   /// one with this chain.
   StatusOr<std::optional<Document>> ClaimVersion(std::string_view tenant,
                                                  const SegmentKey& chain_tip, DocumentName* name)
       QUIRE_REQUIRES(write_mutex_);
+  /// The reserved row of an ingest, or the document that it has become, which names `chain_tip`.
+  StatusOr<Document> FindIngest(std::string_view tenant, const DocumentName& name,
+                                const Registration& registration) QUIRE_REQUIRES(write_mutex_);
   StatusOr<Document> MakeDocument(std::string_view tenant, const DocumentName& name,
                                   const Chain& chain);
-  Status Write(std::string_view tenant, const Document& document, const Chain& chain)
+  /// Writes a READY document in place of `reserved`, if there is one.
+  Status Write(std::string_view tenant, const Document& document, const Chain& chain,
+               const std::optional<Document>& reserved, bool keep_latest)
       QUIRE_REQUIRES(write_mutex_);
+  StatusOr<Document> Fail(std::string_view tenant, const DocumentName& name,
+                          std::string_view reason) QUIRE_REQUIRES(write_mutex_);
+  StatusOr<DeleteResult> DeleteVersions(std::string_view tenant, const DocumentName& name,
+                                        DocumentEventKind why, bool keep_segments);
   /// Accepts expired documents and damaged records, too.
   Status AddTo(const TenantDocument& document, Deletion* deletion);
   /// Deletes the documents. Returns the notes of segments without documents.
@@ -127,6 +211,13 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   bool IsPinned(const std::string& document_key) const QUIRE_REQUIRES(write_mutex_) {
     return pins_.contains(document_key) || waiting_pins_.contains(document_key);
   }
+  /// Adds the deletions of a document's rows.
+  Status DeleteRows(const Deletion::Entry& entry, MetadataBatch* batch)
+      QUIRE_REQUIRES(write_mutex_);
+  /// Forgets what memory holds of a deleted document.
+  void Forget(const Deletion::Entry& entry) QUIRE_REQUIRES(write_mutex_);
+  StatusOr<Extra> ReadExtra(std::string_view tenant, const DocumentName& document,
+                            std::string_view name);
   /// Brings a document's segments to DRAM and keeps them there. Does not change notes on disk.
   Status PinInDram(std::string_view tenant, const Document& document) QUIRE_REQUIRES(write_mutex_);
   /// Releases the segments, and cancels a pending pin.
@@ -135,6 +226,8 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   /// A pending pin to retry now; nullopt when there is none.
   std::optional<std::string> DuePin() QUIRE_REQUIRES(write_mutex_);
   Status RestorePin(const std::string& document_key) QUIRE_REQUIRES(write_mutex_);
+  /// Puts a document into the index of expiries, where its state has one.
+  void Schedule(std::string_view tenant, const Document& document) QUIRE_REQUIRES(write_mutex_);
   /// Adds the due document. Ignores one whose record cannot be read.
   Status AddExpired(const TenantDocument& due, Deletion* deletion) QUIRE_REQUIRES(write_mutex_);
   /// Deletes a slice of expired documents. Returns false when there are none.
@@ -161,6 +254,11 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   Clock* const clock_;
   const CodecParams default_codec_;
   CollectionTable collections_;
+  EventLog events_;
+  StatisticsTable statistics_;
+  IngestLeases ingests_;
+  TagCensus tags_;
+  PinnedNames pinned_names_;
   Mutex write_mutex_;
   ExpiryIndex expiries_ QUIRE_GUARDED_BY(write_mutex_);
   /// Pinned segments in DRAM, by DocumentKey.
@@ -168,7 +266,7 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   /// Pending pins not yet in DRAM, by DocumentKey, with the time of the next try.
   std::map<std::string, TimePoint> waiting_pins_ QUIRE_GUARDED_BY(write_mutex_);
   Counter registered_, deleted_, expired_, pinned_, pins_waiting_, expiry_failures_,
-      orphans_deleted_;
+      orphans_deleted_, ingests_failed_;
   std::atomic<uint64_t> orphans_pending_{0};
 };
 

@@ -4,6 +4,9 @@
 #include "kvserver/registry/collection_settings.h"
 #include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_record.h"
+#include "kvserver/registry/event_record.h"
+#include "kvserver/registry/extra_record.h"
+#include "kvserver/registry/latest_version.h"
 
 namespace quire::kvserver {
 
@@ -21,6 +24,18 @@ Status CheckRegistryRow(std::string_view key, std::string_view value) {
   if (const auto owner = ParseCollectionKey(key)) {
     return Annotate(DecodeCollection(owner->collection, value).status(), "collection ",
                     owner->collection, " of tenant ", owner->tenant, " (set it again)");
+  }
+  if (const auto extra = ParseExtraName(key)) {
+    const Status status = key.starts_with("exb") ? DecodeExtraBytes(*extra, value).status()
+                                                 : DecodeExtra(*extra, value).status();
+    return Annotate(status, "the extra of a document");
+  }
+  if (const auto event = ParseEventKey(key)) {
+    return Annotate(DecodeEvent(event->position, value).status(), "the log of tenant ",
+                    event->tenant);
+  }
+  if (const auto named = ParseLatestKey(key)) {
+    return Annotate(DecodeLatest(named->name, value).status(), "tenant ", named->tenant);
   }
   return OkStatus();
 }

@@ -10,8 +10,8 @@
 
 namespace quire::kvserver {
 
-/// DATA_LOSS naming the remedy, for an unreadable document, chain or collection's settings. OK for
-/// every other row.
+/// DATA_LOSS naming the remedy, for an unreadable row of the registry. OK for every other row, and
+/// for statistics, which count from zero again.
 [[nodiscard]] Status CheckRegistryRow(std::string_view key, std::string_view value);
 
 }  // namespace quire::kvserver

@@ -170,6 +170,8 @@ struct Server::Parts {
   /// Upkeep once a second. A failure is reported and retried by itself.
   void KeepUp() {
     Status cleaned = registry->RemoveExpired().status();
+    cleaned.Update(registry->FailAbandonedIngests().status());
+    cleaned.Update(registry->KeepUp());
     cleaned.Update(store->Sweep().status());
     if (cleaned.ok()) {
       cleanup.Succeeded();
@@ -259,7 +261,7 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
                    .default_durability = options.default_durability},
                   &parts->dispatcher);
   AddSessionMethods(&parts->sessions, &parts->dispatcher);
-  AddLeaseMethods(&parts->contexts, &parts->sessions, &parts->dispatcher);
+  AddLeaseMethods(&parts->contexts, &parts->sessions, parts->registry.get(), &parts->dispatcher);
   AddRegistryMethods(parts->registry.get(), &parts->contexts, &parts->dispatcher);
   AddDataPlaneMethods(&parts->data_plane, &parts->dispatcher);
   AddAdminMethods([raw = parts.get()](MetricsVisitor& visit) { raw->VisitMetrics(visit); },

@@ -15,6 +15,7 @@
 #include "common/base/retry_hint.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
+#include "common/wire/convert_document.h"
 #include "common/wire/lane_records.h"
 #include "common/wire/unit_list.h"
 #include "common/wire/wire_split.h"

@@ -12,6 +12,7 @@
 
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
+#include "common/wire/convert_document.h"
 #include "common/wire/limits.h"
 #include "common/wire/wire_split.h"
 #include "quire/client.h"

@@ -33,7 +33,8 @@ void AddStoreMethods(const StoreAdapterDeps& deps, Dispatcher* dispatcher);
 
 void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher);
 
-void AddLeaseMethods(ContextTable* contexts, SessionManager* sessions, Dispatcher* dispatcher);
+void AddLeaseMethods(ContextTable* contexts, SessionManager* sessions, DocumentRegistry* registry,
+                     Dispatcher* dispatcher);
 /// Returns a lease in the unit of replies.
 inline uint32_t LeaseSeconds(Duration lease) {
   return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(lease).count());

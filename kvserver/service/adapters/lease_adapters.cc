@@ -25,17 +25,21 @@ std::span<const uint64_t> SpanOf(const Ids& ids) {
 
 }  // namespace
 
-void AddLeaseMethods(ContextTable* contexts, SessionManager* sessions, Dispatcher* dispatcher) {
+void AddLeaseMethods(ContextTable* contexts, SessionManager* sessions, DocumentRegistry* registry,
+                     Dispatcher* dispatcher) {
   dispatcher->Add<v1::RenewRequest, v1::RenewReply>(
       "quire.v1.Leases/Renew",
-      [contexts, sessions](const Call& call, const v1::RenewRequest& request,
-                           v1::RenewReply* reply) {
+      [contexts, sessions, registry](const Call& call, const v1::RenewRequest& request,
+                                     v1::RenewReply* reply) {
         QUIRE_RETURN_IF_ERROR(CheckCount(request.context_ids(), "context_ids"));
         QUIRE_RETURN_IF_ERROR(CheckCount(request.session_ids(), "session_ids"));
+        QUIRE_RETURN_IF_ERROR(CheckCount(request.ingest_ids(), "ingest_ids"));
         const auto contexts_gone = contexts->Renew(call.tenant, SpanOf(request.context_ids()));
         const auto sessions_gone = sessions->Renew(call.tenant, SpanOf(request.session_ids()));
+        const auto ingests_gone = registry->RenewIngests(call.tenant, SpanOf(request.ingest_ids()));
         reply->mutable_gone_context_ids()->Add(contexts_gone.begin(), contexts_gone.end());
         reply->mutable_gone_session_ids()->Add(sessions_gone.begin(), sessions_gone.end());
+        reply->mutable_gone_ingest_ids()->Add(ingests_gone.begin(), ingests_gone.end());
         return OkStatus();
       });
 }

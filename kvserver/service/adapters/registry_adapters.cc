@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
+#include "common/wire/convert_document.h"
 #include "common/wire/limits.h"
 #include "kvserver/service/adapters/adapters.h"
+#include "kvserver/service/adapters/registry_parts.h"
 #include "quire/v1/registry.pb.h"
 
 namespace quire::kvserver {
 namespace {
 
 static_assert(wire::kMaxTtlSeconds == kMaxTtlSeconds);
+
+constexpr uint64_t kWarmSlice = uint64_t{64} << 20;
 
 /// Page size of a listing, checked together with its token.
 template <typename ListRequest>
@@ -21,6 +25,12 @@ StatusOr<uint32_t> PageSize(const ListRequest& request) {
   }
   return InvalidArgument("page_size is ", page_size, ": must be 1..", wire::kMaxListPageSize,
                          "; page_token is one that a reply gave");
+}
+
+StatusOr<DocumentRegistry::Order> OrderFromProto(v1::DocumentOrder order) {
+  if (order == v1::DOCUMENT_ORDER_NAME) return DocumentRegistry::Order::kName;
+  if (order == v1::DOCUMENT_ORDER_NEWEST) return DocumentRegistry::Order::kNewest;
+  return InvalidArgument("order ", static_cast<int>(order), " is unknown");
 }
 
 void CollectionToProto(const CollectionState& collection, v1::Collection* proto) {
@@ -50,9 +60,14 @@ Status Register(DocumentRegistry& registry, ContextTable& contexts, const Call& 
   QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
   QUIRE_ASSIGN_OR_RETURN(const auto tip, wire::KeyFromBytes(request.chain_tip(), "chain_tip"));
   QUIRE_RETURN_IF_ERROR(wire::CheckContentHash(request.content_hash()));
-  QUIRE_ASSIGN_OR_RETURN(const auto ttl_seconds, wire::TtlFromProto(request.ttl_seconds()));
-  QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Register(call.tenant, name, tip,
-                                                              request.content_hash(), ttl_seconds));
+  DocumentRegistry::Registration registration{.chain_tip = tip,
+                                              .content_hash = request.content_hash(),
+                                              .source = request.source(),
+                                              .keep_latest = request.keep_latest(),
+                                              .ingest_id = request.ingest_id()};
+  QUIRE_ASSIGN_OR_RETURN(registration.ttl_seconds, wire::TtlFromProto(request.ttl_seconds()));
+  QUIRE_ASSIGN_OR_RETURN(registration.tags, wire::TagsFromProto(request.tags()));
+  QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Register(call.tenant, name, registration));
   // The document keeps the segments from now on.
   contexts.Named(call.tenant, tip);
   wire::DocumentToProto(result.document, reply->mutable_document());
@@ -74,8 +89,13 @@ Status List(DocumentRegistry& registry, const Call& call, const v1::ListDocument
     QUIRE_RETURN_IF_ERROR(wire::CheckCollection(request.collection()));
   }
   QUIRE_ASSIGN_OR_RETURN(const uint32_t page_size, PageSize(request));
-  QUIRE_ASSIGN_OR_RETURN(const auto result, registry.List(call.tenant, request.collection(),
-                                                          page_size, request.page_token()));
+  QUIRE_ASSIGN_OR_RETURN(const auto order, OrderFromProto(request.order()));
+  QUIRE_ASSIGN_OR_RETURN(const auto result,
+                         registry.List(call.tenant, {.collection = request.collection(),
+                                                     .filter = request.filter(),
+                                                     .order = order,
+                                                     .page_size = page_size,
+                                                     .page_token = request.page_token()}));
   for (const Document& document : result.documents) {
     wire::DocumentToProto(document, reply->add_documents());
   }
@@ -142,6 +162,66 @@ Status ListCollections(DocumentRegistry& registry, const Call& call,
   return OkStatus();
 }
 
+Status UpdateDocument(DocumentRegistry& registry, const Call& call,
+                      const v1::UpdateDocumentRequest& request, v1::UpdateDocumentReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
+  DocumentRegistry::Change change;
+  QUIRE_ASSIGN_OR_RETURN(change.set_tags, wire::TagsFromProto(request.set_tags()));
+  change.remove_tags.assign(request.remove_tags().begin(), request.remove_tags().end());
+  if (request.has_ttl_seconds()) {
+    QUIRE_ASSIGN_OR_RETURN(change.ttl_seconds, wire::TtlFromProto(request.ttl_seconds()));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const Document document, registry.Update(call.tenant, name, change));
+  wire::DocumentToProto(document, reply->mutable_document());
+  return OkStatus();
+}
+
+Status SetLatest(DocumentRegistry& registry, const Call& call, const v1::SetLatestRequest& request,
+                 v1::SetLatestReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
+  if (name.version == 0) return InvalidArgument("version 0 is the latest already; name a version");
+  QUIRE_ASSIGN_OR_RETURN(const Document document, registry.SetLatest(call.tenant, name));
+  wire::DocumentToProto(document, reply->mutable_document());
+  return OkStatus();
+}
+
+StatusOr<DocumentRegistry::DeleteResult> Invalidate(DocumentRegistry& registry, const Call& call,
+                                                    const v1::InvalidateRequest& request) {
+  switch (request.target_case()) {
+    case v1::InvalidateRequest::kDocument: {
+      QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.document()));
+      return registry.Invalidate(call.tenant, name);
+    }
+    case v1::InvalidateRequest::kSource:
+      return registry.InvalidateSource(call.tenant, request.source());
+    default:
+      return InvalidArgument("nothing is named: give a document or a source");
+  }
+}
+
+Status Invalidate(DocumentRegistry& registry, const Call& call,
+                  const v1::InvalidateRequest& request, v1::InvalidateReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const auto result, Invalidate(registry, call, request));
+  reply->set_num_documents(result.num_documents);
+  reply->set_num_segments(result.num_segments);
+  return OkStatus();
+}
+
+Status Warm(DocumentRegistry& registry, const Call& call, const v1::WarmRequest& request,
+            v1::WarmReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
+  const uint64_t max_bytes = request.max_bytes() == 0 ? kWarmSlice : request.max_bytes();
+  QUIRE_ASSIGN_OR_RETURN(const auto result,
+                         registry.Warm(call.tenant, name, request.first_segment(), max_bytes));
+  wire::DocumentToProto(result.document, reply->mutable_document());
+  reply->set_next_segment(result.next_segment);
+  reply->set_num_segments(result.num_segments);
+  reply->set_bytes(result.bytes);
+  reply->set_segments_not_fitting(result.not_fitting);
+  reply->set_segments_in_dram(result.in_dram);
+  return OkStatus();
+}
+
 template <typename Request, typename Reply>
 void Bind(DocumentRegistry* registry, const std::string& name,
           Status (*method)(DocumentRegistry&, const Call&, const Request&, Reply*),
@@ -168,9 +248,16 @@ void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts,
   Bind(registry, "Delete", &Delete, dispatcher);
   Bind(registry, "PinDocument", &PinDocument, dispatcher);
   Bind(registry, "UnpinDocument", &UnpinDocument, dispatcher);
+  Bind(registry, "UpdateDocument", &UpdateDocument, dispatcher);
+  Bind(registry, "SetLatest", &SetLatest, dispatcher);
+  Bind<v1::InvalidateRequest, v1::InvalidateReply>(registry, "Invalidate", &Invalidate, dispatcher);
+  Bind(registry, "Warm", &Warm, dispatcher);
   Bind(registry, "SetCollection", &SetCollection, dispatcher);
   Bind(registry, "GetCollection", &GetCollection, dispatcher);
   Bind(registry, "ListCollections", &ListCollections, dispatcher);
+  AddIngestMethods(registry, dispatcher);
+  AddWatchMethods(registry, dispatcher);
+  AddExtraMethods(registry, dispatcher);
 }
 
 }  // namespace quire::kvserver

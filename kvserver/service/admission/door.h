@@ -3,8 +3,8 @@
 // The class of admission of each method. Calls that write have places of their own, so a device
 // that takes no bytes leaves reads alone. Calls about the server need no place, so an operator
 // always gets through. Calls that make connections or renew leases need none either: they touch
-// only memory and have their own bounds. A lease must not run out because the server is busy. Pure
-// function.
+// only memory and have their own bounds. A lease must not run out because the server is busy. Calls
+// that wait for events hold no place; their number is bounded too. Pure function.
 #ifndef QUIRE_KVSERVER_SERVICE_ADMISSION_DOOR_H_
 #define QUIRE_KVSERVER_SERVICE_ADMISSION_DOOR_H_
 
@@ -18,20 +18,30 @@ namespace quire::kvserver {
 enum class Door : uint8_t { kRead, kWrite, kControl };
 
 /// Methods that write nothing.
-inline constexpr std::array<std::string_view, 14> kReadingMethods = {
-    "quire.v1.Registry/Get",        "quire.v1.Registry/GetCollection",
-    "quire.v1.Registry/List",       "quire.v1.Registry/ListCollections",
-    "quire.v1.Session/AddSequence", "quire.v1.Session/Close",
-    "quire.v1.Session/Digests",     "quire.v1.Session/Open",
-    "quire.v1.Session/Recall",      "quire.v1.Session/RemoveSequence",
-    "quire.v1.Session/Resync",      "quire.v1.Store/Fetch",
-    "quire.v1.Store/Lookup",        "quire.v1.Store/Stat",
+inline constexpr std::array<std::string_view, 17> kReadingMethods = {
+    "quire.v1.Registry/Get",
+    "quire.v1.Registry/GetCollection",
+    "quire.v1.Registry/GetExtra",
+    "quire.v1.Registry/List",
+    "quire.v1.Registry/ListCollections",
+    "quire.v1.Registry/ListExtras",
+    "quire.v1.Registry/Warm",
+    "quire.v1.Session/AddSequence",
+    "quire.v1.Session/Close",
+    "quire.v1.Session/Digests",
+    "quire.v1.Session/Open",
+    "quire.v1.Session/Recall",
+    "quire.v1.Session/RemoveSequence",
+    "quire.v1.Session/Resync",
+    "quire.v1.Store/Fetch",
+    "quire.v1.Store/Lookup",
+    "quire.v1.Store/Stat",
 };
 
 /// Class of "quire.v1.Service/Method". Unknown methods count as writes.
 inline Door DoorOf(std::string_view method) {
   if (method.starts_with("quire.v1.Admin/") || method.starts_with("quire.v1.DataPlane/") ||
-      method.starts_with("quire.v1.Leases/")) {
+      method.starts_with("quire.v1.Leases/") || method == "quire.v1.Registry/Watch") {
     return Door::kControl;
   }
   return std::ranges::find(kReadingMethods, method) != kReadingMethods.end() ? Door::kRead

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DocumentRegistryImpl: changes of what is said of a document. Its content never changes.
+#include <utility>
+
+#include "common/documents/document_rules.h"
+#include "kvserver/registry/document_keys.h"
+#include "kvserver/registry/document_record.h"
+#include "kvserver/registry/document_registry_impl.h"
+
+namespace quire::kvserver {
+
+StatusOr<Document> DocumentRegistryImpl::Update(std::string_view tenant, const DocumentName& name,
+                                                const Change& change) {
+  if (change.set_tags.empty() && change.remove_tags.empty() && !change.ttl_seconds) {
+    return InvalidArgument("nothing is set: give tags to set or to remove, or a time to live");
+  }
+  if (change.ttl_seconds && *change.ttl_seconds) {
+    QUIRE_RETURN_IF_ERROR(CheckTtl(**change.ttl_seconds));
+  }
+  MutexLock lock(write_mutex_);
+  QUIRE_ASSIGN_OR_RETURN(Document document, Get(tenant, name));
+  const Tags before = document.tags;
+  for (const std::string& key : change.remove_tags) document.tags.erase(key);
+  for (const auto& [key, value] : change.set_tags) document.tags[key] = value;
+  QUIRE_RETURN_IF_ERROR(CheckTags(document.tags));
+  if (change.ttl_seconds) document.ttl_seconds = *change.ttl_seconds;
+  MetadataBatch batch;
+  batch.Put(DocumentKey(tenant, document.name), EncodeDocument(document));
+  const std::vector<NewEvent> events = {
+      {std::string(tenant), DocumentEventKind::kUpdated, document.name}};
+  QUIRE_RETURN_IF_ERROR(events_.Apply(std::move(batch), events));
+  tags_.Remove(tenant, before);
+  tags_.Add(tenant, document.tags);
+  expiries_.Add(tenant, document);
+  QUIRE_ASSIGN_OR_RETURN(document.expires_unix_micros, ExpiryOfDocument(tenant, document));
+  return document;
+}
+
+}  // namespace quire::kvserver
