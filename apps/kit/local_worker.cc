@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <utility>
+#include <vector>
 
 #include "gpuworker/device/cuda_device.h"
 #include "gpuworker/model/checkpoint/companions.h"
@@ -50,13 +51,6 @@ Json DescribeDevice(const std::string& device_name) {
     json["cublas"] = (*device)->has_cublas();
   }
   return json;
-}
-
-StatusOr<std::vector<TokenId>> DocumentTokens(const worker::Tokenizer& tokenizer,
-                                              std::string_view text) {
-  QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, tokenizer.Encode(text));
-  tokens.insert(tokens.begin(), tokenizer.starts().begin(), tokenizer.starts().end());
-  return tokens;
 }
 
 }  // namespace quire::cli

@@ -9,10 +9,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "apps/kit/json_output.h"
 #include "gpuworker/engine/engine.h"
+#include "gpuworker/ingest/document_tokens.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/text/tokenizer.h"
 #include "quire/client.h"
@@ -48,10 +48,7 @@ void AddDeviceFlag(CLI::App& command, std::string* device);
 /// are cuBLAS's; null for the processor.
 Json DescribeDevice(const std::string& device_name);
 
-/// Token ids of a document's text, with what the tokenizer puts before it: what `put` stores and
-/// `ask` continues. Errors are those of Tokenizer::Encode.
-StatusOr<std::vector<TokenId>> DocumentTokens(const worker::Tokenizer& tokenizer,
-                                              std::string_view text);
+using worker::DocumentTokens;
 
 }  // namespace quire::cli
 
