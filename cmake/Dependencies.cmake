@@ -31,6 +31,8 @@ if(QUIRE_BUILD_WORKER)
 endif()
 if(QUIRE_BUILD_APPS)
   find_package(CLI11 CONFIG REQUIRED)
+  pkg_check_modules(CMARK_GFM REQUIRED IMPORTED_TARGET libcmark-gfm)
+  pkg_check_modules(GUMBO REQUIRED IMPORTED_TARGET gumbo)
 endif()
 if(QUIRE_BUILD_BENCH)
   # Only for the rival of a benchmark, which says so when it is absent.

@@ -3,6 +3,7 @@
 
 #include <ostream>
 #include <string>
+#include <variant>
 
 #include "apps/kit/target.h"
 
@@ -37,6 +38,28 @@ Json ToJson(const Collection& collection) {
   return json;
 }
 
+std::string_view StateName(DocumentState state) {
+  switch (state) {
+    case DocumentState::kReady:
+      return "ready";
+    case DocumentState::kIngesting:
+      return "ingesting";
+    case DocumentState::kFailed:
+      return "failed";
+    case DocumentState::kExpired:
+      return "expired";
+  }
+  return "unknown";
+}
+
+Json ToJson(const Tags& tags) {
+  Json json = Json::object();
+  for (const auto& [key, value] : tags) {
+    json[key] = std::visit([](const auto& typed) { return Json(typed); }, value);
+  }
+  return json;
+}
+
 Json ToJson(const Document& document) {
   Json json;
   json["document"] = FormatName(document.name);
@@ -50,6 +73,17 @@ Json ToJson(const Document& document) {
   json["expires_unix_micros"] = ExpiryJson(document.expires_unix_micros);
   json["segments_lost"] = document.segments_lost;
   json["chain_tip"] = document.chain_tip.Hex();
+  json["state"] = StateName(document.state);
+  json["failure"] = document.failure;
+  json["latest"] = document.is_latest;
+  json["pinned"] = document.pinned;
+  json["source"] = document.source;
+  json["tags"] = ToJson(document.tags);
+  json["questions"] = document.statistics.questions;
+  json["hits"] = document.statistics.hits;
+  json["tokens_saved"] = document.statistics.tokens_saved;
+  json["bytes_served"] = document.statistics.bytes_served;
+  json["last_used_unix_micros"] = document.statistics.last_used_unix_micros;
   return json;
 }
 

@@ -3,10 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <utility>
+#include <vector>
 
 #include "gpuworker/device/cuda_device.h"
 #include "gpuworker/model/checkpoint/companions.h"
-#include "gpuworker/text/chat_prompt.h"
 
 namespace quire::cli {
 
@@ -17,8 +17,7 @@ Status LocalWorker::NeedsTokenizer(std::string_view remedy) const {
 }
 
 StatusOr<std::vector<TokenId>> LocalWorker::DocumentTokens(std::string_view text) const {
-  return chat ? worker::DocumentInChat(*chat, *tokenizer, text)
-              : cli::DocumentTokens(*tokenizer, text);
+  return worker::DocumentTokens(this->text(), text);
 }
 
 StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client* client,
@@ -56,13 +55,6 @@ Json DescribeDevice(const std::string& device_name) {
     json["cublas"] = (*device)->has_cublas();
   }
   return json;
-}
-
-StatusOr<std::vector<TokenId>> DocumentTokens(const worker::Tokenizer& tokenizer,
-                                              std::string_view text) {
-  QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, tokenizer.Encode(text));
-  tokens.insert(tokens.begin(), tokenizer.starts().begin(), tokenizer.starts().end());
-  return tokens;
 }
 
 }  // namespace quire::cli

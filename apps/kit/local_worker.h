@@ -10,12 +10,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "apps/kit/json_output.h"
 #include "gpuworker/engine/engine.h"
+#include "gpuworker/ingest/document_tokens.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/text/chat_template.h"
+#include "gpuworker/text/text_of_model.h"
 #include "gpuworker/text/tokenizer.h"
 #include "quire/client.h"
 #include "quire/status.h"
@@ -38,6 +39,7 @@ struct LocalWorker {
 
   /// OK with a tokenizer. Otherwise FAILED_PRECONDITION, which says why there is none and `remedy`.
   Status NeedsTokenizer(std::string_view remedy) const;
+  worker::TextOfModel text() const { return {tokenizer.get(), chat ? &*chat : nullptr}; }
   /// Token ids to store of a document's text, in the chat template where there is one. Needs a
   /// tokenizer. Errors are those of Tokenizer::Encode and DocumentInChat.
   StatusOr<std::vector<TokenId>> DocumentTokens(std::string_view text) const;
@@ -56,10 +58,7 @@ void AddDeviceFlag(CLI::App& command, std::string* device);
 /// are cuBLAS's; null for the processor.
 Json DescribeDevice(const std::string& device_name);
 
-/// Token ids of a document's text as it is, behind those that the tokenizer begins texts with.
-/// Errors are those of Tokenizer::Encode.
-StatusOr<std::vector<TokenId>> DocumentTokens(const worker::Tokenizer& tokenizer,
-                                              std::string_view text);
+using worker::DocumentTokens;
 
 }  // namespace quire::cli
 

@@ -26,6 +26,7 @@ ProgressBar::ProgressBar(std::string label, uint64_t total, const Options& optio
       total_(total),
       out_(options.out != nullptr ? *options.out : std::cerr),
       is_terminal_(options.out != nullptr ? options.is_terminal : isatty(STDERR_FILENO) == 1),
+      bytes_(options.bytes),
       clock_(options.clock != nullptr ? *options.clock : SystemClock()),
       start_(clock_.Now()),
       next_(start_ + kQuietTime) {}
@@ -56,6 +57,20 @@ void ProgressBar::Show(TimePoint now) {
   }
 }
 
+std::string ProgressBar::Amount(uint64_t steps) const {
+  return bytes_ ? FormatBytes(steps) : std::to_string(steps);
+}
+
+std::string ProgressBar::Pace(Duration elapsed) const {
+  const double seconds = std::chrono::duration<double>(elapsed).count();
+  if (!bytes_ || done_ == 0 || seconds <= 0) return {};
+  const double rate = static_cast<double>(done_) / seconds;
+  std::string pace = ", " + FormatBytes(static_cast<uint64_t>(rate)) + "/s";
+  if (finished_ || done_ >= total_) return pace;
+  const std::chrono::duration<double> left(static_cast<double>(total_ - done_) / rate);
+  return pace + ", " + FormatDuration(std::chrono::ceil<std::chrono::seconds>(left)) + " left";
+}
+
 std::string ProgressBar::Line(Duration elapsed) const {
   std::ostringstream line;
   line << label_ << ' ';
@@ -65,11 +80,11 @@ std::string ProgressBar::Line(Duration elapsed) const {
     if (is_terminal_) {
       line << '[' << std::string(filled, '#') << std::string(kBarWidth - filled, '.') << "] ";
     }
-    line << done << '/' << total_;
+    line << Amount(done) << '/' << Amount(total_);
   } else {
-    line << done_;
+    line << Amount(done_);
   }
-  line << ", " << FormatDuration(elapsed);
+  line << ", " << FormatDuration(elapsed) << Pace(elapsed);
   if (!note_.empty()) line << ", " << note_;
   return line.str();
 }

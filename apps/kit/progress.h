@@ -26,6 +26,7 @@ class ProgressBar {
     bool is_terminal =
         false;  ///< True when `out` can be redrawn; asked of stderr when `out` is null.
     Clock* clock = nullptr;  ///< SystemClock() when null.
+    bool bytes = false;      ///< Steps are bytes, shown with their rate and the time left.
   };
   /// `total` steps of work; 0 when unknown.
   ProgressBar(std::string label, uint64_t total)
@@ -43,11 +44,15 @@ class ProgressBar {
  private:
   void Show(TimePoint now);
   std::string Line(Duration elapsed) const;
+  std::string Amount(uint64_t steps) const;
+  /// Rate and time left, from what was done in `elapsed`; empty when unknown.
+  std::string Pace(Duration elapsed) const;
 
   const std::string label_;
   const uint64_t total_;
   std::ostream& out_;
   const bool is_terminal_;
+  const bool bytes_;
   Clock& clock_;
   const TimePoint start_;
   TimePoint next_;  ///< When something may be shown again.

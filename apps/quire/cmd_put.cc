@@ -104,8 +104,10 @@ StatusOr<std::vector<worker::IngestResult>> IngestAll(const std::vector<Reading>
     const auto observer = [&](const worker::IngestProgress& now) {
       progress.Advance(now.done_tokens - shown, reading.file);
       shown = now.done_tokens;
+      return true;
     };
-    auto result = engine.Ingest(reading.tokens, reading.name, observer, ttl_seconds);
+    auto result =
+        engine.Ingest(reading.tokens, reading.name, observer, {.ttl_seconds = ttl_seconds});
     if (!result.ok()) return Annotate(result.status(), reading.file);
     results.push_back(*std::move(result));
   }

@@ -79,6 +79,7 @@ class Demo {
       auto observer = [&](const worker::IngestProgress& p) {
         progress.Advance(p.done_tokens - shown, corpus_.documents[i].name);
         shown = p.done_tokens;
+        return true;
       };
       QUIRE_ASSIGN_OR_RETURN(const auto result, engine_.Ingest(ids_[i], Name(i), observer));
       report_.ingested_tokens += ids_[i].size();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LeaseKeeper: renews the leases of the contexts, sessions and ingests that a client holds. They stay
-// alive while their owner computes between two calls, and end soon after its process. One call
+// LeaseKeeper: renews the leases of the contexts, sessions and ingests that a client holds. They
+// stay alive while their owner computes between two calls, and end soon after its process. One call
 // renews all of them, about six times in a lease, from a thread that starts with the first.
 //
 // A failed renewal is left to the next one. If the lease has ended on the server, the owner's next

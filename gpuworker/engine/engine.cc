@@ -84,14 +84,13 @@ Status Engine::CheckTokens(std::span<const TokenId> tokens) const {
 
 StatusOr<IngestResult> Engine::Ingest(std::span<const TokenId> tokens, const DocumentName& name,
                                       const IngestObserver& observer,
-                                      std::optional<uint64_t> ttl_seconds) const {
+                                      const RegisterOptions& registration) const {
   QUIRE_RETURN_IF_ERROR(CheckTokens(tokens));
   const TimePoint start = options_.clock->Now();
   for (int tries = 1;; ++tries) {
     Ingestion ingestion(Parts(), tokens, name.collection, observer);
     QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, ingestion.Run());
-    StatusOr<Document> document =
-        client_->RegisterDocument(name, tip, /*content_hash=*/{}, ttl_seconds);
+    StatusOr<Document> document = client_->RegisterDocument(name, tip, registration);
     // A delete of another document can take what was found before this one names it.
     if (IsNotFound(document.status()) && tries < kMostIngestions) continue;
     QUIRE_RETURN_IF_ERROR(document.status());

@@ -71,7 +71,8 @@ struct IngestProgress {
   uint64_t reused_tokens = 0;  ///< Found in the store and not computed again.
   uint64_t total_tokens = 0;
 };
-using IngestObserver = std::function<void(const IngestProgress&)>;
+/// Called after each chunk of tokens; false ends the reading.
+using IngestObserver = std::function<bool(const IngestProgress&)>;
 
 struct IngestResult {
   Document document;
@@ -92,14 +93,17 @@ class Engine {
   const ModelConfig& model() const { return decoder_->config(); }
   const KvSpec& spec() const { return spec_; }
   const EngineOptions& options() const { return options_; }
+  Client& client() const { return *client_; }
 
   /// Reads `tokens` into the store with the codec of the name's collection, and registers them as
-  /// `name`. `ttl_seconds` sets a time to live of their own. Whole segments that the store has
-  /// under the same token ids are neither computed nor sent again. INVALID_ARGUMENT for no tokens,
-  /// an unknown token id, or more tokens than the model's context, naming both numbers.
+  /// `name`. Whole segments that the store has under the same token ids are neither computed nor
+  /// sent again.
+  /// - INVALID_ARGUMENT: no tokens, an unknown token id, or more tokens than the model's context,
+  ///   naming both numbers.
+  /// - CANCELLED: the observer ended it. Whole segments that were computed stay stored.
   StatusOr<IngestResult> Ingest(std::span<const TokenId> tokens, const DocumentName& name,
                                 const IngestObserver& observer = {},
-                                std::optional<uint64_t> ttl_seconds = {}) const;
+                                const RegisterOptions& registration = {}) const;
 
   /// Opens a sequence that continues `document`, or an empty one.
   StatusOr<std::unique_ptr<Sequence>> OpenSequence(const std::optional<DocumentName>& document,

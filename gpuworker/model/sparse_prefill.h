@@ -39,7 +39,8 @@ class RowPlan {
   /// The rows of `layer`, asked for once for each layer in order. After layer 0 both lists are
   /// subsets of the outputs of the layer before.
   virtual LayerRows Rows(uint32_t layer) = 0;
-  /// True when the plan chooses the outputs of `layer` by how far fresh values are from cached ones.
+  /// True when the plan chooses the outputs of `layer` by how far fresh values are from cached
+  /// ones.
   virtual bool ChoosesIn(uint32_t layer) const {
     (void)layer;
     return false;

@@ -10,8 +10,7 @@
 
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/retrieval/options.h"
-#include "gpuworker/text/chat_template.h"
-#include "gpuworker/text/tokenizer.h"
+#include "gpuworker/text/text_of_model.h"
 #include "quire/client.h"
 #include "quire/key.h"
 #include "quire/status.h"
@@ -36,12 +35,6 @@ struct GenerateCall {
 struct GenerateDefaults {
   RetrievalOptions retrieval;  ///< Policy and division of the budget.
   uint32_t page_tokens = 32;   ///< Tokens of a page, for published settings.
-};
-
-/// How text becomes token ids. Ownership: the parts outlive it.
-struct TextOfModel {
-  const Tokenizer* tokenizer = nullptr;  ///< Null: calls send token ids.
-  const ChatTemplate* chat = nullptr;    ///< Null: text is read as it is. Needs a tokenizer.
 };
 
 /// Checks `request` and fills in what it leaves to the worker: `defaults`. INVALID_ARGUMENT names

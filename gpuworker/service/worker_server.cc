@@ -31,7 +31,7 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
   QUIRE_ASSIGN_OR_RETURN(auto batch, Batch::Create(engine, limits));
   auto self = std::unique_ptr<WorkerServer>(new WorkerServer(
       options,
-      {.retrieval = engine->options().retrieval, .page_tokens = engine->spec().page_tokens},
+      {.retrieval = engine->options().retrieval, .page_tokens = engine->spec().page_tokens}, engine,
       std::move(batch), std::move(listening)));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
@@ -52,7 +52,7 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
   return self;
 }
 
-WorkerServer::WorkerServer(const Options& options, GenerateDefaults defaults,
+WorkerServer::WorkerServer(const Options& options, GenerateDefaults defaults, const Engine* engine,
                            std::unique_ptr<Batch> batch, std::unique_ptr<GrpcListening> listening)
     : health_(options.health),
       batch_(std::move(batch)),
@@ -62,8 +62,9 @@ WorkerServer::WorkerServer(const Options& options, GenerateDefaults defaults,
               .max_refusals = kSpareThreads / 2,
               .stall_timeout = options.stall_timeout},
              options.health),
-      service_(batch_.get(), std::move(defaults), TextOfModel{options.tokenizer, options.chat},
-               options.tenant, &callers_, &calls_, options.health) {}
+      service_(batch_.get(), engine, std::move(defaults),
+               TextOfModel{options.tokenizer, options.chat}, options.tenant, &callers_, &calls_,
+               options.health) {}
 
 void WorkerServer::VisitMetrics(MetricsVisitor& visit) const {
   VisitBuildInfo(visit);

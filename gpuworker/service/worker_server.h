@@ -68,8 +68,8 @@ class WorkerServer {
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  WorkerServer(const Options& options, GenerateDefaults defaults, std::unique_ptr<Batch> batch,
-               std::unique_ptr<GrpcListening> listening);
+  WorkerServer(const Options& options, GenerateDefaults defaults, const Engine* engine,
+               std::unique_ptr<Batch> batch, std::unique_ptr<GrpcListening> listening);
 
   Health* const health_;
   const std::unique_ptr<Batch> batch_;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/wire/message.h"
+#include "gpuworker/service/call_tenant.h"
 #include "transport/grpc/grpc_convert.h"
 
 namespace quire::worker {
@@ -20,6 +21,7 @@ constexpr Duration kLookAfter = std::chrono::milliseconds(20);
 constexpr Duration kTimeForLastWord = std::chrono::milliseconds(250);
 
 constexpr char kGenerate[] = "/quire.v1.Worker/Generate";
+constexpr char kIngest[] = "/quire.v1.Worker/Ingest";
 
 Status Cancelled() {
   return MakeStatus(StatusCode::kCancelled, "the client cancelled, or its deadline has passed");
@@ -62,10 +64,11 @@ v1::GenerateReply Totals(const BatchResult& result, size_t prompt_tokens,
 
 }  // namespace
 
-WorkerService::WorkerService(Batch* batch, GenerateDefaults defaults, const TextOfModel& text,
-                             std::string tenant, CallerCheck* callers, GrpcCalls* calls,
-                             Health* health)
+WorkerService::WorkerService(Batch* batch, const Engine* engine, GenerateDefaults defaults,
+                             const TextOfModel& text, std::string tenant, CallerCheck* callers,
+                             GrpcCalls* calls, Health* health)
     : batch_(batch),
+      ingest_(engine, text, tenant, calls),
       defaults_(std::move(defaults)),
       text_(text),
       tenant_(std::move(tenant)),
@@ -84,23 +87,40 @@ WorkerService::WorkerService(Batch* batch, GenerateDefaults defaults, const Text
   AddMethod(new grpc::internal::RpcServiceMethod(  // The service takes it over.
       kGenerate, grpc::internal::RpcMethod::SERVER_STREAMING,
       calls_->Count(std::move(handler)).release()));
+  using Ingester =
+      grpc::internal::BidiStreamingHandler<WorkerService, v1::IngestRequest, v1::IngestReply>;
+  auto ingester = std::make_unique<Ingester>(
+      [](WorkerService* self, grpc::ServerContext* context, IngestHandler::Stream* stream) {
+        return self->Ingest(context, stream);
+      },
+      this);
+  AddMethod(new grpc::internal::RpcServiceMethod(kIngest, grpc::internal::RpcMethod::BIDI_STREAMING,
+                                                 calls_->Count(std::move(ingester)).release()));
 }
 
 grpc::Status WorkerService::Generate(grpc::ServerContext* context,
                                      const v1::GenerateRequest* request,
                                      grpc::ServerWriter<v1::GenerateReply>* writer) {
-  const Status served = Serve(context, *request, writer);
+  return Serve(context, [&] { return Run(context, *request, writer); });
+}
+
+grpc::Status WorkerService::Ingest(grpc::ServerContext* context, IngestHandler::Stream* stream) {
+  return Serve(context, [&] { return ingest_.Run(context, stream); });
+}
+
+grpc::Status WorkerService::Serve(grpc::ServerContext* context,
+                                  const std::function<Status()>& run) {
+  const Status served = Admitted(context, run);
   calls_->Answering(context, 0);
   return EndCall(served, context);
 }
 
-Status WorkerService::Serve(grpc::ServerContext* context, const v1::GenerateRequest& request,
-                            grpc::ServerWriter<v1::GenerateReply>* writer) {
+Status WorkerService::Admitted(grpc::ServerContext* context, const std::function<Status()>& run) {
   QUIRE_RETURN_IF_ERROR(callers_->Check(*context, tenant_));
   QUIRE_RETURN_IF_ERROR(calls_->Admit(context, tenant_));
   calls_taken_.Add();
   calls_running_.Add();
-  Status status = Run(context, request, writer);
+  Status status = run();
   if (!status.ok()) calls_failed_.Add();
   if (IsPermissionDenied(status)) NoteTo(health_, Trouble::kCallerUnproven, Message(status));
   if (IsResourceExhausted(status)) NoteTo(health_, Trouble::kCallRefused, Message(status));
@@ -128,12 +148,6 @@ void WorkerService::VisitMetrics(MetricsVisitor& visit) const {
                 "Calls that did not prove their tenant, and were refused.", callers_->refused());
   visit.Counter("worker_calls", "Calls taken.", calls_taken_.Get());
   visit.Gauge("worker_calls_running", "Calls that are there.", calls_running_.Get());
-}
-
-Status WorkerService::CheckTenant(const std::string& tenant) const {
-  if (tenant.empty() || tenant == tenant_) return OkStatus();
-  return PermissionDenied("this worker reads the store as tenant '", tenant_, "', not as '", tenant,
-                          "'; ask a worker of that tenant (quire worker --tenant NAME)");
 }
 
 Status WorkerService::Write(grpc::ServerContext* context, const v1::GenerateReply& reply,
@@ -164,7 +178,7 @@ Status WorkerService::Forward(grpc::ServerContext* context, BatchStream& stream,
 
 Status WorkerService::Run(grpc::ServerContext* context, const v1::GenerateRequest& request,
                           grpc::ServerWriter<v1::GenerateReply>* writer) const {
-  QUIRE_RETURN_IF_ERROR(CheckTenant(request.tenant()));
+  QUIRE_RETURN_IF_ERROR(CheckCallTenant(request.tenant(), tenant_));
   QUIRE_ASSIGN_OR_RETURN(GenerateCall call, ParseGenerate(request, defaults_, text_,
                                                           SystemClock().UnixMicros() / 1'000'000));
   const size_t prompt_tokens = call.prompt.size();

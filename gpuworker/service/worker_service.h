@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkerService: quire.v1.Worker over a Batch. Each call is a sequence of its own, so calls do not
-// see each other, but they run together. As many are there at a time as GrpcCalls admits; further
-// ones get RESOURCE_EXHAUSTED. A call whose client is gone, takes nothing of its answer for too
-// long, or whose deadline has passed, ends within one step. All calls read the store as the tenant
-// of the engine's client. With tokens, a call must prove that it is from that tenant.
+// WorkerService: quire.v1.Worker over a Batch. Each Generate call is a sequence of its own, so
+// calls do not see each other, but they run together. Ingest calls run on their own threads beside
+// them. As many are there at a time as GrpcCalls admits; further ones get RESOURCE_EXHAUSTED. A
+// call whose client is gone, takes nothing of its answer for too long, or whose deadline has
+// passed, ends within one step. All calls read the store as the tenant of the engine's client. With
+// tokens, a call must prove that it is from that tenant.
 //
-// Thread-safety: safe for concurrent use. Ownership: batch and tokenizer outlive it.
+// Thread-safety: safe for concurrent use. Ownership: batch, engine and tokenizer outlive it.
 #ifndef QUIRE_GPUWORKER_SERVICE_WORKER_SERVICE_H_
 #define QUIRE_GPUWORKER_SERVICE_WORKER_SERVICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -19,6 +21,7 @@
 #include "common/base/observe/metrics.h"
 #include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/service/generate_call.h"
+#include "gpuworker/service/ingest_handler.h"
 #include "gpuworker/text/text_stream.h"
 #include "gpuworker/text/tokenizer.h"
 #include "quire/status.h"
@@ -35,22 +38,25 @@ class WorkerService final : public grpc::Service {
   /// one get PERMISSION_DENIED. `callers` says who proves to be of the tenant, `calls` how many may
   /// be there; both outlive it. `health` is told by the engine's client of whether the store can be
   /// reached; it may be null, and outlives the service.
-  WorkerService(Batch* batch, GenerateDefaults defaults, const TextOfModel& text,
-                std::string tenant, CallerCheck* callers, GrpcCalls* calls, Health* health);
+  WorkerService(Batch* batch, const Engine* engine, GenerateDefaults defaults,
+                const TextOfModel& text, std::string tenant, CallerCheck* callers, GrpcCalls* calls,
+                Health* health);
 
   /// quire.v1.Worker/Generate
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
                         grpc::ServerWriter<v1::GenerateReply>* writer);
+  /// quire.v1.Worker/Ingest
+  grpc::Status Ingest(grpc::ServerContext* context, IngestHandler::Stream* stream);
 
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  Status Serve(grpc::ServerContext* context, const v1::GenerateRequest& request,
-               grpc::ServerWriter<v1::GenerateReply>* writer);
+  /// Runs an admitted call, counts it and ends it.
+  grpc::Status Serve(grpc::ServerContext* context, const std::function<Status()>& run);
+  Status Admitted(grpc::ServerContext* context, const std::function<Status()>& run);
   /// The reason why there is no answer, for a caller whose time is nearly over. OK while there is
   /// time, and where no reason is known.
   Status LastWord(const grpc::ServerContext& context) const;
-  Status CheckTenant(const std::string& tenant) const;
   Status Run(grpc::ServerContext* context, const v1::GenerateRequest& request,
              grpc::ServerWriter<v1::GenerateReply>* writer) const;
   /// Writes the tokens of `stream` as they come, until its end. `text` is null without a tokenizer.
@@ -61,6 +67,7 @@ class WorkerService final : public grpc::Service {
                grpc::ServerWriter<v1::GenerateReply>* writer) const;
 
   Batch* const batch_;
+  const IngestHandler ingest_;
   const GenerateDefaults defaults_;
   const TextOfModel text_;
   const std::string tenant_;

@@ -63,7 +63,10 @@ TEST(OperationsDocTest, EveryFlagThatIsExplainedIsThere) {
                                                           {"torture", "power"},
                                                           {"torture", "load"},
                                                           {"torture", "soak"},
-                                                          {"collection", "set"}};
+                                                          {"collection", "set"},
+                                                          {"docs", "add"},
+                                                          {"docs", "search"},
+                                                          {"docs", "watch"}};
   for (const std::vector<std::string>& command : commands) {
     flags.merge(FlagsOfProgram("quire", command));
   }

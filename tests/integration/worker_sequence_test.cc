@@ -551,6 +551,20 @@ TEST(WorkerSequenceTest, PrefixesAreSharedBetweenDocuments) {
   EXPECT_EQ(again->bytes_sent, 0u);
 }
 
+TEST(WorkerSequenceTest, WhatAStoppedIngestStoredIsNotComputedAgain) {
+  worker::EngineOptions options = WorkerFixture::Small();
+  options.prefill_chunk_tokens = 16;
+  WorkerFixture fixture(options);
+  const std::vector<TokenId> tokens = RandomTokens(100, 1);
+  const auto stopped = fixture.engine().Ingest(
+      tokens, {.name = "doc"},
+      [](const worker::IngestProgress& progress) { return progress.done_tokens < 48; });
+  EXPECT_EQ(stopped.status().code(), StatusCode::kCancelled);
+  const auto again = fixture.engine().Ingest(tokens, {.name = "doc"});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->reused_tokens, 48u);
+}
+
 /// Units of `tokens` as another model might compute them.
 Payload OtherPages(const KvSpec& spec, std::span<const TokenId> tokens, uint64_t seed) {
   SeededRandom random(seed);

@@ -75,7 +75,8 @@ copy_licences() {
   for package in libgrpc++1.51 libprotobuf32 libabsl20220623 librocksdb7.8 libopenblas0-pthread libucx0 \
     libhwy1 libisal2 liburing2 libzstd1 libsnappy1v5 liblz4-1 libbz2-1.0 zlib1g libssl3 libc-ares2 \
     libre2-9 libcpp-httplib0.11 libbrotli1 libnuma1 libhiredis0.14 libcli11-dev nlohmann-json3-dev \
-    libpcre2-8-0 libutf8proc2 libstdc++6 libc6 googletest; do
+    libpcre2-8-0 libutf8proc2 libgumbo1 libcmark-gfm0.29.0.gfm.6 libcmark-gfm-extensions0.29.0.gfm.6 \
+    libstdc++6 libc6 googletest; do
     [[ -f $COPYRIGHTS/$package/copyright ]] || continue
     install -m 644 "$COPYRIGHTS/$package/copyright" "$stage/licences/$package"
   done

@@ -56,4 +56,6 @@ int StopSignals::Wait() {
   }
 }
 
+bool StopSignals::HasArrived() const { return interrupted || terminated; }
+
 }  // namespace quire

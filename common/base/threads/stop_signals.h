@@ -27,6 +27,8 @@ class StopSignals {
   /// Blocks until either signal arrives after the last Wait(), or after Install(). Returns the
   /// signal.
   int Wait();
+  /// True when either signal has arrived since the last Wait(), or since Install(). Thread-safe.
+  bool HasArrived() const;
 
  private:
   StopSignals() = default;

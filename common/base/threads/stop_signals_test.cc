@@ -13,8 +13,11 @@ namespace {
 TEST(StopSignalsTest, ASignalThatCameBeforeTheWaitIsKept) {
   const auto stop = StopSignals::Install();
   ASSERT_TRUE(stop.ok()) << stop.status();
+  EXPECT_FALSE((*stop)->HasArrived());
   raise(SIGTERM);
+  EXPECT_TRUE((*stop)->HasArrived());
   EXPECT_EQ((*stop)->Wait(), SIGTERM);
+  EXPECT_FALSE((*stop)->HasArrived());
   raise(SIGINT);
   EXPECT_EQ((*stop)->Wait(), SIGINT);
 }

@@ -58,8 +58,8 @@ TEST(IngestTest, AKnownDocumentIsNeitherComputedNorSentAgain) {
 
 TEST(IngestTest, TheCollectionAndTheTimeToLiveGoToTheStore) {
   EngineFixture fixture;
-  const auto put =
-      fixture.engine().Ingest(RandomTokens(20, 1), {.collection = "books", .name = "doc"}, {}, 60);
+  const auto put = fixture.engine().Ingest(
+      RandomTokens(20, 1), {.collection = "books", .name = "doc"}, {}, {.ttl_seconds = 60});
   ASSERT_TRUE(put.ok()) << put.status();
   EXPECT_EQ(put->document.ttl_seconds, 60u);
   EXPECT_EQ(fixture.store().last_collection(), "books");
@@ -114,9 +114,11 @@ TEST(IngestTest, CallsStayBelowTheBatchSizeAndProgressReachesTheEnd) {
   options.max_batch_bytes = 1;  // One page a call.
   EngineFixture fixture({}, options);
   std::vector<uint64_t> done;
-  const auto result = fixture.engine().Ingest(
-      RandomTokens(40, 1), {.name = "doc"},
-      [&](const IngestProgress& progress) { done.push_back(progress.done_tokens); });
+  const auto result = fixture.engine().Ingest(RandomTokens(40, 1), {.name = "doc"},
+                                              [&](const IngestProgress& progress) {
+                                                done.push_back(progress.done_tokens);
+                                                return true;
+                                              });
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(fixture.store().calls("Store/AppendLayers"), 10u * fixture.engine().spec().num_layers);
   EXPECT_THAT(done, ::testing::ElementsAre(0, 16, 32, 40));
@@ -130,6 +132,7 @@ TEST(IngestTest, TheModelGoesOnWhileLayersAreOnTheirWay) {
   const auto result = fixture.engine().Ingest(
       RandomTokens(24, 1), {.name = "doc"}, [&](const IngestProgress& progress) {
         if (progress.done_tokens == 8) fixture.store().Release();  // Two chunks, and nothing sent.
+        return true;
       });
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(fixture.store().calls("Store/AppendLayers"), 12u);
@@ -145,6 +148,21 @@ TEST(IngestTest, TheFirstFailureEndsTheSending) {
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(fixture.store().calls("Store/AppendLayers"), 4u) << "what waited was dropped";
   EXPECT_EQ(fixture.store().open_contexts(), 0u);
+}
+
+TEST(IngestTest, OneThatIsStoppedSendsWhatItComputedAndRegistersNothing) {
+  EngineOptions options = EngineFixture::Small();
+  options.prefill_chunk_tokens = 16;
+  options.max_batch_bytes = 1;  // One page a call.
+  EngineFixture fixture({}, options);
+  const auto stopped = fixture.engine().Ingest(
+      RandomTokens(100, 1), {.name = "doc"},
+      [](const IngestProgress& progress) { return progress.done_tokens < 48; });
+  EXPECT_EQ(stopped.status().code(), StatusCode::kCancelled);
+  EXPECT_THAT(std::string(stopped.status().message()), HasSubstr("after 48 of 100 tokens"));
+  EXPECT_EQ(fixture.store().calls("Store/AppendLayers"), 12u * fixture.engine().spec().num_layers);
+  EXPECT_EQ(fixture.store().open_contexts(), 0u);
+  EXPECT_FALSE(fixture.client().GetDocument({.name = "doc"}).ok());
 }
 
 TEST(IngestTest, BadTokensAreRefusedBeforeAnythingIsSent) {

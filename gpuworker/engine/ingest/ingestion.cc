@@ -31,7 +31,7 @@ StatusOr<SegmentKey> Ingestion::Run() {
   QUIRE_ASSIGN_OR_RETURN(const LookupResult stored, parts_.client->Lookup(*parts_.spec, tokens_));
   if (stored.num_tokens == tokens_.size() && !stored.segment_keys.empty()) {
     reused_tokens_ = stored.num_tokens;
-    Report(reused_tokens_);
+    QUIRE_RETURN_IF_ERROR(Report(reused_tokens_));
     return stored.segment_keys.back();
   }
   Status started = Start(stored);
@@ -75,15 +75,21 @@ Status Ingestion::Prefill() {
     const auto first = static_cast<uint32_t>(reused_tokens_ / parts_.spec->page_tokens);
     attention = &represented_.emplace(&dense, *parts_.spec, parts_.device, first);
   }
-  Report(reused_tokens_);
-  for (uint64_t at = reused_tokens_; at < tokens_.size();) {
+  const Status read = ReadFrom(reused_tokens_, *attention);
+  if (!read.ok() && read.code() != StatusCode::kCancelled) return read;
+  QUIRE_ASSIGN_OR_RETURN(bytes_sent_, sender_->Finish());  // What was computed is kept.
+  return read;
+}
+
+Status Ingestion::ReadFrom(uint64_t at, AttentionBackend& attention) {
+  QUIRE_RETURN_IF_ERROR(Report(at));
+  while (at < tokens_.size()) {
     const uint64_t count = std::min<uint64_t>(parts_.prefill_chunk_tokens, tokens_.size() - at);
-    QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward(tokens_.subspan(at, count), at, *attention,
+    QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward(tokens_.subspan(at, count), at, attention,
                                                   Decoder::Logits::kNone, nullptr));
     at += count;
-    Report(at);
+    QUIRE_RETURN_IF_ERROR(Report(at));
   }
-  QUIRE_ASSIGN_OR_RETURN(bytes_sent_, sender_->Finish());
   return OkStatus();
 }
 
@@ -132,11 +138,14 @@ Status Ingestion::PutRepresentatives() {
   return OkStatus();
 }
 
-void Ingestion::Report(uint64_t done_tokens) const {
-  if (!observer_) return;
-  observer_({.done_tokens = done_tokens,
-             .reused_tokens = reused_tokens_,
-             .total_tokens = tokens_.size()});
+Status Ingestion::Report(uint64_t done_tokens) const {
+  if (!observer_ || observer_({.done_tokens = done_tokens,
+                               .reused_tokens = reused_tokens_,
+                               .total_tokens = tokens_.size()})) {
+    return OkStatus();
+  }
+  return MakeStatus(StatusCode::kCancelled, "stopped after ", done_tokens, " of ", tokens_.size(),
+                    " tokens; whole segments stay stored, and are not computed again");
 }
 
 }  // namespace quire::worker

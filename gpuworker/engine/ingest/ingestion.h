@@ -40,7 +40,7 @@ class Ingestion {
   Ingestion& operator=(const Ingestion&) = delete;
 
   /// Stores the tokens and returns the key of the chain's last segment. Nothing is left half done:
-  /// after an error the store has whole segments at most.
+  /// after an error the store has whole segments at most. CANCELLED when the observer ends it.
   StatusOr<SegmentKey> Run();
 
   uint64_t reused_tokens() const { return reused_tokens_; }
@@ -61,7 +61,10 @@ class Ingestion {
   Status PutRepresentatives();
   /// The short last page, [num_layers][n_kv] units of `rows` tokens.
   StatusOr<Payload> ExportTail(uint32_t rows) const;
-  void Report(uint64_t done_tokens) const;
+  /// Tells the observer.
+  Status Report(uint64_t done_tokens) const;
+  /// Reads the tokens from `at` on, a chunk at a time.
+  Status ReadFrom(uint64_t at, AttentionBackend& attention);
 
   const EngineParts parts_;
   const std::span<const TokenId> tokens_;

@@ -182,8 +182,8 @@ StatusOr<std::vector<TokenId>> ShortPageTokens(PageStore& store, std::string_vie
 }
 
 uint64_t NumStoredTokens(const ContextView& view) {
-  return view.num_tokens - std::min(view.num_tokens,
-                                    view.tail.size() * uint64_t{view.spec->page_tokens});
+  return view.num_tokens -
+         std::min(view.num_tokens, view.tail.size() * uint64_t{view.spec->page_tokens});
 }
 
 StatusOr<std::vector<TokenId>> StoredTokens(PageStore& store, std::string_view tenant,
