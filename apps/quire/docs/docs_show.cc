@@ -77,8 +77,8 @@ void PrintDocument(const Document& document, const std::vector<Extra>& extras, c
   table.AddRow({"questions", FormatCount(used.questions)});
   table.AddRow({"tokens saved", FormatCount(used.tokens_saved)});
   table.AddRow({"bytes served", FormatBytes(used.bytes_served)});
-  table.AddRow({"last used (UTC)", FormatTime(used.last_used_unix_micros)});
-  table.AddRow({"beside its pages", ExtrasText(extras)});
+  table.AddRow({"used (UTC)", FormatTime(used.last_used_unix_micros)});
+  table.AddRow({"extras", ExtrasText(extras)});
   if (summary.is_object()) table.AddRow({"read as", summary.value("reader", "")});
   table.AddRow({"chain tip", document.chain_tip.Hex()});
   table.Print(out);
