@@ -12,10 +12,12 @@ std::string HashText(std::string_view text) {
   return hash;
 }
 
-std::string HashDocument(std::string_view text_hash, const KvSpec& spec, uint32_t part) {
+std::string HashDocument(std::string_view text_hash, const KvSpec& spec, std::string_view form,
+                         uint32_t part) {
   const SpecFingerprint fingerprint = Fingerprint(spec);
   std::string bytes(text_hash);
   bytes.append(reinterpret_cast<const char*>(fingerprint.data()), fingerprint.size());
+  bytes += form;
   return HashText(bytes.append(std::to_string(part)));
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Content hashes. Pure; thread-safe.
-#ifndef QUIRE_GPUWORKER_DOCUMENTS_DOCUMENT_HASH_H_
-#define QUIRE_GPUWORKER_DOCUMENTS_DOCUMENT_HASH_H_
+#ifndef QUIRE_GPUWORKER_INGEST_DOCUMENT_HASH_H_
+#define QUIRE_GPUWORKER_INGEST_DOCUMENT_HASH_H_
 
 #include <cstdint>
 #include <string>
@@ -15,10 +15,11 @@ namespace quire::worker {
 /// SHA-256 of a text, 32 bytes.
 std::string HashText(std::string_view text);
 
-/// Content hash of a document, 32 bytes: of its text by HashText, of the KvSpec, and of the part's
-/// number, which is 0 for a whole text.
-std::string HashDocument(std::string_view text_hash, const KvSpec& spec, uint32_t part);
+/// Content hash of a document, 32 bytes: of its text by HashText, of the KvSpec, of the form that
+/// the text is stored in, and of the part's number, which is 0 for a whole text.
+std::string HashDocument(std::string_view text_hash, const KvSpec& spec, std::string_view form,
+                         uint32_t part);
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_DOCUMENTS_DOCUMENT_HASH_H_
+#endif  // QUIRE_GPUWORKER_INGEST_DOCUMENT_HASH_H_

@@ -73,6 +73,13 @@ Payload PayloadOf(const std::string& text) {
   return payload;
 }
 
+/// A message that any template takes, as it is stored. Empty where text is stored as it is.
+std::string FormOf(const TextOfModel& text) {
+  if (text.chat == nullptr) return "";
+  const ChatMessage message{.role = "user", .content = "."};
+  return text.chat->Render({&message, 1}, {}).value_or("");
+}
+
 }  // namespace
 
 StatusOr<IngestedDocument> DocumentIngest::Refresh(const DocumentToIngest& what,
@@ -90,12 +97,15 @@ StatusOr<std::optional<IngestedDocument>> DocumentIngest::FindPart(const Documen
   QUIRE_RETURN_IF_ERROR(document.status());
   const bool is_whole = document->segments_lost == 0;
   if (!is_whole ||
-      document->content_hash != HashDocument(what.text_hash, engine_->spec(), number)) {
+      document->content_hash != HashDocument(what.text_hash, engine_->spec(), form_, number)) {
     return std::optional<IngestedDocument>();
   }
   QUIRE_ASSIGN_OR_RETURN(IngestedDocument found, Refresh(what, *std::move(document)));
   return std::optional(std::move(found));
 }
+
+DocumentIngest::DocumentIngest(const Engine* engine, const TextOfModel& text)
+    : engine_(engine), text_(text), form_(FormOf(text)) {}
 
 StatusOr<std::vector<IngestedDocument>> DocumentIngest::FindUnchanged(
     const DocumentToIngest& what) const {
@@ -167,7 +177,7 @@ StatusOr<IngestedDocument> DocumentIngest::StorePart(const DocumentToIngest& wha
   QUIRE_ASSIGN_OR_RETURN(
       const Ingest ingest,
       client.BeginIngest(
-          name, {.content_hash = HashDocument(what.text_hash, engine_->spec(), part.number),
+          name, {.content_hash = HashDocument(what.text_hash, engine_->spec(), form_, part.number),
                  .source = what.source,
                  .tags = TagsOfPart(what.tags, part.number, part.count),
                  .ttl_seconds = what.ttl_seconds}));

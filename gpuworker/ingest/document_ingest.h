@@ -54,7 +54,7 @@ struct IngestedDocument {
 class DocumentIngest {
  public:
   /// `text` may be without a tokenizer: then Store is FAILED_PRECONDITION.
-  DocumentIngest(const Engine* engine, const TextOfModel& text) : engine_(engine), text_(text) {}
+  DocumentIngest(const Engine* engine, const TextOfModel& text);
 
   /// Documents that have this text already, with their tags and time to live as asked for now. None
   /// when the text is to be stored.
@@ -89,6 +89,8 @@ class DocumentIngest {
 
   const Engine* const engine_;
   const TextOfModel text_;
+  /// A short message in the chat template; empty without one. Other templates make other documents.
+  const std::string form_;
 };
 
 }  // namespace quire::worker

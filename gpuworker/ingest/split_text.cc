@@ -60,7 +60,7 @@ class Splitter {
   const uint64_t most_;
   const CountTokens& count_;
   std::vector<std::string_view> parts_;
-  uint64_t tokens_ = 0;  ///< Of the last part.
+  uint64_t tokens_ = 0;  ///< Size of the last part.
 };
 
 }  // namespace

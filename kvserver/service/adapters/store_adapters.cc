@@ -189,7 +189,8 @@ class StoreAdapters {
       return InvalidArgument("num_tokens is ", request.num_tokens(), ": must be 1..",
                              wire::kMaxTokensRead);
     }
-    QUIRE_ASSIGN_OR_RETURN(const ContextViewPtr view, Resolve(call, request.context()));
+    QUIRE_ASSIGN_OR_RETURN(const ReadableContext context, Resolve(call, request.context()));
+    const ContextViewPtr view = context.view();
     const uint64_t stored = NumStoredTokens(*view);
     if (request.first_token() > stored) {
       return InvalidArgument("first_token is ", request.first_token(), ", past the ", stored,
