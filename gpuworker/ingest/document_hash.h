@@ -15,8 +15,8 @@ namespace quire::worker {
 /// SHA-256 of a text, 32 bytes.
 std::string HashText(std::string_view text);
 
-/// Content hash of a document, 32 bytes: of its text by HashText, of the KvSpec, of the form that
-/// the text is stored in, and of the part's number, which is 0 for a whole text.
+/// Content hash of a document, 32 bytes. It covers the text by its HashText, the KvSpec and the
+/// form that the text is stored in. It also covers the part's number, 0 for a whole text.
 std::string HashDocument(std::string_view text_hash, const KvSpec& spec, std::string_view form,
                          uint32_t part);
 
