@@ -21,7 +21,8 @@ std::string Summary(const worker::ReuseStats& stats, std::string_view method) {
       FormatBytes(stats.bytes_read) + " fetched of " + FormatBytes(stats.bytes_whole);
   if (stats.statistics_computed > 0) {
     summary += "; statistics of " + std::to_string(stats.statistics_computed) +
-               " documents were computed first";
+               " documents were computed first, and stored of " +
+               std::to_string(stats.statistics_stored);
   }
   return summary;
 }
@@ -35,6 +36,7 @@ Json Measures(const worker::ReuseStats& stats, std::string_view method) {
           {"bytes_fetched", stats.bytes_read},
           {"bytes_of_documents", stats.bytes_whole},
           {"statistics_computed", stats.statistics_computed},
+          {"statistics_stored", stats.statistics_stored},
           {"seconds_to_first_token", stats.seconds_prefill}};
 }
 

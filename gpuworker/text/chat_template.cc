@@ -130,8 +130,9 @@ StatusOr<std::string> ChatTemplate::Render(std::span<const ChatMessage> messages
   variables.Set("documents", jinja::Value::None());
   variables.Set("add_generation_prompt", jinja::Value::Of(options.add_generation_prompt));
   auto text = source_.Render(variables, options.now_seconds);
-  QUIRE_RETURN_IF_ERROR(Annotate(text.status(), name_));
-  return text;
+  if (text.ok()) return text;
+  return Status(text.status().code(), name_ + ": " + std::string(Message(text.status())) +
+                                          "; give another chat template, or none");
 }
 
 }  // namespace quire::worker

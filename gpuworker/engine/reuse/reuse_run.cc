@@ -7,6 +7,7 @@
 
 #include "gpuworker/context/reuse_method.h"
 #include "gpuworker/context/statistics_collector.h"
+#include "gpuworker/context/statistics_record.h"
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/model/sampler.h"
@@ -62,6 +63,7 @@ Status ReuseRun::Find(std::span<const DocumentName> documents, const ReuseOption
     const bool has_bos = options.bos && !tokens->empty() && tokens->front() == *options.bos;
     sources_.push_back({.tokens = tokens->size(), .first_position = 0, .has_bos = has_bos});
     tokens_.push_back(*std::move(tokens));
+    names_.push_back(document.name);
     documents_.push_back({.name = name.name, .context = context, .placed = {}});
     stats_.bytes_whole += PageCount(*parts_.spec, sources_.back().tokens) *
                           parts_.spec->num_layers * ExtentBytes(*parts_.spec, 1);
@@ -111,15 +113,14 @@ StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
 StatusOr<ReusePlan> ReuseRun::SelectAndPlan(std::span<const TokenId> prompt,
                                             const ReuseOptions& options) {
   const ModelConfig& model = parts_.decoder->config();
+  const SamKvShape shape{model.num_layers, model.num_query_heads, model.num_kv_heads,
+                         model.head_dim};
   std::vector<DocumentStatistics> statistics;
   std::vector<BlockSplit> splits;
   for (size_t i = 0; i < documents_.size(); ++i) {
-    QUIRE_ASSIGN_OR_RETURN(statistics.emplace_back(), ComputeStatistics(i));
-    ++stats_.statistics_computed;
+    QUIRE_ASSIGN_OR_RETURN(statistics.emplace_back(), StatisticsOf(i, shape));
     splits.push_back(statistics.back().split);
   }
-  const SamKvShape shape{model.num_layers, model.num_query_heads, model.num_kv_heads,
-                         model.head_dim};
   QueryMeans means(shape, model.rope);
   QUIRE_RETURN_IF_ERROR(Run(SamKvQuestion(layout_, splits, &means), prompt, nullptr).status());
   std::vector<const DocumentStatistics*> documents;
@@ -127,6 +128,26 @@ StatusOr<ReusePlan> ReuseRun::SelectAndPlan(std::span<const TokenId> prompt,
   const std::vector<std::vector<float>> question = means.Means();
   return SamKv(layout_, documents, SelectBlocks(documents, question, shape, options.selection),
                options.samkv);
+}
+
+StatusOr<DocumentStatistics> ReuseRun::StatisticsOf(size_t document, const SamKvShape& shape) {
+  const DocumentName& name = names_[document];
+  if (const auto extra = parts_.client->GetExtra(name, kStatisticsExtra); extra.ok()) {
+    std::string bytes(extra->payload.size_bytes(), '\0');
+    extra->payload.CopyTo(reinterpret_cast<std::byte*>(bytes.data()));
+    auto stored = DecodeStatistics(bytes, shape, tokens_[document].size());
+    if (stored.ok()) return stored;
+  }
+  QUIRE_ASSIGN_OR_RETURN(const DocumentStatistics computed, ComputeStatistics(document));
+  ++stats_.statistics_computed;
+  const std::string bytes = EncodeStatistics(computed);
+  const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
+  Payload payload;
+  payload.Append(std::vector<std::byte>(begin, begin + bytes.size()));
+  stats_.statistics_stored +=
+      parts_.client->PutExtra(name, kStatisticsExtra, kStatisticsVersion, payload).ok();
+  // What the next question will read, so that both select the same.
+  return DecodeStatistics(bytes, shape, tokens_[document].size());
 }
 
 StatusOr<DocumentStatistics> ReuseRun::ComputeStatistics(size_t document) const {

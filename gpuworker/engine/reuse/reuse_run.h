@@ -69,6 +69,7 @@ struct ReuseStats {
   uint64_t bytes_whole = 0;  ///< Payload bytes of all units of the documents.
   /// Documents whose statistics had to be computed for the method.
   uint32_t statistics_computed = 0;
+  uint32_t statistics_stored = 0;  ///< Those of them that the next question finds.
   double seconds_prefill = 0;
 };
 
@@ -95,6 +96,9 @@ class ReuseRun {
   StatusOr<ReusePlan> MakePlan(std::span<const TokenId> prompt, const ReuseOptions& options);
   /// SamKV: reads the question over the documents' first and last blocks, and selects.
   StatusOr<ReusePlan> SelectAndPlan(std::span<const TokenId> prompt, const ReuseOptions& options);
+  /// Those stored with the document. Where there are none, or damaged ones, they are computed and
+  /// stored; a server that does not take them costs the next question the same again.
+  StatusOr<DocumentStatistics> StatisticsOf(size_t document, const SamKvShape& shape);
   StatusOr<DocumentStatistics> ComputeStatistics(size_t document) const;
   /// Runs a plan over a prompt that is assembled for it.
   StatusOr<SparsePrefillStats> Run(const ReusePlan& plan, std::span<const TokenId> prompt,
@@ -102,6 +106,7 @@ class ReuseRun {
   void Measure(const ReusePlan& plan, const SparsePrefillStats& computed);
 
   const EngineParts parts_;
+  std::vector<DocumentName> names_;
   std::vector<AssembledDocument> documents_;
   std::vector<StoredSource> sources_;
   std::vector<std::vector<TokenId>> tokens_;  ///< One list for each document.
