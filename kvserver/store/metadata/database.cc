@@ -77,6 +77,10 @@ rocksdb::ColumnFamilyOptions TableOptions(const std::shared_ptr<rocksdb::Cache>&
   table.block_cache = cache;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   table.cache_index_and_filter_blocks = true;
+  // A whole filter or index of many small records would not fit in a shard of the cache, and every
+  // read would load it anew.
+  table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  table.partition_filters = true;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   options.compression = payload ? rocksdb::kNoCompression : rocksdb::kLZ4Compression;
   // No table has a limit of its own: db_write_buffer_size limits all of them together. At a limit
