@@ -122,6 +122,7 @@ StatusOr<List> ForStatement::Wanted(Frame& frame) const {
 }
 
 StatusOr<Flow> ForStatement::RunOne(const List& items, size_t i, Frame& frame) const {
+  QUIRE_RETURN_IF_ERROR(frame.CountRound());
   QUIRE_RETURN_IF_ERROR(Assign(items[i], frame));
   frame.Set("loop", LoopVariable(items, i));
   return loop_.body->Run(frame);

@@ -57,6 +57,8 @@ class Frame {
     return Charge(1);
   }
   void LeaveStep() { --depth_; }
+  /// Counts a round of a loop, whose body may have no step.
+  Status CountRound() { return Charge(1); }
 
   /// RESOURCE_EXHAUSTED for a value that is too large.
   Status Admit(const Value& value) {
