@@ -164,6 +164,7 @@ std::vector<std::vector<float>> QueryMeans::Means() const {
   std::vector<std::vector<float>> means;
   for (const std::vector<double>& sum : sums_) {
     std::vector<float> mean;
+    mean.reserve(sum.size());
     for (const double channel : sum) {
       mean.push_back(static_cast<float>(channel / static_cast<double>(rows_)));
     }

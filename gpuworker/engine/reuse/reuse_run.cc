@@ -124,6 +124,7 @@ StatusOr<ReusePlan> ReuseRun::SelectAndPlan(std::span<const TokenId> prompt,
   QueryMeans means(shape, model.rope);
   QUIRE_RETURN_IF_ERROR(Run(SamKvQuestion(layout_, splits, &means), prompt, nullptr).status());
   std::vector<const DocumentStatistics*> documents;
+  documents.reserve(statistics.size());
   for (const DocumentStatistics& one : statistics) documents.push_back(&one);
   const std::vector<std::vector<float>> question = means.Means();
   return SamKv(layout_, documents, SelectBlocks(documents, question, shape, options.selection),
