@@ -50,7 +50,7 @@ StatusOr<DocumentEvents> Client::WatchDocuments(const WatchOptions& options) {
   v1::WatchReply reply;
   QUIRE_RETURN_IF_ERROR(
       caller_->Call(kWatch, request, {}, caller_->NewDeadline(), &reply, nullptr));
-  DocumentEvents page{.position = reply.position(), .oldest = reply.oldest()};
+  DocumentEvents page{.events = {}, .position = reply.position(), .oldest = reply.oldest()};
   for (const v1::DocumentEvent& proto : reply.events()) {
     auto event = wire::EventFromProto(proto);
     if (!event.ok()) return BadReply(kWatch.method, Message(event.status()));

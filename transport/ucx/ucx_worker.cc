@@ -109,7 +109,8 @@ Status UcxWorker::State::Open() {
 }
 
 void UcxWorker::State::Loop() {
-  std::optional<TimePoint> idle_since;
+  constexpr TimePoint kBusy = TimePoint::max();
+  TimePoint idle_since = kBusy;
   while (true) {
     const bool ran = RunPosted();
     if (!ran && stop.load(std::memory_order_acquire)) return;
@@ -118,13 +119,13 @@ void UcxWorker::State::Loop() {
     RunDue();
     if (ran) received_bytes = 0;
     if (ran || progressed > 0) {
-      idle_since.reset();
+      idle_since = kBusy;
       continue;
     }
     if (options.busy_poll > Duration::zero() && received_bytes < kLargeReplyBytes) {
       const TimePoint now = SystemClock().Now();
-      if (!idle_since) idle_since = now;
-      if (now - *idle_since < options.busy_poll) {
+      if (idle_since == kBusy) idle_since = now;
+      if (now - idle_since < options.busy_poll) {
         std::this_thread::yield();  // The peer may need this core to answer.
         continue;
       }
