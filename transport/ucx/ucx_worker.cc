@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cerrno>
 #include <map>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
