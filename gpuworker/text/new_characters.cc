@@ -6,6 +6,7 @@
 #include <iterator>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 namespace quire::worker {
 namespace {
@@ -62,6 +63,25 @@ bool IsNewMark(int32_t code) {
   const auto after = std::ranges::upper_bound(
       kNewMarks, code, {}, [](const std::pair<int32_t, int32_t>& range) { return range.first; });
   return code <= std::prev(after)->second;
+}
+
+bool IsNewWordCharacter(int32_t code) {
+  static const std::vector<std::pair<int32_t, int32_t>> words = [] {
+    std::vector<std::pair<int32_t, int32_t>> all;
+    for (const auto& [name, ranges] : kRanges) {
+      if (name != "L" && name != "M" && name != "Nd") continue;
+      std::istringstream texts{std::string(ranges)};
+      for (std::string text; texts >> text;) {
+        const size_t dash = text.find('-');
+        const auto last = dash == text.npos ? text : text.substr(dash + 1);
+        all.emplace_back(std::stoi(text, nullptr, 16), std::stoi(last, nullptr, 16));
+      }
+    }
+    return all;
+  }();
+  return std::ranges::any_of(words, [code](const std::pair<int32_t, int32_t>& range) {
+    return range.first <= code && code <= range.second;
+  });
 }
 
 std::string NewCharacters(std::string_view category) {

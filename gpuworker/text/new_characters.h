@@ -16,6 +16,9 @@ namespace quire::worker {
 /// after Unicode 14. Empty for a category without any.
 std::string NewCharacters(std::string_view category);
 
+/// A letter, mark or digit that came after Unicode 14.
+bool IsNewWordCharacter(int32_t code);
+
 /// A combining mark that the normalizers of `tokenizers` take for a letter: no mark moves past it.
 bool IsNewMark(int32_t code);
 

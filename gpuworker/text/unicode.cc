@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "gpuworker/text/new_characters.h"
+
 namespace quire::worker {
 
 Character FirstCharacter(std::string_view text) {
@@ -34,6 +36,16 @@ bool IsWhiteSpace(int32_t code) {
          category == UTF8PROC_CATEGORY_ZP;
 }
 
+namespace {
+
+/// A symbol with the property Alphabetic: letters in circles and squares.
+bool IsAlphabeticSymbol(int32_t code) {
+  return (code >= 0x24B6 && code <= 0x24E9) || (code >= 0x1F130 && code <= 0x1F149) ||
+         (code >= 0x1F150 && code <= 0x1F169) || (code >= 0x1F170 && code <= 0x1F189);
+}
+
+}  // namespace
+
 bool IsWordCharacter(int32_t code) {
   constexpr int32_t kZeroWidthNonJoiner = 0x200C;
   constexpr int32_t kZeroWidthJoiner = 0x200D;
@@ -51,7 +63,8 @@ bool IsWordCharacter(int32_t code) {
     case UTF8PROC_CATEGORY_PC:
       return true;
     default:
-      return code == kZeroWidthNonJoiner || code == kZeroWidthJoiner;
+      return code == kZeroWidthNonJoiner || code == kZeroWidthJoiner || IsAlphabeticSymbol(code) ||
+             IsNewWordCharacter(code);
   }
 }
 
