@@ -12,7 +12,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 server=
 clean_up() {
-  [[ -z $server ]] || kill "$server" 2>/dev/null || true
+  # The server writes its directory until it has ended.
+  [[ -z $server ]] || { kill "$server" && wait "$server"; } 2>/dev/null || true
   rm -rf "$work"
 }
 trap clean_up EXIT
