@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "gpuworker/context/every_output.h"
 #include "gpuworker/context/reuse_method.h"
 #include "gpuworker/context/statistics_collector.h"
 #include "gpuworker/context/statistics_record.h"
@@ -29,6 +30,12 @@ std::string_view Name(ReuseMethod method) {
     if (value == method) return name;
   }
   return "unknown";
+}
+
+std::vector<std::string_view> ReuseMethodNames() {
+  std::vector<std::string_view> names;
+  for (const auto& [value, name] : kMethods) names.emplace_back(name);
+  return names;
 }
 
 StatusOr<ReuseMethod> ParseReuseMethod(std::string_view name) {
@@ -85,11 +92,33 @@ Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& 
 
   room_ = static_cast<uint32_t>(
       std::min<uint64_t>(options.max_new_tokens, model.max_positions - layout_.tokens()));
-  QUIRE_ASSIGN_OR_RETURN(const ReusePlan plan, MakePlan(all, options));
+  QUIRE_ASSIGN_OR_RETURN(ReusePlan plan, MakePlan(all, options));
   logits_.resize(model.vocab_size);
-  QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, Run(plan, all, logits_.data()));
+  QUIRE_ASSIGN_OR_RETURN(
+      const SparsePrefillStats computed,
+      options.row_logits ? RunForRows(plan, all) : Run(plan, all, logits_.data()));
   Measure(plan, computed);
   return OkStatus();
+}
+
+StatusOr<SparsePrefillStats> ReuseRun::RunForRows(ReusePlan& plan,
+                                                  std::span<const TokenId> prompt) {
+  const ModelConfig& model = parts_.decoder->config();
+  auto every = std::make_unique<EveryOutput>(std::move(plan.rows), model.num_layers);
+  const EveryOutput* const outputs = every.get();
+  plan.rows = std::move(every);
+  std::vector<float>& logits = row_logits_.logits;
+  logits.resize(plan.positions.size() * model.vocab_size);
+  QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, Run(plan, prompt, logits.data()));
+  for (const uint32_t row : outputs->rows()) {
+    const uint64_t position = plan.positions[row];
+    if (position < layout_.question_first) row_logits_.positions.push_back(position);
+  }
+  const auto last = logits.begin() +
+                    static_cast<ptrdiff_t>((outputs->rows().size() - 1) * model.vocab_size);
+  std::copy_n(last, model.vocab_size, logits_.begin());
+  logits.resize(row_logits_.positions.size() * model.vocab_size);
+  return computed;
 }
 
 StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,

@@ -43,6 +43,8 @@ enum class ReuseMethod : uint8_t {
 
 /// "full", "reuse_strict", "epic", "cacheblend", "samkv".
 std::string_view Name(ReuseMethod method);
+/// The names of all methods, full prefill first.
+std::vector<std::string_view> ReuseMethodNames();
 /// INVALID_ARGUMENT naming the known methods.
 StatusOr<ReuseMethod> ParseReuseMethod(std::string_view name);
 
@@ -56,6 +58,14 @@ struct ReuseOptions {
   /// Documents that begin with it have a beginning token (PromptLayout).
   std::optional<TokenId> bos;
   uint32_t max_new_tokens = 64;  ///< Room that is made for the answer.
+  /// Keeps the logits of every computed row of documents, for comparisons.
+  bool row_logits = false;
+};
+
+/// Logits of rows of documents.
+struct RowLogits {
+  std::vector<uint64_t> positions;  ///< In the prompt, ascending.
+  std::vector<float> logits;        ///< [positions][vocab_size]
 };
 
 struct ReuseStats {
@@ -87,12 +97,16 @@ class ReuseRun {
 
   /// Logits after the question, [vocab_size].
   std::span<const float> logits() const { return logits_; }
+  /// Rows of documents that the last layer computed; empty without ReuseOptions::row_logits.
+  const RowLogits& row_logits() const { return row_logits_; }
   const ReuseStats& stats() const { return stats_; }
 
  private:
   explicit ReuseRun(const EngineParts& parts) : parts_(parts) {}
   Status Find(std::span<const DocumentName> documents, const ReuseOptions& options);
   Status Prefill(std::span<const TokenId> question, const ReuseOptions& options);
+  /// Runs `plan`, and keeps the logits of all rows that its last layer computes.
+  StatusOr<SparsePrefillStats> RunForRows(ReusePlan& plan, std::span<const TokenId> prompt);
   StatusOr<ReusePlan> MakePlan(std::span<const TokenId> prompt, const ReuseOptions& options);
   /// SamKV: reads the question over the documents' first and last blocks, and selects.
   StatusOr<ReusePlan> SelectAndPlan(std::span<const TokenId> prompt, const ReuseOptions& options);
@@ -113,6 +127,7 @@ class ReuseRun {
   PromptLayout layout_;
   std::unique_ptr<AssembledPrompt> prompt_;
   std::vector<float> logits_;
+  RowLogits row_logits_;
   uint32_t room_ = 0;
   ReuseStats stats_;
 };
