@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "apps/kit/duration_flag.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/table.h"
 #include "apps/quire/commands.h"
 
 namespace quire::cli {

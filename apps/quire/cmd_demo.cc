@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/local_worker.h"
-#include "apps/kit/retrieval_flags.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/worker/find_model.h"
+#include "apps/kit/worker/local_worker.h"
+#include "apps/kit/worker/retrieval_flags.h"
 #include "apps/quire/commands.h"
 #include "apps/quire/demo_report.h"
 #include "apps/quire/demo_run.h"

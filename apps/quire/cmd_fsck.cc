@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
-#include "apps/kit/json_output.h"
-#include "apps/kit/progress.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/output/table.h"
 #include "apps/quire/commands.h"
-#include "kvserver/registry/document_keys.h"
+#include "kvserver/registry/rows/document_keys.h"
 #include "kvserver/store/repair/fsck.h"
 
 namespace quire::cli {

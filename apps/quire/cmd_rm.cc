@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "apps/kit/json_output.h"
+#include "apps/kit/output/json_output.h"
 #include "apps/kit/target.h"
 #include "apps/quire/commands.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "apps/kit/json_output.h"
+#include "apps/kit/output/json_output.h"
 #include "apps/quire/commands.h"
 #include "apps/quired/daemon.h"
 #include "common/base/memory/heap.h"

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/worker/find_model.h"
 #include "bench/benchmark.h"
 #include "bench/elastic/elastic_model.h"
 #include "bench/elastic/elastic_session.h"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
 #include "bench/benchmark.h"
 #include "bench/kit/median.h"
 #include "common/base/random.h"

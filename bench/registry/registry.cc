@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
 #include "bench/benchmark.h"
 #include "common/base/random.h"
 #include "kvserver/embedded/embedded_store.h"

@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/chat_flags.h"
-#include "apps/kit/document_files.h"
+#include "apps/kit/documents/document_files.h"
+#include "apps/kit/documents/tag_text.h"
 #include "apps/kit/duration_flag.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/ingest_target.h"
-#include "apps/kit/local_worker.h"
-#include "apps/kit/tag_text.h"
 #include "apps/kit/target.h"
+#include "apps/kit/worker/chat_flags.h"
+#include "apps/kit/worker/find_model.h"
+#include "apps/kit/worker/ingest_target.h"
+#include "apps/kit/worker/local_worker.h"
 #include "apps/quire/docs/add_files.h"
 #include "apps/quire/docs/add_report.h"
 #include "apps/quire/docs/docs_commands.h"

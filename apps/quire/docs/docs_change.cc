@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/kit/documents/tag_text.h"
 #include "apps/kit/duration_flag.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/tag_text.h"
+#include "apps/kit/output/json_output.h"
 #include "apps/kit/target.h"
 #include "apps/quire/docs/docs_commands.h"
 

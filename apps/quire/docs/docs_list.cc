@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "apps/kit/document_lines.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/table.h"
-#include "apps/kit/tag_text.h"
+#include "apps/kit/documents/document_lines.h"
+#include "apps/kit/documents/tag_text.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/target.h"
 #include "apps/quire/docs/docs_commands.h"
 

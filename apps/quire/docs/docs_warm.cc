@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/json_output.h"
-#include "apps/kit/progress.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/target.h"
 #include "apps/quire/docs/docs_commands.h"
 

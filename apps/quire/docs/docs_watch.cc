@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/document_lines.h"
-#include "apps/kit/json_output.h"
+#include "apps/kit/documents/document_lines.h"
+#include "apps/kit/output/json_output.h"
 #include "apps/kit/target.h"
 #include "apps/quire/docs/docs_commands.h"
 #include "common/base/threads/stop_signals.h"
