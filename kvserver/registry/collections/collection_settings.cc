@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kvserver/store/byte_codec.h"
-#include "kvserver/store/metadata/checked_value.h"
+#include "kvserver/store/metadata/checked_record.h"
 
 namespace quire::kvserver {
 namespace {
@@ -53,8 +52,7 @@ std::string EncodeCollection(const CollectionSettings& settings) {
   out.Number(flags);
   out.Number(static_cast<uint8_t>(codec.id));
   out.Number(settings.ttl_seconds.value_or(0));
-  out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
-  return out.Take();
+  return CloseRecord(out);
 }
 
 StatusOr<CollectionSettings> DecodeCollection(std::string_view collection,
@@ -62,9 +60,7 @@ StatusOr<CollectionSettings> DecodeCollection(std::string_view collection,
   const auto damaged = [&] {
     return DataLoss("the settings of collection ", collection, " are damaged; set them again");
   };
-  const auto checked = VerifyTrailer(encoded);
-  if (!checked) return damaged();
-  ByteReader in(AsText(checked->bytes));
+  ByteReader in = OpenRecord(encoded);
   const auto version = in.Number<uint8_t>();
   if (version > kVersion) {
     return FailedPrecondition("the settings of collection ", collection, " have version ",

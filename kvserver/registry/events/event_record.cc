@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/registry/events/event_record.h"
 
-#include "kvserver/store/byte_codec.h"
-#include "kvserver/store/metadata/checked_value.h"
+#include "kvserver/store/metadata/checked_record.h"
 
 namespace quire::kvserver {
 namespace {
@@ -20,13 +19,11 @@ std::string EncodeEvent(const DocumentEvent& event) {
   out.ShortText(event.document.name);
   out.Number(event.document.version);
   out.Text(event.detail);
-  out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
-  return out.Take();
+  return CloseRecord(out);
 }
 
 StatusOr<DocumentEvent> DecodeEvent(uint64_t position, std::string_view encoded) {
-  const auto checked = VerifyTrailer(encoded);
-  ByteReader in(checked ? AsText(checked->bytes) : std::string_view());
+  ByteReader in = OpenRecord(encoded);
   const auto format = in.Number<uint8_t>();
   if (format > kEventFormat) {
     return FailedPrecondition("event ", position, " has version ", uint32_t{format},

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/registry/extras/extra_record.h"
 
-#include "kvserver/store/byte_codec.h"
-#include "kvserver/store/metadata/checked_value.h"
+#include "kvserver/store/metadata/checked_record.h"
 
 namespace quire::kvserver {
 namespace {
@@ -22,13 +21,11 @@ std::string EncodeExtra(const Extra& extra) {
   out.Number(extra.size);
   out.Number(extra.crc32c);
   out.Number(extra.created_unix_micros);
-  out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
-  return out.Take();
+  return CloseRecord(out);
 }
 
 StatusOr<Extra> DecodeExtra(std::string_view name, std::string_view encoded) {
-  const auto checked = VerifyTrailer(encoded);
-  ByteReader in(checked ? AsText(checked->bytes) : std::string_view());
+  ByteReader in = OpenRecord(encoded);
   const bool known = in.Number<uint8_t>() == kExtraFormat;
   Extra extra{.name = std::string(name)};
   extra.version = in.Number<uint32_t>();
@@ -40,9 +37,9 @@ StatusOr<Extra> DecodeExtra(std::string_view name, std::string_view encoded) {
 }
 
 std::string EncodeExtraBytes(std::string_view bytes) {
-  std::string value(bytes);
-  value.append(AsText(EncodeTrailer(Crc32c(AsBytes(bytes)))));
-  return value;
+  ByteWriter out;
+  out.Raw(bytes);
+  return CloseRecord(out);
 }
 
 StatusOr<std::string> DecodeExtraBytes(std::string_view name, std::string_view encoded) {

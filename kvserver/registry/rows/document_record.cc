@@ -6,8 +6,7 @@
 
 #include "common/documents/document_rules.h"
 #include "kvserver/registry/rows/document_keys.h"
-#include "kvserver/store/byte_codec.h"
-#include "kvserver/store/metadata/checked_value.h"
+#include "kvserver/store/metadata/checked_record.h"
 
 namespace quire::kvserver {
 namespace {
@@ -75,11 +74,6 @@ void ReadExtension(ByteReader& in, Document* document) {
   if (!CheckTags(document->tags).ok() || !CheckSource(document->source).ok()) in.Fail();
 }
 
-std::string Seal(ByteWriter& out) {
-  out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
-  return out.Take();
-}
-
 }  // namespace
 
 std::string EncodeDocument(const Document& document) {
@@ -94,7 +88,7 @@ std::string EncodeDocument(const Document& document) {
   out.ShortText(document.content_hash);
   if (version == kVersionWithTags) WriteExtension(document, out);
   if (version == kVersionWithTtl) out.Number(*document.ttl_seconds);
-  return Seal(out);
+  return CloseRecord(out);
 }
 
 StatusOr<Document> DecodeDocument(const DocumentName& name, std::string_view encoded) {
@@ -102,9 +96,7 @@ StatusOr<Document> DecodeDocument(const DocumentName& name, std::string_view enc
     return DataLoss("the record of document ", Describe(name),
                     " is damaged; delete and register it again");
   };
-  const auto checked = VerifyTrailer(encoded);
-  if (!checked) return damaged();
-  ByteReader in(AsText(checked->bytes));
+  ByteReader in = OpenRecord(encoded);
   const auto version = in.Number<uint8_t>();
   if (version > kVersionWithTags) {
     return FailedPrecondition("the record of document ", Describe(name), " has version ",
@@ -130,7 +122,7 @@ StatusOr<Document> DecodeDocument(const DocumentName& name, std::string_view enc
 std::string EncodeSegmentKeys(const std::vector<SegmentKey>& keys) {
   ByteWriter out;
   for (const SegmentKey& key : keys) out.Raw(key.view());
-  return Seal(out);
+  return CloseRecord(out);
 }
 
 StatusOr<std::vector<SegmentKey>> DecodeSegmentKeys(std::string_view encoded) {

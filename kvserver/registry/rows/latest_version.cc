@@ -2,8 +2,7 @@
 #include "kvserver/registry/rows/latest_version.h"
 
 #include "kvserver/registry/rows/document_keys.h"
-#include "kvserver/store/byte_codec.h"
-#include "kvserver/store/metadata/checked_value.h"
+#include "kvserver/store/metadata/checked_record.h"
 
 namespace quire::kvserver {
 namespace {
@@ -17,13 +16,11 @@ std::string EncodeLatest(const LatestVersion& latest) {
   out.Number(kLatestFormat);
   out.Number(latest.latest);
   out.Number(latest.highest);
-  out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
-  return out.Take();
+  return CloseRecord(out);
 }
 
 StatusOr<LatestVersion> DecodeLatest(const DocumentName& name, std::string_view encoded) {
-  const auto checked = VerifyTrailer(encoded);
-  ByteReader in(checked ? AsText(checked->bytes) : std::string_view());
+  ByteReader in = OpenRecord(encoded);
   const bool known = in.Number<uint8_t>() == kLatestFormat;
   LatestVersion latest;
   latest.latest = in.Number<uint64_t>();

@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "kvserver/registry/rows/document_keys.h"
-#include "kvserver/store/byte_codec.h"
-#include "kvserver/store/metadata/checked_value.h"
+#include "kvserver/store/metadata/checked_record.h"
 
 namespace quire::kvserver {
 namespace {
@@ -25,13 +24,11 @@ std::string EncodeStatistics(const DocumentStatistics& statistics) {
   out.Number(statistics.tokens_saved);
   out.Number(statistics.bytes_served);
   out.Number(statistics.last_used_unix_micros);
-  out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
-  return out.Take();
+  return CloseRecord(out);
 }
 
 DocumentStatistics DecodeStatistics(std::string_view encoded) {
-  const auto checked = VerifyTrailer(encoded);
-  ByteReader in(checked ? AsText(checked->bytes) : std::string_view());
+  ByteReader in = OpenRecord(encoded);
   const bool known = in.Number<uint8_t>() == kStatisticsFormat;
   DocumentStatistics statistics;
   statistics.questions = in.Number<uint64_t>();
