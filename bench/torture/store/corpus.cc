@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bench/kit/gqa_spec.h"
 #include "common/base/random.h"
 #include "quire/layout.h"
 
@@ -16,17 +17,10 @@ constexpr uint64_t kFinite = 0xbfffbfffbfffbfff;
 
 KvSpec MakeSpec(const char* model, uint32_t layers, uint32_t head_dim, uint32_t page_tokens,
                 uint32_t segment_pages) {
-  KvSpec spec;
-  spec.model = model;
-  spec.attention = AttentionKind::kGqa;
-  spec.dtype = DType::kF16;
-  spec.num_layers = layers;
-  spec.num_query_heads = 4;
-  spec.num_kv_heads = 2;
-  spec.head_dim = head_dim;
+  KvSpec spec = bench::GqaSpec(
+      model, {.layers = layers, .query_heads = 4, .kv_heads = 2, .head_dim = head_dim});
   spec.page_tokens = page_tokens;
   spec.segment_pages = segment_pages;
-  spec.rope.rotary_dim = head_dim;
   return spec;
 }
 
