@@ -507,7 +507,7 @@ void AddAskCommand(Commands& commands) {
            "models/recall-small/documents/dossier-01.txt\n"
            "A worker uses its own store and model, and its own defaults for what is not given "
            "here."},
-      [args](const CommandContext& context) { return RunAsk(*args, context); });
+      args, &RunAsk);
   CLI::Option* const document =
       command.add_option("--document", args->document, "[COLLECTION/]NAME[@VERSION]");
   AddDocumentsFlags(command, args->several);

@@ -113,7 +113,7 @@ void AddDemoCommand(Commands& commands) {
            "line) is used;\n"
            "without one, the demo asks for the last words of sentences.",
        .calls_no_server = true},
-      [args](const CommandContext& context) { return RunCommand(*args, context); });
+      args, &RunCommand);
   command.add_option("--model", args->model,
                      "Directory of the model (the bundled one when not given)");
   command.add_option("--docs", args->documents,

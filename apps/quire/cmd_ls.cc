@@ -76,7 +76,7 @@ void AddLsCommand(Commands& commands) {
                    "  quire ls --collection manuals\n"
                    "  quire ls --json | jq -r '.documents[].document'\n"
                    "What stands under DOCUMENT names that version to every other command."},
-      [args](const CommandContext& context) { return RunLs(*args, context); });
+      args, &RunLs);
   command.add_option("--collection", args->collection, "Only this collection (all when not given)");
 }
 

@@ -183,7 +183,7 @@ void AddPutCommand(Commands& commands) {
            "is stored already is not computed or sent again. Files need not be UTF-8: the "
            "bundled model reads\n"
            "any byte as a token of its own."},
-      [args](const CommandContext& context) { return RunPut(*args, context); });
+      args, &RunPut);
   const std::map<std::string, DType> dtypes = {
       {"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}};
   CLI::Option* const files = command.add_option("FILE", args->files, "Text files");

@@ -159,7 +159,7 @@ void AddWorkerCommand(Commands& commands) {
                    "  quire ask --worker 127.0.0.1:7411 --document dossier-01.txt --question "
                    "'Hector Nash has "
                    "office'"},
-      [args](const CommandContext& context) { return RunWorker(*args, context); });
+      args, &RunWorker);
   command.add_option("--model", args->model,
                      "Directory of the model (the bundled one when not given)");
   AddChatFlags(command, &args->chat);
