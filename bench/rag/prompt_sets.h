@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PromptSets: documents and questions as token ids, from a question suite, from the bundled dossiers,
-// or at random. Pure functions.
+// PromptSets: documents and questions as token ids, from a question suite, from the bundled
+// dossiers, or at random. Pure functions.
 #ifndef QUIRE_BENCH_RAG_PROMPT_SETS_H_
 #define QUIRE_BENCH_RAG_PROMPT_SETS_H_
 
@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "apps/kit/demo_corpus.h"
+#include "apps/kit/documents/demo_corpus.h"
 #include "bench/rag/question_suite.h"
 #include "bench/rag/rag_run.h"
 #include "gpuworker/text/tokenizer.h"
@@ -21,7 +21,8 @@ namespace quire::bench {
 StatusOr<std::vector<PromptSet>> SuitePrompts(const worker::Tokenizer& tokenizer,
                                               std::span<const DocumentSet> sets);
 
-/// The first `dossiers` of them, each divided where one of its documents begins, with its questions.
+/// The first `dossiers` of them, each divided where one of its documents begins, with its
+/// questions.
 StatusOr<std::vector<PromptSet>> DossierPrompts(const worker::Tokenizer& tokenizer,
                                                 const cli::DemoCorpus& corpus, uint32_t dossiers);
 

@@ -15,7 +15,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// What is referred to comes first.
 constexpr std::array kTasks = {"alone", "refer", "chain", "conflict"};
+constexpr char kAlone[] = "alone";
 constexpr std::string_view kDocumentStart = "\nDocument:";
 constexpr std::string_view kQuestionStart = "\nQuestion:";
 constexpr size_t kEntryWords = 3;  ///< With the full stop.
@@ -23,6 +25,7 @@ constexpr size_t kEntryWords = 3;  ///< With the full stop.
 /// its last 17.
 constexpr size_t kHeadEntries = 3;
 constexpr size_t kTailEntries = 5;
+constexpr size_t kMostEntries = kHeadEntries + kTailEntries;
 
 struct Entry {
   std::string name;
@@ -58,13 +61,11 @@ class SetMaker {
   }
 
  private:
-  size_t RoomOf() const { return kHeadEntries + kTailEntries; }
-
   /// A document from `first` on, below `end`, that has room for an entry.
   std::optional<size_t> DrawDocument(size_t first, size_t end) {
     std::vector<size_t> fit;
     for (size_t i = first; i < end; ++i) {
-      if (in_document_[i] < RoomOf()) fit.push_back(i);
+      if (in_document_[i] < kMostEntries) fit.push_back(i);
     }
     if (fit.empty()) return std::nullopt;
     return fit[random_.Below(fit.size())];
@@ -79,26 +80,34 @@ class SetMaker {
   void DrawEntries() {
     std::vector<std::string> names = words_.names;
     Shuffle(&names, &random_);
-    const bool alone = options_.suite == "alone";
+    const std::vector<std::string> tasks = Tasks();
     const size_t count = size_t{options_.documents} * options_.entries;
-    // Sources come before what refers to them.
     for (size_t i = 0; i < count && entries_.size() < count; ++i) {
-      const size_t quarter = alone ? 0 : 4 * i / count;
-      AddEntry(kOrder[quarter], names[i]);
+      AddEntry(tasks[tasks.size() * i / count], names[i]);
     }
+  }
+
+  /// Those of the suite, in the order of kTasks.
+  std::vector<std::string> Tasks() const {
+    std::vector<std::string> tasks;
+    for (const std::string& task : SuiteTasks()) {
+      const bool wanted = std::ranges::find(options_.tasks, task) != options_.tasks.end();
+      if (task == kAlone || (wanted && options_.suite != kAlone)) tasks.push_back(task);
+    }
+    return tasks;
   }
 
   void AddEntry(const std::string& task, const std::string& name) {
     const size_t documents = options_.documents;
     if (task == "conflict") return AddConflict(name);
-    if (task == "alone") {
+    if (task == kAlone) {
       if (const auto at = DrawDocument(0, documents)) {
         const std::string& value = DrawValue();
         Add({.name = name, .word = value, .task = task, .document = *at, .answer = value});
       }
       return;
     }
-    const std::optional<Entry> source = DrawSource(task == "refer" ? "alone" : "refer");
+    const std::optional<Entry> source = DrawSource(task == "refer" ? kAlone : "refer");
     if (!source) return;
     if (const auto at = DrawDocument(source->document + 1, documents)) {
       Add({.name = name,
@@ -170,9 +179,9 @@ class SetMaker {
 
   std::vector<SuiteQuestion> Questions() {
     std::vector<SuiteQuestion> questions;
-    const bool alone = options_.suite == "alone";
-    const size_t most = std::max<size_t>(1, options_.per_set / (alone ? 1 : kTasks.size()));
-    for (const std::string_view task : kTasks) {
+    const std::vector<std::string> tasks = Tasks();
+    const size_t most = std::max<size_t>(1, options_.per_set / tasks.size());
+    for (const std::string& task : tasks) {
       std::vector<SuiteQuestion> of_task;
       for (const Entry& entry : entries_) {
         if (entry.task != task) continue;
@@ -186,8 +195,6 @@ class SetMaker {
     }
     return questions;
   }
-
-  static constexpr std::array kOrder = {"alone", "refer", "chain", "conflict"};
 
   const SuiteWords& words_;
   const SuiteOptions& options_;
@@ -223,6 +230,8 @@ StatusOr<SuiteWords> ReadSuiteWords(const std::string& path) {
   return words;
 }
 
+std::vector<std::string> SuiteTasks() { return {kTasks.begin(), kTasks.end()}; }
+
 std::vector<std::string> SuiteNames() { return {"edges", "anywhere", "alone"}; }
 
 StatusOr<std::vector<DocumentSet>> MakeQuestionSuite(const SuiteWords& words,
@@ -236,10 +245,10 @@ StatusOr<std::vector<DocumentSet>> MakeQuestionSuite(const SuiteWords& words,
                            options.documents * options.entries, " entries, and the model knows ",
                            words.names.size(), " names");
   }
-  const size_t room = kEntryWords * (kHeadEntries + kTailEntries);
-  if (options.entries + 1 > kHeadEntries + kTailEntries || options.document_words < 2 * room) {
-    return InvalidArgument("a document has ", kHeadEntries + kTailEntries - 1,
-                           " entries at most, and ", 2 * room, " words at least");
+  const size_t least_words = 2 * kEntryWords * kMostEntries;
+  if (options.entries >= kMostEntries || options.document_words < least_words) {
+    return InvalidArgument("a document has ", kMostEntries - 1, " entries at most, and ",
+                           least_words, " words at least");
   }
   SeededRandom random(options.seed);
   std::vector<DocumentSet> sets;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QuestionSuite: sets of documents with questions over them, made from the words of a model that was
-// trained to answer such questions (tools/train/across.py has the same grammar). Pure functions: the
-// same words and options give the same suite everywhere.
+// QuestionSuite: sets of documents with questions over them, made from the words of a model that
+// was trained to answer such questions (tools/train/across.py has the same grammar). Pure
+// functions: the same words and options give the same suite everywhere.
 //
 // An entry is two words and a full stop. "Alice Harrowgate." gives Alice a value. "Bruno Alice."
 // gives Bruno the value that Alice has in an earlier document. The tasks, by the entry asked for:
@@ -43,10 +43,15 @@ struct DocumentSet {
   std::vector<SuiteQuestion> questions;
 };
 
+/// "alone", "refer", "chain", "conflict".
+std::vector<std::string> SuiteTasks();
+
 struct SuiteOptions {
   /// "edges": entries stand in the first words and the last words of their documents.
   /// "anywhere": entries stand anywhere. "alone": likewise, and no document needs another.
   std::string suite = "edges";
+  /// Of SuiteTasks(). "alone" is always among them, and "chain" needs "refer".
+  std::vector<std::string> tasks = SuiteTasks();
   uint32_t documents = 10;        ///< Documents of a set.
   uint32_t document_words = 340;  ///< About as many tokens.
   uint32_t entries = 5;           ///< Entries of a document, on average.

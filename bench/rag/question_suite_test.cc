@@ -18,8 +18,8 @@
 namespace quire::bench {
 namespace {
 
-using ::testing::HasSubstr;
 using quire::testing::TempDir;
+using ::testing::HasSubstr;
 
 SuiteWords Words() {
   SuiteWords words{.names = {}, .values = {}, .filler = {"the", "old", "road"}};
@@ -32,7 +32,8 @@ SuiteWords Words() {
 std::vector<std::string> Split(const std::string& text) {
   std::vector<std::string> words;
   std::string spaced;
-  for (const char c : text) spaced += c == '.' || c == ':' ? std::string(" ") + c : std::string(1, c);
+  for (const char c : text)
+    spaced += c == '.' || c == ':' ? std::string(" ") + c : std::string(1, c);
   std::istringstream stream(spaced);
   for (std::string word; stream >> word;) words.push_back(word);
   return words;
@@ -140,6 +141,14 @@ TEST(QuestionSuiteTasksTest, EdgesAreTheFirstAndTheLastWords) {
   }
 }
 
+TEST(QuestionSuiteTasksTest, OnlyTheWantedTasksAreAsked) {
+  std::set<std::string> tasks;
+  for (const DocumentSet& set : Make({.tasks = {"refer"}, .document_words = 80})) {
+    for (const SuiteQuestion& question : set.questions) tasks.insert(question.task);
+  }
+  EXPECT_EQ(tasks, (std::set<std::string>{"alone", "refer"}));
+}
+
 TEST(QuestionSuiteTasksTest, AloneHasNoOtherTask) {
   for (const DocumentSet& set : Make({.suite = "alone", .document_words = 80})) {
     for (const SuiteQuestion& question : set.questions) EXPECT_EQ(question.task, "alone");
@@ -148,8 +157,8 @@ TEST(QuestionSuiteTasksTest, AloneHasNoOtherTask) {
 
 TEST(QuestionSuiteTasksTest, RefusesWhatCannotBeMade) {
   for (const SuiteOptions& options :
-       {SuiteOptions{.suite = "other"}, SuiteOptions{.documents = 2},
-        SuiteOptions{.documents = 64}, SuiteOptions{.document_words = 20}}) {
+       {SuiteOptions{.suite = "other"}, SuiteOptions{.documents = 2}, SuiteOptions{.documents = 64},
+        SuiteOptions{.document_words = 20}}) {
     EXPECT_EQ(MakeQuestionSuite(Words(), options).status().code(), StatusCode::kInvalidArgument);
   }
 }

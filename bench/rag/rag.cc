@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/demo_corpus.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/documents/demo_corpus.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/worker/find_model.h"
 #include "bench/benchmark.h"
 #include "bench/kit/random_model.h"
 #include "bench/rag/prompt_sets.h"
@@ -27,16 +27,19 @@ namespace {
 
 constexpr char kSuiteModel[] = "recall-across";
 constexpr char kSuiteWordsFile[] = "/words.json";
-constexpr char kLayers[] = "layers";
+constexpr char kLayersCell[] = "layers";
 /// Documents of the cell that the figures at the top of the report are of.
 constexpr uint32_t kHeadlineDocuments = 10;
+/// Tokens of SamKV's blocks: the published ones, and shorter ones for the suites' documents.
+constexpr uint32_t kBlock = 64;
+constexpr uint32_t kSuiteBlock = 16;
 /// Makes attention of random weights peaked.
 constexpr float kLayersGain = 2;
 
 struct RagOptions {
   std::vector<std::string> suites = SuiteNames();
   std::vector<uint32_t> documents = {5, 10, 20};
-  SuiteOptions suite;
+  SuiteOptions suite = {.tasks = {"alone", "refer", "chain"}};
   uint32_t dossiers = 3;  ///< Of the bundled model; 0 for none.
   uint32_t layers = 8;    ///< Of the model of random weights; 0 for none.
   uint32_t layers_tokens = 8192;
@@ -59,16 +62,17 @@ class RagBench {
   }
 
   StatusOr<BenchReport> Report() const {
-    const auto headline = std::ranges::find_if(cells_, [](const RagCell& cell) {
-      return cell.documents == kHeadlineDocuments;
-    });
+    const auto headline = std::ranges::find_if(
+        cells_, [](const RagCell& cell) { return cell.documents == kHeadlineDocuments; });
     cli::Json json = {{"benchmark", "rag"}};
     AddRagJson(cells_, headline == cells_.end() ? cells_.front() : *headline, first_tokens_, &json);
     json["model"] = std::filesystem::path(suite_model_).filename().string();
     json["seed"] = options_.suite.seed;
+    json["tasks"] = options_.suite.tasks;
     json["questions"] = options_.suite.questions;
     json["document_words"] = options_.suite.document_words;
     json["entries"] = options_.suite.entries;
+    json["suite_block_tokens"] = kSuiteBlock;
     json["cacheblend_check_layer"] = options_.check_layer;
     json["layers_gain"] = kLayersGain;
     json["machine"] = Machine();
@@ -96,28 +100,27 @@ class RagBench {
 
   Status MeasureSuite(const SuiteOptions& suite, const std::vector<DocumentSet>& sets) {
     QUIRE_ASSIGN_OR_RETURN(const RagStore store,
-                           OpenRagStore(suite_model_, options_.tiers.front(), "auto"));
+                           OpenRagStore(suite_model_, options_.tiers.front(), "auto", kSuiteBlock));
     QUIRE_RETURN_IF_ERROR(store.worker.NeedsTokenizer("the questions are text"));
     QUIRE_ASSIGN_OR_RETURN(const std::vector<PromptSet> prompts,
                            SuitePrompts(*store.worker.tokenizer, sets));
     QUIRE_ASSIGN_OR_RETURN(RagTotals totals, Measure(store, prompts, suite.suite));
     cells_.push_back({suite.suite, suite.documents, std::move(totals)});
-    const bool timed = suite.suite == options_.suites.front() &&
-                       suite.documents == kHeadlineDocuments;
-    return timed ? TimeTiers(suite_model_, "suite", prompts.front()) : OkStatus();
+    const bool timed =
+        suite.suite == options_.suites.front() && suite.documents == kHeadlineDocuments;
+    return timed ? TimeTiers(suite_model_, "suite", prompts.front(), kSuiteBlock) : OkStatus();
   }
 
   Status MeasureDossiers() {
     QUIRE_ASSIGN_OR_RETURN(const cli::DemoCorpus corpus,
                            cli::LoadDemoCorpus(bundled_ + "/documents"));
     QUIRE_ASSIGN_OR_RETURN(const RagStore store,
-                           OpenRagStore(bundled_, options_.tiers.front(), "auto"));
-    QUIRE_ASSIGN_OR_RETURN(
-        const std::vector<PromptSet> prompts,
-        DossierPrompts(*store.worker.tokenizer, corpus, options_.dossiers));
+                           OpenRagStore(bundled_, options_.tiers.front(), "auto", kBlock));
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<PromptSet> prompts,
+                           DossierPrompts(*store.worker.tokenizer, corpus, options_.dossiers));
     QUIRE_ASSIGN_OR_RETURN(RagTotals totals, Measure(store, prompts, "dossiers"));
-    cells_.push_back({"dossiers", static_cast<uint32_t>(prompts.front().documents.size()),
-                      std::move(totals)});
+    cells_.push_back(
+        {"dossiers", static_cast<uint32_t>(prompts.front().documents.size()), std::move(totals)});
     return OkStatus();
   }
 
@@ -138,10 +141,10 @@ class RagBench {
                                                .vocab_size = layers.vocab_size,
                                                .seed = options_.suite.seed});
     QUIRE_ASSIGN_OR_RETURN(const RagStore store,
-                           OpenRagStore(model, options_.tiers.front(), "auto"));
-    QUIRE_ASSIGN_OR_RETURN(RagTotals totals, Measure(store, {&prompts, 1}, kLayers));
-    cells_.push_back({kLayers, kHeadlineDocuments, std::move(totals)});
-    return TimeTiers(model, kLayers, prompts);
+                           OpenRagStore(model, options_.tiers.front(), "auto", kBlock));
+    QUIRE_ASSIGN_OR_RETURN(RagTotals totals, Measure(store, {&prompts, 1}, kLayersCell));
+    cells_.push_back({kLayersCell, kHeadlineDocuments, std::move(totals)});
+    return TimeTiers(model, kLayersCell, prompts, kBlock);
   }
 
   StatusOr<RagTotals> Measure(const RagStore& store, std::span<const PromptSet> prompts,
@@ -160,12 +163,13 @@ class RagBench {
   }
 
   /// Times the methods over `prompts` on every tier, over every transport that there is.
-  Status TimeTiers(const std::string& model, const std::string& what, PromptSet prompts) {
+  Status TimeTiers(const std::string& model, const std::string& what, PromptSet prompts,
+                   uint32_t block_tokens) {
     if (options_.timed == 0) return OkStatus();
     prompts.questions.resize(std::min<size_t>(prompts.questions.size(), options_.timed));
     for (const std::string& tier : options_.tiers) {
       for (const std::string& transport : options_.transports) {
-        const StatusOr<RagStore> store = OpenRagStore(model, tier, transport);
+        const StatusOr<RagStore> store = OpenRagStore(model, tier, transport, block_tokens);
         if (store.status().code() == StatusCode::kUnavailable) continue;
         QUIRE_RETURN_IF_ERROR(store.status());
         QUIRE_ASSIGN_OR_RETURN(
@@ -178,8 +182,7 @@ class RagBench {
                                    .method = method,
                                    .seconds = MedianSeconds(measured.seconds),
                                    .full_seconds = MedianSeconds(totals.full.seconds),
-                                   .prompt_tokens =
-                                       totals.prompt_tokens / totals.full.questions});
+                                   .prompt_tokens = totals.prompt_tokens / totals.full.questions});
         }
       }
     }
@@ -203,6 +206,10 @@ void AddSuiteOptions(CLI::App& command, RagOptions* options) {
   command.add_option("--suites", options->suites, "Which suites of questions are asked")
       ->delimiter(',')
       ->check(CLI::IsMember(SuiteNames()))
+      ->capture_default_str();
+  command.add_option("--tasks", options->suite.tasks, "Which kinds of entries are asked for")
+      ->delimiter(',')
+      ->check(CLI::IsMember(SuiteTasks()))
       ->capture_default_str();
   command.add_option("--documents", options->documents, "Documents under one question")
       ->delimiter(',')

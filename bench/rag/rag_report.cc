@@ -81,8 +81,8 @@ cli::Json MethodJson(const RagTotals& totals, const MethodTotals& method) {
   }
   const double seconds = MedianSeconds(method.seconds);
   json["seconds_to_first_token"] = seconds;
-  json["ttft_speedup"] = seconds > 0 ? cli::Json(MedianSeconds(totals.full.seconds) / seconds)
-                                     : cli::Json(nullptr);
+  json["ttft_speedup"] =
+      seconds > 0 ? cli::Json(MedianSeconds(totals.full.seconds) / seconds) : cli::Json(nullptr);
   return json;
 }
 
@@ -124,8 +124,8 @@ std::string Percent(const Share& share) {
 }
 
 std::string Seconds(double seconds) {
-  return seconds > 0 ? cli::FormatDuration(
-                           std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)))
+  return seconds > 0 ? cli::FormatDuration(std::chrono::duration_cast<Duration>(
+                           std::chrono::duration<double>(seconds)))
                      : "";
 }
 
@@ -152,8 +152,7 @@ Interval WilsonInterval(const Share& share) {
   const double p = static_cast<double>(share.right) / n;
   const double z2 = kNormal95 * kNormal95;
   const double middle = (p + z2 / (2 * n)) / (1 + z2 / n);
-  const double half =
-      kNormal95 / (1 + z2 / n) * std::sqrt(p * (1 - p) / n + z2 / (4 * n * n));
+  const double half = kNormal95 / (1 + z2 / n) * std::sqrt(p * (1 - p) / n + z2 / (4 * n * n));
   return {.share = p, .low = std::max(0.0, middle - half), .high = std::min(1.0, middle + half)};
 }
 
@@ -200,8 +199,8 @@ cli::Table RagTable(const std::vector<RagCell>& cells,
                     {"FIRST TOKEN", cli::Table::kRight}});
   for (const RagCell& cell : cells) AddCellRows(cell, &table);
   for (const FirstToken& one : first_tokens) {
-    table.AddRow({one.model + ", " + one.tier + ", " + one.transport, one.method, "", "", "", "", "",
-                  "", Seconds(one.seconds) + " (" + cli::FormatRatio(SpeedUp(one), 2) + "x)"});
+    table.AddRow({one.model + ", " + one.tier + ", " + one.transport, one.method, "", "", "", "",
+                  "", "", Seconds(one.seconds) + " (" + cli::FormatRatio(SpeedUp(one), 2) + "x)"});
   }
   return table;
 }

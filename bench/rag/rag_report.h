@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Report of `quire bench rag`: a row for each suite, number of documents and method. Pure functions.
+// Report of `quire bench rag`: a row for each suite, number of documents and method. Pure
+// functions.
 #ifndef QUIRE_BENCH_RAG_RAG_REPORT_H_
 #define QUIRE_BENCH_RAG_RAG_REPORT_H_
 
@@ -8,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/json_output.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/table.h"
 #include "bench/rag/rag_run.h"
 
 namespace quire::bench {
@@ -41,14 +42,13 @@ struct FirstToken {
   uint64_t prompt_tokens = 0;
 };
 
-/// Adds METHOD_accuracy and so on of `headline`. METHOD_ttft_speedup is of the first tier and transport
-/// that "layers" was timed on, if it was. Then come "cells" and "first_token".
-/// A recovery is (method - reuse_strict) / (full - reuse_strict), of accuracy and of divergence. It
-/// is null where full and reuse_strict do not differ.
+/// Adds METHOD_accuracy and so on of `headline`. METHOD_ttft_speedup is of the first tier and
+/// transport that "layers" was timed on, if it was. Then come "cells" and "first_token". A recovery
+/// is (method - reuse_strict) / (full - reuse_strict), of accuracy and of divergence. It is null
+/// where full and reuse_strict do not differ.
 void AddRagJson(const std::vector<RagCell>& cells, const RagCell& headline,
                 const std::vector<FirstToken>& first_tokens, cli::Json* json);
-cli::Table RagTable(const std::vector<RagCell>& cells,
-                    const std::vector<FirstToken>& first_tokens);
+cli::Table RagTable(const std::vector<RagCell>& cells, const std::vector<FirstToken>& first_tokens);
 
 /// 0 for no values.
 double MedianSeconds(std::vector<double> seconds);

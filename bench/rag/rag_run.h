@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpuworker/engine/engine.h"
@@ -54,15 +55,15 @@ struct Share {
 struct MethodTotals {
   Share all;
   std::map<std::string, Share> by_task;
-  double answer_divergence = 0;     ///< Sum over `questions`.
-  double document_divergence = 0;   ///< Sum over `document_rows`.
+  double answer_divergence = 0;    ///< Sum over `questions`.
+  double document_divergence = 0;  ///< Sum over `document_rows`.
   uint64_t questions = 0;
-  uint64_t document_rows = 0;       ///< Tokens of all documents but the first of a set.
-  double sequence_ratio = 0;        ///< Sums over questions, like those below.
+  uint64_t document_rows = 0;  ///< Tokens of all documents but the first of a set.
+  double sequence_ratio = 0;   ///< Sums over questions, like those below.
   double recompute_ratio = 0;
   uint64_t bytes_read = 0;
   uint64_t bytes_whole = 0;
-  std::vector<double> seconds;      ///< To the first token, of questions that only prefilled.
+  std::vector<double> seconds;  ///< To the first token, of questions that only prefilled.
 
   void Count(const RagQuestion& question, bool right);
 };

@@ -6,11 +6,12 @@
 #ifndef QUIRE_BENCH_RAG_RAG_STORE_H_
 #define QUIRE_BENCH_RAG_RAG_STORE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/local_worker.h"
+#include "apps/kit/worker/local_worker.h"
 #include "kvserver/embedded/embedded_store.h"
 #include "quire/client.h"
 #include "quire/status.h"
@@ -25,9 +26,10 @@ struct RagStore {
 };
 
 /// Opens one for `model` with its data in a fresh directory. `tier` is "dram" or "ssd"; `transport`
-/// is "shm", "ucx" or "grpc". UNAVAILABLE when that transport cannot be had here.
+/// is "shm", "ucx" or "grpc". `block_tokens` are those of SamKV's blocks. UNAVAILABLE when that
+/// transport cannot be had here.
 StatusOr<RagStore> OpenRagStore(const std::string& model, const std::string& tier,
-                                const std::string& transport);
+                                const std::string& transport, uint32_t block_tokens);
 
 }  // namespace quire::bench
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EveryOutput: a plan that also computes the outputs of every fresh row of the last layer. It serves
-// to compare the logits of all computed rows with those of full prefill.
-// Thread-safety: none.
+// EveryOutput: a plan that also computes the outputs of every fresh row of the last layer. It
+// serves to compare the logits of all computed rows with those of full prefill. Thread-safety:
+// none.
 #ifndef QUIRE_GPUWORKER_CONTEXT_EVERY_OUTPUT_H_
 #define QUIRE_GPUWORKER_CONTEXT_EVERY_OUTPUT_H_
 

@@ -65,6 +65,7 @@ EngineParts Engine::Parts() const {
           .prefill_chunk_tokens = std::min(options_.prefill_chunk_tokens, Decoder::kBlockTokens),
           .max_batch_bytes = options_.max_batch_bytes,
           .representatives = representatives_,
+          .statistics_block_tokens = options_.statistics_block_tokens,
           .recall_executor = recall_thread_.get(),
           .offload_executor = offload_thread_.get(),
           .unit_buffers = unit_buffers_.get(),

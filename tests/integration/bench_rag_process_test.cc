@@ -58,9 +58,9 @@ void ExpectMethods(const json& cell) {
 
 TEST(BenchRagProcessTest, ReportsAnswersDivergenceAndTimesOfEveryMethod) {
   const json report = testing::BenchReport(
-      {"rag", "--suites", "edges", "--documents", "10", "--questions", "8", "--document-words",
-       "64", "--entries", "4", "--dossiers", "1", "--layers", "2", "--layers-tokens", "640",
-       "--timed", "1", "--tiers", "ssd", "--transports", "shm"});
+      {"rag", "--suites",  "edges", "--documents", "10",  "--questions",  "8",  "--document-words",
+       "64",  "--entries", "4",     "--dossiers",  "1",   "--layers",     "2",  "--layers-tokens",
+       "640", "--timed",   "1",     "--tiers",     "ssd", "--transports", "shm"});
   const json suite = Cell(report, "edges");
   ExpectMethods(suite);
   EXPECT_GE(Figure(Part(suite, "full"), "questions"), kQuestions);
@@ -81,8 +81,8 @@ TEST(BenchRagProcessTest, ReportsAnswersDivergenceAndTimesOfEveryMethod) {
 }
 
 TEST(BenchRagProcessTest, RefusesSuitesThatItDoesNotKnow) {
-  const ChildResult result = testing::RunChild(QUIRE_BINARY_DIR "/bin/quire",
-                                               {"bench", "rag", "--suites", "middle"});
+  const ChildResult result =
+      testing::RunChild(QUIRE_BINARY_DIR "/bin/quire", {"bench", "rag", "--suites", "middle"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("--suites"), HasSubstr("edges")));
   EXPECT_THAT(result.out, IsEmpty());

@@ -9,6 +9,7 @@ What makes references train:
   reference has to be resolved where it stands.
 * The value is also predicted at the reference itself, out of the residual stream of a middle layer (--middle) and at
   the end.
+* Whether a name has a value already is predicted at the name ("again" or "once") and at the value (itself or "once").
 * Filler counts up to --thicken times in the softmax, so that short rows have the odds of long ones.
 """
 import argparse
@@ -16,6 +17,7 @@ import json
 import math
 import os
 import random
+import signal
 import time
 
 import torch
@@ -39,6 +41,14 @@ HIDDEN = -1e4
 def numbers(text):
     low, _, high = text.partition("-")
     return int(low), int(high or low)
+
+
+def draw_questions(rng, pool, asked):
+    """Up to `asked` of the pool, those that need other documents first in two rows of three."""
+    pool = rng.sample(pool, len(pool))
+    if rng.random() < 2 / 3:
+        pool.sort(key=lambda e: e.task == "alone")
+    return pool[:asked]
 
 
 def build_batch(rng, v, rows, asked, longest, hide, thicken, alone_share):
@@ -74,7 +84,7 @@ def build_batch(rng, v, rows, asked, longest, hide, thicken, alone_share):
         positions[i, :n] = torch.tensor(pos)
         end = pos[-1] + 1
         pool = [e for e in row.questions if e.task == "alone"] if apart else row.questions
-        asks = rng.sample(pool, min(asked, len(pool)))
+        asks = draw_questions(rng, pool, asked)
         k = n
         for e in asks:
             ids[i, k:k + 4] = torch.tensor(v.question + [v.id[e.name]])
@@ -93,6 +103,10 @@ def build_batch(rng, v, rows, asked, longest, hide, thicken, alone_share):
         if not apart:
             inner += [(i, e.at + 1, v.id[e.answer], across.TASKS.index(e.task)) for e in row.entries
                       if e.task in ("refer", "chain")]
+            inner += [(i, e.at, v.id["again" if e.task == "conflict" else "once"], 4)
+                      for e in row.entries if e.task in ("alone", "old", "conflict")]
+            inner += [(i, e.at + 1, v.id[e.word if e.task == "conflict" else "once"], 3)
+                      for e in row.entries if e.task in ("alone", "old", "conflict")]
     return ids, positions, mask, torch.tensor(answers), torch.tensor(inner).view(-1, 4)
 
 
@@ -122,8 +136,11 @@ def loss_of(model, batch, dtype, middle, weight):
         if of_task.any():
             stats[name] = right[of_task].float().mean().item()
     if len(inner) and weight:
-        extra, right = score(hidden, inner)
-        stats["inner"] = right.float().mean().item()
+        extra = 0.0
+        values = inner[inner[:, 3] < 3]
+        if len(values):
+            extra, right = score(hidden, values)
+            stats["inner"] = right.float().mean().item()
         for order, layer in enumerate(middle):
             labels = inner[inner[:, 3] == 1 + order]
             if len(labels):
@@ -160,7 +177,8 @@ def main():
     p.add_argument("--thicken", type=float, default=1.0)
     p.add_argument("--alone-share", type=float, default=0.1, help="share of rows whose documents do not see one another")
     p.add_argument("--copy-every", type=int, default=8)
-    p.add_argument("--middle", type=int, nargs=2, default=[2, 3], help="layers that know a reference, and a chain")
+    p.add_argument("--middle", type=int, nargs=4, default=[2, 3, 3, 1],
+                   help="layers that know a reference, a chain, and a second value, at the value and at its name")
     p.add_argument("--middle-weight", type=float, default=0.3)
     p.add_argument("--stop-at", type=float, default=0.97)
     p.add_argument("--fp32", action="store_true")
@@ -200,6 +218,8 @@ def main():
                     "config": model.cfg.to_dict(), "args": vars(a)}, path + ".tmp")
         os.replace(path + ".tmp", path)
 
+    ended = []
+    signal.signal(signal.SIGTERM, lambda *_: ended.append(True))   # Saves, then ends.
     base = [[g["lr"] for g in o.param_groups] for o in optimisers]
     started, last_save, run_steps = time.time() - done["seconds"], time.time(), 0
     for number, stage in enumerate(a.stages):
@@ -242,9 +262,11 @@ def main():
                         **{k: round(x, 1) for k, x in done.items()}}
                 log.write(json.dumps(line) + "\n")
                 print(line, flush=True)
-            if time.time() - last_save > 180:
+            if ended or time.time() - last_save > 180:
                 save()
                 last_save = time.time()
+            if ended:
+                return
             if a.stop_at and seen > 40 and min(x for k, x in means.items() if k in across.TASKS) > a.stop_at:
                 break
         save()

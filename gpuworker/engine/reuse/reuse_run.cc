@@ -94,9 +94,9 @@ Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& 
       std::min<uint64_t>(options.max_new_tokens, model.max_positions - layout_.tokens()));
   QUIRE_ASSIGN_OR_RETURN(ReusePlan plan, MakePlan(all, options));
   logits_.resize(model.vocab_size);
-  QUIRE_ASSIGN_OR_RETURN(
-      const SparsePrefillStats computed,
-      options.row_logits ? RunForRows(plan, all) : Run(plan, all, logits_.data()));
+  QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, options.row_logits
+                                                                ? RunForRows(plan, all)
+                                                                : Run(plan, all, logits_.data()));
   Measure(plan, computed);
   return OkStatus();
 }
@@ -114,8 +114,8 @@ StatusOr<SparsePrefillStats> ReuseRun::RunForRows(ReusePlan& plan,
     const uint64_t position = plan.positions[row];
     if (position < layout_.question_first) row_logits_.positions.push_back(position);
   }
-  const auto last = logits.begin() +
-                    static_cast<ptrdiff_t>((outputs->rows().size() - 1) * model.vocab_size);
+  const auto last =
+      logits.begin() + static_cast<ptrdiff_t>((outputs->rows().size() - 1) * model.vocab_size);
   std::copy_n(last, model.vocab_size, logits_.begin());
   logits.resize(row_logits_.positions.size() * model.vocab_size);
   return computed;
@@ -184,7 +184,9 @@ StatusOr<DocumentStatistics> ReuseRun::ComputeStatistics(size_t document) const 
   const ModelConfig& model = parts_.decoder->config();
   const std::vector<TokenId>& tokens = tokens_[document];
   DenseCache cache(model, parts_.device, tokens.size());
-  StatisticsCollector collector(model, parts_.device, &cache, static_cast<uint32_t>(tokens.size()));
+  StatisticsCollector collector(model, parts_.device, &cache,
+                                {.tokens = static_cast<uint32_t>(tokens.size()),
+                                 .block_tokens = parts_.statistics_block_tokens});
   QUIRE_RETURN_IF_ERROR(
       parts_.decoder->Forward(tokens, 0, collector, Decoder::Logits::kNone, nullptr));
   return collector.Statistics();
