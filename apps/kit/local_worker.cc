@@ -47,6 +47,12 @@ void AddDeviceFlag(CLI::App& command, std::string* device) {
       ->capture_default_str();
 }
 
+CLI::Option* AddStatisticsFlag(CLI::App& command, bool* statistics) {
+  return command.add_flag("--statistics,!--no-statistics", *statistics,
+                          "Store what --method samkv selects by with each document. Without, the "
+                          "first such question computes it");
+}
+
 Json DescribeDevice(const std::string& device_name) {
   Json json = {{"device", device_name}, {"gpu", nullptr}, {"cublas", nullptr}};
   const auto device = worker::FindDevice(device_name);

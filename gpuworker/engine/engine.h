@@ -54,6 +54,9 @@ struct EngineOptions {
   /// computes the attention of each token over the 4096 before it once more, and keeps their keys.
   /// Meant for small models and comparisons.
   bool representatives = false;
+  /// Collects SamKV's statistics of documents that are computed from their first token on, and
+  /// stores them beside. A question by SamKV computes those of other documents.
+  bool statistics = true;
   /// Payload of one call, at least one page of all layers. A sequence, or a document that is read,
   /// has at most five of them in memory on their way to the store.
   uint64_t max_batch_bytes = 8u << 20;
@@ -82,6 +85,8 @@ struct IngestResult {
   /// Why some computed pages lack representatives that were wanted. Such pages are scored by the
   /// means of their keys, also when the document is read again.
   Status representatives;
+  /// Why the document lacks statistics that were collected.
+  Status statistics;
 };
 
 class Engine {

@@ -31,6 +31,7 @@ struct EngineParts {
   uint32_t prefill_chunk_tokens = 0;
   uint64_t max_batch_bytes = 0;          ///< Payload of one call.
   bool representatives = false;          ///< EngineOptions::representatives.
+  bool statistics = false;               ///< EngineOptions::statistics.
   Executor* recall_executor = nullptr;   ///< Takes recalled units in beside the model.
   Executor* offload_executor = nullptr;  ///< Sends completed pages beside the model.
   UnitBuffers* unit_buffers = nullptr;   ///< What they are sent from, a page each.

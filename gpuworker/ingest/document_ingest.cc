@@ -192,7 +192,8 @@ StatusOr<IngestedDocument> DocumentIngest::StorePart(const DocumentToIngest& wha
   IngestedDocument done{.document = std::move(stored->document),
                         .reused_tokens = stored->reused_tokens,
                         .bytes_sent = stored->bytes_sent};
-  for (const Status& beside : {stored->representatives, PutSummary(what, part, done.document)}) {
+  for (const Status& beside :
+       {stored->representatives, stored->statistics, PutSummary(what, part, done.document)}) {
     if (!beside.ok()) done.warning += std::string(Message(beside)) + ". ";
   }
   return done;

@@ -154,7 +154,7 @@ TEST_F(TwoProcessesTest, AnswersAreTheSameInOneProcessInTwoAndAfterRestarts) {
 TEST_F(TwoProcessesTest, AQuestionOverSeveralDocumentsReusesTheirCaches) {
   StartServer({"--dram-bytes", "64MiB"});
   const auto tokenizer = worker::Tokenizer::Load(std::string(kModel) + "/tokenizer.json").value();
-  std::vector<std::string> put = {"put", "--model", kModel};
+  std::vector<std::string> put = {"put", "--no-statistics", "--model", kModel};
   std::vector<TokenId> whole(tokenizer.starts().begin(), tokenizer.starts().end());
   std::vector<std::string> texts;
   for (const cli::DemoDocument& document : std::span(corpus_.documents).first(2)) {

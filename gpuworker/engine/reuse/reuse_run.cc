@@ -8,6 +8,7 @@
 #include "gpuworker/context/reuse_method.h"
 #include "gpuworker/context/statistics_collector.h"
 #include "gpuworker/context/statistics_record.h"
+#include "gpuworker/engine/ingest/stored_statistics.h"
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/model/sampler.h"
@@ -132,23 +133,14 @@ StatusOr<ReusePlan> ReuseRun::SelectAndPlan(std::span<const TokenId> prompt,
 }
 
 StatusOr<DocumentStatistics> ReuseRun::StatisticsOf(size_t document, const SamKvShape& shape) {
-  const DocumentName& name = names_[document];
-  if (const auto extra = parts_.client->GetExtra(name, kStatisticsExtra); extra.ok()) {
-    std::string bytes(extra->payload.size_bytes(), '\0');
-    extra->payload.CopyTo(reinterpret_cast<std::byte*>(bytes.data()));
-    auto stored = DecodeStatistics(bytes, shape, tokens_[document].size());
-    if (stored.ok()) return stored;
-  }
+  const uint64_t tokens = tokens_[document].size();
+  auto stored = GetStatistics(parts_.client, names_[document], shape, tokens);
+  if (stored.ok()) return stored;
   QUIRE_ASSIGN_OR_RETURN(const DocumentStatistics computed, ComputeStatistics(document));
   ++stats_.statistics_computed;
-  const std::string bytes = EncodeStatistics(computed);
-  const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
-  Payload payload;
-  payload.Append(std::vector<std::byte>(begin, begin + bytes.size()));
-  stats_.statistics_stored +=
-      parts_.client->PutExtra(name, kStatisticsExtra, kStatisticsVersion, payload).ok();
+  stats_.statistics_stored += PutStatistics(parts_.client, names_[document], computed).ok();
   // What the next question will read, so that both select the same.
-  return DecodeStatistics(bytes, shape, tokens_[document].size());
+  return DecodeStatistics(EncodeStatistics(computed), shape, tokens);
 }
 
 StatusOr<DocumentStatistics> ReuseRun::ComputeStatistics(size_t document) const {
