@@ -53,6 +53,14 @@ CLI::Option* AddStatisticsFlag(CLI::App& command, bool* statistics) {
                           "first such question computes it");
 }
 
+void AddQuestionChunkFlag(CLI::App& command, uint32_t* tokens) {
+  command
+      .add_option("--question-chunk", *tokens,
+                  "Questions about one document attend to all of it, in one pass, from so many "
+                  "tokens on; 0: never")
+      ->capture_default_str();
+}
+
 Json DescribeDevice(const std::string& device_name) {
   Json json = {{"device", device_name}, {"gpu", nullptr}, {"cublas", nullptr}};
   const auto device = worker::FindDevice(device_name);

@@ -59,6 +59,11 @@ void AddDeviceFlag(CLI::App& command, std::string* device);
 /// the default.
 CLI::Option* AddStatisticsFlag(CLI::App& command, bool* statistics);
 
+/// Adds --question-chunk (EngineOptions::question_chunk_tokens).
+void AddQuestionChunkFlag(CLI::App& command, uint32_t* tokens);
+/// Its default.
+inline constexpr uint32_t kQuestionChunkTokens = 64;
+
 /// For reports: {"device", "gpu", "cublas"}: of a GPU its name, and whether products of many rows
 /// are cuBLAS's; null for the processor.
 Json DescribeDevice(const std::string& device_name);

@@ -50,6 +50,7 @@ struct AskArgs {
   std::optional<std::string> worker;  ///< Address; without: answer in this process.
   std::string transport = "auto";
   uint64_t host_cache_bytes = 0;
+  uint32_t question_chunk_tokens = kQuestionChunkTokens;
   RetrievalFlags retrieval;
   worker::GenerateParams generate;
 
@@ -187,11 +188,14 @@ StatusOr<std::vector<TokenId>> TextAtHand(const AskArgs& args, const LocalWorker
   return local.DocumentTokens(text);
 }
 
-Status AppendPrompt(std::span<const TokenId> prompt, worker::Sequence* sequence) {
+Status AppendPrompt(const AskArgs& args, std::span<const TokenId> prompt,
+                    worker::Sequence* sequence) {
   QUIRE_RETURN_IF_ERROR(sequence->CheckRoom(prompt.size()));
   ProgressBar progress("reading the question", prompt.size());
-  for (size_t at = 0; at < prompt.size(); at += kPromptPartTokens) {
-    const size_t count = std::min(kPromptPartTokens, prompt.size() - at);
+  const size_t chunk = args.question_chunk_tokens;
+  const size_t part = chunk > 0 && prompt.size() >= chunk ? prompt.size() : kPromptPartTokens;
+  for (size_t at = 0; at < prompt.size(); at += part) {
+    const size_t count = std::min(part, prompt.size() - at);
     QUIRE_RETURN_IF_ERROR(sequence->Append(prompt.subspan(at, count)));
     progress.Advance(count);
   }
@@ -246,6 +250,7 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   QUIRE_ASSIGN_OR_RETURN(Asked asked, FindDocument(names, *client, !args.text_file.empty()));
   worker::EngineOptions& options = asked.options;
   options.host_cache_bytes = args.host_cache_bytes;
+  options.question_chunk_tokens = args.question_chunk_tokens;
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadAsked(args, options, client));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
   worker::GenerateParams params = args.generate;
@@ -258,7 +263,7 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   sequence_options.recompute_observer = [&](uint64_t tokens) { recompute.Advance(tokens); };
   QUIRE_ASSIGN_OR_RETURN(const auto sequence,
                          local.engine->OpenSequence(asked.document, sequence_options));
-  QUIRE_RETURN_IF_ERROR(AppendPrompt(prompt, sequence.get()));
+  QUIRE_RETURN_IF_ERROR(AppendPrompt(args, prompt, sequence.get()));
   ShownTokens shown(args, local, view);
   params.on_token = [&](TokenId token) { return shown.Add(token); };
   QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, sequence->Generate(params));
@@ -525,6 +530,7 @@ void AddAskCommand(Commands& commands) {
   AddTransportFlag(command, &args->transport);
   AddRetrievalFlags(command, args->retrieval);
   AddHostCacheFlag(command, &args->host_cache_bytes);
+  AddQuestionChunkFlag(command, &args->question_chunk_tokens);
   command
       .add_option("--worker", args->worker,
                   "Address of a worker that answers instead of this process, from its own store")
@@ -534,6 +540,7 @@ void AddAskCommand(Commands& commands) {
       ->excludes(command.get_option("--docs"))
       ->excludes(command.get_option("--transport"))
       ->excludes(command.get_option("--host-cache-bytes"))
+      ->excludes(command.get_option("--question-chunk"))
       ->excludes(command.get_parent()->get_option("--server"))
       ->excludes(command.get_parent()->get_option("--max-message-bytes"));
   AddGenerateFlags(command, args->generate);

@@ -37,6 +37,7 @@ struct WorkerArgs {
   std::string transport = "auto";
   std::string device = "cpu";
   uint64_t host_cache_bytes = 0;
+  uint32_t question_chunk_tokens = kQuestionChunkTokens;
   bool statistics = true;
   RetrievalFlags retrieval;
 };
@@ -100,6 +101,7 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   worker::EngineOptions options;
   QUIRE_ASSIGN_OR_RETURN(options.retrieval, args.retrieval.Options(options.page_tokens));
   options.host_cache_bytes = args.host_cache_bytes;
+  options.question_chunk_tokens = args.question_chunk_tokens;
   options.statistics = args.statistics;
   QUIRE_ASSIGN_OR_RETURN(LocalWorker local, LoadLocalWorker(model, client, options, args.device));
   QUIRE_RETURN_IF_ERROR(LoadChat(args.chat, model, &local));
@@ -198,6 +200,7 @@ void AddWorkerCommand(Commands& commands) {
   AddDeviceFlag(command, &args->device);
   AddRetrievalFlags(command, args->retrieval);
   AddHostCacheFlag(command, &args->host_cache_bytes);
+  AddQuestionChunkFlag(command, &args->question_chunk_tokens);
   AddStatisticsFlag(command, &args->statistics);
 }
 

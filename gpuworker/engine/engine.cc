@@ -65,6 +65,7 @@ EngineParts Engine::Parts() const {
           .clock = options_.clock,
           .prefill_chunk_tokens = std::min(options_.prefill_chunk_tokens, Decoder::kBlockTokens),
           .max_batch_bytes = options_.max_batch_bytes,
+          .question_chunk_tokens = options_.question_chunk_tokens,
           .representatives = representatives_,
           .statistics = options_.statistics,
           .recall_executor = recall_thread_.get(),

@@ -30,6 +30,7 @@ struct EngineParts {
   Clock* clock = nullptr;
   uint32_t prefill_chunk_tokens = 0;
   uint64_t max_batch_bytes = 0;          ///< Payload of one call.
+  uint32_t question_chunk_tokens = 0;    ///< EngineOptions::question_chunk_tokens.
   bool representatives = false;          ///< EngineOptions::representatives.
   bool statistics = false;               ///< EngineOptions::statistics.
   Executor* recall_executor = nullptr;   ///< Takes recalled units in beside the model.
