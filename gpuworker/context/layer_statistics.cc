@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <span>
+#include <tuple>
 
 #include "gpuworker/context/pauta.h"
 #include "gpuworker/context/power_law.h"
@@ -117,23 +119,47 @@ void MeanOf(const float* rows, uint32_t begin, uint32_t end, size_t floats, floa
   for (size_t c = 0; c < floats; ++c) mean[c] = static_cast<float>(sum[c] / (end - begin));
 }
 
-/// Exponents of the middle tokens, and what their blocks are worth.
-void RateMiddle(const AttentionMap& map, const BlockSplit& split, LayerStatistics* statistics) {
+/// Appends the mean of the keys, [tokens][floats], of the block's tokens that are attended to most.
+/// `attention` has one entry for each token of the block, which begins at `begin`.
+void AppendRepresentative(const std::vector<float>& attention, uint32_t begin, const float* keys,
+                          size_t floats, std::vector<float>* means) {
+  std::vector<uint32_t> order(attention.size());
+  std::iota(order.begin(), order.end(), 0);
+  const size_t count = std::min<size_t>(kRepresentatives, order.size());
+  std::ranges::partial_sort(order, order.begin() + count, [&](uint32_t a, uint32_t b) {
+    return std::tuple(-attention[a], a) < std::tuple(-attention[b], b);
+  });
+  const size_t at = means->size();
+  means->resize(at + floats);
+  for (const uint32_t token : std::span(order).first(count)) {
+    const float* const key = keys + size_t{begin + token} * floats;
+    for (size_t c = 0; c < floats; ++c) (*means)[at + c] += key[c] / static_cast<float>(count);
+  }
+}
+
+/// Exponents of the middle tokens, and what their blocks are worth. `keys` [tokens][floats] are
+/// without rotation.
+void RateMiddle(const AttentionMap& map, const BlockSplit& split, const float* keys, size_t floats,
+                LayerStatistics* statistics) {
   std::vector<double> exponents;
   std::vector<uint32_t> tokens;
   for (uint32_t block = 1; block <= split.middle_blocks(); ++block) {
     BlockImportance best{std::numeric_limits<double>::infinity(), -1};
+    std::vector<float> attentions;
     for (uint32_t token = split.Begin(block); token < split.End(block); ++token) {
       const std::vector<DistantAttention> points = map.To(token);
       const double exponent = FitPowerLaw(points).exponent;
       exponents.push_back(exponent);
       tokens.push_back(token);
       const double attention = MeanAttention(points);
+      attentions.push_back(static_cast<float>(attention));
       if (points.size() >= kLeastQueries && attention > best.attention) {
         best = {exponent, attention};
       }
     }
     statistics->middle.push_back({best.exponent, std::max(best.attention, 0.0)});
+    AppendRepresentative(attentions, split.Begin(block), keys, floats,
+                         &statistics->representative_keys);
   }
   for (const size_t outlier : PautaOutliers(exponents)) {
     statistics->outlier_tokens.push_back(tokens[outlier]);
@@ -206,7 +232,8 @@ LayerStatistics StatisticsOf(const PrefilledLayer& layer, const BlockSplit& spli
   MeanOf(queries.data(), 0, local_tokens, query_floats, statistics.local_query.data());
 
   if (!split.has_middle()) return statistics;
-  RateMiddle(AttentionMap(layer, split.tokens, sampled_tokens), split, &statistics);
+  RateMiddle(AttentionMap(layer, split.tokens, sampled_tokens), split, keys.data(), key_floats,
+             &statistics);
   RankMiddle(&statistics);
   return statistics;
 }

@@ -27,13 +27,18 @@ struct BlockImportance {
 };
 
 struct LayerStatistics {
-  std::vector<float> block_keys;         ///< [blocks][n_kv][d], mean keys
-  std::vector<float> local_query;        ///< [n_q][d], mean query of the local blocks
-  std::vector<BlockImportance> middle;   ///< [middle_blocks]
+  std::vector<float> block_keys;        ///< [blocks][n_kv][d], mean keys
+  std::vector<float> local_query;       ///< [n_q][d], mean query of the local blocks
+  std::vector<BlockImportance> middle;  ///< [middle_blocks]
+  /// [middle_blocks][n_kv][d], mean keys of the kRepresentatives tokens of each block with the
+  /// largest mean attention from later queries, earlier ones first among equal ones.
+  std::vector<float> representative_keys;
   uint32_t most = 0;                     ///< The most important middle block; 0 without any.
   uint32_t least = 0;                    ///< The least important one; 0 without any.
   std::vector<uint32_t> outlier_tokens;  ///< Middle tokens to recompute, ascending.
 };
+
+inline constexpr uint32_t kRepresentatives = 4;
 
 /// Sets `most` and `least` by `middle`: the smallest exponent, and the smallest attention.
 void RankMiddle(LayerStatistics* statistics);

@@ -127,11 +127,13 @@ class SamKvPlanner {
     in.AppendAnchors(&tokens->kept);
     const size_t anchors = tokens->kept.size();
     for (const uint32_t block : blocks) in.AppendBlock(block, &tokens->kept);
-    if (i == 0) return;  // Nothing stands before it: its keys are as full prefill has them.
+    // Nothing stands before the first one: its keys are as full prefill has them.
+    if (i == 0 || options_.rows == SamKvRows::kNothing) return;
+    const bool everything = options_.rows == SamKvRows::kEverything;
     const auto from = tokens->kept.begin();
-    const auto end = options_.computes_everything ? tokens->kept.end() : from + anchors;
+    const auto end = everything ? tokens->kept.end() : from + anchors;
     tokens->fresh.insert(tokens->fresh.end(), from + begin, end);
-    if (options_.computes_everything) return;
+    if (everything) return;
     for (const uint32_t token : document.layers[layer].outlier_tokens) {
       const bool selected = std::ranges::binary_search(blocks, document.split.BlockOf(token));
       if (selected) tokens->fresh.push_back(in.Of(token));

@@ -47,10 +47,16 @@ class QueryMeans {
 ReusePlan SamKvQuestion(const PromptLayout& layout, std::span<const BlockSplit> splits,
                         QueryMeans* means);
 
+/// Which tokens of documents are computed, of those that are read.
+enum class SamKvRows : uint8_t {
+  kPublished,   ///< First and last blocks of all documents but the first, and outlier tokens.
+  kNothing,     ///< None.
+  kEverything,  ///< All, of all documents but the first.
+};
+
 struct SamKvPlanOptions {
   RowUpdate update = RowUpdate::kFusion;
-  /// Computes all that is read, instead of the published tokens.
-  bool computes_everything = false;
+  SamKvRows rows = SamKvRows::kPublished;
 };
 
 /// The second pass, over `selected` blocks.

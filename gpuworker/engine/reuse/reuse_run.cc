@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "gpuworker/context/compact_plan.h"
+#include "gpuworker/context/reuse_isolated.h"
 #include "gpuworker/context/reuse_method.h"
 #include "gpuworker/context/statistics_collector.h"
 #include "gpuworker/context/statistics_record.h"
@@ -18,9 +20,13 @@ namespace quire::worker {
 namespace {
 
 constexpr std::array kMethods = {
-    std::pair{ReuseMethod::kFull, "full"},   std::pair{ReuseMethod::kReuse, "reuse_strict"},
-    std::pair{ReuseMethod::kEpic, "epic"},   std::pair{ReuseMethod::kCacheBlend, "cacheblend"},
+    std::pair{ReuseMethod::kFull, "full"},
+    std::pair{ReuseMethod::kReuse, "reuse_strict"},
+    std::pair{ReuseMethod::kIsolated, "reuse_isolated"},
+    std::pair{ReuseMethod::kEpic, "epic"},
+    std::pair{ReuseMethod::kCacheBlend, "cacheblend"},
     std::pair{ReuseMethod::kSamKv, "samkv"},
+    std::pair{ReuseMethod::kInfLlm, "multi_infllm"},
 };
 
 }  // namespace
@@ -74,8 +80,13 @@ Status ReuseRun::Find(std::span<const DocumentName> documents, const ReuseOption
 
 Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& options) {
   const ModelConfig& model = parts_.decoder->config();
-  QUIRE_ASSIGN_OR_RETURN(layout_, LayOutPrompt(sources_, question.size(), model.rope,
-                                               model.max_positions, options.layout));
+  const bool selects =
+      options.method == ReuseMethod::kSamKv || options.method == ReuseMethod::kInfLlm;
+  QUIRE_ASSIGN_OR_RETURN(layout_,
+                         LayOutPrompt(sources_, question.size(), model.rope,
+                                      selects ? UINT64_MAX : model.max_positions, options.layout));
+  stats_.compact = selects && (options.positions == PromptPositions::kCompact ||
+                               layout_.tokens() > model.max_positions);
   std::vector<TokenId> all;
   for (size_t i = 0; i < documents_.size(); ++i) {
     documents_[i].placed = layout_.sources[i];
@@ -84,9 +95,8 @@ Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& 
   }
   all.insert(all.end(), question.begin(), question.end());
 
-  room_ = static_cast<uint32_t>(
-      std::min<uint64_t>(options.max_new_tokens, model.max_positions - layout_.tokens()));
-  QUIRE_ASSIGN_OR_RETURN(const ReusePlan plan, MakePlan(all, options));
+  room_ = options.max_new_tokens;
+  QUIRE_ASSIGN_OR_RETURN(ReusePlan plan, MakePlan(all, options));
   logits_.resize(model.vocab_size);
   QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, Run(plan, all, logits_.data()));
   Measure(plan, computed);
@@ -101,11 +111,14 @@ StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
       break;
     case ReuseMethod::kReuse:
       return ReuseOnly(layout_, num_layers);
+    case ReuseMethod::kIsolated:
+      return ReuseIsolated(layout_, num_layers);
     case ReuseMethod::kEpic:
       return Epic(layout_, num_layers, options.epic_tokens);
     case ReuseMethod::kCacheBlend:
       return CacheBlend(layout_, num_layers, options.cacheblend);
     case ReuseMethod::kSamKv:
+    case ReuseMethod::kInfLlm:
       return SelectAndPlan(prompt, options);
   }
   return FullPrefill(layout_, num_layers);
@@ -123,11 +136,16 @@ StatusOr<ReusePlan> ReuseRun::SelectAndPlan(std::span<const TokenId> prompt,
     splits.push_back(statistics.back().split);
   }
   QueryMeans means(shape, model.rope);
-  QUIRE_RETURN_IF_ERROR(Run(SamKvQuestion(layout_, splits, &means), prompt, nullptr).status());
+  ReusePlan first = SamKvQuestion(layout_, splits, &means);
+  QUIRE_RETURN_IF_ERROR(Run(first, prompt, nullptr).status());
   std::vector<const DocumentStatistics*> documents;
   documents.reserve(statistics.size());
   for (const DocumentStatistics& one : statistics) documents.push_back(&one);
   const std::vector<std::vector<float>> question = means.Means();
+  if (options.method == ReuseMethod::kInfLlm) {
+    return SamKv(layout_, documents, SelectInfLlmBlocks(documents, question, shape, options.infllm),
+                 {.rows = SamKvRows::kNothing});
+  }
   return SamKv(layout_, documents, SelectBlocks(documents, question, shape, options.selection),
                options.samkv);
 }
@@ -153,13 +171,43 @@ StatusOr<DocumentStatistics> ReuseRun::ComputeStatistics(size_t document) const 
   return collector.Statistics();
 }
 
-StatusOr<SparsePrefillStats> ReuseRun::Run(const ReusePlan& plan, std::span<const TokenId> prompt,
+StatusOr<std::vector<AssembledDocument>> ReuseRun::MakeCompact(ReusePlan& plan) {
+  const ModelConfig& model = parts_.decoder->config();
+  if (model.rope.scaling == RopeScaling::kDynamic) {
+    return InvalidArgument(
+        "the model's rotation depends on the length of the context, so parts of ",
+        "documents keep their positions");
+  }
+  const CompactPrompt compact = Compact(layout_, &plan);
+  if (compact.tokens > model.max_positions) {
+    return InvalidArgument("what is read of the documents and the question have ", compact.tokens,
+                           " tokens, ", compact.tokens - model.max_positions,
+                           " more than the model's context of ", model.max_positions,
+                           "; leave out a document");
+  }
+  end_ = compact.tokens;
+  std::vector<AssembledDocument> pieces;
+  for (const PlacedPiece& piece : compact.pieces) {
+    pieces.push_back(documents_[piece.document]);
+    pieces.back().placed = piece.placed;
+  }
+  return pieces;
+}
+
+StatusOr<SparsePrefillStats> ReuseRun::Run(ReusePlan& plan, std::span<const TokenId> prompt,
                                            float* logits) {
   if (prompt_ != nullptr) stats_.bytes_read += prompt_->bytes_read();
-  prompt_ =
-      std::make_unique<AssembledPrompt>(parts_, documents_, plan.layers, layout_.tokens(), room_);
   std::vector<TokenId> rows;
   for (const uint64_t position : plan.positions) rows.push_back(prompt[position]);
+  std::vector<AssembledDocument> documents = documents_;
+  end_ = layout_.tokens();
+  if (stats_.compact) {
+    QUIRE_ASSIGN_OR_RETURN(documents, MakeCompact(plan));
+  }
+  room_ = static_cast<uint32_t>(
+      std::min<uint64_t>(room_, parts_.decoder->config().max_positions - end_));
+  prompt_ =
+      std::make_unique<AssembledPrompt>(parts_, std::move(documents), plan.layers, end_, room_);
   return parts_.decoder->SparsePrefill({rows, plan.positions}, plan.rows.get(), prompt_.get(),
                                        plan.update, logits);
 }
@@ -189,7 +237,7 @@ StatusOr<Generation> ReuseRun::Generate(const GenerateParams& params) {
     QUIRE_ASSIGN_OR_RETURN(const TokenId token, sampler.Sample(logits_));
     generation.stopped = std::ranges::find(params.stop_tokens, token) != params.stop_tokens.end();
     if (generation.stopped) break;
-    const uint64_t position = layout_.tokens() + generation.tokens.size();
+    const uint64_t position = end_ + generation.tokens.size();
     generation.tokens.push_back(token);
     if (params.on_token && !params.on_token(token)) break;
     if (generation.tokens.size() == most) break;  // Nothing follows that would need its logits.

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "gpuworker/context/cacheblend.h"
+#include "gpuworker/context/infllm.h"
 #include "gpuworker/context/prompt_layout.h"
 #include "gpuworker/context/samkv.h"
 #include "gpuworker/context/samkv_selection.h"
@@ -36,15 +37,23 @@ namespace quire::worker {
 enum class ReuseMethod : uint8_t {
   kFull,        ///< Not at all: every token is computed.
   kReuse,       ///< As they are, moved to their places; the question is computed.
+  kIsolated,    ///< As they are, and the question was computed alone, but for its last token.
   kEpic,        ///< The first tokens of each document but the first are computed.
   kCacheBlend,  ///< The tokens whose values differ most are computed.
   kSamKv,       ///< Selected blocks are read, and the tokens where documents meet are computed.
+  kInfLlm,      ///< Blocks that each document selects are read; the question is computed.
 };
 
-/// "full", "reuse_strict", "epic", "cacheblend", "samkv".
+/// "full", "reuse_strict", "reuse_isolated", "epic", "cacheblend", "samkv", "multi_infllm".
 std::string_view Name(ReuseMethod method);
 /// INVALID_ARGUMENT naming the known methods.
 StatusOr<ReuseMethod> ParseReuseMethod(std::string_view name);
+
+/// Positions of documents that methods read parts of.
+enum class PromptPositions : uint8_t {
+  kGapped,  ///< Those of full prefill. Compact where the prompt is longer than the model's context.
+  kCompact,  ///< Without those of tokens that no layer reads.
+};
 
 struct ReuseOptions {
   ReuseMethod method = ReuseMethod::kCacheBlend;
@@ -52,7 +61,9 @@ struct ReuseOptions {
   uint64_t epic_tokens = 16;  ///< The k of LegoLink-k.
   SamKvOptions selection;     ///< SamKV's choice of blocks.
   SamKvPlanOptions samkv;
+  InfLlmOptions infllm;
   PromptLayoutOptions layout;
+  PromptPositions positions = PromptPositions::kGapped;
   /// Documents that begin with it have a beginning token (PromptLayout).
   std::optional<TokenId> bos;
   uint32_t max_new_tokens = 64;  ///< Room that is made for the answer.
@@ -60,6 +71,7 @@ struct ReuseOptions {
 
 struct ReuseStats {
   uint64_t prompt_tokens = 0;    ///< Tokens of documents and question.
+  bool compact = false;          ///< Positions are those of a compact prompt.
   uint64_t question_tokens = 0;  ///< Those of them of the question.
   /// Rows of documents whose keys were computed, of all layers, over those there are.
   double recompute_ratio = 0;
@@ -94,15 +106,16 @@ class ReuseRun {
   Status Find(std::span<const DocumentName> documents, const ReuseOptions& options);
   Status Prefill(std::span<const TokenId> question, const ReuseOptions& options);
   StatusOr<ReusePlan> MakePlan(std::span<const TokenId> prompt, const ReuseOptions& options);
-  /// SamKV: reads the question over the documents' first and last blocks, and selects.
+  /// SamKV and InfLLM: reads the question over the documents' first and last blocks, and selects.
   StatusOr<ReusePlan> SelectAndPlan(std::span<const TokenId> prompt, const ReuseOptions& options);
   /// Those stored with the document. Where there are none, or damaged ones, they are computed and
   /// stored; a server that does not take them costs the next question the same again.
   StatusOr<DocumentStatistics> StatisticsOf(size_t document, const SamKvShape& shape);
   StatusOr<DocumentStatistics> ComputeStatistics(size_t document) const;
-  /// Runs a plan over a prompt that is assembled for it.
-  StatusOr<SparsePrefillStats> Run(const ReusePlan& plan, std::span<const TokenId> prompt,
-                                   float* logits);
+  /// Runs a plan over a prompt that is assembled for it, compact where that is so.
+  StatusOr<SparsePrefillStats> Run(ReusePlan& plan, std::span<const TokenId> prompt, float* logits);
+  /// Renumbers the plan. Returns the pieces of documents that it reads.
+  StatusOr<std::vector<AssembledDocument>> MakeCompact(ReusePlan& plan);
   void Measure(const ReusePlan& plan, const SparsePrefillStats& computed);
 
   const EngineParts parts_;
@@ -113,6 +126,7 @@ class ReuseRun {
   PromptLayout layout_;
   std::unique_ptr<AssembledPrompt> prompt_;
   std::vector<float> logits_;
+  uint64_t end_ = 0;  ///< Position behind the prompt.
   uint32_t room_ = 0;
   ReuseStats stats_;
 };
