@@ -73,7 +73,8 @@ EngineParts Engine::Parts() const {
           .unit_buffers = unit_buffers_.get(),
           .host_tier = host_tier_.get(),
           .sessions = options_.sessions,
-          .heads = &heads_};
+          .heads = &heads_,
+          .reuse_costs = &reuse_costs_};
 }
 
 Status Engine::CheckTokens(std::span<const TokenId> tokens) const {

@@ -31,6 +31,7 @@
 #include "gpuworker/engine/ingest/retrieval_heads.h"
 #include "gpuworker/engine/offload/unit_buffers.h"
 #include "gpuworker/engine/parts.h"
+#include "gpuworker/engine/reuse/reuse_costs.h"
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/model/decoder.h"
@@ -151,6 +152,7 @@ class Engine {
   bool representatives_;                       ///< Set by Create, too.
   const std::unique_ptr<HostTier> host_tier_;  ///< Null for none.
   mutable HeadCalibration heads_;
+  mutable ReuseCosts reuse_costs_;
   const std::unique_ptr<UnitBuffers> unit_buffers_;
   /// They take recalled units in, and send the pages that sequences complete, beside the model.
   /// Last: what they run may use all of the above.

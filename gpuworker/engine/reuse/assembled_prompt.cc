@@ -84,8 +84,10 @@ AssembledPrompt::~AssembledPrompt() {
 }
 
 StatusOr<LayerView> AssembledPrompt::View(uint32_t layer) {
+  const TimePoint start = parts_.clock->Now();
   const Status loaded = loading_ ? loading_->get() : Load(layer);
   loading_.reset();
+  seconds_waited_ += SecondsSince(*parts_.clock, start);
   QUIRE_RETURN_IF_ERROR(loaded);
   if (layer + 1 < layers_.size()) {
     loading_ = std::async(std::launch::async, [this, next = layer + 1] { return Load(next); });
@@ -106,8 +108,12 @@ Status AssembledPrompt::Load(uint32_t layer) {
   QUIRE_ASSIGN_OR_RETURN(layers_[layer].keys, parts_.device->Allocate(bytes));
   QUIRE_ASSIGN_OR_RETURN(layers_[layer].values, parts_.device->Allocate(bytes));
   for (const AssembledDocument& document : documents_) {
+    const TimePoint start = parts_.clock->Now();
+    const uint64_t before = bytes_read_;
     QUIRE_RETURN_IF_ERROR(
         Annotate(LoadDocument(layer, document), document.name, ", layer ", layer));
+    loads_[document.tier].bytes += bytes_read_ - before;
+    loads_[document.tier].seconds += SecondsSince(*parts_.clock, start);
   }
   return OkStatus();
 }

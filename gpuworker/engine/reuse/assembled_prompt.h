@@ -23,6 +23,7 @@
 #include "gpuworker/context/reuse_method.h"
 #include "gpuworker/device/device_list.h"
 #include "gpuworker/engine/parts.h"
+#include "gpuworker/engine/reuse/reuse_costs.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/layer_view.h"
 #include "kernels/api/transpose.h"
@@ -37,6 +38,7 @@ struct AssembledDocument {
   std::string name;  ///< For errors.
   ContextRef context;
   PlacedSource placed;
+  SourceTier tier = SourceTier::kDram;  ///< Where most of it lies, for measurements.
 };
 
 class AssembledPrompt final : public LayerViews, public AttentionBackend {
@@ -55,6 +57,10 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
 
   /// Payload bytes of units read so far.
   uint64_t bytes_read() const { return bytes_read_; }
+  /// Loads so far. Seconds are those of the thread that loads.
+  const OfTiers<TierLoad>& loads() const { return loads_; }
+  /// Seconds that views have waited for their loads.
+  double seconds_waited() const { return seconds_waited_; }
 
  private:
   struct Layer {
@@ -92,6 +98,8 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
   DeviceList<float> cosines_;  ///< One row: the document's move.
   DeviceList<float> sines_;
   uint64_t bytes_read_ = 0;
+  OfTiers<TierLoad> loads_;
+  double seconds_waited_ = 0;
   std::optional<std::future<Status>> loading_;  ///< Load of the layer after the last view.
 };
 

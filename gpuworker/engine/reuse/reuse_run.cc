@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gpuworker/context/compact_plan.h"
+#include "gpuworker/context/loading_controller.h"
 #include "gpuworker/context/reuse_isolated.h"
 #include "gpuworker/context/reuse_method.h"
 #include "gpuworker/context/statistics_collector.h"
@@ -28,6 +29,9 @@ constexpr std::array kMethods = {
     std::pair{ReuseMethod::kSamKv, "samkv"},
     std::pair{ReuseMethod::kInfLlm, "multi_infllm"},
 };
+
+/// Fewer rows, times layers, are dominated by what does not grow with them.
+constexpr uint64_t kLeastMeasuredRows = 4096;
 
 }  // namespace
 
@@ -71,22 +75,35 @@ Status ReuseRun::Find(std::span<const DocumentName> documents, const ReuseOption
     sources_.push_back({.tokens = tokens->size(), .first_position = 0, .has_bos = has_bos});
     tokens_.push_back(*std::move(tokens));
     names_.push_back(document.name);
-    documents_.push_back({.name = name.name, .context = context, .placed = {}});
+    documents_.push_back(
+        {.name = name.name, .context = context, .placed = {}, .tier = TierOf(context)});
     stats_.bytes_whole += PageCount(*parts_.spec, sources_.back().tokens) *
                           parts_.spec->num_layers * ExtentBytes(*parts_.spec, 1);
   }
   return OkStatus();
 }
 
-Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& options) {
+SourceTier ReuseRun::TierOf(const ContextRef& context) const {
+  const auto stat = parts_.client->Stat(context);
+  if (!stat.ok()) return SourceTier::kDram;
+  const uint64_t in_dram = stat->segments_in_dram * parts_.spec->segment_tokens();
+  return in_dram < stat->context.num_tokens ? SourceTier::kSsd : SourceTier::kDram;
+}
+
+Status ReuseRun::LayOut(uint64_t question_tokens, const ReuseOptions& options) {
   const ModelConfig& model = parts_.decoder->config();
   const bool selects =
       options.method == ReuseMethod::kSamKv || options.method == ReuseMethod::kInfLlm;
+  const uint64_t most = selects ? UINT64_MAX : model.max_positions;
   QUIRE_ASSIGN_OR_RETURN(layout_,
-                         LayOutPrompt(sources_, question.size(), model.rope,
-                                      selects ? UINT64_MAX : model.max_positions, options.layout));
+                         LayOutPrompt(sources_, question_tokens, model.rope, most, options.layout));
   stats_.compact = selects && (options.positions == PromptPositions::kCompact ||
                                layout_.tokens() > model.max_positions);
+  return OkStatus();
+}
+
+Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& options) {
+  QUIRE_RETURN_IF_ERROR(LayOut(question.size(), options));
   std::vector<TokenId> all;
   for (size_t i = 0; i < documents_.size(); ++i) {
     documents_[i].placed = layout_.sources[i];
@@ -97,10 +114,19 @@ Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& 
 
   room_ = options.max_new_tokens;
   QUIRE_ASSIGN_OR_RETURN(ReusePlan plan, MakePlan(all, options));
-  logits_.resize(model.vocab_size);
+  logits_.resize(parts_.decoder->config().vocab_size);
+  const TimePoint start = parts_.clock->Now();
   QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, Run(plan, all, logits_.data()));
   Measure(plan, computed);
+  NoteCosts(plan, computed, SecondsSince(*parts_.clock, start));
   return OkStatus();
+}
+
+void ReuseRun::NoteCosts(const ReusePlan& plan, const SparsePrefillStats& computed,
+                         double seconds) const {
+  parts_.reuse_costs->AddLoads(prompt_->loads());
+  if (!plan.reads_everything() || computed.output_rows < kLeastMeasuredRows) return;
+  parts_.reuse_costs->AddPrefill(computed.output_rows, seconds - prompt_->seconds_waited());
 }
 
 StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
@@ -116,12 +142,32 @@ StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
     case ReuseMethod::kEpic:
       return Epic(layout_, num_layers, options.epic_tokens);
     case ReuseMethod::kCacheBlend:
-      return CacheBlend(layout_, num_layers, options.cacheblend);
+      return PlanCacheBlend(options);
     case ReuseMethod::kSamKv:
     case ReuseMethod::kInfLlm:
       return SelectAndPlan(prompt, options);
   }
   return FullPrefill(layout_, num_layers);
+}
+
+LayerCosts ReuseRun::CostsOfLayer() const {
+  OfTiers<uint64_t> bytes;
+  for (size_t i = 0; i < documents_.size(); ++i) {
+    bytes[documents_[i].tier] +=
+        PageCount(*parts_.spec, sources_[i].tokens) * ExtentBytes(*parts_.spec, 1);
+  }
+  return parts_.reuse_costs->OfLayer(bytes, layout_.tokens());
+}
+
+ReusePlan ReuseRun::PlanCacheBlend(const ReuseOptions& options) {
+  const uint32_t num_layers = parts_.decoder->config().num_layers;
+  CacheBlendOptions cacheblend = options.cacheblend;
+  RatioChoice choice{.ratio = cacheblend.ratio};
+  if (options.balances_loading) choice = ChooseRatio(CostsOfLayer(), cacheblend.ratio);
+  stats_.chosen_ratio = cacheblend.ratio = choice.ratio;
+  stats_.chose_full_prefill = !choice.loads;
+  return choice.loads ? CacheBlend(layout_, num_layers, cacheblend)
+                      : FullPrefill(layout_, num_layers);
 }
 
 StatusOr<ReusePlan> ReuseRun::SelectAndPlan(std::span<const TokenId> prompt,

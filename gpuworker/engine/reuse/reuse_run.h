@@ -58,6 +58,9 @@ enum class PromptPositions : uint8_t {
 struct ReuseOptions {
   ReuseMethod method = ReuseMethod::kCacheBlend;
   CacheBlendOptions cacheblend;
+  /// CacheBlend's ratio grows to what loading leaves time for, or everything is computed where that
+  /// is faster (loading_controller.h). The engine's measurements so far decide.
+  bool balances_loading = false;
   uint64_t epic_tokens = 16;  ///< The k of LegoLink-k.
   SamKvOptions selection;     ///< SamKV's choice of blocks.
   SamKvPlanOptions samkv;
@@ -71,14 +74,17 @@ struct ReuseOptions {
 
 struct ReuseStats {
   uint64_t prompt_tokens = 0;    ///< Tokens of documents and question.
-  bool compact = false;          ///< Positions are those of a compact prompt.
   uint64_t question_tokens = 0;  ///< Those of them of the question.
+  bool compact = false;          ///< Positions are those of a compact prompt.
   /// Rows of documents whose keys were computed, of all layers, over those there are.
   double recompute_ratio = 0;
   /// Tokens of documents that attention reads, a mean over layers, over those there are.
   double sequence_ratio = 0;
-  uint64_t bytes_read = 0;   ///< Payload bytes of units.
-  uint64_t bytes_whole = 0;  ///< Payload bytes of all units of the documents.
+  /// CacheBlend: the ratio of its options, or the balancing one.
+  double chosen_ratio = 0;
+  bool chose_full_prefill = false;  ///< CacheBlend: loading would have taken longer.
+  uint64_t bytes_read = 0;          ///< Payload bytes of units.
+  uint64_t bytes_whole = 0;         ///< Payload bytes of all units of the documents.
   /// Documents whose statistics had to be computed for the method.
   uint32_t statistics_computed = 0;
   uint32_t statistics_stored = 0;  ///< Those of them that the next question finds.
@@ -104,8 +110,13 @@ class ReuseRun {
  private:
   explicit ReuseRun(const EngineParts& parts) : parts_(parts) {}
   Status Find(std::span<const DocumentName> documents, const ReuseOptions& options);
+  /// DRAM where all segments are there.
+  SourceTier TierOf(const ContextRef& context) const;
+  /// Makes the layout, and says whether the prompt is compact.
+  Status LayOut(uint64_t question_tokens, const ReuseOptions& options);
   Status Prefill(std::span<const TokenId> question, const ReuseOptions& options);
   StatusOr<ReusePlan> MakePlan(std::span<const TokenId> prompt, const ReuseOptions& options);
+  ReusePlan PlanCacheBlend(const ReuseOptions& options);
   /// SamKV and InfLLM: reads the question over the documents' first and last blocks, and selects.
   StatusOr<ReusePlan> SelectAndPlan(std::span<const TokenId> prompt, const ReuseOptions& options);
   /// Those stored with the document. Where there are none, or damaged ones, they are computed and
@@ -117,6 +128,10 @@ class ReuseRun {
   /// Renumbers the plan. Returns the pieces of documents that it reads.
   StatusOr<std::vector<AssembledDocument>> MakeCompact(ReusePlan& plan);
   void Measure(const ReusePlan& plan, const SparsePrefillStats& computed);
+  /// Keeps what the run took, for later choices.
+  void NoteCosts(const ReusePlan& plan, const SparsePrefillStats& computed, double seconds) const;
+  /// What a layer of the whole prompt costs, as far as it was measured.
+  LayerCosts CostsOfLayer() const;
 
   const EngineParts parts_;
   std::vector<DocumentName> names_;

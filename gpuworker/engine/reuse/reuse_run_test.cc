@@ -89,6 +89,15 @@ TEST_F(ReuseRunTest, SamKvLeavesBlocksOfLongDocumentsOut) {
   EXPECT_LT(run->stats().bytes_read, 2 * run->stats().bytes_whole);
 }
 
+TEST_F(ReuseRunTest, CacheBlendTakesItsRatioUntilLoadingIsMeasured) {
+  Store({21, 30, 17});
+  const ReuseOptions options{.cacheblend = {.ratio = 0.3}, .balances_loading = true};
+  // Nothing takes time on the fixture's clock, so nothing is measured.
+  const auto run = Open(options);
+  EXPECT_EQ(run->stats().chosen_ratio, 0.3);
+  EXPECT_FALSE(run->stats().chose_full_prefill);
+}
+
 TEST_F(ReuseRunTest, InfLlmReadsBlocksAndComputesTheQuestionAlone) {
   Store({250, 240});  // Four blocks each, of which one is a middle one.
   const auto none = Open({.method = ReuseMethod::kInfLlm, .infllm = {.blocks = 0}});
