@@ -28,6 +28,9 @@ struct DocumentsFlags {
   std::string method = "cacheblend";
   worker::ReuseOptions reuse;
   bool overwrite = false;  ///< SamKV without fusion.
+
+  /// Takes --recompute-ratio: a number, or auto.
+  void SetRatio(const std::string& text);
 };
 
 /// Adds --docs, --method and what methods read. `flags` lives as long as `command`.

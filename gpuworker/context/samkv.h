@@ -49,10 +49,16 @@ ReusePlan SamKvQuestion(const PromptLayout& layout, std::span<const BlockSplit> 
 
 /// Which tokens of documents are computed, of those that are read.
 enum class SamKvRows : uint8_t {
-  kPublished,   ///< First and last blocks of all documents but the first, and outlier tokens.
+  kPublished,  ///< First and last blocks of all documents but the first, and outlier tokens.
+  /// Blocks that the question selected in some layer, and the first kHeadTokens of a document; of
+  /// all documents but the first. Every layer reads them. Not published.
+  kAttended,
   kNothing,     ///< None.
   kEverything,  ///< All, of all documents but the first.
 };
+
+/// What EPIC computes of a document for its beginning alone.
+inline constexpr uint64_t kHeadTokens = 16;
 
 struct SamKvPlanOptions {
   RowUpdate update = RowUpdate::kFusion;

@@ -122,6 +122,25 @@ TEST_F(SamKvTest, RowsThatOneLayerComputesAreHiddenWhereLayersBeforeDidNotSelect
   EXPECT_EQ(third.outputs.size(), 1u);
 }
 
+TEST_F(SamKvTest, AttendedRowsAreSelectedBlocksInEveryLayerAndTheHeads) {
+  SelectedBlocks selected = NoBlocks();
+  selected[2][1] = {3};
+  selected[0][0] = {1};
+  const ReusePlan plan =
+      SamKv(documents_.layout(), Pointers(), selected, {.rows = SamKvRows::kAttended});
+  // 36, 40 and 42 tokens stand in first and last blocks, 16 in each of the two others.
+  for (uint32_t layer = 0; layer < 4; ++layer) {
+    EXPECT_EQ(plan.cells(layer).visible.size(), 36u + 40 + 42 + 2 * 16 + 10);
+    EXPECT_THAT(plan.cells(layer).hidden, IsEmpty());
+    EXPECT_EQ(plan.rows->Rows(layer).fresh.size(), 2 * 16u + 16 + 10);
+  }
+  // Heads of the second and the third document, block 3 of the second, and the question.
+  EXPECT_EQ(plan.positions[0], 100u);
+  EXPECT_EQ(plan.positions[16], 100u + 48);
+  EXPECT_EQ(plan.positions[32], 220u);
+  EXPECT_EQ(plan.positions[48], 310u);
+}
+
 TEST_F(SamKvTest, AHiddenRowSeesItselfAndOthersDoNotSeeIt) {
   statistics_[1].layers[2].outlier_tokens = {50};
   SelectedBlocks selected = NoBlocks();
