@@ -119,6 +119,13 @@ class Commands {
   /// Adds a command, or a subcommand of `parent`; `body` runs when it was named and parsed. The
   /// caller adds options to what is returned, which lives as long as this object.
   CLI::App& Add(const Spec& spec, Body body, CLI::App* parent = nullptr);
+  /// The same with a body that reads `args`, which the options fill.
+  template <typename Args, typename Run>
+  CLI::App& Add(const Spec& spec, const std::shared_ptr<Args>& args, const Run& run,
+                CLI::App* parent = nullptr) {
+    return Add(
+        spec, [args, run](const CommandContext& context) { return run(*args, context); }, parent);
+  }
   /// Adds a command that does nothing by itself and needs one of its subcommands.
   CLI::App& AddGroup(const Spec& spec);
   /// Adds a command that another program runs: `program`, of the folder of this one. It gets all

@@ -6,8 +6,8 @@
 #include <sstream>
 #include <utility>
 
-#include "apps/kit/progress.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/target.h"
 
 namespace quire::cli {

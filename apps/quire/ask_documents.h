@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/json_output.h"
+#include "apps/kit/output/json_output.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "quire/client.h"

@@ -11,19 +11,19 @@
 #include <utility>
 #include <vector>
 
-#include "apps/kit/answer_line.h"
-#include "apps/kit/chat_flags.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/local_worker.h"
-#include "apps/kit/moved_json.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/answer_line.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/moved_json.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/read_file.h"
-#include "apps/kit/remote_worker.h"
-#include "apps/kit/retrieval_flags.h"
-#include "apps/kit/table.h"
 #include "apps/kit/target.h"
 #include "apps/kit/token_ids.h"
+#include "apps/kit/worker/chat_flags.h"
+#include "apps/kit/worker/find_model.h"
+#include "apps/kit/worker/local_worker.h"
+#include "apps/kit/worker/remote_worker.h"
+#include "apps/kit/worker/retrieval_flags.h"
 #include "apps/quire/ask_documents.h"
 #include "apps/quire/commands.h"
 #include "common/wire/convert_context.h"
@@ -512,7 +512,7 @@ void AddAskCommand(Commands& commands) {
            "models/recall-small/documents/dossier-01.txt\n"
            "A worker uses its own store and model, and its own defaults for what is not given "
            "here."},
-      [args](const CommandContext& context) { return RunAsk(*args, context); });
+      args, &RunAsk);
   CLI::Option* const document =
       command.add_option("--document", args->document, "[COLLECTION/]NAME[@VERSION]");
   AddDocumentsFlags(command, args->several);

@@ -8,16 +8,16 @@
 #include <optional>
 #include <vector>
 
-#include "apps/kit/chat_flags.h"
 #include "apps/kit/duration_flag.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/local_worker.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/read_file.h"
-#include "apps/kit/table.h"
 #include "apps/kit/target.h"
 #include "apps/kit/token_ids.h"
+#include "apps/kit/worker/chat_flags.h"
+#include "apps/kit/worker/find_model.h"
+#include "apps/kit/worker/local_worker.h"
 #include "apps/quire/commands.h"
 #include "common/base/utf8.h"
 
@@ -189,7 +189,7 @@ void AddPutCommand(Commands& commands) {
            "is stored already is not computed or sent again. Files need not be UTF-8: the "
            "bundled model reads\n"
            "any byte as a token of its own."},
-      [args](const CommandContext& context) { return RunPut(*args, context); });
+      args, &RunPut);
   const std::map<std::string, DType> dtypes = {
       {"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}};
   CLI::Option* const files = command.add_option("FILE", args->files, "Text files");

@@ -6,11 +6,11 @@
 #include <memory>
 #include <optional>
 
-#include "apps/kit/chat_flags.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/local_worker.h"
-#include "apps/kit/retrieval_flags.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/worker/chat_flags.h"
+#include "apps/kit/worker/find_model.h"
+#include "apps/kit/worker/local_worker.h"
+#include "apps/kit/worker/retrieval_flags.h"
 #include "apps/quire/commands.h"
 #include "common/base/memory/memory_limit.h"
 #include "common/base/net_address.h"
@@ -163,7 +163,7 @@ void AddWorkerCommand(Commands& commands) {
                    "  quire ask --worker 127.0.0.1:7411 --document dossier-01.txt --question "
                    "'Hector Nash has "
                    "office'"},
-      [args](const CommandContext& context) { return RunWorker(*args, context); });
+      args, &RunWorker);
   command.add_option("--model", args->model,
                      "Directory of the model (the bundled one when not given)");
   AddChatFlags(command, &args->chat);

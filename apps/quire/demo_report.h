@@ -6,7 +6,7 @@
 
 #include <ostream>
 
-#include "apps/kit/json_output.h"
+#include "apps/kit/output/json_output.h"
 #include "apps/quire/demo_run.h"
 
 namespace quire::cli {

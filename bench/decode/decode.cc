@@ -18,8 +18,8 @@
 #include <utility>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/local_worker.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/worker/local_worker.h"
 #include "bench/answers/calibrate_threshold.h"
 #include "bench/benchmark.h"
 #include "bench/decode/decode_run.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
 #include "bench/transport/unit_copier.h"
 #include "quire/layout.h"
 

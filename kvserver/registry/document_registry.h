@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "common/base/observe/metrics.h"
-#include "kvserver/registry/collection_settings.h"
-#include "kvserver/registry/event_log.h"
+#include "kvserver/registry/collections/collection_settings.h"
+#include "kvserver/registry/events/event_log.h"
 #include "kvserver/store/metadata/metadata_store.h"
 #include "kvserver/store/page_store.h"
 #include "quire/clock.h"

@@ -28,17 +28,17 @@
 #include <vector>
 
 #include "common/base/threads/mutex.h"
-#include "kvserver/registry/collection_table.h"
-#include "kvserver/registry/document_keys.h"
+#include "kvserver/registry/collections/collection_table.h"
 #include "kvserver/registry/document_registry.h"
-#include "kvserver/registry/event_log.h"
-#include "kvserver/registry/expiry_index.h"
+#include "kvserver/registry/dram/pinned_names.h"
+#include "kvserver/registry/events/event_log.h"
+#include "kvserver/registry/expiry/expiry_index.h"
 #include "kvserver/registry/filter/document_filter.h"
-#include "kvserver/registry/ingest_leases.h"
-#include "kvserver/registry/latest_version.h"
-#include "kvserver/registry/pinned_names.h"
-#include "kvserver/registry/statistics_table.h"
+#include "kvserver/registry/ingest/ingest_leases.h"
+#include "kvserver/registry/rows/document_keys.h"
+#include "kvserver/registry/rows/latest_version.h"
 #include "kvserver/registry/tag_census.h"
+#include "kvserver/registry/use/statistics_table.h"
 
 namespace quire::kvserver {
 

@@ -16,9 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kvserver/store/digest_deriver.h"
 #include "kvserver/store/dram/dram_tier.h"
-#include "kvserver/store/io_gate.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/metadata/data_directory.h"
 #include "kvserver/store/metadata/database.h"
@@ -29,15 +27,17 @@
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/policy/pin_table.h"
 #include "kvserver/store/policy/ssd_budget.h"
+#include "kvserver/store/read/digest_deriver.h"
+#include "kvserver/store/read/io_gate.h"
+#include "kvserver/store/read/unit_reader.h"
 #include "kvserver/store/repair/scrubber.h"
-#include "kvserver/store/segment_keeper.h"
-#include "kvserver/store/segment_writer.h"
-#include "kvserver/store/space_accounts.h"
+#include "kvserver/store/space/segment_keeper.h"
+#include "kvserver/store/space/space_accounts.h"
 #include "kvserver/store/ssd/ssd_tier.h"
 #include "kvserver/store/ssd/timed_engine.h"
 #include "kvserver/store/stall_watch.h"
 #include "kvserver/store/store_latencies.h"
-#include "kvserver/store/unit_reader.h"
+#include "kvserver/store/write/segment_writer.h"
 
 namespace quire::kvserver {
 

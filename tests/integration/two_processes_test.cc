@@ -19,9 +19,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/demo_corpus.h"
-#include "apps/kit/local_worker.h"
-#include "apps/kit/retrieval_flags.h"
+#include "apps/kit/documents/demo_corpus.h"
+#include "apps/kit/worker/local_worker.h"
+#include "apps/kit/worker/retrieval_flags.h"
 #include "common/base/unique_fd.h"
 #include "kvserver/embedded/embedded_store.h"
 #include "tests/kit/child_process.h"

@@ -26,10 +26,10 @@
 #include "common/base/memory/checksum.h"
 #include "common/base/observe/counters.h"
 #include "common/base/observe/metrics.h"
-#include "kvserver/store/io_gate.h"
 #include "kvserver/store/metadata/bounded_cache.h"
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/metadata/segment_record.h"
+#include "kvserver/store/read/io_gate.h"
 #include "kvserver/store/unit.h"
 #include "quire/status.h"
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string_view>
 
-#include "kvserver/store/digest_deriver.h"
 #include "kvserver/store/metadata/row_cursor.h"
+#include "kvserver/store/read/digest_deriver.h"
 #include "kvserver/store/repair/scrub.h"
 
 namespace quire::kvserver {
