@@ -34,6 +34,7 @@ struct WorkerArgs {
   std::string tenant_tokens;
   uint32_t max_calls = 8;
   worker::BatchLimits batch;
+  uint32_t max_reuse = 1;
   std::string transport = "auto";
   std::string device = "cpu";
   uint64_t host_cache_bytes = 0;
@@ -109,6 +110,7 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
                          worker::WorkerServer::Start({.address = args.listen,
                                                       .max_calls = args.max_calls,
                                                       .batch = args.batch,
+                                                      .max_reuse = args.max_reuse,
                                                       .tokenizer = local.tokenizer.get(),
                                                       .chat = local.chat ? &*local.chat : nullptr,
                                                       .tenant = tenant,
@@ -185,6 +187,11 @@ void AddWorkerCommand(Commands& commands) {
       ->capture_default_str();
   command.add_option("--max-batch", args->batch.max_running, "Calls that run in one step")
       ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command
+      .add_option("--max-reuse", args->max_reuse,
+                  "Calls over several documents that are computed at a time, beside the others")
+      ->check(CLI::Range(1, 64))
       ->capture_default_str();
   command
       .add_option("--step-tokens", args->batch.step_tokens,

@@ -158,6 +158,7 @@ class FakeStore final : public CallHandler {
   Status ReadTokens(const v1::ReadTokensRequest& request, v1::ReadTokensReply* reply);
   Status Register(const v1::RegisterRequest& request, v1::RegisterReply* reply);
   Status Get(const v1::GetDocumentRequest& request, v1::GetDocumentReply* reply);
+  Status Stat(const v1::StatRequest& request, v1::StatReply* reply);
   /// Opens a sequence in a session of `slots` slots.
   Status OpenSequence(const v1::SequenceSpec& spec, uint32_t slots, SequenceState* sequence,
                       v1::OpenedSequence* opened);

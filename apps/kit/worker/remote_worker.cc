@@ -41,6 +41,7 @@ void TakeTotals(const v1::GenerateReply& reply, WorkerAnswer* answer) {
   answer->units_recalled = reply.units_recalled();
   answer->units_landed = reply.units_landed();
   answer->units_from_host = reply.units_from_host();
+  answer->documents = reply.documents();
 }
 
 /// Starts a call whose messages are bytes. gRPC reports a reply that cannot be parsed only at the

@@ -70,12 +70,13 @@ class DocumentCells {
 
 AssembledPrompt::AssembledPrompt(const EngineParts& parts, std::vector<AssembledDocument> documents,
                                  std::vector<ViewCells> cells, uint64_t first_new,
-                                 uint32_t new_tokens)
+                                 uint32_t new_tokens, std::function<bool()> keep_going)
     : parts_(parts),
       documents_(std::move(documents)),
       cells_(std::move(cells)),
       first_new_(first_new),
       new_tokens_(new_tokens),
+      keep_going_(std::move(keep_going)),
       rotation_(parts.spec->rope),
       layers_(parts.spec->num_layers) {}
 
@@ -84,6 +85,9 @@ AssembledPrompt::~AssembledPrompt() {
 }
 
 StatusOr<LayerView> AssembledPrompt::View(uint32_t layer) {
+  if (keep_going_ && !keep_going_()) {
+    return MakeStatus(StatusCode::kCancelled, "the question was cancelled");
+  }
   const TimePoint start = parts_.clock->Now();
   const Status loaded = loading_ ? loading_->get() : Load(layer);
   loading_.reset();

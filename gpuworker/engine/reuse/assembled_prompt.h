@@ -13,6 +13,7 @@
 #define QUIRE_GPUWORKER_ENGINE_REUSE_ASSEMBLED_PROMPT_H_
 
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <optional>
 #include <span>
@@ -44,9 +45,11 @@ struct AssembledDocument {
 class AssembledPrompt final : public LayerViews, public AttentionBackend {
  public:
   /// `cells` has one entry, or one for each layer. `first_new` is the position behind the prompt;
-  /// up to `new_tokens` may follow it.
+  /// up to `new_tokens` may follow it. View is CANCELLED once `keep_going`, which may be empty, is
+  /// false.
   AssembledPrompt(const EngineParts& parts, std::vector<AssembledDocument> documents,
-                  std::vector<ViewCells> cells, uint64_t first_new, uint32_t new_tokens);
+                  std::vector<ViewCells> cells, uint64_t first_new, uint32_t new_tokens,
+                  std::function<bool()> keep_going = {});
   ~AssembledPrompt() override;
   AssembledPrompt(const AssembledPrompt&) = delete;
   AssembledPrompt& operator=(const AssembledPrompt&) = delete;
@@ -87,6 +90,7 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
   const std::vector<ViewCells> cells_;
   const uint64_t first_new_;
   const uint32_t new_tokens_;
+  const std::function<bool()> keep_going_;
   const RopeRotation rotation_;
 
   std::vector<Layer> layers_;

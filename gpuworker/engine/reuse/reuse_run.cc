@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
 #include "gpuworker/context/compact_plan.h"
@@ -33,6 +34,23 @@ constexpr std::array kMethods = {
 /// Fewer rows, times layers, are dominated by what does not grow with them.
 constexpr uint64_t kLeastMeasuredRows = 4096;
 
+/// DRAM where all segments are there.
+SourceTier TierOf(const ContextStat& stat, const KvSpec& spec) {
+  const uint64_t in_dram = uint64_t{stat.segments_in_dram} * spec.segment_tokens();
+  return in_dram < stat.context.num_tokens ? SourceTier::kSsd : SourceTier::kDram;
+}
+
+std::string Label(const DocumentName& name) {
+  const std::string label = name.collection + "/" + name.name;
+  return name.version == 0 ? label : label + "@" + std::to_string(name.version);
+}
+
+Status NotStored(std::span<const DocumentName> missing) {
+  std::string labels;
+  for (const DocumentName& name : missing) labels += (labels.empty() ? "" : ", ") + Label(name);
+  return NotFound("not stored: ", labels, "; put what is missing, or ask to go on without it");
+}
+
 }  // namespace
 
 std::string_view Name(ReuseMethod method) {
@@ -55,8 +73,11 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
                                                    std::span<const DocumentName> documents,
                                                    std::span<const TokenId> question,
                                                    const ReuseOptions& options) {
+  if (documents.empty()) return InvalidArgument("no document is named; name one or more");
+  if (question.empty()) return InvalidArgument("the question is empty; give it a token or more");
   QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts.decoder->config(), question));
   std::unique_ptr<ReuseRun> run(new ReuseRun(parts));
+  run->keep_going_ = options.keep_going;
   const TimePoint start = parts.clock->Now();
   QUIRE_RETURN_IF_ERROR(run->Find(documents, options));
   QUIRE_RETURN_IF_ERROR(run->Prefill(question, options));
@@ -66,28 +87,37 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
 
 Status ReuseRun::Find(std::span<const DocumentName> documents, const ReuseOptions& options) {
   for (const DocumentName& name : documents) {
-    QUIRE_ASSIGN_OR_RETURN(const Document document, FindDocument(parts_, name));
-    const ContextRef context(document.chain_tip);
-    auto tokens = parts_.client->ReadTokens(context);
-    if (!tokens.ok()) return Annotate(tokens.status(), name.name);
-    QUIRE_RETURN_IF_ERROR(Annotate(CheckVocabulary(parts_.decoder->config(), *tokens), name.name));
-    const bool has_bos = options.bos && !tokens->empty() && tokens->front() == *options.bos;
-    sources_.push_back({.tokens = tokens->size(), .first_position = 0, .has_bos = has_bos});
-    tokens_.push_back(*std::move(tokens));
-    names_.push_back(document.name);
-    documents_.push_back(
-        {.name = name.name, .context = context, .placed = {}, .tier = TierOf(context)});
-    stats_.bytes_whole += PageCount(*parts_.spec, sources_.back().tokens) *
-                          parts_.spec->num_layers * ExtentBytes(*parts_.spec, 1);
+    const Status added = Annotate(Add(name, options), "document ", Label(name));
+    if (IsNotFound(added)) {
+      stats_.missing.push_back(name);
+    } else {
+      QUIRE_RETURN_IF_ERROR(added);
+    }
   }
-  return OkStatus();
+  const bool may_go_on = options.skip_missing && !names_.empty();
+  return stats_.missing.empty() || may_go_on ? OkStatus() : NotStored(stats_.missing);
 }
 
-SourceTier ReuseRun::TierOf(const ContextRef& context) const {
-  const auto stat = parts_.client->Stat(context);
-  if (!stat.ok()) return SourceTier::kDram;
-  const uint64_t in_dram = stat->segments_in_dram * parts_.spec->segment_tokens();
-  return in_dram < stat->context.num_tokens ? SourceTier::kSsd : SourceTier::kDram;
+Status ReuseRun::Add(const DocumentName& name, const ReuseOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const Document document, FindDocument(parts_, name));
+  const ContextRef context(document.chain_tip);
+  QUIRE_ASSIGN_OR_RETURN(const ContextStat stat, parts_.client->Stat(context));
+  if (const std::string difference = FirstDifference(stat.context.spec, *parts_.spec);
+      !difference.empty()) {
+    return InvalidArgument("it was stored by another model or in other pages: ", difference,
+                           " differs; put it with this model");
+  }
+  QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, parts_.client->ReadTokens(context));
+  QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts_.decoder->config(), tokens));
+  const bool has_bos = options.bos && !tokens.empty() && tokens.front() == *options.bos;
+  sources_.push_back({.tokens = tokens.size(), .first_position = 0, .has_bos = has_bos});
+  tokens_.push_back(std::move(tokens));
+  names_.push_back(document.name);
+  documents_.push_back(
+      {.name = name.name, .context = context, .placed = {}, .tier = TierOf(stat, *parts_.spec)});
+  stats_.bytes_whole += PageCount(*parts_.spec, sources_.back().tokens) * parts_.spec->num_layers *
+                        ExtentBytes(*parts_.spec, 1);
+  return OkStatus();
 }
 
 Status ReuseRun::LayOut(uint64_t question_tokens, const ReuseOptions& options) {
@@ -252,8 +282,8 @@ StatusOr<SparsePrefillStats> ReuseRun::Run(ReusePlan& plan, std::span<const Toke
   }
   room_ = static_cast<uint32_t>(
       std::min<uint64_t>(room_, parts_.decoder->config().max_positions - end_));
-  prompt_ =
-      std::make_unique<AssembledPrompt>(parts_, std::move(documents), plan.layers, end_, room_);
+  prompt_ = std::make_unique<AssembledPrompt>(parts_, std::move(documents), plan.layers, end_,
+                                              room_, keep_going_);
   return parts_.decoder->SparsePrefill({rows, plan.positions}, plan.rows.get(), prompt_.get(),
                                        plan.update, logits);
 }

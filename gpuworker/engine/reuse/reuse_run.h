@@ -13,6 +13,7 @@
 #define QUIRE_GPUWORKER_ENGINE_REUSE_REUSE_RUN_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -70,6 +71,9 @@ struct ReuseOptions {
   /// Documents that begin with it have a beginning token (PromptLayout).
   std::optional<TokenId> bos;
   uint32_t max_new_tokens = 64;  ///< Room that is made for the answer.
+  bool skip_missing = false;     ///< Goes on without documents that are not stored, if one is.
+  /// Asked before each layer; false ends the prefill with CANCELLED. None when empty.
+  std::function<bool()> keep_going = {};
 };
 
 struct ReuseStats {
@@ -89,12 +93,16 @@ struct ReuseStats {
   uint32_t statistics_computed = 0;
   uint32_t statistics_stored = 0;  ///< Those of them that the next question finds.
   double seconds_prefill = 0;
+  std::vector<DocumentName> missing;  ///< Skipped, since they are not stored.
 };
 
 class ReuseRun {
  public:
-  /// Prefills. Errors name the document: NOT_FOUND, INVALID_ARGUMENT for one of another model or
-  /// KvSpec, and those of LayOutPrompt.
+  /// Prefills. Errors:
+  /// - INVALID_ARGUMENT: no document or question, a document of another model or KvSpec, which it
+  ///   names, and those of LayOutPrompt.
+  /// - NOT_FOUND: names every document that is not stored.
+  /// - CANCELLED: ReuseOptions::keep_going said so.
   static StatusOr<std::unique_ptr<ReuseRun>> Open(const EngineParts& parts,
                                                   std::span<const DocumentName> documents,
                                                   std::span<const TokenId> question,
@@ -110,8 +118,8 @@ class ReuseRun {
  private:
   explicit ReuseRun(const EngineParts& parts) : parts_(parts) {}
   Status Find(std::span<const DocumentName> documents, const ReuseOptions& options);
-  /// DRAM where all segments are there.
-  SourceTier TierOf(const ContextRef& context) const;
+  /// Adds one document. NOT_FOUND when it is not stored.
+  Status Add(const DocumentName& name, const ReuseOptions& options);
   /// Makes the layout, and says whether the prompt is compact.
   Status LayOut(uint64_t question_tokens, const ReuseOptions& options);
   Status Prefill(std::span<const TokenId> question, const ReuseOptions& options);
@@ -134,6 +142,7 @@ class ReuseRun {
   LayerCosts CostsOfLayer() const;
 
   const EngineParts parts_;
+  std::function<bool()> keep_going_;
   std::vector<DocumentName> names_;
   std::vector<AssembledDocument> documents_;
   std::vector<StoredSource> sources_;

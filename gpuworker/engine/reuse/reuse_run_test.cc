@@ -182,12 +182,60 @@ TEST_F(ReuseRunTest, ALaterBeginningTokenIsLeftOut) {
   EXPECT_LT(MaxDifference(run->logits(), Dense(expected)), kSame);
 }
 
-TEST_F(ReuseRunTest, ADocumentThatIsNotThereIsNamed) {
+TEST_F(ReuseRunTest, EveryDocumentThatIsNotThereIsNamed) {
   Store({21});
+  names_.insert(names_.begin(), {.collection = "books", .name = "gone", .version = 2});
   names_.push_back({.name = "missing"});
   const auto run = fixture_.engine().OpenReuse(names_, question_, {});
   EXPECT_EQ(run.status().code(), StatusCode::kNotFound);
-  EXPECT_THAT(std::string(run.status().message()), HasSubstr("missing"));
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("books/gone@2, default/missing"));
+}
+
+TEST_F(ReuseRunTest, MissingDocumentsAreSkippedWhenAskedTo) {
+  Store({21, 30});
+  const auto alone = Open({.method = ReuseMethod::kFull});
+  const DocumentName gone{.name = "gone"};
+  names_.insert(names_.begin() + 1, gone);
+  const auto run = Open({.method = ReuseMethod::kFull, .skip_missing = true});
+  EXPECT_EQ(MaxDifference(run->logits(), alone->logits()), 0);
+  EXPECT_EQ(run->stats().missing, std::vector<DocumentName>{gone});
+  names_ = {gone};
+  EXPECT_EQ(fixture_.engine().OpenReuse(names_, question_, {.skip_missing = true}).status().code(),
+            StatusCode::kNotFound);
+}
+
+TEST_F(ReuseRunTest, NoDocumentAndNoQuestionAreRefused) {
+  Store({21});
+  const auto message = [&](std::span<const DocumentName> names, std::span<const TokenId> question) {
+    const Status status = fixture_.engine().OpenReuse(names, question, {}).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message({}, question_), HasSubstr("no document is named"));
+  EXPECT_THAT(message(names_, {}), HasSubstr("the question is empty"));
+}
+
+TEST_F(ReuseRunTest, ADocumentInOtherPagesIsNamed) {
+  Store({21});
+  EngineOptions options = EngineFixture::Small();
+  options.page_tokens = 8;
+  options.retrieval = {.budget_tokens = 64, .sink_tokens = 8, .window_tokens = 16};
+  const auto other = Engine::Create(&fixture_.decoder(), &fixture_.client(), &CpuDevice(), options);
+  ASSERT_TRUE(other.ok()) << other.status();
+  const Status status = (*other)->OpenReuse(names_, question_, {}).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("default/doc0"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("page_tokens"));
+}
+
+TEST_F(ReuseRunTest, APrefillEndsWithTheLayerThatItIsToldIn) {
+  Store({21, 30});
+  uint32_t asked = 0;
+  const auto run = fixture_.engine().OpenReuse(
+      names_, question_,
+      {.method = ReuseMethod::kReuse, .keep_going = [&] { return ++asked < 2; }});
+  EXPECT_EQ(run.status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(asked, 2u);
 }
 
 TEST_F(ReuseRunTest, DocumentsThatAreTooLongTogetherSayByHowMuch) {
