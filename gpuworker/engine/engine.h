@@ -60,7 +60,8 @@ struct EngineOptions {
   /// Meant for small models and comparisons.
   bool representatives = false;
   /// Collects SamKV's statistics of documents that are computed from their first token on, and
-  /// stores them beside. A question by SamKV computes those of other documents.
+  /// stores them beside. Keeps the document's keys in f32 in host memory meanwhile. A question by
+  /// SamKV computes those of other documents.
   bool statistics = true;
   /// Payload of one call, at least one page of all layers. A sequence, or a document that is read,
   /// has at most five of them in memory on their way to the store.
