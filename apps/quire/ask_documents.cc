@@ -12,7 +12,7 @@
 namespace quire::cli {
 namespace {
 
-/// What the method did, for people.
+/// The work of the method, for people.
 std::string Summary(const worker::ReuseStats& stats, std::string_view method) {
   std::string summary =
       std::string(method) + " over a prompt of " + FormatCount(stats.prompt_tokens) +

@@ -43,7 +43,7 @@ struct AskArgs {
   std::string question;
   std::string token_ids;  ///< In place of the question; the answer is token ids then, too.
   std::string stop_ids;
-  std::optional<std::string> prefix;  ///< What stands before the question.
+  std::optional<std::string> prefix;  ///< Text before the question.
   std::string text_file;
   std::string model;
   ChatFlags chat;
@@ -63,7 +63,7 @@ struct AskArgs {
 struct Answer {
   Json document;  ///< Name of the document that was asked about, or a list of several.
   std::vector<TokenId> tokens;
-  Json measures;        ///< What --json adds.
+  Json measures;        ///< Keys that --json adds.
   std::string summary;  ///< The same for people.
 };
 

@@ -79,7 +79,7 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::OpenDense(const EngineParts& parts
   QUIRE_ASSIGN_OR_RETURN(run->policy_,
                          MakeSequencePolicy(parts, {.policy = std::string(FullPolicy::kName)}));
   QUIRE_RETURN_IF_ERROR(run->MakeCache());
-  // What is appended once the budget holds goes into the same context.
+  // Pages appended once the budget holds go into the same context.
   QUIRE_RETURN_IF_ERROR(run->OpenContext(nullptr, LeavesOut(*run->after_prompt_, *parts.spec)));
   run->host_pages_ = run->MakeHostPages();
   run->Connect();
@@ -177,7 +177,7 @@ PagedRun::~PagedRun() {
 }
 
 void PagedRun::AwaitInFlight() {
-  // What came to nothing has been waited for as well.
+  // Drain also waits for recalls that failed.
   (void)pipeline_->Drain();
 }
 

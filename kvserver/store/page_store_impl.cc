@@ -246,13 +246,13 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
   });
   for (const SegmentCatalog::Listed& segment : segments) {
     if (!segment.tenant.empty()) space_.ChargeStored(segment.tenant, segment.bytes);
-    keeper_.Restored({.key = segment.key,
-                      .tenant = segment.tenant,
-                      .parent = segment.parent,
-                      .bytes = segment.bytes,
-                      // 0 means about to be put; segments older than incarnations have 1.
-                      .incarnation = std::max<uint64_t>(segment.incarnation, 1)},
-                     segment.last_use_micros);
+    keeper_.Restore({.key = segment.key,
+                     .tenant = segment.tenant,
+                     .parent = segment.parent,
+                     .bytes = segment.bytes,
+                     // 0 means about to be put; segments older than incarnations have 1.
+                     .incarnation = std::max<uint64_t>(segment.incarnation, 1)},
+                    segment.last_use_micros);
   }
   dropped_.Add(recovered.dropped);
   torn_.Add(recovered.torn.size());
@@ -347,7 +347,7 @@ StatusOr<std::vector<SegmentKey>> PageStoreImpl::Lookup(std::string_view tenant,
     // A damaged segment counts as missing: the caller computes it again, and the put repairs it.
     if (code == StatusCode::kNotFound || code == StatusCode::kDataLoss) break;
     QUIRE_RETURN_IF_ERROR(record.status());
-    if (catalog_.IsDamaged(parent) || !writer_.IsThere(parent, **record)) break;
+    if (catalog_.IsDamaged(parent) || !writer_.IsReadable(parent, **record)) break;
     keys.push_back(parent);
   }
   return keys;
@@ -434,7 +434,7 @@ StatusOr<ChainStat> PageStoreImpl::StatChain(std::string_view tenant, const Chai
     stat.bytes += record->payload_bytes();
     if (!record->dram_only) ++stat.segments_on_ssd;
     if (dram_->HasAny(key)) ++stat.segments_in_dram;
-    if (catalog_.IsDamaged(key) || !writer_.IsThere(key, *record)) ++stat.segments_lost;
+    if (catalog_.IsDamaged(key) || !writer_.IsReadable(key, *record)) ++stat.segments_lost;
   }
   return stat;
 }
@@ -480,12 +480,12 @@ Status PageStoreImpl::NameSegments(std::string_view tenant, std::span<const Segm
   return keeper_.Name(keys);
 }
 
-Status PageStoreImpl::RemoveForsaken(std::string_view tenant, const SegmentKey& key,
-                                     uint64_t incarnation) {
+Status PageStoreImpl::RemoveMarked(std::string_view tenant, const SegmentKey& key,
+                                   uint64_t incarnation) {
   const LatencyTimer timer(latencies_->erase, latencies_->clock);
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
   QUIRE_RETURN_IF_ERROR(CheckMayRemove(tenant, key));
-  return keeper_.RemoveForsaken(key, incarnation);
+  return keeper_.RemoveMarked(key, incarnation);
 }
 
 Status PageStoreImpl::PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) {

@@ -42,7 +42,7 @@ struct BatchMetrics {
 
   /// A step over `sequences` sequences and `tokens` tokens.
   void CountStep(size_t sequences, uint64_t step_tokens);
-  /// What the recalls of a sequence came to in a step.
+  /// Adds the recalls of a sequence in a step.
   void CountRecalls(const RecallStats& recalls);
   void VisitMetrics(MetricsVisitor& visit) const;
 };

@@ -147,7 +147,7 @@ StatusOr<DocumentStatistics> ReuseRun::StatisticsOf(size_t document, const SamKv
   payload.Append(std::vector<std::byte>(begin, begin + bytes.size()));
   stats_.statistics_stored +=
       parts_.client->PutExtra(name, kStatisticsExtra, kStatisticsVersion, payload).ok();
-  // What the next question will read, so that both select the same.
+  // The bytes that the next question will read, so that both select the same.
   return DecodeStatistics(bytes, shape, tokens_[document].size());
 }
 
