@@ -155,7 +155,7 @@ class Commands {
   OptionSet may_be_empty_;
   Body chosen_;
   std::map<std::string, std::string, std::less<>> programs_;  ///< By command: AddProgram.
-  std::span<const char* const> arguments_;                    ///< Those of Run, without argv[0].
+  std::span<const char* const> arguments_;  ///< Arguments of Run, without argv[0].
 };
 
 }  // namespace quire::cli

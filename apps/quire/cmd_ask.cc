@@ -64,7 +64,7 @@ struct Answer {
   Json document;  ///< Name of the document that was asked about, or a list of several.
   std::vector<TokenId> tokens;
   Json measures;        ///< Keys that --json adds.
-  std::string summary;  ///< The same for people.
+  std::string summary;  ///< The measures in words.
 };
 
 /// The answer as it comes: on a terminal its words, otherwise a progress bar.
