@@ -130,6 +130,7 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
                                          .reads = parts.reads.get(),
                                          .limit_bytes = parts.budget.metadata_bytes,
                                          .buffer_bytes = parts.budget.buffer_bytes}));
+  QUIRE_RETURN_IF_ERROR(parts.directory->Upgrade());
   QUIRE_RETURN_IF_ERROR(NoteFormat(*parts.database));
   QUIRE_RETURN_IF_ERROR(OpenPayload(machine, &parts));
   QUIRE_ASSIGN_OR_RETURN(parts.tenants,
@@ -197,7 +198,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
       catalog_(database_.get(), options.catalog_cache_bytes, &health_),
       damage_(dram_.get(), &catalog_, &health_),
       gate_(options.ssd_gate),
-      digests_(database_.get(), options.digest_cache_bytes, &gate_),
+      digests_(database_.get(), &ssd_, options.digest_cache_bytes, &gate_),
       reader_({.catalog = &catalog_,
                .dram = dram_.get(),
                .damage = &damage_,
@@ -303,7 +304,7 @@ void PageStoreImpl::StartScrubbing(const Options& options) {
   add(std::make_unique<PayloadScrub>(PayloadScrub::Parts{database, &catalog_, &ssd_, &writers_}),
       rates.payload);
   add(std::make_unique<DramScrub>(DramScrub::Parts{dram_.get(), &reader_, &catalog_}), rates.dram);
-  add(std::make_unique<DigestScrub>(DigestScrub::Parts{database, &deriver_}), rates.digests);
+  add(std::make_unique<DigestScrub>(DigestScrub::Parts{database, &ssd_, &deriver_}), rates.digests);
   add(std::make_unique<RecordScrub>(
           RecordScrub::Parts{database, &catalog_, &writers_, options.check_metadata, &health_}),
       rates.records);

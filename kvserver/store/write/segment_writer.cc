@@ -13,13 +13,14 @@ constexpr uint64_t kMinFreeBytes = 64 << 20;
 /// Estimate for the uncounted bytes of a record of a segment or an extent: keys, spec, places.
 constexpr uint64_t kRecordBytes = 256;
 
-/// Bytes that a segment adds to the database: its tokens, the digests of each unit's keys (two
-/// rows) and checksums in both records. They count twice: once in the log and once in a table.
-uint64_t MetadataBytes(const SegmentRecord& record) {
-  const uint64_t rows = quire::UnitBytes(record.spec) / record.spec.page_tokens;
+/// Bytes that a segment adds to the database: its tokens and checksums in both records. `digests`
+/// adds the digests of each unit's keys (two rows), which a segment only in DRAM has there. They
+/// count twice: once in the log and once in a table.
+uint64_t MetadataBytes(const SegmentRecord& record, bool digests) {
+  const uint64_t rows = digests ? quire::UnitBytes(record.spec) / record.spec.page_tokens : 0;
   return 2 * (record.tokens.size() * sizeof(TokenId) +
               record.unit_crc32c.size() * (rows + 2 * sizeof(uint32_t)) +
-              (record.spec.num_layers + 1) * kRecordBytes);
+              (record.spec.num_layers + 2) * kRecordBytes);
 }
 
 /// True when a stored segment is gone or damaged, so that a put replaces it.
@@ -244,7 +245,7 @@ Status SegmentWriter::MakeFileSystemRoom(uint64_t bytes) {
 }
 
 Status SegmentWriter::MakeMetadataRoom(const SegmentRecord& record) {
-  const uint64_t bytes = MetadataBytes(record);
+  const uint64_t bytes = MetadataBytes(record, /*digests=*/admission_ != nullptr);
   QUIRE_RETURN_IF_ERROR(MakeFileSystemRoom(bytes));
   for (;;) {
     Status room = parts_.database->MakeRoom(bytes);
@@ -296,18 +297,22 @@ DramTier::Room SegmentWriter::Reserve(const SegmentKey& key, SegmentIntake& inta
 
 Status SegmentWriter::WriteToSsd(const SegmentKey& key, SegmentIntake& intake, bool sync) {
   DramTier::Room room = Reserve(key, intake);
-  const std::vector<ExtentView> extents = SplitExtents(key, intake, parts_.prefill_cost);
-  const auto take = [&intake](size_t layer) { return intake.Take(static_cast<uint32_t>(layer)); };
+  std::vector<ExtentView> extents = SplitExtents(key, intake, parts_.prefill_cost);
+  const size_t layers = extents.size();
+  extents.push_back(DigestExtent(key, intake));
+  const auto take = [&](size_t i) {
+    return i < layers ? intake.Take(static_cast<uint32_t>(i)) : OkStatus();
+  };
   Database::Batch batch = parts_.database->NewBatch();
   QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, StageOnSsd(extents, take, sync, batch));
-  parts_.digests->StagePut(key, intake.record(), intake.digests(), batch);
+  parts_.digests->StageDropRows(key, intake.record(), batch);
   QUIRE_RETURN_IF_ERROR(Commit(key, intake.record(), batch, sync));
   change.Committed();
   // DRAM may still have other bytes of a segment that was damaged or lost.
   parts_.dram->DropExtents(key);
   Publish(key, intake.record());
   const LatencyTimer timer(parts_.latencies->dram_put, parts_.latencies->clock);
-  const std::span all(extents);
+  const std::span all = std::span(extents).first(layers);
   const size_t reserved = room.size();
   parts_.dram->Publish(all.first(reserved), std::move(room));
   // There may be room by now. Extents without room are on SSD, which suffices; the tier counts
@@ -326,7 +331,7 @@ StatusOr<bool> SegmentWriter::WriteToDramOnly(const SegmentKey& key, SegmentInta
   intake.record().dram_only = true;
   parts_.dram->Publish(SplitExtents(key, intake, parts_.prefill_cost), std::move(room));
   Database::Batch batch = parts_.database->NewBatch();
-  parts_.digests->StagePut(key, intake.record(), intake.digests(), batch);
+  parts_.digests->StageRows(key, intake.record(), intake.digests(), batch);
   if (const Status status = Commit(key, intake.record(), batch, /*sync=*/false); !status.ok()) {
     parts_.dram->Erase(key);
     return status;

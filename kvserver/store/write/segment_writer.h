@@ -2,8 +2,8 @@
 //
 // SegmentWriter: the write path. A segment is checked, charged to its tenant, taken in, committed,
 // and published in DRAM. Intake encodes, checksums and digests extents into DRAM, if there is room,
-// while earlier extents are being written to SSD. Durability decides if the commit is synced.
-// Concurrent syncs are shared.
+// while earlier extents are being written to SSD. The digests follow them. Durability decides if
+// the commit is synced. Concurrent syncs are shared.
 //
 // Under a write budget, a put that need not persist may stay only in DRAM. Its record and digests
 // are committed, its extents are not written. Once it leaves DRAM or the store is closed, readers
