@@ -44,7 +44,7 @@ struct AskArgs {
   std::string question;
   std::string token_ids;  ///< In place of the question; the answer is token ids then, too.
   std::string stop_ids;
-  std::optional<std::string> prefix;  ///< What stands before the question.
+  std::optional<std::string> prefix;  ///< Text before the question.
   std::string text_file;
   std::string model;
   ChatFlags chat;
@@ -65,8 +65,8 @@ struct AskArgs {
 struct Answer {
   Json document;  ///< Name of the document that was asked about, or a list of several.
   std::vector<TokenId> tokens;
-  Json measures;        ///< What --json adds.
-  std::string summary;  ///< The same for people.
+  Json measures;        ///< Keys that --json adds.
+  std::string summary;  ///< The measures in words.
 };
 
 /// The answer as it comes: on a terminal its words, otherwise a progress bar.

@@ -4,10 +4,10 @@
 // of a document that was prefilled alone. Vectors are without rotation, so that documents compare
 // by content and not by distance.
 //
-// What the paper leaves open: attention is the mean over query heads. A block's representative is
-// the token with the largest mean attention from later queries, of which it needs 16; the earlier
-// one of equal ones. Exponents of every middle token with enough points are samples for outliers.
-// Thread-safety: pure function. Errors: none; shapes are the caller's.
+// Choices where the paper is silent: attention is the mean over query heads. A block's
+// representative is the token with the largest mean attention from later queries, of which it needs
+// 16; the earlier one of equal ones. Exponents of every middle token with enough points are samples
+// for outliers. Thread-safety: pure function. Errors: none; shapes are the caller's.
 #ifndef QUIRE_GPUWORKER_CONTEXT_LAYER_STATISTICS_H_
 #define QUIRE_GPUWORKER_CONTEXT_LAYER_STATISTICS_H_
 
@@ -44,7 +44,7 @@ inline constexpr uint32_t kRepresentatives = 4;
 void RankMiddle(LayerStatistics* statistics);
 
 /// Tokens whose queries stand for all: at most `max_queries`, evenly spaced, the last among them.
-/// What statistics cost is their number times the document's length.
+/// The cost of statistics is their number times the document's length.
 std::vector<uint32_t> SampledTokens(uint32_t tokens, uint32_t max_queries = 256);
 
 /// One layer of a whole document, as attention saw it.

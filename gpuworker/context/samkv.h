@@ -5,11 +5,11 @@
 // first and last blocks, for its queries. The second reads it over all that is kept. Tokens that
 // stand where documents meet are computed anew in it.
 //
-// What the paper leaves open. The tokens computed are those of first and last blocks, of every
-// document but the first. Outlier tokens of selected blocks are computed, too, in the layers that
-// selected them. A token whose output a later layer needs may not be selected in a layer. It keeps
-// its cached key there, and is seen by itself alone (case 3).
-// Thread-safety: pure functions. Errors: none; shapes are the caller's.
+// Choices where the paper is silent. The tokens computed are those of first and last blocks, of
+// every document but the first. Outlier tokens of selected blocks are computed, too, in the layers
+// that selected them. A token whose output a later layer needs may not be selected in a layer. It
+// keeps its cached key there, and is seen by itself alone (case 3). Thread-safety: pure functions.
+// Errors: none; shapes are the caller's.
 #ifndef QUIRE_GPUWORKER_CONTEXT_SAMKV_H_
 #define QUIRE_GPUWORKER_CONTEXT_SAMKV_H_
 

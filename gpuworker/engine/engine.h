@@ -125,13 +125,13 @@ class Engine {
                                                 std::span<const TokenId> question,
                                                 const ReuseOptions& options) const;
 
-  /// What the units kept in this worker's memory did so far; nothing but zeros without any.
+  /// Counts of the units kept in this worker's memory; zeros without a host tier.
   HostTier::Stats host_cache_stats() const {
     return host_tier_ != nullptr ? host_tier_->stats() : HostTier::Stats{};
   }
 
   /// Dense attention without the store: logits after each of the last `count` of `tokens`,
-  /// [count][vocab_size]. What sparse logits are compared with. `observer` is told of every chunk
+  /// [count][vocab_size]. Sparse logits are compared with them. `observer` is told of every chunk
   /// of tokens that has run.
   using TokensObserver = std::function<void(uint64_t tokens)>;
   StatusOr<std::vector<float>> DenseLogits(std::span<const TokenId> tokens, size_t count,

@@ -87,7 +87,7 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::OpenDense(const EngineParts& parts
   auto run = std::unique_ptr<PagedRun>(new PagedRun(parts, retrieval, stats));
   QUIRE_RETURN_IF_ERROR(run->AttendDensely());
   QUIRE_RETURN_IF_ERROR(run->MakeCache());
-  // What is appended once the budget holds goes into the same context.
+  // Pages appended once the budget holds go into the same context.
   QUIRE_RETURN_IF_ERROR(run->OpenContext(document, LeavesOut(*run->after_prompt_, *parts.spec)));
   if (document != nullptr) QUIRE_RETURN_IF_ERROR(run->LoadDocument(*document));
   run->host_pages_ = run->MakeHostPages();
@@ -196,7 +196,7 @@ PagedRun::~PagedRun() {
 }
 
 void PagedRun::AwaitInFlight() {
-  // What came to nothing has been waited for as well.
+  // Drain also waits for recalls that failed.
   (void)pipeline_->Drain();
 }
 

@@ -39,7 +39,7 @@
 
 namespace quire::worker {
 
-/// What runs add to; survives them. Bytes are payload bytes.
+/// Counts that runs add to; survive them. Bytes are payload bytes.
 struct RunStats {
   uint64_t bytes_at_open = 0;
   uint64_t bytes_digests = 0;
@@ -52,7 +52,7 @@ struct RunStats {
 void AddRunStats(const RunStats& run, const RetrievalOptions& retrieval, const KvSpec& spec,
                  SequenceStats* stats);
 
-/// A run without slots. What it keeps is small: the policy with its digests, and one page a layer.
+/// A run without slots. It keeps little: the policy with its digests, and one page a layer.
 struct SuspendedRun {
   std::unique_ptr<RetrievalPolicy> policy;
   std::unique_ptr<RetrievalPolicy> after_prompt;  ///< PagedRun::after_prompt_
@@ -106,7 +106,7 @@ class PagedRun {
   bool is_dense() const { return after_prompt_ != nullptr; }
   /// Tokens that one Forward may have.
   uint32_t max_step_tokens() const { return CacheBackend::MaxStepTokens(*cache_); }
-  /// What each layer holds, and what it attended to in the last step.
+  /// Pages of each layer, and those attended to in the last step.
   const BudgetCache& cache() const { return *cache_; }
   /// Tokens attended to in the last step, a mean over layers and KV heads.
   double ResidentTokens() const;
@@ -144,7 +144,7 @@ class PagedRun {
   const DocumentSeat* shared() const { return shared_ ? &*shared_ : nullptr; }
   /// Which units of the host tier are this run's.
   HostPages MakeHostPages() const;
-  /// What attention goes through, once there are cache, policy and seat.
+  /// Connects attention, once there are cache, policy and seat.
   void Connect();
   StatusOr<std::vector<std::byte>> ExportOpenPage() const;
   Status ImportOpenPage(std::vector<std::byte> units);

@@ -36,7 +36,7 @@ struct EngineParts {
   bool statistics = false;               ///< EngineOptions::statistics.
   Executor* recall_executor = nullptr;   ///< Takes recalled units in beside the model.
   Executor* offload_executor = nullptr;  ///< Sends completed pages beside the model.
-  UnitBuffers* unit_buffers = nullptr;   ///< What they are sent from, a page each.
+  UnitBuffers* unit_buffers = nullptr;   ///< Buffers that pages are sent from, one each.
   HostTier* host_tier = nullptr;         ///< Null for none.
   DocumentShares* shares = nullptr;   ///< Shared by sequences of a batch; null: nothing is shared.
   SessionSource* sessions = nullptr;  ///< Null: each sequence opens a session of its own.

@@ -93,7 +93,7 @@ class Sequence::Impl {
   size_t ran_ = 0;                     ///< Tokens of own_ in the current run.
   size_t observed_ = 0;                ///< Tokens of own_ whose logits the observer has seen.
   std::vector<float> logits_;
-  SequenceStats stats_;  ///< What run_stats_ does not have.
+  SequenceStats stats_;  ///< Counts that run_stats_ lacks.
   Status broken_;        ///< Not OK after an error that cannot be recovered from.
 };
 

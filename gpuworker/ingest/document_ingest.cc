@@ -40,7 +40,7 @@ uint32_t CountOfParts(const Document& document) {
   return count != nullptr && *count > 0 && *count <= UINT32_MAX ? static_cast<uint32_t>(*count) : 0;
 }
 
-/// What a document lacks of what is asked for.
+/// The change that gives a document what was asked for.
 std::optional<DocumentChange> ChangeOf(const DocumentToIngest& what, const Document& document) {
   DocumentChange change;
   for (const auto& [key, value] : what.tags) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CachedDocuments: documents of random tokens that a small model prefilled alone, held in memory,
-// and views of prompts over them. What sparse prefill is tested with.
+// and views of prompts over them. Tests of sparse prefill use them.
 #ifndef QUIRE_GPUWORKER_TESTING_CACHED_DOCUMENTS_H_
 #define QUIRE_GPUWORKER_TESTING_CACHED_DOCUMENTS_H_
 

@@ -63,7 +63,7 @@ class BatchSequence {
   uint64_t dense_tokens() const {
     return dense_prompt_ ? document_tokens() + setup_.prompt.size() : 0;
   }
-  /// What it adds to a step of `tokens` of its pending tokens; valid until it generates.
+  /// Its share of a step with `tokens` of its pending tokens; valid until it generates.
   SequenceTokens Tokens(uint32_t tokens) const;
   CacheBackend& backend() { return run_->backend(); }
 
@@ -80,7 +80,7 @@ class BatchSequence {
   /// Time that it has waited for its complete pages to be sent, since this was asked last.
   Duration TakeOffloadWaits();
 
-  /// What its recalls came to since it was last asked.
+  /// Counts of its recalls since the last call.
   RecallStats TakeRecallStats() {
     const RecallStats all = run_stats_.recall;
     return all - std::exchange(recalls_taken_, all);

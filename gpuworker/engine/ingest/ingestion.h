@@ -2,7 +2,7 @@
 //
 // Ingestion: reads one list of tokens into the store. Dense prefill in chunks. Pages of a chunk go
 // to an open context layer by layer while the model continues (layer_sender.h). The context is
-// sealed at the end. What the store has already is fetched instead of computed. Where
+// sealed at the end. Pages that the store has are fetched instead of computed. Where
 // representatives are wanted, those of the pages that were computed follow. Statistics are
 // collected where all is computed. One object for one document.
 //

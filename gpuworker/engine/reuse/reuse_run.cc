@@ -233,7 +233,7 @@ StatusOr<DocumentStatistics> ReuseRun::StatisticsOf(size_t document, const SamKv
   QUIRE_ASSIGN_OR_RETURN(const DocumentStatistics computed, ComputeStatistics(document));
   ++stats_.statistics_computed;
   stats_.statistics_stored += PutStatistics(parts_.client, names_[document], computed).ok();
-  // What the next question will read, so that both select the same.
+  // The bytes that the next question will read, so that both select the same.
   return DecodeStatistics(EncodeStatistics(computed), shape, tokens);
 }
 

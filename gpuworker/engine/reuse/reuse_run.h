@@ -78,7 +78,7 @@ struct ReuseOptions {
 
 struct ReuseStats {
   uint64_t prompt_tokens = 0;    ///< Tokens of documents and question.
-  uint64_t question_tokens = 0;  ///< Those of them of the question.
+  uint64_t question_tokens = 0;  ///< Tokens of the question.
   bool compact = false;          ///< Positions are those of a compact prompt.
   /// Rows of documents whose keys were computed, of all layers, over those there are.
   double recompute_ratio = 0;
@@ -91,7 +91,7 @@ struct ReuseStats {
   uint64_t bytes_whole = 0;         ///< Payload bytes of all units of the documents.
   /// Documents whose statistics had to be computed for the method.
   uint32_t statistics_computed = 0;
-  uint32_t statistics_stored = 0;  ///< Those of them that the next question finds.
+  uint32_t statistics_stored = 0;  ///< Computed statistics that the next question finds.
   double seconds_prefill = 0;
   std::vector<DocumentName> missing;  ///< Skipped, since they are not stored.
 };
