@@ -57,7 +57,7 @@ enum class SamKvRows : uint8_t {
   kEverything,  ///< All, of all documents but the first.
 };
 
-/// What EPIC computes of a document for its beginning alone.
+/// Tokens of a document that EPIC computes for its beginning alone.
 inline constexpr uint64_t kHeadTokens = 16;
 
 struct SamKvPlanOptions {

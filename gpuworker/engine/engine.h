@@ -50,9 +50,9 @@ struct EngineOptions {
   uint32_t segment_pages = 8;           ///< Pages of a segment (g).
   RetrievalOptions retrieval;           ///< Default for sequences without options.
   uint32_t prefill_chunk_tokens = 512;  ///< Tokens of one forward pass while reading a document.
-  /// What is appended over a document in as many tokens or more attends to all pages at once, and
-  /// the policy selects for what follows. Shorter questions attend to what the policy selects for
-  /// each of their tokens. 0: all questions do.
+  /// Questions over a document of as many tokens or more attend to all pages at once. The policy
+  /// selects for the tokens behind them. Each token of a shorter question attends to the policy's
+  /// selection for it. 0: all questions are short.
   uint32_t question_chunk_tokens = 0;
   /// Finds which tokens represent the pages of documents while they are read, and stores that with
   /// them (represented_pages.h). Always done where `retrieval` scores pages by it. The processor

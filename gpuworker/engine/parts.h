@@ -41,7 +41,7 @@ struct EngineParts {
   DocumentShares* shares = nullptr;   ///< Shared by sequences of a batch; null: nothing is shared.
   SessionSource* sessions = nullptr;  ///< Null: each sequence opens a session of its own.
   HeadCalibration* heads = nullptr;   ///< Retrieval heads of the decoder; null: the policy chooses.
-  ReuseCosts* reuse_costs = nullptr;  ///< What reuse has measured.
+  ReuseCosts* reuse_costs = nullptr;  ///< Measurements of reuse so far.
 };
 
 /// Pages of `page_bytes` that one call may carry; at least one.

@@ -59,8 +59,8 @@ class Sequence::Impl {
   Status OpenRun();
   /// Notes the own tokens from `first` on as a chunk, if they are one.
   Status NoteChunk(size_t first);
-  /// What follows `ran_`: the rest of a chunk, or tokens up to one. No chunk once the device has
-  /// had no room for one.
+  /// The tokens behind `ran_`: the rest of a chunk, or tokens up to one. No chunk once the device
+  /// has had no room for one.
   Part NextPart() const;
   /// Runs up to `end` in a dense run, and goes on within the budget. Without the memory for it all
   /// own tokens have to run again.

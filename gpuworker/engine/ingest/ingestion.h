@@ -48,7 +48,7 @@ class Ingestion {
   uint64_t bytes_sent() const { return bytes_sent_; }
   /// IngestResult::representatives
   const Status& representatives() const { return representatives_; }
-  /// What was collected of the whole document; null for nothing. After Run.
+  /// Statistics of the whole document, after Run; null where none were collected.
   const StatisticsCollector* statistics() const { return statistics_ ? &*statistics_ : nullptr; }
 
  private:

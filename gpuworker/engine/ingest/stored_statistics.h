@@ -18,7 +18,8 @@ namespace quire::worker {
 [[nodiscard]] Status PutStatistics(Client* client, const DocumentName& document,
                                    const DocumentStatistics& statistics);
 
-/// Those of a document of `tokens` tokens. NOT_FOUND when there are none, DATA_LOSS for others.
+/// Reads those of a document of `tokens` tokens. NOT_FOUND when there are none, DATA_LOSS for
+/// others.
 StatusOr<DocumentStatistics> GetStatistics(Client* client, const DocumentName& document,
                                            const SamKvShape& shape, uint64_t tokens);
 

@@ -39,7 +39,7 @@ struct AssembledDocument {
   std::string name;  ///< For errors.
   ContextRef context;
   PlacedSource placed;
-  SourceTier tier = SourceTier::kDram;  ///< Where most of it lies, for measurements.
+  SourceTier tier = SourceTier::kDram;  ///< The slowest tier of its pages.
 };
 
 class AssembledPrompt final : public LayerViews, public AttentionBackend {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReuseCosts: what loading and computing rows of prompts over several documents took, as moving
-// means of what an engine has measured. Loads are apart by tier; the transport is the engine's one.
+// ReuseCosts: the time that loading and computing rows of prompts over several documents takes, as
+// moving means of an engine's measurements. Loads are apart by tier; the transport is the engine's.
 // Thread-safety: thread-safe.
 #ifndef QUIRE_GPUWORKER_ENGINE_REUSE_REUSE_COSTS_H_
 #define QUIRE_GPUWORKER_ENGINE_REUSE_REUSE_COSTS_H_
@@ -15,7 +15,7 @@
 
 namespace quire::worker {
 
-/// Where a document's pages come from.
+/// The slowest tier that a document's pages come from.
 enum class SourceTier : uint8_t { kDram, kSsd };
 
 /// One amount for each tier.
@@ -29,7 +29,7 @@ class OfTiers {
   std::array<T, 2> values_ = {};
 };
 
-/// What was loaded of a prompt.
+/// Loads of a prompt.
 struct TierLoad {
   uint64_t bytes = 0;
   double seconds = 0;

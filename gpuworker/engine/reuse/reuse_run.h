@@ -52,7 +52,7 @@ StatusOr<ReuseMethod> ParseReuseMethod(std::string_view name);
 
 /// Positions of documents that methods read parts of.
 enum class PromptPositions : uint8_t {
-  kGapped,  ///< Those of full prefill. Compact where the prompt is longer than the model's context.
+  kGapped,   ///< As in full prefill. Compact where the prompt is longer than the model's context.
   kCompact,  ///< Without those of tokens that no layer reads.
 };
 
@@ -138,7 +138,7 @@ class ReuseRun {
   void Measure(const ReusePlan& plan, const SparsePrefillStats& computed);
   /// Keeps what the run took, for later choices.
   void NoteCosts(const ReusePlan& plan, const SparsePrefillStats& computed, double seconds) const;
-  /// What a layer of the whole prompt costs, as far as it was measured.
+  /// Costs of a layer of the whole prompt, as far as they were measured.
   LayerCosts CostsOfLayer() const;
 
   const EngineParts parts_;
