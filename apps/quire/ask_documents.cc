@@ -88,9 +88,11 @@ Json Measures(const worker::ReuseStats& stats, worker::ReuseMethod method) {
           {"recompute_ratio", stats.recompute_ratio},
           {"bytes_fetched", stats.bytes_read},
           {"bytes_of_documents", stats.bytes_whole},
+          {"requests", stats.requests},
           {"statistics_computed", stats.statistics_computed},
           {"statistics_stored", stats.statistics_stored},
           {"seconds_to_first_token", stats.seconds_prefill},
+          {"attended_ratio", stats.attended_ratio},
           {"missing", missing}};
 }
 
@@ -104,6 +106,10 @@ std::string Summary(const worker::ReuseStats& stats, worker::ReuseMethod method)
     summary += "; statistics of " + std::to_string(stats.statistics_computed) +
                " documents were computed first, and stored of " +
                std::to_string(stats.statistics_stored);
+  }
+  if (stats.attended_ratio < 1) {
+    summary += "; the answer's tokens attended to " + FormatRatio(100 * stats.attended_ratio, 1) +
+               " % of it";
   }
   if (!stats.missing.empty()) summary += "; without " + List(stats.missing) + ", not stored";
   return summary;

@@ -56,15 +56,24 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
                                                    std::span<const DocumentName> documents,
                                                    std::span<const TokenId> question,
                                                    const ReuseOptions& options) {
-  if (documents.empty()) return InvalidArgument("no document is named; name one or more");
+  if (documents.empty() || documents.size() > DocumentReader::kMostDocuments) {
+    return InvalidArgument(documents.size(), " documents are named; name 1 to ",
+                           DocumentReader::kMostDocuments);
+  }
   if (question.empty()) return InvalidArgument("the question is empty; give it a token or more");
   QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts.decoder->config(), question));
   std::unique_ptr<ReuseRun> run(new ReuseRun(parts));
   run->keep_going_ = options.keep_going;
+  std::unique_ptr<PromptRetrieval> retrieval;
+  if (options.retrieval) {
+    QUIRE_ASSIGN_OR_RETURN(retrieval, PromptRetrieval::Create(parts, *options.retrieval));
+  }
   const TimePoint start = parts.clock->Now();
   QUIRE_RETURN_IF_ERROR(run->Find(documents, options));
   QUIRE_RETURN_IF_ERROR(run->Prefill(question, options));
+  if (retrieval != nullptr) run->prompt_->Retrieve(std::move(retrieval));
   run->stats_.seconds_prefill = SecondsSince(*parts.clock, start);
+  run->reader_.reset();  // Nothing is read any more: the server may end the session.
   return run;
 }
 
@@ -84,19 +93,13 @@ Status ReuseRun::Find(std::span<const DocumentName> documents, const ReuseOption
 Status ReuseRun::Add(const DocumentName& name, const ReuseOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const Document document, FindDocument(parts_, name));
   const ContextRef context(document.chain_tip);
-  QUIRE_ASSIGN_OR_RETURN(const ContextStat stat, parts_.client->Stat(context));
-  if (const std::string difference = FirstDifference(stat.context.spec, *parts_.spec);
-      !difference.empty()) {
-    return InvalidArgument("it was stored by another model or in other pages: ", difference,
-                           " differs; put it with this model");
-  }
   QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, parts_.client->ReadTokens(context));
   QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts_.decoder->config(), tokens));
   const bool has_bos = options.bos && !tokens.empty() && tokens.front() == *options.bos;
   sources_.push_back({.tokens = tokens.size(), .first_position = 0, .has_bos = has_bos});
   tokens_.push_back(std::move(tokens));
   names_.push_back(document.name);
-  documents_.push_back({.name = name.name, .context = context, .placed = {}});
+  documents_.push_back({.context = context, .placed = {}});
   stats_.bytes_whole += PageCount(*parts_.spec, sources_.back().tokens) * parts_.spec->num_layers *
                         ExtentBytes(*parts_.spec, 1);
   return OkStatus();
@@ -192,11 +195,45 @@ StatusOr<DocumentStatistics> ReuseRun::ComputeStatistics(size_t document) const 
   return collector.Statistics();
 }
 
+Status ReuseRun::OpenReader() {
+  if (reader_ != nullptr) return OkStatus();
+  std::vector<SequenceMember> members;
+  uint64_t pages = 0;
+  for (size_t i = 0; i < documents_.size(); ++i) {
+    members.push_back({documents_[i].context, static_cast<int32_t>(documents_[i].placed.move)});
+    pages += PageCount(*parts_.spec, sources_[i].tokens);
+  }
+  auto reader = DocumentReader::Open(parts_, std::move(members), static_cast<uint32_t>(pages));
+  if (!reader.ok()) {
+    QUIRE_RETURN_IF_ERROR(CheckSpecs());
+    return reader.status();
+  }
+  reader_ = *std::move(reader);
+  return OkStatus();
+}
+
+Status ReuseRun::CheckSpecs() const {
+  for (size_t i = 0; i < documents_.size(); ++i) {
+    QUIRE_ASSIGN_OR_RETURN(const ContextStat stat, parts_.client->Stat(documents_[i].context));
+    const std::string difference = FirstDifference(stat.context.spec, *parts_.spec);
+    if (difference.empty()) continue;
+    return InvalidArgument("document ", Label(names_[i]),
+                           " was stored by another model or in other pages: ", difference,
+                           " differs; put it with this model");
+  }
+  return OkStatus();
+}
+
 StatusOr<SparsePrefillStats> ReuseRun::Run(const ReusePlan& plan, std::span<const TokenId> prompt,
                                            float* logits) {
-  if (prompt_ != nullptr) stats_.bytes_read += prompt_->bytes_read();
-  prompt_ = std::make_unique<AssembledPrompt>(parts_, documents_, plan.layers, layout_.tokens(),
-                                              room_, keep_going_);
+  prompt_ = std::make_unique<AssembledPrompt>(
+      parts_, documents_, plan.layers,
+      AssembledPrompt::Shape{.first_new = layout_.tokens(), .new_tokens = room_},
+      std::move(prompt_), keep_going_);
+  if (prompt_->MostPages() > 0) {
+    QUIRE_RETURN_IF_ERROR(OpenReader());
+    QUIRE_RETURN_IF_ERROR(prompt_->Ask(reader_.get()));
+  }
   std::vector<TokenId> rows;
   for (const uint64_t position : plan.positions) rows.push_back(prompt[position]);
   return parts_.decoder->SparsePrefill({rows, plan.positions}, plan.rows.get(), prompt_.get(),
@@ -215,7 +252,9 @@ void ReuseRun::Measure(const ReusePlan& plan, const SparsePrefillStats& computed
   stats_.question_tokens = layout_.question_tokens;
   stats_.recompute_ratio = static_cast<double>(computed.fresh_rows - of_question) / of_documents;
   stats_.sequence_ratio = static_cast<double>(visible - of_question) / of_documents;
-  stats_.bytes_read += prompt_->bytes_read();
+  if (reader_ == nullptr) return;
+  stats_.bytes_read = reader_->bytes_read();
+  stats_.requests = reader_->requests();
 }
 
 StatusOr<Generation> ReuseRun::Generate(const GenerateParams& params) {
@@ -234,6 +273,9 @@ StatusOr<Generation> ReuseRun::Generate(const GenerateParams& params) {
     if (generation.tokens.size() == most) break;  // Nothing follows that would need its logits.
     QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward({&token, 1}, position, *prompt_,
                                                   Decoder::Logits::kLast, logits_.data()));
+  }
+  if (prompt_->retrieval() != nullptr) {
+    stats_.attended_ratio = prompt_->retrieval()->attended_ratio();
   }
   return generation;
 }
