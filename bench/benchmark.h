@@ -10,8 +10,8 @@
 #include <functional>
 
 #include "apps/kit/command.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/table.h"
 #include "quire/status.h"
 
 namespace quire::bench {

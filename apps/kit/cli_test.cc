@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/answer_line.h"
 #include "apps/kit/command.h"
 #include "apps/kit/duration_flag.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/answer_line.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/read_file.h"
-#include "apps/kit/table.h"
 #include "apps/kit/target.h"
 #include "apps/kit/token_ids.h"
 #include "common/flags/given.h"

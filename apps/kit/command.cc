@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/kit/json_output.h"
+#include "apps/kit/output/json_output.h"
 #include "apps/kit/program_beside.h"
 #include "common/base/answered.h"
 #include "common/base/retry_hint.h"

@@ -4,8 +4,8 @@
 // function that adds it (commands.h). This class parses, runs the named command, and turns its
 // status into messages and the exit code.
 //
-//   exit code 0 done, 1 failed, 2 wrong usage. What was given and is empty is a failure, and so are
-//             a number of 0 things and an empty file. An answer of nothing, as of `ls` in an empty
+//   exit code 0 done, 1 failed, 2 wrong usage. Empty input is a failure, and so are a
+//             number of 0 things and an empty file. An answer of nothing, as of `ls` in an empty
 //             store, is no failure.
 //   stdout    results: tables, or one JSON line with --json (errors too, see json_output.h)
 //   stderr    progress, errors, and in words that a list is empty
@@ -72,13 +72,13 @@ struct SessionClient {
   DataPath path;
 };
 
-/// What a command works with while it runs.
+/// Surroundings of a running command.
 struct CommandContext {
   const GlobalOptions& options;
   std::ostream& out;
   std::ostream& err;
   bool out_is_terminal = false;             ///< A person reads `out` as it is written.
-  std::string_view environment_token = {};  ///< What QUIRE_TOKEN has.
+  std::string_view environment_token = {};  ///< Value of QUIRE_TOKEN.
 
   /// The tenant's token, of --token-file or else of QUIRE_TOKEN; empty when neither is given.
   /// Errors are those of BearerToken.
@@ -119,6 +119,13 @@ class Commands {
   /// Adds a command, or a subcommand of `parent`; `body` runs when it was named and parsed. The
   /// caller adds options to what is returned, which lives as long as this object.
   CLI::App& Add(const Spec& spec, Body body, CLI::App* parent = nullptr);
+  /// The same with a body that reads `args`, which the options fill.
+  template <typename Args, typename Run>
+  CLI::App& Add(const Spec& spec, const std::shared_ptr<Args>& args, const Run& run,
+                CLI::App* parent = nullptr) {
+    return Add(
+        spec, [args, run](const CommandContext& context) { return run(*args, context); }, parent);
+  }
   /// Adds a command that does nothing by itself and needs one of its subcommands.
   CLI::App& AddGroup(const Spec& spec);
   /// Adds a command that another program runs: `program`, of the folder of this one. It gets all
@@ -148,7 +155,7 @@ class Commands {
   OptionSet may_be_empty_;
   Body chosen_;
   std::map<std::string, std::string, std::less<>> programs_;  ///< By command: AddProgram.
-  std::span<const char* const> arguments_;                    ///< Those of Run, without argv[0].
+  std::span<const char* const> arguments_;  ///< Arguments of Run, without argv[0].
 };
 
 }  // namespace quire::cli

@@ -2,11 +2,12 @@
 #include "apps/quire/ask_documents.h"
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <sstream>
 #include <utility>
 
-#include "apps/kit/progress.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/output/table.h"
 
 namespace quire::cli {
 namespace {
@@ -19,6 +20,11 @@ std::string List(const Names& names) {
 
 }  // namespace
 
+void DocumentsFlags::SetRatio(const std::string& text) {
+  reuse.balances_loading = text == "auto";
+  if (!reuse.balances_loading) reuse.cacheblend.ratio = std::stod(text);
+}
+
 void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags) {
   command
       .add_option("--docs", flags.documents,
@@ -26,13 +32,17 @@ void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags) {
       ->type_name("NAMES");
   command
       .add_option("--method", flags.method,
-                  "How caches of --docs are reused: full, reuse_strict, epic, cacheblend or samkv")
+                  "How caches of --docs are reused: full, reuse_strict, reuse_isolated, epic, "
+                  "cacheblend, samkv or multi_infllm")
       ->capture_default_str();
   command
-      .add_option("--recompute-ratio", flags.reuse.cacheblend.ratio,
-                  "cacheblend: share of the documents' tokens to compute")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+      .add_option_function<std::string>(
+          "--recompute-ratio", [&flags](const std::string& text) { flags.SetRatio(text); },
+          "cacheblend: share of the documents' tokens to compute. auto: 0.15, or what loading "
+          "leaves time for, or everything where that is faster")
+      ->check(CLI::Range(0.0, 1.0) | CLI::IsMember({"auto"}))
+      ->type_name("SHARE|auto")
+      ->default_str("0.15");
   command.add_flag("--gradual", flags.reuse.cacheblend.gradual,
                    "cacheblend: compute fewer tokens in each layer, the same on average");
   command
@@ -40,6 +50,27 @@ void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags) {
                   "epic: first tokens of each document to compute")
       ->check(CLI::Range(0, 65536))
       ->capture_default_str();
+  command
+      .add_option("--infllm-blocks", flags.reuse.infllm.blocks,
+                  "multi_infllm: blocks to read of each document besides its first and last ones")
+      ->check(CLI::Range(0, 65536))
+      ->capture_default_str();
+  command
+      .add_option("--samkv-rows", flags.reuse.samkv.rows,
+                  "samkv: tokens to compute, the published ones or those of the blocks that the "
+                  "question selects (attended)")
+      ->transform(CLI::Transformer(
+          std::map<std::string, worker::SamKvRows>{{"published", worker::SamKvRows::kPublished},
+                                                   {"attended", worker::SamKvRows::kAttended}}))
+      ->default_str("published");
+  command
+      .add_option("--positions", flags.reuse.positions,
+                  "samkv and multi_infllm: positions of full prefill (gapped), or without those "
+                  "of tokens that are not read (compact, also where gapped ones do not fit)")
+      ->transform(CLI::Transformer(std::map<std::string, worker::PromptPositions>{
+          {"gapped", worker::PromptPositions::kGapped},
+          {"compact", worker::PromptPositions::kCompact}}))
+      ->default_str("gapped");
   command.add_flag("--overwrite", flags.overwrite,
                    "samkv: take computed keys as they are, without fusion with stored ones");
   command.add_flag("--skip-missing", flags.reuse.skip_missing,
@@ -84,8 +115,11 @@ Json Measures(const worker::ReuseStats& stats, worker::ReuseMethod method) {
   return {{"method", worker::Name(method)},
           {"prompt_tokens", stats.prompt_tokens},
           {"question_tokens", stats.question_tokens},
+          {"compact", stats.compact},
           {"sequence_ratio", stats.sequence_ratio},
           {"recompute_ratio", stats.recompute_ratio},
+          {"chosen_ratio", stats.chosen_ratio},
+          {"chose_full_prefill", stats.chose_full_prefill},
           {"bytes_fetched", stats.bytes_read},
           {"bytes_of_documents", stats.bytes_whole},
           {"requests", stats.requests},
@@ -102,6 +136,8 @@ std::string Summary(const worker::ReuseStats& stats, worker::ReuseMethod method)
       " tokens: " + FormatRatio(100 * stats.sequence_ratio, 1) + " % of the documents read, " +
       FormatRatio(100 * stats.recompute_ratio, 1) + " % computed, " +
       FormatBytes(stats.bytes_read) + " fetched of " + FormatBytes(stats.bytes_whole);
+  if (stats.compact) summary += ", at compact positions";
+  if (stats.chose_full_prefill) summary += ", since loading takes longer";
   if (stats.statistics_computed > 0) {
     summary += "; statistics of " + std::to_string(stats.statistics_computed) +
                " documents were computed first, and stored of " +

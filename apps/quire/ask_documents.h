@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/json_output.h"
+#include "apps/kit/output/json_output.h"
 #include "apps/kit/target.h"
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "quire/client.h"
@@ -31,6 +31,8 @@ struct DocumentsFlags {
   worker::ReuseOptions reuse;
   bool overwrite = false;  ///< SamKV without fusion.
 
+  /// Takes --recompute-ratio: a number, or auto.
+  void SetRatio(const std::string& text);
   /// What the engine is asked for. INVALID_ARGUMENT for an unknown method.
   StatusOr<worker::ReuseOptions> Options() const;
 };

@@ -11,19 +11,19 @@
 #include <utility>
 #include <vector>
 
-#include "apps/kit/answer_line.h"
-#include "apps/kit/chat_flags.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/local_worker.h"
-#include "apps/kit/moved_json.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/answer_line.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/moved_json.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/read_file.h"
-#include "apps/kit/remote_worker.h"
-#include "apps/kit/retrieval_flags.h"
-#include "apps/kit/table.h"
 #include "apps/kit/target.h"
 #include "apps/kit/token_ids.h"
+#include "apps/kit/worker/chat_flags.h"
+#include "apps/kit/worker/find_model.h"
+#include "apps/kit/worker/local_worker.h"
+#include "apps/kit/worker/remote_worker.h"
+#include "apps/kit/worker/retrieval_flags.h"
 #include "apps/quire/ask_documents.h"
 #include "apps/quire/commands.h"
 #include "common/wire/convert_context.h"
@@ -44,13 +44,14 @@ struct AskArgs {
   std::string question;
   std::string token_ids;  ///< In place of the question; the answer is token ids then, too.
   std::string stop_ids;
-  std::optional<std::string> prefix;  ///< What stands before the question.
+  std::optional<std::string> prefix;  ///< Text before the question.
   std::string text_file;
   std::string model;
   ChatFlags chat;
   std::optional<std::string> worker;  ///< Address; without: answer in this process.
   std::string transport = "auto";
   uint64_t host_cache_bytes = 0;
+  uint32_t question_chunk_tokens = kQuestionChunkTokens;
   RetrievalFlags retrieval;
   worker::GenerateParams generate;
 
@@ -64,8 +65,8 @@ struct AskArgs {
 struct Answer {
   Json document;  ///< Name of the document that was asked about, or a list of several.
   std::vector<TokenId> tokens;
-  Json measures;        ///< What --json adds.
-  std::string summary;  ///< The same for people.
+  Json measures;        ///< Keys that --json adds.
+  std::string summary;  ///< The measures in words.
 };
 
 /// The answer as it comes: on a terminal its words, otherwise a progress bar.
@@ -194,11 +195,14 @@ StatusOr<std::vector<TokenId>> TextAtHand(const AskArgs& args, const LocalWorker
   return local.DocumentTokens(text);
 }
 
-Status AppendPrompt(std::span<const TokenId> prompt, worker::Sequence* sequence) {
+Status AppendPrompt(const AskArgs& args, std::span<const TokenId> prompt,
+                    worker::Sequence* sequence) {
   QUIRE_RETURN_IF_ERROR(sequence->CheckRoom(prompt.size()));
   ProgressBar progress("reading the question", prompt.size());
-  for (size_t at = 0; at < prompt.size(); at += kPromptPartTokens) {
-    const size_t count = std::min(kPromptPartTokens, prompt.size() - at);
+  const size_t chunk = args.question_chunk_tokens;
+  const size_t part = chunk > 0 && prompt.size() >= chunk ? prompt.size() : kPromptPartTokens;
+  for (size_t at = 0; at < prompt.size(); at += part) {
+    const size_t count = std::min(part, prompt.size() - at);
     QUIRE_RETURN_IF_ERROR(sequence->Append(prompt.subspan(at, count)));
     progress.Advance(count);
   }
@@ -253,6 +257,7 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   QUIRE_ASSIGN_OR_RETURN(Asked asked, FindDocument(names, *client, !args.text_file.empty()));
   worker::EngineOptions& options = asked.options;
   options.host_cache_bytes = args.host_cache_bytes;
+  options.question_chunk_tokens = args.question_chunk_tokens;
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadAsked(args, options, client));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
   worker::GenerateParams params = args.generate;
@@ -265,7 +270,7 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   sequence_options.recompute_observer = [&](uint64_t tokens) { recompute.Advance(tokens); };
   QUIRE_ASSIGN_OR_RETURN(const auto sequence,
                          local.engine->OpenSequence(asked.document, sequence_options));
-  QUIRE_RETURN_IF_ERROR(AppendPrompt(prompt, sequence.get()));
+  QUIRE_RETURN_IF_ERROR(AppendPrompt(args, prompt, sequence.get()));
   ShownTokens shown(args, local, view);
   params.on_token = [&](TokenId token) { return shown.Add(token); };
   QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, sequence->Generate(params));
@@ -544,7 +549,7 @@ void AddAskCommand(Commands& commands) {
            "models/recall-small/documents/dossier-01.txt\n"
            "A worker uses its own store and model, and its own defaults for what is not given "
            "here."},
-      [args](const CommandContext& context) { return RunAsk(*args, context); });
+      args, &RunAsk);
   CLI::Option* const document =
       command.add_option("--document", args->document, "[COLLECTION/]NAME[@VERSION]");
   AddDocumentsFlags(command, args->several);
@@ -562,6 +567,7 @@ void AddAskCommand(Commands& commands) {
   AddTransportFlag(command, &args->transport);
   AddRetrievalFlags(command, args->retrieval);
   AddHostCacheFlag(command, &args->host_cache_bytes);
+  AddQuestionChunkFlag(command, &args->question_chunk_tokens);
   command
       .add_option("--worker", args->worker,
                   "Address of a worker that answers instead of this process, from its own store")
@@ -570,6 +576,7 @@ void AddAskCommand(Commands& commands) {
       ->excludes(command.get_option("--chat-template"))
       ->excludes(command.get_option("--transport"))
       ->excludes(command.get_option("--host-cache-bytes"))
+      ->excludes(command.get_option("--question-chunk"))
       ->excludes(command.get_parent()->get_option("--server"))
       ->excludes(command.get_parent()->get_option("--max-message-bytes"));
   AddGenerateFlags(command, args->generate);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "apps/kit/duration_flag.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/table.h"
 #include "apps/quire/commands.h"
 
 namespace quire::cli {
@@ -53,7 +53,7 @@ Status RunGet(const CollectionArgs& args, const CommandContext& context) {
   return PrintCollection(collection, context);
 }
 
-Status RunLs(const CommandContext& context) {
+Status RunCollections(const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Collection> collections, client->ListCollections());
   if (context.options.json) {
@@ -86,7 +86,7 @@ void AddSet(Commands& commands, CLI::App& group, const std::shared_ptr<Collectio
                    "A codec holds for what is put from then on. A time to live also holds for "
                    "documents already\n"
                    "there, from when they were put: those that are older are deleted."},
-      [args](const CommandContext& context) { return RunSet(*args, context); }, &group);
+      args, &RunSet, &group);
   set.add_option("NAME", args->name, "The collection; it needs no document")->required();
   set.add_option("--codec", args->codec,
                  "raw, fp8, int8 or int4, each with +zstd behind it to compress it on SSD besides; "
@@ -115,13 +115,12 @@ void AddCollectionCommand(Commands& commands) {
   commands.Add({.name = "ls",
                 .summary = "Collections with settings of their own; all others have the server's",
                 .examples = "  quire collection ls\n  quire collection ls --json"},
-               &RunLs, &group);
+               &RunCollections, &group);
   commands
-      .Add(
-          {.name = "get",
-           .summary = "The settings of one collection",
-           .examples = "  quire collection get books\n  quire collection get books --json"},
-          [args](const CommandContext& context) { return RunGet(*args, context); }, &group)
+      .Add({.name = "get",
+            .summary = "The settings of one collection",
+            .examples = "  quire collection get books\n  quire collection get books --json"},
+           args, &RunGet, &group)
       .add_option("NAME", args->name, "The collection")
       ->required();
 }

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/local_worker.h"
-#include "apps/kit/retrieval_flags.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/worker/find_model.h"
+#include "apps/kit/worker/local_worker.h"
+#include "apps/kit/worker/retrieval_flags.h"
 #include "apps/quire/commands.h"
 #include "apps/quire/demo_across.h"
 #include "apps/quire/demo_report.h"
@@ -119,7 +119,7 @@ void AddDemoCommand(Commands& commands) {
            "line) is used;\n"
            "without one, the demo asks for the last words of sentences.",
        .calls_no_server = true},
-      [args](const CommandContext& context) { return RunCommand(*args, context); });
+      args, &RunCommand);
   command.add_option("--model", args->model,
                      "Directory of the model (the bundled one when not given)");
   command.add_option("--docs", args->documents,

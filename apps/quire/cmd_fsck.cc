@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
-#include "apps/kit/json_output.h"
-#include "apps/kit/progress.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/output/table.h"
 #include "apps/quire/commands.h"
-#include "kvserver/registry/document_keys.h"
+#include "kvserver/registry/rows/document_keys.h"
 #include "kvserver/store/repair/fsck.h"
 
 namespace quire::cli {
@@ -104,7 +104,7 @@ void AddFsckCommand(Commands& commands) {
                    "The exit code is 0 when nothing is wrong, and 1 when something is, repaired or "
                    "not.",
        .calls_no_server = true},
-      [args](const CommandContext& context) { return RunFsck(*args, context); });
+      args, &RunFsck);
   command.add_option("DIR", args->directory, "Data directory of a server that is stopped")
       ->required();
   command.add_flag("--repair", args->repair, "Drop damaged segments and what belongs to none");

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "apps/kit/json_output.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/target.h"
 #include "apps/quire/commands.h"
 
@@ -76,7 +76,7 @@ void AddLsCommand(Commands& commands) {
                    "  quire ls --collection manuals\n"
                    "  quire ls --json | jq -r '.documents[].document'\n"
                    "What stands under DOCUMENT names that version to every other command."},
-      [args](const CommandContext& context) { return RunLs(*args, context); });
+      args, &RunLs);
   command.add_option("--collection", args->collection, "Only this collection (all when not given)");
 }
 

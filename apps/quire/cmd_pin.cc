@@ -4,56 +4,52 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "apps/kit/json_output.h"
+#include "apps/kit/documents/document_names.h"
+#include "apps/kit/output/json_output.h"
 #include "apps/kit/target.h"
 #include "apps/quire/commands.h"
 
 namespace quire::cli {
 namespace {
 
-struct PinArgs {
-  std::vector<std::string> names;
-  std::string collection = "default";
-};
-
 using PinMethod = StatusOr<Client::PinnedDocument> (Client::*)(const DocumentName&);
 
-Status RunPin(const PinArgs& args, PinMethod method, bool pinned, const CommandContext& context) {
-  std::vector<Readings<DocumentName>> names;  // All are understood before the first is pinned.
-  for (const std::string& text : args.names) {
-    QUIRE_ASSIGN_OR_RETURN(names.emplace_back(), ParseDocumentName(text, args.collection));
-  }
+Json PinJson(const DocumentName& name, bool pinned, bool was_pinned) {
+  return {{"collection", name.collection},
+          {"name", name.name},
+          {"version", name.version},
+          {"pinned", pinned},
+          {"was_pinned", was_pinned}};
+}
+
+std::string PinText(const DocumentName& name, bool pinned, bool was_pinned) {
+  const bool changed = was_pinned != pinned;
+  return FormatName(name) + (changed ? " is " : " was ") + (pinned ? "pinned" : "not pinned") +
+         (changed ? "" : " already");
+}
+
+Status RunPin(const DocumentNames& names, PinMethod method, bool pinned,
+              const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
   Json json = {{"documents", Json::array()}};
-  for (const Readings<DocumentName>& named : names) {
-    const auto result =
-        FirstFound(named, [&](const DocumentName& name) { return ((*client).*method)(name); });
-    QUIRE_RETURN_IF_ERROR(Annotate(result.status(), FormatName(named.first)));
-    const DocumentName& exact = result->document.name;
-    json["documents"].push_back({{"collection", exact.collection},
-                                 {"name", exact.name},
-                                 {"version", exact.version},
-                                 {"pinned", pinned},
-                                 {"was_pinned", result->was_pinned}});
-    if (context.options.json) continue;
-    const bool changed = result->was_pinned != pinned;
-    context.out << FormatName(exact) << (changed ? " is " : " was ")
-                << (pinned ? "pinned" : "not pinned") << (changed ? "" : " already") << "\n";
-  }
+  QUIRE_RETURN_IF_ERROR(names.ForEach([&](const DocumentName& name) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const Client::PinnedDocument result, ((*client).*method)(name));
+    const DocumentName& exact = result.document.name;
+    json["documents"].push_back(PinJson(exact, pinned, result.was_pinned));
+    if (!context.options.json) context.out << PinText(exact, pinned, result.was_pinned) << '\n';
+    return OkStatus();
+  }));
   if (context.options.json) PrintJsonLine(context.out, json);
   return OkStatus();
 }
 
 void AddOne(Commands& commands, const Commands::Spec& spec, PinMethod method, bool pinned) {
-  const auto args = std::make_shared<PinArgs>();
+  const auto args = std::make_shared<DocumentNames>();
   CLI::App& command = commands.Add(spec, [args, method, pinned](const CommandContext& context) {
     return RunPin(*args, method, pinned, context);
   });
-  command.add_option("DOCUMENT", args->names, "[COLLECTION/]NAME[@VERSION]")->required();
-  command.add_option("--collection", args->collection, "Collection of names without one")
-      ->capture_default_str();
+  AddDocumentNames(command, args.get())->required();
 }
 
 }  // namespace

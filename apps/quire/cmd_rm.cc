@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "apps/kit/json_output.h"
+#include "apps/kit/output/json_output.h"
 #include "apps/kit/target.h"
 #include "apps/quire/commands.h"
 
@@ -71,7 +71,7 @@ void AddRmCommand(Commands& commands) {
            "  quire rm manuals/pump.txt@2        one version\n"
            "  quire rm report.txt --keep-segments   forget the name, keep the pages\n"
            "  quire rm 3fa9...c1                 one segment; refused while a document uses it"},
-      [args](const CommandContext& context) { return RunRm(*args, context); });
+      args, &RunRm);
   command
       .add_option("TARGET", args->targets,
                   "[COLLECTION/]NAME[@VERSION], or a segment key (64 hex digits)")

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "apps/kit/json_output.h"
+#include "apps/kit/output/json_output.h"
 #include "apps/quire/commands.h"
 #include "apps/quired/daemon.h"
 #include "common/base/memory/heap.h"
@@ -56,7 +56,7 @@ void AddServeCommand(Commands& commands) {
            "  echo \"team-a $(sha256sum < team-a.token | cut -c 1-64)\" >> tenant-tokens\n"
            "Stop it with Ctrl-C: what runs is finished and the store is closed.",
        .calls_no_server = true},
-      [options](const CommandContext& context) { return RunServe(*options, context); });
+      options, &RunServe);
   kvserver::AddDaemonFlags(&command, options.get());
   commands.MayBeEmpty(command.get_option("--admin-listen"));
   CLI::Option* const data_dir = command.get_option("--data-dir")->required(false);

@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "apps/kit/json_output.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/target.h"
 #include "apps/quire/commands.h"
 
@@ -86,7 +86,7 @@ void AddStatCommand(Commands& commands) {
                    "  quire stat manuals/pump.txt@2      collection `manuals`, version 2\n"
                    "  quire stat 3fa9...c1 --json        a chain, by the key of its last segment\n"
                    "  quire stat --counters              what the server has counted"},
-      [args](const CommandContext& context) { return RunStat(*args, context); });
+      args, &RunStat);
   CLI::Option* counters =
       command.add_flag("--counters", args->counters, "The server's version, uptime and counters");
   command

@@ -6,11 +6,11 @@
 #include <memory>
 #include <optional>
 
-#include "apps/kit/chat_flags.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/local_worker.h"
-#include "apps/kit/retrieval_flags.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/worker/chat_flags.h"
+#include "apps/kit/worker/find_model.h"
+#include "apps/kit/worker/local_worker.h"
+#include "apps/kit/worker/retrieval_flags.h"
 #include "apps/quire/commands.h"
 #include "common/base/memory/memory_limit.h"
 #include "common/base/net_address.h"
@@ -38,6 +38,8 @@ struct WorkerArgs {
   std::string transport = "auto";
   std::string device = "cpu";
   uint64_t host_cache_bytes = 0;
+  uint32_t question_chunk_tokens = kQuestionChunkTokens;
+  bool statistics = true;
   RetrievalFlags retrieval;
 };
 
@@ -100,6 +102,8 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   worker::EngineOptions options;
   QUIRE_ASSIGN_OR_RETURN(options.retrieval, args.retrieval.Options(options.page_tokens));
   options.host_cache_bytes = args.host_cache_bytes;
+  options.question_chunk_tokens = args.question_chunk_tokens;
+  options.statistics = args.statistics;
   QUIRE_ASSIGN_OR_RETURN(LocalWorker local, LoadLocalWorker(model, client, options, args.device));
   QUIRE_RETURN_IF_ERROR(LoadChat(args.chat, model, &local));
   QUIRE_ASSIGN_OR_RETURN(const auto server,
@@ -161,7 +165,7 @@ void AddWorkerCommand(Commands& commands) {
                    "  quire ask --worker 127.0.0.1:7411 --document dossier-01.txt --question "
                    "'Hector Nash has "
                    "office'"},
-      [args](const CommandContext& context) { return RunWorker(*args, context); });
+      args, &RunWorker);
   command.add_option("--model", args->model,
                      "Directory of the model (the bundled one when not given)");
   AddChatFlags(command, &args->chat);
@@ -203,6 +207,8 @@ void AddWorkerCommand(Commands& commands) {
   AddDeviceFlag(command, &args->device);
   AddRetrievalFlags(command, args->retrieval);
   AddHostCacheFlag(command, &args->host_cache_bytes);
+  AddQuestionChunkFlag(command, &args->question_chunk_tokens);
+  AddStatisticsFlag(command, &args->statistics);
 }
 
 }  // namespace quire::cli

@@ -6,9 +6,9 @@
 #include <span>
 #include <string_view>
 
-#include "apps/kit/local_worker.h"
-#include "apps/kit/progress.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/output/table.h"
+#include "apps/kit/worker/local_worker.h"
 
 namespace quire::cli {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/demo_corpus.h"
-#include "apps/kit/json_output.h"
+#include "apps/kit/documents/demo_corpus.h"
+#include "apps/kit/output/json_output.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "gpuworker/text/tokenizer.h"

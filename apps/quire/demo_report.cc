@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <span>
 
-#include "apps/kit/moved_json.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/moved_json.h"
+#include "apps/kit/output/table.h"
 #include "common/base/memory/checksum.h"
 
 namespace quire::cli {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <span>
 
-#include "apps/kit/local_worker.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/worker/local_worker.h"
 #include "common/base/memory/checksum.h"
 #include "quire/layout.h"
 

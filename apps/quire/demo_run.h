@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/demo_corpus.h"
+#include "apps/kit/documents/demo_corpus.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/text/tokenizer.h"
 #include "quire/client.h"

@@ -6,16 +6,16 @@
 #include <memory>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/json_output.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/program_beside.h"
-#include "apps/kit/progress.h"
-#include "apps/kit/table.h"
 #include "apps/quire_bench/commands.h"
+#include "bench/torture/clients/load_child.h"
+#include "bench/torture/clients/load_run.h"
 #include "bench/torture/crash_child.h"
 #include "bench/torture/crash_run.h"
 #include "bench/torture/fault_run.h"
-#include "bench/torture/load_child.h"
-#include "bench/torture/load_run.h"
 #include "bench/torture/power_run.h"
 #include "bench/torture/soak_run.h"
 #include "common/base/memory/heap.h"
@@ -119,7 +119,7 @@ void AddCrash(Commands& commands, CLI::App& parent) {
                    "point, opens what it left and compares it with what it had acknowledged. Then\n"
                    "come as many rounds with failing devices, and with damaged files.\n"
                    "The exit code is 1 when anything was lost or changed."},
-      [args](const CommandContext& context) { return RunCrash(*args, context); }, &parent);
+      args, &RunCrash, &parent);
   command.add_option("--rounds", args->crash.rounds, "Crashes; as many device and file rounds")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
@@ -206,7 +206,7 @@ void AddPower(Commands& commands, CLI::App& parent) {
                    "not synced: bytes, sizes, names and renames, any of them. The store is opened\n"
                    "on what is left and compared with what it had acknowledged.\n"
                    "The exit code is 1 when anything was lost or changed, or does not open."},
-      [options](const CommandContext& context) { return RunPower(*options, context); }, &parent);
+      options, &RunPower, &parent);
   command.add_option("--rounds", options->rounds, "Power failures")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
@@ -274,7 +274,7 @@ void AddSoak(Commands& commands, CLI::App& parent) {
                    "overhead_bytes_per_gib is private memory beyond that of the empty store and\n"
                    "beyond what the caches hold, for each GiB stored; growth_bytes compares the\n"
                    "last third of the time with the first, and is none below growth_noise_bytes."},
-      [args](const CommandContext& context) { return RunSoak(*args, context); }, &parent);
+      args, &RunSoak, &parent);
   command.add_option("--seconds", args->soak.seconds, "How long")
       ->check(CLI::Range(1, 30 * 24 * 3600))
       ->capture_default_str();
@@ -382,7 +382,7 @@ void AddLoad(Commands& commands, CLI::App& parent) {
            "deletes it: no call may answer NOT_FOUND. Everything is deleted in the end, and\n"
            "the store must be empty within a minute, also for fsck after it was killed.\n"
            "The exit code is 1 when something was missing, wrong, or left behind."},
-      [args](const CommandContext& context) { return RunLoad(*args, context); }, &parent);
+      args, &RunLoad, &parent);
   command.add_option("--clients", args->load.clients, "At a time")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/demo_corpus.h"
-#include "apps/kit/find_model.h"
+#include "apps/kit/documents/demo_corpus.h"
 #include "apps/kit/read_file.h"
+#include "apps/kit/worker/find_model.h"
 #include "bench/answers/answers_calibration.h"
 #include "bench/answers/answers_report.h"
 #include "bench/answers/answers_run.h"

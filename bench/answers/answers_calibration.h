@@ -7,7 +7,7 @@
 
 #include <span>
 
-#include "apps/kit/local_worker.h"
+#include "apps/kit/worker/local_worker.h"
 #include "bench/answers/question_sets.h"
 #include "quire/client.h"
 #include "quire/status.h"

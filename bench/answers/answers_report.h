@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <string>
 
-#include "apps/kit/json_output.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/table.h"
 #include "bench/answers/answers_run.h"
 #include "bench/answers/scatter_plot.h"
 #include "quire/status.h"

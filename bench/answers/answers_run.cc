@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "apps/kit/table.h"
+#include "apps/kit/output/table.h"
 #include "bench/kit/asking.h"
 #include "bench/kit/published_options.h"
 #include "common/base/threads/executor.h"

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/local_worker.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/worker/local_worker.h"
 #include "bench/answers/question_sets.h"
 #include "common/base/threads/mutex.h"
 #include "gpuworker/engine/sequence.h"

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/local_worker.h"
+#include "apps/kit/worker/find_model.h"
+#include "apps/kit/worker/local_worker.h"
 #include "bench/benchmark.h"
 #include "bench/kit/published_options.h"
 #include "common/base/random.h"

@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/demo_corpus.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/local_worker.h"
-#include "apps/kit/progress.h"
-#include "apps/kit/retrieval_flags.h"
+#include "apps/kit/documents/demo_corpus.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/worker/find_model.h"
+#include "apps/kit/worker/local_worker.h"
+#include "apps/kit/worker/retrieval_flags.h"
 #include "bench/benchmark.h"
 #include "bench/codec/codec_quality.h"
 #include "bench/codec/codec_speed.h"

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
 #include "bench/answers/calibrate_threshold.h"
 #include "bench/kit/median.h"
 #include "bench/kit/published_options.h"

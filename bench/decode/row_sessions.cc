@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
 #include "bench/kit/random_model.h"
 #include "common/base/memory/checksum.h"
 #include "quire/layout.h"

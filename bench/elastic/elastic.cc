@@ -18,11 +18,12 @@
 #include <vector>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/worker/find_model.h"
 #include "bench/benchmark.h"
 #include "bench/elastic/elastic_model.h"
 #include "bench/elastic/elastic_session.h"
+#include "bench/kit/gqa_spec.h"
 #include "bench/kit/median.h"
 #include "bench/stream/lossy_transport.h"
 #include "bench/stream/slot_cache.h"
@@ -42,14 +43,7 @@ constexpr uint64_t kModelStoreBytes = uint64_t{256} << 20;  ///< For documents o
 
 /// Four layers of a model with 4 KV heads of 128, G = 4: units of 16 KiB.
 KvSpec BenchSpec() {
-  KvSpec spec;
-  spec.model = "bench-elastic";
-  spec.num_layers = 4;
-  spec.num_query_heads = 16;
-  spec.num_kv_heads = 4;
-  spec.head_dim = 128;
-  spec.rope.rotary_dim = 128;
-  return spec;
+  return GqaSpec("bench-elastic", {.layers = 4, .query_heads = 16, .kv_heads = 4});
 }
 
 struct ElasticOptions {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "apps/kit/demo_corpus.h"
-#include "apps/kit/local_worker.h"
+#include "apps/kit/documents/demo_corpus.h"
+#include "apps/kit/worker/local_worker.h"
 #include "gpuworker/text/tokenizer.h"
 #include "tests/kit/paths.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
 #include "common/base/random.h"
 #include "quire/clock.h"
 

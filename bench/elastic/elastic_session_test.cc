@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "bench/kit/gqa_spec.h"
 #include "bench/stream/lossy_transport.h"
 #include "bench/stream/stream_context.h"
 #include "client/data/data_transport.h"
@@ -27,14 +28,7 @@ constexpr double kFaultRate = 0.05;
 constexpr PageBudget kBudget = {.sink_pages = 2, .window_pages = 2, .selected_pages = 8};
 
 KvSpec Spec() {
-  KvSpec spec;
-  spec.model = "elastic-test";
-  spec.num_layers = 3;
-  spec.num_query_heads = 8;
-  spec.num_kv_heads = 2;
-  spec.head_dim = 64;
-  spec.rope.rotary_dim = 64;
-  return spec;
+  return GqaSpec("elastic-test", {.layers = 3, .query_heads = 8, .kv_heads = 2, .head_dim = 64});
 }
 
 class ElasticSessionTest : public ::testing::Test {

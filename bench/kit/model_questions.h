@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "apps/kit/demo_corpus.h"
+#include "apps/kit/documents/demo_corpus.h"
 #include "quire/status.h"
 
 namespace quire::bench {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
 #include "common/base/random.h"
 #include "gpuworker/model/checkpoint/random_checkpoint.h"
 #include "quire/dtype.h"

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/kit/gqa_spec.h"
 #include "bench/kit/median.h"
 #include "common/base/random.h"
 #include "kernels/cpu/cpu_kernels.h"
@@ -26,14 +27,7 @@ constexpr uint64_t kUnits = uint64_t{kLayers} * kHeads * kSlots;
 constexpr double kChanged = 0.1;  ///< Share of a selection that changes with a step.
 
 KvSpec PlanSpec() {
-  KvSpec spec;
-  spec.model = "bench-session-plan";
-  spec.num_layers = kLayers;
-  spec.num_query_heads = 32;
-  spec.num_kv_heads = kHeads;
-  spec.head_dim = 128;
-  spec.rope.rotary_dim = 128;
-  return spec;
+  return GqaSpec("bench-session-plan", {.layers = kLayers, .query_heads = 32, .kv_heads = kHeads});
 }
 
 /// Returns the same bytes for every unit; supports nothing else.
@@ -84,13 +78,11 @@ class HandOutStore final : public PageStore {
   void UnnameSegments(std::string_view, std::span<const SegmentKey>) override {}
   void RestoreNames(const SegmentNames&) override {}
   uint64_t CountNames(const SegmentKey&) const override { return 0; }
-  std::vector<uint64_t> ForsakeSegments(std::string_view, std::span<const SegmentKey>) override {
+  std::vector<uint64_t> MarkForDeletion(std::string_view, std::span<const SegmentKey>) override {
     return {};
   }
-  void WantSegments(std::string_view, std::span<const SegmentKey>) override {}
-  Status RemoveForsaken(std::string_view, const SegmentKey&, uint64_t) override {
-    return Nothing();
-  }
+  void UnmarkForDeletion(std::string_view, std::span<const SegmentKey>) override {}
+  Status RemoveMarked(std::string_view, const SegmentKey&, uint64_t) override { return Nothing(); }
   std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const override {
     return std::vector<uint64_t>(keys.size());
   }

@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "apps/kit/find_model.h"
+#include "apps/kit/worker/find_model.h"
 #include "bench/benchmark.h"
 #include "bench/policy/policy_grid.h"
 #include "bench/policy/policy_model.h"

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "apps/kit/progress.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/output/table.h"
 #include "bench/kit/published_options.h"
 #include "bench/policy/add_fields.h"
 #include "bench/policy/oracle_policy.h"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <span>
 
-#include "apps/kit/local_worker.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
+#include "apps/kit/worker/local_worker.h"
 #include "bench/kit/model_questions.h"
 #include "gpuworker/model/checkpoint/companions.h"
 #include "gpuworker/model/decoder.h"

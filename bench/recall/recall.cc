@@ -12,8 +12,9 @@
 #include <utility>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
 #include "bench/benchmark.h"
+#include "bench/kit/gqa_spec.h"
 #include "bench/kit/median.h"
 #include "common/base/random.h"
 #include "kvserver/embedded/embedded_store.h"
@@ -31,14 +32,7 @@ constexpr uint32_t kChangedPages = 5;    ///< Pages that change per step.
 
 /// One step's layer of a model with 8 KV heads of 128: units of 16 KiB.
 KvSpec BenchSpec() {
-  KvSpec spec;
-  spec.model = "bench-recall";
-  spec.num_layers = 4;
-  spec.num_query_heads = 32;
-  spec.num_kv_heads = 8;
-  spec.head_dim = 128;
-  spec.rope.rotary_dim = 128;
-  return spec;
+  return GqaSpec("bench-recall", {.layers = 4, .query_heads = 32, .kv_heads = 8});
 }
 
 /// The wants of every head of every layer, drifting from step to step; the same for the same seed.

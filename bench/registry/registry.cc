@@ -16,8 +16,9 @@
 #include <vector>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
 #include "bench/benchmark.h"
+#include "bench/kit/gqa_spec.h"
 #include "common/base/random.h"
 #include "kvserver/embedded/embedded_store.h"
 #include "quire/client.h"
@@ -41,18 +42,12 @@ constexpr uint32_t kTeams = 10;
 constexpr uint32_t kSyncs = 200;
 constexpr char kBenchCollection[] = "bench";
 
-KvSpec SmallBenchSpec() {
-  KvSpec spec;
-  spec.model = "registry-bench";
-  spec.attention = AttentionKind::kGqa;
-  spec.dtype = DType::kF16;
-  spec.num_layers = 2;
-  spec.num_query_heads = 4;
-  spec.num_kv_heads = 2;
-  spec.head_dim = 8;
+/// Units of 128 bytes: what a document costs beside its pages.
+KvSpec SmallDocumentSpec() {
+  KvSpec spec =
+      GqaSpec("registry-bench", {.layers = 2, .query_heads = 4, .kv_heads = 2, .head_dim = 8});
   spec.page_tokens = 4;
   spec.segment_pages = 2;
-  spec.rope.rotary_dim = 8;
   return spec;
 }
 
@@ -216,7 +211,7 @@ class RegistryBench {
   const RegistryBenchOptions options_;
   Client* const client_;
   Transport* const transport_;
-  const KvSpec spec_ = SmallBenchSpec();
+  const KvSpec spec_ = SmallDocumentSpec();
   std::vector<SegmentKey> tips_;
 };
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "quire/clock.h"
-#include "transport/ucx/socket_address.h"
+#include "transport/ucx/sockets/socket_address.h"
+#include "transport/ucx/sockets/ucx_sockets.h"
 #include "transport/ucx/ucx_endpoint.h"
-#include "transport/ucx/ucx_sockets.h"
 #include "transport/ucx/ucx_status.h"
 
 namespace quire::bench {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "bench/benchmark.h"
+#include "bench/kit/gqa_spec.h"
 #include "bench/kit/machine_facts.h"
 #include "bench/kit/side_by_side.h"
 #include "bench/kit/stream_readers.h"
@@ -52,14 +53,9 @@ constexpr uint32_t kPagesChosen = 64;  ///< 2048 tokens at 32 a page.
 constexpr uint64_t kSelectSeed = 20;
 
 KvSpec SpecOf(DType dtype, uint32_t group) {
-  KvSpec spec;
-  spec.model = "bench";
+  KvSpec spec =
+      GqaSpec("bench", {.query_heads = group * kKvHeads, .kv_heads = kKvHeads, .head_dim = kDim});
   spec.dtype = dtype;
-  spec.num_layers = 1;
-  spec.num_query_heads = group * kKvHeads;
-  spec.num_kv_heads = kKvHeads;
-  spec.head_dim = kDim;
-  spec.rope.rotary_dim = kDim;
   return spec;
 }
 

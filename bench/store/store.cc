@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
 #include "bench/benchmark.h"
 #include "bench/kit/machine_facts.h"
 #include "bench/kit/working_set.h"

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "bench/kit/gqa_spec.h"
 #include "common/base/random.h"
 #include "kvserver/store/payload/engine/engine_choice.h"
 #include "quire/layout.h"
@@ -30,16 +31,8 @@ std::vector<std::byte> MakeSegmentBytes() {
 }
 
 KvSpec SpecOfUnits(uint64_t unit_bytes) {
-  KvSpec spec;
-  spec.model = "bench-store";
-  spec.attention = AttentionKind::kGqa;
-  spec.dtype = DType::kF16;
-  spec.num_layers = kSegmentBytes / kExtentBytes;
-  spec.num_query_heads = 32;
-  spec.head_dim = 128;
-  spec.rope.rotary_dim = 128;
+  KvSpec spec = GqaSpec("bench-store", {.layers = kSegmentBytes / kExtentBytes, .query_heads = 32});
   spec.page_tokens = static_cast<uint32_t>(unit_bytes / (2 * spec.head_dim * 2));
-  spec.segment_pages = 8;
   spec.num_kv_heads = static_cast<uint32_t>(kExtentBytes / unit_bytes / spec.segment_pages);
   return spec;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "bench/kit/gqa_spec.h"
 #include "bench/stream/slot_cache.h"
 #include "quire/layout.h"
 
@@ -12,14 +13,7 @@ namespace quire::bench {
 namespace {
 
 KvSpec Spec(uint32_t layers, uint32_t heads) {
-  KvSpec spec;
-  spec.model = "stream";
-  spec.num_layers = layers;
-  spec.num_query_heads = 4 * heads;
-  spec.num_kv_heads = heads;
-  spec.head_dim = 128;
-  spec.rope.rotary_dim = 128;
-  return spec;
+  return GqaSpec("stream", {.layers = layers, .query_heads = 4 * heads, .kv_heads = heads});
 }
 
 /// Share of selected units that were not selected one step before.

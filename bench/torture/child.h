@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "bench/torture/event.h"
+#include "bench/torture/store/event.h"
 #include "quire/status.h"
 
 namespace quire::torture {

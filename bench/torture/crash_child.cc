@@ -10,9 +10,9 @@
 #include <span>
 
 #include "bench/torture/child.h"
-#include "bench/torture/load.h"
-#include "bench/torture/server_load.h"
-#include "bench/torture/store_look.h"
+#include "bench/torture/server/server_load.h"
+#include "bench/torture/store/load.h"
+#include "bench/torture/store/store_look.h"
 #include "quire/layout.h"
 
 namespace quire::torture {

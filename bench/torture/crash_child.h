@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/torture/corpus.h"
+#include "bench/torture/store/corpus.h"
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/payload/fault_points.h"
 #include "quire/status.h"

@@ -8,12 +8,12 @@
 
 #include "bench/torture/child.h"
 #include "bench/torture/crash_child.h"
-#include "bench/torture/server_load.h"
-#include "bench/torture/server_look.h"
-#include "bench/torture/store_look.h"
+#include "bench/torture/server/server_load.h"
+#include "bench/torture/server/server_look.h"
+#include "bench/torture/store/store_look.h"
 #include "common/base/observe/metrics.h"
 #include "common/base/random.h"
-#include "kvserver/registry/document_keys.h"
+#include "kvserver/registry/rows/document_keys.h"
 #include "kvserver/store/repair/fsck.h"
 
 namespace quire::torture {

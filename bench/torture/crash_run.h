@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/torture/history.h"
-#include "bench/torture/server_history.h"
+#include "bench/torture/server/server_history.h"
+#include "bench/torture/store/history.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 

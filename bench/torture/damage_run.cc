@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "bench/torture/fault_run.h"
-#include "bench/torture/history_sink.h"
-#include "bench/torture/load.h"
-#include "bench/torture/store_look.h"
+#include "bench/torture/store/history_sink.h"
+#include "bench/torture/store/load.h"
+#include "bench/torture/store/store_look.h"
 #include "common/base/random.h"
 
 namespace quire::torture {

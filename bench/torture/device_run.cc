@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "bench/torture/fault_run.h"
-#include "bench/torture/history_sink.h"
-#include "bench/torture/load.h"
-#include "bench/torture/store_look.h"
+#include "bench/torture/store/history_sink.h"
+#include "bench/torture/store/load.h"
+#include "bench/torture/store/store_look.h"
 #include "kvserver/store/payload/engine/engine_choice.h"
 #include "kvserver/store/payload/testing/fault_engine.h"
 #include "kvserver/store/testing/fault_file_system.h"

@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "bench/torture/server_load.h"
-#include "bench/torture/server_look.h"
-#include "bench/torture/store_look.h"
+#include "bench/torture/server/server_load.h"
+#include "bench/torture/server/server_look.h"
+#include "bench/torture/store/store_look.h"
 #include "common/base/observe/metrics.h"
-#include "kvserver/registry/document_keys.h"
+#include "kvserver/registry/rows/document_keys.h"
 #include "kvserver/store/policy/ssd_budget.h"
 #include "kvserver/store/testing/disk_file_system.h"
 

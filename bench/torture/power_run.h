@@ -12,7 +12,7 @@
 #include <iostream>
 
 #include "bench/torture/crash_run.h"
-#include "bench/torture/server_history.h"
+#include "bench/torture/server/server_history.h"
 #include "kvserver/store/payload/testing/power_disk.h"
 #include "quire/status.h"
 

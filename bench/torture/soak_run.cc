@@ -9,9 +9,9 @@
 #include <span>
 #include <thread>
 
-#include "bench/torture/history_sink.h"
-#include "bench/torture/load.h"
-#include "bench/torture/store_look.h"
+#include "bench/torture/store/history_sink.h"
+#include "bench/torture/store/load.h"
+#include "bench/torture/store/store_look.h"
 #include "common/base/observe/metrics.h"
 #include "quire/layout.h"
 

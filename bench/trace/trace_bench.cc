@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
 #include "bench/benchmark.h"
 #include "bench/trace/mooncake_trace.h"
 #include "bench/trace/replay.h"

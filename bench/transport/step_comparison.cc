@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
 #include "bench/kit/side_by_side.h"
 #include "bench/transport/rivals.h"
 #include "bench/transport/serve_process.h"

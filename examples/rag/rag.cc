@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "apps/kit/ingest_target.h"
 #include "apps/kit/read_file.h"
-#include "apps/kit/remote_worker.h"
+#include "apps/kit/worker/ingest_target.h"
+#include "apps/kit/worker/remote_worker.h"
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "gpuworker/service/documents_call.h"
 #include "quire/client.h"

@@ -31,6 +31,10 @@ Status CheckRanges(const v1::DocumentsPrompt& proto) {
     return InvalidArgument("epic_tokens is ", proto.epic_tokens(), "; it must be at most ",
                            kMaxEpicTokens);
   }
+  if (proto.infllm_blocks() > kMaxInfLlmBlocks) {
+    return InvalidArgument("infllm_blocks is ", proto.infllm_blocks(), "; it must be at most ",
+                           kMaxInfLlmBlocks);
+  }
   return OkStatus();
 }
 
@@ -49,6 +53,10 @@ StatusOr<DocumentsCall> DocumentsFromProto(const v1::DocumentsPrompt& proto) {
   options.cacheblend.gradual = proto.gradual();
   if (proto.has_epic_tokens()) options.epic_tokens = proto.epic_tokens();
   if (proto.overwrite()) options.samkv.update = RowUpdate::kOverwrite;
+  options.balances_loading = proto.balances_loading();
+  if (proto.has_infllm_blocks()) options.infllm.blocks = proto.infllm_blocks();
+  if (proto.attended()) options.samkv.rows = SamKvRows::kAttended;
+  if (proto.compact()) options.positions = PromptPositions::kCompact;
   return call;
 }
 
@@ -61,6 +69,10 @@ void DocumentsToProto(std::span<const DocumentName> names, const ReuseOptions& o
   proto->set_gradual(options.cacheblend.gradual);
   proto->set_epic_tokens(static_cast<uint32_t>(options.epic_tokens));
   proto->set_overwrite(options.samkv.update == RowUpdate::kOverwrite);
+  proto->set_balances_loading(options.balances_loading);
+  proto->set_infllm_blocks(options.infllm.blocks);
+  proto->set_attended(options.samkv.rows == SamKvRows::kAttended);
+  proto->set_compact(options.positions == PromptPositions::kCompact);
 }
 
 void TotalsToProto(const ReuseStats& stats, ReuseMethod method, v1::DocumentsTotals* proto) {
@@ -75,6 +87,9 @@ void TotalsToProto(const ReuseStats& stats, ReuseMethod method, v1::DocumentsTot
   proto->set_statistics_computed(stats.statistics_computed);
   proto->set_statistics_stored(stats.statistics_stored);
   proto->set_seconds_prefill(stats.seconds_prefill);
+  proto->set_compact(stats.compact);
+  proto->set_chosen_ratio(stats.chosen_ratio);
+  proto->set_chose_full_prefill(stats.chose_full_prefill);
   for (const DocumentName& name : stats.missing) {
     wire::DocumentNameToProto(name, proto->add_missing());
   }
@@ -83,8 +98,11 @@ void TotalsToProto(const ReuseStats& stats, ReuseMethod method, v1::DocumentsTot
 StatusOr<ReuseStats> TotalsFromProto(const v1::DocumentsTotals& proto) {
   ReuseStats stats{.prompt_tokens = proto.prompt_tokens(),
                    .question_tokens = proto.question_tokens(),
+                   .compact = proto.compact(),
                    .recompute_ratio = proto.recompute_ratio(),
                    .sequence_ratio = proto.sequence_ratio(),
+                   .chosen_ratio = proto.chosen_ratio(),
+                   .chose_full_prefill = proto.chose_full_prefill(),
                    .bytes_read = proto.bytes_read(),
                    .bytes_whole = proto.bytes_whole(),
                    .requests = proto.requests(),

@@ -24,7 +24,10 @@ v1::DocumentsPrompt Prompt(const ReuseOptions& options = {}) {
 TEST(DocumentsCallTest, WhatTravelsIsReadBack) {
   ReuseOptions options{.method = ReuseMethod::kSamKv, .epic_tokens = 5, .skip_missing = true};
   options.cacheblend = {.ratio = 0.25, .gradual = true};
-  options.samkv.update = RowUpdate::kOverwrite;
+  options.samkv = {.update = RowUpdate::kOverwrite, .rows = SamKvRows::kAttended};
+  options.balances_loading = true;
+  options.infllm.blocks = 9;
+  options.positions = PromptPositions::kCompact;
   const auto call = DocumentsFromProto(Prompt(options));
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_EQ(call->names, kNames);
@@ -34,6 +37,10 @@ TEST(DocumentsCallTest, WhatTravelsIsReadBack) {
   EXPECT_EQ(call->options.cacheblend.ratio, 0.25);
   EXPECT_TRUE(call->options.cacheblend.gradual);
   EXPECT_EQ(call->options.samkv.update, RowUpdate::kOverwrite);
+  EXPECT_EQ(call->options.samkv.rows, SamKvRows::kAttended);
+  EXPECT_TRUE(call->options.balances_loading);
+  EXPECT_EQ(call->options.infllm.blocks, 9u);
+  EXPECT_EQ(call->options.positions, PromptPositions::kCompact);
 }
 
 TEST(DocumentsCallTest, WhatIsLeftOutIsTheDefault) {
@@ -65,6 +72,9 @@ TEST(DocumentsCallTest, WhatIsOutOfRangeIsNamed) {
   proto = Prompt();
   proto.set_epic_tokens(kMaxEpicTokens + 1);
   EXPECT_THAT(message(proto), HasSubstr("epic_tokens is 65537"));
+  proto = Prompt();
+  proto.set_infllm_blocks(kMaxInfLlmBlocks + 1);
+  EXPECT_THAT(message(proto), HasSubstr("infllm_blocks is 65537"));
   proto = Prompt();
   proto.set_method("blend");
   EXPECT_THAT(message(proto), HasSubstr("no method 'blend'"));

@@ -104,7 +104,7 @@ Status AddStopTexts(const v1::GenerateRequest& request, const TextOfModel& text,
   return OkStatus();
 }
 
-/// What goes for a request that says nothing of it.
+/// Options of a request that names none.
 StatusOr<RetrievalOptions> DefaultsFor(const v1::GenerateRequest& request,
                                        const GenerateDefaults& defaults) {
   RetrievalOptions retrieval = defaults.retrieval;

@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_registry_impl.h"
+#include "kvserver/registry/rows/document_keys.h"
 
 namespace quire::kvserver {
 

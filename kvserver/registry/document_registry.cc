@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "kvserver/registry/document_keys.h"
-#include "kvserver/registry/document_record.h"
 #include "kvserver/registry/document_registry_impl.h"
+#include "kvserver/registry/rows/document_keys.h"
+#include "kvserver/registry/rows/document_record.h"
 
 namespace quire::kvserver {
 StatusOr<std::unique_ptr<DocumentRegistry>> DocumentRegistry::Open(PageStore* store,

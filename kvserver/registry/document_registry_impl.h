@@ -4,7 +4,7 @@
 // document and segment, rather than counts. Repeated writes change nothing, and one prefix scan
 // finds all users of a segment.
 //
-// A deletion has these steps: It forsakes the documents' orphans in the store. One batch removes
+// A deletion has these steps: It marks the documents' orphans for deletion. One batch removes
 // the documents and notes the orphans as pending. The names are removed, then the orphans that are
 // not held, then their notes. A crash in between leaves nothing behind for ever. A note has one
 // incarnation; a segment that is put again meanwhile has another, which stays. Documents that
@@ -28,17 +28,17 @@
 #include <vector>
 
 #include "common/base/threads/mutex.h"
-#include "kvserver/registry/collection_table.h"
-#include "kvserver/registry/document_keys.h"
+#include "kvserver/registry/collections/collection_table.h"
 #include "kvserver/registry/document_registry.h"
-#include "kvserver/registry/event_log.h"
-#include "kvserver/registry/expiry_index.h"
+#include "kvserver/registry/dram/pinned_names.h"
+#include "kvserver/registry/events/event_log.h"
+#include "kvserver/registry/expiry/expiry_index.h"
 #include "kvserver/registry/filter/document_filter.h"
-#include "kvserver/registry/ingest_leases.h"
-#include "kvserver/registry/latest_version.h"
-#include "kvserver/registry/pinned_names.h"
-#include "kvserver/registry/statistics_table.h"
+#include "kvserver/registry/ingest/ingest_leases.h"
+#include "kvserver/registry/rows/document_keys.h"
+#include "kvserver/registry/rows/latest_version.h"
 #include "kvserver/registry/tag_census.h"
+#include "kvserver/registry/use/statistics_table.h"
 
 namespace quire::kvserver {
 

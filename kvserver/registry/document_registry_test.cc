@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kvserver/registry/document_keys.h"
+#include "kvserver/registry/rows/document_keys.h"
 #include "kvserver/registry/testing/registry_fixture.h"
 
 namespace quire::kvserver::testing {

@@ -5,9 +5,9 @@
 // follows from those that are there.
 #include <utility>
 
-#include "kvserver/registry/document_keys.h"
-#include "kvserver/registry/document_record.h"
 #include "kvserver/registry/document_registry_impl.h"
+#include "kvserver/registry/rows/document_keys.h"
+#include "kvserver/registry/rows/document_record.h"
 
 namespace quire::kvserver {
 namespace {

@@ -11,7 +11,7 @@
 #include "common/metrics/build_info.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/registry/document_registry.h"
-#include "kvserver/registry/registry_row.h"
+#include "kvserver/registry/rows/registry_row.h"
 #include "kvserver/service/adapters/adapters.h"
 #include "kvserver/service/admission/admission.h"
 #include "kvserver/service/admission/call_limits.h"

@@ -16,9 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kvserver/store/digest_deriver.h"
 #include "kvserver/store/dram/dram_tier.h"
-#include "kvserver/store/io_gate.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/metadata/data_directory.h"
 #include "kvserver/store/metadata/database.h"
@@ -29,15 +27,17 @@
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/policy/pin_table.h"
 #include "kvserver/store/policy/ssd_budget.h"
+#include "kvserver/store/read/digest_deriver.h"
+#include "kvserver/store/read/io_gate.h"
+#include "kvserver/store/read/unit_reader.h"
 #include "kvserver/store/repair/scrubber.h"
-#include "kvserver/store/segment_keeper.h"
-#include "kvserver/store/segment_writer.h"
-#include "kvserver/store/space_accounts.h"
+#include "kvserver/store/space/segment_keeper.h"
+#include "kvserver/store/space/space_accounts.h"
 #include "kvserver/store/ssd/ssd_tier.h"
 #include "kvserver/store/ssd/timed_engine.h"
 #include "kvserver/store/stall_watch.h"
 #include "kvserver/store/store_latencies.h"
-#include "kvserver/store/unit_reader.h"
+#include "kvserver/store/write/segment_writer.h"
 
 namespace quire::kvserver {
 
@@ -84,15 +84,15 @@ class PageStoreImpl final : public PageStore {
   }
   void RestoreNames(const SegmentNames& names) override { keeper_.RestoreNames(names); }
   uint64_t CountNames(const SegmentKey& key) const override { return keeper_.CountNames(key); }
-  std::vector<uint64_t> ForsakeSegments(std::string_view,
+  std::vector<uint64_t> MarkForDeletion(std::string_view,
                                         std::span<const SegmentKey> keys) override {
-    return keeper_.Forsake(keys);
+    return keeper_.Mark(keys);
   }
-  void WantSegments(std::string_view, std::span<const SegmentKey> keys) override {
-    keeper_.CancelForsake(keys);
+  void UnmarkForDeletion(std::string_view, std::span<const SegmentKey> keys) override {
+    keeper_.Unmark(keys);
   }
-  Status RemoveForsaken(std::string_view tenant, const SegmentKey& key,
-                        uint64_t incarnation) override;
+  Status RemoveMarked(std::string_view tenant, const SegmentKey& key,
+                      uint64_t incarnation) override;
   std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const override {
     return keeper_.Incarnations(keys);
   }

@@ -16,9 +16,9 @@
 #include "client/recall/recall_codec.h"
 #include "common/base/memory/checksum.h"
 #include "gpuworker/service/generate_call.h"
-#include "kvserver/registry/collection_settings.h"
-#include "kvserver/registry/document_keys.h"
-#include "kvserver/registry/document_record.h"
+#include "kvserver/registry/collections/collection_settings.h"
+#include "kvserver/registry/rows/document_keys.h"
+#include "kvserver/registry/rows/document_record.h"
 #include "kvserver/service/adapters/session_convert.h"
 #include "tests/fuzz/recall_shape.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/answer_line.h"
+#include "apps/kit/output/answer_line.h"
 #include "gpuworker/text/chat_prompt.h"
 #include "gpuworker/text/chat_template.h"
 #include "gpuworker/text/text_stream.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // quire torture as a program: a few rounds find no fault, reach the intended points, and report it.
-// bench/torture/history_test.cc shows that the comparison can fail.
+// bench/torture/store/history_test.cc shows that the comparison can fail.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -21,13 +21,13 @@
 #include "common/base/threads/mutex.h"
 #include "quire/status.h"
 #include "transport/frame_pipe.h"
-#include "transport/ucx/frame_delivery.h"
-#include "transport/ucx/frame_order.h"
-#include "transport/ucx/send_queue.h"
+#include "transport/ucx/frames/frame_delivery.h"
+#include "transport/ucx/frames/frame_order.h"
+#include "transport/ucx/frames/send_queue.h"
+#include "transport/ucx/puts/ucx_landing.h"
+#include "transport/ucx/puts/ucx_put_window.h"
 #include "transport/ucx/ucx.h"
 #include "transport/ucx/ucx_endpoint.h"
-#include "transport/ucx/ucx_landing.h"
-#include "transport/ucx/ucx_put_window.h"
 #include "transport/ucx/ucx_worker.h"
 
 namespace quire {

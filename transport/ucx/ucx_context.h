@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "quire/status.h"
-#include "transport/ucx/socket_address.h"
+#include "transport/ucx/sockets/socket_address.h"
 #include "transport/ucx/ucx.h"
 
 namespace quire {

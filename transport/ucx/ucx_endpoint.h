@@ -15,7 +15,7 @@
 
 #include "quire/clock.h"
 #include "quire/status.h"
-#include "transport/ucx/socket_address.h"
+#include "transport/ucx/sockets/socket_address.h"
 #include "transport/ucx/ucx_operation.h"
 #include "transport/ucx/ucx_worker.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "transport/frame_pipe.h"
-#include "transport/ucx/socket_address.h"
+#include "transport/ucx/sockets/socket_address.h"
 #include "transport/ucx/ucx.h"
 #include "transport/ucx/ucx_worker.h"
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "transport/ucx/frame_order.h"
+#include "transport/ucx/frames/frame_order.h"
 
 namespace quire {
 namespace {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "common/base/threads/mutex.h"
-#include "transport/ucx/buffer_pool.h"
-#include "transport/ucx/ucx_sockets.h"
+#include "transport/ucx/frames/buffer_pool.h"
+#include "transport/ucx/sockets/ucx_sockets.h"
 #include "transport/ucx/ucx_status.h"
 
 namespace quire {

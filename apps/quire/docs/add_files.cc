@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "apps/kit/progress.h"
+#include "apps/kit/output/progress.h"
 #include "apps/kit/read_file.h"
 #include "common/base/threads/mutex.h"
 

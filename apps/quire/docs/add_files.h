@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/document_files.h"
-#include "apps/kit/ingest_target.h"
+#include "apps/kit/documents/document_files.h"
+#include "apps/kit/worker/ingest_target.h"
 #include "apps/quire/docs/add_report.h"
 #include "apps/reading/document_text.h"
 #include "quire/documents.h"

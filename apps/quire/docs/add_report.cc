@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/quire/docs/add_report.h"
 
-#include "apps/kit/json_output.h"
-#include "apps/kit/table.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/target.h"
 
 namespace quire::cli {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/kit/command.h"
-#include "apps/kit/document_files.h"
+#include "apps/kit/documents/document_files.h"
 #include "gpuworker/ingest/document_ingest.h"
 #include "quire/documents.h"
 #include "quire/status.h"

@@ -12,14 +12,15 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/chat_flags.h"
-#include "apps/kit/document_files.h"
+#include "apps/kit/documents/document_files.h"
+#include "apps/kit/documents/document_query.h"
+#include "apps/kit/documents/tag_text.h"
 #include "apps/kit/duration_flag.h"
-#include "apps/kit/find_model.h"
-#include "apps/kit/ingest_target.h"
-#include "apps/kit/local_worker.h"
-#include "apps/kit/tag_text.h"
 #include "apps/kit/target.h"
+#include "apps/kit/worker/chat_flags.h"
+#include "apps/kit/worker/find_model.h"
+#include "apps/kit/worker/ingest_target.h"
+#include "apps/kit/worker/local_worker.h"
 #include "apps/quire/docs/add_files.h"
 #include "apps/quire/docs/add_report.h"
 #include "apps/quire/docs/docs_commands.h"
@@ -41,6 +42,7 @@ struct AddArgs {
   ChatFlags chat;
   std::string device = "cpu";
   DType dtype = DType::kF32;
+  bool statistics = true;
   std::optional<std::string> worker;
   std::optional<uint32_t> jobs;
   bool prune = false;
@@ -76,6 +78,7 @@ StatusOr<Place> FindPlace(const AddArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   worker::EngineOptions options;
   options.dtype = args.dtype;
+  options.statistics = args.statistics;
   QUIRE_ASSIGN_OR_RETURN(place.local,
                          LoadLocalWorker(model, place.client.get(), options, args.device));
   QUIRE_RETURN_IF_ERROR(place.local->NeedsTokenizer("put token ids with quire put --token-ids"));
@@ -101,32 +104,21 @@ StatusOr<FoundFiles> FindFiles(const AddArgs& args, const std::string& input) {
   return found;
 }
 
-std::string QuotedValue(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
 /// Sources below `folder` that documents of the collection have, and the disk has no more.
 StatusOr<std::vector<std::string>> GoneSources(const std::string& folder,
                                                const std::string& collection, Client& client) {
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::vector<Document> documents,
+      ReadDocuments({.collection = collection, .filter = "source~" + FilterValue(folder + "/")},
+                    client));
   std::vector<std::string> gone;
-  ListOptions options{
-      .collection = collection, .filter = "source~" + QuotedValue(folder + "/"), .page_size = 1000};
-  do {
-    QUIRE_ASSIGN_OR_RETURN(DocumentPage page, client.ListDocuments(options));
-    for (const Document& document : page.documents) {
-      std::error_code error;
-      const bool is_there = std::filesystem::exists(document.source, error);
-      if (!is_there && !error && document.source.starts_with(folder + "/")) {
-        gone.push_back(document.source);
-      }
+  for (const Document& document : documents) {
+    std::error_code error;
+    const bool is_there = std::filesystem::exists(document.source, error);
+    if (!is_there && !error && document.source.starts_with(folder + "/")) {
+      gone.push_back(document.source);
     }
-    options.page_token = std::move(page.next_page_token);
-  } while (!options.page_token.empty());
+  }
   std::ranges::sort(gone);
   gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
   return gone;
@@ -175,10 +167,12 @@ void AddPlaceOptions(CLI::App& add, const std::shared_ptr<AddArgs>& args) {
           ->default_str("f32");
   AddChatFlags(add, &args->chat);
   AddDeviceFlag(add, &args->device);
+  CLI::Option* const statistics = AddStatisticsFlag(add, &args->statistics);
   add.add_option("--worker", args->worker,
                  "Address of a worker that reads the documents, with its own model and store")
       ->excludes(model)
       ->excludes(dtype)
+      ->excludes(statistics)
       ->excludes(add.get_option("--chat-template"))
       ->excludes(add.get_option("--no-chat-template"));
   add.add_option("--jobs", args->jobs, "Documents at a time (4 with --worker, else 1)")
@@ -225,7 +219,7 @@ void AddDocsAdd(Commands& commands, CLI::App& docs) {
            "computed or sent\n"
            "again: the same command goes on after Ctrl-C, and does nothing where nothing has "
            "changed."},
-      [args](const CommandContext& context) { return RunAdd(*args, context); }, &docs);
+      args, &RunAdd, &docs);
   AddFileOptions(add, args);
   AddPlaceOptions(add, args);
   add.add_option("--collection", args->options.collection, "Collection of the documents")

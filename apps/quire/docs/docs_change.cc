@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "apps/kit/documents/document_names.h"
+#include "apps/kit/documents/tag_text.h"
 #include "apps/kit/duration_flag.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/tag_text.h"
+#include "apps/kit/output/json_output.h"
 #include "apps/kit/target.h"
 #include "apps/quire/docs/docs_commands.h"
 
@@ -17,24 +18,13 @@ namespace quire::cli {
 namespace {
 
 struct ChangeArgs {
-  std::vector<std::string> names;
-  std::string collection = "default";
+  DocumentNames names;
   std::vector<std::string> tags;
   std::vector<std::string> removed_tags;
   std::optional<uint64_t> ttl_seconds;
   std::string source;
   bool keep_segments = false;
 };
-using Args = std::shared_ptr<ChangeArgs>;
-
-/// All names are understood before the first document is changed.
-StatusOr<std::vector<Readings<DocumentName>>> ParseNames(const ChangeArgs& args) {
-  std::vector<Readings<DocumentName>> names;
-  for (const std::string& text : args.names) {
-    QUIRE_ASSIGN_OR_RETURN(names.emplace_back(), ParseDocumentName(text, args.collection));
-  }
-  return names;
-}
 
 /// Prints documents after a change.
 void PrintChanged(const std::vector<Document>& documents, const CommandContext& context) {
@@ -61,15 +51,12 @@ void PrintRemoved(const RemovedDocuments& total, const char* verb, const Command
 /// Changes each document by `change`, and prints them.
 template <typename Change>
 Status ChangeEach(const ChangeArgs& args, const CommandContext& context, const Change& change) {
-  QUIRE_ASSIGN_OR_RETURN(const auto names, ParseNames(args));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
   std::vector<Document> changed;
-  for (size_t i = 0; i < names.size(); ++i) {
-    auto document =
-        FirstFound(names[i], [&](const DocumentName& name) { return change(*client, name); });
-    if (!document.ok()) return Annotate(document.status(), args.names[i]);
-    changed.push_back(*std::move(document));
-  }
+  QUIRE_RETURN_IF_ERROR(args.names.ForEach([&](const DocumentName& name) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(changed.emplace_back(), change(*client, name));
+    return OkStatus();
+  }));
   PrintChanged(changed, context);
   return OkStatus();
 }
@@ -78,16 +65,14 @@ Status ChangeEach(const ChangeArgs& args, const CommandContext& context, const C
 template <typename Remove>
 Status RemoveEach(const ChangeArgs& args, const char* verb, const CommandContext& context,
                   const Remove& remove) {
-  QUIRE_ASSIGN_OR_RETURN(const auto names, ParseNames(args));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
   RemovedDocuments total;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const auto removed =
-        FirstFound(names[i], [&](const DocumentName& name) { return remove(*client, name); });
-    QUIRE_RETURN_IF_ERROR(Annotate(removed.status(), args.names[i]));
-    total.documents += removed->documents;
-    total.segments += removed->segments;
-  }
+  QUIRE_RETURN_IF_ERROR(args.names.ForEach([&](const DocumentName& name) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const RemovedDocuments removed, remove(*client, name));
+    total.documents += removed.documents;
+    total.segments += removed.segments;
+    return OkStatus();
+  }));
   PrintRemoved(total, verb, context);
   return OkStatus();
 }
@@ -108,7 +93,7 @@ Status RunLatest(const ChangeArgs& args, const CommandContext& context) {
   });
 }
 
-Status RunRm(const ChangeArgs& args, const CommandContext& context) {
+Status RunDelete(const ChangeArgs& args, const CommandContext& context) {
   return RemoveEach(args, "deleted", context, [&](Client& client, const DocumentName& name) {
     return client.DeleteDocument(name, args.keep_segments);
   });
@@ -126,12 +111,6 @@ Status RunInvalidate(const ChangeArgs& args, const CommandContext& context) {
   return OkStatus();
 }
 
-CLI::Option* AddNames(CLI::App& command, const Args& args) {
-  command.add_option("--collection", args->collection, "Collection of names without one")
-      ->capture_default_str();
-  return command.add_option("DOCUMENT", args->names, "[COLLECTION/]NAME[@VERSION]");
-}
-
 void AddTag(Commands& commands, CLI::App& docs) {
   const auto args = std::make_shared<ChangeArgs>();
   CLI::App& tag = commands.Add(
@@ -141,8 +120,8 @@ void AddTag(Commands& commands, CLI::App& docs) {
                    "  quire docs tag handbook/intro.md --remove draft --ttl 30d\n"
                    "Whole numbers, numbers, true and false have their type; quote them to have "
                    "text."},
-      [args](const CommandContext& context) { return RunTag(*args, context); }, &docs);
-  AddNames(tag, args)->required();
+      args, &RunTag, &docs);
+  AddDocumentNames(tag, &args->names)->required();
   tag.add_option("--tag", args->tags, "KEY=VALUE to set; may be repeated")->expected(1)->take_all();
   tag.add_option("--remove", args->removed_tags, "Key to remove; may be repeated")
       ->expected(1)
@@ -160,44 +139,42 @@ void AddTag(Commands& commands, CLI::App& docs) {
 
 void AddLatest(Commands& commands, CLI::App& docs) {
   const auto args = std::make_shared<ChangeArgs>();
-  AddNames(commands.Add(
-               {.name = "latest",
-                .summary = "Make versions the latest: what a name without one means",
-                .examples = "  quire docs latest report.txt@2\n"
-                            "A new version becomes the latest by itself."},
-               [args](const CommandContext& context) { return RunLatest(*args, context); }, &docs),
-           args)
-      ->required();
+  CLI::App& latest =
+      commands.Add({.name = "latest",
+                    .summary = "Make versions the latest: what a name without one means",
+                    .examples = "  quire docs latest report.txt@2\n"
+                                "A new version becomes the latest by itself."},
+                   args, &RunLatest, &docs);
+  AddDocumentNames(latest, &args->names)->required();
 }
 
 void AddRm(Commands& commands, CLI::App& docs) {
   const auto args = std::make_shared<ChangeArgs>();
-  CLI::App& rm = commands.Add(
-      {.name = "rm",
-       .summary = "Delete documents: all versions, unless one is named",
-       .examples = "  quire docs rm report.txt\n"
-                   "  quire docs rm manuals/pump.txt@2 --keep-segments\n"
-                   "Single segments: quire rm."},
-      [args](const CommandContext& context) { return RunRm(*args, context); }, &docs);
-  AddNames(rm, args)->required();
+  CLI::App& rm = commands.Add({.name = "rm",
+                               .summary = "Delete documents: all versions, unless one is named",
+                               .examples = "  quire docs rm report.txt\n"
+                                           "  quire docs rm manuals/pump.txt@2 --keep-segments\n"
+                                           "Single segments: quire rm."},
+                              args, &RunDelete, &docs);
+  AddDocumentNames(rm, &args->names)->required();
   rm.add_flag("--keep-segments", args->keep_segments, "Delete only the registry's entry");
 }
 
 void AddInvalidate(Commands& commands, CLI::App& docs) {
   const auto args = std::make_shared<ChangeArgs>();
-  CLI::App& invalidate = commands.Add(
-      {.name = "invalidate",
-       .summary = "Remove documents whose source has changed, and their caches",
-       .examples = "  quire docs invalidate handbook/intro.md\n"
-                   "  quire docs invalidate --source https://example.org/intro\n"
-                   "Watchers hear of it (quire docs watch)."},
-      [args](const CommandContext& context) { return RunInvalidate(*args, context); }, &docs);
-  CLI::Option* const names = AddNames(invalidate, args);
+  CLI::App& invalidate =
+      commands.Add({.name = "invalidate",
+                    .summary = "Remove documents whose source has changed, and their caches",
+                    .examples = "  quire docs invalidate handbook/intro.md\n"
+                                "  quire docs invalidate --source https://example.org/intro\n"
+                                "Watchers hear of it (quire docs watch)."},
+                   args, &RunInvalidate, &docs);
+  CLI::Option* const names = AddDocumentNames(invalidate, &args->names);
   invalidate
       .add_option("--source", args->source, "All documents of this source, in every collection")
       ->excludes(names);
   invalidate.parse_complete_callback([args] {
-    if (args->names.empty() && args->source.empty())
+    if (args->names.texts.empty() && args->source.empty())
       throw CLI::RequiredError("DOCUMENT or --source");
   });
 }

@@ -2,43 +2,26 @@
 //
 // quire docs ls, quire docs search: documents as rows.
 #include <CLI/CLI.hpp>
-#include <algorithm>
+#include <limits>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "apps/kit/document_lines.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/table.h"
-#include "apps/kit/tag_text.h"
+#include "apps/kit/documents/document_lines.h"
+#include "apps/kit/documents/document_query.h"
+#include "apps/kit/documents/tag_text.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/target.h"
 #include "apps/quire/docs/docs_commands.h"
 
 namespace quire::cli {
 namespace {
 
-constexpr uint32_t kPageSize = 1000;
-
 struct ListArgs {
   ListOptions options;
-  std::optional<uint64_t> limit;
+  uint64_t limit = std::numeric_limits<uint64_t>::max();
 };
-
-/// All pages, up to the limit.
-StatusOr<std::vector<Document>> ReadPages(const ListArgs& args, Client& client) {
-  std::vector<Document> documents;
-  ListOptions options = args.options;
-  options.page_size = kPageSize;
-  do {
-    QUIRE_ASSIGN_OR_RETURN(DocumentPage page, client.ListDocuments(options));
-    std::ranges::move(page.documents, std::back_inserter(documents));
-    options.page_token = std::move(page.next_page_token);
-  } while (!options.page_token.empty() && (!args.limit || documents.size() < *args.limit));
-  if (args.limit && documents.size() > *args.limit) documents.resize(*args.limit);
-  return documents;
-}
 
 void PrintDocuments(const std::vector<Document>& documents, std::ostream& out) {
   Table table({{"DOCUMENT"},
@@ -60,7 +43,8 @@ void PrintDocuments(const std::vector<Document>& documents, std::ostream& out) {
 
 Status RunList(const ListArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<Document> documents, ReadPages(args, *client));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<Document> documents,
+                         ReadDocuments(args.options, *client, args.limit));
   if (context.options.json) {
     PrintJsonLine(context.out, DocumentsJson(documents));
     return OkStatus();

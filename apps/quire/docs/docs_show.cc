@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "apps/kit/document_lines.h"
-#include "apps/kit/json_output.h"
-#include "apps/kit/table.h"
-#include "apps/kit/tag_text.h"
+#include "apps/kit/documents/document_lines.h"
+#include "apps/kit/documents/tag_text.h"
+#include "apps/kit/output/json_output.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/target.h"
 #include "apps/quire/docs/docs_commands.h"
 #include "gpuworker/ingest/document_ingest.h"
@@ -29,7 +29,7 @@ std::string TextOf(const Payload& payload) {
   return text;
 }
 
-/// What the ingest said of itself; null when it said nothing, or in another version.
+/// The ingest's summary; null when it left none, or one of another version.
 StatusOr<Json> ReadSummary(const DocumentName& name, Client& client) {
   const auto summary = client.GetExtra(name, worker::kSummaryExtra);
   if (IsNotFound(summary.status())) return Json(nullptr);
@@ -108,13 +108,13 @@ Status RunShow(const ShowArgs& args, const CommandContext& context) {
 void AddDocsShow(Commands& commands, CLI::App& docs) {
   const auto args = std::make_shared<ShowArgs>();
   for (const std::string name : {"show", "get"}) {
-    CLI::App& show = commands.Add(
-        {.name = name,
-         .summary = name == "show" ? "One document, its tags, use and how it was read"
-                                   : "The same as show",
-         .examples = "  quire docs " + name + " report.txt\n" + "  quire docs " + name +
-                     " manuals/pump.txt@2 --json"},
-        [args](const CommandContext& context) { return RunShow(*args, context); }, &docs);
+    CLI::App& show =
+        commands.Add({.name = name,
+                      .summary = name == "show" ? "One document, its tags, use and how it was read"
+                                                : "The same as show",
+                      .examples = "  quire docs " + name + " report.txt\n" + "  quire docs " +
+                                  name + " manuals/pump.txt@2 --json"},
+                     args, &RunShow, &docs);
     show.add_option("DOCUMENT", args->name, "[COLLECTION/]NAME[@VERSION]")->required();
     show.add_option("--collection", args->collection, "Collection of a name without one")
         ->capture_default_str();

@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/kit/document_lines.h"
-#include "apps/kit/json_output.h"
+#include "apps/kit/documents/document_lines.h"
+#include "apps/kit/documents/document_query.h"
+#include "apps/kit/output/json_output.h"
 #include "apps/kit/target.h"
 #include "apps/quire/docs/docs_commands.h"
 #include "common/base/threads/stop_signals.h"
@@ -61,26 +62,12 @@ struct HistoryArgs {
   std::string name;
 };
 
-std::string Quoted(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
 /// Versions in every state. A filter that names `state` sees them all.
 StatusOr<std::vector<Document>> ReadVersions(const DocumentName& name, Client& client) {
-  ListOptions options{.collection = name.collection,
-                      .filter = "name=" + Quoted(name.name) + " and (state=ready or state!=ready)"};
-  std::vector<Document> versions;
-  do {
-    QUIRE_ASSIGN_OR_RETURN(DocumentPage page, client.ListDocuments(options));
-    std::ranges::move(page.documents, std::back_inserter(versions));
-    options.page_token = std::move(page.next_page_token);
-  } while (!options.page_token.empty());
-  return versions;
+  const ListOptions options{
+      .collection = name.collection,
+      .filter = "name=" + FilterValue(name.name) + " and (state=ready or state!=ready)"};
+  return ReadDocuments(options, client);
 }
 
 /// Events that the log still has.
@@ -130,7 +117,7 @@ void AddDocsHistory(Commands& commands, CLI::App& docs) {
        .summary = "Versions of one document in every state, and its events",
        .examples =
            "  quire docs history report.txt\n  quire docs history handbook/intro.md --json"},
-      [args](const CommandContext& context) { return RunHistory(*args, context); }, &docs);
+      args, &RunHistory, &docs);
   history.add_option("DOCUMENT", args->name, "[COLLECTION/]NAME")->required();
   history.add_option("--collection", args->collection, "Collection of a name without one")
       ->capture_default_str();
@@ -146,7 +133,7 @@ void AddDocsWatch(Commands& commands, CLI::App& docs) {
            "  quire docs watch --from 0 --json       from the oldest event on, a line each\n"
            "  quire docs watch --from 1742           after an event that is known\n"
            "A watcher that was away misses nothing that the log still has."},
-      [args](const CommandContext& context) { return RunWatch(*args, context); }, &docs);
+      args, &RunWatch, &docs);
   watch.add_option("--collection", args->options.collection,
                    "Only this collection (all when not given)");
   watch

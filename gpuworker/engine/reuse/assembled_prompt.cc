@@ -39,31 +39,39 @@ class StoredRows {
   StoredRows(std::span<const AssembledDocument> documents, uint32_t page_tokens)
       : documents_(documents), page_tokens_(page_tokens) {}
 
-  /// The page that has the row, named by its document. REQUIRES: a document is there.
-  uint32_t Page(uint64_t position) const {
-    const auto [document, token] = Find(position);
-    return PageName(document, static_cast<uint32_t>(token / page_tokens_));
-  }
+  /// The page that has the row. REQUIRES: a document is there.
+  StagedPage Page(uint64_t position) const { return Find(position).first; }
   /// The row in staging pools that hold `pages`, ascending.
-  uint64_t StagedRow(uint64_t position, std::span<const uint32_t> pages) const {
-    const auto [document, token] = Find(position);
-    const auto page = PageName(document, static_cast<uint32_t>(token / page_tokens_));
+  uint64_t StagedRow(uint64_t position, std::span<const StagedPage> pages) const {
+    const auto [page, row] = Find(position);
     const auto slot = std::ranges::lower_bound(pages, page) - pages.begin();
-    return static_cast<uint64_t>(slot) * page_tokens_ + token % page_tokens_;
+    return static_cast<uint64_t>(slot) * page_tokens_ + row;
   }
 
  private:
-  std::pair<uint32_t, uint64_t> Find(uint64_t position) const {
+  /// The page, and the row within it.
+  std::pair<StagedPage, uint64_t> Find(uint64_t position) const {
     const auto after = std::ranges::upper_bound(
         documents_, position, {}, [](const AssembledDocument& d) { return d.placed.first; });
-    const auto document = static_cast<uint32_t>(after - documents_.begin() - 1);
-    const PlacedSource& placed = documents_[document].placed;
-    return {document, position - placed.first + placed.skipped};
+    const auto piece = static_cast<uint32_t>(after - documents_.begin() - 1);
+    const AssembledDocument& document = documents_[piece];
+    const uint64_t token = position - document.placed.first + document.placed.skipped;
+    const auto page = static_cast<uint32_t>(token / page_tokens_);
+    return {{PageName(document.member, page), piece}, token % page_tokens_};
   }
 
   const std::span<const AssembledDocument> documents_;
   const uint32_t page_tokens_;
 };
+
+/// Each page once.
+std::vector<uint32_t> NamesOf(std::span<const StagedPage> pages) {
+  std::vector<uint32_t> names;
+  for (const StagedPage& page : pages) {
+    if (names.empty() || names.back() != page.page) names.push_back(page.page);
+  }
+  return names;
+}
 
 }  // namespace
 
@@ -103,12 +111,12 @@ AssembledPrompt::~AssembledPrompt() {
   if (loading_) loading_->wait();
 }
 
-std::vector<uint32_t> AssembledPrompt::PagesOf(uint32_t layer) const {
+std::vector<StagedPage> AssembledPrompt::PagesOf(uint32_t layer) const {
   const StoredRows rows(documents_, parts_.spec->page_tokens);
-  std::vector<uint32_t> pages;
+  std::vector<StagedPage> pages;
   for (const auto& [position, cell] : StoredCells(CellsOf(layer))) {
     if (before_ != nullptr && before_->CellOf(layer, position)) continue;
-    const uint32_t page = rows.Page(position);
+    const StagedPage page = rows.Page(position);
     if (pages.empty() || pages.back() != page) pages.push_back(page);
   }
   std::ranges::sort(pages);
@@ -118,13 +126,22 @@ std::vector<uint32_t> AssembledPrompt::PagesOf(uint32_t layer) const {
 
 uint32_t AssembledPrompt::MostPages() const {
   size_t most = 0;
-  for (const std::vector<uint32_t>& pages : pages_) most = std::max(most, pages.size());
+  for (const std::vector<StagedPage>& pages : pages_) most = std::max(most, pages.size());
   return static_cast<uint32_t>(most);
 }
 
 Status AssembledPrompt::Ask(DocumentReader* reader) {
   reader_ = reader;
-  return reader_->Ask(pages_);
+  std::vector<std::vector<uint32_t>> names;
+  for (const std::vector<StagedPage>& pages : pages_) names.push_back(NamesOf(pages));
+  return reader_->Ask(names);
+}
+
+SourceTier AssembledPrompt::TierOf(uint32_t layer) const {
+  const bool from_ssd = std::ranges::any_of(pages_[layer], [&](const StagedPage& page) {
+    return documents_[page.piece].tier == SourceTier::kSsd;
+  });
+  return from_ssd ? SourceTier::kSsd : SourceTier::kDram;
 }
 
 std::optional<uint64_t> AssembledPrompt::CellOf(uint32_t layer, uint64_t position) const {
@@ -139,8 +156,10 @@ StatusOr<LayerView> AssembledPrompt::View(uint32_t layer) {
   if (keep_going_ && !keep_going_()) {
     return MakeStatus(StatusCode::kCancelled, "the question was cancelled");
   }
+  const TimePoint start = parts_.clock->Now();
   const Status loaded = loading_ ? loading_->get() : Load(layer);
   loading_.reset();
+  seconds_waited_ += SecondsSince(*parts_.clock, start);
   QUIRE_RETURN_IF_ERROR(loaded);
   if (layer + 1 < layers_.size()) {
     loading_ = std::async(std::launch::async, [this, next = layer + 1] { return Load(next); });
@@ -167,18 +186,25 @@ Status AssembledPrompt::Load(uint32_t layer) {
   const size_t bytes = PoolRows(layer) * RowBytes();
   QUIRE_ASSIGN_OR_RETURN(layers_[layer].keys, parts_.device->Allocate(bytes));
   QUIRE_ASSIGN_OR_RETURN(layers_[layer].values, parts_.device->Allocate(bytes));
+  const TimePoint start = parts_.clock->Now();
+  const uint64_t before = bytes_read_;
   QUIRE_RETURN_IF_ERROR(Annotate(ReadUnits(layer), "layer ", layer, " of the documents"));
   QUIRE_RETURN_IF_ERROR(FillCells(layer));
-  return parts_.device->Synchronize();  // The next layer reuses the staging pools.
+  QUIRE_RETURN_IF_ERROR(parts_.device->Synchronize());  // The next layer reuses the staging pools.
+  TierLoad& load = loads_[TierOf(layer)];
+  load.bytes += bytes_read_ - before;
+  load.seconds += SecondsSince(*parts_.clock, start);
+  return OkStatus();
 }
 
 Status AssembledPrompt::ReadUnits(uint32_t layer) {
-  size_t units = pages_[layer].size() * parts_.spec->num_kv_heads;
+  size_t units = NamesOf(pages_[layer]).size() * parts_.spec->num_kv_heads;
   int damaged = 0;
   while (units > 0) {
     QUIRE_ASSIGN_OR_RETURN(const DocumentUnits some, reader_->Read(layer));
     if (some.placements.empty()) return Internal("not all of its units came");
     QUIRE_RETURN_IF_ERROR(Place(some, pages_[layer]));
+    bytes_read_ += some.units.size_bytes();
     if (some.units.StillGood()) {
       units -= some.placements.size();
     } else {
@@ -219,21 +245,25 @@ Status AssembledPrompt::GrowStaging(size_t pages) {
   return OkStatus();
 }
 
-Status AssembledPrompt::Place(const DocumentUnits& units, std::span<const uint32_t> pages) {
+Status AssembledPrompt::Place(const DocumentUnits& units, std::span<const StagedPage> pages) {
   const KvSpec& spec = *parts_.spec;
   QUIRE_RETURN_IF_ERROR(GrowStaging(pages.size()));
+  std::vector<size_t> sources;  // The unit of each placement.
   std::vector<kernels::UnitPlacement> placements;
   std::vector<int32_t> turns;
-  for (const Placement& unit : units.placements) {
-    const auto slot = std::ranges::lower_bound(pages, unit.page) - pages.begin();
-    placements.push_back(
-        {.slot = static_cast<int32_t>(slot), .kv_head = static_cast<int32_t>(unit.head)});
-    const uint32_t document = MemberOf(unit.page);
-    const bool stays = documents_[document].placed.move == 0;
-    turns.push_back(stays ? -1 : static_cast<int32_t>(document));
+  for (size_t i = 0; i < units.placements.size(); ++i) {
+    const Placement& unit = units.placements[i];
+    const auto staged = std::ranges::equal_range(pages, unit.page, {}, &StagedPage::page);
+    for (auto page = staged.begin(); page != staged.end(); ++page) {
+      sources.push_back(i);
+      placements.push_back({.slot = static_cast<int32_t>(page - pages.begin()),
+                            .kv_head = static_cast<int32_t>(unit.head)});
+      const bool stays = documents_[page->piece].placed.move == 0;
+      turns.push_back(stays ? -1 : static_cast<int32_t>(page->piece));
+    }
   }
   QUIRE_ASSIGN_OR_RETURN(const void* const* const addresses,
-                         units_.Put(*parts_.device, units.units, UnitBytes(spec)));
+                         units_.Put(*parts_.device, units.units, UnitBytes(spec), sources));
   QUIRE_ASSIGN_OR_RETURN(
       const kernels::UnitPlacement* const places,
       placements_.Put(*parts_.device, std::span<const kernels::UnitPlacement>(placements)));

@@ -11,6 +11,7 @@
 #ifndef QUIRE_GPUWORKER_ENGINE_REUSE_ASSEMBLED_PROMPT_H_
 #define QUIRE_GPUWORKER_ENGINE_REUSE_ASSEMBLED_PROMPT_H_
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -25,19 +26,27 @@
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/reuse/document_reader.h"
 #include "gpuworker/engine/reuse/prompt_retrieval.h"
+#include "gpuworker/engine/reuse/reuse_costs.h"
 #include "gpuworker/engine/reuse/unit_addresses.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/layer_view.h"
 #include "kernels/api/transpose.h"
-#include "quire/contexts.h"
 #include "quire/status.h"
 
 namespace quire::worker {
 
-/// A stored document in the prompt.
+/// A stored document in the prompt, or a piece of one.
 struct AssembledDocument {
-  ContextRef context;
+  uint32_t member = 0;  ///< Its number for the reader.
   PlacedSource placed;
+  SourceTier tier = SourceTier::kDram;  ///< The slowest tier of its pages.
+};
+
+/// A page that is staged for one piece of its document. Pieces that share a page are turned apart.
+struct StagedPage {
+  uint32_t page = 0;   ///< Named by its document's number (page_name.h).
+  uint32_t piece = 0;  ///< Index into the documents of the prompt.
+  friend auto operator<=>(const StagedPage&, const StagedPage&) = default;
 };
 
 class AssembledPrompt final : public LayerViews, public AttentionBackend {
@@ -46,9 +55,10 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
     uint64_t first_new = 0;   ///< Position behind the prompt.
     uint32_t new_tokens = 0;  ///< As many may follow it.
   };
-  /// `cells` has one entry, or one for each layer. Rows that `before` has, an earlier prompt over
-  /// the same documents that computed none of theirs, are taken from there; it may be null. View is
-  /// CANCELLED once `keep_going`, which may be empty, is false.
+  /// `documents` are in the order of the prompt. `cells` has one entry, or one for each layer. Rows
+  /// that `before` has, an earlier prompt over the same documents that computed none of theirs, are
+  /// taken from there; it may be null. View is CANCELLED once `keep_going`, which may be empty, is
+  /// false.
   AssembledPrompt(const EngineParts& parts, std::span<const AssembledDocument> documents,
                   std::vector<ViewCells> cells, const Shape& shape,
                   std::unique_ptr<AssembledPrompt> before, std::function<bool()> keep_going);
@@ -69,6 +79,14 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
   /// One generated token, or several. FAILED_PRECONDITION when they do not follow what is there.
   Status Attend(const LayerStep& step) override;
 
+  /// Payload bytes of units read so far.
+  uint64_t bytes_read() const { return bytes_read_; }
+  /// Loads so far, each layer's with the slowest of its tiers. Seconds are those of the thread that
+  /// loads.
+  const OfTiers<TierLoad>& loads() const { return loads_; }
+  /// Seconds that views have waited for their loads.
+  double seconds_waited() const { return seconds_waited_; }
+
  private:
   struct Layer {
     DeviceBuffer keys;
@@ -87,13 +105,14 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
   }
   /// The cell of a layer that holds the stored row of a position, if one does.
   std::optional<uint64_t> CellOf(uint32_t layer, uint64_t position) const;
-  /// Pages with the rows that `before_` does not have.
-  std::vector<uint32_t> PagesOf(uint32_t layer) const;
+  /// Pages with the rows that `before_` does not have, ascending.
+  std::vector<StagedPage> PagesOf(uint32_t layer) const;
+  SourceTier TierOf(uint32_t layer) const;
   Status Load(uint32_t layer);
   Status ReadUnits(uint32_t layer);
   Status FillCells(uint32_t layer);
   /// Decodes and turns units into the staging pools: `pages[i]` of the layer to slot i.
-  Status Place(const DocumentUnits& units, std::span<const uint32_t> pages);
+  Status Place(const DocumentUnits& units, std::span<const StagedPage> pages);
   Status GrowStaging(size_t pages);
   Status CopyRows(const DeviceBuffer& keys, const DeviceBuffer& values, const RowRun& run,
                   uint32_t layer);
@@ -113,7 +132,7 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
 
   std::unique_ptr<PromptRetrieval> retrieval_;
   std::vector<Layer> layers_;
-  std::vector<std::vector<uint32_t>> pages_;  ///< [num_layers] what the reader is asked for.
+  std::vector<std::vector<StagedPage>> pages_;  ///< [num_layers] what the reader is asked for.
   UnitAddresses units_;
   DeviceList<kernels::UnitPlacement> placements_;
   DeviceList<int32_t> turns_;
@@ -123,6 +142,9 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
   std::vector<float> sines_;
   DeviceList<float> cosines_on_device_;
   DeviceList<float> sines_on_device_;
+  uint64_t bytes_read_ = 0;
+  OfTiers<TierLoad> loads_;
+  double seconds_waited_ = 0;
   std::optional<std::future<Status>> loading_;  ///< Load of the layer after the last view.
 };
 

@@ -18,10 +18,10 @@ PageLists OfAllHeads(uint32_t heads, std::span<const uint32_t> pages) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<DocumentReader>> DocumentReader::Open(const EngineParts& parts,
-                                                               std::vector<SequenceMember> members,
-                                                               uint32_t most_pages) {
-  const SequenceSpec sequence{.members = std::move(members)};
+StatusOr<std::unique_ptr<DocumentReader>> DocumentReader::Open(
+    const EngineParts& parts, std::span<const ContextRef> documents, uint32_t most_pages) {
+  SequenceSpec sequence;
+  for (const ContextRef& document : documents) sequence.members.push_back({.context = document});
   QUIRE_ASSIGN_OR_RETURN(
       auto session, parts.client->OpenSession({&sequence, 1},
                                               {.spec = *parts.spec, .slots_per_head = most_pages}));
@@ -76,7 +76,6 @@ Status DocumentReader::Receive() {
     QUIRE_ASSIGN_OR_RETURN(part_, recall_->Next());
   }
   if (!part_ || part_->lanes.empty()) return Internal("a recall of documents came without a lane");
-  bytes_read_ += part_->payload.size_bytes();
   cutter_.emplace(part_->payload);
   next_lane_ = 0;
   return OkStatus();

@@ -3,7 +3,7 @@
 // DocumentReader: pages of several stored documents, read through one session. One request names
 // the pages of all documents and layers. The answer comes layer by layer while the model computes.
 //
-//   QUIRE_ASSIGN_OR_RETURN(auto reader, DocumentReader::Open(parts, members, most_pages));
+//   QUIRE_ASSIGN_OR_RETURN(auto reader, DocumentReader::Open(parts, documents, most_pages));
 //   QUIRE_RETURN_IF_ERROR(reader->Ask({pages_of_layer_0, pages_of_layer_1}));
 //   QUIRE_ASSIGN_OR_RETURN(DocumentUnits units, reader->Read(0));
 //
@@ -43,10 +43,10 @@ class DocumentReader {
  public:
   static constexpr size_t kMostDocuments = 64;
 
-  /// A session over `members`, 1 to kMostDocuments, of which a layer may ask for up to `most_pages`
-  /// pages.
+  /// A session over `documents`, 1 to kMostDocuments, of which a layer may ask for up to
+  /// `most_pages` pages.
   static StatusOr<std::unique_ptr<DocumentReader>> Open(const EngineParts& parts,
-                                                        std::vector<SequenceMember> members,
+                                                        std::span<const ContextRef> documents,
                                                         uint32_t most_pages);
 
   /// Asks for the pages of each layer, [num_layers] ascending. What was asked for before is given
@@ -58,8 +58,7 @@ class DocumentReader {
   /// Asks again for what Read returned last, and all behind it: it was not good any more.
   Status ReadAgain();
 
-  /// Payload bytes read so far, and requests made.
-  uint64_t bytes_read() const { return bytes_read_; }
+  /// Requests made so far.
   uint64_t requests() const { return requests_; }
 
  private:
@@ -86,7 +85,6 @@ class DocumentReader {
   std::optional<RecallPart> part_;         ///< What came last.
   size_t next_lane_ = 0;                   ///< Lane of it that Take returns.
   std::optional<PayloadCutter> cutter_;    ///< Behind the units that Take returned of it.
-  uint64_t bytes_read_ = 0;
   uint64_t requests_ = 0;
 };
 

@@ -72,8 +72,9 @@ TEST_F(ReuseRunTest, OneDocumentIsReusedExactly) {
 
 TEST_F(ReuseRunTest, SamKvReadsFirstAndLastBlocksAndTheSelectedOnes) {
   Store({21, 30, 17});  // Shorter than three blocks: everything is read.
-  const auto run = Open({.method = ReuseMethod::kSamKv,
-                         .samkv = {.update = RowUpdate::kOverwrite, .computes_everything = true}});
+  const auto run =
+      Open({.method = ReuseMethod::kSamKv,
+            .samkv = {.update = RowUpdate::kOverwrite, .rows = SamKvRows::kEverything}});
   EXPECT_LT(MaxDifference(run->logits(), Dense(all_)), kSame);
   EXPECT_EQ(run->stats().statistics_computed, 3u);
   EXPECT_EQ(run->stats().sequence_ratio, 1);
@@ -125,6 +126,55 @@ TEST_F(ReuseRunTest, ADamagedUnitIsAskedForAgain) {
   const auto run = Open({.method = ReuseMethod::kReuse});
   EXPECT_EQ(MaxDifference(run->logits(), whole->logits()), 0);
   EXPECT_EQ(fixture_.store().calls("Session/Recall"), 3u);
+}
+
+TEST_F(ReuseRunTest, CacheBlendTakesItsRatioUntilLoadingIsMeasured) {
+  Store({21, 30, 17});
+  const ReuseOptions options{.cacheblend = {.ratio = 0.3}, .balances_loading = true};
+  // Nothing takes time on the fixture's clock, so nothing is measured.
+  const auto run = Open(options);
+  EXPECT_EQ(run->stats().chosen_ratio, 0.3);
+  EXPECT_FALSE(run->stats().chose_full_prefill);
+}
+
+TEST_F(ReuseRunTest, InfLlmReadsBlocksAndComputesTheQuestionAlone) {
+  Store({250, 240});  // Four blocks each, of which one is a middle one.
+  const auto none = Open({.method = ReuseMethod::kInfLlm, .infllm = {.blocks = 0}});
+  EXPECT_LT(none->stats().sequence_ratio, 0.8);
+  EXPECT_EQ(none->stats().recompute_ratio, 0);
+  const auto everything = Open({.method = ReuseMethod::kInfLlm});
+  EXPECT_EQ(everything->stats().sequence_ratio, 1);
+  EXPECT_LT(MaxDifference(everything->logits(), Open({.method = ReuseMethod::kReuse})->logits()),
+            kSame);
+}
+
+TEST_F(ReuseRunTest, WhatIsReadOfDocumentsThatAreTooLongTogetherMovesTogether) {
+  Store({310, 300});
+  for (const ReuseMethod method : {ReuseMethod::kSamKv, ReuseMethod::kInfLlm}) {
+    const auto run = Open({.method = method, .infllm = {.blocks = 1}, .max_new_tokens = 3});
+    ASSERT_NE(run, nullptr);
+    EXPECT_TRUE(run->stats().compact);
+    EXPECT_GT(run->stats().prompt_tokens, fixture_.engine().model().max_positions);
+    EXPECT_EQ(run->Generate({.max_new_tokens = 3})->tokens.size(), 3u);
+  }
+}
+
+TEST_F(ReuseRunTest, WithNothingLeftOutCompactPositionsAreTheSame) {
+  Store({21, 30, 17});
+  ReuseOptions options{.method = ReuseMethod::kSamKv};
+  const auto gapped = Open(options);
+  options.positions = PromptPositions::kCompact;
+  const auto compact = Open(options);
+  EXPECT_FALSE(gapped->stats().compact);
+  EXPECT_TRUE(compact->stats().compact);
+  EXPECT_LT(MaxDifference(gapped->logits(), compact->logits()), kSame);
+}
+
+TEST_F(ReuseRunTest, WhatIsStillTooLongSaysByHowMuch) {
+  Store({310, 300, 290, 280});
+  const auto run = fixture_.engine().OpenReuse(names_, question_, {.method = ReuseMethod::kSamKv});
+  EXPECT_EQ(run.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("more than the model's context"));
 }
 
 TEST_F(ReuseRunTest, SeveralDocumentsAreNotWhatTheyAreAlone) {
@@ -263,8 +313,9 @@ TEST_F(ReuseRunTest, AUnitThatTheServerCannotGiveIsAnError) {
 }
 
 TEST(ReuseMethodNameTest, NamesReadBack) {
-  for (const ReuseMethod method : {ReuseMethod::kFull, ReuseMethod::kReuse, ReuseMethod::kEpic,
-                                   ReuseMethod::kCacheBlend, ReuseMethod::kSamKv}) {
+  for (const ReuseMethod method :
+       {ReuseMethod::kFull, ReuseMethod::kReuse, ReuseMethod::kIsolated, ReuseMethod::kEpic,
+        ReuseMethod::kCacheBlend, ReuseMethod::kSamKv, ReuseMethod::kInfLlm}) {
     EXPECT_EQ(*ParseReuseMethod(Name(method)), method);
   }
   EXPECT_THAT(std::string(ParseReuseMethod("blend").status().message()), HasSubstr("cacheblend"));

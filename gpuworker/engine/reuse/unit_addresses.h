@@ -7,6 +7,7 @@
 #define QUIRE_GPUWORKER_ENGINE_REUSE_UNIT_ADDRESSES_H_
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "gpuworker/device/device.h"
@@ -18,13 +19,15 @@ namespace quire::worker {
 
 class UnitAddresses {
  public:
-  /// Addresses of the units, each of `unit_bytes`, for kernels that are given to the device before
-  /// the next Put. REQUIRES: `units` is a whole number of them.
-  StatusOr<const void* const*> Put(Device& device, const Payload& units, size_t unit_bytes);
+  /// Address of unit `wanted[i]` for each i, for kernels that are given to the device before the
+  /// next Put. REQUIRES: `units` is a whole number of `unit_bytes`.
+  StatusOr<const void* const*> Put(Device& device, const Payload& units, size_t unit_bytes,
+                                   std::span<const size_t> wanted);
 
  private:
   std::vector<std::byte> copies_;
-  std::vector<const void*> addresses_;
+  std::vector<const void*> units_;      ///< Of each unit.
+  std::vector<const void*> addresses_;  ///< Of each that is wanted.
   DeviceBuffer copies_on_device_;
   DeviceList<const void*> addresses_on_device_;
 };

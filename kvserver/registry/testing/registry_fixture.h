@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "kvserver/registry/document_keys.h"
 #include "kvserver/registry/document_registry.h"
+#include "kvserver/registry/rows/document_keys.h"
 #include "kvserver/store/testing/memory_metadata_store.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/fake_clock.h"

@@ -18,7 +18,7 @@
 #include "kvserver/service/admission/admission.h"
 #include "kvserver/service/admission/door.h"
 #include "kvserver/service/server_options.h"
-#include "kvserver/store/io_gate.h"
+#include "kvserver/store/read/io_gate.h"
 
 namespace quire::kvserver {
 

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/memory/checksum.h"
-#include "kvserver/store/byte_codec.h"
-#include "kvserver/store/metadata/checked_value.h"
+#include "kvserver/store/metadata/checked_record.h"
 
 namespace quire::kvserver {
 namespace {
@@ -139,14 +137,12 @@ std::string EncodeSegmentRecord(const SegmentRecord& record) {
   if (version >= kStorageVersion) WriteStorage(record, out);
   if (version >= kVersion) out.Number(record.incarnation);
   out.Array(record.unit_crc32c);
-  out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
-  return out.Take();
+  return CloseRecord(out);
 }
 
 StatusOr<SegmentRecord> DecodeSegmentRecord(std::string_view encoded) {
-  const auto checked = VerifyTrailer(encoded);
-  if (!checked) return Damaged("the checksum does not match");
-  ByteReader in(AsText(checked->bytes));
+  ByteReader in = OpenRecord(encoded);
+  if (!in.ok()) return Damaged("the checksum does not match");
   if (in.Number<uint32_t>() != kMagic) return Damaged("it does not start with QSEG");
   const auto version = in.Number<uint16_t>();
   if (version > kVersion) {

@@ -12,8 +12,8 @@
 
 #include "kvserver/store/dram/dram_tier.h"
 #include "kvserver/store/metadata/segment_catalog.h"
+#include "kvserver/store/read/unit_reader.h"
 #include "kvserver/store/repair/scrub.h"
-#include "kvserver/store/unit_reader.h"
 
 namespace quire::kvserver {
 

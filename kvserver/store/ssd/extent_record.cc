@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/store/ssd/extent_record.h"
 
-#include "kvserver/store/byte_codec.h"
-#include "kvserver/store/metadata/checked_value.h"
+#include "kvserver/store/metadata/checked_record.h"
 
 namespace quire::kvserver {
 namespace {
@@ -64,16 +63,13 @@ std::string EncodeExtentRecord(const ExtentRecord& record) {
   }
   out.Array(record.unit_crc32c);
   if (record.packed) WritePacked(*record.packed, out);
-  out.Raw(AsText(EncodeTrailer(Crc32c(AsBytes(out.bytes())))));
-  return out.Take();
+  return CloseRecord(out);
 }
 
 StatusOr<ExtentRecord> DecodeExtentRecord(std::string_view encoded) {
   const Status damaged =
       DataLoss("an extent's record is damaged; put its segment again to repair it");
-  const auto checked = VerifyTrailer(encoded);
-  if (!checked) return damaged;
-  ByteReader in(AsText(checked->bytes));
+  ByteReader in = OpenRecord(encoded);
   const auto version = in.Number<uint8_t>();
   if (version > kVersion) {
     return FailedPrecondition("an extent's record has version ", uint32_t{version},
