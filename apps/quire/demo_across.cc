@@ -22,7 +22,7 @@ constexpr ReuseMethod kMethods[] = {ReuseMethod::kFull, ReuseMethod::kReuse,
                                     ReuseMethod::kCacheBlend, ReuseMethod::kSamKv};
 
 /// The beginning of a document.
-struct Piece {
+struct Beginning {
   std::string name;
   std::string text;
   std::vector<TokenId> tokens;
@@ -56,8 +56,8 @@ class Across {
   }
 
  private:
-  StatusOr<Piece> BeginningOf(const DemoDocument& document, size_t most) const {
-    Piece piece{.name = "beginning of " + document.name, .text = document.text, .tokens = {}};
+  StatusOr<Beginning> BeginningOf(const DemoDocument& document, size_t most) const {
+    Beginning piece{.name = "beginning of " + document.name, .text = document.text, .tokens = {}};
     for (;;) {
       QUIRE_ASSIGN_OR_RETURN(piece.tokens, DocumentTokens(tokenizer_, piece.text));
       if (piece.tokens.size() <= most) return piece;
@@ -74,7 +74,7 @@ class Across {
     for (const DemoQuestion& question : corpus_.questions) {
       const std::string fact(FactOf(question));
       const auto has = [&](const std::string& text) {
-        return std::ranges::count_if(pieces_, [&](const Piece& piece) {
+        return std::ranges::count_if(pieces_, [&](const Beginning& piece) {
           return piece.text.find(text) != std::string::npos;
         });
       };
@@ -85,7 +85,7 @@ class Across {
 
   Status Store() {
     ProgressBar progress("reading documents alone", pieces_.size());
-    for (const Piece& piece : pieces_) {
+    for (const Beginning& piece : pieces_) {
       const DocumentName name{collection_, piece.name, 0};
       QUIRE_RETURN_IF_ERROR(engine_.Ingest(piece.tokens, name).status());
       names_.push_back(name);
@@ -128,7 +128,7 @@ class Across {
   const worker::Tokenizer& tokenizer_;
   const DemoCorpus& corpus_;
   const std::string& collection_;
-  std::vector<Piece> pieces_;
+  std::vector<Beginning> pieces_;
   std::vector<DocumentName> names_;
 };
 
