@@ -205,10 +205,10 @@ Status AssembledPrompt::ReadUnits(uint32_t layer) {
     if (some.placements.empty()) return Internal("not all of its units came");
     QUIRE_RETURN_IF_ERROR(Place(some, pages_[layer]));
     bytes_read_ += some.units.size_bytes();
-    if (some.units.StillGood()) {
+    if (some.units.IsValid()) {
       units -= some.placements.size();
     } else {
-      if (++damaged > kMostDamaged) return DataLoss("lent units were needed for too long");
+      if (++damaged > kMostDamaged) return DataLoss("lent units did not stay valid");
       QUIRE_RETURN_IF_ERROR(reader_->ReadAgain());
     }
   }
@@ -253,8 +253,8 @@ Status AssembledPrompt::Place(const DocumentUnits& units, std::span<const Staged
   std::vector<int32_t> turns;
   for (size_t i = 0; i < units.placements.size(); ++i) {
     const Placement& unit = units.placements[i];
-    const auto staged = std::ranges::equal_range(pages, unit.page, {}, &StagedPage::page);
-    for (auto page = staged.begin(); page != staged.end(); ++page) {
+    auto page = std::ranges::lower_bound(pages, unit.page, {}, &StagedPage::page);
+    for (; page != pages.end() && page->page == unit.page; ++page) {
       sources.push_back(i);
       placements.push_back({.slot = static_cast<int32_t>(page - pages.begin()),
                             .kv_head = static_cast<int32_t>(unit.head)});

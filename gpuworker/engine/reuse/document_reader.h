@@ -36,7 +36,7 @@ namespace quire::worker {
 struct DocumentUnits {
   std::span<const Placement>
       placements;  ///< Head and page of each unit; valid until the next Read.
-  Payload units;   ///< In that order. Lent ones count when they are still good after their use.
+  Payload units;   ///< In that order. Lent ones count when they are still valid after their use.
 };
 
 class DocumentReader {
@@ -55,7 +55,7 @@ class DocumentReader {
   /// The next units of `layer`; none when all of its pages have come. Layers are read in order. A
   /// layer comes in several parts when it is larger than EngineParts::max_batch_bytes.
   StatusOr<DocumentUnits> Read(uint32_t layer);
-  /// Asks again for what Read returned last, and all behind it: it was not good any more.
+  /// Asks again for what Read returned last, and all behind it: it is not valid any more.
   Status ReadAgain();
 
   /// Requests made so far.
