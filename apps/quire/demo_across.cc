@@ -28,7 +28,7 @@ struct Beginning {
   std::vector<TokenId> tokens;
 };
 
-/// What a question asks for, without what introduces it.
+/// The question without its introduction.
 std::string_view FactOf(const DemoQuestion& question) {
   const std::string_view prompt = question.prompt;
   const size_t colon = prompt.rfind(": ");
