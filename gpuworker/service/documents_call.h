@@ -27,7 +27,7 @@ struct DocumentsCall {
 
 /// INVALID_ARGUMENT names the field.
 StatusOr<DocumentsCall> DocumentsFromProto(const v1::DocumentsPrompt& proto);
-/// What DocumentsFromProto reads; other options do not travel.
+/// The reverse. Options that DocumentsFromProto does not read stay behind.
 void DocumentsToProto(std::span<const DocumentName> names, const ReuseOptions& options,
                       v1::DocumentsPrompt* proto);
 

@@ -49,8 +49,8 @@ class DocumentReader {
                                                         std::span<const ContextRef> documents,
                                                         uint32_t most_pages);
 
-  /// Asks for the pages of each layer, [num_layers] ascending. What was asked for before is given
-  /// up. Layers without pages are not read.
+  /// Asks for the pages of each layer, [num_layers] ascending. Earlier requests are given up.
+  /// Layers without pages are not read.
   Status Ask(const std::vector<std::vector<uint32_t>>& pages);
   /// The next units of `layer`; none when all of its pages have come. Layers are read in order. A
   /// layer comes in several parts when it is larger than EngineParts::max_batch_bytes.
@@ -80,9 +80,9 @@ class DocumentReader {
   const EngineParts parts_;
   const std::unique_ptr<ClientSession> session_;
   std::deque<Lane> to_come_;
-  Lane last_;                              ///< What Read returned last.
+  Lane last_;                              ///< Lane that Read returned last.
   std::unique_ptr<PendingRecall> recall_;  ///< Brings some of them; null for none.
-  std::optional<RecallPart> part_;         ///< What came last.
+  std::optional<RecallPart> part_;         ///< The part that came last.
   size_t next_lane_ = 0;                   ///< Lane of it that Take returns.
   std::optional<PayloadCutter> cutter_;    ///< Behind the units that Take returned of it.
   uint64_t requests_ = 0;

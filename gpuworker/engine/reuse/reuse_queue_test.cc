@@ -39,7 +39,7 @@ class ReuseQueueTest : public ::testing::Test {
             .options = {.method = ReuseMethod::kReuse},
             .params = {.max_new_tokens = 4}};
   }
-  /// What the engine answers by itself.
+  /// The engine's own answer.
   std::vector<TokenId> Alone(const ReuseRequest& request) {
     const auto run =
         fixture_.engine().OpenReuse(request.documents, request.question, request.options);

@@ -73,7 +73,7 @@ struct ReuseOptions {
   /// Documents that begin with it have a beginning token (PromptLayout).
   std::optional<TokenId> bos;
   uint32_t max_new_tokens = 64;  ///< Room that is made for the answer.
-  /// What generated tokens attend to; all that the prefill left when unset.
+  /// Policy by which generated tokens attend; unset: to all that the prefill left.
   std::optional<RetrievalOptions> retrieval = {};
   bool skip_missing = false;  ///< Goes on without documents that are not stored, if one is.
   /// Asked before each layer; false ends the prefill with CANCELLED. None when empty.
@@ -156,7 +156,7 @@ class ReuseRun {
   std::vector<StoredSource> sources_;
   std::vector<std::vector<TokenId>> tokens_;  ///< One list for each document.
   PromptLayout layout_;
-  std::vector<ContextRef> contexts_;        ///< Of each document.
+  std::vector<ContextRef> contexts_;        ///< Contexts of the documents.
   std::unique_ptr<DocumentReader> reader_;  ///< While the prefill reads.
   std::unique_ptr<AssembledPrompt> prompt_;
   std::vector<float> logits_;

@@ -26,8 +26,8 @@ class UnitAddresses {
 
  private:
   std::vector<std::byte> copies_;
-  std::vector<const void*> units_;      ///< Of each unit.
-  std::vector<const void*> addresses_;  ///< Of each that is wanted.
+  std::vector<const void*> units_;      ///< Address of each unit.
+  std::vector<const void*> addresses_;  ///< Addresses that are wanted.
   DeviceBuffer copies_on_device_;
   DeviceList<const void*> addresses_on_device_;
 };
