@@ -33,7 +33,7 @@ struct DocumentsFlags {
 
   /// Takes --recompute-ratio: a number, or auto.
   void SetRatio(const std::string& text);
-  /// Request to the engine. INVALID_ARGUMENT for an unknown method.
+  /// Options for the engine. INVALID_ARGUMENT for an unknown method.
   StatusOr<worker::ReuseOptions> Options() const;
 };
 
@@ -55,7 +55,7 @@ StatusOr<StoredIn> FirstStored(const Names& names, Client& client);
 
 /// For --json, without the names.
 Json Measures(const worker::ReuseStats& stats, worker::ReuseMethod method);
-/// The work of the method, for people.
+/// Measures in words.
 std::string Summary(const worker::ReuseStats& stats, worker::ReuseMethod method);
 
 }  // namespace quire::cli

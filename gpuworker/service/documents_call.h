@@ -16,7 +16,7 @@
 
 namespace quire::worker {
 
-inline constexpr int kMaxDocuments = 256;
+inline constexpr int kMaxDocuments = DocumentReader::kMostDocuments;
 inline constexpr uint32_t kMaxEpicTokens = 65536;
 inline constexpr uint32_t kMaxInfLlmBlocks = 65536;
 
@@ -27,7 +27,7 @@ struct DocumentsCall {
 
 /// INVALID_ARGUMENT names the field.
 StatusOr<DocumentsCall> DocumentsFromProto(const v1::DocumentsPrompt& proto);
-/// Options that DocumentsFromProto reads; other options do not travel.
+/// The reverse. Options that DocumentsFromProto does not read stay behind.
 void DocumentsToProto(std::span<const DocumentName> names, const ReuseOptions& options,
                       v1::DocumentsPrompt* proto);
 
