@@ -32,6 +32,7 @@
 #include "kvserver/store/metadata/bounded_cache.h"
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/metadata/segment_record.h"
+#include "kvserver/store/read/io_gate.h"
 #include "kvserver/store/ssd/ssd_tier.h"
 #include "kvserver/store/unit.h"
 #include "quire/status.h"
