@@ -216,7 +216,7 @@ Status PagedRun::OpenContext(const Document* document, bool private_pages) {
   ContextOptions options{.private_pages = private_pages};
   if (document != nullptr) {
     continues = ContextRef(document->chain_tip);
-    options.collection = document->name.collection;  // What is appended is kept as the document is.
+    options.collection = document->name.collection;  // Appended pages are kept as the document is.
   }
   const StatusOr<OpenedContext> reply =
       parts_.client->OpenContext(*parts_.spec, continues, options);

@@ -199,7 +199,7 @@ void Batch::RunMembers(const std::vector<Member>& members) {
     if (tokens[i].wants_logits) own = std::span(logits).subspan(row++ * vocab, vocab);
     Conclude(members[i], pass.ok() ? step.status(i) : pass, own);
   }
-  sessions_->Send();  // What the last layer asks for ahead.
+  sessions_->Send();  // Requests ahead of the last layer.
   for (const Member& member : members) {
     BatchSequence* const sequence = Find(member.id);
     if (sequence == nullptr || !sequence->HasRunPrompt()) continue;

@@ -81,7 +81,7 @@ Status Ingestion::Prefill() {
   }
   const Status read = ReadFrom(reused_tokens_, *attention);
   if (!read.ok() && read.code() != StatusCode::kCancelled) return read;
-  QUIRE_ASSIGN_OR_RETURN(bytes_sent_, sender_->Finish());  // What was computed is kept.
+  QUIRE_ASSIGN_OR_RETURN(bytes_sent_, sender_->Finish());  // Computed pages are kept.
   return read;
 }
 
