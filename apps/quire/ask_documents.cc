@@ -122,9 +122,11 @@ Json Measures(const worker::ReuseStats& stats, worker::ReuseMethod method) {
           {"chose_full_prefill", stats.chose_full_prefill},
           {"bytes_fetched", stats.bytes_read},
           {"bytes_of_documents", stats.bytes_whole},
+          {"requests", stats.requests},
           {"statistics_computed", stats.statistics_computed},
           {"statistics_stored", stats.statistics_stored},
           {"seconds_to_first_token", stats.seconds_prefill},
+          {"attended_ratio", stats.attended_ratio},
           {"missing", missing}};
 }
 
@@ -140,6 +142,10 @@ std::string Summary(const worker::ReuseStats& stats, worker::ReuseMethod method)
     summary += "; statistics of " + std::to_string(stats.statistics_computed) +
                " documents were computed first, and stored of " +
                std::to_string(stats.statistics_stored);
+  }
+  if (stats.attended_ratio < 1) {
+    summary += "; the answer's tokens attended to " + FormatRatio(100 * stats.attended_ratio, 1) +
+               " % of it";
   }
   if (!stats.missing.empty()) summary += "; without " + List(stats.missing) + ", not stored";
   return summary;

@@ -310,12 +310,15 @@ StatusOr<Answer> AskSeveralHere(const AskArgs& args, const Names& names,
   params.on_token = [&](TokenId token) { return shown.Add(token); };
   options.bos = worker::BeginningToken(local.text());
   options.max_new_tokens = params.max_new_tokens;
+  QUIRE_ASSIGN_OR_RETURN(options.retrieval,
+                         args.retrieval.OptionsOfPolicy(local.engine->options().page_tokens));
   QUIRE_ASSIGN_OR_RETURN(const auto run, local.engine->OpenReuse(names, prompt, options));
   QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, run->Generate(params));
   QUIRE_RETURN_IF_ERROR(shown.Finish());
   Answer answer = AnswerOver(names, std::move(generation.tokens), run->stats(), options.method);
   answer.summary += ", over " + connected.path.summary;
   answer.measures["transport"] = connected.path.name;
+  answer.measures["policy"] = options.retrieval->policy;
   return answer;
 }
 
@@ -421,9 +424,11 @@ StatusOr<Answer> AskSeveralThere(const AskArgs& args, const Names& names,
   QUIRE_ASSIGN_OR_RETURN(v1::GenerateRequest request, MakeRequest(args, context));
   worker::DocumentsToProto(names, options, request.mutable_documents());
   QUIRE_ASSIGN_OR_RETURN(WorkerAnswer given, Ask(args, request, context, view));
-  QUIRE_ASSIGN_OR_RETURN(const worker::ReuseStats stats, worker::TotalsFromProto(given.documents));
+  QUIRE_ASSIGN_OR_RETURN(worker::ReuseStats stats, worker::TotalsFromProto(given.documents));
+  stats.attended_ratio = given.budget_ratio;
   Answer answer = AnswerOver(names, std::move(given.tokens), stats, options.method);
   answer.summary += ", from the worker at " + *args.worker;
+  answer.measures["policy"] = given.policy;
   return answer;
 }
 

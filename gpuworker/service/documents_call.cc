@@ -83,6 +83,7 @@ void TotalsToProto(const ReuseStats& stats, ReuseMethod method, v1::DocumentsTot
   proto->set_sequence_ratio(stats.sequence_ratio);
   proto->set_bytes_read(stats.bytes_read);
   proto->set_bytes_whole(stats.bytes_whole);
+  proto->set_requests(stats.requests);
   proto->set_statistics_computed(stats.statistics_computed);
   proto->set_statistics_stored(stats.statistics_stored);
   proto->set_seconds_prefill(stats.seconds_prefill);
@@ -104,6 +105,7 @@ StatusOr<ReuseStats> TotalsFromProto(const v1::DocumentsTotals& proto) {
                    .chose_full_prefill = proto.chose_full_prefill(),
                    .bytes_read = proto.bytes_read(),
                    .bytes_whole = proto.bytes_whole(),
+                   .requests = proto.requests(),
                    .statistics_computed = proto.statistics_computed(),
                    .statistics_stored = proto.statistics_stored(),
                    .seconds_prefill = proto.seconds_prefill(),

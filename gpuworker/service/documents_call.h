@@ -16,7 +16,7 @@
 
 namespace quire::worker {
 
-inline constexpr int kMaxDocuments = 256;
+inline constexpr int kMaxDocuments = DocumentReader::kMostDocuments;
 inline constexpr uint32_t kMaxEpicTokens = 65536;
 inline constexpr uint32_t kMaxInfLlmBlocks = 65536;
 

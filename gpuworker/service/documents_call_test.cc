@@ -65,7 +65,7 @@ TEST(DocumentsCallTest, WhatIsOutOfRangeIsNamed) {
   EXPECT_THAT(message({}), HasSubstr("names has 0 documents"));
   v1::DocumentsPrompt proto = Prompt();
   while (proto.names_size() <= kMaxDocuments) *proto.add_names() = proto.names(0);
-  EXPECT_THAT(message(proto), HasSubstr("names has 257 documents"));
+  EXPECT_THAT(message(proto), HasSubstr("names has 65 documents"));
   proto = Prompt();
   proto.set_recompute_ratio(std::numeric_limits<double>::quiet_NaN());
   EXPECT_THAT(message(proto), HasSubstr("recompute_ratio is nan"));
@@ -90,6 +90,7 @@ TEST(DocumentsCallTest, TotalsAreReadBack) {
                          .sequence_ratio = 0.5,
                          .bytes_read = 4096,
                          .bytes_whole = 8192,
+                         .requests = 3,
                          .statistics_computed = 2,
                          .statistics_stored = 1,
                          .seconds_prefill = 0.75,
@@ -105,6 +106,7 @@ TEST(DocumentsCallTest, TotalsAreReadBack) {
   EXPECT_EQ(read->sequence_ratio, 0.5);
   EXPECT_EQ(read->bytes_read, 4096u);
   EXPECT_EQ(read->bytes_whole, 8192u);
+  EXPECT_EQ(read->requests, 3u);
   EXPECT_EQ(read->statistics_computed, 2u);
   EXPECT_EQ(read->statistics_stored, 1u);
   EXPECT_EQ(read->seconds_prefill, 0.75);

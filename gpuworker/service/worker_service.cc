@@ -69,6 +69,7 @@ v1::GenerateReply Totals(const BatchResult& result, const ReuseStats& stats, Reu
   last.set_num_prompt_tokens(stats.question_tokens);
   last.set_num_new_tokens(result.num_new_tokens);
   last.set_bytes_moved(stats.bytes_read);
+  last.set_budget_ratio(stats.attended_ratio);
   TotalsToProto(stats, method, last.mutable_documents());
   return last;
 }
@@ -219,6 +220,8 @@ Status WorkerService::RunInBatch(grpc::ServerContext* context, GenerateCall call
 Status WorkerService::RunOverDocuments(grpc::ServerContext* context, GenerateCall call,
                                        grpc::ServerWriter<v1::GenerateReply>* writer) const {
   const ReuseMethod method = call.documents->options.method;
+  const std::string policy = call.retrieval.policy;
+  call.documents->options.retrieval = std::move(call.retrieval);
   QUIRE_ASSIGN_OR_RETURN(const auto answer,
                          reuse_->Submit({.documents = std::move(call.documents->names),
                                          .question = std::move(call.prompt),
@@ -226,7 +229,12 @@ Status WorkerService::RunOverDocuments(grpc::ServerContext* context, GenerateCal
                                          .params = std::move(call.params)}));
   return Answer(
       context, answer->stream,
-      [&] { return Totals(answer->stream.result(), answer->stats(), method); }, writer);
+      [&] {
+        v1::GenerateReply last = Totals(answer->stream.result(), answer->stats(), method);
+        last.set_policy(policy);
+        return last;
+      },
+      writer);
 }
 
 Status WorkerService::Run(grpc::ServerContext* context, const v1::GenerateRequest& request,

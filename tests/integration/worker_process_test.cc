@@ -168,8 +168,9 @@ TEST_F(SeveralDocumentsProcessTest, AWorkerAnswersAsThisProcessDoes) {
     const auto there = AskOver("a,b", {"--method", method, "--worker", address});
     const auto here = AskOver("a,b", {"--method", method, "--model", kModel});
     ASSERT_TRUE(here.contains("tokens")) << here;
-    for (const char* key : {"answer", "tokens", "document", "method", "prompt_tokens",
-                            "recompute_ratio", "sequence_ratio", "missing"}) {
+    for (const char* key :
+         {"answer", "tokens", "document", "method", "prompt_tokens", "recompute_ratio",
+          "sequence_ratio", "missing", "policy", "attended_ratio"}) {
       EXPECT_EQ(there[key], here[key]) << key << ": " << there;
     }
   }

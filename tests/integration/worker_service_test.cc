@@ -176,8 +176,10 @@ TEST_F(SeveralDocumentsTest, ManyCallersGetTheEnginesTokensBesideTheBatch) {
   for (size_t i = 0; i < methods.size(); ++i) {
     SCOPED_TRACE(methods[i]);
     ASSERT_TRUE(status[i].ok()) << status[i].error_message();
-    const auto run = fixture_.engine().OpenReuse(Names({"doc", "other"}), kPrompt,
-                                                 {.method = *worker::ParseReuseMethod(methods[i])});
+    const auto run =
+        fixture_.engine().OpenReuse(Names({"doc", "other"}), kPrompt,
+                                    {.method = *worker::ParseReuseMethod(methods[i]),
+                                     .retrieval = fixture_.engine().options().retrieval});
     const auto expected = (*run)->Generate({.max_new_tokens = 6});
     ASSERT_EQ(replies[i].size(), expected->tokens.size() + 1);
     for (size_t at = 0; at < expected->tokens.size(); ++at) {

@@ -80,6 +80,7 @@ Status ReuseQueue::Compute(const ReuseRequest& request, ReuseAnswer* answer, Bat
     return keep_going();
   };
   QUIRE_ASSIGN_OR_RETURN(const Generation generation, run->Generate(params));
+  answer->SetStats(run->stats());
   result->num_new_tokens = generation.tokens.size();
   result->stopped = generation.stopped;
   return OkStatus();

@@ -47,7 +47,7 @@ class ReuseAnswer {
  public:
   BatchStream stream;
 
-  /// What the prefill came to; complete once the stream has its first token.
+  /// Complete once the stream has ended.
   ReuseStats stats() const QUIRE_EXCLUDES(mutex_);
 
  private:

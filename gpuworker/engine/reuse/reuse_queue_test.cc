@@ -88,10 +88,10 @@ TEST_F(ReuseQueueTest, AQuestionThatFailsEndsAlone) {
 }
 
 TEST_F(ReuseQueueTest, AFullQueueRefusesAndACancelledQuestionMakesRoom) {
-  fixture_.store().Hold("Store/Fetch");  // The first one cannot end.
+  fixture_.store().Hold("Session/Recall");  // The first one cannot end.
   const auto queue = Make({.max_running = 1, .max_waiting = 1});
   const auto first = queue->Submit(Ask()).value();
-  fixture_.store().AwaitCalls("Store/Fetch", 1);
+  fixture_.store().AwaitCalls("Session/Recall", 1);
   const auto second = queue->Submit(Ask()).value();
   const auto third = queue->Submit(Ask());
   EXPECT_EQ(third.status().code(), StatusCode::kResourceExhausted);

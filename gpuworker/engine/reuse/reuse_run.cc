@@ -73,15 +73,24 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
                                                    std::span<const DocumentName> documents,
                                                    std::span<const TokenId> question,
                                                    const ReuseOptions& options) {
-  if (documents.empty()) return InvalidArgument("no document is named; name one or more");
+  if (documents.empty() || documents.size() > DocumentReader::kMostDocuments) {
+    return InvalidArgument(documents.size(), " documents are named; name 1 to ",
+                           DocumentReader::kMostDocuments);
+  }
   if (question.empty()) return InvalidArgument("the question is empty; give it a token or more");
   QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts.decoder->config(), question));
   std::unique_ptr<ReuseRun> run(new ReuseRun(parts));
   run->keep_going_ = options.keep_going;
+  std::unique_ptr<PromptRetrieval> retrieval;
+  if (options.retrieval) {
+    QUIRE_ASSIGN_OR_RETURN(retrieval, PromptRetrieval::Create(parts, *options.retrieval));
+  }
   const TimePoint start = parts.clock->Now();
   QUIRE_RETURN_IF_ERROR(run->Find(documents, options));
   QUIRE_RETURN_IF_ERROR(run->Prefill(question, options));
+  if (retrieval != nullptr) run->prompt_->Retrieve(std::move(retrieval));
   run->stats_.seconds_prefill = SecondsSince(*parts.clock, start);
+  run->reader_.reset();  // Nothing is read any more: the server may end the session.
   return run;
 }
 
@@ -113,8 +122,10 @@ Status ReuseRun::Add(const DocumentName& name, const ReuseOptions& options) {
   sources_.push_back({.tokens = tokens.size(), .first_position = 0, .has_bos = has_bos});
   tokens_.push_back(std::move(tokens));
   names_.push_back(document.name);
-  documents_.push_back(
-      {.name = name.name, .context = context, .placed = {}, .tier = TierOf(stat, *parts_.spec)});
+  documents_.push_back({.member = static_cast<uint32_t>(contexts_.size()),
+                        .placed = {},
+                        .tier = TierOf(stat, *parts_.spec)});
+  contexts_.push_back(context);
   stats_.bytes_whole += PageCount(*parts_.spec, sources_.back().tokens) * parts_.spec->num_layers *
                         ExtentBytes(*parts_.spec, 1);
   return OkStatus();
@@ -270,6 +281,15 @@ StatusOr<std::vector<AssembledDocument>> ReuseRun::MakeCompact(ReusePlan& plan) 
   return pieces;
 }
 
+Status ReuseRun::OpenReader() {
+  if (reader_ != nullptr) return OkStatus();
+  uint64_t pages = 0;
+  for (const StoredSource& source : sources_) pages += PageCount(*parts_.spec, source.tokens);
+  QUIRE_ASSIGN_OR_RETURN(reader_,
+                         DocumentReader::Open(parts_, contexts_, static_cast<uint32_t>(pages)));
+  return OkStatus();
+}
+
 StatusOr<SparsePrefillStats> ReuseRun::Run(ReusePlan& plan, std::span<const TokenId> prompt,
                                            float* logits) {
   if (prompt_ != nullptr) stats_.bytes_read += prompt_->bytes_read();
@@ -282,8 +302,16 @@ StatusOr<SparsePrefillStats> ReuseRun::Run(ReusePlan& plan, std::span<const Toke
   }
   room_ = static_cast<uint32_t>(
       std::min<uint64_t>(room_, parts_.decoder->config().max_positions - end_));
-  prompt_ = std::make_unique<AssembledPrompt>(parts_, std::move(documents), plan.layers, end_,
-                                              room_, keep_going_);
+  // Compact positions are those of one plan, and rows of another are turned otherwise.
+  if (stats_.compact) prompt_.reset();
+  prompt_ = std::make_unique<AssembledPrompt>(
+      parts_, documents, plan.layers,
+      AssembledPrompt::Shape{.first_new = end_, .new_tokens = room_}, std::move(prompt_),
+      keep_going_);
+  if (prompt_->MostPages() > 0) {
+    QUIRE_RETURN_IF_ERROR(OpenReader());
+    QUIRE_RETURN_IF_ERROR(prompt_->Ask(reader_.get()));
+  }
   return parts_.decoder->SparsePrefill({rows, plan.positions}, plan.rows.get(), prompt_.get(),
                                        plan.update, logits);
 }
@@ -301,6 +329,7 @@ void ReuseRun::Measure(const ReusePlan& plan, const SparsePrefillStats& computed
   stats_.recompute_ratio = static_cast<double>(computed.fresh_rows - of_question) / of_documents;
   stats_.sequence_ratio = static_cast<double>(visible - of_question) / of_documents;
   stats_.bytes_read += prompt_->bytes_read();
+  stats_.requests = reader_ == nullptr ? 0 : reader_->requests();
 }
 
 StatusOr<Generation> ReuseRun::Generate(const GenerateParams& params) {
@@ -319,6 +348,9 @@ StatusOr<Generation> ReuseRun::Generate(const GenerateParams& params) {
     if (generation.tokens.size() == most) break;  // Nothing follows that would need its logits.
     QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward({&token, 1}, position, *prompt_,
                                                   Decoder::Logits::kLast, logits_.data()));
+  }
+  if (prompt_->retrieval() != nullptr) {
+    stats_.attended_ratio = prompt_->retrieval()->attended_ratio();
   }
   return generation;
 }

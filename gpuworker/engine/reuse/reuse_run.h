@@ -27,7 +27,9 @@
 #include "gpuworker/context/samkv_selection.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/reuse/assembled_prompt.h"
+#include "gpuworker/engine/reuse/document_reader.h"
 #include "gpuworker/engine/sequence.h"
+#include "gpuworker/retrieval/options.h"
 #include "quire/documents.h"
 #include "quire/key.h"
 #include "quire/status.h"
@@ -71,7 +73,9 @@ struct ReuseOptions {
   /// Documents that begin with it have a beginning token (PromptLayout).
   std::optional<TokenId> bos;
   uint32_t max_new_tokens = 64;  ///< Room that is made for the answer.
-  bool skip_missing = false;     ///< Goes on without documents that are not stored, if one is.
+  /// What generated tokens attend to; all that the prefill left when unset.
+  std::optional<RetrievalOptions> retrieval = {};
+  bool skip_missing = false;  ///< Goes on without documents that are not stored, if one is.
   /// Asked before each layer; false ends the prefill with CANCELLED. None when empty.
   std::function<bool()> keep_going = {};
 };
@@ -89,10 +93,12 @@ struct ReuseStats {
   bool chose_full_prefill = false;  ///< CacheBlend: loading would have taken longer.
   uint64_t bytes_read = 0;          ///< Payload bytes of units.
   uint64_t bytes_whole = 0;         ///< Payload bytes of all units of the documents.
+  uint64_t requests = 0;            ///< Requests for units.
   /// Documents whose statistics had to be computed for the method.
   uint32_t statistics_computed = 0;
   uint32_t statistics_stored = 0;  ///< Computed statistics that the next question finds.
   double seconds_prefill = 0;
+  double attended_ratio = 1;  ///< Cells that the last generated token attended to, over all.
   std::vector<DocumentName> missing;  ///< Skipped, since they are not stored.
 };
 
@@ -131,6 +137,8 @@ class ReuseRun {
   /// stored; a server that does not take them costs the next question the same again.
   StatusOr<DocumentStatistics> StatisticsOf(size_t document, const SamKvShape& shape);
   StatusOr<DocumentStatistics> ComputeStatistics(size_t document) const;
+  /// A session over the documents, for the first plan that reads any.
+  Status OpenReader();
   /// Runs a plan over a prompt that is assembled for it, compact where that is so.
   StatusOr<SparsePrefillStats> Run(ReusePlan& plan, std::span<const TokenId> prompt, float* logits);
   /// Renumbers the plan. Returns the pieces of documents that it reads.
@@ -148,6 +156,8 @@ class ReuseRun {
   std::vector<StoredSource> sources_;
   std::vector<std::vector<TokenId>> tokens_;  ///< One list for each document.
   PromptLayout layout_;
+  std::vector<ContextRef> contexts_;        ///< Of each document.
+  std::unique_ptr<DocumentReader> reader_;  ///< While the prefill reads.
   std::unique_ptr<AssembledPrompt> prompt_;
   std::vector<float> logits_;
   uint64_t end_ = 0;  ///< Position behind the prompt.

@@ -89,6 +89,45 @@ TEST_F(ReuseRunTest, SamKvLeavesBlocksOfLongDocumentsOut) {
   EXPECT_LT(run->stats().bytes_read, 2 * run->stats().bytes_whole);
 }
 
+TEST_F(ReuseRunTest, OneRequestBringsAllDocumentsAndLayers) {
+  Store({21, 30, 17});
+  const auto run = Open({.method = ReuseMethod::kReuse});
+  EXPECT_EQ(run->stats().requests, 1u);
+  EXPECT_EQ(run->stats().bytes_read, run->stats().bytes_whole);
+  EXPECT_EQ(fixture_.store().calls("Session/Recall"), 1u);
+  EXPECT_EQ(fixture_.store().calls("Store/Fetch"), 0u);
+}
+
+TEST_F(ReuseRunTest, RowsOfTheFirstPassAreNotReadAgain) {
+  Store({21, 30, 17});  // Both passes of SamKV read everything.
+  const auto run = Open({.method = ReuseMethod::kSamKv});
+  EXPECT_EQ(run->stats().sequence_ratio, 1);
+  EXPECT_EQ(run->stats().requests, 1u);
+  EXPECT_EQ(run->stats().bytes_read, run->stats().bytes_whole);
+}
+
+TEST_F(ReuseRunTest, ALayerLargerThanACallComesInParts) {
+  Store({90, 80});
+  EngineOptions options = EngineFixture::Small();
+  options.max_batch_bytes = 1;  // A page at a time.
+  const auto narrow =
+      Engine::Create(&fixture_.decoder(), &fixture_.client(), &CpuDevice(), options);
+  const auto run = (*narrow)->OpenReuse(names_, question_, {.method = ReuseMethod::kReuse});
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_GT((*run)->stats().requests, 40u);
+  const auto whole = Open({.method = ReuseMethod::kReuse});
+  EXPECT_EQ(MaxDifference((*run)->logits(), whole->logits()), 0);
+}
+
+TEST_F(ReuseRunTest, ADamagedUnitIsAskedForAgain) {
+  Store({21, 30});
+  const auto whole = Open({.method = ReuseMethod::kReuse});
+  fixture_.store().DamageUnit(3);
+  const auto run = Open({.method = ReuseMethod::kReuse});
+  EXPECT_EQ(MaxDifference(run->logits(), whole->logits()), 0);
+  EXPECT_EQ(fixture_.store().calls("Session/Recall"), 3u);
+}
+
 TEST_F(ReuseRunTest, CacheBlendTakesItsRatioUntilLoadingIsMeasured) {
   Store({21, 30, 17});
   const ReuseOptions options{.cacheblend = {.ratio = 0.3}, .balances_loading = true};
@@ -158,6 +197,25 @@ TEST_F(ReuseRunTest, TheAnswerGoesOnOverWhatThePrefillLeft) {
   }
 }
 
+TEST_F(ReuseRunTest, TheAnswerAttendsThroughAPolicyToALongPrompt) {
+  Store({90, 80});
+  const auto answer = [&](std::optional<RetrievalOptions> retrieval, double* attended) {
+    const auto run = Open({.method = ReuseMethod::kReuse, .retrieval = std::move(retrieval)});
+    const auto tokens = run->Generate({.max_new_tokens = 12})->tokens;
+    *attended = run->stats().attended_ratio;
+    return tokens;
+  };
+  double attended = 0;
+  const std::vector<TokenId> dense = answer(std::nullopt, &attended);
+  EXPECT_EQ(attended, 1);
+  RetrievalOptions retrieval = fixture_.engine().options().retrieval;
+  EXPECT_EQ(answer(retrieval, &attended).size(), dense.size());
+  EXPECT_LT(attended, 0.2);
+  retrieval.budget_tokens = 256;
+  EXPECT_EQ(answer(retrieval, &attended), dense);
+  EXPECT_EQ(attended, 1);
+}
+
 TEST_F(ReuseRunTest, TheAnswerEndsWithTheRoomThatWasMade) {
   Store({21});
   const auto answer =
@@ -211,7 +269,7 @@ TEST_F(ReuseRunTest, NoDocumentAndNoQuestionAreRefused) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
-  EXPECT_THAT(message({}, question_), HasSubstr("no document is named"));
+  EXPECT_THAT(message({}, question_), HasSubstr("0 documents are named"));
   EXPECT_THAT(message(names_, {}), HasSubstr("the question is empty"));
 }
 
@@ -248,10 +306,10 @@ TEST_F(ReuseRunTest, DocumentsThatAreTooLongTogetherSayByHowMuch) {
 
 TEST_F(ReuseRunTest, AUnitThatTheServerCannotGiveIsAnError) {
   Store({21, 30});
-  fixture_.store().FailOnce("Store/Fetch", 3, DataLoss("damaged"));
+  fixture_.store().DamageEveryUnit(true);
   const auto run = fixture_.engine().OpenReuse(names_, question_, {});
   EXPECT_EQ(run.status().code(), StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(run.status().message()), HasSubstr("doc"));
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("layer 0 of the documents"));
 }
 
 TEST(ReuseMethodNameTest, NamesReadBack) {
