@@ -183,6 +183,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
   }
   void AwaitNoSession() {
     clock_.Advance(std::chrono::seconds(kIdleSeconds + 1));
+    server_->KeepUpSoon();
     EXPECT_TRUE(Await([&] { return Metric("sessions_open") == 0; }));
   }
 
@@ -237,7 +238,7 @@ TEST_P(KilledClientTest, AClientKilledInTheMiddleOfARecallLeavesNothing) {
 /// A lease outlives the stop of its client, however slow the machine is.
 class FrozenClientTest : public DataFaultsTest {
  protected:
-  FrozenClientTest() { lease_seconds_ = 20; }
+  FrozenClientTest() { lease_seconds_ = 8; }
 };
 
 INSTANTIATE_TEST_SUITE_P(Transports, FrozenClientTest, kKinds, &NameOf);
