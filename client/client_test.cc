@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds for every method: retries, deadlines, tenants, limits.
+// Properties of every method: retries, deadlines, tenants, limits.
 #include "quire/client.h"
 
 #include <gmock/gmock.h>

@@ -58,7 +58,7 @@ Status RecallLayerByLayer(ClientSession& session) {
     std::vector<std::byte> units(part->payload.size_bytes());
     part->payload.CopyTo(units.data());
     // Over shared memory units are lent for a time. A use counts when they were good to its end.
-    if (!part->StillGood()) return Unavailable("the units were held for too long; try again");
+    if (!part->IsValid()) return Unavailable("the units were held for too long; try again");
     for (const RecalledLane& lane : part->lanes) {
       std::cout << part->PlacementsOf(lane).size() << " units for layer " << lane.layer << '\n';
     }

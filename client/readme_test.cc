@@ -17,7 +17,7 @@ std::string ReadFile(const std::string& name) {
   return std::string((std::istreambuf_iterator<char>(file)), {});
 }
 
-/// What lies between the first `begin` and the next `end` after it.
+/// The text between the first `begin` and the next `end` after it.
 std::string Between(const std::string& text, const std::string& begin, const std::string& end) {
   const size_t from = text.find(begin) + begin.size();
   return text.substr(from, text.find(end, from) - from);

@@ -9,13 +9,13 @@ Status RecallPart::OwnUnits() {
   if (payload.leases().empty()) return OkStatus();
   std::vector<std::byte> bytes(payload.size_bytes());
   payload.CopyTo(bytes.data());
-  if (!StillGood()) {
+  if (!IsValid()) {
     return FailedPrecondition(
         "the units were held for longer than the server lends them; recall them again");
   }
   payload = {};
   payload.Append(std::move(bytes));
-  good_until = TimePoint::max();
+  valid_until = TimePoint::max();
   return OkStatus();
 }
 

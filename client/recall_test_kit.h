@@ -33,7 +33,7 @@ struct Row {
   uint32_t page = 0;
   int32_t replaced = -1;
 };
-/// What a reply places in one lane; rows by ascending head and page.
+/// Placements of a reply in one lane; rows by ascending head and page.
 struct LaneRows {
   uint32_t sequence = 0;
   uint32_t layer = 0;
@@ -68,9 +68,9 @@ inline void AddLane(const KvSpec& spec, const LaneRows& rows, v1::RecallReply* r
 struct ScriptedCall {
   using Step = std::function<StatusOr<std::optional<CallMessage>>(const ScriptedCall& call)>;
 
-  Status start;            ///< What Start says.
+  Status start;            ///< Answer of Start.
   std::deque<Step> steps;  ///< One for each Next; then nothing comes any more.
-  std::deque<Step> late;   ///< What still comes after it was cancelled, until then not quiet.
+  std::deque<Step> late;   ///< Steps that arrive after the cancel; it is not quiet until then.
   bool started = false;
   bool cancelled = false;
   bool gone = false;  ///< The client has destroyed its end.
@@ -90,7 +90,7 @@ class ScriptedTransport final : public Transport {
   }
   size_t started() const { return started_; }
 
-  bool direct_landing = true;  ///< What it says of itself.
+  bool direct_landing = true;  ///< Its answer to the question.
   /// Counts landings: each one that exists holds a copy.
   const std::shared_ptr<int> landings = std::make_shared<int>();
 

@@ -40,7 +40,7 @@ void AppendPart(RecallPart part, RecallResult* result) {
   for (const size_t held : part.held) result->held.push_back(held + shift);
   result->checksums.insert(result->checksums.end(), part.checksums.begin(), part.checksums.end());
   result->payload.Append(part.payload);
-  result->good_until = std::min(result->good_until, part.good_until);
+  result->valid_until = std::min(result->valid_until, part.valid_until);
   result->landed_bytes += part.landed_bytes;
 }
 
@@ -107,7 +107,7 @@ Status ClientSession::Renew(RecallPart* part, Duration timeout) {
     const Duration left = timeout - (clock.Now() - asked);
     QUIRE_RETURN_IF_ERROR(lease->Renew(std::max(left, Duration::zero())));
   }
-  part->good_until = part->payload.LentUntil(asked);
+  part->valid_until = part->payload.LentUntil(asked);
   return OkStatus();
 }
 

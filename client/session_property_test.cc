@@ -135,7 +135,7 @@ class ModelServer final : public Transport {
       if (server_->given_up_.contains(this) && !server_->Fault(2)) server_->given_up_.erase(this);
       return !server_->given_up_.contains(this);
     }
-    /// What has not been taken is written once more.
+    /// Writes once more what has not been taken.
     void LandLate() const {
       for (const Event& event : events) {
         if (event.rows) server_->Land(*event.rows, *landing_);

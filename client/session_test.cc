@@ -279,16 +279,16 @@ TEST_F(LentPartsTest, UnitsAreGoodUntilTheFirstLeaseEndsCountedFromBeforeTheRequ
   const auto longer = Lease(10), shorter = Lease(5);
   const auto result = RecallLent(3, {longer, shorter});
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->good_until, before + std::chrono::seconds(5));
-  EXPECT_TRUE(result->StillGood());
+  EXPECT_EQ(result->valid_until, before + std::chrono::seconds(5));
+  EXPECT_TRUE(result->IsValid());
   longer->EndAfter(0);
-  EXPECT_FALSE(result->StillGood());
+  EXPECT_FALSE(result->IsValid());
 }
 
 TEST_F(LentPartsTest, WhatIsNotLentIsGoodForEver) {
   const RecallResult result = Recalled(3);
-  EXPECT_EQ(result.good_until, TimePoint::max());
-  EXPECT_TRUE(result.StillGood());
+  EXPECT_EQ(result.valid_until, TimePoint::max());
+  EXPECT_TRUE(result.IsValid());
 }
 
 TEST_F(LentPartsTest, ARenewedLeaseCountsFromBeforeItsRenewalAndOnlyWhileTheSessionIsOpen) {
@@ -297,11 +297,11 @@ TEST_F(LentPartsTest, ARenewedLeaseCountsFromBeforeItsRenewalAndOnlyWhileTheSess
   ASSERT_TRUE(result.ok()) << result.status();
   clock_.Advance(std::chrono::seconds(2));
   ASSERT_EQ(session_->Renew(&*result), OkStatus());
-  EXPECT_EQ(result->good_until, clock_.Now() + std::chrono::seconds(5));
-  const TimePoint good_until = result->good_until;
+  EXPECT_EQ(result->valid_until, clock_.Now() + std::chrono::seconds(5));
+  const TimePoint valid_until = result->valid_until;
   second->renewal = FailedPrecondition("it has ended");
   EXPECT_EQ(session_->Renew(&*result).code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(result->good_until, good_until);
+  EXPECT_EQ(result->valid_until, valid_until);
   second->renewal = OkStatus();
   server_.Reply("quire.v1.Session/Close", v1::CloseSessionReply());
   ASSERT_EQ(session_->Close(), OkStatus());
@@ -314,10 +314,10 @@ TEST_F(LentPartsTest, OwnedUnitsNeedNoLease) {
   ASSERT_TRUE(result.ok()) << result.status();
   RecallPart own = *result, late = *result;
   ASSERT_EQ(own.OwnUnits(), OkStatus());
-  EXPECT_EQ(own.good_until, TimePoint::max());
+  EXPECT_EQ(own.valid_until, TimePoint::max());
   EXPECT_TRUE(own.payload.leases().empty());
   lease->EndAfter(0);
-  EXPECT_TRUE(own.StillGood());
+  EXPECT_TRUE(own.IsValid());
   const Slice units = own.payload.Flatten();
   const auto unit = testing::UnitOfPage(spec_, 3);
   EXPECT_TRUE(std::ranges::equal(units.bytes.first(unit.size()), unit));

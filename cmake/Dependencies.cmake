@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every library that is not ours, found once, and only for the parts that are built. `./dev setup` installs them.
-# What the client needs, its users need, too: cmake/quire-config.cmake.in.
+# Dependencies of the client are those of its users, too: cmake/quire-config.cmake.in.
 find_package(Threads REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)

@@ -4,8 +4,8 @@
 // function that adds it (commands.h). This class parses, runs the named command, and turns its
 // status into messages and the exit code.
 //
-//   exit code 0 done, 1 failed, 2 wrong usage. What was given and is empty is a failure, and so are
-//             a number of 0 things and an empty file. An answer of nothing, as of `ls` in an empty
+//   exit code 0 done, 1 failed, 2 wrong usage. Empty input is a failure, and so are a
+//             number of 0 things and an empty file. An answer of nothing, as of `ls` in an empty
 //             store, is no failure.
 //   stdout    results: tables, or one JSON line with --json (errors too, see json_output.h)
 //   stderr    progress, errors, and in words that a list is empty
@@ -72,13 +72,13 @@ struct SessionClient {
   DataPath path;
 };
 
-/// What a command works with while it runs.
+/// Surroundings of a running command.
 struct CommandContext {
   const GlobalOptions& options;
   std::ostream& out;
   std::ostream& err;
   bool out_is_terminal = false;             ///< A person reads `out` as it is written.
-  std::string_view environment_token = {};  ///< What QUIRE_TOKEN has.
+  std::string_view environment_token = {};  ///< Value of QUIRE_TOKEN.
 
   /// The tenant's token, of --token-file or else of QUIRE_TOKEN; empty when neither is given.
   /// Errors are those of BearerToken.
@@ -155,7 +155,7 @@ class Commands {
   OptionSet may_be_empty_;
   Body chosen_;
   std::map<std::string, std::string, std::less<>> programs_;  ///< By command: AddProgram.
-  std::span<const char* const> arguments_;                    ///< Those of Run, without argv[0].
+  std::span<const char* const> arguments_;  ///< Arguments of Run, without argv[0].
 };
 
 }  // namespace quire::cli

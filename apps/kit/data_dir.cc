@@ -19,7 +19,7 @@ StatusOr<std::unique_ptr<DataDir>> DataDir::Make(const std::string& given) {
 }
 
 DataDir::~DataDir() {
-  std::error_code ignored;  // What cannot be removed from the temporary directory stays there.
+  std::error_code ignored;  // A file that cannot be removed stays there.
   if (temporary_) std::filesystem::remove_all(path_, ignored);
 }
 

@@ -23,7 +23,7 @@ namespace quire::cli {
 /// `loopback` also allows "loopback": no connection at all, for a server in this process.
 void AddTransportFlag(CLI::App& command, std::string* transport, bool loopback = false);
 
-/// What a server in this process offers a command with this --transport.
+/// Listeners of a server in this process, for a command with this --transport.
 kvserver::ListenerOptions ListenersFor(const std::string& transport);
 
 /// How pages come.

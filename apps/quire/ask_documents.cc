@@ -2,45 +2,28 @@
 #include "apps/quire/ask_documents.h"
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <sstream>
 #include <utility>
 
 #include "apps/kit/output/progress.h"
 #include "apps/kit/output/table.h"
-#include "apps/kit/target.h"
 
 namespace quire::cli {
 namespace {
 
-/// What the method did, for people.
-std::string Summary(const worker::ReuseStats& stats, std::string_view method) {
-  std::string summary =
-      std::string(method) + " over a prompt of " + FormatCount(stats.prompt_tokens) +
-      " tokens: " + FormatRatio(100 * stats.sequence_ratio, 1) + " % of the documents read, " +
-      FormatRatio(100 * stats.recompute_ratio, 1) + " % computed, " +
-      FormatBytes(stats.bytes_read) + " fetched of " + FormatBytes(stats.bytes_whole);
-  if (stats.statistics_computed > 0) {
-    summary += "; statistics of " + std::to_string(stats.statistics_computed) +
-               " documents were computed first, and stored of " +
-               std::to_string(stats.statistics_stored);
-  }
-  return summary;
-}
-
-Json Measures(const worker::ReuseStats& stats, std::string_view method) {
-  return {{"method", method},
-          {"prompt_tokens", stats.prompt_tokens},
-          {"question_tokens", stats.question_tokens},
-          {"sequence_ratio", stats.sequence_ratio},
-          {"recompute_ratio", stats.recompute_ratio},
-          {"bytes_fetched", stats.bytes_read},
-          {"bytes_of_documents", stats.bytes_whole},
-          {"statistics_computed", stats.statistics_computed},
-          {"statistics_stored", stats.statistics_stored},
-          {"seconds_to_first_token", stats.seconds_prefill}};
+std::string List(const Names& names) {
+  std::string list;
+  for (const DocumentName& name : names) list += (list.empty() ? "" : ", ") + FormatName(name);
+  return list;
 }
 
 }  // namespace
+
+void DocumentsFlags::SetRatio(const std::string& text) {
+  reuse.balances_loading = text == "auto";
+  if (!reuse.balances_loading) reuse.cacheblend.ratio = std::stod(text);
+}
 
 void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags) {
   command
@@ -49,13 +32,17 @@ void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags) {
       ->type_name("NAMES");
   command
       .add_option("--method", flags.method,
-                  "How caches of --docs are reused: full, reuse_strict, epic, cacheblend or samkv")
+                  "How caches of --docs are reused: full, reuse_strict, reuse_isolated, epic, "
+                  "cacheblend, samkv or multi_infllm")
       ->capture_default_str();
   command
-      .add_option("--recompute-ratio", flags.reuse.cacheblend.ratio,
-                  "cacheblend: share of the documents' tokens to compute")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+      .add_option_function<std::string>(
+          "--recompute-ratio", [&flags](const std::string& text) { flags.SetRatio(text); },
+          "cacheblend: share of the documents' tokens to compute. auto: 0.15, or what loading "
+          "leaves time for, or everything where that is faster")
+      ->check(CLI::Range(0.0, 1.0) | CLI::IsMember({"auto"}))
+      ->type_name("SHARE|auto")
+      ->default_str("0.15");
   command.add_flag("--gradual", flags.reuse.cacheblend.gradual,
                    "cacheblend: compute fewer tokens in each layer, the same on average");
   command
@@ -63,41 +50,105 @@ void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags) {
                   "epic: first tokens of each document to compute")
       ->check(CLI::Range(0, 65536))
       ->capture_default_str();
+  command
+      .add_option("--infllm-blocks", flags.reuse.infllm.blocks,
+                  "multi_infllm: blocks to read of each document besides its first and last ones")
+      ->check(CLI::Range(0, 65536))
+      ->capture_default_str();
+  command
+      .add_option("--samkv-rows", flags.reuse.samkv.rows,
+                  "samkv: tokens to compute, the published ones or those of the blocks that the "
+                  "question selects (attended)")
+      ->transform(CLI::Transformer(
+          std::map<std::string, worker::SamKvRows>{{"published", worker::SamKvRows::kPublished},
+                                                   {"attended", worker::SamKvRows::kAttended}}))
+      ->default_str("published");
+  command
+      .add_option("--positions", flags.reuse.positions,
+                  "samkv and multi_infllm: positions of full prefill (gapped), or without those "
+                  "of tokens that are not read (compact, also where gapped ones do not fit)")
+      ->transform(CLI::Transformer(std::map<std::string, worker::PromptPositions>{
+          {"gapped", worker::PromptPositions::kGapped},
+          {"compact", worker::PromptPositions::kCompact}}))
+      ->default_str("gapped");
   command.add_flag("--overwrite", flags.overwrite,
                    "samkv: take computed keys as they are, without fusion with stored ones");
+  command.add_flag("--skip-missing", flags.reuse.skip_missing,
+                   "Go on without documents of --docs that are not stored, and say which");
 }
 
-StatusOr<std::vector<DocumentName>> FindDocuments(const DocumentsFlags& flags,
-                                                  const std::string& collection, Client& client) {
-  std::vector<DocumentName> documents;
-  std::istringstream names(flags.documents);
-  for (std::string name; std::getline(names, name, ',');) {
-    QUIRE_ASSIGN_OR_RETURN(const Readings<DocumentName> readings,
-                           ParseDocumentName(name, collection));
-    QUIRE_ASSIGN_OR_RETURN(const Document document,
-                           FirstFound(readings, [&](const DocumentName& reading) {
-                             return client.GetDocument(reading);
-                           }));
-    documents.push_back(document.name);
+StatusOr<worker::ReuseOptions> DocumentsFlags::Options() const {
+  worker::ReuseOptions options = reuse;
+  QUIRE_ASSIGN_OR_RETURN(options.method, worker::ParseReuseMethod(method));
+  if (overwrite) options.samkv.update = worker::RowUpdate::kOverwrite;
+  return options;
+}
+
+StatusOr<Readings<Names>> ParseNames(const std::string& documents, const std::string& collection) {
+  Readings<Names> names;
+  Names seconds;
+  bool differ = false;
+  std::istringstream texts(documents);
+  for (std::string text; std::getline(texts, text, ',');) {
+    QUIRE_ASSIGN_OR_RETURN(const Readings<DocumentName> name, ParseDocumentName(text, collection));
+    names.first.push_back(name.first);
+    seconds.push_back(name.second.value_or(name.first));
+    differ |= name.second.has_value();
   }
-  if (documents.empty()) return InvalidArgument("--docs names no document");
-  return documents;
+  if (names.first.empty()) return InvalidArgument("--docs names no document");
+  if (differ) names.second = std::move(seconds);
+  return names;
 }
 
-StatusOr<DocumentsAnswer> AskDocuments(const DocumentsFlags& flags, const worker::Engine& engine,
-                                       std::span<const DocumentName> documents,
-                                       std::span<const TokenId> prompt,
-                                       const worker::GenerateParams& params) {
-  worker::ReuseOptions options = flags.reuse;
-  QUIRE_ASSIGN_OR_RETURN(options.method, worker::ParseReuseMethod(flags.method));
-  if (flags.overwrite) options.samkv.update = worker::RowUpdate::kOverwrite;
-  options.max_new_tokens = params.max_new_tokens;
-  QUIRE_ASSIGN_OR_RETURN(const auto run, engine.OpenReuse(documents, prompt, options));
-  DocumentsAnswer answer;
-  QUIRE_ASSIGN_OR_RETURN(answer.generation, run->Generate(params));
-  answer.measures = Measures(run->stats(), flags.method);
-  answer.summary = Summary(run->stats(), flags.method);
-  return answer;
+StatusOr<StoredIn> FirstStored(const Names& names, Client& client) {
+  for (const DocumentName& name : names) {
+    const auto stat = client.Stat(name);
+    if (stat.ok()) return StoredIn{name, stat->context.spec};
+    if (!IsNotFound(stat.status())) return Annotate(stat.status(), FormatName(name));
+  }
+  return NotFound("not stored: ", List(names), "; put them first");
+}
+
+Json Measures(const worker::ReuseStats& stats, worker::ReuseMethod method) {
+  Json missing = Json::array();
+  for (const DocumentName& name : stats.missing) missing.push_back(FormatName(name));
+  return {{"method", worker::Name(method)},
+          {"prompt_tokens", stats.prompt_tokens},
+          {"question_tokens", stats.question_tokens},
+          {"compact", stats.compact},
+          {"sequence_ratio", stats.sequence_ratio},
+          {"recompute_ratio", stats.recompute_ratio},
+          {"chosen_ratio", stats.chosen_ratio},
+          {"chose_full_prefill", stats.chose_full_prefill},
+          {"bytes_fetched", stats.bytes_read},
+          {"bytes_of_documents", stats.bytes_whole},
+          {"requests", stats.requests},
+          {"statistics_computed", stats.statistics_computed},
+          {"statistics_stored", stats.statistics_stored},
+          {"seconds_to_first_token", stats.seconds_prefill},
+          {"attended_ratio", stats.attended_ratio},
+          {"missing", missing}};
+}
+
+std::string Summary(const worker::ReuseStats& stats, worker::ReuseMethod method) {
+  std::string summary =
+      std::string(worker::Name(method)) + " over a prompt of " + FormatCount(stats.prompt_tokens) +
+      " tokens: " + FormatRatio(100 * stats.sequence_ratio, 1) + " % of the documents read, " +
+      FormatRatio(100 * stats.recompute_ratio, 1) + " % computed, " +
+      FormatBytes(stats.bytes_read) + " fetched of " + FormatBytes(stats.bytes_whole);
+  if (stats.compact) summary += ", at compact positions";
+  if (stats.chose_full_prefill) summary += ", since loading takes longer";
+  if (stats.statistics_computed > 0) {
+    summary += "; statistics of " + std::to_string(stats.statistics_computed) +
+               " documents were computed first, and stored of " +
+               std::to_string(stats.statistics_stored);
+  }
+  if (stats.attended_ratio < 1) {
+    summary += "; the answer's tokens attended to " + FormatRatio(100 * stats.attended_ratio, 1) +
+               " % of it";
+  }
+  if (!stats.missing.empty()) summary += "; without " + List(stats.missing) + ", not stored";
+  return summary;
 }
 
 }  // namespace quire::cli

@@ -5,16 +5,15 @@
 #ifndef QUIRE_APPS_QUIRE_ASK_DOCUMENTS_H_
 #define QUIRE_APPS_QUIRE_ASK_DOCUMENTS_H_
 
-#include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "apps/kit/output/json_output.h"
-#include "gpuworker/engine/engine.h"
+#include "apps/kit/target.h"
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "quire/client.h"
 #include "quire/documents.h"
+#include "quire/kv_spec.h"
 #include "quire/status.h"
 
 namespace CLI {
@@ -23,31 +22,41 @@ class App;
 
 namespace quire::cli {
 
+/// Names of documents, in the order of the prompt.
+using Names = std::vector<DocumentName>;
+
 struct DocumentsFlags {
   std::string documents;  ///< Names, divided by commas; empty for none.
   std::string method = "cacheblend";
   worker::ReuseOptions reuse;
   bool overwrite = false;  ///< SamKV without fusion.
+
+  /// Takes --recompute-ratio: a number, or auto.
+  void SetRatio(const std::string& text);
+  /// Options for the engine. INVALID_ARGUMENT for an unknown method.
+  StatusOr<worker::ReuseOptions> Options() const;
 };
 
-/// Adds --docs, --method and what methods read. `flags` lives as long as `command`.
+/// Adds --docs, --method, what methods read, and --skip-missing. `flags` lives as long as
+/// `command`.
 void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags);
 
-/// The names as they are stored: each is looked up. NOT_FOUND names the first that is missing.
-StatusOr<std::vector<DocumentName>> FindDocuments(const DocumentsFlags& flags,
-                                                  const std::string& collection, Client& client);
+/// The names of --docs. INVALID_ARGUMENT when there are none, or for text that is no name.
+StatusOr<Readings<Names>> ParseNames(const std::string& documents, const std::string& collection);
 
-struct DocumentsAnswer {
-  worker::Generation generation;
-  Json measures;
-  std::string summary;
+/// The pages that a document was stored in.
+struct StoredIn {
+  DocumentName name;
+  KvSpec spec;
 };
+/// The first of `names` that is stored; the engine that answers has its pages. NOT_FOUND when none
+/// is.
+StatusOr<StoredIn> FirstStored(const Names& names, Client& client);
 
-/// Answers `prompt` over `documents`.
-StatusOr<DocumentsAnswer> AskDocuments(const DocumentsFlags& flags, const worker::Engine& engine,
-                                       std::span<const DocumentName> documents,
-                                       std::span<const TokenId> prompt,
-                                       const worker::GenerateParams& params);
+/// For --json, without the names.
+Json Measures(const worker::ReuseStats& stats, worker::ReuseMethod method);
+/// Measures in words.
+std::string Summary(const worker::ReuseStats& stats, worker::ReuseMethod method);
 
 }  // namespace quire::cli
 

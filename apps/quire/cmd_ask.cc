@@ -27,6 +27,7 @@
 #include "apps/quire/ask_documents.h"
 #include "apps/quire/commands.h"
 #include "common/wire/convert_context.h"
+#include "gpuworker/service/documents_call.h"
 #include "gpuworker/text/chat_prompt.h"
 #include "gpuworker/text/text_stream.h"
 
@@ -43,13 +44,14 @@ struct AskArgs {
   std::string question;
   std::string token_ids;  ///< In place of the question; the answer is token ids then, too.
   std::string stop_ids;
-  std::optional<std::string> prefix;  ///< What stands before the question.
+  std::optional<std::string> prefix;  ///< Text before the question.
   std::string text_file;
   std::string model;
   ChatFlags chat;
   std::optional<std::string> worker;  ///< Address; without: answer in this process.
   std::string transport = "auto";
   uint64_t host_cache_bytes = 0;
+  uint32_t question_chunk_tokens = kQuestionChunkTokens;
   RetrievalFlags retrieval;
   worker::GenerateParams generate;
 
@@ -63,8 +65,8 @@ struct AskArgs {
 struct Answer {
   Json document;  ///< Name of the document that was asked about, or a list of several.
   std::vector<TokenId> tokens;
-  Json measures;        ///< What --json adds.
-  std::string summary;  ///< The same for people.
+  Json measures;        ///< Keys that --json adds.
+  std::string summary;  ///< The measures in words.
 };
 
 /// The answer as it comes: on a terminal its words, otherwise a progress bar.
@@ -98,6 +100,15 @@ std::string Piece(const AskArgs& args, std::optional<TokenId> token, std::string
   return token ? " " + std::to_string(*token) : "";
 }
 
+/// Options of an engine whose pages are those of `spec`.
+worker::EngineOptions EngineFor(const KvSpec& spec) {
+  worker::EngineOptions options;
+  options.dtype = spec.dtype;
+  options.page_tokens = spec.page_tokens;
+  options.segment_pages = spec.segment_pages;
+  return options;
+}
+
 /// The document that is asked about, and the options of an engine for it.
 struct Asked {
   DocumentName document;
@@ -122,10 +133,7 @@ StatusOr<Asked> FindDocument(const Readings<DocumentName>& names, Client& client
     if (lost && may_be_lost) return Asked{document, options};
     return stat.status();
   }
-  options.dtype = stat->context.spec.dtype;
-  options.page_tokens = stat->context.spec.page_tokens;
-  options.segment_pages = stat->context.spec.segment_pages;
-  return Asked{document, options};
+  return Asked{document, EngineFor(stat->context.spec)};
 }
 
 std::string Fetched(const worker::MovedBytes& moved) {
@@ -187,11 +195,14 @@ StatusOr<std::vector<TokenId>> TextAtHand(const AskArgs& args, const LocalWorker
   return local.DocumentTokens(text);
 }
 
-Status AppendPrompt(std::span<const TokenId> prompt, worker::Sequence* sequence) {
+Status AppendPrompt(const AskArgs& args, std::span<const TokenId> prompt,
+                    worker::Sequence* sequence) {
   QUIRE_RETURN_IF_ERROR(sequence->CheckRoom(prompt.size()));
   ProgressBar progress("reading the question", prompt.size());
-  for (size_t at = 0; at < prompt.size(); at += kPromptPartTokens) {
-    const size_t count = std::min(kPromptPartTokens, prompt.size() - at);
+  const size_t chunk = args.question_chunk_tokens;
+  const size_t part = chunk > 0 && prompt.size() >= chunk ? prompt.size() : kPromptPartTokens;
+  for (size_t at = 0; at < prompt.size(); at += part) {
+    const size_t count = std::min(part, prompt.size() - at);
     QUIRE_RETURN_IF_ERROR(sequence->Append(prompt.subspan(at, count)));
     progress.Advance(count);
   }
@@ -246,6 +257,7 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   QUIRE_ASSIGN_OR_RETURN(Asked asked, FindDocument(names, *client, !args.text_file.empty()));
   worker::EngineOptions& options = asked.options;
   options.host_cache_bytes = args.host_cache_bytes;
+  options.question_chunk_tokens = args.question_chunk_tokens;
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadAsked(args, options, client));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
   worker::GenerateParams params = args.generate;
@@ -258,7 +270,7 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   sequence_options.recompute_observer = [&](uint64_t tokens) { recompute.Advance(tokens); };
   QUIRE_ASSIGN_OR_RETURN(const auto sequence,
                          local.engine->OpenSequence(asked.document, sequence_options));
-  QUIRE_RETURN_IF_ERROR(AppendPrompt(prompt, sequence.get()));
+  QUIRE_RETURN_IF_ERROR(AppendPrompt(args, prompt, sequence.get()));
   ShownTokens shown(args, local, view);
   params.on_token = [&](TokenId token) { return shown.Add(token); };
   QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, sequence->Generate(params));
@@ -274,30 +286,39 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   return answer;
 }
 
-StatusOr<Answer> AskSeveral(const AskArgs& args, const CommandContext& context, AnswerView* view) {
+Answer AnswerOver(const Names& names, std::vector<TokenId> tokens, const worker::ReuseStats& stats,
+                  worker::ReuseMethod method) {
+  Answer answer{.document = Json::array(),
+                .tokens = std::move(tokens),
+                .measures = Measures(stats, method),
+                .summary = Summary(stats, method)};
+  for (const DocumentName& name : names) answer.document.push_back(FormatName(name));
+  return answer;
+}
+
+StatusOr<Answer> AskSeveralHere(const AskArgs& args, const Names& names,
+                                const CommandContext& context, AnswerView* view) {
+  QUIRE_ASSIGN_OR_RETURN(worker::ReuseOptions options, args.several.Options());
   QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
   Client* const client = connected.client.get();
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<DocumentName> documents,
-                         FindDocuments(args.several, args.collection, *client));
-  QUIRE_ASSIGN_OR_RETURN(const Asked asked, FindDocument({documents.front()}, *client, false));
-  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadAsked(args, asked.options, client));
+  QUIRE_ASSIGN_OR_RETURN(const StoredIn stored, FirstStored(names, *client));
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadAsked(args, EngineFor(stored.spec), client));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
   worker::GenerateParams params = args.generate;
   QUIRE_ASSIGN_OR_RETURN(params.stop_tokens, StopTokens(args, local));
   ShownTokens shown(args, local, view);
   params.on_token = [&](TokenId token) { return shown.Add(token); };
-  DocumentsFlags flags = args.several;
-  const bool begins = local.tokenizer != nullptr && local.tokenizer->starts().size() == 1;
-  if (begins) flags.reuse.bos = local.tokenizer->starts().front();
-  QUIRE_ASSIGN_OR_RETURN(DocumentsAnswer given,
-                         AskDocuments(flags, *local.engine, documents, prompt, params));
+  options.bos = worker::BeginningToken(local.text());
+  options.max_new_tokens = params.max_new_tokens;
+  QUIRE_ASSIGN_OR_RETURN(options.retrieval,
+                         args.retrieval.OptionsOfPolicy(local.engine->options().page_tokens));
+  QUIRE_ASSIGN_OR_RETURN(const auto run, local.engine->OpenReuse(names, prompt, options));
+  QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, run->Generate(params));
   QUIRE_RETURN_IF_ERROR(shown.Finish());
-  Answer answer{.document = Json::array(),
-                .tokens = std::move(given.generation.tokens),
-                .measures = std::move(given.measures),
-                .summary = given.summary + ", over " + connected.path.summary};
-  for (const DocumentName& name : documents) answer.document.push_back(FormatName(name));
+  Answer answer = AnswerOver(names, std::move(generation.tokens), run->stats(), options.method);
+  answer.summary += ", over " + connected.path.summary;
   answer.measures["transport"] = connected.path.name;
+  answer.measures["policy"] = options.retrieval->policy;
   return answer;
 }
 
@@ -335,10 +356,9 @@ void SetQuestion(const AskArgs& args, v1::GenerateRequest* request) {
   request->mutable_chat()->set_without_template(args.PlainQuestion());
 }
 
-StatusOr<v1::GenerateRequest> MakeRequest(const AskArgs& args, const DocumentName& document,
-                                          const CommandContext& context) {
+/// All but what the question is about.
+StatusOr<v1::GenerateRequest> MakeRequest(const AskArgs& args, const CommandContext& context) {
   v1::GenerateRequest request;
-  wire::DocumentNameToProto(document, request.mutable_document());
   if (args.by_ids()) {
     QUIRE_ASSIGN_OR_RETURN(const auto ids, ReadTokenIds(args.token_ids));
     request.mutable_token_ids()->mutable_ids()->Assign(ids.begin(), ids.end());
@@ -358,10 +378,8 @@ StatusOr<v1::GenerateRequest> MakeRequest(const AskArgs& args, const DocumentNam
   return request;
 }
 
-/// Asks the worker about one document.
-StatusOr<WorkerAnswer> AskThereAbout(const AskArgs& args, const DocumentName& document,
-                                     const CommandContext& context, AnswerView* view) {
-  QUIRE_ASSIGN_OR_RETURN(const v1::GenerateRequest request, MakeRequest(args, document, context));
+StatusOr<WorkerAnswer> Ask(const AskArgs& args, const v1::GenerateRequest& request,
+                           const CommandContext& context, AnswerView* view) {
   if (request.has_chat()) view->InChat();
   QUIRE_ASSIGN_OR_RETURN(const BearerToken token, context.Token());
   const TimePoint now = SystemClock().Now();
@@ -377,10 +395,12 @@ StatusOr<WorkerAnswer> AskThereAbout(const AskArgs& args, const DocumentName& do
 
 StatusOr<Answer> AskThere(const AskArgs& args, const Readings<DocumentName>& names,
                           const CommandContext& context, AnswerView* view) {
+  QUIRE_ASSIGN_OR_RETURN(v1::GenerateRequest request, MakeRequest(args, context));
   DocumentName document;
   QUIRE_ASSIGN_OR_RETURN(WorkerAnswer given, FirstFound(names, [&](const DocumentName& name) {
                            document = name;
-                           return AskThereAbout(args, name, context, view);
+                           wire::DocumentNameToProto(name, request.mutable_document());
+                           return Ask(args, request, context, view);
                          }));
   Answer answer{.document = FormatName(document),
                 .tokens = std::move(given.tokens),
@@ -396,6 +416,29 @@ StatusOr<Answer> AskThere(const AskArgs& args, const Readings<DocumentName>& nam
   answer.summary = std::to_string(answer.tokens.size()) + " tokens from the worker at " +
                    *args.worker + ", " + Fetched(given.moved);
   return answer;
+}
+
+StatusOr<Answer> AskSeveralThere(const AskArgs& args, const Names& names,
+                                 const CommandContext& context, AnswerView* view) {
+  QUIRE_ASSIGN_OR_RETURN(const worker::ReuseOptions options, args.several.Options());
+  QUIRE_ASSIGN_OR_RETURN(v1::GenerateRequest request, MakeRequest(args, context));
+  worker::DocumentsToProto(names, options, request.mutable_documents());
+  QUIRE_ASSIGN_OR_RETURN(WorkerAnswer given, Ask(args, request, context, view));
+  QUIRE_ASSIGN_OR_RETURN(worker::ReuseStats stats, worker::TotalsFromProto(given.documents));
+  stats.attended_ratio = given.budget_ratio;
+  Answer answer = AnswerOver(names, std::move(given.tokens), stats, options.method);
+  answer.summary += ", from the worker at " + *args.worker;
+  answer.measures["policy"] = given.policy;
+  return answer;
+}
+
+StatusOr<Answer> AskSeveral(const AskArgs& args, const CommandContext& context, AnswerView* view) {
+  QUIRE_ASSIGN_OR_RETURN(const Readings<Names> names,
+                         ParseNames(args.several.documents, args.collection));
+  return FirstFound(names, [&](const Names& reading) {
+    return args.worker ? AskSeveralThere(args, reading, context, view)
+                       : AskSeveralHere(args, reading, context, view);
+  });
 }
 
 StatusOr<Answer> AskAny(const AskArgs& args, const CommandContext& context, AnswerView* view) {
@@ -501,8 +544,7 @@ void AddAskCommand(Commands& commands) {
            "127.0.0.1:7411\n"
            "  quire ask --document ids --token-ids 5,8,13 --model DIR\n"
            "  quire ask --docs dossier-01.txt,dossier-02.txt --method cacheblend --question "
-           "'Hector "
-           "Nash has office'\n"
+           "'Hector Nash has office'\n"
            "The first five ask about a document of the bundled model: quire put "
            "models/recall-small/documents/dossier-01.txt\n"
            "A worker uses its own store and model, and its own defaults for what is not given "
@@ -525,15 +567,16 @@ void AddAskCommand(Commands& commands) {
   AddTransportFlag(command, &args->transport);
   AddRetrievalFlags(command, args->retrieval);
   AddHostCacheFlag(command, &args->host_cache_bytes);
+  AddQuestionChunkFlag(command, &args->question_chunk_tokens);
   command
       .add_option("--worker", args->worker,
                   "Address of a worker that answers instead of this process, from its own store")
       ->excludes(model)
       ->excludes(text)
       ->excludes(command.get_option("--chat-template"))
-      ->excludes(command.get_option("--docs"))
       ->excludes(command.get_option("--transport"))
       ->excludes(command.get_option("--host-cache-bytes"))
+      ->excludes(command.get_option("--question-chunk"))
       ->excludes(command.get_parent()->get_option("--server"))
       ->excludes(command.get_parent()->get_option("--max-message-bytes"));
   AddGenerateFlags(command, args->generate);

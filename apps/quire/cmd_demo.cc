@@ -14,6 +14,7 @@
 #include "apps/kit/worker/local_worker.h"
 #include "apps/kit/worker/retrieval_flags.h"
 #include "apps/quire/commands.h"
+#include "apps/quire/demo_across.h"
 #include "apps/quire/demo_report.h"
 #include "apps/quire/demo_run.h"
 #include "kvserver/embedded/embedded_store.h"
@@ -82,10 +83,14 @@ Status RunCommand(const DemoArgs& args, const CommandContext& context) {
               << connected.path.summary << "\n";
   QUIRE_ASSIGN_OR_RETURN(const DemoReport report, RunDemo(*local.engine, *local.tokenizer, *client,
                                                           corpus, options, context.err));
+  QUIRE_ASSIGN_OR_RETURN(const AcrossReport across,
+                         AskAcross(*local.engine, *local.tokenizer, corpus, options.collection));
   PrintDemoTable(report, context.out);
+  PrintAcross(across, context.out);
   if (context.options.json) {
     Json json = DemoJson(report, options);
     json["transport"] = connected.path.name;
+    json["across_documents"] = AcrossJson(across);
     json.update(DescribeDevice(args.device));
     PrintJsonLine(context.out, json);
   }
@@ -108,7 +113,8 @@ void AddDemoCommand(Commands& commands) {
            "  quire demo --host-cache-bytes 64MiB   units that come back are placed from here\n"
            "  quire demo --codec int8\n"
            "  quire demo --transport grpc        pages come over a real connection\n"
-           "Answers are compared with those of the same model with every page resident.\n"
+           "Answers are compared with those of the same model with every page resident. A last\n"
+           "question goes across the beginnings of ten documents, by four methods of reuse.\n"
            "A questions.jsonl beside your files ({\"document\", \"question\", \"answer\"} a "
            "line) is used;\n"
            "without one, the demo asks for the last words of sentences.",

@@ -34,6 +34,7 @@ struct PutArgs {
   ChatFlags chat;
   DType dtype = DType::kF32;
   bool representatives = false;
+  bool statistics = true;
 };
 
 struct Reading {
@@ -115,10 +116,14 @@ StatusOr<std::vector<worker::IngestResult>> IngestAll(const std::vector<Reading>
 }
 
 void Warn(const worker::IngestResult& result, std::ostream& err) {
-  if (result.representatives.ok()) return;
-  err << "warning: " << FormatName(result.document.name)
-      << ": not all pages have representatives, those without are scored by their means: "
-      << Message(result.representatives) << '\n';
+  const auto warn = [&](std::string_view what, const Status& why) {
+    if (why.ok()) return;
+    err << "warning: " << FormatName(result.document.name) << ": " << what << ": " << Message(why)
+        << '\n';
+  };
+  warn("not all pages have representatives, those without are scored by their means",
+       result.representatives);
+  warn("statistics are not stored, the first question by samkv computes them", result.statistics);
 }
 
 void PrintResults(const std::vector<worker::IngestResult>& results, const CommandContext& context) {
@@ -154,6 +159,7 @@ Status RunPut(const PutArgs& args, const CommandContext& context) {
   worker::EngineOptions options;
   options.dtype = args.dtype;
   options.representatives = args.representatives;
+  options.statistics = args.statistics;
   QUIRE_ASSIGN_OR_RETURN(LocalWorker local, LoadLocalWorker(model, client.get(), options));
   QUIRE_RETURN_IF_ERROR(LoadChat(args.chat, model, &local));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Reading> readings, ReadAll(args, local, context.err));
@@ -215,6 +221,7 @@ void AddPutCommand(Commands& commands) {
                    "Also find which tokens represent the pages, and store that with them: what the "
                    "policy infllm scores pages by. Takes longer; pages that are stored already "
                    "keep what they have");
+  AddStatisticsFlag(command, &args->statistics);
   command.parse_complete_callback([args, files, ids] {
     if (files->empty() && ids->empty()) throw CLI::RequiredError("FILE or --token-ids");
     if (!ids->empty() && args->name.empty()) throw CLI::RequiredError("--name of the token ids");

@@ -34,9 +34,12 @@ struct WorkerArgs {
   std::string tenant_tokens;
   uint32_t max_calls = 8;
   worker::BatchLimits batch;
+  uint32_t max_reuse = 1;
   std::string transport = "auto";
   std::string device = "cpu";
   uint64_t host_cache_bytes = 0;
+  uint32_t question_chunk_tokens = kQuestionChunkTokens;
+  bool statistics = true;
   RetrievalFlags retrieval;
 };
 
@@ -99,12 +102,15 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   worker::EngineOptions options;
   QUIRE_ASSIGN_OR_RETURN(options.retrieval, args.retrieval.Options(options.page_tokens));
   options.host_cache_bytes = args.host_cache_bytes;
+  options.question_chunk_tokens = args.question_chunk_tokens;
+  options.statistics = args.statistics;
   QUIRE_ASSIGN_OR_RETURN(LocalWorker local, LoadLocalWorker(model, client, options, args.device));
   QUIRE_RETURN_IF_ERROR(LoadChat(args.chat, model, &local));
   QUIRE_ASSIGN_OR_RETURN(const auto server,
                          worker::WorkerServer::Start({.address = args.listen,
                                                       .max_calls = args.max_calls,
                                                       .batch = args.batch,
+                                                      .max_reuse = args.max_reuse,
                                                       .tokenizer = local.tokenizer.get(),
                                                       .chat = local.chat ? &*local.chat : nullptr,
                                                       .tenant = tenant,
@@ -183,6 +189,11 @@ void AddWorkerCommand(Commands& commands) {
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command
+      .add_option("--max-reuse", args->max_reuse,
+                  "Calls over several documents that are computed at a time, beside the others")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command
       .add_option("--step-tokens", args->batch.step_tokens,
                   "Tokens of one step over all calls, 1 to 512, --max-batch or more")
       ->capture_default_str();
@@ -196,6 +207,8 @@ void AddWorkerCommand(Commands& commands) {
   AddDeviceFlag(command, &args->device);
   AddRetrievalFlags(command, args->retrieval);
   AddHostCacheFlag(command, &args->host_cache_bytes);
+  AddQuestionChunkFlag(command, &args->question_chunk_tokens);
+  AddStatisticsFlag(command, &args->statistics);
 }
 
 }  // namespace quire::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the demo prints: a table for people and one JSON object for programs. Pure functions.
+// Output of the demo: a table for people and one JSON object for programs. Pure functions.
 #ifndef QUIRE_APPS_QUIRE_DEMO_REPORT_H_
 #define QUIRE_APPS_QUIRE_DEMO_REPORT_H_
 

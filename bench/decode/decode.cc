@@ -198,8 +198,8 @@ struct Lane {
   std::string detail;
   cli::LocalWorker worker;
   std::unique_ptr<RowSessions> row_sessions;
-  std::unique_ptr<worker::Engine> rows_engine;  ///< The same model with rows.
-  std::unique_ptr<worker::Engine> kept_engine;  ///< The same model with a host tier.
+  std::unique_ptr<worker::Engine> rows_engine;  ///< The worker's model with rows.
+  std::unique_ptr<worker::Engine> kept_engine;  ///< The worker's model with a host tier.
   const RowDocument* rows = nullptr;
 
   DecodeEngines engines() const {

@@ -78,13 +78,11 @@ class HandOutStore final : public PageStore {
   void UnnameSegments(std::string_view, std::span<const SegmentKey>) override {}
   void RestoreNames(const SegmentNames&) override {}
   uint64_t CountNames(const SegmentKey&) const override { return 0; }
-  std::vector<uint64_t> ForsakeSegments(std::string_view, std::span<const SegmentKey>) override {
+  std::vector<uint64_t> MarkForDeletion(std::string_view, std::span<const SegmentKey>) override {
     return {};
   }
-  void WantSegments(std::string_view, std::span<const SegmentKey>) override {}
-  Status RemoveForsaken(std::string_view, const SegmentKey&, uint64_t) override {
-    return Nothing();
-  }
+  void UnmarkForDeletion(std::string_view, std::span<const SegmentKey>) override {}
+  Status RemoveMarked(std::string_view, const SegmentKey&, uint64_t) override { return Nothing(); }
   std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const override {
     return std::vector<uint64_t>(keys.size());
   }

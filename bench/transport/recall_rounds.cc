@@ -179,7 +179,7 @@ Status UnitSlots::Fill(const RecallPart& part) {
     if (copier.CopyNext(Unit(at.layer, at.slot)) == part.checksums[i]) continue;
     return DataLoss("page ", at.page, " of layer ", at.layer, " does not match its checksum");
   }
-  return part.StillGood() ? OkStatus() : DataLoss("the units were not lent for long enough");
+  return part.IsValid() ? OkStatus() : DataLoss("the units were not lent for long enough");
 }
 
 Status UnitSlots::Check(const ClientSession& session) const {

@@ -86,7 +86,7 @@ class DataTransport final : public Transport {
   /// Delays the next attempt, each time for longer.
   void BackOff(const Status& why) QUIRE_REQUIRES(mutex_);
 
-  /// What `options` mean on `connection`; INVALID_ARGUMENT for a landing of another transport.
+  /// Binds `options` to `connection`; INVALID_ARGUMENT for a landing of another transport.
   StatusOr<Bound> Bind(const Connection& connection, const CallOptions& options) const;
 
   const Options options_;

@@ -94,8 +94,8 @@ class DataTransportTest : public ::testing::Test {
   FakeClock clock_;
   std::atomic<int> attempts_{0};
   std::atomic<bool> reachable_{true};
-  std::optional<std::string> way_;  ///< The same for all connections from now on.
-  std::vector<std::string> told_;   ///< Ways that were told of.
+  std::optional<std::string> way_;  ///< Transport of all new connections.
+  std::vector<std::string> told_;   ///< Reported transports.
   int landings_ = 0;
   std::shared_ptr<FakeConnection> connection_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SessionLanding: the memory that the server writes the units of a session's recalls into, where
-// the transport lets it. What landed is handed out as payload that lies here; the caller treats it
+// the transport lets it. Landed units are handed out as payload in place; the caller treats it
 // as any other, up to Applied. Its layout is [sequences][managed layers][n_kv][slots_per_head]
 // units. Sequences are by number, and layers in the session's order. A sequence with fewer slots
 // has the same room. Made by ClientSession::MakeLanding. Until a recall of a lane has ended, any of

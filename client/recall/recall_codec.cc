@@ -169,7 +169,7 @@ Status CheckExchange(const v1::RecallReply& reply, const ExpectedPart& expected)
                   ", not for ", expected.exchange, " of ", expected.epoch);
 }
 
-/// Reads the lanes of one part. What is named `scratch` keeps its memory between lanes and heads.
+/// Reads the lanes of one part. Members named `scratch` keep their memory between lanes and heads.
 class PartReader {
  public:
   /// `bytes` of units came with the part.
@@ -382,7 +382,7 @@ class PartReader {
     return right ? OkStatus() : DataLoss("units landed elsewhere than in their slots");
   }
 
-  /// What landed, as payload that lies there.
+  /// The landed units, in place.
   Payload Staged(const LandingArea& landing) const {
     Payload units;
     units.Reserve(part_.placements.size());

@@ -42,7 +42,7 @@ std::vector<WantedLane> LanesOf(std::span<const LayerWant> wants);
 void LanesToProto(std::span<const WantedLane> lanes, const WorkerSlots& map,
                   v1::RecallRequest* request);
 
-/// What a part of a reply must fit.
+/// Constraints on a part of a reply.
 struct ExpectedPart {
   uint64_t epoch = 0;
   uint64_t exchange = 0;
@@ -53,7 +53,7 @@ struct ExpectedPart {
   std::vector<MismatchedUnit>* mismatched = nullptr;  ///< Takes the units that do not match.
   bool verify = true;                                 ///< Units that stay payload.
 };
-/// The part in `reply`, with `body`, the message that it was in. What landed becomes its payload. A
+/// The part in `reply`, with `body`, the message that it was in. Landed units become its payload. A
 /// non-OK status says what is wrong with it.
 [[nodiscard]] StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage body,
                                                  const ExpectedPart& expected);

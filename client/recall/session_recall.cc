@@ -154,7 +154,7 @@ StatusOr<std::optional<RecallPart>> SessionRecall::Receive(TimePoint deadline) {
   if (body->has_value()) told_.clear();  // The server has done what there was to do.
   auto part = body->has_value() ? Take(**std::move(body)) : StatusOr<RecallPart>(EarlyEnd());
   if (part.ok()) {
-    part->good_until = part->payload.LentUntil(asked_at_);
+    part->valid_until = part->payload.LentUntil(asked_at_);
     return std::optional<RecallPart>(*std::move(part));
   }
   session_->needs_resync = true;

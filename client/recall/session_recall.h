@@ -103,7 +103,7 @@ class SessionRecall final : public PendingRecall {
   size_t in_pieces_ = 0;               ///< Number of missing() lanes that have come in part.
   uint64_t bytes_to_come_ = 0;         ///< Payload of those lanes that has not come.
   bool ended_ = false;
-  Status end_;  ///< What Next says when it has ended; OK when everything came.
+  Status end_;  ///< Answer of Next after the end; OK when all parts arrived.
 };
 
 }  // namespace quire::internal

@@ -149,7 +149,7 @@ class BudgetCache {
   const std::unique_ptr<HoldTimer> placement_holds_;  ///< Times holds of kCompute.
   std::vector<Layer> layers_;
   mutable AttendedSlots attended_;  ///< Scratch of Attend.
-  // What kernels read of the host's lists.
+  // Device copies of the host's lists, for kernels.
   mutable DeviceList<int32_t> slot_list_;
   mutable DeviceList<int32_t> valid_list_;
   std::optional<StepLists> step_lists_;  ///< Set when recordable().

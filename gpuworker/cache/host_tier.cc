@@ -29,7 +29,7 @@ const HostUnit* HostTier::Use(const HostUnitName& name) {
 }
 
 void HostTier::Put(const HostUnitName& name, const Payload& unit, uint32_t crc32c,
-                   const StillGood& still_good) {
+                   const Validity& is_valid) {
   const uint64_t bytes = unit.size_bytes();
   if (bytes > capacity_bytes_) return;
   {
@@ -39,7 +39,7 @@ void HostTier::Put(const HostUnitName& name, const Payload& unit, uint32_t crc32
   // The copy is made outside the lock, and not for what is here already.
   std::vector<std::byte> buffer(bytes);
   unit.CopyTo(buffer.data());
-  if (still_good && !still_good()) return;
+  if (is_valid && !is_valid()) return;
   Payload copy;
   copy.Append(std::move(buffer));
   Order dropped;  // Freed after the lock.

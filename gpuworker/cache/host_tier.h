@@ -66,11 +66,11 @@ class HostTier {
   Stats stats() const QUIRE_EXCLUDES(mutex_);
 
   /// Returns true if the unit is still valid. Called after the copy.
-  using StillGood = std::function<bool()>;
+  using Validity = std::function<bool()>;
   /// Keeps a copy of `unit`. Does nothing if it is here already, is larger than the tier, or became
-  /// invalid during the copy. `still_good` may be empty.
+  /// invalid during the copy. `is_valid` may be empty.
   void Put(const HostUnitName& name, const Payload& unit, uint32_t crc32c,
-           const StillGood& still_good = {}) QUIRE_EXCLUDES(mutex_);
+           const Validity& is_valid = {}) QUIRE_EXCLUDES(mutex_);
   /// The unit, whose bytes never change; nullopt when it is not here.
   std::optional<HostUnit> Get(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
   /// Makes the unit, if it is here, the one that was used last.
@@ -119,8 +119,8 @@ class HostPages {
   bool enabled() const { return tier_ != nullptr; }
   // The rest as HostTier; only when enabled.
   void Put(uint32_t layer, uint32_t head, uint32_t page, const Payload& unit, uint32_t crc32c,
-           const HostTier::StillGood& still_good = {}) const {
-    tier_->Put(NameOf(layer, head, page), unit, crc32c, still_good);
+           const HostTier::Validity& is_valid = {}) const {
+    tier_->Put(NameOf(layer, head, page), unit, crc32c, is_valid);
   }
   std::optional<Unit> Get(uint32_t layer, uint32_t head, uint32_t page) const;
   void Touch(uint32_t layer, uint32_t head, uint32_t page) const {

@@ -39,7 +39,7 @@ struct SlotPlacement {
   int32_t replaced = -1;  ///< Page that was there, -1 for none.
 };
 
-/// What attention reads: slots, and how many leading rows of each every head sees.
+/// Input of attention: slots, and how many leading rows of each every head sees.
 struct AttendedSlots {
   std::vector<int32_t> slots;
   std::vector<int32_t> valid_tokens;  ///< [n_kv][slots.size()], 0 where a head sees nothing
@@ -79,7 +79,7 @@ class PageTable {
   bool IsResident(uint32_t head, uint32_t page) const;
   /// Pages of `head` in attention now, ascending.
   std::vector<uint32_t> ActivePages(uint32_t head) const;
-  /// What Place would say, with nothing recorded.
+  /// The answer that Place would give; records nothing.
   [[nodiscard]] Status CheckPlacement(const SlotPlacement& placement) const;
   /// Records a placement; the page is not active yet. Changes nothing unless OK.
   /// FAILED_PRECONDITION: a stale generation, a slot that holds another page than `replaced`, a

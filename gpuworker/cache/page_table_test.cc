@@ -135,7 +135,7 @@ class NaiveTable {
   std::vector<std::set<uint32_t>> active_;              // [head]
 };
 
-// What `head` attends to according to the table, as page -> rows; a page listed twice fails.
+// Rows that `head` attends to by the table, as page -> rows; a page listed twice fails.
 std::map<uint32_t, uint32_t> Attended(const PageTable& table, const NaiveTable& model,
                                       uint32_t head) {
   std::map<uint32_t, uint32_t> page_of_slot;

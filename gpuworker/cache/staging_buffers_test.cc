@@ -141,7 +141,7 @@ class Rounds {
   DeviceBuffer device_q_;
 };
 
-/// What attention gives after each round where everything happens at once.
+/// Attention after each round where everything happens at once.
 std::vector<std::vector<float>> Expected(uint32_t layer) {
   Rounds rounds(CpuDevice());
   std::vector<std::vector<float>> expected;

@@ -60,7 +60,7 @@ class StepLists {
   std::vector<Part> parts_;
   std::vector<size_t> part_of_;  ///< [num_layers]
   std::vector<int32_t> host_;    ///< All lists.
-  DeviceBuffer memory_;          ///< The same on the device.
+  DeviceBuffer memory_;          ///< All lists, on the device.
   AttendedSlots attended_;       ///< Scratch of Set.
 };
 

@@ -12,7 +12,7 @@
 namespace quire::worker {
 
 /// The least whole number that is `share` of `count`; a share outside [0, 1] counts as the nearer
-/// end, NaN as 0. What a mean of equal shares is off by does not make one more.
+/// end, NaN as 0. The rounding error of a mean of equal shares does not make one more.
 inline uint32_t CeilShare(double share, uint32_t count) {
   if (!(share > 0)) return 0;
   return static_cast<uint32_t>(std::ceil(std::min(share, 1.0) * count * (1 - 1e-12)));

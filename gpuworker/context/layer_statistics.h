@@ -4,10 +4,10 @@
 // of a document that was prefilled alone. Vectors are without rotation, so that documents compare
 // by content and not by distance.
 //
-// What the paper leaves open: attention is the mean over query heads. A block's representative is
-// the token with the largest mean attention from later queries, of which it needs 16; the earlier
-// one of equal ones. Exponents of every middle token with enough points are samples for outliers.
-// Thread-safety: pure function. Errors: none; shapes are the caller's.
+// Choices where the paper is silent: attention is the mean over query heads. A block's
+// representative is the token with the largest mean attention from later queries, of which it needs
+// 16; the earlier one of equal ones. Exponents of every middle token with enough points are samples
+// for outliers. Thread-safety: pure function. Errors: none; shapes are the caller's.
 #ifndef QUIRE_GPUWORKER_CONTEXT_LAYER_STATISTICS_H_
 #define QUIRE_GPUWORKER_CONTEXT_LAYER_STATISTICS_H_
 
@@ -27,19 +27,24 @@ struct BlockImportance {
 };
 
 struct LayerStatistics {
-  std::vector<float> block_keys;         ///< [blocks][n_kv][d], mean keys
-  std::vector<float> local_query;        ///< [n_q][d], mean query of the local blocks
-  std::vector<BlockImportance> middle;   ///< [middle_blocks]
+  std::vector<float> block_keys;        ///< [blocks][n_kv][d], mean keys
+  std::vector<float> local_query;       ///< [n_q][d], mean query of the local blocks
+  std::vector<BlockImportance> middle;  ///< [middle_blocks]
+  /// [middle_blocks][n_kv][d], mean keys of the kRepresentatives tokens of each block with the
+  /// largest mean attention from later queries, earlier ones first among equal ones.
+  std::vector<float> representative_keys;
   uint32_t most = 0;                     ///< The most important middle block; 0 without any.
   uint32_t least = 0;                    ///< The least important one; 0 without any.
   std::vector<uint32_t> outlier_tokens;  ///< Middle tokens to recompute, ascending.
 };
 
+inline constexpr uint32_t kRepresentatives = 4;
+
 /// Sets `most` and `least` by `middle`: the smallest exponent, and the smallest attention.
 void RankMiddle(LayerStatistics* statistics);
 
 /// Tokens whose queries stand for all: at most `max_queries`, evenly spaced, the last among them.
-/// What statistics cost is their number times the document's length.
+/// The cost of statistics is their number times the document's length.
 std::vector<uint32_t> SampledTokens(uint32_t tokens, uint32_t max_queries = 256);
 
 /// One layer of a whole document, as attention saw it.

@@ -31,7 +31,7 @@ struct BlockScores {
   double least = 0;  ///< Score of the least important one.
 };
 
-/// What the ratio is when the anchor scores no more than the least important block.
+/// The ratio when the anchor scores no more than the least important block.
 enum class WeakAnchor : uint8_t {
   kNothing,   ///< 0, as published.
   kSaturate,  ///< 1, since every block scores more; still 0 above the most important one.

@@ -23,6 +23,8 @@ struct ReusePlan {
   std::unique_ptr<RowPlan> rows;    ///< Rows are indices into `positions`.
   RowUpdate update = RowUpdate::kOverwrite;
 
+  /// True where one view serves all layers: none leaves tokens out.
+  bool reads_everything() const { return layers.size() == 1; }
   const ViewCells& cells(uint32_t layer) const {
     return layers.size() == 1 ? layers.front() : layers[layer];
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpuworker/context/cacheblend.h"
+#include "gpuworker/context/reuse_isolated.h"
 #include "gpuworker/testing/cached_documents.h"
 
 namespace quire::worker {
@@ -54,6 +55,22 @@ TEST_F(ReuseMethodTest, OneDocumentIsItsPrefix) {
   EXPECT_LT(Distance(one.Run(ReuseOnly(one.layout(), one.num_layers()), one.Alone()).logits,
                      one.FullLogits()),
             kSame);
+}
+
+TEST_F(ReuseMethodTest, AnIsolatedQuestionIsOneThatWasStoredAlone) {
+  // The question as a fourth document, and its last token asked over all four.
+  CachedDocuments four({70, 45, 90, 19}, 1);
+  PromptKv alone = four.Alone();
+  const std::vector<float> stored =
+      four.Run(ReuseOnly(four.layout(), four.num_layers()), alone).logits;
+  PromptLayout three = four.layout();
+  three.sources.pop_back();
+  three.question_first -= 19;
+  three.question_tokens += 19;
+  const std::vector<float> isolated =
+      four.Run(ReuseIsolated(three, four.num_layers()), alone).logits;
+  EXPECT_LT(Distance(isolated, stored), kSame);
+  EXPECT_GT(Distance(four.Run(ReuseOnly(three, four.num_layers()), alone).logits, stored), 1e-4);
 }
 
 TEST_F(ReuseMethodTest, TheMoreIsComputedTheNearerItIs) {

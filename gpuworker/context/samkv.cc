@@ -10,6 +10,10 @@
 namespace quire::worker {
 namespace {
 
+void Append(const Positions& some, Positions* positions) {
+  positions->insert(positions->end(), some.begin(), some.end());
+}
+
 void AppendQuestion(const PromptLayout& layout, Positions* positions) {
   AppendRange(layout.question_first, layout.tokens(), positions);
 }
@@ -120,21 +124,53 @@ class SamKvPlanner {
   }
 
   void AppendDocument(uint32_t layer, size_t i, LayerTokens* tokens) const {
+    const InPrompt in(layout_.sources[i], documents_[i]->split);
+    const std::vector<uint32_t> blocks = BlocksOf(layer, i);
+    Positions anchors;
+    Positions middle;
+    in.AppendAnchors(&anchors);
+    for (const uint32_t block : blocks) in.AppendBlock(block, &middle);
+    Append(anchors, &tokens->kept);
+    Append(middle, &tokens->kept);
+    if (i == 0) return;  // Nothing stands before it: its keys are as full prefill has them.
+    switch (options_.rows) {
+      case SamKvRows::kNothing:
+        break;
+      case SamKvRows::kEverything:
+        Append(anchors, &tokens->fresh);
+        Append(middle, &tokens->fresh);
+        break;
+      case SamKvRows::kAttended:
+        anchors.resize(std::min<size_t>(anchors.size(), kHeadTokens));
+        Append(anchors, &tokens->fresh);
+        Append(middle, &tokens->fresh);
+        break;
+      case SamKvRows::kPublished:
+        Append(anchors, &tokens->fresh);
+        AppendOutliers(layer, i, blocks, &tokens->fresh);
+        break;
+    }
+  }
+
+  /// Middle blocks that the layer reads, ascending.
+  std::vector<uint32_t> BlocksOf(uint32_t layer, size_t document) const {
+    if (options_.rows != SamKvRows::kAttended) return selected_[layer][document];
+    std::vector<uint32_t> blocks;
+    for (const auto& of_documents : selected_) {
+      blocks.insert(blocks.end(), of_documents[document].begin(), of_documents[document].end());
+    }
+    std::ranges::sort(blocks);
+    blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+    return blocks;
+  }
+
+  void AppendOutliers(uint32_t layer, size_t i, const std::vector<uint32_t>& blocks,
+                      Positions* fresh) const {
     const DocumentStatistics& document = *documents_[i];
     const InPrompt in(layout_.sources[i], document.split);
-    const std::vector<uint32_t>& blocks = selected_[layer][i];
-    const size_t begin = tokens->kept.size();
-    in.AppendAnchors(&tokens->kept);
-    const size_t anchors = tokens->kept.size();
-    for (const uint32_t block : blocks) in.AppendBlock(block, &tokens->kept);
-    if (i == 0) return;  // Nothing stands before it: its keys are as full prefill has them.
-    const auto from = tokens->kept.begin();
-    const auto end = options_.computes_everything ? tokens->kept.end() : from + anchors;
-    tokens->fresh.insert(tokens->fresh.end(), from + begin, end);
-    if (options_.computes_everything) return;
     for (const uint32_t token : document.layers[layer].outlier_tokens) {
       const bool selected = std::ranges::binary_search(blocks, document.split.BlockOf(token));
-      if (selected) tokens->fresh.push_back(in.Of(token));
+      if (selected) fresh->push_back(in.Of(token));
     }
   }
 

@@ -5,11 +5,11 @@
 // first and last blocks, for its queries. The second reads it over all that is kept. Tokens that
 // stand where documents meet are computed anew in it.
 //
-// What the paper leaves open. The tokens computed are those of first and last blocks, of every
-// document but the first. Outlier tokens of selected blocks are computed, too, in the layers that
-// selected them. A token whose output a later layer needs may not be selected in a layer. It keeps
-// its cached key there, and is seen by itself alone (case 3).
-// Thread-safety: pure functions. Errors: none; shapes are the caller's.
+// Choices where the paper is silent. The tokens computed are those of first and last blocks, of
+// every document but the first. Outlier tokens of selected blocks are computed, too, in the layers
+// that selected them. A token whose output a later layer needs may not be selected in a layer. It
+// keeps its cached key there, and is seen by itself alone (case 3). Thread-safety: pure functions.
+// Errors: none; shapes are the caller's.
 #ifndef QUIRE_GPUWORKER_CONTEXT_SAMKV_H_
 #define QUIRE_GPUWORKER_CONTEXT_SAMKV_H_
 
@@ -47,10 +47,22 @@ class QueryMeans {
 ReusePlan SamKvQuestion(const PromptLayout& layout, std::span<const BlockSplit> splits,
                         QueryMeans* means);
 
+/// Which tokens of documents are computed, of those that are read.
+enum class SamKvRows : uint8_t {
+  kPublished,  ///< First and last blocks of all documents but the first, and outlier tokens.
+  /// Blocks that the question selected in some layer, and the first kHeadTokens of a document; of
+  /// all documents but the first. Every layer reads them. Not published.
+  kAttended,
+  kNothing,     ///< None.
+  kEverything,  ///< All, of all documents but the first.
+};
+
+/// Tokens of a document that EPIC computes for its beginning alone.
+inline constexpr uint64_t kHeadTokens = 16;
+
 struct SamKvPlanOptions {
   RowUpdate update = RowUpdate::kFusion;
-  /// Computes all that is read, instead of the published tokens.
-  bool computes_everything = false;
+  SamKvRows rows = SamKvRows::kPublished;
 };
 
 /// The second pass, over `selected` blocks.

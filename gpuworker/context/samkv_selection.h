@@ -2,12 +2,12 @@
 //
 // Which middle blocks of several documents a question reads (SamKV, arXiv 2508.11661, section 3.2).
 //
-// What the paper leaves open: scores are sums over KV heads, with the query's mean over each group,
-// so that a block is read whole. Every layer selects with its own query and block keys; the ratio
-// comes from the stable layers alone. The cross-context filter keeps, of the blocks that documents
-// retrieved, their number divided by the documents, rounded, at least one. Scores are normalised
-// by each document's mean and deviation over its middle blocks.
-// Thread-safety: pure functions. Errors: none; shapes are the caller's.
+// Choices where the paper is silent: scores are sums over KV heads, with the query's mean over each
+// group, so that a block is read whole. Every layer selects with its own query and block keys; the
+// ratio comes from the stable layers alone. The cross-context filter keeps, of the blocks that
+// documents retrieved, their number divided by the documents, rounded, at least one. Scores are
+// normalised by each document's mean and deviation over its middle blocks. Thread-safety: pure
+// functions. Errors: none; shapes are the caller's.
 #ifndef QUIRE_GPUWORKER_CONTEXT_SAMKV_SELECTION_H_
 #define QUIRE_GPUWORKER_CONTEXT_SAMKV_SELECTION_H_
 
@@ -21,7 +21,7 @@
 
 namespace quire::worker {
 
-/// What is kept of a document beside its pages.
+/// Data of a document beside its pages.
 struct DocumentStatistics {
   BlockSplit split;
   std::vector<LayerStatistics> layers;

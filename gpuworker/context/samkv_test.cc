@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "gpuworker/context/compact_plan.h"
 #include "gpuworker/model/row_update.h"
 #include "gpuworker/testing/cached_documents.h"
 
@@ -60,8 +61,33 @@ class SamKvTest : public ::testing::Test {
 TEST_F(SamKvTest, ReadingAndComputingEverythingIsFullPrefill) {
   const std::vector<float> full = documents_.FullLogits();
   ReusePlan plan = SamKv(documents_.layout(), Pointers(), EveryBlock(),
-                         {.update = RowUpdate::kOverwrite, .computes_everything = true});
+                         {.update = RowUpdate::kOverwrite, .rows = SamKvRows::kEverything});
   EXPECT_LT(Distance(documents_.Run(std::move(plan), documents_.Alone()).logits, full), 1e-8);
+}
+
+TEST_F(SamKvTest, ACompactPlanIsThePromptWithoutWhatIsNotRead) {
+  // The first document has three blocks, so all of it is read. The second one leaves 64 tokens out.
+  CachedDocuments two({40, 100}, 10);
+  const DocumentStatistics documents[] = {{{40, 16}, std::vector<LayerStatistics>(4)},
+                                          {{100, 16}, std::vector<LayerStatistics>(4)}};
+  const DocumentStatistics* const pointers[] = {&documents[0], &documents[1]};
+  const SelectedBlocks none(4, std::vector<std::vector<uint32_t>>(2));
+  const SamKvPlanOptions options{.update = RowUpdate::kOverwrite, .rows = SamKvRows::kEverything};
+  ReusePlan plan = SamKv(two.layout(), pointers, none, options);
+  std::vector<TokenId> read;
+  for (const uint64_t position : plan.cells(0).visible) read.push_back(two.prompt()[position]);
+  const std::vector<TokenId> rows(read.begin() + 40, read.end());
+  const CompactPrompt compact = Compact(two.layout(), &plan);
+  EXPECT_EQ(compact.tokens, 40u + 36 + 10);
+  ASSERT_EQ(compact.pieces.size(), 3u);
+  EXPECT_EQ(compact.pieces[2].document, 1u);
+  EXPECT_EQ(compact.pieces[2].placed.skipped, 80u);
+  EXPECT_EQ(compact.pieces[2].placed.first, 56u);
+  EXPECT_EQ(compact.pieces[2].placed.move, 56 - 80);
+  EXPECT_EQ(compact.pieces[2].placed.tokens, 20u);
+  const testing::PromptKv kv = two.Alone();
+  testing::MemoryViews views(&plan, &kv, two.row());
+  EXPECT_LT(Distance(two.Run(&plan, &views, rows).logits, two.FullLogits(read)), 1e-8);
 }
 
 TEST_F(SamKvTest, FusionOverRightKeysIsFullPrefill) {
@@ -94,6 +120,25 @@ TEST_F(SamKvTest, RowsThatOneLayerComputesAreHiddenWhereLayersBeforeDidNotSelect
   const LayerRows third = plan.rows->Rows(3);
   EXPECT_EQ(second.fresh.size(), third.fresh.size() + 1);
   EXPECT_EQ(third.outputs.size(), 1u);
+}
+
+TEST_F(SamKvTest, AttendedRowsAreSelectedBlocksInEveryLayerAndTheHeads) {
+  SelectedBlocks selected = NoBlocks();
+  selected[2][1] = {3};
+  selected[0][0] = {1};
+  const ReusePlan plan =
+      SamKv(documents_.layout(), Pointers(), selected, {.rows = SamKvRows::kAttended});
+  // 36, 40 and 42 tokens stand in first and last blocks, 16 in each of the two others.
+  for (uint32_t layer = 0; layer < 4; ++layer) {
+    EXPECT_EQ(plan.cells(layer).visible.size(), 36u + 40 + 42 + 2 * 16 + 10);
+    EXPECT_THAT(plan.cells(layer).hidden, IsEmpty());
+    EXPECT_EQ(plan.rows->Rows(layer).fresh.size(), 2 * 16u + 16 + 10);
+  }
+  // Heads of the second and the third document, block 3 of the second, and the question.
+  EXPECT_EQ(plan.positions[0], 100u);
+  EXPECT_EQ(plan.positions[16], 100u + 48);
+  EXPECT_EQ(plan.positions[32], 220u);
+  EXPECT_EQ(plan.positions[48], 310u);
 }
 
 TEST_F(SamKvTest, AHiddenRowSeesItselfAndOthersDoNotSeeIt) {

@@ -40,7 +40,10 @@ StatusOr<LayerStatistics> DecodeLayer(const v1::SamKvLayerStatistics& proto,
   LayerStatistics layer;
   layer.block_keys = FromF16(proto.block_keys(), split.blocks() * shape.num_kv_heads * d);
   layer.local_query = FromF16(proto.local_query(), shape.num_query_heads * d);
-  if (layer.block_keys.empty() || layer.local_query.empty()) {
+  layer.representative_keys =
+      FromF16(proto.representative_keys(), split.middle_blocks() * shape.num_kv_heads * d);
+  if (layer.block_keys.empty() || layer.local_query.empty() ||
+      layer.representative_keys.empty() == split.has_middle()) {
     return DataLoss("its vectors have another shape");
   }
   const auto middle = static_cast<int>(split.middle_blocks());
@@ -71,6 +74,7 @@ std::string EncodeStatistics(const DocumentStatistics& statistics) {
     v1::SamKvLayerStatistics* const out = proto.add_layers();
     out->set_block_keys(ToF16(layer.block_keys));
     out->set_local_query(ToF16(layer.local_query));
+    out->set_representative_keys(ToF16(layer.representative_keys));
     for (const BlockImportance& block : layer.middle) {
       out->add_exponents(block.exponent);
       out->add_attentions(block.attention);

@@ -15,7 +15,7 @@
 namespace quire::worker {
 
 inline constexpr std::string_view kStatisticsExtra = "samkv.statistics";
-inline constexpr uint32_t kStatisticsVersion = 1;
+inline constexpr uint32_t kStatisticsVersion = 2;
 
 /// Vectors are rounded to f16.
 std::string EncodeStatistics(const DocumentStatistics& statistics);

@@ -199,7 +199,7 @@ TEST_P(DeviceConformance, WhatWasCopiedToPinnedMemoryIsThereOnceAnEventBehindItI
   ASSERT_EQ(Accumulate(*a, *y, kCount), OkStatus());
   ASSERT_EQ(device().CopyToPinned(pinned->get(), y->data(), kCount * sizeof(float)), OkStatus());
   ASSERT_EQ((*copied)->Record(DeviceStream::kCompute), OkStatus());
-  ASSERT_EQ(Accumulate(*a, *y, kCount), OkStatus());  // What follows is not in the copy.
+  ASSERT_EQ(Accumulate(*a, *y, kCount), OkStatus());  // Later work is not in the copy.
   ASSERT_EQ((*copied)->Await(), OkStatus());
   const auto* const there = reinterpret_cast<const float*>(pinned->get());
   EXPECT_EQ(std::vector<float>(there, there + kCount), ramp);

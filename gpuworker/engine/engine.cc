@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gpuworker/engine/ingest/ingestion.h"
+#include "gpuworker/engine/ingest/stored_statistics.h"
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/engine/sequence_impl.h"
 #include "gpuworker/model/dense_cache.h"
@@ -64,14 +65,17 @@ EngineParts Engine::Parts() const {
           .clock = options_.clock,
           .prefill_chunk_tokens = std::min(options_.prefill_chunk_tokens, Decoder::kBlockTokens),
           .max_batch_bytes = options_.max_batch_bytes,
+          .question_chunk_tokens = options_.question_chunk_tokens,
           .representatives = representatives_,
+          .statistics = options_.statistics,
           .statistics_block_tokens = options_.statistics_block_tokens,
           .recall_executor = recall_thread_.get(),
           .offload_executor = offload_thread_.get(),
           .unit_buffers = unit_buffers_.get(),
           .host_tier = host_tier_.get(),
           .sessions = options_.sessions,
-          .heads = &heads_};
+          .heads = &heads_,
+          .reuse_costs = &reuse_costs_};
 }
 
 Status Engine::CheckTokens(std::span<const TokenId> tokens) const {
@@ -95,11 +99,16 @@ StatusOr<IngestResult> Engine::Ingest(std::span<const TokenId> tokens, const Doc
     // A delete of another document can take what was found before this one names it.
     if (IsNotFound(document.status()) && tries < kMostIngestions) continue;
     QUIRE_RETURN_IF_ERROR(document.status());
+    const Status statistics =
+        ingestion.statistics() == nullptr
+            ? OkStatus()
+            : PutStatistics(client_, document->name, ingestion.statistics()->Statistics());
     return IngestResult{.document = *std::move(document),
                         .reused_tokens = ingestion.reused_tokens(),
                         .bytes_sent = ingestion.bytes_sent(),
                         .seconds = SecondsSince(*options_.clock, start),
-                        .representatives = ingestion.representatives()};
+                        .representatives = ingestion.representatives(),
+                        .statistics = statistics};
   }
 }
 

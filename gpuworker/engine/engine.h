@@ -32,6 +32,7 @@
 #include "gpuworker/engine/ingest/retrieval_heads.h"
 #include "gpuworker/engine/offload/unit_buffers.h"
 #include "gpuworker/engine/parts.h"
+#include "gpuworker/engine/reuse/reuse_costs.h"
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/model/decoder.h"
@@ -50,11 +51,19 @@ struct EngineOptions {
   uint32_t segment_pages = 8;           ///< Pages of a segment (g).
   RetrievalOptions retrieval;           ///< Default for sequences without options.
   uint32_t prefill_chunk_tokens = 512;  ///< Tokens of one forward pass while reading a document.
+  /// Questions over a document of as many tokens or more attend to all pages at once. The policy
+  /// selects for the tokens behind them. Each token of a shorter question attends to the policy's
+  /// selection for it. 0: all questions are short.
+  uint32_t question_chunk_tokens = 0;
   /// Finds which tokens represent the pages of documents while they are read, and stores that with
   /// them (represented_pages.h). Always done where `retrieval` scores pages by it. The processor
   /// computes the attention of each token over the 4096 before it once more, and keeps their keys.
   /// Meant for small models and comparisons.
   bool representatives = false;
+  /// Collects SamKV's statistics of documents that are computed from their first token on, and
+  /// stores them beside. Keeps the document's keys in f32 in host memory meanwhile. A question by
+  /// SamKV computes those of other documents.
+  bool statistics = true;
   /// Tokens of a block of SamKV's statistics (block_split.h), at least one. Shorter blocks serve
   /// documents of few hundred tokens, of which three published ones would be half.
   uint32_t statistics_block_tokens = BlockSplit{}.block_tokens;
@@ -86,6 +95,8 @@ struct IngestResult {
   /// Why some computed pages lack representatives that were wanted. Such pages are scored by the
   /// means of their keys, also when the document is read again.
   Status representatives;
+  /// Why the document lacks statistics that were collected.
+  Status statistics;
 };
 
 class Engine {
@@ -118,13 +129,13 @@ class Engine {
                                                 std::span<const TokenId> question,
                                                 const ReuseOptions& options) const;
 
-  /// What the units kept in this worker's memory did so far; nothing but zeros without any.
+  /// Counts of the units kept in this worker's memory; zeros without a host tier.
   HostTier::Stats host_cache_stats() const {
     return host_tier_ != nullptr ? host_tier_->stats() : HostTier::Stats{};
   }
 
   /// Dense attention without the store: logits after each of the last `count` of `tokens`,
-  /// [count][vocab_size]. What sparse logits are compared with. `observer` is told of every chunk
+  /// [count][vocab_size]. Sparse logits are compared with them. `observer` is told of every chunk
   /// of tokens that has run.
   using TokensObserver = std::function<void(uint64_t tokens)>;
   StatusOr<std::vector<float>> DenseLogits(std::span<const TokenId> tokens, size_t count,
@@ -146,6 +157,7 @@ class Engine {
   bool representatives_;                       ///< Set by Create, too.
   const std::unique_ptr<HostTier> host_tier_;  ///< Null for none.
   mutable HeadCalibration heads_;
+  mutable ReuseCosts reuse_costs_;
   const std::unique_ptr<UnitBuffers> unit_buffers_;
   /// They take recalled units in, and send the pages that sequences complete, beside the model.
   /// Last: what they run may use all of the above.

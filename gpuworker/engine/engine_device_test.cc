@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "gpuworker/device/cuda_device.h"
@@ -132,7 +133,10 @@ TEST(OutOfDeviceMemoryTest, AModelThatDoesNotFitIsRefusedAndLeavesNothing) {
 
 class LimitedEngineTest : public ::testing::Test {
  protected:
-  LimitedEngineTest() { fixture_.Ingest(document_); }
+  explicit LimitedEngineTest(const EngineOptions& options = EngineFixture::Small())
+      : fixture_(TinyModel{}, options, &device_) {
+    fixture_.Ingest(document_);
+  }
 
   StatusOr<std::unique_ptr<Sequence>> TryOpen() {
     return fixture_.engine().OpenSequence(DocumentName{.name = "doc"});
@@ -143,7 +147,7 @@ class LimitedEngineTest : public ::testing::Test {
   }
 
   LimitedDevice device_;
-  EngineFixture fixture_{TinyModel{}, EngineFixture::Small(), &device_};
+  EngineFixture fixture_;
   const std::vector<TokenId> document_ = RandomTokens(61, 3);
   const std::vector<TokenId> question_ = RandomTokens(20, 4);
 };
@@ -187,6 +191,37 @@ TEST_F(LimitedEngineTest, MemoryThatEndsInTheMiddleEndsTheSequenceAndNothingElse
   const auto sequence = fixture_.Open();
   ASSERT_EQ(sequence->Append(question_), OkStatus());
   EXPECT_EQ(std::vector<float>(sequence->logits().begin(), sequence->logits().end()), expected);
+}
+
+EngineOptions WithChunksOf(uint32_t tokens) {
+  EngineOptions options = EngineFixture::Small();
+  options.question_chunk_tokens = tokens;
+  return options;
+}
+
+class LimitedChunkTest : public LimitedEngineTest {
+ protected:
+  LimitedChunkTest() : LimitedEngineTest(WithChunksOf(20)) {}
+
+  /// Selections of a sequence that took the question; none when the device had too little for it.
+  std::optional<uint64_t> SelectionsWithin(size_t more_bytes) {
+    device_.set_limit(std::numeric_limits<size_t>::max());
+    const auto sequence = fixture_.Open();
+    if (more_bytes > 0) device_.set_limit(device_.used() + more_bytes);
+    if (!sequence->Append(question_).ok()) return std::nullopt;
+    return sequence->stats().selections;
+  }
+};
+
+TEST_F(LimitedChunkTest, ALongQuestionRunsAsStepsWhereTheDocumentHasNoRoom) {
+  EXPECT_EQ(SelectionsWithin(0), 0u);
+  std::optional<uint64_t> selections;
+  for (size_t more = 1024; !selections; more += 1024) {
+    ASSERT_LT(more, size_t{1} << 20);
+    selections = SelectionsWithin(more);
+  }
+  EXPECT_GT(*selections, 0u) << "with the least memory that will do";
+  ExpectNothingOpen();
 }
 
 }  // namespace

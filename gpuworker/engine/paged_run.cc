@@ -67,23 +67,42 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Open(const EngineParts& parts,
   return run;
 }
 
-bool PagedRun::MayBeDense(const RetrievalPolicy& policy, uint64_t tokens, const KvSpec& spec) {
-  return tokens > spec.page_tokens && LeavesOut(policy, spec);
+bool PagedRun::MayBeDense(const EngineParts& parts, const RetrievalPolicy& policy,
+                          bool has_document, uint64_t tokens) {
+  const uint64_t least =
+      has_document ? parts.question_chunk_tokens : uint64_t{parts.spec->page_tokens} + 1;
+  return least > 0 && tokens >= least && LeavesOut(policy, *parts.spec);
+}
+
+Status PagedRun::AttendDensely() {
+  QUIRE_ASSIGN_OR_RETURN(after_prompt_, MakeSequencePolicy(parts_, retrieval_));
+  QUIRE_ASSIGN_OR_RETURN(policy_,
+                         MakeSequencePolicy(parts_, {.policy = std::string(FullPolicy::kName)}));
+  return OkStatus();
 }
 
 StatusOr<std::unique_ptr<PagedRun>> PagedRun::OpenDense(const EngineParts& parts,
                                                         const RetrievalOptions& retrieval,
-                                                        RunStats* stats) {
+                                                        const Document* document, RunStats* stats) {
   auto run = std::unique_ptr<PagedRun>(new PagedRun(parts, retrieval, stats));
-  QUIRE_ASSIGN_OR_RETURN(run->after_prompt_, MakeSequencePolicy(parts, retrieval));
-  QUIRE_ASSIGN_OR_RETURN(run->policy_,
-                         MakeSequencePolicy(parts, {.policy = std::string(FullPolicy::kName)}));
+  QUIRE_RETURN_IF_ERROR(run->AttendDensely());
   QUIRE_RETURN_IF_ERROR(run->MakeCache());
-  // What is appended once the budget holds goes into the same context.
-  QUIRE_RETURN_IF_ERROR(run->OpenContext(nullptr, LeavesOut(*run->after_prompt_, *parts.spec)));
+  // Pages appended once the budget holds go into the same context.
+  QUIRE_RETURN_IF_ERROR(run->OpenContext(document, LeavesOut(*run->after_prompt_, *parts.spec)));
+  if (document != nullptr) QUIRE_RETURN_IF_ERROR(run->LoadDocument(*document));
   run->host_pages_ = run->MakeHostPages();
   run->Connect();
   return run;
+}
+
+StatusOr<std::unique_ptr<PagedRun>> PagedRun::Densely(std::unique_ptr<PagedRun> run) {
+  auto dense = std::unique_ptr<PagedRun>(new PagedRun(run->parts_, run->retrieval_, run->stats_));
+  QUIRE_ASSIGN_OR_RETURN(SuspendedRun suspended, Suspend(std::move(run)));
+  QUIRE_RETURN_IF_ERROR(dense->AttendDensely());
+  QUIRE_RETURN_IF_ERROR(dense->Reload(&suspended));
+  dense->host_pages_ = dense->MakeHostPages();
+  dense->Connect();
+  return dense;
 }
 
 StatusOr<std::unique_ptr<PagedRun>> PagedRun::WithinBudget(std::unique_ptr<PagedRun> dense,
@@ -177,7 +196,7 @@ PagedRun::~PagedRun() {
 }
 
 void PagedRun::AwaitInFlight() {
-  // What came to nothing has been waited for as well.
+  // Drain also waits for recalls that failed.
   (void)pipeline_->Drain();
 }
 
@@ -197,7 +216,7 @@ Status PagedRun::OpenContext(const Document* document, bool private_pages) {
   ContextOptions options{.private_pages = private_pages};
   if (document != nullptr) {
     continues = ContextRef(document->chain_tip);
-    options.collection = document->name.collection;  // What is appended is kept as the document is.
+    options.collection = document->name.collection;  // Appended pages are kept as the document is.
   }
   const StatusOr<OpenedContext> reply =
       parts_.client->OpenContext(*parts_.spec, continues, options);
@@ -251,8 +270,11 @@ Status PagedRun::LoadPolicy() {
   PageObserver* const observer = policy_->page_observer();
   if (observer == nullptr) return OkStatus();
   const auto complete = static_cast<uint32_t>(num_tokens() / parts_.spec->page_tokens);
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes,
-                         LoadDigests(parts_, seat_.get(), shared(), complete, observer));
+  // Others have the digests of the document's pages alone.
+  const bool more = document_ && document_->num_pages < complete;
+  QUIRE_ASSIGN_OR_RETURN(
+      const uint64_t bytes,
+      LoadDigests(parts_, seat_.get(), more ? nullptr : shared(), complete, observer));
   stats_->bytes_digests += bytes;
   QUIRE_ASSIGN_OR_RETURN(const uint64_t unit_bytes,
                          LoadUnits(parts_, ContextRef(context_->id()), complete, observer));

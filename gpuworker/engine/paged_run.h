@@ -8,9 +8,9 @@
 // context. A resumed run continues bit for bit where the store keeps pages as they are. A lossy
 // codec rounds the pages of the window once more.
 //
-// A prompt without a document may run densely first. Every page of every layer then stays on the
-// device, and many tokens attend at a time. Pages also go to the open context. WithinBudget then
-// keeps of it what the policy keeps.
+// A prompt may run densely. Every page of every layer, a document's too, then stays on the device,
+// and many tokens attend to all of them at a time. Pages also go to the open context. WithinBudget
+// then keeps of it what the policy keeps.
 //
 // Thread-safety: none. Ownership: what it is given outlives it.
 #ifndef QUIRE_GPUWORKER_ENGINE_PAGED_RUN_H_
@@ -39,7 +39,7 @@
 
 namespace quire::worker {
 
-/// What runs add to; survives them. Bytes are payload bytes.
+/// Counts that runs add to; survive them. Bytes are payload bytes.
 struct RunStats {
   uint64_t bytes_at_open = 0;
   uint64_t bytes_digests = 0;
@@ -52,7 +52,7 @@ struct RunStats {
 void AddRunStats(const RunStats& run, const RetrievalOptions& retrieval, const KvSpec& spec,
                  SequenceStats* stats);
 
-/// A run without slots. What it keeps is small: the policy with its digests, and one page a layer.
+/// A run without slots. It keeps little: the policy with its digests, and one page a layer.
 struct SuspendedRun {
   std::unique_ptr<RetrievalPolicy> policy;
   std::unique_ptr<RetrievalPolicy> after_prompt;  ///< PagedRun::after_prompt_
@@ -73,13 +73,17 @@ class PagedRun {
                                                   const RetrievalOptions& retrieval,
                                                   const Document* document, SessionSource* sessions,
                                                   RunStats* stats);
-  /// True if OpenDense pays for a prompt of `tokens` without a document: `policy` is sparse, and
-  /// the prompt is longer than a page.
-  static bool MayBeDense(const RetrievalPolicy& policy, uint64_t tokens, const KvSpec& spec);
-  /// Opens without a document, for a prompt that attends densely.
+  /// True if a prompt of `tokens` runs densely: `policy` is sparse, and the prompt is longer than a
+  /// page, or over a document as long as EngineParts::question_chunk_tokens.
+  static bool MayBeDense(const EngineParts& parts, const RetrievalPolicy& policy, bool has_document,
+                         uint64_t tokens);
+  /// As Open, for a prompt that attends densely.
   static StatusOr<std::unique_ptr<PagedRun>> OpenDense(const EngineParts& parts,
                                                        const RetrievalOptions& retrieval,
-                                                       RunStats* stats);
+                                                       const Document* document, RunStats* stats);
+  /// Turns a run of a policy into a dense one, which reads the pages that it lacks. On an error
+  /// nothing is left of it.
+  static StatusOr<std::unique_ptr<PagedRun>> Densely(std::unique_ptr<PagedRun> run);
   /// Turns a dense run into a run of its policy once the prompt has run, with the policy's slots
   /// and their pages. On an error nothing is left of it.
   static StatusOr<std::unique_ptr<PagedRun>> WithinBudget(std::unique_ptr<PagedRun> dense,
@@ -98,11 +102,11 @@ class PagedRun {
   PagedRun& operator=(const PagedRun&) = delete;
 
   uint64_t num_tokens() const { return cache_->table(0).num_tokens(); }
-  /// True if OpenDense opened it.
+  /// True after OpenDense and Densely.
   bool is_dense() const { return after_prompt_ != nullptr; }
   /// Tokens that one Forward may have.
   uint32_t max_step_tokens() const { return CacheBackend::MaxStepTokens(*cache_); }
-  /// What each layer holds, and what it attended to in the last step.
+  /// Pages of each layer, and those attended to in the last step.
   const BudgetCache& cache() const { return *cache_; }
   /// Tokens attended to in the last step, a mean over layers and KV heads.
   double ResidentTokens() const;
@@ -126,6 +130,8 @@ class PagedRun {
  private:
   PagedRun(const EngineParts& parts, const RetrievalOptions& retrieval, RunStats* stats)
       : parts_(parts), retrieval_(retrieval), stats_(stats) {}
+  /// The policies of a dense run.
+  Status AttendDensely();
   Status MakeCache();
   Status OpenContext(const Document* document, bool private_pages);
   /// Takes over the context of `suspended`, and brings back what has a fixed slot.
@@ -138,7 +144,7 @@ class PagedRun {
   const DocumentSeat* shared() const { return shared_ ? &*shared_ : nullptr; }
   /// Which units of the host tier are this run's.
   HostPages MakeHostPages() const;
-  /// What attention goes through, once there are cache, policy and seat.
+  /// Connects attention, once there are cache, policy and seat.
   void Connect();
   StatusOr<std::vector<std::byte>> ExportOpenPage() const;
   Status ImportOpenPage(std::vector<std::byte> units);

@@ -19,6 +19,7 @@ namespace quire::worker {
 
 class DocumentShares;
 class HeadCalibration;
+class ReuseCosts;
 class SessionSource;
 class UnitBuffers;
 
@@ -30,15 +31,18 @@ struct EngineParts {
   Clock* clock = nullptr;
   uint32_t prefill_chunk_tokens = 0;
   uint64_t max_batch_bytes = 0;          ///< Payload of one call.
+  uint32_t question_chunk_tokens = 0;    ///< EngineOptions::question_chunk_tokens.
   bool representatives = false;          ///< EngineOptions::representatives.
+  bool statistics = false;               ///< EngineOptions::statistics.
   uint32_t statistics_block_tokens = 0;  ///< EngineOptions::statistics_block_tokens.
   Executor* recall_executor = nullptr;   ///< Takes recalled units in beside the model.
   Executor* offload_executor = nullptr;  ///< Sends completed pages beside the model.
-  UnitBuffers* unit_buffers = nullptr;   ///< What they are sent from, a page each.
+  UnitBuffers* unit_buffers = nullptr;   ///< Buffers that pages are sent from, one each.
   HostTier* host_tier = nullptr;         ///< Null for none.
   DocumentShares* shares = nullptr;   ///< Shared by sequences of a batch; null: nothing is shared.
   SessionSource* sessions = nullptr;  ///< Null: each sequence opens a session of its own.
   HeadCalibration* heads = nullptr;   ///< Retrieval heads of the decoder; null: the policy chooses.
+  ReuseCosts* reuse_costs = nullptr;  ///< Measurements of reuse so far.
 };
 
 /// Pages of `page_bytes` that one call may carry; at least one.

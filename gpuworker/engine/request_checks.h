@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a sequence is asked for, checked before anything is opened. Every message names what is
+// Checks of a sequence's request, before anything is opened. Every message names what is
 // wrong and what would be accepted.
 #ifndef QUIRE_GPUWORKER_ENGINE_REQUEST_CHECKS_H_
 #define QUIRE_GPUWORKER_ENGINE_REQUEST_CHECKS_H_

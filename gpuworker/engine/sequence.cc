@@ -49,11 +49,10 @@ Status Sequence::Impl::CheckRetrieval() const {
 Status Sequence::Impl::OpenRun() {
   run_.reset();
   ran_ = 0;
-  QUIRE_ASSIGN_OR_RETURN(const auto policy, MakeSequencePolicy(parts_, *options_.retrieval));
-  if (!document_ && dense_prompt_ && PagedRun::MayBeDense(*policy, prompt_, *parts_.spec)) {
-    auto dense = PagedRun::OpenDense(parts_, *options_.retrieval, &run_stats_);
-    dense_prompt_ = !IsOutOfDeviceMemory(dense.status());
-    if (dense_prompt_) {
+  if (!document_ && NextPart().dense) {
+    auto dense = PagedRun::OpenDense(parts_, *options_.retrieval, nullptr, &run_stats_);
+    room_for_chunks_ = !IsOutOfDeviceMemory(dense.status());
+    if (room_for_chunks_) {
       QUIRE_ASSIGN_OR_RETURN(run_, std::move(dense));
       return OkStatus();
     }
@@ -62,6 +61,22 @@ Status Sequence::Impl::OpenRun() {
       run_, PagedRun::Open(parts_, *options_.retrieval, document_ ? &*document_ : nullptr,
                            Sessions(), &run_stats_));
   return OkStatus();
+}
+
+Status Sequence::Impl::NoteChunk(size_t first) {
+  if (!document_ && first > 0) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(const auto policy, MakeSequencePolicy(parts_, *options_.retrieval));
+  if (PagedRun::MayBeDense(parts_, *policy, document_.has_value(), own_.size() - first)) {
+    chunks_.push_back({first, own_.size()});
+  }
+  return OkStatus();
+}
+
+Sequence::Impl::Part Sequence::Impl::NextPart() const {
+  const auto chunk = std::ranges::upper_bound(chunks_, ran_, {}, &Chunk::end);
+  const bool none = chunk == chunks_.end() || !room_for_chunks_ || local_ != nullptr;
+  if (none) return {own_.size(), false};
+  return ran_ < chunk->first ? Part{chunk->first, false} : Part{chunk->end, true};
 }
 
 Status Sequence::Impl::GoLocal() {
@@ -135,14 +150,23 @@ Status Sequence::Impl::RunStep(std::span<const TokenId> tokens, bool last) {
 
 Status Sequence::Impl::RunPending() {
   if (run_ == nullptr && local_ == nullptr) QUIRE_RETURN_IF_ERROR(OpenRun());
-  if (run_ != nullptr && run_->is_dense()) QUIRE_RETURN_IF_ERROR(RunPrompt());
-  return RunUntil(own_.size());
+  while (ran_ < own_.size()) {
+    const Part part = NextPart();
+    QUIRE_RETURN_IF_ERROR(part.dense ? RunChunk(part.end) : RunUntil(part.end));
+  }
+  return OkStatus();
 }
 
-Status Sequence::Impl::RunPrompt() {
-  const Status status = RunUntil(prompt_);
+Status Sequence::Impl::RunChunk(size_t end) {
+  const auto run = [&]() -> Status {
+    if (!run_->is_dense()) {
+      QUIRE_ASSIGN_OR_RETURN(run_, PagedRun::Densely(std::move(run_)));
+    }
+    return RunUntil(end);
+  };
+  const Status status = run();
   if (IsOutOfDeviceMemory(status)) {
-    dense_prompt_ = false;
+    room_for_chunks_ = false;
     return OpenRun();
   }
   QUIRE_RETURN_IF_ERROR(status);
@@ -171,8 +195,9 @@ Status Sequence::Impl::Append(std::span<const TokenId> tokens) {
   QUIRE_RETURN_IF_ERROR(CheckRoom(tokens.size()));
   QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts_.decoder->config(), tokens));
   const TimePoint start = parts_.clock->Now();
-  if (own_.empty()) prompt_ = tokens.size();
+  const size_t first = own_.size();
   own_.insert(own_.end(), tokens.begin(), tokens.end());
+  QUIRE_RETURN_IF_ERROR(NoteChunk(first));
   const Status status = Advance();
   stats_.seconds_append += SecondsSince(*parts_.clock, start);
   return status;

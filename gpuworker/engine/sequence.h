@@ -67,8 +67,8 @@ struct MovedBytes {
   uint64_t at_open = 0;  ///< Sinks, window, tail and uncompressed layers.
   uint64_t digests = 0;  ///< Digests fetched for selection at the worker.
   uint64_t units = 0;    ///< Units recalled.
-  /// What sending the whole budget (sinks, window and selection of every compressed layer) anew at
-  /// every step would have moved, in whole units.
+  /// Bytes of sending the whole budget (sinks, window and selection of every compressed layer) at
+  /// every step, in whole units.
   uint64_t full = 0;
 
   uint64_t total() const { return at_open + digests + units; }

@@ -38,17 +38,33 @@ class Sequence::Impl {
   SequenceStats stats() const;
 
  private:
+  /// Own tokens [first, end) that attend to everything, as one prompt.
+  struct Chunk {
+    size_t first;
+    size_t end;
+  };
+  /// Own tokens up to `end`, all of a chunk or none.
+  struct Part {
+    size_t end;
+    bool dense;
+  };
   uint64_t document_tokens() const;
   SessionSource* Sessions() {
     return parts_.sessions != nullptr ? parts_.sessions : &own_sessions_;
   }
   Status FindDocument(const DocumentName& name);
   Status CheckRetrieval() const;
-  /// Opens a run over the store. The run is dense for a prompt without a document, if the device
-  /// has the memory. The own tokens have to run again.
+  /// Opens a run over the store. It is dense where the own tokens begin with a chunk and there is
+  /// no document. The own tokens have to run again.
   Status OpenRun();
-  /// Runs the prompt in a dense run, and goes on within the budget.
-  Status RunPrompt();
+  /// Notes the own tokens from `first` on as a chunk, if they are one.
+  Status NoteChunk(size_t first);
+  /// The tokens behind `ran_`: the rest of a chunk, or tokens up to one. No chunk once the device
+  /// has had no room for one.
+  Part NextPart() const;
+  /// Runs up to `end` in a dense run, and goes on within the budget. Without the memory for it all
+  /// own tokens have to run again.
+  Status RunChunk(size_t end);
   /// Recomputes the document here; the own tokens are to be run again.
   Status GoLocal();
   /// After `loss`: opens anew, or goes local, and runs the own tokens again.
@@ -72,12 +88,12 @@ class Sequence::Impl {
   std::unique_ptr<PagedRun> run_;      ///< Null when local, and before the prompt of a bare one.
   std::unique_ptr<DenseCache> local_;  ///< Null unless local.
   std::vector<TokenId> own_;           ///< Tokens after the document's.
-  size_t prompt_ = 0;                  ///< Tokens of own_ that were appended first.
-  bool dense_prompt_ = true;           ///< The device has had room for it so far.
+  std::vector<Chunk> chunks_;          ///< Ascending.
+  bool room_for_chunks_ = true;        ///< The device has had it so far.
   size_t ran_ = 0;                     ///< Tokens of own_ in the current run.
   size_t observed_ = 0;                ///< Tokens of own_ whose logits the observer has seen.
   std::vector<float> logits_;
-  SequenceStats stats_;  ///< What run_stats_ does not have.
+  SequenceStats stats_;  ///< Counts that run_stats_ lacks.
   Status broken_;        ///< Not OK after an error that cannot be recovered from.
 };
 

@@ -273,6 +273,50 @@ TEST(SequenceTest, APromptWithoutADocumentAttendsDenselyAndGoesOnWithinTheBudget
   EXPECT_EQ(fixture.store().open_sessions(), 0u);
 }
 
+// A long question attends to everything, and from then on the sequence is what it would be over a
+// document that ends with the question.
+TEST(SequenceTest, ALongQuestionAttendsToTheWholeDocument) {
+  EngineOptions options = EngineFixture::Small();
+  options.question_chunk_tokens = 30;
+  EngineFixture fixture({.num_layers = 4}, options);
+  const std::vector<TokenId> next = RandomTokens(9, 3);
+  for (const auto& [document, question] : {std::pair(90u, 41u), {61u, 30u}}) {
+    std::vector<TokenId> all = RandomTokens(document, document);
+    const std::vector<TokenId> asked = RandomTokens(question, 5);
+    fixture.Ingest(all);
+    auto sequence = fixture.Open();
+    all.insert(all.end(), asked.begin(), asked.end());
+    fixture.Ingest(all);
+    const auto over_both = fixture.Open();
+    ASSERT_EQ(sequence->Append(asked), OkStatus());
+    EXPECT_LE(MaxDifference(sequence->logits(), *fixture.engine().DenseLogits(all, 1)), 1e-3f);
+    EXPECT_EQ(sequence->stats().selections, 0u);
+    ASSERT_EQ(sequence->Append(next), OkStatus());
+    ASSERT_EQ(over_both->Append(next), OkStatus());
+    EXPECT_LE(MaxDifference(sequence->logits(), over_both->logits()), 1e-3f);
+    EXPECT_EQ(sequence->stats().resident_tokens, over_both->stats().resident_tokens);
+  }
+}
+
+TEST(SequenceTest, ALaterLongQuestionAttendsToEverythingBeforeIt) {
+  EngineOptions options = EngineFixture::Small();
+  options.question_chunk_tokens = 30;
+  EngineFixture fixture({.num_layers = 4}, options);
+  fixture.Ingest(RandomTokens(90, 1));
+  const std::vector<TokenId> first = RandomTokens(5, 2), second = RandomTokens(30, 4);
+  const auto sequence = fixture.Open();
+  ASSERT_EQ(sequence->Append(first), OkStatus());
+  const uint64_t selections = sequence->stats().selections;
+  EXPECT_GT(selections, 0u);
+  ASSERT_EQ(sequence->Append(second), OkStatus());
+  EXPECT_EQ(sequence->stats().selections, selections);
+  // After a restart the own tokens run again as they did.
+  fixture.store().Restart();
+  ASSERT_EQ(sequence->Append(RandomTokens(1, 6)), OkStatus());
+  EXPECT_EQ(sequence->stats().reopened, 1u);
+  EXPECT_GT(sequence->stats().selections, selections);
+}
+
 TEST(SequenceTest, EveryPolicyGoesOnPastItsBudget) {
   EngineFixture fixture({.num_layers = 4});
   fixture.Ingest(RandomTokens(90, 1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What freekv attends to at the ends of its threshold: below every cosine what quest selected a
+// Attention of freekv at the ends of its threshold: below every cosine what quest selected a
 // step ago, above every cosine what quest selects. Pages and logits, bit for bit.
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ TEST_P(SpeculationTest, WithEveryHeadCorrectedItIsBlockingSelection) {
   }
 }
 
-// What is followed is what a sequence does.
+// The reference is a sequence.
 TEST_P(SpeculationTest, ASequenceHasTheSameLogits) {
   for (const float threshold : {-1.5f, 0.4f, 1.5f}) {
     SCOPED_TRACE(threshold);

@@ -40,7 +40,7 @@ uint32_t CountOfParts(const Document& document) {
   return count != nullptr && *count > 0 && *count <= UINT32_MAX ? static_cast<uint32_t>(*count) : 0;
 }
 
-/// What a document lacks of what is asked for.
+/// The change that gives a document what was asked for.
 std::optional<DocumentChange> ChangeOf(const DocumentToIngest& what, const Document& document) {
   DocumentChange change;
   for (const auto& [key, value] : what.tags) {
@@ -192,7 +192,8 @@ StatusOr<IngestedDocument> DocumentIngest::StorePart(const DocumentToIngest& wha
   IngestedDocument done{.document = std::move(stored->document),
                         .reused_tokens = stored->reused_tokens,
                         .bytes_sent = stored->bytes_sent};
-  for (const Status& beside : {stored->representatives, PutSummary(what, part, done.document)}) {
+  for (const Status& beside :
+       {stored->representatives, stored->statistics, PutSummary(what, part, done.document)}) {
     if (!beside.ok()) done.warning += std::string(Message(beside)) + ". ";
   }
   return done;

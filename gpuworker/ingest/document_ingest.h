@@ -48,7 +48,7 @@ struct IngestedDocument {
   bool unchanged = false;  ///< It was there: nothing was computed or sent.
   uint64_t reused_tokens = 0;
   uint64_t bytes_sent = 0;
-  std::string warning = {};  ///< What could not be stored beside the pages; empty for nothing.
+  std::string warning = {};  ///< Names data that could not be stored beside the pages; else empty.
 };
 
 class DocumentIngest {

@@ -10,7 +10,7 @@
 namespace quire::worker {
 namespace {
 
-/// What a threshold is cut to; no device holds as many.
+/// Upper limit of a threshold; no device holds as many.
 constexpr double kMaxTokens = 0x1p62;
 
 double WeightBytes(const MemoryModelOptions& options) {

@@ -57,7 +57,7 @@ class BatchAttention {
   virtual RecordableAttention* AsRecordable() { return nullptr; }
 };
 
-/// What one sequence adds to a batch.
+/// Share of one sequence in a batch.
 struct SequenceTokens {
   std::span<const TokenId> tokens;  ///< At least one.
   uint64_t first_position = 0;      ///< Position of the first token; the rest follow.

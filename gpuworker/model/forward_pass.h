@@ -56,7 +56,7 @@ class ForwardPass {
   /// Longer blocks are not recorded: the device is busy while the host gives it their kernels.
   static constexpr uint32_t kRecordedTokens = 64;
 
-  /// What kernels read of the block, to the device.
+  /// Copies the block's input of kernels to the device.
   Status Begin(std::span<const SequenceTokens> sequences);
   /// True if the block has one token of each of `sequences`, with few enough logits for one
   /// product.
@@ -68,7 +68,7 @@ class ForwardPass {
   using Around = Status (ForwardPass::*)(uint32_t layer);
   using Attend = std::function<Status(std::span<const LayerStep> steps)>;
   Status RunLayers(std::vector<LayerStep> steps, Around around, const Attend& attend);
-  /// What each of `sequences` hands to attention, with the pointers of its tokens.
+  /// Arguments of attention for each of `sequences`, with the pointers of its tokens.
   std::vector<LayerStep> StepsOf(std::span<const SequenceTokens> sequences) const;
   /// Everything between the attention of the layer before `layer` and its own: what ends the one,
   /// or embeds the tokens, and begins the other. `layer` may be num_layers.

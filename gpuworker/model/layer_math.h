@@ -21,7 +21,7 @@
 
 namespace quire::worker {
 
-/// What a pass reads. All of it outlives the pass.
+/// Inputs of a pass; all outlive it.
 struct Model {
   Device* device;
   ModelConfig config;
@@ -37,7 +37,7 @@ class LayerMath {
   /// Allocates scratch for up to `max_rows` rows.
   Status Allocate(uint32_t max_rows);
   uint32_t max_rows() const { return max_rows_; }
-  /// Copies the rotations of one row for each position, at most max_rows. What follows is about
+  /// Copies the rotations of one row for each position, at most max_rows. The other calls are about
   /// these rows.
   Status SetRows(std::span<const uint64_t> positions);
   uint32_t rows() const { return rows_; }

@@ -2,8 +2,8 @@
 //
 // LayerView: keys and values of one layer that the rows of a sparse prefill attend to, in memory of
 // the device. Cells of the first part are in the order of positions and visible to every row at or
-// behind them. A hidden cell is visible to its own row alone: its token was not selected in this
-// layer, but its output is wanted (SamKV, case 3).
+// behind them, unless it is alone. A hidden cell is visible to its own row alone: its token was not
+// selected in this layer, but its output is wanted (SamKV, case 3).
 #ifndef QUIRE_GPUWORKER_MODEL_LAYER_VIEW_H_
 #define QUIRE_GPUWORKER_MODEL_LAYER_VIEW_H_
 
@@ -25,6 +25,12 @@ struct ViewCells {
   std::vector<uint64_t> hidden;   ///< Ascending, none of them visible.
   /// One for each visible cell: whether it has cached bytes. Hidden cells have.
   std::vector<bool> cached;
+
+  /// Rows at positions [first, end) see no visible cell before `first`; none by default.
+  struct Alone {
+    uint64_t first = 0;
+    uint64_t end = 0;
+  } alone;
 
   /// Index of the first cell of hidden cell `i`, in cells from the start of the arrays.
   uint64_t HiddenCell(size_t i) const { return (Pages(visible.size()) + i) * kPageCells; }

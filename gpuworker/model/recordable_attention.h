@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RecordableAttention: attention that needs the host only before and after a decode step. A device
-// that records (Device::Record) then runs the whole step as one launch. What differs from step to
-// step, kernels read from the device's memory.
+// that records (Device::Record) then runs the whole step as one launch. Kernels read the
+// differences between steps from the device's memory.
 //
 // Each step calls Prepare, runs the kernels of Launch for every layer in order, new or recorded,
 // and calls Finish. After an error the caches are good for nothing.
@@ -18,9 +18,9 @@
 
 namespace quire::worker {
 
-/// What the kernels of a step are given besides its LayerSteps, one entry a sequence. Steps of
-/// equal keys have the same kernels and arguments. What an entry points to is compared by its
-/// address only, and holding it keeps the address from another.
+/// Arguments of a step's kernels besides its LayerSteps, one entry a sequence. Steps of
+/// equal keys have the same kernels and arguments. The target of an entry's pointer is compared by
+/// its address only, and holding it keeps the address from another.
 using StepKey = std::vector<std::shared_ptr<const void>>;
 
 class RecordableAttention {

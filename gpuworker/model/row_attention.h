@@ -27,6 +27,13 @@ class RowAttention {
                 float* out);
 
  private:
+  /// Attends from rows that see cells from `first_cell` on.
+  Status AttendRows(const LayerView& view, size_t first_cell, std::span<const uint64_t> positions,
+                    const float* q, float* out);
+  /// Attends to the visible cells from `first_cell` on. Each row sees up to its last key, an index
+  /// from there.
+  Status AttendVisible(const LayerView& view, size_t first_cell, std::span<const int32_t> last_keys,
+                       const float* q, float* out);
   /// Attends from one row whose cell is hidden cell `hidden`. `visible` cells are before it.
   Status AttendHidden(const LayerView& view, size_t hidden, uint64_t visible, const float* q,
                       float* out);

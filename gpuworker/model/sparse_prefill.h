@@ -72,7 +72,7 @@ enum class RowUpdate : uint8_t {
   kFusion,
 };
 
-/// What was computed, in rows times layers.
+/// Computed rows, in rows times layers.
 struct SparsePrefillStats {
   uint64_t fresh_rows = 0;
   uint64_t output_rows = 0;

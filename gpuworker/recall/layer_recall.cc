@@ -153,7 +153,7 @@ std::function<void(size_t, const Payload&)> LayerRecall::KeepInHost(
     PayloadCutter cutter(units);
     for (size_t i = first; i < first + units.size_bytes() / unit_bytes; ++i) {
       host->Put(layer, placements[i].head, placements[i].page, cutter.Cut(unit_bytes), checksums[i],
-                [&units] { return units.StillGood(); });
+                [&units] { return units.IsValid(); });
     }
   };
 }

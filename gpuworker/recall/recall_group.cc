@@ -34,7 +34,7 @@ RecallPart LanePart(const RecallPart& part, const RecalledLane& lane) {
   (void)cutter.Cut(skipped * unit);
   own.payload = cutter.Cut(sent * unit);
   own.payload.AddLeases(part.payload);
-  own.good_until = part.good_until;
+  own.valid_until = part.valid_until;
   own.landed_bytes = part.landed_bytes / total * sent;
   return own;
 }

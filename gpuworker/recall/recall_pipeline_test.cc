@@ -509,7 +509,7 @@ TEST_P(HostTierPipelineTest, AUnitThatWasTakenForARecallStaysThoughTheTierDropsI
   HostTier small(UnitBytes(spec_) * 4);
   UseTier(&small);
   ASSERT_EQ(Before({{1, 2}, {3, 4}}, {true, true}), OkStatus());
-  // What comes for head 1 pushes out of the tier what head 0 is to have from there.
+  // Units for head 1 push those out of the tier that head 0 is to have from there.
   ASSERT_EQ(Before({{8, 9}, {3, 4}}, {true, true}), OkStatus());
   ASSERT_EQ(Before({{1, 2}, {5, 6}}, {true, true}), OkStatus());
   EXPECT_THAT(Active(0), ElementsAre(1, 2));

@@ -116,7 +116,7 @@ class StreamedPlacement::Stream {
   Status TakeIn(const Buffer& buffer) QUIRE_EXCLUDES(mutex_) {
     if (const std::vector<UnitMismatch> damaged = Verify(buffer); !damaged.empty()) {
       // Units that changed after they came are not the server's to mend.
-      if (!buffer.units.StillGood()) return LeaseRanOut();
+      if (!buffer.units.IsValid()) return LeaseRanOut();
       for (const auto& [unit, crc32c] : damaged) NoteMismatch({buffer.first + unit, crc32c});
       return OkStatus();  // The buffers after it are looked at, so that all damage is told at once.
     }
@@ -128,7 +128,7 @@ class StreamedPlacement::Stream {
                               ? with_.cache->WriteUnits(arrived_.layer, placements, units)
                               : with_.cache->WriteRows(arrived_.layer, placements, units));
     // The lender may have changed what was read since it was verified.
-    return buffer.units.StillGood() ? OkStatus() : LeaseRanOut();
+    return buffer.units.IsValid() ? OkStatus() : LeaseRanOut();
   }
   Status LeaseRanOut() const {
     return DataLoss("layer ", arrived_.layer,

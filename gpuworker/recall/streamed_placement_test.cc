@@ -73,7 +73,7 @@ ArrivedUnits RandomUnits(const KvSpec& spec, uint64_t cut) {
   return arrived;
 }
 
-/// What attention over everything selected gives: it depends on every byte of every slot.
+/// Attention over everything selected: it depends on every byte of every slot.
 std::vector<float> AttendAll(BudgetCache& cache, Device& device = CpuDevice()) {
   std::vector<uint32_t> pages(kSlots);
   std::iota(pages.begin(), pages.end(), 0u);

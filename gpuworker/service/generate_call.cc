@@ -37,7 +37,8 @@ StatusOr<std::vector<TokenId>> ParseChat(const v1::GenerateRequest& request,
   std::vector<ChatMessage> messages;
   for (const v1::ChatMessage& message : request.chat().messages())
     messages.push_back({message.role(), message.content()});
-  auto ids = request.has_document()
+  const bool after_documents = request.has_document() || request.has_documents();
+  auto ids = after_documents
                  ? QuestionInChat(*text.chat, *text.tokenizer, std::move(messages))
                  : ConversationInChat(*text.chat, *text.tokenizer, messages, now_seconds);
   QUIRE_RETURN_IF_ERROR(Annotate(ids.status(), "chat"));
@@ -103,7 +104,7 @@ Status AddStopTexts(const v1::GenerateRequest& request, const TextOfModel& text,
   return OkStatus();
 }
 
-/// What goes for a request that says nothing of it.
+/// Options of a request that names none.
 StatusOr<RetrievalOptions> DefaultsFor(const v1::GenerateRequest& request,
                                        const GenerateDefaults& defaults) {
   RetrievalOptions retrieval = defaults.retrieval;
@@ -164,6 +165,21 @@ StatusOr<RetrievalOptions> ParseRetrieval(const v1::GenerateRequest& request,
   }
 }
 
+/// The documents that the prompt follows.
+Status ParseDocuments(const v1::GenerateRequest& request, const TextOfModel& text,
+                      GenerateCall* call) {
+  if (request.has_document() && request.has_documents()) {
+    return InvalidArgument("document and documents are both set; send one of them");
+  }
+  if (request.has_document()) {
+    QUIRE_ASSIGN_OR_RETURN(call->document, wire::DocumentNameFromProto(request.document()));
+  }
+  if (!request.has_documents()) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(call->documents, DocumentsFromProto(request.documents()));
+  call->documents->options.bos = BeginningToken(text);
+  return OkStatus();
+}
+
 StatusOr<GenerateParams> ParseParams(const v1::GenerateRequest& request) {
   if (request.max_new_tokens() > kMaxNewTokens) {
     return InvalidArgument("max_new_tokens is ", request.max_new_tokens(), "; at most ",
@@ -188,9 +204,7 @@ StatusOr<GenerateCall> ParseGenerate(const v1::GenerateRequest& request,
                                      const GenerateDefaults& defaults, const TextOfModel& text,
                                      int64_t now_seconds) {
   GenerateCall call;
-  if (request.has_document()) {
-    QUIRE_ASSIGN_OR_RETURN(call.document, wire::DocumentNameFromProto(request.document()));
-  }
+  QUIRE_RETURN_IF_ERROR(ParseDocuments(request, text, &call));
   QUIRE_ASSIGN_OR_RETURN(call.prompt, ParsePrompt(request, text, now_seconds));
   QUIRE_ASSIGN_OR_RETURN(call.params, ParseParams(request));
   QUIRE_RETURN_IF_ERROR(AddStopTexts(request, text, &call.params.stop_tokens));

@@ -10,6 +10,7 @@
 
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/retrieval/options.h"
+#include "gpuworker/service/documents_call.h"
 #include "gpuworker/text/text_of_model.h"
 #include "quire/client.h"
 #include "quire/key.h"
@@ -26,6 +27,7 @@ inline constexpr size_t kMaxStopTextBytes = 64;
 
 struct GenerateCall {
   std::optional<DocumentName> document;
+  std::optional<DocumentsCall> documents;  ///< In place of one document.
   std::vector<TokenId> prompt;
   RetrievalOptions retrieval;
   GenerateParams params;

@@ -40,6 +40,17 @@ TEST(GenerateCallTest, WhatIsLeftOutIsTheWorkersDefault) {
   EXPECT_EQ(call->params.top_p, 1.0f);
 }
 
+TEST(GenerateCallTest, OneDocumentAndSeveralExcludeEachOther) {
+  v1::GenerateRequest request = Request();
+  request.mutable_documents()->add_names()->set_name("n");
+  request.mutable_documents()->mutable_names(0)->set_collection("c");
+  const auto call = ParseGenerate(request, {}, {});
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_THAT(call->documents->names, ElementsAre(DocumentName{"c", "n"}));
+  *request.mutable_document() = request.documents().names(0);
+  ExpectRefused(request, "document and documents are both set");
+}
+
 TEST(GenerateCallTest, WhatIsGivenIsTaken) {
   v1::GenerateRequest request = Request();
   request.mutable_document()->set_collection("c");

@@ -29,10 +29,13 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
   BatchLimits limits = options.batch;
   limits.max_waiting = options.max_calls;
   QUIRE_ASSIGN_OR_RETURN(auto batch, Batch::Create(engine, limits));
+  QUIRE_ASSIGN_OR_RETURN(auto reuse,
+                         ReuseQueue::Create(engine, {.max_running = options.max_reuse,
+                                                     .max_waiting = options.max_calls}));
   auto self = std::unique_ptr<WorkerServer>(new WorkerServer(
       options,
       {.retrieval = engine->options().retrieval, .page_tokens = engine->spec().page_tokens}, engine,
-      std::move(batch), std::move(listening)));
+      std::move(batch), std::move(reuse), std::move(listening)));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   self->calls_.Configure(options.max_calls + kSpareThreads, &builder);
@@ -53,22 +56,25 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
 }
 
 WorkerServer::WorkerServer(const Options& options, GenerateDefaults defaults, const Engine* engine,
-                           std::unique_ptr<Batch> batch, std::unique_ptr<GrpcListening> listening)
+                           std::unique_ptr<Batch> batch, std::unique_ptr<ReuseQueue> reuse,
+                           std::unique_ptr<GrpcListening> listening)
     : health_(options.health),
       batch_(std::move(batch)),
+      reuse_(std::move(reuse)),
       listening_(std::move(listening)),
       callers_(options.tokens, options.health),
       calls_({.max_per_tenant = options.max_calls,
               .max_refusals = kSpareThreads / 2,
               .stall_timeout = options.stall_timeout},
              options.health),
-      service_(batch_.get(), engine, std::move(defaults),
+      service_(batch_.get(), reuse_.get(), engine, std::move(defaults),
                TextOfModel{options.tokenizer, options.chat}, options.tenant, &callers_, &calls_,
                options.health) {}
 
 void WorkerServer::VisitMetrics(MetricsVisitor& visit) const {
   VisitBuildInfo(visit);
   batch_->VisitMetrics(visit);
+  reuse_->VisitMetrics(visit);
   service_.VisitMetrics(visit);
   if (health_ != nullptr) health_->VisitMetrics(visit);
 }

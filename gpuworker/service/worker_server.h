@@ -15,6 +15,7 @@
 #include "common/base/observe/health.h"
 #include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/engine/engine.h"
+#include "gpuworker/engine/reuse/reuse_queue.h"
 #include "gpuworker/service/worker_service.h"
 #include "gpuworker/text/chat_template.h"
 #include "gpuworker/text/tokenizer.h"
@@ -39,7 +40,8 @@ class WorkerServer {
     uint32_t max_calls = 8;  ///< Calls that are there at a time, 1 to 1024.
     /// How long a client may take nothing of an answer.
     Duration stall_timeout = std::chrono::seconds(10);
-    BatchLimits batch = {};                ///< As many calls as there are may wait.
+    BatchLimits batch = {};  ///< As many calls as there are may wait.
+    uint32_t max_reuse = 1;  ///< Calls over several documents that are computed at a time, 1 to 64.
     const Tokenizer* tokenizer = nullptr;  ///< Null: token ids only.
     const ChatTemplate* chat = nullptr;    ///< Null: text is read as it is.
     std::string tenant = "default";        ///< Tenant of the engine's client.
@@ -64,15 +66,17 @@ class WorkerServer {
   /// all have ended. Idempotent.
   void Shutdown(Duration grace);
 
-  /// Metrics of the batch and of calls, and the version (docs/metrics.md).
+  /// Metrics of the batch, the queue and calls, and the version (docs/metrics.md).
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
   WorkerServer(const Options& options, GenerateDefaults defaults, const Engine* engine,
-               std::unique_ptr<Batch> batch, std::unique_ptr<GrpcListening> listening);
+               std::unique_ptr<Batch> batch, std::unique_ptr<ReuseQueue> reuse,
+               std::unique_ptr<GrpcListening> listening);
 
   Health* const health_;
   const std::unique_ptr<Batch> batch_;
+  const std::unique_ptr<ReuseQueue> reuse_;
   const std::unique_ptr<GrpcListening> listening_;
   CallerCheck callers_;
   GrpcCalls calls_;

@@ -62,12 +62,25 @@ v1::GenerateReply Totals(const BatchResult& result, size_t prompt_tokens,
   return last;
 }
 
+/// The message after the last token of an answer over several documents.
+v1::GenerateReply Totals(const BatchResult& result, const ReuseStats& stats, ReuseMethod method) {
+  v1::GenerateReply last;
+  last.set_done(true);
+  last.set_num_prompt_tokens(stats.question_tokens);
+  last.set_num_new_tokens(result.num_new_tokens);
+  last.set_bytes_moved(stats.bytes_read);
+  last.set_budget_ratio(stats.attended_ratio);
+  TotalsToProto(stats, method, last.mutable_documents());
+  return last;
+}
+
 }  // namespace
 
-WorkerService::WorkerService(Batch* batch, const Engine* engine, GenerateDefaults defaults,
-                             const TextOfModel& text, std::string tenant, CallerCheck* callers,
-                             GrpcCalls* calls, Health* health)
+WorkerService::WorkerService(Batch* batch, ReuseQueue* reuse, const Engine* engine,
+                             GenerateDefaults defaults, const TextOfModel& text, std::string tenant,
+                             CallerCheck* callers, GrpcCalls* calls, Health* health)
     : batch_(batch),
+      reuse_(reuse),
       ingest_(engine, text, tenant, calls),
       defaults_(std::move(defaults)),
       text_(text),
@@ -176,11 +189,23 @@ Status WorkerService::Forward(grpc::ServerContext* context, BatchStream& stream,
   }
 }
 
-Status WorkerService::Run(grpc::ServerContext* context, const v1::GenerateRequest& request,
-                          grpc::ServerWriter<v1::GenerateReply>* writer) const {
-  QUIRE_RETURN_IF_ERROR(CheckCallTenant(request.tenant(), tenant_));
-  QUIRE_ASSIGN_OR_RETURN(GenerateCall call, ParseGenerate(request, defaults_, text_,
-                                                          SystemClock().UnixMicros() / 1'000'000));
+Status WorkerService::Answer(grpc::ServerContext* context, BatchStream& stream,
+                             const std::function<v1::GenerateReply()>& totals,
+                             grpc::ServerWriter<v1::GenerateReply>* writer) const {
+  std::optional<TextStream> text;
+  if (text_.tokenizer != nullptr) text.emplace(*text_.tokenizer);
+  TextStream* const text_or_null = text ? &*text : nullptr;
+  if (const Status status = Forward(context, stream, text_or_null, writer); !status.ok()) {
+    stream.Cancel();
+    return status;
+  }
+  v1::GenerateReply last = totals();
+  if (text) last.set_text(text->Finish());
+  return Write(context, last, writer);
+}
+
+Status WorkerService::RunInBatch(grpc::ServerContext* context, GenerateCall call,
+                                 grpc::ServerWriter<v1::GenerateReply>* writer) const {
   const size_t prompt_tokens = call.prompt.size();
   const std::string policy = call.retrieval.policy;
   QUIRE_ASSIGN_OR_RETURN(const auto stream, batch_->Submit({.document = std::move(call.document),
@@ -188,16 +213,37 @@ Status WorkerService::Run(grpc::ServerContext* context, const v1::GenerateReques
                                                             .retrieval = std::move(call.retrieval),
                                                             .params = std::move(call.params),
                                                             .find_by = TimeOfLastWord(*context)}));
-  std::optional<TextStream> text;
-  if (text_.tokenizer != nullptr) text.emplace(*text_.tokenizer);
-  TextStream* const text_or_null = text ? &*text : nullptr;
-  if (const Status status = Forward(context, *stream, text_or_null, writer); !status.ok()) {
-    stream->Cancel();
-    return status;
-  }
-  v1::GenerateReply last = Totals(stream->result(), prompt_tokens, policy);
-  if (text) last.set_text(text->Finish());
-  return Write(context, last, writer);
+  return Answer(
+      context, *stream, [&] { return Totals(stream->result(), prompt_tokens, policy); }, writer);
+}
+
+Status WorkerService::RunOverDocuments(grpc::ServerContext* context, GenerateCall call,
+                                       grpc::ServerWriter<v1::GenerateReply>* writer) const {
+  const ReuseMethod method = call.documents->options.method;
+  const std::string policy = call.retrieval.policy;
+  call.documents->options.retrieval = std::move(call.retrieval);
+  QUIRE_ASSIGN_OR_RETURN(const auto answer,
+                         reuse_->Submit({.documents = std::move(call.documents->names),
+                                         .question = std::move(call.prompt),
+                                         .options = std::move(call.documents->options),
+                                         .params = std::move(call.params)}));
+  return Answer(
+      context, answer->stream,
+      [&] {
+        v1::GenerateReply last = Totals(answer->stream.result(), answer->stats(), method);
+        last.set_policy(policy);
+        return last;
+      },
+      writer);
+}
+
+Status WorkerService::Run(grpc::ServerContext* context, const v1::GenerateRequest& request,
+                          grpc::ServerWriter<v1::GenerateReply>* writer) const {
+  QUIRE_RETURN_IF_ERROR(CheckCallTenant(request.tenant(), tenant_));
+  QUIRE_ASSIGN_OR_RETURN(GenerateCall call, ParseGenerate(request, defaults_, text_,
+                                                          SystemClock().UnixMicros() / 1'000'000));
+  return call.documents ? RunOverDocuments(context, std::move(call), writer)
+                        : RunInBatch(context, std::move(call), writer);
 }
 
 }  // namespace quire::worker

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkerService: quire.v1.Worker over a Batch. Each Generate call is a sequence of its own, so
-// calls do not see each other, but they run together. Ingest calls run on their own threads beside
+// WorkerService: quire.v1.Worker over a Batch and a ReuseQueue. Each Generate call is a sequence of
+// its own, so calls do not see each other, but they run together. Calls over several documents go
+// to the queue, the others to the batch. Ingest calls run on their own threads beside
 // them. As many are there at a time as GrpcCalls admits; further ones get RESOURCE_EXHAUSTED. A
 // call whose client is gone, takes nothing of its answer for too long, or whose deadline has
 // passed, ends within one step. All calls read the store as the tenant of the engine's client. With
 // tokens, a call must prove that it is from that tenant.
 //
-// Thread-safety: safe for concurrent use. Ownership: batch, engine and tokenizer outlive it.
+// Thread-safety: safe for concurrent use. Ownership: batch, queue, engine and tokenizer outlive it.
 #ifndef QUIRE_GPUWORKER_SERVICE_WORKER_SERVICE_H_
 #define QUIRE_GPUWORKER_SERVICE_WORKER_SERVICE_H_
 
@@ -20,6 +21,7 @@
 #include "common/base/observe/health.h"
 #include "common/base/observe/metrics.h"
 #include "gpuworker/engine/batch/batch.h"
+#include "gpuworker/engine/reuse/reuse_queue.h"
 #include "gpuworker/service/generate_call.h"
 #include "gpuworker/service/ingest_handler.h"
 #include "gpuworker/text/text_stream.h"
@@ -38,7 +40,7 @@ class WorkerService final : public grpc::Service {
   /// one get PERMISSION_DENIED. `callers` says who proves to be of the tenant, `calls` how many may
   /// be there; both outlive it. `health` is told by the engine's client of whether the store can be
   /// reached; it may be null, and outlives the service.
-  WorkerService(Batch* batch, const Engine* engine, GenerateDefaults defaults,
+  WorkerService(Batch* batch, ReuseQueue* reuse, const Engine* engine, GenerateDefaults defaults,
                 const TextOfModel& text, std::string tenant, CallerCheck* callers, GrpcCalls* calls,
                 Health* health);
 
@@ -59,6 +61,16 @@ class WorkerService final : public grpc::Service {
   Status LastWord(const grpc::ServerContext& context) const;
   Status Run(grpc::ServerContext* context, const v1::GenerateRequest& request,
              grpc::ServerWriter<v1::GenerateReply>* writer) const;
+  /// A call over one document, or none.
+  Status RunInBatch(grpc::ServerContext* context, GenerateCall call,
+                    grpc::ServerWriter<v1::GenerateReply>* writer) const;
+  Status RunOverDocuments(grpc::ServerContext* context, GenerateCall call,
+                          grpc::ServerWriter<v1::GenerateReply>* writer) const;
+  /// Writes the answer of `stream` as it comes, and the message that `totals` makes at its end. A
+  /// failure cancels the stream.
+  Status Answer(grpc::ServerContext* context, BatchStream& stream,
+                const std::function<v1::GenerateReply()>& totals,
+                grpc::ServerWriter<v1::GenerateReply>* writer) const;
   /// Writes the tokens of `stream` as they come, until its end. `text` is null without a tokenizer.
   Status Forward(grpc::ServerContext* context, BatchStream& stream, TextStream* text,
                  grpc::ServerWriter<v1::GenerateReply>* writer) const;
@@ -67,6 +79,7 @@ class WorkerService final : public grpc::Service {
                grpc::ServerWriter<v1::GenerateReply>* writer) const;
 
   Batch* const batch_;
+  ReuseQueue* const reuse_;
   const IngestHandler ingest_;
   const GenerateDefaults defaults_;
   const TextOfModel text_;

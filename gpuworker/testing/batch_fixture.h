@@ -45,7 +45,7 @@ class BatchTest : public ::testing::Test {
     while (batch.Step()) {
     }
   }
-  /// What a stream that has ended brought.
+  /// Tokens of a stream, once it has ended.
   static std::vector<TokenId> Read(BatchStream& stream) {
     std::vector<TokenId> tokens;
     for (;;) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CachedDocuments: documents of random tokens that a small model prefilled alone, held in memory,
-// and views of prompts over them. What sparse prefill is tested with.
+// and views of prompts over them. Tests of sparse prefill use them.
 #ifndef QUIRE_GPUWORKER_TESTING_CACHED_DOCUMENTS_H_
 #define QUIRE_GPUWORKER_TESTING_CACHED_DOCUMENTS_H_
 
@@ -111,11 +111,14 @@ class CachedDocuments {
     return size_t{decoder_->config().num_kv_heads} * decoder_->config().head_dim;
   }
 
+  const std::vector<TokenId>& prompt() const { return prompt_; }
+
   /// Logits after the whole prompt, every token computed.
-  std::vector<float> FullLogits() {
+  std::vector<float> FullLogits() { return FullLogits(prompt_); }
+  std::vector<float> FullLogits(const std::vector<TokenId>& prompt) {
     DenseCache cache(decoder_->config(), &CpuDevice(), 4096);
     std::vector<float> logits(kVocabulary);
-    EXPECT_EQ(decoder_->Forward(prompt_, 0, cache, Decoder::Logits::kLast, logits.data()),
+    EXPECT_EQ(decoder_->Forward(prompt, 0, cache, Decoder::Logits::kLast, logits.data()),
               OkStatus());
     return logits;
   }
@@ -151,6 +154,10 @@ class CachedDocuments {
   Answer Run(ReusePlan* plan, MemoryViews* views) {
     std::vector<TokenId> tokens;
     for (const uint64_t position : plan->positions) tokens.push_back(prompt_[position]);
+    return Run(plan, views, tokens);
+  }
+  /// The same, of rows that have `tokens`.
+  Answer Run(ReusePlan* plan, MemoryViews* views, const std::vector<TokenId>& tokens) {
     Answer answer{.logits = std::vector<float>(tokens.size() * kVocabulary)};
     auto stats = decoder_->SparsePrefill({tokens, plan->positions}, plan->rows.get(), views,
                                          plan->update, answer.logits.data());

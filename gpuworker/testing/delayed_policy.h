@@ -25,7 +25,7 @@ class DelayedPolicy final : public RetrievalPolicy {
   explicit DelayedPolicy(std::unique_ptr<RetrievalPolicy> next, size_t steps = 1)
       : next_(std::move(next)), steps_(steps) {}
 
-  /// What the other policy selected with each step's own query.
+  /// Selections of the other policy with each step's own query.
   const std::vector<HeadPages>& undelayed(uint32_t layer) { return lanes_[layer].undelayed; }
   /// Steps whose selection was an earlier one.
   uint64_t delayed(uint32_t layer) { return lanes_[layer].delayed; }

@@ -82,7 +82,7 @@ class EngineFixture {
   }
   /// `watch` is told of every recall from now on (HeldTransport::watch).
   void WatchRecalls(HeldTransport::Watch watch) { transport_->watch = std::move(watch); }
-  /// What waits passes this time.
+  /// Clock that waiting code reads.
   quire::testing::FakeClock& clock() { return clock_; }
   /// From now on the server counts as writing units into staging areas by itself.
   void LandDirectly() { transport_->lands_directly = true; }

@@ -136,7 +136,7 @@ struct Machine {
   }
 };
 
-/// What the functions of the library share. Never destroyed.
+/// State shared by the functions of the library. Never destroyed.
 struct Gpu {
   Mutex mutex;  ///< One call at a time.
   Machine machine QUIRE_GUARDED_BY(mutex);
@@ -147,8 +147,8 @@ Gpu& TheGpu() {
   return *gpu;
 }
 
-/// Gives `work` to a stream. What it answers is the answer when it runs at once; when it runs later
-/// and fails, who waits next hears of it.
+/// Gives `work` to a stream. Its answer is returned when it runs at once. When it runs later
+/// and fails, the next wait returns the error.
 template <typename Answer, typename Work>
 Answer Give(Machine& machine, FakeStream* stream, Answer fine, Work work) {
   struct Outcome {

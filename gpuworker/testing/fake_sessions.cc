@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FakeStore's sessions: resident maps of lanes, pending until acknowledged. Sequences read one
-// context each.
+// FakeStore's sessions: resident maps of lanes, pending until acknowledged.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -16,29 +15,40 @@
 #include "kernels/cpu/cpu_kernels.h"
 #include "quire/layout.h"
 #include "quire/page_lists.h"
+#include "quire/page_name.h"
 
 namespace quire::worker::testing {
 
 Status FakeStore::OpenSequence(const v1::SequenceSpec& spec, uint32_t slots,
                                SequenceState* sequence, v1::OpenedSequence* opened) {
-  if (spec.members_size() != 1) return Unimplemented("a sequence of several contexts");
-  const v1::ContextRef& context = spec.members(0).context();
+  for (const v1::SequenceMember& member : spec.members()) {
+    QUIRE_RETURN_IF_ERROR(AddMember(member.context(), sequence, opened));
+  }
+  const KvSpec& pages = PagesOf(*sequence).spec;
+  if (spec.slots_per_head() > slots) return InvalidArgument("more slots than the session's");
+  sequence->slots = spec.slots_per_head() == 0 ? slots : spec.slots_per_head();
+  const Map empty(size_t{pages.num_kv_heads} * sequence->slots);
+  sequence->lanes.assign(pages.num_layers, {.committed = empty, .pending = empty});
+  return OkStatus();
+}
+
+Status FakeStore::AddMember(const v1::ContextRef& context, SequenceState* sequence,
+                            v1::OpenedSequence* opened) {
   QUIRE_ASSIGN_OR_RETURN(const Pages* pages, Find(context));
-  sequence->context = context.open_context();
   ContextInfo info{.spec = pages->spec,
                    .num_tokens = pages->tokens.size(),
                    .num_pages = static_cast<uint32_t>(pages->pages.size()),
                    .segment_keys = {},
                    .chain_tip = {}};
-  if (sequence->context == 0) {
-    sequence->sealed = *pages;
+  const bool is_first = opened->members_size() == 0;
+  if (context.open_context() != 0) {
+    if (!is_first) return Unimplemented("an open context behind another one");
+    sequence->context = context.open_context();
+  } else {
+    (is_first ? sequence->sealed : sequence->others.emplace_back()) = *pages;
     info.segment_keys = ChainKeys(kFakeSalt, pages->spec, pages->tokens);
     info.chain_tip = info.segment_keys.back();
   }
-  if (spec.slots_per_head() > slots) return InvalidArgument("more slots than the session's");
-  sequence->slots = spec.slots_per_head() == 0 ? slots : spec.slots_per_head();
-  const Map empty(size_t{pages->spec.num_kv_heads} * sequence->slots);
-  sequence->lanes.assign(pages->spec.num_layers, {.committed = empty, .pending = empty});
   v1::OpenedMember& member = *opened->add_members();
   wire::ContextInfoToProto(info, member.mutable_context());
   const size_t whole = pages->tokens.size() / pages->spec.page_tokens * pages->spec.page_tokens;
@@ -96,7 +106,8 @@ StatusOr<FakeStore::SequenceState*> FakeStore::FindSequence(SessionState* sessio
   return &sequence;
 }
 
-const FakeStore::Pages& FakeStore::PagesOf(const SequenceState& sequence) const {
+const FakeStore::Pages& FakeStore::PagesOf(const SequenceState& sequence, uint32_t member) const {
+  if (member > 0) return sequence.others.at(member - 1);
   return sequence.context == 0 ? sequence.sealed : contexts_.at(sequence.context);
 }
 
@@ -175,12 +186,13 @@ Status FakeStore::RecallLane(const SessionState& session, const SequenceState& s
     for (const Slot& slot : slots) resident.insert(slot.page);
     for (const int32_t page : wanted) {
       if (resident.contains(page)) continue;
-      if (static_cast<size_t>(page) >= pages.pages.size()) return InvalidArgument("no page ", page);
+      const auto name = static_cast<uint32_t>(page);
+      const Pages& member = PagesOf(sequence, MemberOf(name));
+      if (PageOf(name) >= member.pages.size()) return InvalidArgument("no page ", page);
       const auto victim = std::find_if(slots.begin(), slots.end(), [&](const Slot& slot) {
         return !wanted.contains(slot.page);
       });
-      std::string unit =
-          UnitOf(pages.spec, pages.pages[static_cast<size_t>(page)], placed->layer(), head);
+      std::string unit = UnitOf(pages.spec, member.pages[PageOf(name)], placed->layer(), head);
       unit.erase(0, PartOffsetBytes(pages.spec, session.part));
       units.slots.push_back(static_cast<uint32_t>(victim - slots.begin()));
       units.generations.push_back(++victim->generation);

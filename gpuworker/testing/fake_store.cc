@@ -106,6 +106,9 @@ Status FakeStore::Dispatch(std::string_view method, const std::string& control,
   if (method == "Store/ReadTokens")
     return Answer<v1::ReadTokensRequest, v1::ReadTokensReply>(
         control, reply, [&](auto& in, auto* out, auto*) { return ReadTokens(in, out); });
+  if (method == "Store/Stat")
+    return Answer<v1::StatRequest, v1::StatReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return Stat(in, out); });
   if (method == "Store/PutRepresentatives")
     return Answer<v1::PutRepresentativesRequest, v1::PutRepresentativesReply>(
         control, reply,
@@ -330,6 +333,18 @@ Status FakeStore::Get(const v1::GetDocumentRequest& request, v1::GetDocumentRepl
   const auto it = documents_.find(request.name().name());
   if (it == documents_.end()) return NotFound("there is no document '", request.name().name(), "'");
   *reply->mutable_document() = it->second;
+  return OkStatus();
+}
+
+Status FakeStore::Stat(const v1::StatRequest& request, v1::StatReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const Pages* pages, Find(request.context()));
+  ContextInfo info{.spec = pages->spec,
+                   .num_tokens = pages->tokens.size(),
+                   .num_pages = static_cast<uint32_t>(pages->pages.size()),
+                   .segment_keys = ChainKeys(kFakeSalt, pages->spec, pages->tokens),
+                   .chain_tip = {}};
+  info.chain_tip = info.segment_keys.back();
+  wire::ContextInfoToProto(info, reply->mutable_context());
   return OkStatus();
 }
 

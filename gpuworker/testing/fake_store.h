@@ -131,9 +131,10 @@ class FakeStore final : public CallHandler {
   };
   struct SequenceState {
     bool present = true;
-    uint64_t context = 0;  ///< An open context, or 0.
-    Pages sealed;          ///< Without an open context.
-    uint32_t slots = 0;    ///< Per head, of those that the session may have.
+    uint64_t context = 0;            ///< An open context, or 0.
+    Pages sealed;                    ///< Without an open context.
+    std::vector<Pages> others = {};  ///< Sealed members after the first.
+    uint32_t slots = 0;              ///< Per head, of those that the session may have.
     std::vector<LaneState> lanes;
   };
   struct SessionState {
@@ -158,7 +159,10 @@ class FakeStore final : public CallHandler {
   Status ReadTokens(const v1::ReadTokensRequest& request, v1::ReadTokensReply* reply);
   Status Register(const v1::RegisterRequest& request, v1::RegisterReply* reply);
   Status Get(const v1::GetDocumentRequest& request, v1::GetDocumentReply* reply);
+  Status Stat(const v1::StatRequest& request, v1::StatReply* reply);
   /// Opens a sequence in a session of `slots` slots.
+  Status AddMember(const v1::ContextRef& context, SequenceState* sequence,
+                   v1::OpenedSequence* opened);
   Status OpenSequence(const v1::SequenceSpec& spec, uint32_t slots, SequenceState* sequence,
                       v1::OpenedSequence* opened);
   Status OpenSession(const v1::OpenSessionRequest& request, v1::OpenSessionReply* reply);
@@ -181,7 +185,7 @@ class FakeStore final : public CallHandler {
   StatusOr<SessionState*> FindSession(uint64_t id);
   /// NOT_FOUND when there is no such sequence, or its context is gone.
   StatusOr<SequenceState*> FindSequence(SessionState* session, uint32_t number);
-  const Pages& PagesOf(const SequenceState& sequence) const;
+  const Pages& PagesOf(const SequenceState& sequence, uint32_t member = 0) const;
 
   mutable Mutex mutex_;  ///< Guards everything below, during a whole call.
   CondVar changed_;      ///< Calls have arrived, or what is held has changed.

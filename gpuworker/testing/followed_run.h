@@ -91,7 +91,7 @@ class FollowedRun {
  private:
   const RetrievalOptions retrieval_;
   ThreadPool recall_thread_{{.threads = 1}};   ///< As in an engine.
-  ThreadPool offload_thread_{{.threads = 1}};  ///< Likewise.
+  ThreadPool offload_thread_{{.threads = 1}};  ///< As in an engine.
   UnitBuffers unit_buffers_;
   const EngineParts parts_;
   RunStats stats_;

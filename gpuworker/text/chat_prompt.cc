@@ -16,7 +16,7 @@ constexpr std::string_view kEndOfDocument = "\n\n";
 /// 26 July 2024, a day that published templates show where they are not told another one.
 constexpr int64_t kDayOfDocuments = 1'721'952'000;
 
-/// What `rendered` says before and behind the mark.
+/// The text of `rendered` before and behind the mark.
 struct Halves {
   std::string before, behind;
 };

@@ -29,9 +29,9 @@ class TextCoder {
   /// Stands for no text: starts and ends of sequences, turns of a chat. False for an unknown id.
   virtual bool IsSpecial(TokenId id) const = 0;
 
-  /// What a text begins with: the start of a sequence, or nothing.
+  /// First ids of a text: the start of a sequence, or none.
   virtual const std::vector<TokenId>& starts() const = 0;
-  /// What ends a sequence, where the file itself says that.
+  /// Ids that end a sequence, where the file itself says so.
   virtual const std::vector<TokenId>& ends() const = 0;
   /// One more than the largest id.
   virtual size_t vocab_size() const = 0;

@@ -25,7 +25,7 @@ size_t PieceLength(std::string_view text) {
   return end > space ? end : space + 1;
 }
 
-/// What the vocabulary must hold at `id`, which is before the pieces.
+/// The token that the vocabulary must hold at `id`, before the pieces.
 std::string FixedToken(TokenId id) {
   if (id < kFirstByte) return id == 0 ? "<bos>" : "<eos>";
   std::array<char, 7> text{};

@@ -49,7 +49,7 @@ class WordsTokenizer final : public TextCoder {
 
   WordsTokenizer() = default;
 
-  std::vector<std::string> bytes_;                   ///< What each id stands for.
+  std::vector<std::string> bytes_;                   ///< Bytes of each id.
   std::unordered_map<std::string, TokenId> pieces_;  ///< Ids from the first after the bytes on.
   std::vector<TokenId> starts_ = {kStart};
   std::vector<TokenId> ends_ = {kEnd};

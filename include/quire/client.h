@@ -55,7 +55,7 @@ class Caller;
 /// A trouble that lasts: the server is degraded until its cause is gone.
 struct Degradation {
   std::string reason;  ///< "disk_full", ...; docs/metrics.md has them all.
-  std::string detail;  ///< What happened and what to do.
+  std::string detail;  ///< Cause and remedy.
   int64_t since_unix_micros = 0;
 };
 
@@ -197,7 +197,7 @@ class Client {
                                                        const SessionOptions& options);
 
   StatusOr<ServerStats> Stats();
-  /// What recalls travel over now: "grpc", "shm", ... It may change after a lost connection.
+  /// Transport of recalls now: "grpc", "shm", ... It may change after a lost connection.
   std::string_view data_transport_name() const;
   /// True when the server writes into landings by itself (ClientSession::MakeLanding).
   bool LandsDirectly() const;

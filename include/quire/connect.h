@@ -66,7 +66,7 @@ struct DataReport {
     std::string why;
   };
   std::string taken;   ///< "shm", "ucx", "ucx-direct" (the server writes into landings), "grpc"
-  std::string detail;  ///< What the pipe says of itself; may be empty.
+  std::string detail;  ///< Description by the pipe; may be empty.
   std::vector<PassedOver> passed_over;
 
   /// "grpc (not shm: another host; not ucx: not built here)"

@@ -17,7 +17,7 @@
 
 namespace quire {
 
-/// What a request reads: a sealed chain by its last key, an open context by its id, or a document.
+/// Source of a request: a sealed chain by its last key, an open context by its id, or a document.
 using ContextRef = std::variant<SegmentKey, uint64_t, DocumentName>;
 
 struct ContextInfo {

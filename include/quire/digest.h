@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// What a digest keeps of the keys of a unit. Values are stored and sent; never renumber.
+/// Kinds of summaries of a unit's keys. Values are stored and sent; never renumber.
 enum class DigestKind : uint8_t {
   kMinMax = 1,           ///< Minimum and maximum of each channel (Quest).
   kMean = 2,             ///< Mean of each channel (ShadowKV).

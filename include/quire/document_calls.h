@@ -23,7 +23,7 @@ struct RegisterOptions {
   std::string source = {};
   Tags tags = {};
   bool keep_latest = false;  ///< Leave version 0 where it is, if it is anywhere.
-  /// The ingest that ends with the call. What BeginIngest was given stands, and the options above
+  /// The ingest that ends with the call. The arguments of BeginIngest stand, and the options above
   /// but keep_latest are empty.
   uint64_t ingest_id = 0;
 };

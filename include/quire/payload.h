@@ -55,10 +55,10 @@ class Payload {
     leases_.insert(leases_.end(), other.leases_.begin(), other.leases_.end());
   }
   const std::vector<std::shared_ptr<PayloadLease>>& leases() const { return leases_; }
-  /// True when every lease is still good (PayloadLease::StillGood).
-  bool StillGood() const {
+  /// True when every lease is still good (PayloadLease::IsValid).
+  bool IsValid() const {
     return std::all_of(leases_.begin(), leases_.end(),
-                       [](const auto& lease) { return lease->StillGood(); });
+                       [](const auto& lease) { return lease->IsValid(); });
   }
 
   /// The end of the shortest lease when all begin at `from`; TimePoint::max() without a lease.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PayloadLease: a loan of payload bytes in a lender's memory, for a limited time. The lender may
-// reuse the memory afterwards. A reader checks StillGood after its last read. Thread-safety: all
+// reuse the memory afterwards. A reader checks IsValid after its last read. Thread-safety: all
 // methods may be called concurrently.
 #ifndef QUIRE_PAYLOAD_LEASE_H_
 #define QUIRE_PAYLOAD_LEASE_H_
@@ -19,7 +19,7 @@ class PayloadLease {
   /// True when the bytes are unchanged. True after a read means that it saw the right bytes: the
   /// lender ends a lease before it reuses the memory. False stays false. Costs at most one system
   /// call.
-  virtual bool StillGood() = 0;
+  virtual bool IsValid() = 0;
   /// Extends the loan to duration() from now. Waits for the lender's answer. FAILED_PRECONDITION
   /// when the lease has ended or the lender refuses. DEADLINE_EXCEEDED when there is no answer
   /// within `timeout`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a recall asks for and what comes back. Values; thread-safety as such.
+// Requests and answers of recalls. Values; thread-safety as such.
 //
 // A lane is one layer of one sequence of a session. A page's name has its context and its number
 // there: PageName(member, page). For a sequence that reads one context it is the page number.
@@ -34,7 +34,7 @@ struct CandidateRange {
   uint32_t end_page = 0;
 };
 
-/// What consecutive layers of one sequence want: pages, or queries for the server to select with.
+/// Wants of consecutive layers of one sequence: pages, or queries for the server to select with.
 struct LayerWant {
   uint32_t sequence = 0;
   uint32_t layer = 0;       ///< The first; all of them managed.
@@ -51,9 +51,9 @@ struct LayerWant {
   uint32_t num_pages = 0;                       ///< For a query: pages to select per KV head.
   RecallPooling pooling = RecallPooling::kAvgSM;
   float scale = 1.0f;
-  DigestKind digest = DigestKind::kMinMax;  ///< For a query: what pages are scored by.
-  /// For a query: KV heads, ascending, that keep what they hold. What they would have comes with
-  /// RecalledLane::selected, and nothing is placed for them.
+  DigestKind digest = DigestKind::kMinMax;  ///< For a query: the kind that scores pages.
+  /// For a query: KV heads, ascending, that keep what they hold. RecalledLane::selected
+  /// has their selection, and nothing is placed for them.
   std::vector<uint32_t> kept_heads = {};
 };
 
@@ -90,14 +90,14 @@ struct RecalledLane {
   uint64_t exchange = 0;       ///< Exchange that brought the lane.
   size_t first_placement = 0;  ///< Its placements are [first_placement, end_placement).
   size_t end_placement = 0;
-  PageLists selected = {};  ///< What the server selected; no heads where the caller did.
+  PageLists selected = {};  ///< The server's selection; no heads where the caller selected.
 };
 
 /// Whole lanes, in the order asked, verified against the request, the slots and the checksums
 /// (RecallOptions::verify). A part without lanes is a further piece of the part before it.
 ///
 /// Over shared memory the server lends the units for a time (`--lease-seconds`). They are certain
-/// until `good_until`. To use them for longer, ask StillGood after the use, renew the lease
+/// until `valid_until`. To use them for longer, ask IsValid after the use, renew the lease
 /// (ClientSession::Renew), or take a copy (OwnUnits). Discard what was made of units that were not
 /// good, and recall them again.
 struct RecallPart {
@@ -112,11 +112,11 @@ struct RecallPart {
   /// Until when nobody else uses the payload's memory, on the client's clock, counted from before
   /// the request was sent. TimePoint::max() where nothing is lent: units that came by a copy, or
   /// into a landing.
-  TimePoint good_until = TimePoint::max();
+  TimePoint valid_until = TimePoint::max();
 
   /// True while the units are as they came. Asked after a use, it tells whether the use saw the
   /// right bytes. False stays false.
-  bool StillGood() const { return payload.StillGood(); }
+  bool IsValid() const { return payload.IsValid(); }
   /// Copies the units, unless they are the holder's already; they are good for ever then, and no
   /// lease is held for them. FAILED_PRECONDITION when they were not good any more.
   [[nodiscard]] Status OwnUnits();

@@ -24,7 +24,7 @@
 // ends soon after its process has.
 //
 // Lent units. Over shared memory the units of a part lie in the server's memory for a time. Use
-// them before RecallPart::good_until, or ask StillGood after the use.
+// them before RecallPart::valid_until, or ask IsValid after the use.
 //
 // Errors: NOT_FOUND when the server has the session no more: open a new one. DATA_LOSS when a reply
 // breaks the protocol or a checksum: nothing of that part is handed out. INVALID_ARGUMENT for a
@@ -69,7 +69,7 @@ struct SequenceMember {
   int32_t position_offset = 0;
 };
 
-/// What one sequence of a session reads, 1 to 64 contexts, and into how many slots.
+/// Contexts that one sequence of a session reads, 1 to 64, and its number of slots.
 struct SequenceSpec {
   std::vector<SequenceMember> members;
   uint32_t slots_per_head = 0;  ///< 1 to the session's; 0: all of those.
@@ -80,8 +80,8 @@ struct SessionOptions {
   uint32_t slots_per_head = 0;                   ///< The most that a sequence may have; 1 to 65536.
   std::vector<uint32_t> managed_layers = {};     ///< All when empty.
   std::optional<HeldDigests> hold_digests = {};  ///< For recalls by query.
-  /// What recalls bring of a unit. kValues, for a caller that has the keys, only where the spec
-  /// has values (not MLA).
+  /// Part of a unit that recalls bring. kValues, for a caller that has the keys, only where the
+  /// spec has values (not MLA).
   UnitPart part = UnitPart::kWhole;
 };
 
@@ -114,7 +114,7 @@ class ClientSession {
   /// Pages that the session takes the slots of a lane to hold: [n_kv][slots_per_head(sequence)],
   /// -1 for an empty slot. Valid until the next call.
   std::span<const int32_t> ResidentPages(uint32_t sequence, uint32_t layer) const;
-  /// What recalls travel over: "grpc", "shm", ...
+  /// Transport of recalls: "grpc", "shm", ...
   std::string_view transport_name() const;
 
   /// Adds a sequence to the batch and returns its number. RESOURCE_EXHAUSTED when the session has
@@ -128,8 +128,8 @@ class ClientSession {
   /// Asks for `wants` and returns without waiting for the reply, except for a resync that is due.
   StatusOr<std::unique_ptr<PendingRecall>> Start(std::vector<LayerWant> wants,
                                                  const RecallOptions& options = {});
-  /// Asks for `wants` and waits for all of it. What has come before an error is lost, as if it had
-  /// not been applied.
+  /// Asks for `wants` and waits for all of it. Parts before an error are lost, as if
+  /// they had not been applied.
   StatusOr<RecallResult> Recall(std::span<const LayerWant> wants,
                                 const RecallOptions& options = {});
   /// The units of the part are in their slots: from now on the map counts them as resident. Doing
@@ -137,7 +137,7 @@ class ClientSession {
   /// later recall of its lane must not be applied: the lane is unknown afterwards. After a resync
   /// the server learns of the part before the next recall.
   void Applied(const RecallPart& part);
-  /// Renews the lease of a part's units and moves `part->good_until`. OK for a part that is not
+  /// Renews the lease of a part's units and moves `part->valid_until`. OK for a part that is not
   /// lent. FAILED_PRECONDITION when the lease or its connection has ended, or the session is
   /// closed. DEADLINE_EXCEEDED without an answer within `timeout`; the lease stays as it was then.
   [[nodiscard]] Status Renew(RecallPart* part, Duration timeout = std::chrono::seconds(1));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SessionLanding: memory that the server writes the units of a session's recalls into, where the
-// connection lets it. ClientSession::MakeLanding makes one; RecallOptions::landing names it. What
-// landed is handed out as payload that lies here, until the next recall of its lane is started.
+// connection lets it. ClientSession::MakeLanding makes one; RecallOptions::landing names it. Landed
+// units are handed out as payload in place, until the next recall of their lane is started.
 // Thread-safety: none; it belongs to the thread of its session. Ownership: the session outlives it;
 // it outlives every recall that names it.
 #ifndef QUIRE_SESSION_LANDING_H_

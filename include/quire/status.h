@@ -3,7 +3,7 @@
 // Status and StatusOr: how every function of Quire reports errors. Messages are streamed together,
 // and two macros pass an error on to the caller.
 //
-// What each code means in Quire:
+// Meanings of the codes in Quire:
 //   INVALID_ARGUMENT     malformed input, wrong shapes, a KvSpec that does not match
 //   NOT_FOUND            the segment, context, document or session is in no tier or table
 //   ALREADY_EXISTS       different bytes under a key that is known

@@ -20,8 +20,8 @@ __device__ inline float ScoreOfRank(uint32_t rank) {
   return FloatFromBits((rank & 0x80000000u) != 0 ? rank & 0x7fffffffu : ~rank);
 }
 
-/// What a selection keeps: every rank above `rank`, and the first `ties` by index of those equal to
-/// it.
+/// Ranks that a selection keeps: every rank above `rank`, and the first `ties` by index of those
+/// equal to it.
 struct Cut {
   uint32_t rank;
   int ties;

@@ -152,13 +152,14 @@ StatusOr<DocumentRegistryImpl::Notes> DocumentRegistryImpl::Commit(const Deletio
   Notes notes;
   for (const Loss& orphan : orphans) {
     // Before the note: later puts then have another incarnation than the note.
-    const auto incarnations = store_->ForsakeSegments(orphan.tenant, {&orphan.segment, 1});
+    const auto incarnations = store_->MarkForDeletion(orphan.tenant, {&orphan.segment, 1});
     notes.push_back({PendingDeleteKey(orphan.tenant, orphan.segment),
                      EncodePendingDelete(incarnations.front())});
     batch.Put(notes.back().key, notes.back().value);
   }
   if (Status applied = events_.Apply(std::move(batch), events); !applied.ok()) {
-    for (const Loss& orphan : orphans) store_->WantSegments(orphan.tenant, {&orphan.segment, 1});
+    for (const Loss& orphan : orphans)
+      store_->UnmarkForDeletion(orphan.tenant, {&orphan.segment, 1});
     return applied;
   }
   for (const Deletion::Entry& entry : deletion.documents) Forget(entry);
@@ -240,7 +241,7 @@ DocumentRegistryImpl::Orphan DocumentRegistryImpl::RemoveOrphan(const MetadataEn
   if (!orphan) return Orphan::kGone;
   if (!store_->CheckTenant(orphan->tenant).ok()) return Orphan::kStays;  // not served now
   const Status status =
-      store_->RemoveForsaken(orphan->tenant, orphan->segment, DecodePendingDelete(note.value));
+      store_->RemoveMarked(orphan->tenant, orphan->segment, DecodePendingDelete(note.value));
   if (status.ok()) return Orphan::kRemoved;
   return status.code() == StatusCode::kNotFound ? Orphan::kGone : Orphan::kStays;
 }

@@ -57,7 +57,7 @@ class DocumentRegistry {
                                                           Duration ingest_lease = kIngestLease);
   virtual ~DocumentRegistry() = default;
 
-  /// What is said of a chain that becomes a document.
+  /// Facts about a chain that becomes a document.
   struct Registration {
     SegmentKey chain_tip;
     std::string_view content_hash = {};        ///< 0 or 32 bytes.
@@ -65,7 +65,7 @@ class DocumentRegistry {
     std::string_view source = {};
     Tags tags = {};
     bool keep_latest = false;  ///< Leave the alias where it is, if it is anywhere.
-    /// The ingest that ends; the name has its version. What it was given stands. 0: none.
+    /// The ingest that ends; the name has its version. The arguments of BeginIngest stand. 0: none.
     uint64_t ingest_id = 0;
   };
   struct RegisterResult {
@@ -87,7 +87,7 @@ class DocumentRegistry {
         {.chain_tip = chain_tip, .content_hash = content_hash, .ttl_seconds = ttl_seconds});
   }
 
-  /// What is known of a document before it is computed.
+  /// Facts about a document before it is computed.
   struct IngestPlan {
     std::string_view content_hash = {};
     std::string_view source = {};

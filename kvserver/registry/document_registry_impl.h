@@ -4,7 +4,7 @@
 // document and segment, rather than counts. Repeated writes change nothing, and one prefix scan
 // finds all users of a segment.
 //
-// A deletion has these steps: It forsakes the documents' orphans in the store. One batch removes
+// A deletion has these steps: It marks the documents' orphans for deletion. One batch removes
 // the documents and notes the orphans as pending. The names are removed, then the orphans that are
 // not held, then their notes. A crash in between leaves nothing behind for ever. A note has one
 // incarnation; a segment that is put again meanwhile has another, which stays. Documents that

@@ -281,6 +281,8 @@ void Server::VisitMetrics(MetricsVisitor& visit) const { parts_->VisitMetrics(vi
 std::optional<SharedMemoryView> Server::shared_memory() const {
   return parts_->store->shared_memory();
 }
+void Server::KeepUpSoon() { parts_->expiry.RunSoon(); }
+
 std::string Server::ssd_mode() const { return parts_->store->ssd_mode(); }
 std::string Server::dram_mode() const { return parts_->store->dram_mode(); }
 

@@ -40,6 +40,8 @@ class Server {
   /// Connections besides those of the handler's transports. Empty until a listener is added.
   DataPlane& data_plane() const;
   void VisitMetrics(MetricsVisitor& visit) const;
+  /// Begins the upkeep of every second now: what expired goes. For owners of a clock that jumps.
+  void KeepUpSoon();
   /// See PageStore::shared_memory.
   std::optional<SharedMemoryView> shared_memory() const;
   /// See PageStore::ssd_mode.

@@ -179,10 +179,9 @@ class PageStore {
   /// then on, for lookups and reads (NOT_FOUND), until it is put again.
   virtual Status ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
                               std::vector<VerifiedBytes>* out) = 0;
-  /// Somebody found these units not to match their checksums. They are verified here, and what is
-  /// damaged is mended; what is intact stays, whatever was said of it, and was damaged on the way,
-  /// which operators are told. OK when a read will bring
-  /// the right bytes; errors as of ReadVerified.
+  /// Verifies units that a receiver reports as damaged, and mends those that are. Intact ones were
+  /// damaged on the way, which operators are told. OK when a read will bring the right bytes;
+  /// errors are those of ReadVerified.
   virtual Status Recheck(const Caller& caller, std::span<const ReportedUnit> units) = 0;
   /// Digests of one segment at one layer, from the cache when possible. Puts make minima and
   /// maxima. Other kinds are computed from the stored units on first use, and kept.
@@ -233,15 +232,15 @@ class PageStore {
   virtual uint64_t CountNames(const SegmentKey& key) const = 0;
   /// Marks the segments for deletion once they are neither named nor held. Naming or putting one
   /// again cancels that. Returns their incarnations; 0 for one that is not stored.
-  virtual std::vector<uint64_t> ForsakeSegments(std::string_view tenant,
+  virtual std::vector<uint64_t> MarkForDeletion(std::string_view tenant,
                                                 std::span<const SegmentKey> keys) = 0;
-  /// Cancels ForsakeSegments.
-  virtual void WantSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
-  /// Finishes a ForsakeSegments, also one from before a restart. NOT_FOUND when there is nothing to
+  /// Cancels MarkForDeletion.
+  virtual void UnmarkForDeletion(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
+  /// Finishes a MarkForDeletion, also one from before a restart. NOT_FOUND when there is nothing to
   /// do: the segment is not stored, was put again since, or is named. FAILED_PRECONDITION while it
   /// is held.
-  virtual Status RemoveForsaken(std::string_view tenant, const SegmentKey& key,
-                                uint64_t incarnation) = 0;
+  virtual Status RemoveMarked(std::string_view tenant, const SegmentKey& key,
+                              uint64_t incarnation) = 0;
   /// Incarnations of stored segments; 0 for one that is not stored.
   virtual std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const = 0;
   /// Incarnations under which the bytes of stored segments were written; 0 for one that is not
@@ -250,7 +249,7 @@ class PageStore {
   /// grows both times.
   virtual std::vector<uint64_t> WrittenAs(std::span<const SegmentKey> keys) const = 0;
   virtual uint64_t num_replaced() const = 0;
-  /// Removes unneeded segments: forsaken ones, cached ones unused for cached_ttl, and those that
+  /// Removes unneeded segments: marked ones, cached ones unused for cached_ttl, and those that
   /// continue a deleted segment. Returns how many. Call it about once a second.
   virtual StatusOr<uint64_t> Sweep() = 0;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Promise 2 for bytes that are damaged in memory: bytes that fail their checksum are never
-// returned. The server verifies what it uses and mends what it finds damaged. What it cannot mend
-// counts as missing until it is put again.
+// returned. The server verifies the bytes that it uses, and mends damaged ones. Bytes that it
+// cannot mend count as missing until they are put again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

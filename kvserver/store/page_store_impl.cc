@@ -130,6 +130,7 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
                                          .reads = parts.reads.get(),
                                          .limit_bytes = parts.budget.metadata_bytes,
                                          .buffer_bytes = parts.budget.buffer_bytes}));
+  QUIRE_RETURN_IF_ERROR(parts.directory->Upgrade());
   QUIRE_RETURN_IF_ERROR(NoteFormat(*parts.database));
   QUIRE_RETURN_IF_ERROR(OpenPayload(machine, &parts));
   QUIRE_ASSIGN_OR_RETURN(parts.tenants,
@@ -197,7 +198,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
       catalog_(database_.get(), options.catalog_cache_bytes, &health_),
       damage_(dram_.get(), &catalog_, &health_),
       gate_(options.ssd_gate),
-      digests_(database_.get(), options.digest_cache_bytes, &gate_),
+      digests_(database_.get(), &ssd_, options.digest_cache_bytes, &gate_),
       reader_({.catalog = &catalog_,
                .dram = dram_.get(),
                .damage = &damage_,
@@ -246,13 +247,13 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
   });
   for (const SegmentCatalog::Listed& segment : segments) {
     if (!segment.tenant.empty()) space_.ChargeStored(segment.tenant, segment.bytes);
-    keeper_.Restored({.key = segment.key,
-                      .tenant = segment.tenant,
-                      .parent = segment.parent,
-                      .bytes = segment.bytes,
-                      // 0 means about to be put; segments older than incarnations have 1.
-                      .incarnation = std::max<uint64_t>(segment.incarnation, 1)},
-                     segment.last_use_micros);
+    keeper_.Restore({.key = segment.key,
+                     .tenant = segment.tenant,
+                     .parent = segment.parent,
+                     .bytes = segment.bytes,
+                     // 0 means about to be put; segments older than incarnations have 1.
+                     .incarnation = std::max<uint64_t>(segment.incarnation, 1)},
+                    segment.last_use_micros);
   }
   dropped_.Add(recovered.dropped);
   torn_.Add(recovered.torn.size());
@@ -303,7 +304,7 @@ void PageStoreImpl::StartScrubbing(const Options& options) {
   add(std::make_unique<PayloadScrub>(PayloadScrub::Parts{database, &catalog_, &ssd_, &writers_}),
       rates.payload);
   add(std::make_unique<DramScrub>(DramScrub::Parts{dram_.get(), &reader_, &catalog_}), rates.dram);
-  add(std::make_unique<DigestScrub>(DigestScrub::Parts{database, &deriver_}), rates.digests);
+  add(std::make_unique<DigestScrub>(DigestScrub::Parts{database, &ssd_, &deriver_}), rates.digests);
   add(std::make_unique<RecordScrub>(
           RecordScrub::Parts{database, &catalog_, &writers_, options.check_metadata, &health_}),
       rates.records);
@@ -347,7 +348,7 @@ StatusOr<std::vector<SegmentKey>> PageStoreImpl::Lookup(std::string_view tenant,
     // A damaged segment counts as missing: the caller computes it again, and the put repairs it.
     if (code == StatusCode::kNotFound || code == StatusCode::kDataLoss) break;
     QUIRE_RETURN_IF_ERROR(record.status());
-    if (catalog_.IsDamaged(parent) || !writer_.IsThere(parent, **record)) break;
+    if (catalog_.IsDamaged(parent) || !writer_.IsReadable(parent, **record)) break;
     keys.push_back(parent);
   }
   return keys;
@@ -434,7 +435,7 @@ StatusOr<ChainStat> PageStoreImpl::StatChain(std::string_view tenant, const Chai
     stat.bytes += record->payload_bytes();
     if (!record->dram_only) ++stat.segments_on_ssd;
     if (dram_->HasAny(key)) ++stat.segments_in_dram;
-    if (catalog_.IsDamaged(key) || !writer_.IsThere(key, *record)) ++stat.segments_lost;
+    if (catalog_.IsDamaged(key) || !writer_.IsReadable(key, *record)) ++stat.segments_lost;
   }
   return stat;
 }
@@ -480,12 +481,12 @@ Status PageStoreImpl::NameSegments(std::string_view tenant, std::span<const Segm
   return keeper_.Name(keys);
 }
 
-Status PageStoreImpl::RemoveForsaken(std::string_view tenant, const SegmentKey& key,
-                                     uint64_t incarnation) {
+Status PageStoreImpl::RemoveMarked(std::string_view tenant, const SegmentKey& key,
+                                   uint64_t incarnation) {
   const LatencyTimer timer(latencies_->erase, latencies_->clock);
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
   QUIRE_RETURN_IF_ERROR(CheckMayRemove(tenant, key));
-  return keeper_.RemoveForsaken(key, incarnation);
+  return keeper_.RemoveMarked(key, incarnation);
 }
 
 Status PageStoreImpl::PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) {

@@ -84,15 +84,15 @@ class PageStoreImpl final : public PageStore {
   }
   void RestoreNames(const SegmentNames& names) override { keeper_.RestoreNames(names); }
   uint64_t CountNames(const SegmentKey& key) const override { return keeper_.CountNames(key); }
-  std::vector<uint64_t> ForsakeSegments(std::string_view,
+  std::vector<uint64_t> MarkForDeletion(std::string_view,
                                         std::span<const SegmentKey> keys) override {
-    return keeper_.Forsake(keys);
+    return keeper_.Mark(keys);
   }
-  void WantSegments(std::string_view, std::span<const SegmentKey> keys) override {
-    keeper_.CancelForsake(keys);
+  void UnmarkForDeletion(std::string_view, std::span<const SegmentKey> keys) override {
+    keeper_.Unmark(keys);
   }
-  Status RemoveForsaken(std::string_view tenant, const SegmentKey& key,
-                        uint64_t incarnation) override;
+  Status RemoveMarked(std::string_view tenant, const SegmentKey& key,
+                      uint64_t incarnation) override;
   std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const override {
     return keeper_.Incarnations(keys);
   }

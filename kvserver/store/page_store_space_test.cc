@@ -339,18 +339,18 @@ TEST_F(CachedSegmentsTest, ASegmentWithADamagedRecordIsDeletedAndPutAgainAndCoun
 TEST_F(CachedSegmentsTest, Promise3ASegmentThatIsPutAgainIsAnotherOneAndStays) {
   const TestSegment segment = PutOne(1);
   SegmentHold reader = HoldOne(segment);
-  const uint64_t before = store_->ForsakeSegments("default", {{segment.key}}).front();
+  const uint64_t before = store_->MarkForDeletion("default", {{segment.key}}).front();
   PutOne(1);
   EXPECT_EQ(store_->WrittenAs({{segment.key}}).front(), before) << "the bytes are the same";
   EXPECT_EQ(store_->num_replaced(), 0u);
   reader.Release();
-  EXPECT_EQ(store_->RemoveForsaken("default", segment.key, before).code(), StatusCode::kNotFound);
+  EXPECT_EQ(store_->RemoveMarked("default", segment.key, before).code(), StatusCode::kNotFound);
   Open();
   EXPECT_TRUE(IsRead(segment));
-  EXPECT_EQ(store_->RemoveForsaken("default", segment.key, before).code(), StatusCode::kNotFound);
+  EXPECT_EQ(store_->RemoveMarked("default", segment.key, before).code(), StatusCode::kNotFound);
   const uint64_t after = store_->Incarnations({{segment.key}}).front();
   EXPECT_GT(after, before);
-  EXPECT_TRUE(store_->RemoveForsaken("default", segment.key, after).ok());
+  EXPECT_TRUE(store_->RemoveMarked("default", segment.key, after).ok());
   EXPECT_FALSE(IsThere(segment));
 }
 
@@ -359,15 +359,15 @@ TEST_F(CachedSegmentsTest, Promise3WhatIsContinuedAfterADeleteStays) {
   const TestSegment root = PutOne(1), middle = PutOne(2, root.key);
   SegmentHold context = HoldOne(root);
   context.Add(HoldOne(middle));
-  const auto before = store_->ForsakeSegments("default", {{root.key, middle.key}});
+  const auto before = store_->MarkForDeletion("default", {{root.key, middle.key}});
   const TestSegment tip = PutOne(3, middle.key);
   context.Release();
   ASSERT_TRUE(store_->Sweep().ok());
   for (const bool restarted : {false, true}) {
     SCOPED_TRACE(restarted);
     if (restarted) Open();
-    EXPECT_TRUE(IsNotFound(store_->RemoveForsaken("default", root.key, before[0])));
-    EXPECT_TRUE(IsNotFound(store_->RemoveForsaken("default", middle.key, before[1])));
+    EXPECT_TRUE(IsNotFound(store_->RemoveMarked("default", root.key, before[0])));
+    EXPECT_TRUE(IsNotFound(store_->RemoveMarked("default", middle.key, before[1])));
     ASSERT_TRUE(store_->Sweep().ok());
     for (const TestSegment& segment : {root, middle, tip}) EXPECT_TRUE(IsRead(segment));
   }

@@ -8,9 +8,11 @@
 #include <fstream>
 #include <utility>
 
+#include "kvserver/store/metadata/checked_value.h"
 #include "kvserver/store/page_store_impl.h"
 #include "kvserver/store/testing/fault_file_system.h"
 #include "kvserver/store/testing/store_kit.h"
+#include "kvserver/store/testing/volume_damage.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::kvserver::testing {
@@ -29,19 +31,9 @@ class PageStoreTiersTest : public ::testing::Test {
   }
   uint64_t Count(const std::string& name) { return CountersOf(*store_)[name]; }
 
-  ExtentRecord RecordOf(const ExtentId& id) {
-    return DecodeExtentRecord(*store_->database().Get(Table::kExtents, SsdTier::RecordKey(id)))
-        .value();
-  }
-  /// The file of one unit, and the offset in it.
+  ExtentRecord RecordOf(const ExtentId& id) { return RecordOnSsd(store_->database(), id); }
   std::pair<std::string, uint64_t> PlaceOf(const ExtentId& id, uint32_t unit) {
-    const ExtentRecord record = RecordOf(id);
-    const LocatedPiece piece =
-        FirstPiece(record.location.runs, unit * record.unit_bytes(), record.unit_bytes());
-    EXPECT_EQ(piece.length, record.unit_bytes());
-    char name[32];
-    snprintf(name, sizeof name, "/payload/%08u.vol", piece.volume);
-    return {dir_.path() + name, piece.file_offset};
+    return PlaceOnSsd(store_->database(), dir_.path(), id, unit);
   }
   std::string StoredUnit(const ExtentId& id, uint32_t unit) {
     const auto [path, offset] = PlaceOf(id, unit);
@@ -53,12 +45,7 @@ class PageStoreTiersTest : public ::testing::Test {
   }
   /// Overwrites the start of one unit on SSD, past the store.
   void Overwrite(const ExtentId& id, uint32_t unit, std::string_view bytes) {
-    const auto [path, offset] = PlaceOf(id, unit);
-    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-    file.seekp(static_cast<std::streamoff>(offset));
-    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    file.close();
-    ASSERT_TRUE(file.good());
+    OverwriteOnSsd(store_->database(), dir_.path(), id, unit, bytes);
   }
   void OverwriteRecord(Table table, const std::string& key, std::string_view value) {
     Database::Batch batch = store_->database().NewBatch();
@@ -296,16 +283,53 @@ TEST_F(PageStoreTiersTest, ADamagedRecordIsDataLossUntilTheSegmentIsPutAgain) {
 
 TEST_F(PageStoreTiersTest, DigestsOfAPutThatAreDamagedAreMadeAnewAndKept) {
   const auto segment = PutTestSegment(*store_, spec_, 1);
-  std::string key(segment->key.view());
-  key.append(4, '\0');
-  const std::string put = *store_->database().Get(Table::kDigests, key);
-  OverwriteRecord(Table::kDigests, key, "damaged");
-  const auto digests = store_->ReadDigests("default", segment->key, 0);
-  ASSERT_TRUE(digests.ok()) << digests.status();
-  EXPECT_EQ(*store_->database().Get(Table::kDigests, key), put);
+  const auto read = [&] {
+    const auto digests = store_->ReadDigests("default", segment->key, 0);
+    EXPECT_TRUE(digests.ok()) << digests.status();
+    return *digests->bytes;
+  };
+  const std::vector<std::byte> put = read();
+  Overwrite({segment->key, kDigestsLayer}, 0, "damaged");
+  Open();
+  EXPECT_EQ(read(), put);
   EXPECT_EQ(Count("digests_damaged"), 1u);
   EXPECT_EQ(Count("digests_mended"), 1u);
+  Open();
+  EXPECT_EQ(read(), put);
+  EXPECT_EQ(Count("digests_mended"), 0u) << "they were kept";
+  OverwriteRecord(Table::kDigests, DigestStore::KeyOf({{segment->key, 0}}), "damaged");
+  Open();
+  EXPECT_EQ(read(), put);
+  EXPECT_EQ(Count("digests_mended"), 1u);
   EXPECT_EQ(Count("segments_damaged"), 0u) << "its units are as they were put";
+}
+
+TEST_F(PageStoreTiersTest, DigestsOfAnOlderServerAreRowsAndAreRead) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  const auto digests = *store_->ReadDigests("default", segment->key, 1)->bytes;
+  const uint32_t crc32c = Crc32c(digests);
+  Database::Batch batch = store_->database().NewBatch();
+  batch.Delete(Table::kExtents, SsdTier::RecordKey({segment->key, kDigestsLayer}));
+  batch.Put(Table::kDigests, DigestStore::KeyOf({{segment->key, 1}}),
+            {AsText(digests), AsText(EncodeTrailer(crc32c))});
+  ASSERT_TRUE(store_->database().Commit(batch, /*sync=*/true).ok());
+  std::ofstream(dir_ / "FORMAT") << "quire-data-format 2\n";
+  Open();
+  EXPECT_EQ(*store_->ReadDigests("default", segment->key, 1)->bytes, digests);
+  EXPECT_EQ(Count("digests_mended"), 0u);
+}
+
+TEST_F(PageStoreTiersTest, ARowOfDigestsGoesWhenItsSegmentIsReplaced) {
+  const auto segment = PutTestSegment(*store_, spec_, 1);
+  const auto digests = *store_->ReadDigests("default", segment->key, 0)->bytes;
+  const std::vector<std::byte> others(digests.size());
+  const uint32_t crc32c = Crc32c(others);
+  OverwriteRecord(Table::kDigests, DigestStore::KeyOf({{segment->key, 0}}),
+                  std::string(AsText(others)) + std::string(AsText(EncodeTrailer(crc32c))));
+  OverwriteRecord(Table::kSegments, std::string(segment->key.view()), "not a record");
+  Open();
+  ASSERT_TRUE(PutTestSegment(*store_, spec_, 1).ok());
+  EXPECT_EQ(*store_->ReadDigests("default", segment->key, 0)->bytes, digests);
 }
 
 TEST_F(PageStoreTiersTest, DerivedDigestsThatAreDamagedOrOfOtherUnitsAreMadeAnew) {

@@ -97,6 +97,10 @@ struct ExtentId {
   friend auto operator<=>(const ExtentId&, const ExtentId&) = default;
 };
 
+/// "Layer" of the extent that holds a segment's minima and maxima on SSD. Its units are the digests
+/// of one layer each.
+inline constexpr uint32_t kDigestsLayer = UINT32_MAX;
+
 struct ExtentIdHash {
   size_t operator()(const ExtentId& id) const {
     return SegmentKeyHash()(id.segment) ^ (size_t{id.layer} * 0x9e3779b97f4a7c15ull);

@@ -57,7 +57,7 @@ quire::StatusOr<std::vector<std::byte>> Recall(quire::Client& client, const quir
   const quire::LayerWant want = {.layer = 1, .pages = {{5}, {5}}};
   QUIRE_ASSIGN_OR_RETURN(const auto result, session->Recall({&want, 1}));
   std::vector<std::byte> bytes = BytesOf(result.payload);
-  if (!result.StillGood()) return quire::Unavailable("the units were held for too long");
+  if (!result.IsValid()) return quire::Unavailable("the units were held for too long");
   session->Applied(result);
   QUIRE_RETURN_IF_ERROR(session->Close());
   return bytes;

@@ -40,7 +40,7 @@ void CheckText(std::string_view text) {
   if (!quire::FirstInvalidUtf8(text) && whole != text) std::abort();
 }
 
-/// What a tokenizer makes of a text must be tokens that it knows.
+/// A tokenizer must make tokens that it knows of every text.
 void CheckTokenizer(std::string_view text) {
   const auto tokenizer = quire::worker::Tokenizer::Parse(text, "fuzz");
   if (!tokenizer.ok()) return;

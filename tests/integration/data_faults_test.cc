@@ -183,6 +183,7 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
   }
   void AwaitNoSession() {
     clock_.Advance(std::chrono::seconds(kIdleSeconds + 1));
+    server_->KeepUpSoon();
     EXPECT_TRUE(Await([&] { return Metric("sessions_open") == 0; }));
   }
 
@@ -237,7 +238,7 @@ TEST_P(KilledClientTest, AClientKilledInTheMiddleOfARecallLeavesNothing) {
 /// A lease outlives the stop of its client, however slow the machine is.
 class FrozenClientTest : public DataFaultsTest {
  protected:
-  FrozenClientTest() { lease_seconds_ = 20; }
+  FrozenClientTest() { lease_seconds_ = 8; }
 };
 
 INSTANTIATE_TEST_SUITE_P(Transports, FrozenClientTest, kKinds, &NameOf);
@@ -289,7 +290,7 @@ TEST_P(DataFaultsTest, AReaderThatTakesNothingLosesItsRecallAndNobodyWaitsForIt)
   const DataClient stalled = Connect("default", kSmallWindow), other = Connect(OtherTenant());
   const auto stalled_session = OpenSession(stalled), session = OpenSession(other);
   {
-    // What the server writes into a landing is bounded by what the reader has taken, too.
+    // The server writes into a landing only within what the reader has taken, too.
     std::unique_ptr<SessionLanding> landing;
     if (kind() == "ucx_direct") landing = *stalled_session->MakeLanding();
     const auto recall = stalled_session->Start(WantAllOfIt(), {.landing = landing.get()});
@@ -339,8 +340,8 @@ TEST_P(EndedLeaseTest, WhoHoldsUnitsForLongerThanTheyAreLentIsToldAndNothingChan
   const TimePoint before = SystemClock().Now();
   auto held = RecallAll(), renewed = RecallAll(), owned = RecallAll();
   ASSERT_TRUE(held.ok() && renewed.ok() && owned.ok());
-  EXPECT_GE(held->good_until, before + std::chrono::seconds(1));
-  EXPECT_LE(held->good_until, SystemClock().Now() + std::chrono::seconds(1));
+  EXPECT_GE(held->valid_until, before + std::chrono::seconds(1));
+  EXPECT_LE(held->valid_until, SystemClock().Now() + std::chrono::seconds(1));
   ASSERT_EQ(owned->OwnUnits(), OkStatus());
   // Only the leases keep the extents in place.
   EXPECT_EQ(clients_.client->DeleteDocument({.name = kFaultDocument}).status(), OkStatus());
@@ -351,19 +352,19 @@ TEST_P(EndedLeaseTest, WhoHoldsUnitsForLongerThanTheyAreLentIsToldAndNothingChan
   for (;;) {
     PutOthers();
     compared = CheckFaultUnits(held->placements, held->payload);
-    if (!held->StillGood()) break;
+    if (!held->IsValid()) break;
     ASSERT_EQ(compared, OkStatus());
     (void)session_->Renew(&*renewed);  // Refused if the connection has just ended.
   }
-  EXPECT_GE(SystemClock().Now(), held->good_until);
+  EXPECT_GE(SystemClock().Now(), held->valid_until);
   EXPECT_EQ(held->OwnUnits().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(session_->Renew(&*held).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(CheckFaultUnits(owned->placements, owned->payload), OkStatus());
 
   // The other was renewed until just now, and outlives the first and its connection.
-  EXPECT_GT(renewed->good_until, held->good_until);
+  EXPECT_GT(renewed->valid_until, held->valid_until);
   compared = CheckFaultUnits(renewed->placements, renewed->payload);
-  EXPECT_TRUE(renewed->StillGood());
+  EXPECT_TRUE(renewed->IsValid());
   EXPECT_EQ(compared, OkStatus());
   if (kind() == "shm_lent") {
     while (CheckFaultUnits(held->placements, held->payload).ok())

@@ -70,6 +70,20 @@ TEST(DemoProcessTest, TheBundledDocumentsAreAnsweredWithAQuarterResident) {
   EXPECT_DOUBLE_EQ(demo["moved_ratio"],
                    static_cast<double>(parts) / demo["bytes_full"].get<double>());
   EXPECT_THAT(result.out, HasSubstr("Answered right, all pages resident: "));
+  const nlohmann::json& across = demo["across_documents"];
+  ASSERT_TRUE(across.is_object()) << across;
+  EXPECT_EQ(across["documents"].size(), 10u);
+  EXPECT_GT(across["prompt_tokens"], 7000);
+  ASSERT_EQ(across["methods"].size(), 4u);
+  for (const nlohmann::json& row : across["methods"]) {
+    const bool full = row["method"] == "full";
+    EXPECT_EQ(row["requests"] == 0, full) << row;
+    EXPECT_EQ(row["recompute_ratio"] == 1.0, full) << row;
+    EXPECT_LE(row["bytes_fetched"], row["bytes_of_documents"]) << row;
+  }
+  EXPECT_EQ(across["methods"][3]["method"], "samkv");
+  EXPECT_LT(across["methods"][3]["sequence_ratio"], 0.5);
+  EXPECT_THAT(result.out, HasSubstr("One question across 10 documents"));
 }
 
 TEST(DemoProcessTest, TextsOfOnesOwnAreReadAndAskedAbout) {

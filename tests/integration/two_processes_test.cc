@@ -154,7 +154,7 @@ TEST_F(TwoProcessesTest, AnswersAreTheSameInOneProcessInTwoAndAfterRestarts) {
 TEST_F(TwoProcessesTest, AQuestionOverSeveralDocumentsReusesTheirCaches) {
   StartServer({"--dram-bytes", "64MiB"});
   const auto tokenizer = worker::Tokenizer::Load(std::string(kModel) + "/tokenizer.json").value();
-  std::vector<std::string> put = {"put", "--model", kModel};
+  std::vector<std::string> put = {"put", "--no-statistics", "--model", kModel};
   std::vector<TokenId> whole(tokenizer.starts().begin(), tokenizer.starts().end());
   std::vector<std::string> texts;
   for (const cli::DemoDocument& document : std::span(corpus_.documents).first(2)) {
@@ -197,6 +197,12 @@ TEST_F(TwoProcessesTest, AQuestionOverSeveralDocumentsReusesTheirCaches) {
   const nlohmann::json again = ask("samkv");
   EXPECT_EQ(again["statistics_computed"], 0);
   EXPECT_EQ(again["sequence_ratio"], selected["sequence_ratio"]);
+  const nlohmann::json blocks = ask("multi_infllm");
+  EXPECT_LT(blocks["sequence_ratio"], 0.5);
+  for (const nlohmann::json& answer : {blocks, ask("reuse_isolated")}) {
+    EXPECT_EQ(answer["recompute_ratio"], 0.0);
+    EXPECT_EQ(answer["question_tokens"], full["question_tokens"]);
+  }
   StopServer(SIGTERM, 0);
 }
 

@@ -140,6 +140,81 @@ TEST_F(WorkerProcessTest, AWorkerInAThirdProcessAnswersAsThisOneDoes) {
   StopWorker();
 }
 
+class SeveralDocumentsProcessTest : public WorkerProcessTest {
+ protected:
+  void SetUp() override {
+    WorkerProcessTest::SetUp();
+    // Both together have to fit in the model's context.
+    std::ifstream file(DocumentPath());
+    std::string text(2000, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(text.rfind('\n'));
+    for (const std::string name : {"a", "b"}) {
+      std::ofstream(dir_ / name) << (name == "a" ? text : text.substr(text.size() / 2));
+      ASSERT_EQ(Quire({"put", dir_ / name, "--model", kModel}).exit_code, 0);
+    }
+  }
+  nlohmann::json AskOver(const std::string& names, const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"ask", "--docs", names, "--question", bundled_["question"]};
+    args.insert(args.end(), more.begin(), more.end());
+    return QuireJson(args);
+  }
+};
+
+TEST_F(SeveralDocumentsProcessTest, AWorkerAnswersAsThisProcessDoes) {
+  const std::string address = StartWorker({});
+  for (const std::string method : {"full", "reuse_strict", "epic", "cacheblend", "samkv"}) {
+    SCOPED_TRACE(method);
+    const auto there = AskOver("a,b", {"--method", method, "--worker", address});
+    const auto here = AskOver("a,b", {"--method", method, "--model", kModel});
+    ASSERT_TRUE(here.contains("tokens")) << here;
+    for (const char* key :
+         {"answer", "tokens", "document", "method", "prompt_tokens", "recompute_ratio",
+          "sequence_ratio", "missing", "policy", "attended_ratio"}) {
+      EXPECT_EQ(there[key], here[key]) << key << ": " << there;
+    }
+  }
+  StopWorker();
+}
+
+TEST_F(SeveralDocumentsProcessTest, MissingDocumentsAreNamedOrSkippedHereAndThere) {
+  const std::string address = StartWorker({});
+  for (const std::vector<std::string>& where :
+       {std::vector<std::string>{"--worker", address}, {"--model", kModel}}) {
+    const auto refused = AskOver("gone,a,books/away@2,b", where)["error"];
+    EXPECT_EQ(refused["code"], "NOT_FOUND");
+    EXPECT_THAT(refused["message"].get<std::string>(),
+                HasSubstr("default/gone, books/away@2; put what is missing"));
+    std::vector<std::string> skip = where;
+    skip.push_back("--skip-missing");
+    const auto answer = AskOver("gone,a,b", skip);
+    EXPECT_EQ(answer["missing"], nlohmann::json({"default/gone"})) << answer;
+    EXPECT_EQ(answer["tokens"], AskOver("a,b", where)["tokens"]);
+    EXPECT_EQ(AskOver("gone,away", skip)["error"]["code"], "NOT_FOUND");
+    EXPECT_EQ(AskOver(",", where)["error"]["code"], "INVALID_ARGUMENT");
+  }
+  StopWorker();
+}
+
+TEST_F(SeveralDocumentsProcessTest, AnExpiredDocumentAndOneOfOtherPagesAreNamed) {
+  const std::string address = StartWorker({});
+  ASSERT_EQ(Quire({"put", dir_ / "a", "--model", kModel, "--name", "old", "--ttl", "1s"}).exit_code,
+            0);
+  nlohmann::json expired;
+  do {  // Until its time is over.
+    expired = AskOver("old,b", {"--worker", address});
+  } while (expired.contains("tokens"));
+  EXPECT_EQ(expired["error"]["code"], "NOT_FOUND") << expired;
+  EXPECT_THAT(expired["error"]["message"].get<std::string>(), HasSubstr("default/old"));
+  ASSERT_EQ(
+      Quire({"put", dir_ / "a", "--model", kModel, "--name", "half", "--dtype", "f16"}).exit_code,
+      0);
+  const auto other = AskOver("b,half", {"--worker", address});
+  EXPECT_EQ(other["error"]["code"], "INVALID_ARGUMENT") << other;
+  EXPECT_THAT(other["error"]["message"].get<std::string>(), HasSubstr("default/half"));
+  StopWorker();
+}
+
 // Every token of such a text is a part of a character.
 TEST_F(WorkerProcessTest, AnswersInOtherScriptsAreWholeText) {
   std::ofstream file(dir_ / "u.txt");

@@ -103,6 +103,31 @@ void ExpectEqualsDense(DType dtype, float tolerance) {
   }
 }
 
+/// Documents whose statistics a question by SamKV has to compute, of those that `engine` reads.
+uint32_t StatisticsComputed(WorkerFixture& fixture, const worker::EngineOptions& options) {
+  const auto engine = fixture.MakeEngine(&fixture.client(), options);
+  const std::string prefix = options.statistics ? "with" : "without";
+  std::vector<DocumentName> names;
+  for (const size_t length : {250, 230}) {
+    names.push_back({.name = prefix + std::to_string(length)});
+    const auto put = engine->Ingest(RandomTokens(length, length + prefix.size()), names.back());
+    EXPECT_TRUE(put.ok()) << put.status();
+    EXPECT_EQ(put->statistics, OkStatus());
+  }
+  const std::vector<TokenId> question = RandomTokens(7, 99);
+  const auto run = engine->OpenReuse(names, question, {.method = worker::ReuseMethod::kSamKv});
+  EXPECT_TRUE(run.ok()) << run.status();
+  return (*run)->stats().statistics_computed;
+}
+
+TEST(WorkerSequenceTest, StatisticsAreStoredWhileADocumentIsRead) {
+  WorkerFixture fixture;
+  worker::EngineOptions options = WorkerFixture::Small();
+  EXPECT_EQ(StatisticsComputed(fixture, options), 0u);
+  options.statistics = false;
+  EXPECT_EQ(StatisticsComputed(fixture, options), 2u);
+}
+
 TEST(WorkerSequenceTest, EveryPolicyEqualsDenseAttentionWhenTheBudgetCoversEverything) {
   ExpectEqualsDense(DType::kF32, 1e-3f);
 }

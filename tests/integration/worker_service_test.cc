@@ -14,6 +14,7 @@
 
 #include "common/base/utf8.h"
 #include "gpuworker/retrieval/policy.h"
+#include "gpuworker/service/documents_call.h"
 #include "gpuworker/service/worker_server.h"
 #include "gpuworker/text/tokenizer.h"
 #include "quire/v1/worker.grpc.pb.h"
@@ -135,6 +136,84 @@ TEST_P(TogetherTest, EachCallGetsTheTokensThatItGetsAlone) {
     EXPECT_EQ(replies[i].back().units_recalled() > 0, i < 3) << policies[i];
   }
   EXPECT_EQ(MetricValuesOf(*server_).at("batch_finished"), kCalls);
+}
+
+class SeveralDocumentsTest : public WorkerServiceTest {
+ protected:
+  SeveralDocumentsTest() : WorkerServiceTest(8) {
+    const auto stored = fixture_.engine().Ingest(std::vector<TokenId>(60, 9), {.name = "other"});
+    EXPECT_TRUE(stored.ok()) << stored.status();
+  }
+  static v1::GenerateRequest RequestOver(const std::vector<std::string>& names,
+                                         worker::ReuseOptions options = {}) {
+    v1::GenerateRequest request = Request(6);
+    request.clear_document();
+    worker::DocumentsToProto(Names(names), options, request.mutable_documents());
+    return request;
+  }
+  static std::vector<DocumentName> Names(const std::vector<std::string>& names) {
+    std::vector<DocumentName> documents;
+    for (const std::string& name : names) documents.push_back({.name = name});
+    return documents;
+  }
+};
+
+TEST_F(SeveralDocumentsTest, ManyCallersGetTheEnginesTokensBesideTheBatch) {
+  const std::vector<std::string> methods = {"full", "reuse_strict", "cacheblend", "samkv"};
+  std::vector<v1::GenerateReply> replies[5];
+  grpc::Status status[5];
+  std::vector<std::thread> callers;
+  for (size_t i = 0; i < methods.size(); ++i) {
+    callers.emplace_back([&, i] {
+      v1::GenerateRequest request = RequestOver({"doc", "other"});
+      request.mutable_documents()->set_method(methods[i]);
+      status[i] = Run(request, &replies[i]);
+    });
+  }
+  callers.emplace_back([&] { status[4] = Run(Request(6), &replies[4]); });
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_TRUE(status[4].ok()) << status[4].error_message();
+  for (size_t i = 0; i < methods.size(); ++i) {
+    SCOPED_TRACE(methods[i]);
+    ASSERT_TRUE(status[i].ok()) << status[i].error_message();
+    const auto run =
+        fixture_.engine().OpenReuse(Names({"doc", "other"}), kPrompt,
+                                    {.method = *worker::ParseReuseMethod(methods[i]),
+                                     .retrieval = fixture_.engine().options().retrieval});
+    const auto expected = (*run)->Generate({.max_new_tokens = 6});
+    ASSERT_EQ(replies[i].size(), expected->tokens.size() + 1);
+    for (size_t at = 0; at < expected->tokens.size(); ++at) {
+      EXPECT_EQ(replies[i][at].token_id(), expected->tokens[at]);
+    }
+    const v1::DocumentsTotals& totals = replies[i].back().documents();
+    EXPECT_EQ(totals.method(), methods[i]);
+    EXPECT_EQ(totals.prompt_tokens(), 215u);
+    EXPECT_EQ(totals.recompute_ratio(), (*run)->stats().recompute_ratio);
+  }
+}
+
+TEST_F(SeveralDocumentsTest, MissingOnesAreAllNamedOrSkipped) {
+  std::vector<v1::GenerateReply> replies;
+  const grpc::Status missing = Run(RequestOver({"gone", "doc", "away"}), &replies);
+  EXPECT_EQ(missing.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(missing.error_message(), HasSubstr("default/gone, default/away"));
+  const grpc::Status skipped =
+      Run(RequestOver({"gone", "doc", "away"}, {.skip_missing = true}), &replies);
+  ASSERT_TRUE(skipped.ok()) << skipped.error_message();
+  const v1::DocumentsTotals& totals = replies.back().documents();
+  ASSERT_EQ(totals.missing_size(), 2);
+  EXPECT_EQ(totals.missing(0).name(), "gone");
+  EXPECT_EQ(totals.missing(1).name(), "away");
+  const auto metrics = MetricValuesOf(*server_);
+  EXPECT_EQ(metrics.at("reuse_questions"), 2u);
+  EXPECT_EQ(metrics.at("reuse_failed"), 1u);
+}
+
+TEST_F(SeveralDocumentsTest, TooManyTokensTogetherSayByHowMuch) {
+  std::vector<v1::GenerateReply> replies;
+  const grpc::Status status = Run(RequestOver({"doc", "doc", "doc", "doc"}), &replies);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("93 more than the model's context"));
 }
 
 TEST_F(WorkerServiceTest, BadRequestsNameTheFault) {

@@ -14,7 +14,7 @@ class FakeLease final : public PayloadLease {
  public:
   explicit FakeLease(Duration duration = std::chrono::seconds(60)) : duration_(duration) {}
   Duration duration() const override { return duration_; }
-  bool StillGood() override { return uses_left_.fetch_sub(1) > 0; }
+  bool IsValid() override { return uses_left_.fetch_sub(1) > 0; }
   Status Renew(Duration) override { return renewal; }
 
   /// Ends the lease after `uses` more checks.

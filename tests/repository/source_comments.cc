@@ -125,8 +125,8 @@ std::string FirstWord(const std::string& sentence) {
 }
 
 bool LacksSubject(const std::string& sentence) {
-  static const std::array kBanned = {"but",  "nobody",  "of",  "so",
-                                     "that", "whether", "who", "whoever"};
+  static const std::array kBanned = {"but",  "nobody",  "of",  "so",     "that",
+                                     "what", "whether", "who", "whoever"};
   return std::ranges::find(kBanned, FirstWord(sentence)) != kBanned.end();
 }
 

@@ -399,7 +399,7 @@ void FrameClient::EndCalls(const Status& over, const Status& end) {
   changed_.NotifyAll();
 }
 
-// What the pipe delivers.
+// Deliveries of the pipe.
 
 void FrameClient::OnClosed(const Status& why) {
   {

@@ -40,7 +40,7 @@ inline uint64_t GrpcFrameBytes(uint64_t max_message_bytes) {
 /// The address as gRPC reads it: as a URI, so that gRPC does not guess the scheme.
 std::string GrpcTarget(const NetAddress& address);
 
-/// What a channel carries, which decides how large its messages may be.
+/// Contents of a channel, which decide how large its messages may be.
 enum class GrpcMessages : uint8_t {
   kCalls,  ///< Messages of at most max_message_bytes.
   kFrames  ///< Frames of streams around such messages.

@@ -28,7 +28,7 @@ class ShmBorrower::Loan final : public PayloadLease {
   Loan& operator=(const Loan&) = delete;
 
   Duration duration() const override { return borrower_->duration_; }
-  bool StillGood() override { return borrower_->StillGood(lease_); }
+  bool IsValid() override { return borrower_->IsValid(lease_); }
   Status Renew(Duration timeout) override { return borrower_->Renew(lease_, timeout); }
 
  private:
@@ -76,7 +76,7 @@ std::span<const std::byte> ShmBorrower::Bytes(const ShmDescriptor& slice) const 
   return region.subspan(slice.offset, slice.bytes);
 }
 
-bool ShmBorrower::StillGood(uint64_t lease) { return !ReadReports(lease).ended; }
+bool ShmBorrower::IsValid(uint64_t lease) { return !ReadReports(lease).ended; }
 
 Status ShmBorrower::Renew(uint64_t lease, Duration timeout) {
   const Reported before = ReadReports(lease);

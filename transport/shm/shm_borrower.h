@@ -6,7 +6,7 @@
 // read releases, sending one waits, for a second at most. After that the server ends the lease
 // itself.
 //
-// The server reports an ended lease on the same channel before it reuses the memory. StillGood
+// The server reports an ended lease on the same channel before it reuses the memory. IsValid
 // reads all reports received so far.
 //
 // Thread-safety: leases may be dropped, checked and renewed on any thread; the rest belongs to one
@@ -60,7 +60,7 @@ class ShmBorrower : public std::enable_shared_from_this<ShmBorrower> {
 
   void GiveBack(uint64_t lease);
   void Send(std::span<const uint64_t> words) const;
-  bool StillGood(uint64_t lease) QUIRE_EXCLUDES(reports_mutex_);
+  bool IsValid(uint64_t lease) QUIRE_EXCLUDES(reports_mutex_);
   Status Renew(uint64_t lease, Duration timeout) QUIRE_EXCLUDES(reports_mutex_);
   /// Reads the server's reports without waiting. Returns the state of `lease` after them.
   Reported ReadReports(uint64_t lease) QUIRE_EXCLUDES(reports_mutex_);

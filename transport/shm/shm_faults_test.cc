@@ -563,18 +563,18 @@ TEST_F(LyingServerTest, ALeaseThatEndedBeforeItsFrameCameIsNotGoodAndNoneIsGiven
   const std::optional<Frame> first = client_->frames->Next();
   ASSERT_TRUE(first);
   SendWords({ShmWordOf(2, ShmLeaseWord::kEnded), ShmWordOf(1, ShmLeaseWord::kRenewed), 77});
-  EXPECT_TRUE(first->payload.StillGood());
+  EXPECT_TRUE(first->payload.IsValid());
   ASSERT_TRUE(server.Send(Packet({.lease = 2}, {&inside, 1})));
   const std::optional<Frame> second = client_->frames->Next();
   ASSERT_TRUE(second);
-  EXPECT_FALSE(second->payload.StillGood());
-  EXPECT_TRUE(first->payload.StillGood());
+  EXPECT_FALSE(second->payload.IsValid());
+  EXPECT_TRUE(first->payload.IsValid());
   ASSERT_TRUE(server.Send(Packet({.lease = 1}, {&inside, 1})));
   const Status closed = client_->frames->Closed();
   EXPECT_EQ(closed.code(), StatusCode::kInvalidArgument) << closed;
   // A client without a channel trusts no lease.
   other_end_.Reset();
-  EXPECT_FALSE(first->payload.StillGood());
+  EXPECT_FALSE(first->payload.IsValid());
   EXPECT_EQ(first->payload.leases()[0]->Renew(kPatience).code(), StatusCode::kFailedPrecondition);
 }
 
@@ -588,7 +588,7 @@ TEST_F(LyingServerTest, ARenewalThatIsNotAnsweredEndsInTime) {
   ASSERT_TRUE(frame);
   EXPECT_EQ(frame->payload.leases()[0]->Renew(std::chrono::milliseconds(20)).code(),
             StatusCode::kDeadlineExceeded);
-  EXPECT_TRUE(frame->payload.StillGood());
+  EXPECT_TRUE(frame->payload.IsValid());
 }
 
 TEST_F(LyingServerTest, AServerThatSaysNothingOrAnotherVersionIsNotConnectedTo) {

@@ -238,7 +238,7 @@ TEST_F(ShmPipeTest, WhoHoldsPayloadForTooLongLosesTheConnectionAndTheLease) {
   ASSERT_EQ(held->payload.leases().size(), 1u);
   EXPECT_EQ(held->payload.leases()[0]->duration(), options_.max_lease);
   EXPECT_TRUE(gone->Wait());
-  EXPECT_FALSE(held->payload.StillGood()) << "it is known before the memory is let go";
+  EXPECT_FALSE(held->payload.IsValid()) << "it is known before the memory is let go";
   EXPECT_EQ(held->payload.leases()[0]->Renew(kPatience).code(), StatusCode::kFailedPrecondition);
   const Status why = server.frames->Closed();
   EXPECT_EQ(why.code(), StatusCode::kUnavailable);
@@ -260,14 +260,14 @@ TEST_F(ShmPipeTest, ALeaseThatIsRenewedGoesOnWhenAnOlderOneHasEnded) {
   Status renewed;
   while (renewed.ok() && !old_gone->IsSet()) renewed = young->payload.leases()[0]->Renew(kPatience);
   EXPECT_TRUE(old_gone->Wait());
-  EXPECT_FALSE(old->payload.StillGood());
-  EXPECT_TRUE(young->payload.StillGood());
+  EXPECT_FALSE(old->payload.IsValid());
+  EXPECT_TRUE(young->payload.IsValid());
   EXPECT_FALSE(young_gone->IsSet());
   // The connection has ended; payload stays lent for its remaining time.
   EXPECT_EQ(client.frames->Closed().code(), StatusCode::kUnavailable);
   EXPECT_EQ(young->payload.leases()[0]->Renew(kPatience).code(), StatusCode::kFailedPrecondition);
   EXPECT_TRUE(young_gone->Wait());
-  EXPECT_FALSE(young->payload.StillGood());
+  EXPECT_FALSE(young->payload.IsValid());
 }
 
 TEST_F(ShmPipeTest, WhatIsStillLentIsGoodAfterTheClientHasClosed) {
@@ -278,7 +278,7 @@ TEST_F(ShmPipeTest, WhatIsStillLentIsGoodAfterTheClientHasClosed) {
   std::optional<Frame> held = client.frames->Next();
   client.pipe->Close();
   EXPECT_EQ(server.frames->Closed().code(), StatusCode::kUnavailable);
-  EXPECT_TRUE(held->payload.StillGood());
+  EXPECT_TRUE(held->payload.IsValid());
   EXPECT_FALSE(gone->IsSet());
   held.reset();
   EXPECT_TRUE(gone->Wait());

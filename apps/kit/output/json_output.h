@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What --json prints: exactly one line on stdout, an object whose keys keep the order they were set
+// Output of --json: exactly one line on stdout, an object whose keys keep the order they were set
 // in. On failure the object is {"error": {"code": "NOT_FOUND", "message": "..."}}.
 #ifndef QUIRE_APPS_KIT_OUTPUT_JSON_OUTPUT_H_
 #define QUIRE_APPS_KIT_OUTPUT_JSON_OUTPUT_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What moved, as every --json says it.
+// Keys of every --json that say what moved.
 #ifndef QUIRE_APPS_KIT_OUTPUT_MOVED_JSON_H_
 #define QUIRE_APPS_KIT_OUTPUT_MOVED_JSON_H_
 

@@ -47,6 +47,20 @@ void AddDeviceFlag(CLI::App& command, std::string* device) {
       ->capture_default_str();
 }
 
+CLI::Option* AddStatisticsFlag(CLI::App& command, bool* statistics) {
+  return command.add_flag("--statistics,!--no-statistics", *statistics,
+                          "Store what --method samkv selects by with each document. Without, the "
+                          "first such question computes it");
+}
+
+void AddQuestionChunkFlag(CLI::App& command, uint32_t* tokens) {
+  command
+      .add_option("--question-chunk", *tokens,
+                  "Questions about one document attend to all of it, in one pass, from so many "
+                  "tokens on; 0: never")
+      ->capture_default_str();
+}
+
 Json DescribeDevice(const std::string& device_name) {
   Json json = {{"device", device_name}, {"gpu", nullptr}, {"cublas", nullptr}};
   const auto device = worker::FindDevice(device_name);

@@ -23,7 +23,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace quire::cli {
 
@@ -53,6 +54,15 @@ StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client
 
 /// Adds --device, which `device` holds the default of.
 void AddDeviceFlag(CLI::App& command, std::string* device);
+
+/// Adds --statistics and --no-statistics (EngineOptions::statistics), of which `statistics` holds
+/// the default.
+CLI::Option* AddStatisticsFlag(CLI::App& command, bool* statistics);
+
+/// Adds --question-chunk (EngineOptions::question_chunk_tokens).
+void AddQuestionChunkFlag(CLI::App& command, uint32_t* tokens);
+/// Its default.
+inline constexpr uint32_t kQuestionChunkTokens = 64;
 
 /// For reports: {"device", "gpu", "cublas"}: of a GPU its name, and whether products of many rows
 /// are cuBLAS's; null for the processor.

@@ -41,6 +41,7 @@ void TakeTotals(const v1::GenerateReply& reply, WorkerAnswer* answer) {
   answer->units_recalled = reply.units_recalled();
   answer->units_landed = reply.units_landed();
   answer->units_from_host = reply.units_from_host();
+  answer->documents = reply.documents();
 }
 
 /// Starts a call whose messages are bytes. gRPC reports a reply that cannot be parsed only at the
@@ -74,8 +75,8 @@ void Take(const v1::GenerateReply& reply, const AskWorkerOptions& options, Worke
   if (options.on_token) options.on_token(reply.token_id(), reply.text());
 }
 
-/// One attempt. What came before an error is in `*answer`, and whether the error is the worker's
-/// own in `*answered`.
+/// One attempt. `*answer` has the tokens before an error. `*answered` says whether the error is
+/// the worker's own.
 Status AskOnce(grpc::Channel* channel, const grpc::ByteBuffer& request, Duration timeout,
                const AskWorkerOptions& options, WorkerAnswer* answer, bool* answered) {
   grpc::ClientContext context;

@@ -28,6 +28,7 @@ struct WorkerAnswer {
   uint64_t units_recalled = 0;
   uint64_t units_landed = 0;     ///< Recalled units that the server wrote into the worker's memory.
   uint64_t units_from_host = 0;  ///< Kept by the worker, and not fetched.
+  v1::DocumentsTotals documents;  ///< Totals of a question over several documents.
 };
 
 struct AskWorkerOptions {

@@ -24,7 +24,7 @@ namespace quire::cli {
 /// with it keep everything (worker::WithPolicy).
 worker::RetrievalOptions DefaultRetrieval();
 
-/// What the command line says; unset: not given.
+/// Values of the command line; unset: not given.
 struct RetrievalFlags {
   std::optional<std::string> policy;
   bool published = false;
@@ -57,7 +57,7 @@ void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags);
 /// of `*bytes`; 0 means none. `bytes` lives as long as `command`.
 void AddHostCacheFlag(CLI::App& command, uint64_t* bytes);
 
-/// What a program that runs a model may take of the host's memory, in bytes.
+/// Host memory that a program with a model may take, in bytes.
 struct HostMemoryAsked {
   uint64_t cache = 0;              ///< --host-cache-bytes.
   uint64_t slots = 0;              ///< --slot-bytes; 0: they lie elsewhere.

@@ -42,6 +42,7 @@ struct AddArgs {
   ChatFlags chat;
   std::string device = "cpu";
   DType dtype = DType::kF32;
+  bool statistics = true;
   std::optional<std::string> worker;
   std::optional<uint32_t> jobs;
   bool prune = false;
@@ -77,6 +78,7 @@ StatusOr<Place> FindPlace(const AddArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   worker::EngineOptions options;
   options.dtype = args.dtype;
+  options.statistics = args.statistics;
   QUIRE_ASSIGN_OR_RETURN(place.local,
                          LoadLocalWorker(model, place.client.get(), options, args.device));
   QUIRE_RETURN_IF_ERROR(place.local->NeedsTokenizer("put token ids with quire put --token-ids"));
@@ -165,10 +167,12 @@ void AddPlaceOptions(CLI::App& add, const std::shared_ptr<AddArgs>& args) {
           ->default_str("f32");
   AddChatFlags(add, &args->chat);
   AddDeviceFlag(add, &args->device);
+  CLI::Option* const statistics = AddStatisticsFlag(add, &args->statistics);
   add.add_option("--worker", args->worker,
                  "Address of a worker that reads the documents, with its own model and store")
       ->excludes(model)
       ->excludes(dtype)
+      ->excludes(statistics)
       ->excludes(add.get_option("--chat-template"))
       ->excludes(add.get_option("--no-chat-template"));
   add.add_option("--jobs", args->jobs, "Documents at a time (4 with --worker, else 1)")

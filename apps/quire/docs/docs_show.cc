@@ -29,7 +29,7 @@ std::string TextOf(const Payload& payload) {
   return text;
 }
 
-/// What the ingest said of itself; null when it said nothing, or in another version.
+/// The ingest's summary; null when it left none, or one of another version.
 StatusOr<Json> ReadSummary(const DocumentName& name, Client& client) {
   const auto summary = client.GetExtra(name, worker::kSummaryExtra);
   if (IsNotFound(summary.status())) return Json(nullptr);

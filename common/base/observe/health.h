@@ -42,7 +42,7 @@ enum class Trouble : uint8_t {
   kCleanupFailed,   ///< Expired or unreferenced data could not be deleted.
   kPinsWaiting,     ///< Pinned documents could not be brought to DRAM after a restart.
   // Momentary troubles: over when they are reported.
-  kDataTorn,         ///< What was put without a sync was not whole at the start.
+  kDataTorn,         ///< A put without a sync was not whole at the start.
   kMemoryDamaged,    ///< Bytes in DRAM did not match their checksum.
   kDamagedOnTheWay,  ///< A client received other bytes than it was sent.
   kOverQuota,        ///< A tenant was refused room on SSD by its quota.

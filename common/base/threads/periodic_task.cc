@@ -13,8 +13,16 @@ PeriodicTask::~PeriodicTask() {
     MutexLock lock(mutex_);
     stopping_ = true;
   }
-  stop_.NotifyAll();
+  changed_.NotifyAll();
   thread_.join();
+}
+
+void PeriodicTask::RunSoon() {
+  {
+    MutexLock lock(mutex_);
+    soon_ = true;
+  }
+  changed_.NotifyAll();
 }
 
 void PeriodicTask::Run() {
@@ -28,8 +36,11 @@ bool PeriodicTask::WaitForNext() {
   MutexLock lock(mutex_);
   while (!stopping_) {
     const Duration left = next - SystemClock().Now();
-    if (left <= Duration::zero()) return true;
-    stop_.WaitFor(mutex_, left);
+    if (left <= Duration::zero() || soon_) {
+      soon_ = false;
+      return true;
+    }
+    changed_.WaitFor(mutex_, left);
   }
   return false;
 }

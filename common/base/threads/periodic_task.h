@@ -22,16 +22,20 @@ class PeriodicTask {
   PeriodicTask(const PeriodicTask&) = delete;
   PeriodicTask& operator=(const PeriodicTask&) = delete;
 
+  /// Ends the present wait. A run begins after this call.
+  void RunSoon() QUIRE_EXCLUDES(mutex_);
+
  private:
   void Run();
-  /// Waits for the end of the period. Returns false at destruction.
+  /// Waits for the end of the period, or RunSoon. Returns false at destruction.
   bool WaitForNext() QUIRE_EXCLUDES(mutex_);
 
   const Duration period_;
   const std::function<void()> task_;
   Mutex mutex_;
-  CondVar stop_;
+  CondVar changed_;
   bool stopping_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool soon_ QUIRE_GUARDED_BY(mutex_) = false;  ///< The next run does not wait for its time.
   std::thread thread_;
 };
 

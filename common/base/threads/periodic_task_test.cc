@@ -40,6 +40,16 @@ TEST(PeriodicTaskTest, RunsAtOnceAndAgainUntilItGoes) {
   EXPECT_EQ(runs.count(), last) << "nothing runs after the destructor";
 }
 
+TEST(PeriodicTaskTest, RunsBeforeItsTimeWhenItIsTold) {
+  Runs runs;
+  PeriodicTask task(std::chrono::hours(24), [&] { runs.Add(); });
+  for (int count = 1; count <= 3; ++count) {
+    runs.WaitFor(count);
+    task.RunSoon();
+  }
+  runs.WaitFor(4);
+}
+
 TEST(PeriodicTaskTest, GoesWithoutWaitingOutThePeriod) {
   Runs runs;
   {

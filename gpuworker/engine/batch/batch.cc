@@ -67,10 +67,12 @@ StatusOr<BatchScheduler::Request> Batch::MakeRequest(const BatchRequest& request
       .most_tokens = std::min<uint64_t>(model.max_positions,
                                         document_tokens + prompt + request.params.max_new_tokens),
       .max_step_tokens = MaxStepTokens(layouts, *parts_.spec)};
-  if (request.document || !PagedRun::MayBeDense(*policy, prompt, *parts_.spec)) return asked;
+  if (!PagedRun::MayBeDense(parts_, *policy, request.document.has_value(), prompt)) return asked;
   const std::vector<CacheLayout> everything(layouts.size(), {.everything = true});
   asked.dense = SlotDemand::Of(everything, *parts_.spec);
-  if (asked.dense.Bytes(prompt) <= slot_bytes_) asked.dense_tokens = prompt;
+  if (asked.dense.Bytes(document_tokens + prompt) <= slot_bytes_) {
+    asked.dense_tokens = document_tokens + prompt;
+  }
   return asked;
 }
 
@@ -197,7 +199,7 @@ void Batch::RunMembers(const std::vector<Member>& members) {
     if (tokens[i].wants_logits) own = std::span(logits).subspan(row++ * vocab, vocab);
     Conclude(members[i], pass.ok() ? step.status(i) : pass, own);
   }
-  sessions_->Send();  // What the last layer asks for ahead.
+  sessions_->Send();  // Requests ahead of the last layer.
   for (const Member& member : members) {
     BatchSequence* const sequence = Find(member.id);
     if (sequence == nullptr || !sequence->HasRunPrompt()) continue;

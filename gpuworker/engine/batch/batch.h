@@ -43,7 +43,7 @@
 namespace quire::worker {
 
 struct BatchRequest {
-  std::optional<DocumentName> document = {};  ///< What the prompt follows; nothing when unset.
+  std::optional<DocumentName> document = {};  ///< Document before the prompt; none when unset.
   std::vector<TokenId> prompt = {};
   /// The engine's own when unset.
   std::optional<RetrievalOptions> retrieval = {};

@@ -60,7 +60,7 @@ void BatchStep::AttendRound(std::span<const LayerStep> steps, uint32_t token) {
     waits |= !backends_[i]->IsReady(steps[i].layer);
     return backends_[i]->FlushDeferred();
   });
-  if (waits) sessions_->Send();  // What was asked for ahead; otherwise corrections leave before it.
+  if (waits) sessions_->Send();  // Requests ahead; otherwise corrections leave before them.
   ForEach([&](size_t i) {
     return HasToken(steps[i], i, token) ? backends_[i]->Ask(steps[i], token, began) : OkStatus();
   });

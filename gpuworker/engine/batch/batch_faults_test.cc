@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using testing::LimitedDevice;
 using testing::Stream;
 
-/// What a stream brought, and the status that it ended with.
+/// Tokens of a stream, and the status that it ended with.
 struct Ending {
   std::vector<TokenId> tokens;
   Status status;

@@ -38,11 +38,11 @@ struct BatchMetrics {
   static constexpr size_t kSizes = 5;
   std::array<Counter, kSizes> steps;  ///< By the sequences of a step: 1, 2-3, 4-7, 8-15, more.
   LatencyHistogram offload_waits;     ///< Wait of one sequence in a step.
-  LatencyHistogram recall_waits;      ///< Likewise, in a step that selects.
+  LatencyHistogram recall_waits;      ///< Wait of one sequence in a step that selects.
 
   /// A step over `sequences` sequences and `tokens` tokens.
   void CountStep(size_t sequences, uint64_t step_tokens);
-  /// What the recalls of a sequence came to in a step.
+  /// Adds the recalls of a sequence in a step.
   void CountRecalls(const RecallStats& recalls);
   void VisitMetrics(MetricsVisitor& visit) const;
 };

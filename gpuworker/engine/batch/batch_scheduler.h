@@ -83,7 +83,7 @@ class BatchScheduler {
     uint32_t max_step_tokens = 1;  ///< Most of its tokens in a step that is not dense.
 
     bool is_dense() const { return num_tokens < dense_tokens; }
-    /// What it is charged for once it has `tokens`.
+    /// Bytes that it is charged for once it has `tokens`.
     uint64_t BytesAt(uint64_t tokens) const {
       const uint64_t within_budget = demand.Bytes(tokens);
       return is_dense() ? std::max(dense.Bytes(tokens), within_budget) : within_budget;
@@ -107,7 +107,7 @@ class BatchScheduler {
   /// Decides a step, and assumes that it is carried out. Empty only when there is no sequence.
   Plan Next();
 
-  // What became of a sequence that ran.
+  // Results of a sequence that ran.
 
   /// The sequence has run `tokens` more. It has `pending` left to run, at least one.
   void OnStepDone(Id id, uint64_t tokens, uint64_t pending);
@@ -135,12 +135,12 @@ class BatchScheduler {
     Id id = 0;
     auto operator<=>(const Rank&) const = default;
   };
-  /// What is left of the step while it is decided.
+  /// The rest of the step while it is planned.
   struct Room {
     uint32_t places;
     uint32_t tokens;
     uint64_t bytes;
-    uint64_t next_pages = 0;  ///< What everybody's next page would take.
+    uint64_t next_pages = 0;  ///< Bytes of the next page of every sequence.
     bool somebody = false;    ///< Runs already.
   };
   static uint64_t NextPage(const Sequence& sequence);

@@ -25,13 +25,14 @@ Status BatchSequence::Start() {
                                                   sessions_, &run_stats_));
     return OkStatus();
   }
+  const Document* const document = setup_.document ? &*setup_.document : nullptr;
   if (IsDense()) {
-    QUIRE_ASSIGN_OR_RETURN(run_, PagedRun::OpenDense(parts_, setup_.retrieval, &run_stats_));
+    QUIRE_ASSIGN_OR_RETURN(run_,
+                           PagedRun::OpenDense(parts_, setup_.retrieval, document, &run_stats_));
     return OkStatus();
   }
   QUIRE_ASSIGN_OR_RETURN(
-      run_, PagedRun::Open(parts_, setup_.retrieval, setup_.document ? &*setup_.document : nullptr,
-                           sessions_, &run_stats_));
+      run_, PagedRun::Open(parts_, setup_.retrieval, document, sessions_, &run_stats_));
   return OkStatus();
 }
 

@@ -42,7 +42,7 @@ class BatchSequence {
     std::vector<TokenId> prompt = {};  ///< At least one.
     RetrievalOptions retrieval = {};
     GenerateParams params = {};
-    bool dense_prompt = false;  ///< PagedRun::OpenDense for the prompt; without a document only.
+    bool dense_prompt = false;  ///< PagedRun::OpenDense for the prompt.
   };
   /// INVALID_ARGUMENT for sampling options out of their range.
   static StatusOr<std::unique_ptr<BatchSequence>> Create(const EngineParts& parts,
@@ -59,9 +59,11 @@ class BatchSequence {
   /// Tokens of the document and its own that it has run, or will have when it starts.
   uint64_t num_tokens() const { return document_tokens() + ran_; }
   uint64_t pending() const { return own_.size() - ran_; }
-  /// Tokens of the prompt, when it attends densely; 0 otherwise.
-  uint64_t dense_tokens() const { return dense_prompt_ ? setup_.prompt.size() : 0; }
-  /// What it adds to a step of `tokens` of its pending tokens; valid until it generates.
+  /// Tokens of the document and the prompt, when the prompt attends densely; 0 otherwise.
+  uint64_t dense_tokens() const {
+    return dense_prompt_ ? document_tokens() + setup_.prompt.size() : 0;
+  }
+  /// Its share of a step with `tokens` of its pending tokens; valid until it generates.
   SequenceTokens Tokens(uint32_t tokens) const;
   CacheBackend& backend() { return run_->backend(); }
 
@@ -70,7 +72,7 @@ class BatchSequence {
   StatusOr<bool> OnStepDone(uint32_t tokens, std::span<const float> logits);
   /// True once a dense prompt has run, while the sequence still holds all its pages.
   bool HasRunPrompt() const {
-    return run_ != nullptr && run_->is_dense() && ran_ == dense_tokens();
+    return run_ != nullptr && run_->is_dense() && num_tokens() == dense_tokens();
   }
   /// Releases pages beyond the budget after a dense prompt. After an error it holds no pages; see
   /// CanRestart.
@@ -78,7 +80,7 @@ class BatchSequence {
   /// Time that it has waited for its complete pages to be sent, since this was asked last.
   Duration TakeOffloadWaits();
 
-  /// What its recalls came to since it was last asked.
+  /// Counts of its recalls since the last call.
   RecallStats TakeRecallStats() {
     const RecallStats all = run_stats_.recall;
     return all - std::exchange(recalls_taken_, all);
@@ -106,7 +108,7 @@ class BatchSequence {
   uint64_t document_tokens() const { return setup_.document ? setup_.document->num_tokens : 0; }
   bool MayGenerate() const;
   /// True if the next tokens attend densely.
-  bool IsDense() const { return ran_ < dense_tokens(); }
+  bool IsDense() const { return num_tokens() < dense_tokens(); }
   /// Chooses a token from `logits`. False when it was a stop token.
   StatusOr<bool> Generate(std::span<const float> logits);
 

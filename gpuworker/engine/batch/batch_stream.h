@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BatchStream: what one sequence of a batch generates, between the thread of the batch, which
-// writes, and the caller's, which reads. What is not read yet waits here: at most max_new_tokens
-// token ids.
+// BatchStream: the tokens that one sequence of a batch generates, between the thread of the batch,
+// which writes, and the caller's, which reads. Unread tokens wait here: at most max_new_tokens.
 //
 // Thread-safety: safe for concurrent use by one writer and any readers.
 #ifndef QUIRE_GPUWORKER_ENGINE_BATCH_BATCH_STREAM_H_

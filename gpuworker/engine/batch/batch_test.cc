@@ -393,6 +393,40 @@ TEST_F(BatchTest, APromptThatDoesNotFitDenselyRunsWithinItsBudget) {
   EXPECT_GT(stream->result().stats.selections, 100u);
 }
 
+EngineOptions WithQuestionChunks() {
+  EngineOptions options = EngineFixture::Small();
+  options.question_chunk_tokens = 30;
+  return options;
+}
+
+class LongQuestionTest : public BatchTest {
+ protected:
+  LongQuestionTest() : BatchTest(&CpuDevice(), WithQuestionChunks()) {}
+};
+
+TEST_F(LongQuestionTest, AttendsToTheWholeDocumentBesideOthers) {
+  const auto batch = Make({.step_tokens = 16});
+  const BatchRequest asked = Request(91, 40, 8), other = Request(92, 5, 12);
+  const Stream a = Submit(*batch, other), b = Submit(*batch, asked);
+  const auto stats = [&] { return batch->Stats().back(); };
+  do {
+    ASSERT_TRUE(batch->Step());
+  } while (stats().generated_tokens == 0);
+  EXPECT_EQ(stats().selections, 0u);
+  RunToTheEnd(*batch);
+  EXPECT_EQ(Read(*a), Alone(other));
+  EXPECT_EQ(Read(*b), Alone(asked));
+  EXPECT_GT(b->result().stats.selections, 0u);
+}
+
+TEST_F(LongQuestionTest, RunsWithinItsBudgetWhereTheDocumentHasNoRoom) {
+  const auto batch = Make({.slot_bytes = 20000});
+  const Stream stream = Submit(*batch, Request(93, 40, 8));
+  RunToTheEnd(*batch);
+  EXPECT_EQ(Read(*stream).size(), 8u);
+  EXPECT_GT(stream->result().stats.selections, 40u);
+}
+
 TEST_F(BatchTest, ALostDocumentEndsItsSequencesOnly) {
   const auto batch = Make();
   BatchRequest bare = Request(71, 30, 12);

@@ -45,7 +45,7 @@ class SharedSessions final : public BatchSessions {
   size_t num_sessions() const { return sessions_.size(); }
 
  private:
-  /// What a session is opened as. Sequences that ask for the same may share it.
+  /// Arguments that a session is opened with. Sequences that ask for the same may share it.
   struct Kind {
     LaneShape shape;
     bool lands = false;  ///< It has a staging area, if the transport still writes there.

@@ -180,7 +180,7 @@ TEST(IngestTest, BadTokensAreRefusedBeforeAnythingIsSent) {
   EXPECT_EQ(fixture.store().calls("Store/Lookup"), 0u);
 }
 
-/// What represents `pages` of `tokens`, found by another prefill than Ingest's: dense, and a few
+/// Representatives of `pages` of `tokens`, found by another prefill than Ingest's: dense, and a few
 /// tokens at a time.
 std::vector<std::byte> RepresentedAlone(const EngineFixture& fixture,
                                         const std::vector<TokenId>& tokens, uint32_t first,

@@ -75,9 +75,14 @@ Status Ingestion::Prefill() {
     const auto first = static_cast<uint32_t>(reused_tokens_ / parts_.spec->page_tokens);
     attention = &represented_.emplace(&dense, *parts_.spec, parts_.device, first);
   }
+  if (parts_.statistics && reused_tokens_ == 0) {
+    attention = &statistics_.emplace(parts_.decoder->config(), parts_.device, attention,
+                                     BlockSplit{.tokens = static_cast<uint32_t>(tokens_.size()),
+                                                .block_tokens = parts_.statistics_block_tokens});
+  }
   const Status read = ReadFrom(reused_tokens_, *attention);
   if (!read.ok() && read.code() != StatusCode::kCancelled) return read;
-  QUIRE_ASSIGN_OR_RETURN(bytes_sent_, sender_->Finish());  // What was computed is kept.
+  QUIRE_ASSIGN_OR_RETURN(bytes_sent_, sender_->Finish());  // Computed pages are kept.
   return read;
 }
 

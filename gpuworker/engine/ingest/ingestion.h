@@ -2,9 +2,9 @@
 //
 // Ingestion: reads one list of tokens into the store. Dense prefill in chunks. Pages of a chunk go
 // to an open context layer by layer while the model continues (layer_sender.h). The context is
-// sealed at the end. What the store has already is fetched instead of computed. Where
-// representatives are wanted, those of the pages that were computed follow. One object for one
-// document.
+// sealed at the end. Pages that the store has are fetched instead of computed. Where
+// representatives are wanted, those of the pages that were computed follow. Statistics are
+// collected where all is computed. One object for one document.
 //
 // Thread-safety: none. Ownership: what it is given outlives it.
 #ifndef QUIRE_GPUWORKER_ENGINE_INGEST_INGESTION_H_
@@ -18,6 +18,7 @@
 
 #include "common/base/threads/executor.h"
 #include "gpuworker/cache/budget_cache.h"
+#include "gpuworker/context/statistics_collector.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/ingest/represented_pages.h"
 #include "gpuworker/engine/offload/layer_sender.h"
@@ -47,6 +48,8 @@ class Ingestion {
   uint64_t bytes_sent() const { return bytes_sent_; }
   /// IngestResult::representatives
   const Status& representatives() const { return representatives_; }
+  /// Statistics of the whole document, after Run; null where none were collected.
+  const StatisticsCollector* statistics() const { return statistics_ ? &*statistics_ : nullptr; }
 
  private:
   /// Drops the open context, if there is one.
@@ -72,6 +75,7 @@ class Ingestion {
   const IngestObserver& observer_;
   std::unique_ptr<BudgetCache> cache_;
   std::optional<RepresentedPages> represented_;
+  std::optional<StatisticsCollector> statistics_;
   std::optional<OpenedContext> context_;  ///< Until it is sealed.
   ThreadPool sending_{ThreadPool::Options{.threads = 1, .queue_limit = 1}};
   std::optional<LayerSender> sender_;  ///< After the thread that it sends on.

@@ -40,7 +40,7 @@ class PageSender {
     std::shared_ptr<UnitBuffer> buffer;
     uint64_t bytes = 0;
   };
-  /// What one call sends.
+  /// Pages of one call.
   struct Batch {
     PageRange pages;
     std::vector<TokenId> tokens;    ///< Tokens of the pages.
@@ -72,7 +72,7 @@ class PageSender {
   void Wait() QUIRE_REQUIRES(mutex_);
   /// Sends until nothing waits.
   void SendAll() QUIRE_EXCLUDES(mutex_);
-  /// What is to be sent next; nullopt, and SendAll is over, when there is nothing.
+  /// The next pages to send; nullopt, and SendAll is over, when there are none.
   std::optional<Batch> Next() QUIRE_EXCLUDES(mutex_);
   [[nodiscard]] Status Send(const Batch& batch);
   void Sent(const Batch& batch, const Status& status) QUIRE_EXCLUDES(mutex_);

@@ -24,7 +24,7 @@ namespace quire::worker {
 
 struct UnitBuffer {
   PinnedBytes bytes;
-  std::unique_ptr<DeviceEvent> arrived;  ///< What was exported to `bytes` is there.
+  std::unique_ptr<DeviceEvent> arrived;  ///< Signals that the export to `bytes` is done.
 };
 
 class UnitBuffers {

@@ -5,90 +5,166 @@
 #include <cmath>
 #include <utility>
 
+#include "common/page/rope_rotation.h"
 #include "kernels/api/place_units.h"
 #include "quire/layout.h"
+#include "quire/page_name.h"
 
 namespace quire::worker {
 namespace {
 
-/// A run of tokens of a document that a layer reads into neighbouring cells.
-struct CellRun {
-  uint64_t token;  ///< Token of the stored document.
+/// Times that a layer is asked for again, after lent units that the server needed for others.
+constexpr int kMostDamaged = 3;
+
+/// A cell whose row is stored.
+struct StoredCell {
+  uint64_t position;
   uint64_t cell;
-  uint64_t count;
 };
 
-/// Tokens of `placed` among the cached cells of a layer.
-class DocumentCells {
- public:
-  DocumentCells(const ViewCells& cells, const PlacedSource& placed) : placed_(placed) {
-    const auto first = std::ranges::lower_bound(cells.visible, placed.first);
-    for (auto at = first; at != cells.visible.end() && IsWithin(*at); ++at) {
-      const auto cell = static_cast<uint64_t>(at - cells.visible.begin());
-      if (cells.cached[cell]) Add(*at, cell);
-    }
-    for (size_t i = 0; i < cells.hidden.size(); ++i) {
-      if (IsWithin(cells.hidden[i])) Add(cells.hidden[i], cells.HiddenCell(i));
-    }
+std::vector<StoredCell> StoredCells(const ViewCells& cells) {
+  std::vector<StoredCell> stored;
+  for (size_t i = 0; i < cells.visible.size(); ++i) {
+    if (cells.cached[i]) stored.push_back({cells.visible[i], i});
   }
+  for (size_t i = 0; i < cells.hidden.size(); ++i) {
+    stored.push_back({cells.hidden[i], cells.HiddenCell(i)});
+  }
+  return stored;
+}
 
-  const std::vector<CellRun>& runs() const { return runs_; }
+/// Where positions of a prompt are stored.
+class StoredRows {
+ public:
+  StoredRows(std::span<const AssembledDocument> documents, uint32_t page_tokens)
+      : documents_(documents), page_tokens_(page_tokens) {}
 
-  /// Pages that hold the tokens, ascending.
-  std::vector<uint32_t> Pages(uint32_t page_tokens) const {
-    std::vector<uint32_t> pages;
-    for (const CellRun& run : runs_) {
-      const auto last = static_cast<uint32_t>((run.token + run.count - 1) / page_tokens);
-      for (auto page = static_cast<uint32_t>(run.token / page_tokens); page <= last; ++page) {
-        pages.push_back(page);
-      }
-    }
-    std::ranges::sort(pages);
-    pages.erase(std::unique(pages.begin(), pages.end()), pages.end());
-    return pages;
+  /// The page that has the row. REQUIRES: a document is there.
+  StagedPage Page(uint64_t position) const { return Find(position).first; }
+  /// The row in staging pools that hold `pages`, ascending.
+  uint64_t StagedRow(uint64_t position, std::span<const StagedPage> pages) const {
+    const auto [page, row] = Find(position);
+    const auto slot = std::ranges::lower_bound(pages, page) - pages.begin();
+    return static_cast<uint64_t>(slot) * page_tokens_ + row;
   }
 
  private:
-  bool IsWithin(uint64_t position) const {
-    return position >= placed_.first && position < placed_.first + placed_.tokens;
-  }
-  void Add(uint64_t position, uint64_t cell) {
-    const uint64_t token = position - placed_.first + placed_.skipped;
-    if (!runs_.empty() && runs_.back().token + runs_.back().count == token &&
-        runs_.back().cell + runs_.back().count == cell) {
-      ++runs_.back().count;
-    } else {
-      runs_.push_back({token, cell, 1});
-    }
+  /// The page, and the row within it.
+  std::pair<StagedPage, uint64_t> Find(uint64_t position) const {
+    const auto after = std::ranges::upper_bound(
+        documents_, position, {}, [](const AssembledDocument& d) { return d.placed.first; });
+    const auto piece = static_cast<uint32_t>(after - documents_.begin() - 1);
+    const AssembledDocument& document = documents_[piece];
+    const uint64_t token = position - document.placed.first + document.placed.skipped;
+    const auto page = static_cast<uint32_t>(token / page_tokens_);
+    return {{PageName(document.member, page), piece}, token % page_tokens_};
   }
 
-  const PlacedSource& placed_;
-  std::vector<CellRun> runs_;
+  const std::span<const AssembledDocument> documents_;
+  const uint32_t page_tokens_;
 };
+
+/// Each page once.
+std::vector<uint32_t> NamesOf(std::span<const StagedPage> pages) {
+  std::vector<uint32_t> names;
+  for (const StagedPage& page : pages) {
+    if (names.empty() || names.back() != page.page) names.push_back(page.page);
+  }
+  return names;
+}
 
 }  // namespace
 
-AssembledPrompt::AssembledPrompt(const EngineParts& parts, std::vector<AssembledDocument> documents,
-                                 std::vector<ViewCells> cells, uint64_t first_new,
-                                 uint32_t new_tokens)
+void AssembledPrompt::Append(uint64_t row, uint64_t cell, std::vector<RowRun>* runs) {
+  if (!runs->empty() && runs->back().row + runs->back().count == row &&
+      runs->back().cell + runs->back().count == cell) {
+    ++runs->back().count;
+  } else {
+    runs->push_back({row, cell, 1});
+  }
+}
+
+AssembledPrompt::AssembledPrompt(const EngineParts& parts,
+                                 std::span<const AssembledDocument> documents,
+                                 std::vector<ViewCells> cells, const Shape& shape,
+                                 std::unique_ptr<AssembledPrompt> before,
+                                 std::function<bool()> keep_going)
     : parts_(parts),
-      documents_(std::move(documents)),
+      documents_(documents.begin(), documents.end()),
       cells_(std::move(cells)),
-      first_new_(first_new),
-      new_tokens_(new_tokens),
-      rotation_(parts.spec->rope),
-      layers_(parts.spec->num_layers) {}
+      shape_(shape),
+      before_(std::move(before)),
+      keep_going_(std::move(keep_going)),
+      layers_(parts.spec->num_layers) {
+  const size_t half = parts.spec->rope.rotary_dim / 2;
+  cosines_.resize(documents_.size() * half);
+  sines_.resize(documents_.size() * half);
+  const RopeRotation rotation(parts.spec->rope);
+  for (size_t i = 0; i < documents_.size(); ++i) {
+    rotation.FillMove(documents_[i].placed.move, cosines_.data() + i * half,
+                      sines_.data() + i * half);
+  }
+  for (uint32_t layer = 0; layer < layers_.size(); ++layer) pages_.push_back(PagesOf(layer));
+}
 
 AssembledPrompt::~AssembledPrompt() {
   if (loading_) loading_->wait();
 }
 
+std::vector<StagedPage> AssembledPrompt::PagesOf(uint32_t layer) const {
+  const StoredRows rows(documents_, parts_.spec->page_tokens);
+  std::vector<StagedPage> pages;
+  for (const auto& [position, cell] : StoredCells(CellsOf(layer))) {
+    if (before_ != nullptr && before_->CellOf(layer, position)) continue;
+    const StagedPage page = rows.Page(position);
+    if (pages.empty() || pages.back() != page) pages.push_back(page);
+  }
+  std::ranges::sort(pages);
+  pages.erase(std::unique(pages.begin(), pages.end()), pages.end());
+  return pages;
+}
+
+uint32_t AssembledPrompt::MostPages() const {
+  size_t most = 0;
+  for (const std::vector<StagedPage>& pages : pages_) most = std::max(most, pages.size());
+  return static_cast<uint32_t>(most);
+}
+
+Status AssembledPrompt::Ask(DocumentReader* reader) {
+  reader_ = reader;
+  std::vector<std::vector<uint32_t>> names;
+  for (const std::vector<StagedPage>& pages : pages_) names.push_back(NamesOf(pages));
+  return reader_->Ask(names);
+}
+
+SourceTier AssembledPrompt::TierOf(uint32_t layer) const {
+  const bool from_ssd = std::ranges::any_of(pages_[layer], [&](const StagedPage& page) {
+    return documents_[page.piece].tier == SourceTier::kSsd;
+  });
+  return from_ssd ? SourceTier::kSsd : SourceTier::kDram;
+}
+
+std::optional<uint64_t> AssembledPrompt::CellOf(uint32_t layer, uint64_t position) const {
+  const ViewCells& cells = CellsOf(layer);
+  const auto at = std::ranges::lower_bound(cells.visible, position);
+  if (at == cells.visible.end() || *at != position) return std::nullopt;
+  const auto cell = static_cast<uint64_t>(at - cells.visible.begin());
+  return cells.cached[cell] ? std::optional(cell) : std::nullopt;
+}
+
 StatusOr<LayerView> AssembledPrompt::View(uint32_t layer) {
+  if (keep_going_ && !keep_going_()) {
+    return MakeStatus(StatusCode::kCancelled, "the question was cancelled");
+  }
+  const TimePoint start = parts_.clock->Now();
   const Status loaded = loading_ ? loading_->get() : Load(layer);
   loading_.reset();
+  seconds_waited_ += SecondsSince(*parts_.clock, start);
   QUIRE_RETURN_IF_ERROR(loaded);
   if (layer + 1 < layers_.size()) {
     loading_ = std::async(std::launch::async, [this, next = layer + 1] { return Load(next); });
+  } else {
+    before_.reset();
   }
   return LayerView{.cells = &CellsOf(layer),
                    .keys = layers_[layer].keys.data(),
@@ -101,121 +177,143 @@ size_t AssembledPrompt::RowBytes() const {
          ElementBytes(parts_.spec->dtype);
 }
 
+uint64_t AssembledPrompt::PoolRows(uint32_t layer) const {
+  const uint64_t p = parts_.spec->page_tokens;
+  return (CellsOf(layer).Capacity() + shape_.new_tokens + p - 1) / p * p;
+}
+
 Status AssembledPrompt::Load(uint32_t layer) {
-  const size_t bytes = (CellsOf(layer).Capacity() + new_tokens_) * RowBytes();
+  const size_t bytes = PoolRows(layer) * RowBytes();
   QUIRE_ASSIGN_OR_RETURN(layers_[layer].keys, parts_.device->Allocate(bytes));
   QUIRE_ASSIGN_OR_RETURN(layers_[layer].values, parts_.device->Allocate(bytes));
-  for (const AssembledDocument& document : documents_) {
-    QUIRE_RETURN_IF_ERROR(
-        Annotate(LoadDocument(layer, document), document.name, ", layer ", layer));
-  }
+  const TimePoint start = parts_.clock->Now();
+  const uint64_t before = bytes_read_;
+  QUIRE_RETURN_IF_ERROR(Annotate(ReadUnits(layer), "layer ", layer, " of the documents"));
+  QUIRE_RETURN_IF_ERROR(FillCells(layer));
+  QUIRE_RETURN_IF_ERROR(parts_.device->Synchronize());  // The next layer reuses the staging pools.
+  TierLoad& load = loads_[TierOf(layer)];
+  load.bytes += bytes_read_ - before;
+  load.seconds += SecondsSince(*parts_.clock, start);
   return OkStatus();
 }
 
-Status AssembledPrompt::LoadDocument(uint32_t layer, const AssembledDocument& document) {
-  const uint64_t p = parts_.spec->page_tokens;
-  const DocumentCells cells(CellsOf(layer), document.placed);
-  const std::vector<uint32_t> pages = cells.Pages(static_cast<uint32_t>(p));
-  if (pages.empty()) return OkStatus();
-  QUIRE_RETURN_IF_ERROR(Stage(layer, document, pages));
-  for (const CellRun& run : cells.runs()) {
-    // A run may cross pages, which follow one another in the staging pools, too.
-    const auto page = std::ranges::lower_bound(pages, static_cast<uint32_t>(run.token / p));
-    const auto slot = static_cast<uint64_t>(page - pages.begin());
-    QUIRE_RETURN_IF_ERROR(CopyCell(layer, slot * p + run.token % p, run.cell, run.count));
-  }
-  return OkStatus();
-}
-
-Status AssembledPrompt::Stage(uint32_t layer, const AssembledDocument& document,
-                              std::span<const uint32_t> pages) {
-  const size_t pool_bytes = pages.size() * parts_.spec->page_tokens * RowBytes();
-  if (staged_keys_.size_bytes() < pool_bytes) {
-    QUIRE_ASSIGN_OR_RETURN(staged_keys_, parts_.device->Allocate(pool_bytes));
-    QUIRE_ASSIGN_OR_RETURN(staged_values_, parts_.device->Allocate(pool_bytes));
-  }
-  const uint32_t batch = PagesPerBatch(parts_, ExtentBytes(*parts_.spec, 1));
-  for (size_t at = 0; at < pages.size(); at += batch) {
-    const auto some = pages.subspan(at, std::min<size_t>(batch, pages.size() - at));
-    const UnitRange range{.layer = layer, .pages = {some.begin(), some.end()}};
-    QUIRE_ASSIGN_OR_RETURN(const Payload payload,
-                           parts_.client->Fetch(document.context, {&range, 1}));
-    bytes_read_ += payload.size_bytes();
-    QUIRE_RETURN_IF_ERROR(Place(document, payload, at, some.size()));
-  }
-  return OkStatus();
-}
-
-Status AssembledPrompt::Place(const AssembledDocument& document, const Payload& payload,
-                              size_t first_slot, size_t pages) {
-  const KvSpec& spec = *parts_.spec;
-  std::vector<std::byte> host(payload.size_bytes());
-  payload.CopyTo(host.data());
-  std::vector<kernels::UnitPlacement> placements;
-  for (size_t page = 0; page < pages; ++page) {
-    for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
-      placements.push_back(
-          {.slot = static_cast<int32_t>(first_slot + page), .kv_head = static_cast<int32_t>(head)});
+Status AssembledPrompt::ReadUnits(uint32_t layer) {
+  size_t units = NamesOf(pages_[layer]).size() * parts_.spec->num_kv_heads;
+  int damaged = 0;
+  while (units > 0) {
+    QUIRE_ASSIGN_OR_RETURN(const DocumentUnits some, reader_->Read(layer));
+    if (some.placements.empty()) return Internal("not all of its units came");
+    QUIRE_RETURN_IF_ERROR(Place(some, pages_[layer]));
+    bytes_read_ += some.units.size_bytes();
+    if (some.units.IsValid()) {
+      units -= some.placements.size();
+    } else {
+      if (++damaged > kMostDamaged) return DataLoss("lent units did not stay valid");
+      QUIRE_RETURN_IF_ERROR(reader_->ReadAgain());
     }
   }
-  const std::vector<int32_t> turns(placements.size(), 0);
-  const size_t half = spec.rope.rotary_dim / 2;
-  std::vector<float> cosines(half);
-  std::vector<float> sines(half);
-  rotation_.FillMove(document.placed.move, cosines.data(), sines.data());
-  QUIRE_ASSIGN_OR_RETURN(const std::byte* const units,
-                         units_.Put(*parts_.device, std::span<const std::byte>(host)));
+  return OkStatus();
+}
+
+Status AssembledPrompt::FillCells(uint32_t layer) {
+  std::vector<RowRun> staged;
+  std::vector<RowRun> kept;
+  const StoredRows rows(documents_, parts_.spec->page_tokens);
+  for (const auto& [position, cell] : StoredCells(CellsOf(layer))) {
+    const auto earlier = before_ == nullptr ? std::nullopt : before_->CellOf(layer, position);
+    if (earlier) {
+      Append(*earlier, cell, &kept);
+    } else {
+      Append(rows.StagedRow(position, pages_[layer]), cell, &staged);
+    }
+  }
+  for (const RowRun& run : staged) {
+    QUIRE_RETURN_IF_ERROR(CopyRows(staged_keys_, staged_values_, run, layer));
+  }
+  for (const RowRun& run : kept) {
+    const Layer& from = before_->layers_[layer];
+    QUIRE_RETURN_IF_ERROR(CopyRows(from.keys, from.values, run, layer));
+  }
+  return OkStatus();
+}
+
+Status AssembledPrompt::GrowStaging(size_t pages) {
+  const size_t bytes = pages * parts_.spec->page_tokens * RowBytes();
+  if (staged_keys_.size_bytes() >= bytes) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(staged_keys_, parts_.device->Allocate(bytes));
+  QUIRE_ASSIGN_OR_RETURN(staged_values_, parts_.device->Allocate(bytes));
+  return OkStatus();
+}
+
+Status AssembledPrompt::Place(const DocumentUnits& units, std::span<const StagedPage> pages) {
+  const KvSpec& spec = *parts_.spec;
+  QUIRE_RETURN_IF_ERROR(GrowStaging(pages.size()));
+  std::vector<size_t> sources;  // The unit of each placement.
+  std::vector<kernels::UnitPlacement> placements;
+  std::vector<int32_t> turns;
+  for (size_t i = 0; i < units.placements.size(); ++i) {
+    const Placement& unit = units.placements[i];
+    auto page = std::ranges::lower_bound(pages, unit.page, {}, &StagedPage::page);
+    for (; page != pages.end() && page->page == unit.page; ++page) {
+      sources.push_back(i);
+      placements.push_back({.slot = static_cast<int32_t>(page - pages.begin()),
+                            .kv_head = static_cast<int32_t>(unit.head)});
+      const bool stays = documents_[page->piece].placed.move == 0;
+      turns.push_back(stays ? -1 : static_cast<int32_t>(page->piece));
+    }
+  }
+  QUIRE_ASSIGN_OR_RETURN(const void* const* const addresses,
+                         units_.Put(*parts_.device, units.units, UnitBytes(spec), sources));
   QUIRE_ASSIGN_OR_RETURN(
       const kernels::UnitPlacement* const places,
       placements_.Put(*parts_.device, std::span<const kernels::UnitPlacement>(placements)));
-  QUIRE_ASSIGN_OR_RETURN(const int32_t* const rows,
+  QUIRE_ASSIGN_OR_RETURN(const int32_t* const rotations,
                          turns_.Put(*parts_.device, std::span<const int32_t>(turns)));
   QUIRE_ASSIGN_OR_RETURN(const float* const cos_table,
-                         cosines_.Put(*parts_.device, std::span<const float>(cosines)));
+                         cosines_on_device_.Put(*parts_.device, std::span<const float>(cosines_)));
   QUIRE_ASSIGN_OR_RETURN(const float* const sin_table,
-                         sines_.Put(*parts_.device, std::span<const float>(sines)));
-  const auto slots =
-      static_cast<int64_t>(staged_keys_.size_bytes() / RowBytes() / spec.page_tokens);
+                         sines_on_device_.Put(*parts_.device, std::span<const float>(sines_)));
   const kernels::OpStatus placed = parts_.device->kernels().place_units(
-      {.encoded = units,
+      {.unit_ptrs = addresses,
        .placements = places,
-       .rotations = document.placed.move == 0 ? nullptr : rows,
+       .rotations = rotations,
        .cos_table = cos_table,
        .sin_table = sin_table,
        .k_pool = staged_keys_.data(),
        .v_pool = staged_values_.data(),
-       .num_slots = slots,
+       .num_slots = static_cast<int64_t>(pages.size()),
        .n_units = static_cast<int64_t>(placements.size()),
        .n_kv = spec.num_kv_heads,
-       .n_rotations = 1,
+       .n_rotations = static_cast<int64_t>(documents_.size()),
        .rotary_dim = spec.rope.rotary_dim,
        .interleaved = spec.rope.interleaved,
        .shape = {.page_tokens = spec.page_tokens, .head_dim = spec.head_dim, .dtype = spec.dtype},
        .stream = parts_.device->stream()});
   QUIRE_RETURN_IF_ERROR(ToStatus(placed, "place_units"));
-  return parts_.device->Synchronize();  // The host copies go away.
+  return parts_.device->Synchronize();  // The lists and units on the host go away.
 }
 
-Status AssembledPrompt::CopyCell(uint32_t layer, uint64_t staged_row, uint64_t cell,
-                                 uint64_t rows) {
-  const size_t row = RowBytes();
-  for (const auto& [from, to] : {std::pair(&staged_keys_, &layers_[layer].keys),
-                                 std::pair(&staged_values_, &layers_[layer].values)}) {
-    QUIRE_RETURN_IF_ERROR(parts_.device->CopyOnDevice(
-        to->as<std::byte>() + cell * row, from->as<std::byte>() + staged_row * row, rows * row));
+Status AssembledPrompt::CopyRows(const DeviceBuffer& keys, const DeviceBuffer& values,
+                                 const RowRun& run, uint32_t layer) {
+  const size_t bytes = RowBytes();
+  for (const auto& [from, to] :
+       {std::pair(&keys, &layers_[layer].keys), std::pair(&values, &layers_[layer].values)}) {
+    QUIRE_RETURN_IF_ERROR(parts_.device->CopyOnDevice(to->as<std::byte>() + run.cell * bytes,
+                                                      from->as<std::byte>() + run.row * bytes,
+                                                      run.count * bytes));
   }
-  return parts_.device->Synchronize();  // The next document reuses the staging pools.
+  return OkStatus();
 }
 
 Status AssembledPrompt::Attend(const LayerStep& step) {
   Layer& layer = layers_[step.layer];
-  if (step.first_position != first_new_ + layer.tokens) {
+  if (step.first_position != shape_.first_new + layer.tokens) {
     return FailedPrecondition("the step begins at position ", step.first_position,
                               ", but the prompt and what follows end at ",
-                              first_new_ + layer.tokens);
+                              shape_.first_new + layer.tokens);
   }
-  if (layer.tokens + step.num_tokens > new_tokens_) {
-    return ResourceExhausted("the prompt has room for ", new_tokens_, " new tokens");
+  if (layer.tokens + step.num_tokens > shape_.new_tokens) {
+    return ResourceExhausted("the prompt has room for ", shape_.new_tokens, " new tokens");
   }
   const KvSpec& spec = *parts_.spec;
   const uint64_t cells = CellsOf(step.layer).visible.size() + layer.tokens;
@@ -230,22 +328,40 @@ Status AssembledPrompt::Attend(const LayerStep& step) {
                                                   .stream = parts_.device->stream()}),
                  "narrow"));
   }
-  QUIRE_RETURN_IF_ERROR(ToStatus(parts_.device->kernels().dense_attention(
-                                     {.q = step.q,
-                                      .k = layer.keys.data(),
-                                      .v = layer.values.data(),
-                                      .out = step.out,
-                                      .t = step.num_tokens,
-                                      .n = static_cast<int64_t>(cells + step.num_tokens),
-                                      .n_q = spec.num_query_heads,
-                                      .n_kv = spec.num_kv_heads,
-                                      .head_dim = spec.head_dim,
-                                      .scale = 1.0f / std::sqrt(static_cast<float>(spec.head_dim)),
-                                      .dtype = spec.dtype,
-                                      .stream = parts_.device->stream()}),
-                                 "dense_attention"));
+  for (uint32_t token = 0; retrieval_ != nullptr && token < step.num_tokens; ++token) {
+    QUIRE_RETURN_IF_ERROR(AttendToken(step, token, cells + token + 1));
+  }
+  if (retrieval_ == nullptr) QUIRE_RETURN_IF_ERROR(AttendDense(step, cells + step.num_tokens));
   layer.tokens += step.num_tokens;
   return OkStatus();
+}
+
+Status AssembledPrompt::AttendToken(const LayerStep& step, uint32_t token, uint64_t cells) {
+  const Layer& layer = layers_[step.layer];
+  const size_t row = size_t{parts_.spec->num_query_heads} * parts_.spec->head_dim;
+  const CellPools pools{.keys = layer.keys.data(),
+                        .values = layer.values.data(),
+                        .cells = cells,
+                        .slots = PoolRows(step.layer) / parts_.spec->page_tokens};
+  return retrieval_->Attend(step.layer, pools, step.q + token * row, step.out + token * row);
+}
+
+Status AssembledPrompt::AttendDense(const LayerStep& step, uint64_t cells) {
+  const KvSpec& spec = *parts_.spec;
+  return ToStatus(parts_.device->kernels().dense_attention(
+                      {.q = step.q,
+                       .k = layers_[step.layer].keys.data(),
+                       .v = layers_[step.layer].values.data(),
+                       .out = step.out,
+                       .t = step.num_tokens,
+                       .n = static_cast<int64_t>(cells),
+                       .n_q = spec.num_query_heads,
+                       .n_kv = spec.num_kv_heads,
+                       .head_dim = spec.head_dim,
+                       .scale = 1.0f / std::sqrt(static_cast<float>(spec.head_dim)),
+                       .dtype = spec.dtype,
+                       .stream = parts_.device->stream()}),
+                  "dense_attention");
 }
 
 }  // namespace quire::worker

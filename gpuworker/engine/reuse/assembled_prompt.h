@@ -7,54 +7,85 @@
 //
 // Ownership: owns the device memory; what it is given outlives it.
 // Thread-safety: none; one executor thread works for it inside.
-// Errors: DATA_LOSS for units that do not match their checksums, NOT_FOUND for a document that is
-// gone, RESOURCE_EXHAUSTED when the device has no room. They name the document.
+// Errors: those of DocumentReader, and RESOURCE_EXHAUSTED when the device has no room.
 #ifndef QUIRE_GPUWORKER_ENGINE_REUSE_ASSEMBLED_PROMPT_H_
 #define QUIRE_GPUWORKER_ENGINE_REUSE_ASSEMBLED_PROMPT_H_
 
+#include <compare>
 #include <cstdint>
+#include <functional>
 #include <future>
+#include <memory>
 #include <optional>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "common/page/rope_rotation.h"
 #include "gpuworker/context/reuse_method.h"
 #include "gpuworker/device/device_list.h"
 #include "gpuworker/engine/parts.h"
+#include "gpuworker/engine/reuse/document_reader.h"
+#include "gpuworker/engine/reuse/prompt_retrieval.h"
+#include "gpuworker/engine/reuse/reuse_costs.h"
+#include "gpuworker/engine/reuse/unit_addresses.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/layer_view.h"
 #include "kernels/api/transpose.h"
-#include "quire/contexts.h"
-#include "quire/payload.h"
 #include "quire/status.h"
 
 namespace quire::worker {
 
-/// A stored document in the prompt.
+/// A stored document in the prompt, or a piece of one.
 struct AssembledDocument {
-  std::string name;  ///< For errors.
-  ContextRef context;
+  uint32_t member = 0;  ///< Its number for the reader.
   PlacedSource placed;
+  SourceTier tier = SourceTier::kDram;  ///< The slowest tier of its pages.
+};
+
+/// A page that is staged for one piece of its document. Pieces that share a page are turned apart.
+struct StagedPage {
+  uint32_t page = 0;   ///< Named by its document's number (page_name.h).
+  uint32_t piece = 0;  ///< Index into the documents of the prompt.
+  friend auto operator<=>(const StagedPage&, const StagedPage&) = default;
 };
 
 class AssembledPrompt final : public LayerViews, public AttentionBackend {
  public:
-  /// `cells` has one entry, or one for each layer. `first_new` is the position behind the prompt;
-  /// up to `new_tokens` may follow it.
-  AssembledPrompt(const EngineParts& parts, std::vector<AssembledDocument> documents,
-                  std::vector<ViewCells> cells, uint64_t first_new, uint32_t new_tokens);
+  struct Shape {
+    uint64_t first_new = 0;   ///< Position behind the prompt.
+    uint32_t new_tokens = 0;  ///< As many may follow it.
+  };
+  /// `documents` are in the order of the prompt. `cells` has one entry, or one for each layer. Rows
+  /// that `before` has, an earlier prompt over the same documents that computed none of theirs, are
+  /// taken from there; it may be null. View is CANCELLED once `keep_going`, which may be empty, is
+  /// false.
+  AssembledPrompt(const EngineParts& parts, std::span<const AssembledDocument> documents,
+                  std::vector<ViewCells> cells, const Shape& shape,
+                  std::unique_ptr<AssembledPrompt> before, std::function<bool()> keep_going);
   ~AssembledPrompt() override;
   AssembledPrompt(const AssembledPrompt&) = delete;
   AssembledPrompt& operator=(const AssembledPrompt&) = delete;
 
+  /// Most pages that a layer reads; 0: there is nothing to ask for.
+  uint32_t MostPages() const;
+  /// Asks for the units of all layers. Called once, before the first View, where there are any.
+  /// `reader` is over the documents, and outlives the last View.
+  Status Ask(DocumentReader* reader);
   StatusOr<LayerView> View(uint32_t layer) override;
+  /// Generated tokens attend to what `retrieval` selects from here on, in place of all cells.
+  void Retrieve(std::unique_ptr<PromptRetrieval> retrieval) { retrieval_ = std::move(retrieval); }
+  /// Null when generated tokens attend to all cells.
+  const PromptRetrieval* retrieval() const { return retrieval_.get(); }
   /// One generated token, or several. FAILED_PRECONDITION when they do not follow what is there.
   Status Attend(const LayerStep& step) override;
 
   /// Payload bytes of units read so far.
   uint64_t bytes_read() const { return bytes_read_; }
+  /// Loads so far, each layer's with the slowest of its tiers. Seconds are those of the thread that
+  /// loads.
+  const OfTiers<TierLoad>& loads() const { return loads_; }
+  /// Seconds that views have waited for their loads.
+  double seconds_waited() const { return seconds_waited_; }
 
  private:
   struct Layer {
@@ -62,36 +93,58 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
     DeviceBuffer values;
     uint64_t tokens = 0;  ///< Generated ones behind the visible cells.
   };
+  /// Rows that follow one another where they are and in their cells.
+  struct RowRun {
+    uint64_t row;
+    uint64_t cell;
+    uint64_t count;
+  };
+  static void Append(uint64_t row, uint64_t cell, std::vector<RowRun>* runs);
   const ViewCells& CellsOf(uint32_t layer) const {
     return cells_.size() == 1 ? cells_.front() : cells_[layer];
   }
+  /// The cell of a layer that holds the stored row of a position, if one does.
+  std::optional<uint64_t> CellOf(uint32_t layer, uint64_t position) const;
+  /// Pages with the rows that `before_` does not have, ascending.
+  std::vector<StagedPage> PagesOf(uint32_t layer) const;
+  SourceTier TierOf(uint32_t layer) const;
   Status Load(uint32_t layer);
-  Status LoadDocument(uint32_t layer, const AssembledDocument& document);
-  /// Reads pages of a document into the staging pools, page i to slot i.
-  Status Stage(uint32_t layer, const AssembledDocument& document, std::span<const uint32_t> pages);
-  /// Decodes and turns the units of `pages` pages into the slots from `first_slot` on.
-  Status Place(const AssembledDocument& document, const Payload& payload, size_t first_slot,
-               size_t pages);
-  /// Copies rows of the staging pools to neighbouring cells.
-  Status CopyCell(uint32_t layer, uint64_t staged_row, uint64_t cell, uint64_t rows);
+  Status ReadUnits(uint32_t layer);
+  Status FillCells(uint32_t layer);
+  /// Decodes and turns units into the staging pools: `pages[i]` of the layer to slot i.
+  Status Place(const DocumentUnits& units, std::span<const StagedPage> pages);
+  Status GrowStaging(size_t pages);
+  Status CopyRows(const DeviceBuffer& keys, const DeviceBuffer& values, const RowRun& run,
+                  uint32_t layer);
+  /// Rows that a layer's pools have, whole pages.
+  uint64_t PoolRows(uint32_t layer) const;
+  Status AttendToken(const LayerStep& step, uint32_t token, uint64_t cells);
+  Status AttendDense(const LayerStep& step, uint64_t cells);
   size_t RowBytes() const;
 
   const EngineParts parts_;
   const std::vector<AssembledDocument> documents_;
   const std::vector<ViewCells> cells_;
-  const uint64_t first_new_;
-  const uint32_t new_tokens_;
-  const RopeRotation rotation_;
+  const Shape shape_;
+  DocumentReader* reader_ = nullptr;
+  std::unique_ptr<AssembledPrompt> before_;  ///< Until every layer is loaded.
+  const std::function<bool()> keep_going_;
 
+  std::unique_ptr<PromptRetrieval> retrieval_;
   std::vector<Layer> layers_;
-  DeviceList<std::byte> units_;  ///< A batch of units as they came.
+  std::vector<std::vector<StagedPage>> pages_;  ///< [num_layers] what the reader is asked for.
+  UnitAddresses units_;
   DeviceList<kernels::UnitPlacement> placements_;
   DeviceList<int32_t> turns_;
-  DeviceBuffer staged_keys_;  ///< [pages][p][n_kv][d] of one document and layer
+  DeviceBuffer staged_keys_;  ///< [pages][p][n_kv][d] of one layer
   DeviceBuffer staged_values_;
-  DeviceList<float> cosines_;  ///< One row: the document's move.
-  DeviceList<float> sines_;
+  std::vector<float> cosines_;  ///< [documents][rotary_dim/2]: each one's move.
+  std::vector<float> sines_;
+  DeviceList<float> cosines_on_device_;
+  DeviceList<float> sines_on_device_;
   uint64_t bytes_read_ = 0;
+  OfTiers<TierLoad> loads_;
+  double seconds_waited_ = 0;
   std::optional<std::future<Status>> loading_;  ///< Load of the layer after the last view.
 };
 

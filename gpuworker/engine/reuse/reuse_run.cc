@@ -3,12 +3,17 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
+#include "gpuworker/context/compact_plan.h"
 #include "gpuworker/context/every_output.h"
+#include "gpuworker/context/loading_controller.h"
+#include "gpuworker/context/reuse_isolated.h"
 #include "gpuworker/context/reuse_method.h"
 #include "gpuworker/context/statistics_collector.h"
 #include "gpuworker/context/statistics_record.h"
+#include "gpuworker/engine/ingest/stored_statistics.h"
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/model/sampler.h"
@@ -18,10 +23,34 @@ namespace quire::worker {
 namespace {
 
 constexpr std::array kMethods = {
-    std::pair{ReuseMethod::kFull, "full"},   std::pair{ReuseMethod::kReuse, "reuse_strict"},
-    std::pair{ReuseMethod::kEpic, "epic"},   std::pair{ReuseMethod::kCacheBlend, "cacheblend"},
+    std::pair{ReuseMethod::kFull, "full"},
+    std::pair{ReuseMethod::kReuse, "reuse_strict"},
+    std::pair{ReuseMethod::kIsolated, "reuse_isolated"},
+    std::pair{ReuseMethod::kEpic, "epic"},
+    std::pair{ReuseMethod::kCacheBlend, "cacheblend"},
     std::pair{ReuseMethod::kSamKv, "samkv"},
+    std::pair{ReuseMethod::kInfLlm, "multi_infllm"},
 };
+
+/// Fewer rows, times layers, are dominated by what does not grow with them.
+constexpr uint64_t kLeastMeasuredRows = 4096;
+
+/// DRAM where all segments are there.
+SourceTier TierOf(const ContextStat& stat, const KvSpec& spec) {
+  const uint64_t in_dram = uint64_t{stat.segments_in_dram} * spec.segment_tokens();
+  return in_dram < stat.context.num_tokens ? SourceTier::kSsd : SourceTier::kDram;
+}
+
+std::string Label(const DocumentName& name) {
+  const std::string label = name.collection + "/" + name.name;
+  return name.version == 0 ? label : label + "@" + std::to_string(name.version);
+}
+
+Status NotStored(std::span<const DocumentName> missing) {
+  std::string labels;
+  for (const DocumentName& name : missing) labels += (labels.empty() ? "" : ", ") + Label(name);
+  return NotFound("not stored: ", labels, "; put what is missing, or ask to go on without it");
+}
 
 }  // namespace
 
@@ -51,37 +80,78 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
                                                    std::span<const DocumentName> documents,
                                                    std::span<const TokenId> question,
                                                    const ReuseOptions& options) {
+  if (documents.empty() || documents.size() > DocumentReader::kMostDocuments) {
+    return InvalidArgument(documents.size(), " documents are named; name 1 to ",
+                           DocumentReader::kMostDocuments);
+  }
+  if (question.empty()) return InvalidArgument("the question is empty; give it a token or more");
   QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts.decoder->config(), question));
   std::unique_ptr<ReuseRun> run(new ReuseRun(parts));
+  run->keep_going_ = options.keep_going;
+  std::unique_ptr<PromptRetrieval> retrieval;
+  if (options.retrieval) {
+    QUIRE_ASSIGN_OR_RETURN(retrieval, PromptRetrieval::Create(parts, *options.retrieval));
+  }
   const TimePoint start = parts.clock->Now();
   QUIRE_RETURN_IF_ERROR(run->Find(documents, options));
   QUIRE_RETURN_IF_ERROR(run->Prefill(question, options));
+  if (retrieval != nullptr) run->prompt_->Retrieve(std::move(retrieval));
   run->stats_.seconds_prefill = SecondsSince(*parts.clock, start);
+  run->reader_.reset();  // Nothing is read any more: the server may end the session.
   return run;
 }
 
 Status ReuseRun::Find(std::span<const DocumentName> documents, const ReuseOptions& options) {
   for (const DocumentName& name : documents) {
-    QUIRE_ASSIGN_OR_RETURN(const Document document, FindDocument(parts_, name));
-    const ContextRef context(document.chain_tip);
-    auto tokens = parts_.client->ReadTokens(context);
-    if (!tokens.ok()) return Annotate(tokens.status(), name.name);
-    QUIRE_RETURN_IF_ERROR(Annotate(CheckVocabulary(parts_.decoder->config(), *tokens), name.name));
-    const bool has_bos = options.bos && !tokens->empty() && tokens->front() == *options.bos;
-    sources_.push_back({.tokens = tokens->size(), .first_position = 0, .has_bos = has_bos});
-    tokens_.push_back(*std::move(tokens));
-    names_.push_back(document.name);
-    documents_.push_back({.name = name.name, .context = context, .placed = {}});
-    stats_.bytes_whole += PageCount(*parts_.spec, sources_.back().tokens) *
-                          parts_.spec->num_layers * ExtentBytes(*parts_.spec, 1);
+    const Status added = Annotate(Add(name, options), "document ", Label(name));
+    if (IsNotFound(added)) {
+      stats_.missing.push_back(name);
+    } else {
+      QUIRE_RETURN_IF_ERROR(added);
+    }
   }
+  const bool may_go_on = options.skip_missing && !names_.empty();
+  return stats_.missing.empty() || may_go_on ? OkStatus() : NotStored(stats_.missing);
+}
+
+Status ReuseRun::Add(const DocumentName& name, const ReuseOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const Document document, FindDocument(parts_, name));
+  const ContextRef context(document.chain_tip);
+  QUIRE_ASSIGN_OR_RETURN(const ContextStat stat, parts_.client->Stat(context));
+  if (const std::string difference = FirstDifference(stat.context.spec, *parts_.spec);
+      !difference.empty()) {
+    return InvalidArgument("it was stored by another model or in other pages: ", difference,
+                           " differs; put it with this model");
+  }
+  QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, parts_.client->ReadTokens(context));
+  QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts_.decoder->config(), tokens));
+  const bool has_bos = options.bos && !tokens.empty() && tokens.front() == *options.bos;
+  sources_.push_back({.tokens = tokens.size(), .first_position = 0, .has_bos = has_bos});
+  tokens_.push_back(std::move(tokens));
+  names_.push_back(document.name);
+  documents_.push_back({.member = static_cast<uint32_t>(contexts_.size()),
+                        .placed = {},
+                        .tier = TierOf(stat, *parts_.spec)});
+  contexts_.push_back(context);
+  stats_.bytes_whole += PageCount(*parts_.spec, sources_.back().tokens) * parts_.spec->num_layers *
+                        ExtentBytes(*parts_.spec, 1);
+  return OkStatus();
+}
+
+Status ReuseRun::LayOut(uint64_t question_tokens, const ReuseOptions& options) {
+  const ModelConfig& model = parts_.decoder->config();
+  const bool selects =
+      options.method == ReuseMethod::kSamKv || options.method == ReuseMethod::kInfLlm;
+  const uint64_t most = selects ? UINT64_MAX : model.max_positions;
+  QUIRE_ASSIGN_OR_RETURN(layout_,
+                         LayOutPrompt(sources_, question_tokens, model.rope, most, options.layout));
+  stats_.compact = selects && (options.positions == PromptPositions::kCompact ||
+                               layout_.tokens() > model.max_positions);
   return OkStatus();
 }
 
 Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& options) {
-  const ModelConfig& model = parts_.decoder->config();
-  QUIRE_ASSIGN_OR_RETURN(layout_, LayOutPrompt(sources_, question.size(), model.rope,
-                                               model.max_positions, options.layout));
+  QUIRE_RETURN_IF_ERROR(LayOut(question.size(), options));
   std::vector<TokenId> all;
   for (size_t i = 0; i < documents_.size(); ++i) {
     documents_[i].placed = layout_.sources[i];
@@ -90,14 +160,15 @@ Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& 
   }
   all.insert(all.end(), question.begin(), question.end());
 
-  room_ = static_cast<uint32_t>(
-      std::min<uint64_t>(options.max_new_tokens, model.max_positions - layout_.tokens()));
+  room_ = options.max_new_tokens;
   QUIRE_ASSIGN_OR_RETURN(ReusePlan plan, MakePlan(all, options));
-  logits_.resize(model.vocab_size);
+  logits_.resize(parts_.decoder->config().vocab_size);
+  const TimePoint start = parts_.clock->Now();
   QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, options.row_logits
                                                                 ? RunForRows(plan, all)
                                                                 : Run(plan, all, logits_.data()));
   Measure(plan, computed);
+  NoteCosts(plan, computed, SecondsSince(*parts_.clock, start));
   return OkStatus();
 }
 
@@ -107,11 +178,12 @@ StatusOr<SparsePrefillStats> ReuseRun::RunForRows(ReusePlan& plan,
   auto every = std::make_unique<EveryOutput>(std::move(plan.rows), model.num_layers);
   const EveryOutput* const outputs = every.get();
   plan.rows = std::move(every);
+  const std::vector<uint64_t> positions = plan.positions;  // Gapped ones.
   std::vector<float>& logits = row_logits_.logits;
-  logits.resize(plan.positions.size() * model.vocab_size);
+  logits.resize(positions.size() * model.vocab_size);
   QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, Run(plan, prompt, logits.data()));
   for (const uint32_t row : outputs->rows()) {
-    const uint64_t position = plan.positions[row];
+    const uint64_t position = positions[row];
     if (position < layout_.question_first) row_logits_.positions.push_back(position);
   }
   const auto last =
@@ -119,6 +191,13 @@ StatusOr<SparsePrefillStats> ReuseRun::RunForRows(ReusePlan& plan,
   std::copy_n(last, model.vocab_size, logits_.begin());
   logits.resize(row_logits_.positions.size() * model.vocab_size);
   return computed;
+}
+
+void ReuseRun::NoteCosts(const ReusePlan& plan, const SparsePrefillStats& computed,
+                         double seconds) const {
+  parts_.reuse_costs->AddLoads(prompt_->loads());
+  if (!plan.reads_everything() || computed.output_rows < kLeastMeasuredRows) return;
+  parts_.reuse_costs->AddPrefill(computed.output_rows, seconds - prompt_->seconds_waited());
 }
 
 StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
@@ -129,14 +208,37 @@ StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
       break;
     case ReuseMethod::kReuse:
       return ReuseOnly(layout_, num_layers);
+    case ReuseMethod::kIsolated:
+      return ReuseIsolated(layout_, num_layers);
     case ReuseMethod::kEpic:
       return Epic(layout_, num_layers, options.epic_tokens);
     case ReuseMethod::kCacheBlend:
-      return CacheBlend(layout_, num_layers, options.cacheblend);
+      return PlanCacheBlend(options);
     case ReuseMethod::kSamKv:
+    case ReuseMethod::kInfLlm:
       return SelectAndPlan(prompt, options);
   }
   return FullPrefill(layout_, num_layers);
+}
+
+LayerCosts ReuseRun::CostsOfLayer() const {
+  OfTiers<uint64_t> bytes;
+  for (size_t i = 0; i < documents_.size(); ++i) {
+    bytes[documents_[i].tier] +=
+        PageCount(*parts_.spec, sources_[i].tokens) * ExtentBytes(*parts_.spec, 1);
+  }
+  return parts_.reuse_costs->OfLayer(bytes, layout_.tokens());
+}
+
+ReusePlan ReuseRun::PlanCacheBlend(const ReuseOptions& options) {
+  const uint32_t num_layers = parts_.decoder->config().num_layers;
+  CacheBlendOptions cacheblend = options.cacheblend;
+  RatioChoice choice{.ratio = cacheblend.ratio};
+  if (options.balances_loading) choice = ChooseRatio(CostsOfLayer(), cacheblend.ratio);
+  stats_.chosen_ratio = cacheblend.ratio = choice.ratio;
+  stats_.chose_full_prefill = !choice.loads;
+  return choice.loads ? CacheBlend(layout_, num_layers, cacheblend)
+                      : FullPrefill(layout_, num_layers);
 }
 
 StatusOr<ReusePlan> ReuseRun::SelectAndPlan(std::span<const TokenId> prompt,
@@ -151,33 +253,29 @@ StatusOr<ReusePlan> ReuseRun::SelectAndPlan(std::span<const TokenId> prompt,
     splits.push_back(statistics.back().split);
   }
   QueryMeans means(shape, model.rope);
-  QUIRE_RETURN_IF_ERROR(Run(SamKvQuestion(layout_, splits, &means), prompt, nullptr).status());
+  ReusePlan first = SamKvQuestion(layout_, splits, &means);
+  QUIRE_RETURN_IF_ERROR(Run(first, prompt, nullptr).status());
   std::vector<const DocumentStatistics*> documents;
   documents.reserve(statistics.size());
   for (const DocumentStatistics& one : statistics) documents.push_back(&one);
   const std::vector<std::vector<float>> question = means.Means();
+  if (options.method == ReuseMethod::kInfLlm) {
+    return SamKv(layout_, documents, SelectInfLlmBlocks(documents, question, shape, options.infllm),
+                 {.rows = SamKvRows::kNothing});
+  }
   return SamKv(layout_, documents, SelectBlocks(documents, question, shape, options.selection),
                options.samkv);
 }
 
 StatusOr<DocumentStatistics> ReuseRun::StatisticsOf(size_t document, const SamKvShape& shape) {
-  const DocumentName& name = names_[document];
-  if (const auto extra = parts_.client->GetExtra(name, kStatisticsExtra); extra.ok()) {
-    std::string bytes(extra->payload.size_bytes(), '\0');
-    extra->payload.CopyTo(reinterpret_cast<std::byte*>(bytes.data()));
-    auto stored = DecodeStatistics(bytes, shape, tokens_[document].size());
-    if (stored.ok()) return stored;
-  }
+  const uint64_t tokens = tokens_[document].size();
+  auto stored = GetStatistics(parts_.client, names_[document], shape, tokens);
+  if (stored.ok()) return stored;
   QUIRE_ASSIGN_OR_RETURN(const DocumentStatistics computed, ComputeStatistics(document));
   ++stats_.statistics_computed;
-  const std::string bytes = EncodeStatistics(computed);
-  const auto* const begin = reinterpret_cast<const std::byte*>(bytes.data());
-  Payload payload;
-  payload.Append(std::vector<std::byte>(begin, begin + bytes.size()));
-  stats_.statistics_stored +=
-      parts_.client->PutExtra(name, kStatisticsExtra, kStatisticsVersion, payload).ok();
-  // What the next question will read, so that both select the same.
-  return DecodeStatistics(bytes, shape, tokens_[document].size());
+  stats_.statistics_stored += PutStatistics(parts_.client, names_[document], computed).ok();
+  // The bytes that the next question will read, so that both select the same.
+  return DecodeStatistics(EncodeStatistics(computed), shape, tokens);
 }
 
 StatusOr<DocumentStatistics> ReuseRun::ComputeStatistics(size_t document) const {
@@ -192,13 +290,60 @@ StatusOr<DocumentStatistics> ReuseRun::ComputeStatistics(size_t document) const 
   return collector.Statistics();
 }
 
-StatusOr<SparsePrefillStats> ReuseRun::Run(const ReusePlan& plan, std::span<const TokenId> prompt,
+StatusOr<std::vector<AssembledDocument>> ReuseRun::MakeCompact(ReusePlan& plan) {
+  const ModelConfig& model = parts_.decoder->config();
+  if (model.rope.scaling == RopeScaling::kDynamic) {
+    return InvalidArgument(
+        "the model's rotation depends on the length of the context, so parts of ",
+        "documents keep their positions");
+  }
+  const CompactPrompt compact = Compact(layout_, &plan);
+  if (compact.tokens > model.max_positions) {
+    return InvalidArgument("what is read of the documents and the question have ", compact.tokens,
+                           " tokens, ", compact.tokens - model.max_positions,
+                           " more than the model's context of ", model.max_positions,
+                           "; leave out a document");
+  }
+  end_ = compact.tokens;
+  std::vector<AssembledDocument> pieces;
+  for (const PlacedPiece& piece : compact.pieces) {
+    pieces.push_back(documents_[piece.document]);
+    pieces.back().placed = piece.placed;
+  }
+  return pieces;
+}
+
+Status ReuseRun::OpenReader() {
+  if (reader_ != nullptr) return OkStatus();
+  uint64_t pages = 0;
+  for (const StoredSource& source : sources_) pages += PageCount(*parts_.spec, source.tokens);
+  QUIRE_ASSIGN_OR_RETURN(reader_,
+                         DocumentReader::Open(parts_, contexts_, static_cast<uint32_t>(pages)));
+  return OkStatus();
+}
+
+StatusOr<SparsePrefillStats> ReuseRun::Run(ReusePlan& plan, std::span<const TokenId> prompt,
                                            float* logits) {
   if (prompt_ != nullptr) stats_.bytes_read += prompt_->bytes_read();
-  prompt_ =
-      std::make_unique<AssembledPrompt>(parts_, documents_, plan.layers, layout_.tokens(), room_);
   std::vector<TokenId> rows;
   for (const uint64_t position : plan.positions) rows.push_back(prompt[position]);
+  std::vector<AssembledDocument> documents = documents_;
+  end_ = layout_.tokens();
+  if (stats_.compact) {
+    QUIRE_ASSIGN_OR_RETURN(documents, MakeCompact(plan));
+  }
+  room_ = static_cast<uint32_t>(
+      std::min<uint64_t>(room_, parts_.decoder->config().max_positions - end_));
+  // Compact positions are those of one plan, and rows of another are turned otherwise.
+  if (stats_.compact) prompt_.reset();
+  prompt_ = std::make_unique<AssembledPrompt>(
+      parts_, documents, plan.layers,
+      AssembledPrompt::Shape{.first_new = end_, .new_tokens = room_}, std::move(prompt_),
+      keep_going_);
+  if (prompt_->MostPages() > 0) {
+    QUIRE_RETURN_IF_ERROR(OpenReader());
+    QUIRE_RETURN_IF_ERROR(prompt_->Ask(reader_.get()));
+  }
   return parts_.decoder->SparsePrefill({rows, plan.positions}, plan.rows.get(), prompt_.get(),
                                        plan.update, logits);
 }
@@ -216,6 +361,7 @@ void ReuseRun::Measure(const ReusePlan& plan, const SparsePrefillStats& computed
   stats_.recompute_ratio = static_cast<double>(computed.fresh_rows - of_question) / of_documents;
   stats_.sequence_ratio = static_cast<double>(visible - of_question) / of_documents;
   stats_.bytes_read += prompt_->bytes_read();
+  stats_.requests = reader_ == nullptr ? 0 : reader_->requests();
 }
 
 StatusOr<Generation> ReuseRun::Generate(const GenerateParams& params) {
@@ -228,12 +374,15 @@ StatusOr<Generation> ReuseRun::Generate(const GenerateParams& params) {
     QUIRE_ASSIGN_OR_RETURN(const TokenId token, sampler.Sample(logits_));
     generation.stopped = std::ranges::find(params.stop_tokens, token) != params.stop_tokens.end();
     if (generation.stopped) break;
-    const uint64_t position = layout_.tokens() + generation.tokens.size();
+    const uint64_t position = end_ + generation.tokens.size();
     generation.tokens.push_back(token);
     if (params.on_token && !params.on_token(token)) break;
     if (generation.tokens.size() == most) break;  // Nothing follows that would need its logits.
     QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward({&token, 1}, position, *prompt_,
                                                   Decoder::Logits::kLast, logits_.data()));
+  }
+  if (prompt_->retrieval() != nullptr) {
+    stats_.attended_ratio = prompt_->retrieval()->attended_ratio();
   }
   return generation;
 }

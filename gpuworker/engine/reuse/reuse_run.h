@@ -13,6 +13,7 @@
 #define QUIRE_GPUWORKER_ENGINE_REUSE_REUSE_RUN_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,12 +21,15 @@
 #include <vector>
 
 #include "gpuworker/context/cacheblend.h"
+#include "gpuworker/context/infllm.h"
 #include "gpuworker/context/prompt_layout.h"
 #include "gpuworker/context/samkv.h"
 #include "gpuworker/context/samkv_selection.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/reuse/assembled_prompt.h"
+#include "gpuworker/engine/reuse/document_reader.h"
 #include "gpuworker/engine/sequence.h"
+#include "gpuworker/retrieval/options.h"
 #include "quire/documents.h"
 #include "quire/key.h"
 #include "quire/status.h"
@@ -36,28 +40,46 @@ namespace quire::worker {
 enum class ReuseMethod : uint8_t {
   kFull,        ///< Not at all: every token is computed.
   kReuse,       ///< As they are, moved to their places; the question is computed.
+  kIsolated,    ///< As they are, and the question was computed alone, but for its last token.
   kEpic,        ///< The first tokens of each document but the first are computed.
   kCacheBlend,  ///< The tokens whose values differ most are computed.
   kSamKv,       ///< Selected blocks are read, and the tokens where documents meet are computed.
+  kInfLlm,      ///< Blocks that each document selects are read; the question is computed.
 };
 
-/// "full", "reuse_strict", "epic", "cacheblend", "samkv".
+/// "full", "reuse_strict", "reuse_isolated", "epic", "cacheblend", "samkv", "multi_infllm".
 std::string_view Name(ReuseMethod method);
 /// The names of all methods, full prefill first.
 std::vector<std::string_view> ReuseMethodNames();
 /// INVALID_ARGUMENT naming the known methods.
 StatusOr<ReuseMethod> ParseReuseMethod(std::string_view name);
 
+/// Positions of documents that methods read parts of.
+enum class PromptPositions : uint8_t {
+  kGapped,   ///< As in full prefill. Compact where the prompt is longer than the model's context.
+  kCompact,  ///< Without those of tokens that no layer reads.
+};
+
 struct ReuseOptions {
   ReuseMethod method = ReuseMethod::kCacheBlend;
   CacheBlendOptions cacheblend;
+  /// CacheBlend's ratio grows to what loading leaves time for, or everything is computed where that
+  /// is faster (loading_controller.h). The engine's measurements so far decide.
+  bool balances_loading = false;
   uint64_t epic_tokens = 16;  ///< The k of LegoLink-k.
   SamKvOptions selection;     ///< SamKV's choice of blocks.
   SamKvPlanOptions samkv;
+  InfLlmOptions infllm;
   PromptLayoutOptions layout;
+  PromptPositions positions = PromptPositions::kGapped;
   /// Documents that begin with it have a beginning token (PromptLayout).
   std::optional<TokenId> bos;
   uint32_t max_new_tokens = 64;  ///< Room that is made for the answer.
+  /// Policy by which generated tokens attend; unset: to all that the prefill left.
+  std::optional<RetrievalOptions> retrieval = {};
+  bool skip_missing = false;  ///< Goes on without documents that are not stored, if one is.
+  /// Asked before each layer; false ends the prefill with CANCELLED. None when empty.
+  std::function<bool()> keep_going = {};
   /// Keeps the logits of every computed row of documents, for comparisons.
   bool row_logits = false;
 };
@@ -70,23 +92,33 @@ struct RowLogits {
 
 struct ReuseStats {
   uint64_t prompt_tokens = 0;    ///< Tokens of documents and question.
-  uint64_t question_tokens = 0;  ///< Those of them of the question.
+  uint64_t question_tokens = 0;  ///< Tokens of the question.
+  bool compact = false;          ///< Positions are those of a compact prompt.
   /// Rows of documents whose keys were computed, of all layers, over those there are.
   double recompute_ratio = 0;
   /// Tokens of documents that attention reads, a mean over layers, over those there are.
   double sequence_ratio = 0;
-  uint64_t bytes_read = 0;   ///< Payload bytes of units.
-  uint64_t bytes_whole = 0;  ///< Payload bytes of all units of the documents.
+  /// CacheBlend: the ratio of its options, or the balancing one.
+  double chosen_ratio = 0;
+  bool chose_full_prefill = false;  ///< CacheBlend: loading would have taken longer.
+  uint64_t bytes_read = 0;          ///< Payload bytes of units.
+  uint64_t bytes_whole = 0;         ///< Payload bytes of all units of the documents.
+  uint64_t requests = 0;            ///< Requests for units.
   /// Documents whose statistics had to be computed for the method.
   uint32_t statistics_computed = 0;
-  uint32_t statistics_stored = 0;  ///< Those of them that the next question finds.
+  uint32_t statistics_stored = 0;  ///< Computed statistics that the next question finds.
   double seconds_prefill = 0;
+  double attended_ratio = 1;  ///< Cells that the last generated token attended to, over all.
+  std::vector<DocumentName> missing;  ///< Skipped, since they are not stored.
 };
 
 class ReuseRun {
  public:
-  /// Prefills. Errors name the document: NOT_FOUND, INVALID_ARGUMENT for one of another model or
-  /// KvSpec, and those of LayOutPrompt.
+  /// Prefills. Errors:
+  /// - INVALID_ARGUMENT: no document or question, a document of another model or KvSpec, which it
+  ///   names, and those of LayOutPrompt.
+  /// - NOT_FOUND: names every document that is not stored.
+  /// - CANCELLED: ReuseOptions::keep_going said so.
   static StatusOr<std::unique_ptr<ReuseRun>> Open(const EngineParts& parts,
                                                   std::span<const DocumentName> documents,
                                                   std::span<const TokenId> question,
@@ -104,30 +136,46 @@ class ReuseRun {
  private:
   explicit ReuseRun(const EngineParts& parts) : parts_(parts) {}
   Status Find(std::span<const DocumentName> documents, const ReuseOptions& options);
+  /// Adds one document. NOT_FOUND when it is not stored.
+  Status Add(const DocumentName& name, const ReuseOptions& options);
+  /// Makes the layout, and says whether the prompt is compact.
+  Status LayOut(uint64_t question_tokens, const ReuseOptions& options);
   Status Prefill(std::span<const TokenId> question, const ReuseOptions& options);
   /// Runs `plan`, and keeps the logits of all rows that its last layer computes.
   StatusOr<SparsePrefillStats> RunForRows(ReusePlan& plan, std::span<const TokenId> prompt);
   StatusOr<ReusePlan> MakePlan(std::span<const TokenId> prompt, const ReuseOptions& options);
-  /// SamKV: reads the question over the documents' first and last blocks, and selects.
+  ReusePlan PlanCacheBlend(const ReuseOptions& options);
+  /// SamKV and InfLLM: reads the question over the documents' first and last blocks, and selects.
   StatusOr<ReusePlan> SelectAndPlan(std::span<const TokenId> prompt, const ReuseOptions& options);
   /// Those stored with the document. Where there are none, or damaged ones, they are computed and
   /// stored; a server that does not take them costs the next question the same again.
   StatusOr<DocumentStatistics> StatisticsOf(size_t document, const SamKvShape& shape);
   StatusOr<DocumentStatistics> ComputeStatistics(size_t document) const;
-  /// Runs a plan over a prompt that is assembled for it.
-  StatusOr<SparsePrefillStats> Run(const ReusePlan& plan, std::span<const TokenId> prompt,
-                                   float* logits);
+  /// A session over the documents, for the first plan that reads any.
+  Status OpenReader();
+  /// Runs a plan over a prompt that is assembled for it, compact where that is so.
+  StatusOr<SparsePrefillStats> Run(ReusePlan& plan, std::span<const TokenId> prompt, float* logits);
+  /// Renumbers the plan. Returns the pieces of documents that it reads.
+  StatusOr<std::vector<AssembledDocument>> MakeCompact(ReusePlan& plan);
   void Measure(const ReusePlan& plan, const SparsePrefillStats& computed);
+  /// Keeps what the run took, for later choices.
+  void NoteCosts(const ReusePlan& plan, const SparsePrefillStats& computed, double seconds) const;
+  /// Costs of a layer of the whole prompt, as far as they were measured.
+  LayerCosts CostsOfLayer() const;
 
   const EngineParts parts_;
+  std::function<bool()> keep_going_;
   std::vector<DocumentName> names_;
   std::vector<AssembledDocument> documents_;
   std::vector<StoredSource> sources_;
   std::vector<std::vector<TokenId>> tokens_;  ///< One list for each document.
   PromptLayout layout_;
+  std::vector<ContextRef> contexts_;        ///< Contexts of the documents.
+  std::unique_ptr<DocumentReader> reader_;  ///< While the prefill reads.
   std::unique_ptr<AssembledPrompt> prompt_;
   std::vector<float> logits_;
   RowLogits row_logits_;
+  uint64_t end_ = 0;  ///< Position behind the prompt.
   uint32_t room_ = 0;
   ReuseStats stats_;
 };

@@ -72,8 +72,9 @@ TEST_F(ReuseRunTest, OneDocumentIsReusedExactly) {
 
 TEST_F(ReuseRunTest, SamKvReadsFirstAndLastBlocksAndTheSelectedOnes) {
   Store({21, 30, 17});  // Shorter than three blocks: everything is read.
-  const auto run = Open({.method = ReuseMethod::kSamKv,
-                         .samkv = {.update = RowUpdate::kOverwrite, .computes_everything = true}});
+  const auto run =
+      Open({.method = ReuseMethod::kSamKv,
+            .samkv = {.update = RowUpdate::kOverwrite, .rows = SamKvRows::kEverything}});
   EXPECT_LT(MaxDifference(run->logits(), Dense(all_)), kSame);
   EXPECT_EQ(run->stats().statistics_computed, 3u);
   EXPECT_EQ(run->stats().sequence_ratio, 1);
@@ -104,6 +105,94 @@ TEST_F(ReuseRunTest, LogitsOfRowsAreKeptOnRequest) {
   EXPECT_EQ(epic->row_logits().positions, (std::vector<uint64_t>{21, 22, 23, 24}));
 }
 
+TEST_F(ReuseRunTest, OneRequestBringsAllDocumentsAndLayers) {
+  Store({21, 30, 17});
+  const auto run = Open({.method = ReuseMethod::kReuse});
+  EXPECT_EQ(run->stats().requests, 1u);
+  EXPECT_EQ(run->stats().bytes_read, run->stats().bytes_whole);
+  EXPECT_EQ(fixture_.store().calls("Session/Recall"), 1u);
+  EXPECT_EQ(fixture_.store().calls("Store/Fetch"), 0u);
+}
+
+TEST_F(ReuseRunTest, RowsOfTheFirstPassAreNotReadAgain) {
+  Store({21, 30, 17});  // Both passes of SamKV read everything.
+  const auto run = Open({.method = ReuseMethod::kSamKv});
+  EXPECT_EQ(run->stats().sequence_ratio, 1);
+  EXPECT_EQ(run->stats().requests, 1u);
+  EXPECT_EQ(run->stats().bytes_read, run->stats().bytes_whole);
+}
+
+TEST_F(ReuseRunTest, ALayerLargerThanACallComesInParts) {
+  Store({90, 80});
+  EngineOptions options = EngineFixture::Small();
+  options.max_batch_bytes = 1;  // A page at a time.
+  const auto narrow =
+      Engine::Create(&fixture_.decoder(), &fixture_.client(), &CpuDevice(), options);
+  const auto run = (*narrow)->OpenReuse(names_, question_, {.method = ReuseMethod::kReuse});
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_GT((*run)->stats().requests, 40u);
+  const auto whole = Open({.method = ReuseMethod::kReuse});
+  EXPECT_EQ(MaxDifference((*run)->logits(), whole->logits()), 0);
+}
+
+TEST_F(ReuseRunTest, ADamagedUnitIsAskedForAgain) {
+  Store({21, 30});
+  const auto whole = Open({.method = ReuseMethod::kReuse});
+  fixture_.store().DamageUnit(3);
+  const auto run = Open({.method = ReuseMethod::kReuse});
+  EXPECT_EQ(MaxDifference(run->logits(), whole->logits()), 0);
+  EXPECT_EQ(fixture_.store().calls("Session/Recall"), 3u);
+}
+
+TEST_F(ReuseRunTest, CacheBlendTakesItsRatioUntilLoadingIsMeasured) {
+  Store({21, 30, 17});
+  const ReuseOptions options{.cacheblend = {.ratio = 0.3}, .balances_loading = true};
+  // Nothing takes time on the fixture's clock, so nothing is measured.
+  const auto run = Open(options);
+  EXPECT_EQ(run->stats().chosen_ratio, 0.3);
+  EXPECT_FALSE(run->stats().chose_full_prefill);
+}
+
+TEST_F(ReuseRunTest, InfLlmReadsBlocksAndComputesTheQuestionAlone) {
+  Store({250, 240});  // Four blocks each, of which one is a middle one.
+  const auto none = Open({.method = ReuseMethod::kInfLlm, .infllm = {.blocks = 0}});
+  EXPECT_LT(none->stats().sequence_ratio, 0.8);
+  EXPECT_EQ(none->stats().recompute_ratio, 0);
+  const auto everything = Open({.method = ReuseMethod::kInfLlm});
+  EXPECT_EQ(everything->stats().sequence_ratio, 1);
+  EXPECT_LT(MaxDifference(everything->logits(), Open({.method = ReuseMethod::kReuse})->logits()),
+            kSame);
+}
+
+TEST_F(ReuseRunTest, WhatIsReadOfDocumentsThatAreTooLongTogetherMovesTogether) {
+  Store({310, 300});
+  for (const ReuseMethod method : {ReuseMethod::kSamKv, ReuseMethod::kInfLlm}) {
+    const auto run = Open({.method = method, .infllm = {.blocks = 1}, .max_new_tokens = 3});
+    ASSERT_NE(run, nullptr);
+    EXPECT_TRUE(run->stats().compact);
+    EXPECT_GT(run->stats().prompt_tokens, fixture_.engine().model().max_positions);
+    EXPECT_EQ(run->Generate({.max_new_tokens = 3})->tokens.size(), 3u);
+  }
+}
+
+TEST_F(ReuseRunTest, WithNothingLeftOutCompactPositionsAreTheSame) {
+  Store({21, 30, 17});
+  ReuseOptions options{.method = ReuseMethod::kSamKv};
+  const auto gapped = Open(options);
+  options.positions = PromptPositions::kCompact;
+  const auto compact = Open(options);
+  EXPECT_FALSE(gapped->stats().compact);
+  EXPECT_TRUE(compact->stats().compact);
+  EXPECT_LT(MaxDifference(gapped->logits(), compact->logits()), kSame);
+}
+
+TEST_F(ReuseRunTest, WhatIsStillTooLongSaysByHowMuch) {
+  Store({310, 300, 290, 280});
+  const auto run = fixture_.engine().OpenReuse(names_, question_, {.method = ReuseMethod::kSamKv});
+  EXPECT_EQ(run.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("more than the model's context"));
+}
+
 TEST_F(ReuseRunTest, SeveralDocumentsAreNotWhatTheyAreAlone) {
   Store({21, 30, 17});
   const std::vector<float> dense = Dense(all_);
@@ -122,6 +211,25 @@ TEST_F(ReuseRunTest, TheAnswerGoesOnOverWhatThePrefillLeft) {
     EXPECT_EQ(token, std::ranges::max_element(logits) - logits.begin());
     longer.push_back(token);
   }
+}
+
+TEST_F(ReuseRunTest, TheAnswerAttendsThroughAPolicyToALongPrompt) {
+  Store({90, 80});
+  const auto answer = [&](std::optional<RetrievalOptions> retrieval, double* attended) {
+    const auto run = Open({.method = ReuseMethod::kReuse, .retrieval = std::move(retrieval)});
+    const auto tokens = run->Generate({.max_new_tokens = 12})->tokens;
+    *attended = run->stats().attended_ratio;
+    return tokens;
+  };
+  double attended = 0;
+  const std::vector<TokenId> dense = answer(std::nullopt, &attended);
+  EXPECT_EQ(attended, 1);
+  RetrievalOptions retrieval = fixture_.engine().options().retrieval;
+  EXPECT_EQ(answer(retrieval, &attended).size(), dense.size());
+  EXPECT_LT(attended, 0.2);
+  retrieval.budget_tokens = 256;
+  EXPECT_EQ(answer(retrieval, &attended), dense);
+  EXPECT_EQ(attended, 1);
 }
 
 TEST_F(ReuseRunTest, TheAnswerEndsWithTheRoomThatWasMade) {
@@ -148,12 +256,60 @@ TEST_F(ReuseRunTest, ALaterBeginningTokenIsLeftOut) {
   EXPECT_LT(MaxDifference(run->logits(), Dense(expected)), kSame);
 }
 
-TEST_F(ReuseRunTest, ADocumentThatIsNotThereIsNamed) {
+TEST_F(ReuseRunTest, EveryDocumentThatIsNotThereIsNamed) {
   Store({21});
+  names_.insert(names_.begin(), {.collection = "books", .name = "gone", .version = 2});
   names_.push_back({.name = "missing"});
   const auto run = fixture_.engine().OpenReuse(names_, question_, {});
   EXPECT_EQ(run.status().code(), StatusCode::kNotFound);
-  EXPECT_THAT(std::string(run.status().message()), HasSubstr("missing"));
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("books/gone@2, default/missing"));
+}
+
+TEST_F(ReuseRunTest, MissingDocumentsAreSkippedWhenAskedTo) {
+  Store({21, 30});
+  const auto alone = Open({.method = ReuseMethod::kFull});
+  const DocumentName gone{.name = "gone"};
+  names_.insert(names_.begin() + 1, gone);
+  const auto run = Open({.method = ReuseMethod::kFull, .skip_missing = true});
+  EXPECT_EQ(MaxDifference(run->logits(), alone->logits()), 0);
+  EXPECT_EQ(run->stats().missing, std::vector<DocumentName>{gone});
+  names_ = {gone};
+  EXPECT_EQ(fixture_.engine().OpenReuse(names_, question_, {.skip_missing = true}).status().code(),
+            StatusCode::kNotFound);
+}
+
+TEST_F(ReuseRunTest, NoDocumentAndNoQuestionAreRefused) {
+  Store({21});
+  const auto message = [&](std::span<const DocumentName> names, std::span<const TokenId> question) {
+    const Status status = fixture_.engine().OpenReuse(names, question, {}).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message({}, question_), HasSubstr("0 documents are named"));
+  EXPECT_THAT(message(names_, {}), HasSubstr("the question is empty"));
+}
+
+TEST_F(ReuseRunTest, ADocumentInOtherPagesIsNamed) {
+  Store({21});
+  EngineOptions options = EngineFixture::Small();
+  options.page_tokens = 8;
+  options.retrieval = {.budget_tokens = 64, .sink_tokens = 8, .window_tokens = 16};
+  const auto other = Engine::Create(&fixture_.decoder(), &fixture_.client(), &CpuDevice(), options);
+  ASSERT_TRUE(other.ok()) << other.status();
+  const Status status = (*other)->OpenReuse(names_, question_, {}).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("default/doc0"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("page_tokens"));
+}
+
+TEST_F(ReuseRunTest, APrefillEndsWithTheLayerThatItIsToldIn) {
+  Store({21, 30});
+  uint32_t asked = 0;
+  const auto run = fixture_.engine().OpenReuse(
+      names_, question_,
+      {.method = ReuseMethod::kReuse, .keep_going = [&] { return ++asked < 2; }});
+  EXPECT_EQ(run.status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(asked, 2u);
 }
 
 TEST_F(ReuseRunTest, DocumentsThatAreTooLongTogetherSayByHowMuch) {
@@ -166,15 +322,16 @@ TEST_F(ReuseRunTest, DocumentsThatAreTooLongTogetherSayByHowMuch) {
 
 TEST_F(ReuseRunTest, AUnitThatTheServerCannotGiveIsAnError) {
   Store({21, 30});
-  fixture_.store().FailOnce("Store/Fetch", 3, DataLoss("damaged"));
+  fixture_.store().DamageEveryUnit(true);
   const auto run = fixture_.engine().OpenReuse(names_, question_, {});
   EXPECT_EQ(run.status().code(), StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(run.status().message()), HasSubstr("doc"));
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("layer 0 of the documents"));
 }
 
 TEST(ReuseMethodNameTest, NamesReadBack) {
-  for (const ReuseMethod method : {ReuseMethod::kFull, ReuseMethod::kReuse, ReuseMethod::kEpic,
-                                   ReuseMethod::kCacheBlend, ReuseMethod::kSamKv}) {
+  for (const ReuseMethod method :
+       {ReuseMethod::kFull, ReuseMethod::kReuse, ReuseMethod::kIsolated, ReuseMethod::kEpic,
+        ReuseMethod::kCacheBlend, ReuseMethod::kSamKv, ReuseMethod::kInfLlm}) {
     EXPECT_EQ(*ParseReuseMethod(Name(method)), method);
   }
   EXPECT_THAT(std::string(ParseReuseMethod("blend").status().message()), HasSubstr("cacheblend"));

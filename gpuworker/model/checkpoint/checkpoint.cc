@@ -126,7 +126,7 @@ StatusOr<std::vector<std::string>> Checkpoint::AddFile(const std::string& file) 
   std::vector<std::string> names;
   for (const auto& [name, view] : parsed.tensors) names.push_back(name);
   tensors_.merge(parsed.tensors);
-  if (!parsed.tensors.empty()) {  // What merge left behind was there already.
+  if (!parsed.tensors.empty()) {  // Tensors that merge left behind were there already.
     return InvalidArgument(file, ": tensor ", parsed.tensors.begin()->first,
                            " is in another shard too");
   }

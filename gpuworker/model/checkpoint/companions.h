@@ -34,8 +34,7 @@ Status CheckTextSettings(std::string_view text, const std::string& name, bool be
 /// INVALID_ARGUMENT naming the file and the field when an answer ends otherwise there: when
 /// generation_config.json shares no end of sequence with config.json, or the tokenizer's is in
 /// neither. Further ones of generation_config.json, as those of chat models have, join
-/// `config->eos_ids`. What else they say is about sampling and about text, which calls bring
-/// themselves.
+/// `config->eos_ids`. Their other keys are about sampling and text, which calls bring.
 Status ReadCompanions(const std::string& directory, ModelConfig* config);
 
 /// INVALID_ARGUMENT when `tokenizer`, read from the file called `name`, makes ids that the model

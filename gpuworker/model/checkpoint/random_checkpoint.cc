@@ -21,7 +21,7 @@ struct RandomTensor {
   std::vector<uint64_t> shape;
   float mean = 0;
   float deviation = 0;
-  float own_share = 0;  ///< Likewise for rows, as RandomCheckpoint's for embeddings.
+  float own_share = 0;  ///< Share of rows, as RandomCheckpoint's of embeddings.
 
   uint64_t count() const {
     uint64_t count = 1;

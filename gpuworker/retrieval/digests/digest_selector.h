@@ -59,8 +59,8 @@ class DigestSelector {
   struct Begun {
     PinnedBytes found;  ///< Layout of DigestSelector::found_.
     size_t size_bytes = 0;
-    std::unique_ptr<DeviceEvent> copied;  ///< They are there.
-    bool pending = false;                 ///< Select answers with them.
+    std::unique_ptr<DeviceEvent> copied;  ///< Signals that the copy of `found` is done.
+    bool pending = false;                 ///< Select answers with `found`.
   };
   /// A selection that the executor makes. Thread-safe.
   class BackgroundSelection;

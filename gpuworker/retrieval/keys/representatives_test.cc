@@ -33,8 +33,8 @@ std::vector<float> RandomRows(uint32_t rows, uint64_t seed) {
   return values;
 }
 
-/// What Representatives does, from all keys and queries at once and in f64: pages [n_kv][p][d], and
-/// query rows [n_q][d] that came when so many pages were complete.
+/// The work of Representatives, from all keys and queries at once and in f64: pages [n_kv][p][d],
+/// and query rows [n_q][d] that came when so many pages were complete.
 class Reference {
  public:
   explicit Reference(uint32_t window_pages) : in_window_(window_pages - 1) {}

@@ -359,8 +359,8 @@ TEST(ArkValePolicyTest, QueryHeadsAgreeByTheMeanOfTheirRawScores) {
   EXPECT_THAT(Select(*policy, {1, 0, 0, 0, 0, 1, 0, 0}, {1, 4}), ElementsAre(1, 2));
 }
 
-// The document is 504 tokens behind a sink page. What is generated waits, selected before all
-// clusters, until it is 320 tokens.
+// The document is 504 tokens behind a sink page. Generated tokens wait, selected before all
+// clusters, until there are 320.
 TEST(ClusterKvPolicyTest, GeneratedTokensAreClusteredEvery320) {
   const auto policy = testing::MakeValid(Context("clusterkv", 4));
   Complete(*policy, 64);

@@ -23,7 +23,7 @@ void ExpectError(const std::string& text, const std::string& message) {
   EXPECT_THAT(std::string(rendered.status().message()), HasSubstr(message)) << text;
 }
 
-// What templates may say, and what it means, is compared with Jinja in chat_template_test.cc.
+// The test chat_template_test.cc compares templates and their meaning with Jinja.
 
 TEST(TemplateTest, AnErrorNamesLineAndColumn) {
   ExpectError("a\n b {{ x | sort }}", "line 2, column 11: the filter 'sort' is not known");

@@ -71,9 +71,9 @@ TEST_F(ContextTableTest, ASealedContextHoldsItsSegmentsUntilTheyAreNamedOrItsTim
     const SegmentKey tip = view->chain_tip();
     const std::vector<SegmentKey> keys = *view->keys;
     view.reset();
-    (void)store_.ForsakeSegments(kTenant, keys);
+    (void)store_.MarkForDeletion(kTenant, keys);
     EXPECT_EQ(store_.num_segments(), 2u);
-    EXPECT_EQ(store_.RemoveForsaken(kTenant, keys[0], store_.Incarnations(keys)[0]).code(),
+    EXPECT_EQ(store_.RemoveMarked(kTenant, keys[0], store_.Incarnations(keys)[0]).code(),
               StatusCode::kFailedPrecondition);
     if (named) {
       contexts_.Named(kTenant, tip);

@@ -175,7 +175,7 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
   Status DeleteSegment(std::string_view, const SegmentKey& key) override {
     MutexLock lock(mutex_);
     pins_.erase(key);
-    if (!lives_.Forsake(key)) return NotFound("no segment ", key.Hex());
+    if (!lives_.Mark(key)) return NotFound("no segment ", key.Hex());
     Drop(key);
     return OkStatus();
   }
@@ -208,21 +208,21 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     MutexLock lock(mutex_);
     return lives_.CountNames(key);
   }
-  std::vector<uint64_t> ForsakeSegments(std::string_view,
+  std::vector<uint64_t> MarkForDeletion(std::string_view,
                                         std::span<const SegmentKey> keys) override {
     MutexLock lock(mutex_);
     std::vector<uint64_t> incarnations;
-    for (const SegmentKey& key : keys) incarnations.push_back(lives_.Forsake(key).value_or(0));
+    for (const SegmentKey& key : keys) incarnations.push_back(lives_.Mark(key).value_or(0));
     return incarnations;
   }
-  void WantSegments(std::string_view, std::span<const SegmentKey> keys) override {
+  void UnmarkForDeletion(std::string_view, std::span<const SegmentKey> keys) override {
     MutexLock lock(mutex_);
-    for (const SegmentKey& key : keys) lives_.CancelForsake(key);
+    for (const SegmentKey& key : keys) lives_.Unmark(key);
   }
-  Status RemoveForsaken(std::string_view, const SegmentKey& key, uint64_t incarnation) override {
+  Status RemoveMarked(std::string_view, const SegmentKey& key, uint64_t incarnation) override {
     MutexLock lock(mutex_);
     if (lives_.IncarnationOf(key) != incarnation) return NotFound("no segment ", key.Hex());
-    (void)lives_.Forsake(key);
+    (void)lives_.Mark(key);
     return Drop(key) ? OkStatus() : FailedPrecondition("it is held");
   }
   std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const override {
@@ -290,9 +290,9 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     if (it == segments_.end()) return NotFound("no segment ", key.Hex());
     return &it->second;
   }
-  /// Removes a forsaken segment that may leave.
+  /// Removes a marked segment that may leave.
   bool Drop(const SegmentKey& key) QUIRE_REQUIRES(mutex_) {
-    if (!lives_.BeginRemoval(key, RemovalReason::kForsaken)) return false;
+    if (!lives_.BeginRemoval(key, RemovalReason::kMarked)) return false;
     lives_.Remove(key);
     return segments_.erase(key) > 0;
   }

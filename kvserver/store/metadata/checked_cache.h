@@ -20,7 +20,7 @@ namespace quire::kvserver {
 
 /// One value that a walk has verified.
 struct CacheCheck {
-  uint64_t bytes = 0;  ///< What it is charged with.
+  uint64_t bytes = 0;  ///< Charged bytes.
   bool intact = true;
 };
 

@@ -76,7 +76,7 @@ StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::string& 
 
 DataDirectory::~DataDirectory() { disk_.Close(lock_fd_); }
 
-Status DataDirectory::CheckFormat(rocksdb::Env* env) const {
+Status DataDirectory::CheckFormat(rocksdb::Env* env) {
   const std::string file = path_ + "/FORMAT";
   std::string text;
   const int error = ReadSmallFile(disk_, file, kMostFormatBytes, &text);
@@ -93,21 +93,32 @@ Status DataDirectory::CheckFormat(rocksdb::Env* env) const {
                               ", this server reads versions from ", kOldestFormatVersion,
                               " on; choose another directory and put the documents again");
   }
+  format_ = version;
   return OkStatus();
 }
 
-Status DataDirectory::RebuildFormat(bool is_missing, rocksdb::Env* env) const {
+Status DataDirectory::Upgrade() const {
+  return format_ == kFormatVersion ? OkStatus() : WriteFormat(kFormatVersion);
+}
+
+Status DataDirectory::RebuildFormat(bool is_missing, rocksdb::Env* env) {
   const std::string file = path_ + "/FORMAT";
-  const Status proven = ProveFormat(disk_, metadata_path(), env);
-  const bool is_new = is_missing && proven.code() == StatusCode::kNotFound;
-  if (proven.code() == StatusCode::kNotFound && !is_missing) {
+  const StatusOr<int> proven = ProveFormat(disk_, metadata_path(), env);
+  const bool is_new = is_missing && IsNotFound(proven.status());
+  if (IsNotFound(proven.status()) && !is_missing) {
     return DataLoss(file, " is damaged, and there is no database that says what it was; ",
                     "restore it from a backup or choose an empty directory");
   }
   if (!proven.ok() && !is_new) {
-    return Annotate(proven, file, is_missing ? " is missing" : " is damaged");
+    return Annotate(proven.status(), file, is_missing ? " is missing" : " is damaged");
   }
-  const std::string text = std::string(kFormatPrefix) + std::to_string(kFormatVersion) + "\n";
+  format_ = is_new ? kFormatVersion : *proven;
+  return WriteFormat(format_);
+}
+
+Status DataDirectory::WriteFormat(int version) const {
+  const std::string file = path_ + "/FORMAT";
+  const std::string text = std::string(kFormatPrefix) + std::to_string(version) + "\n";
   const int error = WriteDurableFile(disk_, file, text);
   return error != 0 ? FromErrno(error, "write", file) : OkStatus();
 }

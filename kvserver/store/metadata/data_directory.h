@@ -36,7 +36,7 @@ namespace quire::kvserver {
 class DataDirectory {
  public:
   /// The version that this code writes, and the oldest one that it reads.
-  static constexpr int kFormatVersion = 2;
+  static constexpr int kFormatVersion = 3;
   static constexpr int kOldestFormatVersion = 2;
 
   /// Opens the directory and creates it when missing. The disk outlives the directory. `env` is
@@ -48,6 +48,9 @@ class DataDirectory {
   DataDirectory(const DataDirectory&) = delete;
   DataDirectory& operator=(const DataDirectory&) = delete;
 
+  /// Durably raises FORMAT to kFormatVersion. Call before a write that older servers do not read.
+  [[nodiscard]] Status Upgrade() const;
+
   const std::string& path() const { return path_; }
   std::string metadata_path() const { return path_ + "/metadata"; }
   std::string payload_path() const { return path_ + "/payload"; }
@@ -55,14 +58,16 @@ class DataDirectory {
  private:
   DataDirectory(Disk* disk, std::string path, int lock_fd)
       : disk_(*disk), path_(std::move(path)), lock_fd_(lock_fd) {}
-  Status CheckFormat(rocksdb::Env* env) const;
+  Status CheckFormat(rocksdb::Env* env);
   /// Rewrites a missing or damaged FORMAT, in a new directory or with a proof.
-  Status RebuildFormat(bool is_missing, rocksdb::Env* env) const;
+  Status RebuildFormat(bool is_missing, rocksdb::Env* env);
+  Status WriteFormat(int version) const;
   Status MakeFolders() const;
 
   Disk& disk_;
   const std::string path_;
   const int lock_fd_;
+  int format_ = 0;  ///< The version in FORMAT, which does not change but by Upgrade.
 };
 
 }  // namespace quire::kvserver

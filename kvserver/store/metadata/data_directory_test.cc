@@ -38,7 +38,7 @@ TEST(DataDirectoryTest, CreatesWhatIsMissingAndOpensItAgain) {
   ASSERT_TRUE(DataDirectory::Open(path).ok());
   std::stringstream format;
   format << std::ifstream(path + "/FORMAT").rdbuf();
-  EXPECT_EQ(format.str(), "quire-data-format 2\n");
+  EXPECT_EQ(format.str(), "quire-data-format 3\n");
 }
 
 TEST(DataDirectoryTest, IsLockedWhileItIsOpen) {
@@ -62,7 +62,7 @@ TEST(DataDirectoryTest, AFileIsNotADirectory) {
 
 TEST(DataDirectoryTest, ANewerFormatIsRefusedWithARemedy) {
   TempDir dir;
-  WriteFile(dir / "FORMAT", "quire-data-format 3\n");
+  WriteFile(dir / "FORMAT", "quire-data-format 4\n");
   const Status status = OpenError(dir.path());
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_NE(Message(status).find("upgrade"), std::string_view::npos);
@@ -102,10 +102,10 @@ TEST(DataDirectoryTest, Promise3AFormatThatTheDatabaseProvesIsWrittenAnew) {
   ASSERT_TRUE(DataDirectory::Open(dir.path()).ok());
   ASSERT_TRUE(NoteFormat(**Database::Open({.path = dir / "metadata"})).ok());
   std::filesystem::remove(dir / "FORMAT");
-  EXPECT_EQ(FormatAfterOpening(dir.path()), "quire-data-format 2\n");
-  for (const char* text : {"", "quire-data-fo", "quire-data-format 2\nquire-data-format 2\n"}) {
+  EXPECT_EQ(FormatAfterOpening(dir.path()), "quire-data-format 3\n");
+  for (const char* text : {"", "quire-data-fo", "quire-data-format 3\nquire-data-format 3\n"}) {
     WriteFile(dir / "FORMAT", text);
-    EXPECT_EQ(FormatAfterOpening(dir.path()), "quire-data-format 2\n") << text;
+    EXPECT_EQ(FormatAfterOpening(dir.path()), "quire-data-format 3\n") << text;
   }
 }
 
@@ -115,11 +115,19 @@ TEST(DataDirectoryTest, AFormatIsWrittenAnewForADatabaseOfBeforeItNotedOne) {
   EXPECT_EQ(FormatAfterOpening(dir.path()), "quire-data-format 2\n");
 }
 
+TEST(DataDirectoryTest, AnOlderFormatIsReadAndRaisedBeforeItIsWritten) {
+  const TempDir dir;
+  WriteFile(dir / "FORMAT", "quire-data-format 2\n");
+  EXPECT_EQ(FormatAfterOpening(dir.path()), "quire-data-format 2\n");
+  ASSERT_TRUE(DataDirectory::Open(dir.path()).value()->Upgrade().ok());
+  EXPECT_EQ(FormatAfterOpening(dir.path()), "quire-data-format 3\n");
+}
+
 TEST(DataDirectoryTest, AFormatIsWrittenAnewWhereNoDatabaseCameToBe) {
   const TempDir dir;
   std::filesystem::create_directory(dir / "metadata");
   WriteFile(dir / "metadata/MANIFEST-000001", "");
-  EXPECT_EQ(FormatAfterOpening(dir.path()), "quire-data-format 2\n");
+  EXPECT_EQ(FormatAfterOpening(dir.path()), "quire-data-format 3\n");
 }
 
 TEST(DataDirectoryTest, AMissingFormatNextToADatabaseThatProvesNothingIsRefused) {
@@ -143,9 +151,9 @@ TEST(DataDirectoryTest, AMissingFormatNextToADatabaseOfAnotherVersionIsRefused) 
   {
     const auto database = Database::Open({.path = dir / "metadata"}).value();
     ASSERT_TRUE(NoteFormat(*database).ok());
-    const uint32_t crc32c = Crc32c(AsBytes("3"));
+    const uint32_t crc32c = Crc32c(AsBytes("4"));
     Database::Batch batch = database->NewBatch();
-    batch.Put(Table::kMetadata, "quire-data-format", {"3", AsText(EncodeTrailer(crc32c))});
+    batch.Put(Table::kMetadata, "quire-data-format", {"4", AsText(EncodeTrailer(crc32c))});
     ASSERT_TRUE(database->Commit(batch, /*sync=*/true).ok());
   }
   EXPECT_EQ(OpenError(dir.path()).code(), StatusCode::kFailedPrecondition);

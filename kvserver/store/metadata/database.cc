@@ -128,7 +128,7 @@ struct FileObserver {
   RecurringTrouble* reads = nullptr;
 
   /// Reports and returns `status` of a read of the file `name`.
-  rocksdb::IOStatus Told(const std::string& name, rocksdb::IOStatus status) const {
+  rocksdb::IOStatus Report(const std::string& name, rocksdb::IOStatus status) const {
     if (reads == nullptr) return status;
     if (status.ok()) {
       reads->Succeeded();
@@ -152,8 +152,8 @@ class WatchedReadFile final : public rocksdb::FSRandomAccessFileOwnerWrapper {
                          rocksdb::Slice* result, char* scratch,
                          rocksdb::IODebugContext* debug) const override {
     const StallWatch::Operation operation(observer_.watch, "a read of the metadata");
-    return observer_.Told(name_, FSRandomAccessFileOwnerWrapper::Read(offset, bytes, options,
-                                                                      result, scratch, debug));
+    return observer_.Report(name_, FSRandomAccessFileOwnerWrapper::Read(offset, bytes, options,
+                                                                        result, scratch, debug));
   }
   rocksdb::IOStatus MultiRead(rocksdb::FSReadRequest* requests, size_t count,
                               const rocksdb::IOOptions& options,
@@ -162,9 +162,9 @@ class WatchedReadFile final : public rocksdb::FSRandomAccessFileOwnerWrapper {
     rocksdb::IOStatus status =
         FSRandomAccessFileOwnerWrapper::MultiRead(requests, count, options, debug);
     for (size_t i = 0; status.ok() && i < count; ++i) {
-      (void)observer_.Told(name_, requests[i].status);
+      (void)observer_.Report(name_, requests[i].status);
     }
-    return status.ok() ? status : observer_.Told(name_, std::move(status));
+    return status.ok() ? status : observer_.Report(name_, std::move(status));
   }
   rocksdb::IOStatus Prefetch(uint64_t offset, size_t bytes, const rocksdb::IOOptions& options,
                              rocksdb::IODebugContext* debug) override {

@@ -20,16 +20,6 @@ constexpr uint64_t kEntryBytes = 256;
 
 constexpr size_t kExtentKeyBytes = sizeof(SegmentKey::bytes) + sizeof(uint32_t);
 
-/// Minima and maxima have the key of their extent. Keys of other kinds include the kind.
-std::string DigestKey(const DigestId& id) {
-  std::string key(id.extent.segment.view());
-  for (int shift = 24; shift >= 0; shift -= 8) {
-    key.push_back(static_cast<char>(id.extent.layer >> shift));
-  }
-  if (id.kind != DigestKind::kMinMax) key.push_back(static_cast<char>(id.kind));
-  return key;
-}
-
 /// Checksum of the source units of one extent's digests.
 uint32_t SourceCrc32c(const ExtentId& id, const SegmentRecord& record) {
   const size_t units = record.units_per_layer();
@@ -41,6 +31,16 @@ DigestBytes Copy(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
+
+// Minima and maxima have the key of their extent. Keys of other kinds include the kind.
+std::string DigestStore::KeyOf(const DigestId& id) {
+  std::string key(id.extent.segment.view());
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    key.push_back(static_cast<char>(id.extent.layer >> shift));
+  }
+  if (id.kind != DigestKind::kMinMax) key.push_back(static_cast<char>(id.kind));
+  return key;
+}
 
 uint64_t DigestBytesPerLayer(const SegmentRecord& record, DigestKind kind) {
   return record.num_pages() * kernels::PageDigestBytes(record.spec, kind);
@@ -68,8 +68,8 @@ Status ComputeDigests(const KvSpec& spec, DigestKind kind, const std::byte* unit
   return Internal("cannot compute digests: ", kernels::Describe(status));
 }
 
-void DigestStore::StagePut(const SegmentKey& key, const SegmentRecord& record,
-                           std::span<const std::byte> digests, Database::Batch& batch) {
+void DigestStore::StageRows(const SegmentKey& key, const SegmentRecord& record,
+                            std::span<const std::byte> digests, Database::Batch& batch) {
   const uint64_t bytes = DigestBytesPerLayer(record, DigestKind::kMinMax);
   for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
     const auto of_layer = digests.subspan(layer * bytes, bytes);
@@ -77,17 +77,23 @@ void DigestStore::StagePut(const SegmentKey& key, const SegmentRecord& record,
   }
 }
 
+void DigestStore::StageDropRow(const DigestId& id, Database::Batch& batch) {
+  const std::string key = KeyOf(id);
+  if (database_->MayHave(Table::kDigests, key)) batch.Delete(Table::kDigests, key);
+}
+
+void DigestStore::StageDropRows(const SegmentKey& key, const SegmentRecord& record,
+                                Database::Batch& batch) {
+  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+    StageDropRow({{key, layer}, DigestKind::kMinMax}, batch);
+  }
+}
+
 void DigestStore::StageErase(const SegmentKey& key, const SegmentRecord* record,
                              Database::Batch& batch) {
   if (record == nullptr) return batch.DeletePrefix(Table::kDigests, key.view());
   for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
-    for (const DigestKind kind : kernels::kDigestKinds) {
-      const std::string digests = DigestKey({{key, layer}, kind});
-      // Few segments have digests of kinds that a put does not make.
-      if (kind == DigestKind::kMinMax || database_->MayHave(Table::kDigests, digests)) {
-        batch.Delete(Table::kDigests, digests);
-      }
-    }
+    for (const DigestKind kind : kernels::kDigestKinds) StageDropRow({{key, layer}, kind}, batch);
   }
 }
 
@@ -117,24 +123,50 @@ StatusOr<DigestBytes> DigestStore::Find(const DigestId& id, const SegmentRecord&
   }
   QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, gate_->Enter(record.tenant, priority));
   const uint64_t epoch = cache_.epoch();
-  const StatusOr<std::string> value = database_->Get(Table::kDigests, DigestKey(id));
-  const StatusCode code = value.status().code();
-  if (!value.ok() && code != StatusCode::kNotFound && code != StatusCode::kDataLoss) {
+  QUIRE_ASSIGN_OR_RETURN(DigestBytes digests, ReadRow(id, record));
+  if (digests == nullptr && id.kind == DigestKind::kMinMax && !record.dram_only) {
+    QUIRE_ASSIGN_OR_RETURN(digests, ReadExtent(id.extent, record));
+  }
+  if (digests != nullptr) {
+    reads_.Add();
+    Remember(id, digests, epoch);
+  } else if (id.kind == DigestKind::kRepresentatives) {
+    // Other kinds are computed again.
+    cache_.Insert(id, nullptr, kEntryBytes, epoch);
+  }
+  return digests;
+}
+
+StatusOr<DigestBytes> DigestStore::ReadRow(const DigestId& id, const SegmentRecord& record) {
+  const StatusOr<std::string> value = database_->Get(Table::kDigests, KeyOf(id));
+  if (!value.ok()) {
+    const bool damaged = IsDataLoss(value.status());
+    if (damaged) damaged_.Add();
+    if (damaged || IsNotFound(value.status())) return DigestBytes();
     return Annotate(value.status(), "digests of segment ", id.extent.segment.Hex(), " layer ",
                     id.extent.layer);
   }
-  if (value.ok()) reads_.Add();
-  const auto stored =
-      value.ok() ? StoredIn(*value, id, record) : std::optional<std::span<const std::byte>>();
-  if (!stored) {
-    if (code == StatusCode::kDataLoss || (value.ok() && !VerifyTrailer(*value))) damaged_.Add();
-    // Kinds other than representatives are computed again.
-    if (id.kind == DigestKind::kRepresentatives) cache_.Insert(id, nullptr, kEntryBytes, epoch);
-    return DigestBytes();
+  const auto stored = StoredIn(*value, id, record);
+  if (stored) return Copy(*stored);
+  if (!VerifyTrailer(*value)) damaged_.Add();
+  return DigestBytes();
+}
+
+StatusOr<DigestBytes> DigestStore::ReadExtent(const ExtentId& id, const SegmentRecord& record) {
+  SsdTier::UnitRead read{.id = {id.segment, kDigestsLayer}, .unit = id.layer};
+  ssd_->ReadUnits({&read, 1});
+  if (!read.result.ok()) {
+    const bool damaged = IsDataLoss(read.result.status());
+    if (damaged) damaged_.Add();
+    if (damaged || IsNotFound(read.result.status())) return DigestBytes();
+    return read.result.status();
   }
-  const DigestBytes digests = Copy(*stored);
-  Remember(id, digests, epoch);
-  return digests;
+  const std::optional<VerifiedBytes> digests = read.result->Verify();
+  if (digests && digests->bytes().size() == DigestBytesPerLayer(record, DigestKind::kMinMax)) {
+    return Copy(digests->bytes());
+  }
+  damaged_.Add();
+  return DigestBytes();
 }
 
 void DigestStore::Remember(const DigestId& id, const DigestBytes& digests, uint64_t epoch) {
@@ -199,17 +231,17 @@ void DigestStore::StageKept(const DigestId& id, const SegmentRecord& record,
                             Database::Batch& batch) {
   if (id.kind == DigestKind::kMinMax) {
     const auto trailer = EncodeTrailer(crc32c);
-    batch.Put(Table::kDigests, DigestKey(id), {AsText(digests), AsText(trailer)});
+    batch.Put(Table::kDigests, KeyOf(id), {AsText(digests), AsText(trailer)});
     return;
   }
   const auto source = EncodeTrailer(SourceCrc32c(id.extent, record));
   const auto trailer = EncodeTrailer(Crc32c(AsBytes(AsText(source)), crc32c));
-  batch.Put(Table::kDigests, DigestKey(id), {AsText(digests), AsText(source), AsText(trailer)});
+  batch.Put(Table::kDigests, KeyOf(id), {AsText(digests), AsText(source), AsText(trailer)});
 }
 
 Status DigestStore::Drop(const DigestId& id) {
   Database::Batch batch = database_->NewBatch();
-  batch.Delete(Table::kDigests, DigestKey(id));
+  batch.Delete(Table::kDigests, KeyOf(id));
   QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/false));
   cache_.Invalidate(id);
   return OkStatus();
@@ -234,11 +266,11 @@ bool DigestStore::IsKey(std::string_view key, uint32_t layers) {
 }
 
 void DigestStore::VisitMetrics(MetricsVisitor& visit) const {
-  visit.Counter("digest_reads", "Digests read from the database.", reads_.Get());
+  visit.Counter("digest_reads", "Digests read from SSD.", reads_.Get());
   visit.Counter("digest_cache_hits", "Digests found in memory.", hits_.Get());
   visit.Counter("digests_damaged",
-                "Digests of one segment and layer that failed their checksum, in memory or in the "
-                "database; they are read again or made anew.",
+                "Digests of one segment and layer that failed their checksum, in memory or on SSD; "
+                "they are read again or made anew.",
                 damaged_.Get());
   visit.Gauge("digest_bytes_cached", "Digests held in memory.", cache_.used_bytes());
 }

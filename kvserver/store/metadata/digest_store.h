@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DigestStore: digests of stored units, in the database and in a bounded cache. One value holds one
+// DigestStore: digests of stored units, on SSD and in a bounded cache. One value holds one
 // segment's digests of one kind at one layer: [pages][n_kv][DigestElements(kind, key_dim)] in the
 // KV dtype.
 //
-// A put commits minima and maxima with the segment. Digests of other kinds are derived
-// (digest_deriver.h), or given by a client (representatives), and kept here. They carry the
-// checksum of their source units, and are stale once those are no longer stored. All digests carry
-// their own checksum, in the database and in the cache, which every read verifies.
+// A put writes minima and maxima as an extent of the segment (kDigestsLayer), beside the others.
+// All other digests are rows of the database: other kinds, minima and maxima of a segment only in
+// DRAM, and those that were computed anew. A row comes before the extent.
+//
+// Digests of other kinds are derived (digest_deriver.h), or given by a client (representatives).
+// They carry the checksum of their source units, and are stale once those are no longer stored. All
+// digests have their own checksum, on SSD and in the cache, which every read verifies.
 //
 // Thread-safety: all methods may be called concurrently. I/O happens outside the lock.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_DIGEST_STORE_H_
@@ -30,7 +33,9 @@
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/metadata/segment_record.h"
 #include "kvserver/store/read/io_gate.h"
+#include "kvserver/store/ssd/ssd_tier.h"
 #include "kvserver/store/unit.h"
+#include "quire/priority.h"
 #include "quire/status.h"
 
 namespace quire::kvserver {
@@ -64,16 +69,19 @@ std::vector<int32_t> ValidRows(const SegmentRecord& record);
 
 class DigestStore {
  public:
-  /// `database` and `gate` outlive the store. Reads of the database pass the gate.
-  DigestStore(Database* database, uint64_t cache_bytes, IoGate* gate)
-      : database_(database), gate_(gate), cache_(cache_bytes) {}
+  /// `database`, `ssd` and `gate` outlive the store. Reads of SSD pass the gate.
+  DigestStore(Database* database, SsdTier* ssd, uint64_t cache_bytes, IoGate* gate)
+      : database_(database), ssd_(ssd), gate_(gate), cache_(cache_bytes) {}
 
-  /// Adds minima and maxima of the segment's units to `batch`: `digests` of all layers,
-  /// DigestBytesPerLayer each.
-  void StagePut(const SegmentKey& key, const SegmentRecord& record,
-                std::span<const std::byte> digests, Database::Batch& batch);
-  /// Removes digests of every kind. `record` is null when it could not be read. REQUIRES: no writer
-  /// keeps digests of the segment meanwhile.
+  /// Adds rows with minima and maxima of a segment only in DRAM to `batch`: `digests` of all
+  /// layers, DigestBytesPerLayer each.
+  void StageRows(const SegmentKey& key, const SegmentRecord& record,
+                 std::span<const std::byte> digests, Database::Batch& batch);
+  /// Removes rows with minima and maxima of replaced bytes. REQUIRES: no writer keeps digests of
+  /// the segment meanwhile.
+  void StageDropRows(const SegmentKey& key, const SegmentRecord& record, Database::Batch& batch);
+  /// Removes rows of every kind; the extent goes with the others of the segment. `record` is null
+  /// when it could not be read. REQUIRES: as StageDropRows.
   void StageErase(const SegmentKey& key, const SegmentRecord* record, Database::Batch& batch);
   /// Drops cached digests after a commit that erased or replaced the segment.
   void Forget(const SegmentKey& key, const SegmentRecord& record);
@@ -99,6 +107,8 @@ class DigestStore {
   /// Removes digests of one kind of one extent. REQUIRES: as KeepDerived.
   [[nodiscard]] Status Drop(const DigestId& id);
 
+  /// Database key of a row of digests.
+  static std::string KeyOf(const DigestId& id);
   /// Parses the database key `key`; nullopt when it is no digests' key.
   static std::optional<DigestId> IdOf(std::string_view key);
   /// True when `key` belongs to digests of any kind of `layers` layers.
@@ -113,6 +123,12 @@ class DigestStore {
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
+  /// Adds the removal of the row to `batch`, if there may be one.
+  void StageDropRow(const DigestId& id, Database::Batch& batch);
+  /// Reads digests of any kind from their row. Null as Find.
+  StatusOr<DigestBytes> ReadRow(const DigestId& id, const SegmentRecord& record);
+  /// Reads minima and maxima from the segment's extent of them. Null as Find.
+  StatusOr<DigestBytes> ReadExtent(const ExtentId& id, const SegmentRecord& record);
   void Remember(const DigestId& id, const DigestBytes& digests, uint64_t epoch);
   /// RESOURCE_EXHAUSTED when the file system has no room for `bytes`.
   [[nodiscard]] Status CheckRoom(uint64_t bytes) const;
@@ -122,6 +138,7 @@ class DigestStore {
                         Database::Batch& batch);
 
   Database* const database_;
+  SsdTier* const ssd_;
   IoGate* const gate_;
   BoundedCache<DigestId, DigestBytes, DigestIdHash> cache_;  ///< Null value: no such digests.
   Counter reads_, hits_, damaged_;

@@ -16,14 +16,14 @@ constexpr std::string_view kRow = "quire-data-format";
 constexpr std::string_view kRemedy =
     "; restore the data directory from a backup or choose an empty one";
 
-std::string RowValue() {
-  std::string value = std::to_string(DataDirectory::kFormatVersion);
+std::string RowValue(int version) {
+  std::string value = std::to_string(version);
   const uint32_t crc32c = Crc32c(AsBytes(value));
   return value.append(AsText(EncodeTrailer(crc32c)));
 }
 
-/// True when `table` is empty, or its first row has this version's format.
-StatusOr<bool> IsOfThisVersion(Database& database, Table table) {
+/// True when `table` is empty, or its first row is a record that this code reads.
+StatusOr<bool> IsKnown(Database& database, Table table) {
   Status decoded = OkStatus();
   const auto visit = [&](std::string_view, std::string_view value) {
     decoded = table == Table::kSegments ? DecodeSegmentRecord(value).status()
@@ -38,14 +38,15 @@ StatusOr<bool> IsOfThisVersion(Database& database, Table table) {
 
 Status NoteFormat(Database& database) {
   const StatusOr<std::string> noted = database.Get(Table::kMetadata, kRow);
-  if (noted.ok() && *noted == RowValue()) return OkStatus();
+  const std::string row = RowValue(DataDirectory::kFormatVersion);
+  if (noted.ok() && *noted == row) return OkStatus();
   if (!noted.ok() && noted.status().code() != StatusCode::kNotFound) return noted.status();
   Database::Batch batch = database.NewBatch();
-  batch.Put(Table::kMetadata, kRow, {RowValue()});
+  batch.Put(Table::kMetadata, kRow, {row});
   return database.Commit(batch, /*sync=*/true);
 }
 
-Status ProveFormat(Disk& disk, const std::string& path, rocksdb::Env* env) {
+StatusOr<int> ProveFormat(Disk& disk, const std::string& path, rocksdb::Env* env) {
   DiskEntry entry;
   // RocksDB has no database before it has this file, and nothing is acknowledged without one.
   const int missing = disk.Examine(path + "/CURRENT", &entry);
@@ -58,18 +59,22 @@ Status ProveFormat(Disk& disk, const std::string& path, rocksdb::Env* env) {
   Database& database = **opened;
   const StatusOr<std::string> noted = database.Get(Table::kMetadata, kRow);
   if (noted.ok()) {
-    if (*noted == RowValue()) return OkStatus();
+    for (int version = DataDirectory::kOldestFormatVersion;
+         version <= DataDirectory::kFormatVersion; ++version) {
+      if (*noted == RowValue(version)) return version;
+    }
     if (!VerifyTrailer(*noted)) return DataLoss("the database's note of it is damaged", kRemedy);
-    return FailedPrecondition("the database is of another version than ",
-                              DataDirectory::kFormatVersion,
-                              "; open it with the server that wrote it");
+    return FailedPrecondition(
+        "the database is of another version than ", DataDirectory::kOldestFormatVersion, " to ",
+        DataDirectory::kFormatVersion, "; open it with the server that wrote it");
   }
   if (noted.status().code() != StatusCode::kNotFound) return noted.status();
   for (const Table table : {Table::kSegments, Table::kExtents}) {
-    QUIRE_ASSIGN_OR_RETURN(const bool known, IsOfThisVersion(database, table));
+    QUIRE_ASSIGN_OR_RETURN(const bool known, IsKnown(database, table));
     if (!known) return DataLoss("the database has no note of it and unknown records", kRemedy);
   }
-  return OkStatus();
+  // Every newer version has its row before its first other record.
+  return DataDirectory::kOldestFormatVersion;
 }
 
 }  // namespace quire::kvserver

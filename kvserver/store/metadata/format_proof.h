@@ -17,11 +17,11 @@ namespace quire::kvserver {
 /// Durably notes DataDirectory::kFormatVersion in the database, unless it is there.
 [[nodiscard]] Status NoteFormat(Database& database);
 
-/// OK when the database in `path` is of DataDirectory::kFormatVersion. The proof is its row;
-/// without a row, an empty database or records that only this version writes. Changes nothing.
-/// NOT_FOUND without a database, FAILED_PRECONDITION for another version, DATA_LOSS without a
-/// proof.
-[[nodiscard]] Status ProveFormat(Disk& disk, const std::string& path, rocksdb::Env* env);
+/// Returns the version of the database in `path`, which this code reads. The proof is its row;
+/// without a row, an empty database or records that the oldest version has, too. Changes nothing.
+/// NOT_FOUND without a database, FAILED_PRECONDITION for a version that this code does not read,
+/// DATA_LOSS without a proof.
+[[nodiscard]] StatusOr<int> ProveFormat(Disk& disk, const std::string& path, rocksdb::Env* env);
 
 }  // namespace quire::kvserver
 

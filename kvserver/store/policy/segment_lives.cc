@@ -29,11 +29,11 @@ const SegmentLives::Entry* SegmentLives::Find(const SegmentKey& key) const {
 void SegmentLives::Add(const StoredSegment& segment, TimePoint now) {
   const SegmentKey& key = segment.key;
   uint64_t holds = 0, written_as = segment.incarnation;
-  bool forsaken = segment.is_private;
+  bool marked = segment.is_private;
   if (const Entry* const before = Find(key)) {
     holds = before->holds;
     if (before->incarnation == segment.incarnation) {
-      forsaken |= before->forsaken;
+      marked |= before->marked;
       written_as = before->written_as;
     } else {
       Rewrite(key, segment.incarnation);
@@ -52,11 +52,11 @@ void SegmentLives::Add(const StoredSegment& segment, TimePoint now) {
            .holds = holds,
            .seconds_per_token = segment.seconds_per_token,
            .is_private = segment.is_private,
-           .forsaken = forsaken,
+           .marked = marked,
            .last_use = now};
   last_incarnation_ = std::max(last_incarnation_, segment.incarnation);
   if (holds > 0) ++num_held_;
-  if (forsaken) forsaken_.insert(key);
+  if (marked) marked_.insert(key);
   if (segment.parent != kRootKey) children_[segment.parent].insert(key);
   if (names == 0) EnterCache(key, entry, now);
   if (const auto children = children_.find(key); children != children_.end()) {
@@ -74,7 +74,7 @@ void SegmentLives::Remove(const SegmentKey& key) {
     awaited_[key] = entry.names;
   }
   if (entry.holds > 0) --num_held_;
-  forsaken_.erase(key);
+  marked_.erase(key);
   if (const auto siblings = children_.find(entry.parent); siblings != children_.end()) {
     siblings->second.erase(key);
     if (siblings->second.empty()) children_.erase(siblings);
@@ -133,13 +133,13 @@ bool SegmentLives::Release(const SegmentKey& key, TimePoint now) {
   if (entry == nullptr || entry->holds == 0) return false;
   if (--entry->holds == 0) --num_held_;
   Touch(key, *entry, now);
-  return entry->forsaken && IsFree(*entry);
+  return entry->marked && IsFree(*entry);
 }
 
 bool SegmentLives::Name(const SegmentKey& key) {
   Entry* const entry = Find(key);
   if (entry == nullptr || entry->leaving) return false;
-  CancelForsake(key);
+  Unmark(key);
   if (entry->names == 0) LeaveCache(key, *entry);
   ++entry->names;
   return true;
@@ -168,19 +168,19 @@ void SegmentLives::RestoreNames(const Names& names, TimePoint now) {
   }
 }
 
-std::optional<uint64_t> SegmentLives::Forsake(const SegmentKey& key) {
+std::optional<uint64_t> SegmentLives::Mark(const SegmentKey& key) {
   Entry* const entry = Find(key);
   if (entry == nullptr) return std::nullopt;
-  entry->forsaken = true;
-  forsaken_.insert(key);
+  entry->marked = true;
+  marked_.insert(key);
   return entry->incarnation;
 }
 
-void SegmentLives::CancelForsake(const SegmentKey& key) {
+void SegmentLives::Unmark(const SegmentKey& key) {
   Entry* const entry = Find(key);
   if (entry == nullptr) return;
-  entry->forsaken = false;
-  forsaken_.erase(key);
+  entry->marked = false;
+  marked_.erase(key);
 }
 
 void SegmentLives::Rewrite(const SegmentKey& key, uint64_t incarnation) {
@@ -194,25 +194,25 @@ void SegmentLives::Rewrite(const SegmentKey& key, uint64_t incarnation) {
 void SegmentLives::Renew(const SegmentKey& key, uint64_t incarnation) {
   Entry* const entry = Find(key);
   if (entry == nullptr) return;
-  CancelForsake(key);
+  Unmark(key);
   entry->incarnation = incarnation;
   last_incarnation_ = std::max(last_incarnation_, incarnation);
 }
 
-std::optional<std::vector<SegmentKey>> SegmentLives::ForsakenOfChain(const SegmentKey& tip) const {
-  std::vector<SegmentKey> forsaken;
+std::optional<std::vector<SegmentKey>> SegmentLives::MarkedOfChain(const SegmentKey& tip) const {
+  std::vector<SegmentKey> marked;
   for (SegmentKey key = tip; key != kRootKey;) {
     const Entry* const entry = Find(key);
     if (entry == nullptr || entry->leaving) return std::nullopt;
-    if (entry->forsaken && !entry->is_private) forsaken.push_back(key);
+    if (entry->marked && !entry->is_private) marked.push_back(key);
     key = entry->parent;
   }
-  return forsaken;
+  return marked;
 }
 
-bool SegmentLives::IsForsaken(const SegmentKey& key) const {
+bool SegmentLives::IsMarked(const SegmentKey& key) const {
   const Entry* const entry = Find(key);
-  return entry != nullptr && entry->forsaken;
+  return entry != nullptr && entry->marked;
 }
 
 uint64_t SegmentLives::CountNames(const SegmentKey& key) const {
@@ -299,7 +299,7 @@ std::vector<SegmentKey> SegmentLives::FreeOnes(const Keys& keys, size_t limit) c
 bool SegmentLives::BeginRemoval(const SegmentKey& key, RemovalReason why, TimePoint unused_since) {
   Entry* const entry = Find(key);
   if (entry == nullptr || entry->leaving || !IsFree(*entry)) return false;
-  if (why == RemovalReason::kForsaken && !entry->forsaken) return false;
+  if (why == RemovalReason::kMarked && !entry->marked) return false;
   if (why == RemovalReason::kDetached && !IsDetached(*entry)) return false;
   if (why == RemovalReason::kEvicted && IsContinued(key)) return false;
   if (why == RemovalReason::kExpired && (IsContinued(key) || entry->last_use >= unused_since)) {

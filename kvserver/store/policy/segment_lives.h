@@ -6,13 +6,13 @@
 //   held       in use by a context, a session, a pin or a put in flight: it stays meanwhile
 //   cached     neither: it leaves when room is needed, in the order of the eviction policy and
 //              after the segments that continue it, or when it has been unused for long
-//   forsaken   to be deleted: it leaves once it is neither named nor held. Naming or putting it
+//   marked     to be deleted: it leaves once it is neither named nor held. Naming or putting it
 //              again cancels that
 //   detached   cached, and the segment that it continues is not stored: it is unreachable and
 //              leaves
 //
 // An incarnation distinguishes the bytes stored under a key now from earlier ones. It grows from
-// put to put, also over restarts. A put that finds the bytes of a forsaken segment makes another
+// put to put, also over restarts. A put that finds the bytes of a marked segment makes another
 // incarnation of the same bytes. `WrittenAs` is the incarnation that the bytes were written with.
 //
 // Bookkeeping only: no I/O, no locks, no clock. Callers pass the time, which never decreases. Hold,
@@ -46,11 +46,11 @@ struct StoredSegment {
   uint64_t bytes = 0;            ///< Charged payload bytes on SSD.
   uint64_t incarnation = 0;      ///< From NextIncarnation, or as stored.
   double seconds_per_token = 0;  ///< As NewExtent::seconds_per_token.
-  bool is_private = false;       ///< Forsaken from the start, permanently.
+  bool is_private = false;       ///< Marked for deletion from the start, permanently.
 };
 
 /// Reason for a segment's removal.
-enum class RemovalReason : uint8_t { kForsaken, kEvicted, kExpired, kDetached };
+enum class RemovalReason : uint8_t { kMarked, kEvicted, kExpired, kDetached };
 
 class SegmentLives {
  public:
@@ -60,7 +60,7 @@ class SegmentLives {
   // --- Stored segments.
 
   /// Adds or replaces a segment. Names and holds of a replaced one stay. Another incarnation
-  /// cancels Forsake.
+  /// cancels the mark.
   void Add(const StoredSegment& segment, TimePoint now);
   /// Removes a segment, whatever refers to it. Its names wait for the next Add. Ignores an unknown
   /// one.
@@ -72,9 +72,9 @@ class SegmentLives {
 
   /// Adds a hold. Returns false when it is not stored or is leaving.
   [[nodiscard]] bool Hold(const SegmentKey& key, TimePoint now);
-  /// Releases one hold. Returns true when the segment may leave now because it is forsaken.
+  /// Releases one hold. Returns true when the segment may leave now because it is marked.
   bool Release(const SegmentKey& key, TimePoint now);
-  /// Adds a referring document, which cancels Forsake. Returns false as Hold does.
+  /// Adds a referring document, which cancels the mark. Returns false as Hold does.
   [[nodiscard]] bool Name(const SegmentKey& key);
   /// Removes a referring document, if there is one, of a segment that is stored or not.
   void Unname(const SegmentKey& key, TimePoint now);
@@ -82,21 +82,21 @@ class SegmentLives {
   using Names = std::unordered_map<SegmentKey, uint64_t, SegmentKeyHash>;
   void RestoreNames(const Names& names, TimePoint now);
   /// Marks it for deletion. Returns its incarnation; nullopt when it is not stored.
-  std::optional<uint64_t> Forsake(const SegmentKey& key);
-  /// Cancels a Forsake.
-  void CancelForsake(const SegmentKey& key);
+  std::optional<uint64_t> Mark(const SegmentKey& key);
+  /// Cancels the mark for deletion.
+  void Unmark(const SegmentKey& key);
   /// Announces a rewrite of the bytes under this incarnation. Readers of the new bytes find
   /// WrittenAs changed.
   void Rewrite(const SegmentKey& key, uint64_t incarnation);
-  /// Gives a segment that was put again another incarnation, and cancels Forsake.
+  /// Gives a segment that was put again another incarnation, and cancels the mark.
   void Renew(const SegmentKey& key, uint64_t incarnation);
 
-  /// Forsaken segments of a chain, without private ones. A put that continues the chain cancels
+  /// Marked segments of a chain, without private ones. A put that continues the chain cancels
   /// their deletion. nullopt when a segment of the chain is not stored.
-  std::optional<std::vector<SegmentKey>> ForsakenOfChain(const SegmentKey& tip) const;
+  std::optional<std::vector<SegmentKey>> MarkedOfChain(const SegmentKey& tip) const;
 
   bool IsStored(const SegmentKey& key) const { return entries_.contains(key); }
-  bool IsForsaken(const SegmentKey& key) const;
+  bool IsMarked(const SegmentKey& key) const;
   bool IsNamed(const SegmentKey& key) const { return CountNames(key) > 0; }
   /// Number of referring documents; 0 when it is not stored.
   uint64_t CountNames(const SegmentKey& key) const;
@@ -130,8 +130,8 @@ class SegmentLives {
   };
   /// Unnamed segments used at `since` or later, without private ones, oldest use first.
   std::vector<Use> UsedSince(TimePoint since) const;
-  /// At most `limit` forsaken, or detached, segments that may leave.
-  std::vector<SegmentKey> Forsaken(size_t limit) const { return FreeOnes(forsaken_, limit); }
+  /// At most `limit` marked, or detached, segments that may leave.
+  std::vector<SegmentKey> Marked(size_t limit) const { return FreeOnes(marked_, limit); }
   std::vector<SegmentKey> Detached(size_t limit) const { return FreeOnes(detached_, limit); }
   /// Begins to remove the segment if the rules allow it for this reason; returns false otherwise.
   /// It can be neither held nor named until Remove or CancelRemoval. `unused_since` is the limit of
@@ -158,7 +158,7 @@ class SegmentLives {
     uint64_t holds = 0;
     double seconds_per_token = 0;
     bool is_private = false;
-    bool forsaken = false;
+    bool marked = false;
     bool leaving = false;
     bool evicted = false;  ///< Is leaving to make room.
     TimePoint last_use;
@@ -188,7 +188,7 @@ class SegmentLives {
   Names awaited_;  ///< Names of segments that are not stored.
   Order by_use_;   ///< Unnamed segments, least recently used first.
   std::unordered_map<SegmentKey, Keys, SegmentKeyHash> children_;  ///< By parent, stored or not.
-  Keys forsaken_;
+  Keys marked_;
   Keys detached_;
   uint64_t cached_bytes_ = 0;
   size_t num_held_ = 0;

@@ -15,7 +15,7 @@
 namespace quire::kvserver::testing {
 namespace {
 
-constexpr RemovalReason kEvery[] = {RemovalReason::kForsaken, RemovalReason::kEvicted,
+constexpr RemovalReason kEvery[] = {RemovalReason::kMarked, RemovalReason::kEvicted,
                                     RemovalReason::kExpired, RemovalReason::kDetached};
 
 /// Parameterised by the eviction policies of a store.
@@ -69,7 +69,7 @@ TEST_P(SegmentLivesTest, BytesKeepTheirIncarnationUntilOthersAreWritten) {
   const uint64_t written = lives_.WrittenAs(Key(1)).value();
   EXPECT_EQ(written, lives_.IncarnationOf(Key(1)));
   // Put again after a delete, and written out from DRAM: the same bytes.
-  (void)lives_.Forsake(Key(1));
+  (void)lives_.Mark(Key(1));
   const uint64_t renewed = lives_.NextIncarnation(1000);
   lives_.Renew(Key(1), renewed);
   lives_.Add({.key = Key(1), .bytes = 200, .incarnation = renewed}, now_);
@@ -96,10 +96,10 @@ TEST_P(SegmentLivesTest, WhatIsNamedOrHeldNeverLeaves) {
   Add(2);
   ASSERT_TRUE(lives_.Name(Key(1)));
   ASSERT_TRUE(lives_.Hold(Key(2), now_));
-  lives_.Forsake(Key(1));
-  lives_.Forsake(Key(2));
+  lives_.Mark(Key(1));
+  lives_.Mark(Key(2));
   EXPECT_EQ(Victim(), 0u);
-  EXPECT_TRUE(lives_.Forsaken(10).empty());
+  EXPECT_TRUE(lives_.Marked(10).empty());
   EXPECT_TRUE(lives_.UnusedSince(now_ + std::chrono::hours(1), 10).empty());
   for (const RemovalReason why : kEvery) {
     EXPECT_FALSE(MayLeave(1, why)) << static_cast<int>(why);
@@ -145,32 +145,32 @@ TEST_P(SegmentLivesTest, WhatADeleteWantsGoneGoesWithItsLastHolder) {
   ASSERT_TRUE(lives_.Name(Key(1)));
   ASSERT_TRUE(lives_.Hold(Key(1), now_));
   ASSERT_TRUE(lives_.Hold(Key(1), now_));
-  EXPECT_EQ(lives_.Forsake(Key(1)), lives_.IncarnationOf(Key(1)));
+  EXPECT_EQ(lives_.Mark(Key(1)), lives_.IncarnationOf(Key(1)));
   lives_.Unname(Key(1), now_);
   EXPECT_FALSE(lives_.Release(Key(1), now_));
-  EXPECT_TRUE(lives_.Forsaken(10).empty());
+  EXPECT_TRUE(lives_.Marked(10).empty());
   EXPECT_TRUE(lives_.Release(Key(1), now_));
-  EXPECT_EQ(lives_.Forsaken(10).size(), 1u);
-  EXPECT_TRUE(MayLeave(1, RemovalReason::kForsaken));
+  EXPECT_EQ(lives_.Marked(10).size(), 1u);
+  EXPECT_TRUE(MayLeave(1, RemovalReason::kMarked));
 }
 
 // Promise 3: an acknowledged put is never undone by an older delete.
 TEST_P(SegmentLivesTest, NamingOrPuttingItAgainTakesADeleteBack) {
   Add(1);
-  const auto before = lives_.Forsake(Key(1));
+  const auto before = lives_.Mark(Key(1));
   lives_.Renew(Key(1), lives_.NextIncarnation(1000));
   EXPECT_GT(lives_.IncarnationOf(Key(1)), before);
-  EXPECT_FALSE(MayLeave(1, RemovalReason::kForsaken));
-  lives_.Forsake(Key(1));
+  EXPECT_FALSE(MayLeave(1, RemovalReason::kMarked));
+  lives_.Mark(Key(1));
   ASSERT_TRUE(lives_.Name(Key(1)));
   lives_.Unname(Key(1), now_);
-  EXPECT_FALSE(MayLeave(1, RemovalReason::kForsaken));
-  lives_.Forsake(Key(1));
-  lives_.CancelForsake(Key(1));
-  EXPECT_FALSE(MayLeave(1, RemovalReason::kForsaken));
-  lives_.Forsake(Key(1));
+  EXPECT_FALSE(MayLeave(1, RemovalReason::kMarked));
+  lives_.Mark(Key(1));
+  lives_.Unmark(Key(1));
+  EXPECT_FALSE(MayLeave(1, RemovalReason::kMarked));
+  lives_.Mark(Key(1));
   Add(1);  // Replaced by another put.
-  EXPECT_FALSE(MayLeave(1, RemovalReason::kForsaken));
+  EXPECT_FALSE(MayLeave(1, RemovalReason::kMarked));
 }
 
 TEST_P(SegmentLivesTest, ReplacingASegmentKeepsWhoNeedsIt) {

@@ -7,8 +7,8 @@ namespace quire::kvserver {
 namespace {
 
 constexpr uint64_t kMib = uint64_t{1} << 20;
-/// Divisor of the limit for the metadata. Minima and maxima of keys alone are a thirty-second of
-/// the payload.
+/// Divisor of the limit for the metadata. Digests of one kind that was asked for are a
+/// thirty-second of the payload.
 constexpr uint64_t kMetadataShare = 8;
 constexpr uint64_t kLeastMetadataBytes = 12 * kMib;
 /// Divisor of a limit for which kLeastMetadataBytes is too much.
@@ -18,7 +18,7 @@ constexpr uint64_t kMostMetadataShare = 2;
 constexpr uint64_t kVolumeShare = 8;
 constexpr uint64_t kLeastVolumeBytes = kMib;
 constexpr uint64_t kVolumeUnit = 4096;
-/// Divisor of the bytes of all volumes: the part kept for fragments and rounding.
+/// Divisor of the bytes of all volumes: the part kept for digests, fragments and rounding.
 constexpr uint64_t kSlackShare = 16;
 /// Divisor of the limit for the database's buffer, where kMetadataShare is that of the metadata.
 constexpr uint64_t kBufferShare = 64;

@@ -140,7 +140,7 @@ StatusOr<bool> UnitReader::TryMisses(const Caller& caller, std::span<const UnitA
   {
     QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass,
                            parts_.gate->Enter(caller.tenant, caller.priority));
-    PromoteWorthy(caller.tenant, misses);
+    PromoteDue(caller.tenant, misses);
     std::erase_if(misses, [&](const Miss& miss) {
       if (!miss.promoted) return false;
       // The extent may have been evicted already; then the unit is read around DRAM.
@@ -154,14 +154,14 @@ StatusOr<bool> UnitReader::TryMisses(const Caller& caller, std::span<const UnitA
   bool replaced = false;
   for (const Miss& miss : misses) {
     if (miss.failure.ok()) continue;
-    QUIRE_RETURN_IF_ERROR(Judge(caller.tenant, miss));
+    QUIRE_RETURN_IF_ERROR(ExplainFailure(caller.tenant, miss));
     replaced = true;
   }
   return replaced;
 }
 
 // Under the lock no put and no removal of the segment is half done.
-Status UnitReader::Judge(std::string_view tenant, const Miss& miss) {
+Status UnitReader::ExplainFailure(std::string_view tenant, const Miss& miss) {
   const SegmentKey& key = miss.address.segment;
   const KeyedLock::Guard guard = parts_.writers->Acquire(key);
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr now, parts_.catalog->Find(tenant, key));
@@ -199,10 +199,10 @@ StatusOr<std::vector<UnitReader::Miss>> UnitReader::FindMisses(std::string_view 
   return misses;
 }
 
-void UnitReader::PromoteWorthy(std::string_view tenant, std::span<Miss> misses) {
+void UnitReader::PromoteDue(std::string_view tenant, std::span<Miss> misses) {
   for (auto first = misses.begin(); first != misses.end();) {
     const ExtentId id = first->extent();
-    const bool promoted = WorthPromoting(id) && Promote(tenant, id);
+    const bool promoted = IsPromotionDue(id) && Promote(tenant, id);
     for (; first != misses.end() && first->extent() == id; ++first) first->promoted = promoted;
   }
 }
@@ -295,7 +295,7 @@ StatusOr<UnitBytes> UnitReader::Mend(const Caller& caller, const UnitAddress& ad
   return std::move(unit.front());
 }
 
-bool UnitReader::WorthPromoting(const ExtentId& id) {
+bool UnitReader::IsPromotionDue(const ExtentId& id) {
   MutexLock lock(promotion_mutex_);
   return promotion_->Touch(id);
 }

@@ -53,7 +53,7 @@ class UnitReader {
     IoGate* gate = nullptr;                ///< Passed by every call that reads from SSD.
     StoreLatencies* latencies = nullptr;
     Health* health = nullptr;       ///< Told of Trouble::kDamagedOnTheWay.
-    PrefillCost prefill_cost = {};  ///< What it costs to compute an extent again.
+    PrefillCost prefill_cost = {};  ///< Cost of recomputing an extent.
   };
   UnitReader(const Parts& parts, std::unique_ptr<PromotionPolicy> promotion)
       : parts_(parts), promotion_(std::move(promotion)) {}
@@ -101,7 +101,7 @@ class UnitReader {
                                          std::span<const UnitAddress> units,
                                          std::span<UnitBytes> out);
   /// Promotes the extents that are worth it. REQUIRES: `misses` are ordered by extent.
-  void PromoteWorthy(std::string_view tenant, std::span<Miss> misses);
+  void PromoteDue(std::string_view tenant, std::span<Miss> misses);
   /// Replaces encoded units by decoded ones. Repairs damaged ones first.
   Status Decode(const Caller& caller, std::span<const UnitAddress> addresses,
                 std::span<UnitBytes> units);
@@ -109,7 +109,7 @@ class UnitReader {
   void ReportDamageInTransit(const Caller& caller, const ReportedUnit& unit);
   /// A unit that did not match its checksum, as it is when its extent has been mended.
   StatusOr<UnitBytes> Mend(const Caller& caller, const UnitAddress& address);
-  bool WorthPromoting(const ExtentId& id);
+  bool IsPromotionDue(const ExtentId& id);
   /// Promotes the extent, unless its segment is being written or deleted.
   bool Promote(std::string_view tenant, const ExtentId& id);
   /// REQUIRES: the segment's lock is held, and `known` was found under it.
@@ -121,7 +121,7 @@ class UnitReader {
   /// Decides what the failure of a miss means. OK when the segment was replaced meanwhile, so that
   /// it has to be read again; NOT_FOUND when it was removed. Otherwise the bytes are lost, and the
   /// failure is returned.
-  Status Judge(std::string_view tenant, const Miss& miss);
+  Status ExplainFailure(std::string_view tenant, const Miss& miss);
   /// Marks the segment as damaged, unless it was only in DRAM and has left it. Returns the error
   /// for readers. REQUIRES: the segment's lock is held, and `record` was found under it.
   Status MarkLost(const SegmentKey& key, const SegmentRecord& record, const Status& failure);

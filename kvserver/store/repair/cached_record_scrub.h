@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CachedRecordScrub: verifies what is cached in memory of the records of segments, chains and
-// extents. What is damaged is dropped, and its next reader takes it from the database, which has
-// checksums of its own. (What is cached of digests is verified whenever it is found.)
-// Thread-safety: none. Ownership: everything given outlives it.
+// CachedRecordScrub: verifies the records of segments, chains and extents that are cached in
+// memory. Damaged ones are dropped, and the next reader takes them from the database, which has
+// checksums of its own. (Cached digests are verified whenever they are found.) Thread-safety: none.
+// Ownership: everything given outlives it.
 #ifndef QUIRE_KVSERVER_STORE_REPAIR_CACHED_RECORD_SCRUB_H_
 #define QUIRE_KVSERVER_STORE_REPAIR_CACHED_RECORD_SCRUB_H_
 

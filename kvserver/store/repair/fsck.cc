@@ -86,6 +86,10 @@ class Checker {
   /// Checks the record under `key` beyond its encoding.
   void CheckKey(const SegmentKey& key, const SegmentRecord& record);
   Status CheckExtent(const ExtentId& id, const SegmentRecord& record);
+  /// Checks that no other extent has its space.
+  void CheckSpace(const ExtentId& id, const ExtentRecord& extent);
+  /// Checks the record of the segment's digests, if there is one.
+  Status CheckDigestExtent(const SegmentKey& key);
   void CheckUnits(const ExtentId& id, const SegmentRecord& record);
   void CheckDigests(const ExtentId& id, const SegmentRecord& record);
   Status CheckOrphans(Table table, const std::string& name);
@@ -182,7 +186,7 @@ StatusOr<bool> Checker::OpenDatabase() {
   QUIRE_ASSIGN_OR_RETURN(payload_,
                          PayloadStore::Open({.volumes = volumes, .buffers = {}}, engine_));
   ssd_ = std::make_unique<SsdTier>(database_.get(), payload_.get(), /*record_cache_bytes=*/1 << 20);
-  digests_ = std::make_unique<DigestStore>(database_.get(), /*cache_bytes=*/0, &gate_);
+  digests_ = std::make_unique<DigestStore>(database_.get(), ssd_.get(), /*cache_bytes=*/0, &gate_);
   return true;
 }
 
@@ -257,6 +261,7 @@ Status Checker::CheckSegment(std::string_view raw_key, std::string_view value) {
       QUIRE_RETURN_IF_ERROR(CheckExtent({*key, layer}, *record));
       CheckDigests({*key, layer}, *record);
     }
+    QUIRE_RETURN_IF_ERROR(CheckDigestExtent(*key));
   }
   if (options_.progress) options_.progress(report.segments, of_segments_);
   return OkStatus();
@@ -295,13 +300,30 @@ Status Checker::CheckExtent(const ExtentId& id, const SegmentRecord& record) {
     AddDamage(Kind::kExtent, id.segment, where + std::string(Message(extent.status())));
     return OkStatus();
   }
-  if (const auto lost = payload_->Recover(extent->location); !lost.ok()) {
-    // The units tell which of two extents in one place is damaged.
-    Add(Kind::kExtent,
-        "segment " + id.segment.Hex() + where + "its space: " + std::string(Message(lost.status())),
-        /*can_drop=*/false);
-  }
+  CheckSpace(id, *extent);
   CheckUnits(id, record);
+  return OkStatus();
+}
+
+void Checker::CheckSpace(const ExtentId& id, const ExtentRecord& extent) {
+  const auto lost = payload_->Recover(extent.location);
+  if (lost.ok()) return;
+  const std::string where =
+      id.layer == kDigestsLayer ? " digests: " : " layer " + std::to_string(id.layer) + ": ";
+  // The units tell which of two extents in one place is damaged.
+  Add(Kind::kExtent,
+      "segment " + id.segment.Hex() + where + "its space: " + std::string(Message(lost.status())),
+      /*can_drop=*/false);
+}
+
+// Digests are found missing or damaged when they are read.
+Status Checker::CheckDigestExtent(const SegmentKey& key) {
+  const ExtentId id{key, kDigestsLayer};
+  const StatusOr<std::string> value = database_->Get(Table::kExtents, SsdTier::RecordKey(id));
+  if (!value.ok()) return OkStatus();
+  const StatusOr<ExtentRecord> extent = DecodeExtentRecord(*value);
+  if (IsNewer(extent.status())) return extent.status();
+  if (extent.ok()) CheckSpace(id, *extent);
   return OkStatus();
 }
 
@@ -341,7 +363,9 @@ void Checker::CheckUnits(const ExtentId& id, const SegmentRecord& record) {
 void Checker::CheckDigests(const ExtentId& id, const SegmentRecord& record) {
   const StatusOr<DigestBytes> digests = digests_->Read(id, record);
   if (digests.ok()) return;
-  AddDamage(Kind::kDigests, id.segment, ": " + std::string(Message(digests.status())));
+  const std::string what(Message(digests.status()));
+  if (!IsDataLoss(digests.status())) return Add(Kind::kDevice, what, /*can_drop=*/false);
+  AddDamage(Kind::kDigests, id.segment, ": " + what);
 }
 
 std::optional<uint32_t> Checker::LayersOf(std::string_view segment) {
@@ -362,10 +386,10 @@ Status Checker::CheckOrphans(Table table, const std::string& name) {
       layers = LayersOf(segment);
     }
     const std::optional<uint32_t> layer = LayerIn(key);
-    if (layers &&
-        (table == Table::kDigests ? DigestStore::IsKey(key, *layers) : layer && *layer < *layers)) {
-      return true;
-    }
+    const bool is_known = table == Table::kDigests
+                              ? layers && DigestStore::IsKey(key, *layers)
+                              : layers && layer && (*layer < *layers || *layer == kDigestsLayer);
+    if (is_known) return true;
     orphans.push_back({table, std::string(key)});
     const auto hex = SegmentKey::FromBytes(segment);
     Add(Kind::kOrphan,

@@ -16,6 +16,7 @@
 #include "kvserver/store/payload/engine/engine_choice.h"
 #include "kvserver/store/payload/testing/fault_engine.h"
 #include "kvserver/store/testing/store_kit.h"
+#include "kvserver/store/testing/volume_damage.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::kvserver::testing {
@@ -183,8 +184,18 @@ TEST_F(FsckTest, TwoExtentsInOnePlaceAreFoundAndTheDamagedOneDropped) {
 }
 
 TEST_F(FsckTest, DamagedDigestsAreFound) {
-  Overwrite(Table::kDigests, ExtentKey(chain_[2].key, 1), "nonsense");
+  OverwriteOnSsd(*OpenDatabase(), dir_.path(), {chain_[2].key, kDigestsLayer}, 1, "nonsense");
   ExpectFoundAndRepaired(Kind::kDigests, "fail their checksum");
+}
+
+TEST_F(FsckTest, DigestsInAPlaceOfOthersAreFound) {
+  const auto value =
+      OpenDatabase()->Get(Table::kExtents, ExtentKey(chain_[0].key, kDigestsLayer)).value();
+  Overwrite(Table::kExtents, ExtentKey(chain_[2].key, kDigestsLayer), value);
+  const FsckReport report = Check();
+  EXPECT_EQ(report.problem_count, 1u);
+  EXPECT_EQ(report.problems[0].kind, Kind::kExtent);
+  EXPECT_THAT(report.problems[0].what, HasSubstr("digests: its space"));
 }
 
 TEST_F(FsckTest, DerivedDigestsBelongToTheirSegment) {
@@ -250,8 +261,8 @@ TEST_F(FsckTest, ADeviceThatFailsIsNoDamage) {
   engine.FailEverything(EIO);
   const auto report = Fsck(dir_.path(), {.repair = true, .engine = &engine});
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->problem_count, 6u);
-  EXPECT_EQ(report->problems[0].kind, Kind::kDevice);
+  EXPECT_EQ(report->problem_count, 12u) << "units and digests of two layers of three segments";
+  for (const FsckProblem& problem : report->problems) EXPECT_EQ(problem.kind, Kind::kDevice);
   EXPECT_EQ(report->segments_dropped, 0u);
   EXPECT_TRUE(Check().clean());
 }

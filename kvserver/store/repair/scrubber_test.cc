@@ -15,6 +15,7 @@
 
 #include "kvserver/store/testing/faulty_store_fixture.h"
 #include "kvserver/store/testing/memory_damage.h"
+#include "kvserver/store/testing/volume_damage.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -212,9 +213,12 @@ TEST_F(ScrubberTest, DamagedDigestsAreMadeAnew) {
   for (const auto kind : {kernels::DigestKind::kMinMax, kernels::DigestKind::kMean}) {
     const std::vector<std::byte> right =
         *store_->ReadDigests("default", segment->key, 1, kind)->bytes;
-    std::string key(SsdTier::RecordKey({segment->key, 1}));  // Digests have the extent's key.
-    if (kind != kernels::DigestKind::kMinMax) key.push_back(static_cast<char>(kind));
-    DamageRow(Table::kDigests, key);
+    const std::string key = DigestStore::KeyOf({{segment->key, 1}, kind});
+    if (kind == kernels::DigestKind::kMinMax) {
+      OverwriteOnSsd(store_->database(), dir_.path(), {segment->key, kDigestsLayer}, 1, "nonsense");
+    } else {
+      DamageRow(Table::kDigests, key);
+    }
     ASSERT_TRUE(store_->scrubber("digests").RunRound().ok());
     const StatusOr<std::string> row = store_->database().Get(Table::kDigests, key);
     ASSERT_TRUE(row.ok()) << row.status();
@@ -225,6 +229,9 @@ TEST_F(ScrubberTest, DamagedDigestsAreMadeAnew) {
   EXPECT_EQ(Scrubbed("damaged", "digests"), 2u);
   EXPECT_EQ(Scrubbed("mended", "digests"), 2u);
   EXPECT_EQ(Scrubbed("damaged"), 0u) << "the units are whole";
+  DamageRow(Table::kDigests, DigestStore::KeyOf({{segment->key, 1}}));
+  ASSERT_TRUE(store_->scrubber("digests").RunRound().ok());
+  EXPECT_EQ(Scrubbed("mended", "digests"), 3u) << "the row that stands for the extent";
 }
 
 TEST_F(ScrubberTest, DamagedRepresentativesAreTheMeansUntilAClientGivesThemAgain) {

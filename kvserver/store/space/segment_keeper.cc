@@ -39,7 +39,7 @@ void SegmentKeeper::Withdraw(const SegmentKey& key) {
   lives_.Remove(key);
 }
 
-void SegmentKeeper::Stored(const StoredSegment& segment) {
+void SegmentKeeper::AddStored(const StoredSegment& segment) {
   MutexLock lock(mutex_);
   const uint64_t before = lives_.WrittenAs(segment.key).value_or(0);
   if (before != 0 && before != segment.incarnation) replaced_.Add();
@@ -47,13 +47,13 @@ void SegmentKeeper::Stored(const StoredSegment& segment) {
   num_replaced_.store(lives_.num_replaced(), std::memory_order_release);
 }
 
-void SegmentKeeper::Restored(const StoredSegment& segment, int64_t last_use_micros) {
+void SegmentKeeper::Restore(const StoredSegment& segment, int64_t last_use_micros) {
   MutexLock lock(mutex_);
   const int64_t unused = std::max<int64_t>(parts_.clock->UnixMicros() - last_use_micros, 0);
   lives_.Add(segment, parts_.clock->Now() - std::chrono::microseconds(unused));
 }
 
-void SegmentKeeper::Rewriting(const SegmentKey& key) {
+void SegmentKeeper::BeginRewrite(const SegmentKey& key) {
   MutexLock lock(mutex_);
   lives_.Rewrite(key, lives_.NextIncarnation(parts_.clock->UnixMicros()));
   num_replaced_.store(lives_.num_replaced(), std::memory_order_release);
@@ -69,14 +69,14 @@ bool SegmentKeeper::IsStored(const SegmentKey& key) const {
   return lives_.IsStored(key);
 }
 
-bool SegmentKeeper::IsForsaken(const SegmentKey& key) const {
+bool SegmentKeeper::IsMarked(const SegmentKey& key) const {
   MutexLock lock(mutex_);
-  return lives_.IsForsaken(key);
+  return lives_.IsMarked(key);
 }
 
-StatusOr<std::vector<SegmentKey>> SegmentKeeper::ForsakenOfChain(const SegmentKey& tip) const {
+StatusOr<std::vector<SegmentKey>> SegmentKeeper::MarkedOfChain(const SegmentKey& tip) const {
   MutexLock lock(mutex_);
-  if (auto forsaken = lives_.ForsakenOfChain(tip)) return *std::move(forsaken);
+  if (auto marked = lives_.MarkedOfChain(tip)) return *std::move(marked);
   return NotFound("the chain of segment ", tip.Hex(),
                   " is not stored any more; put the document again");
 }
@@ -158,16 +158,16 @@ StatusOr<SegmentHold> SegmentKeeper::Hold(std::span<const SegmentKey> keys) {
 }
 
 void SegmentKeeper::ReleaseSegments(std::span<const SegmentKey> keys) {
-  std::vector<SegmentKey> forsaken;
+  std::vector<SegmentKey> marked;
   {
     MutexLock lock(mutex_);
     const TimePoint now = parts_.clock->Now();
     for (size_t i = keys.size(); i-- > 0;) {
-      if (lives_.Release(keys[i], now)) forsaken.push_back(keys[i]);
+      if (lives_.Release(keys[i], now)) marked.push_back(keys[i]);
     }
   }
   // A sweep retries failed removals.
-  for (const SegmentKey& key : forsaken) (void)Remove(key, RemovalReason::kForsaken);
+  for (const SegmentKey& key : marked) (void)Remove(key, RemovalReason::kMarked);
 }
 
 Status SegmentKeeper::Name(std::span<const SegmentKey> keys) {
@@ -186,28 +186,28 @@ void SegmentKeeper::Unname(std::span<const SegmentKey> keys) {
   for (size_t i = keys.size(); i-- > 0;) lives_.Unname(keys[i], now);
 }
 
-std::vector<uint64_t> SegmentKeeper::Forsake(std::span<const SegmentKey> keys) {
+std::vector<uint64_t> SegmentKeeper::Mark(std::span<const SegmentKey> keys) {
   std::vector<uint64_t> incarnations;
   incarnations.reserve(keys.size());
   MutexLock lock(mutex_);
-  for (const SegmentKey& key : keys) incarnations.push_back(lives_.Forsake(key).value_or(0));
+  for (const SegmentKey& key : keys) incarnations.push_back(lives_.Mark(key).value_or(0));
   return incarnations;
 }
 
-void SegmentKeeper::CancelForsake(std::span<const SegmentKey> keys) {
+void SegmentKeeper::Unmark(std::span<const SegmentKey> keys) {
   MutexLock lock(mutex_);
-  for (const SegmentKey& key : keys) lives_.CancelForsake(key);
+  for (const SegmentKey& key : keys) lives_.Unmark(key);
 }
 
-Status SegmentKeeper::RemoveForsaken(const SegmentKey& key, uint64_t incarnation) {
+Status SegmentKeeper::RemoveMarked(const SegmentKey& key, uint64_t incarnation) {
   {
     MutexLock lock(mutex_);
     if (lives_.IncarnationOf(key) != incarnation || lives_.IsNamed(key)) {
       return NotFound("segment ", key.Hex(), " is not stored as it was");
     }
-    lives_.Forsake(key);
+    lives_.Mark(key);
   }
-  QUIRE_ASSIGN_OR_RETURN(const bool gone, Remove(key, RemovalReason::kForsaken));
+  QUIRE_ASSIGN_OR_RETURN(const bool gone, Remove(key, RemovalReason::kMarked));
   if (gone) return OkStatus();
   return FailedPrecondition("segment ", key.Hex(), " is in use, and goes with its last user");
 }
@@ -248,26 +248,26 @@ bool SegmentKeeper::MissesNamed() const {
 Status SegmentKeeper::Delete(const SegmentKey& key) {
   {
     MutexLock lock(mutex_);
-    if (!lives_.Forsake(key)) return NotStored(key);
+    if (!lives_.Mark(key)) return NotStored(key);
     while (lives_.IsNamed(key)) lives_.Unname(key, parts_.clock->Now());
   }
-  return Remove(key, RemovalReason::kForsaken).status();  // Held: it is deleted with its last hold.
+  return Remove(key, RemovalReason::kMarked).status();  // Held: it is deleted with its last hold.
 }
 
 StatusOr<uint64_t> SegmentKeeper::Sweep() {
   uint64_t removed = 0;
   Status first_failure;
   for (uint64_t before = 0; first_failure.ok();) {
-    std::vector<SegmentKey> forsaken, detached, unused;
+    std::vector<SegmentKey> marked, detached, unused;
     {
       MutexLock lock(mutex_);
-      forsaken = lives_.Forsaken(kSweepBatch);
+      marked = lives_.Marked(kSweepBatch);
       detached = lives_.Detached(kSweepBatch);
       if (cached_ttl_ > Duration::zero()) {
         unused = lives_.UnusedSince(ExpiredBefore(), kSweepBatch);
       }
     }
-    removed += RemoveAll(forsaken, RemovalReason::kForsaken, &first_failure);
+    removed += RemoveAll(marked, RemovalReason::kMarked, &first_failure);
     const uint64_t detached_now = RemoveAll(detached, RemovalReason::kDetached, &first_failure);
     const uint64_t expired_now = RemoveAll(unused, RemovalReason::kExpired, &first_failure);
     detached_.Add(detached_now);

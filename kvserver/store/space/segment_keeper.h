@@ -67,7 +67,7 @@ class SegmentKeeper final : public SegmentHold::Owner {
 
   /// Adds a segment found at open, with the wall-clock time of its last use. Call it in order of
   /// use, before anything else.
-  void Restored(const StoredSegment& segment, int64_t last_use_micros) QUIRE_EXCLUDES(mutex_);
+  void Restore(const StoredSegment& segment, int64_t last_use_micros) QUIRE_EXCLUDES(mutex_);
 
   // --- For puts; the caller has the segment's writer lock.
 
@@ -76,16 +76,16 @@ class SegmentKeeper final : public SegmentHold::Owner {
   /// Removes a new segment whose put has failed.
   void Withdraw(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
   /// Adds the segment as stored. REQUIRES: its old bytes, if any, can be read no more.
-  void Stored(const StoredSegment& segment) QUIRE_EXCLUDES(mutex_);
+  void AddStored(const StoredSegment& segment) QUIRE_EXCLUDES(mutex_);
   /// Call before any tier gets other bytes of the segment. WrittenAs differs from then on, and
-  /// again from Stored on: whoever asks meanwhile may still read the old bytes.
-  void Rewriting(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
+  /// again from AddStored on. Meanwhile readers may still get the old bytes.
+  void BeginRewrite(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
   /// Returns an unused incarnation.
   uint64_t NextIncarnation() QUIRE_EXCLUDES(mutex_);
   bool IsStored(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
-  bool IsForsaken(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
+  bool IsMarked(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
   /// As SegmentLives; NOT_FOUND for nullopt.
-  [[nodiscard]] StatusOr<std::vector<SegmentKey>> ForsakenOfChain(const SegmentKey& tip) const
+  [[nodiscard]] StatusOr<std::vector<SegmentKey>> MarkedOfChain(const SegmentKey& tip) const
       QUIRE_EXCLUDES(mutex_);
   /// Renews a segment that was put again. REQUIRES: this incarnation is committed.
   void Renew(const SegmentKey& key, uint64_t incarnation) QUIRE_EXCLUDES(mutex_);
@@ -104,9 +104,9 @@ class SegmentKeeper final : public SegmentHold::Owner {
   void ReleaseSegments(std::span<const SegmentKey> keys) override QUIRE_EXCLUDES(mutex_);
   [[nodiscard]] Status Name(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
   void Unname(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
-  std::vector<uint64_t> Forsake(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
-  void CancelForsake(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
-  [[nodiscard]] Status RemoveForsaken(const SegmentKey& key, uint64_t incarnation)
+  std::vector<uint64_t> Mark(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
+  void Unmark(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
+  [[nodiscard]] Status RemoveMarked(const SegmentKey& key, uint64_t incarnation)
       QUIRE_EXCLUDES(mutex_);
   std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const QUIRE_EXCLUDES(mutex_);
   std::vector<uint64_t> WrittenAs(std::span<const SegmentKey> keys) const QUIRE_EXCLUDES(mutex_);

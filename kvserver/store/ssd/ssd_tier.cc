@@ -31,6 +31,14 @@ std::optional<uint32_t> LayerOf(std::string_view record_key) {
   return layer;
 }
 
+/// Names a unit in messages.
+std::string NameOf(const SsdTier::UnitRead& read) {
+  const std::string segment = "segment " + read.id.segment.Hex();
+  const std::string unit = std::to_string(read.unit);
+  if (read.id.layer == kDigestsLayer) return segment + " digests of layer " + unit;
+  return segment + " layer " + std::to_string(read.id.layer) + " unit " + unit;
+}
+
 /// Zeros after an extent, so that the next one starts with a block.
 std::span<const std::byte> Padding(uint64_t bytes) {
   static constexpr std::array<std::byte, kBlockBytes> kZeros{};
@@ -309,8 +317,7 @@ void SsdTier::ReadUnits(std::span<UnitRead> reads) {
 
 StatusOr<SsdTier::Pending> SsdTier::Plan(UnitRead& read, LookupPtr from) {
   if (read.unit >= from->record.unit_crc32c.size()) {
-    return NotFound("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " has no unit ",
-                    read.unit);
+    return NotFound(NameOf(read), ": there is none");
   }
   QUIRE_ASSIGN_OR_RETURN(AlignedBuffer buffer, payload_->buffers().Take(from->bytes(read.unit)));
   return Pending{&read, std::move(from), std::move(buffer)};
@@ -319,9 +326,7 @@ StatusOr<SsdTier::Pending> SsdTier::Plan(UnitRead& read, LookupPtr from) {
 StatusOr<UnitBytes> SsdTier::Finished(const ReadRequest& request, Pending& pending,
                                       EntropyDecoder& decoder) {
   if (request.status.ok()) return Verified(pending, decoder);
-  const UnitRead& read = *pending.read;
-  return Annotate(request.status, "segment ", read.id.segment.Hex(), " layer ", read.id.layer,
-                  " unit ", read.unit);
+  return Annotate(request.status, NameOf(*pending.read));
 }
 
 StatusOr<UnitBytes> SsdTier::Verified(Pending& pending, EntropyDecoder& decoder) {
@@ -338,8 +343,7 @@ StatusOr<UnitBytes> SsdTier::Verified(Pending& pending, EntropyDecoder& decoder)
   }
   const uint32_t crc32c = pending.from->record.unit_crc32c[read.unit];
   if (!intact.ok() || Crc32c(buffer.bytes()) != crc32c) {
-    return DataLoss("segment ", read.id.segment.Hex(), " layer ", read.id.layer, " unit ",
-                    read.unit, ": the bytes on SSD fail their checksum; put the segment again");
+    return DataLoss(NameOf(read), ": the bytes on SSD fail their checksum; put the segment again");
   }
   return UnitBytes(std::move(buffer).ToSlice(), crc32c);
 }
@@ -358,8 +362,9 @@ StatusOr<SsdTier::Recovered> SsdTier::Recover() {
         const StatusOr<uint64_t> lost =
             record.ok() ? payload_->Recover(record->location) : record.status();
         if (lost.ok()) {
-          ++recovered.extents;
           recovered.lost_bytes += *lost;
+          if (LayerOf(key) == kDigestsLayer) return true;  // Lost digests are computed again.
+          ++recovered.extents;
           const auto segment = SegmentKey::FromBytes(key.substr(0, sizeof(SegmentKey::bytes)));
           if (*lost == 0 && segment) ++recovered.whole_extents[*segment];
         } else {

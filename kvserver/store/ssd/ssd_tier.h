@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SsdTier: extents in the payload volumes, with one record each in the database. Any unit is read
-// by itself at the speed of the device (docs/design/0005-payload-files.md).
+// by itself at the speed of the device (docs/design/0005-payload-files.md). The digests of a
+// segment are an extent like others, under kDigestsLayer.
 //
 // Stage* prepare a change: bytes are written, and records are added to a batch that the caller
 // commits with its own. The change is invisible until that commit. Space that it wrote or replaced
@@ -56,7 +57,7 @@ class SsdTier {
   /// Marks the space that records name as used, before any write. Unreadable records and those with
   /// taken space are erased; their segments count as damaged.
   struct Recovered {
-    uint64_t extents = 0;
+    uint64_t extents = 0;  ///< Those of layers, here and below.
     uint64_t dropped = 0;
     uint64_t lost_bytes = 0;  ///< Bytes in missing or truncated volumes.
     /// Number of complete extents of each segment, as far as known without reading.

@@ -6,6 +6,7 @@
 #include "common/base/memory/checksum.h"
 #include "common/base/memory/unit_copy.h"
 #include "kvserver/store/metadata/digest_store.h"
+#include "kvserver/store/payload/volume/location.h"
 
 namespace quire::kvserver {
 
@@ -75,7 +76,13 @@ StatusOr<SegmentIntake> SegmentIntake::Make(std::string_view tenant, const PutSe
   const uint32_t layers = record.spec.num_layers;
   record.unit_crc32c.resize(size_t{layers} * record.units_per_layer());
   intake.valid_rows_ = ValidRows(record);
-  intake.digests_.resize(layers * DigestBytesPerLayer(record, kernels::DigestKind::kMinMax));
+  intake.digests_bytes_ = layers * DigestBytesPerLayer(record, kernels::DigestKind::kMinMax);
+  intake.digests_.reset(static_cast<std::byte*>(
+      std::aligned_alloc(kBlockBytes, RoundUp(intake.digests_bytes_, kBlockBytes))));
+  if (intake.digests_ == nullptr) {
+    return ResourceExhausted("no memory for ", intake.digests_bytes_, " bytes of digests; retry");
+  }
+  intake.digest_crc32c_.resize(layers);
   intake.places_.resize(layers);
   if (!intake.stays()) {
     intake.home_ = std::make_unique_for_overwrite<std::byte[]>(record.stored_bytes());
@@ -132,6 +139,7 @@ Status SegmentIntake::CheckUnit(size_t unit, uint32_t crc32c) const {
 Status SegmentIntake::Take(uint32_t layer) {
   if (places_[layer].taken) return OkStatus();
   QUIRE_RETURN_IF_ERROR(is_raw() ? TakeRaw(layer) : TakeEncoded(layer));
+  digest_crc32c_[layer] = Crc32c(DigestsOf(layer));
   places_[layer].taken = true;
   return OkStatus();
 }
@@ -220,11 +228,16 @@ Status SegmentIntake::TakeChecksums() {
 
 Status SegmentIntake::Digest(uint32_t layer, uint32_t first, std::span<const std::byte> units) {
   const uint64_t unit_bytes = codec_.unit_bytes();
-  const uint64_t layer_bytes = digests_.size() / record_.spec.num_layers;
-  const uint64_t digest_bytes = layer_bytes / record_.units_per_layer();
+  const std::span<std::byte> digests = DigestsOf(layer);
+  const uint64_t digest_bytes = digests.size() / record_.units_per_layer();
   return ComputeDigests(record_.spec, kernels::DigestKind::kMinMax, units.data(),
                         std::span(valid_rows_).subspan(first, units.size() / unit_bytes),
-                        digests_.data() + layer * layer_bytes + first * digest_bytes);
+                        digests.data() + first * digest_bytes);
+}
+
+std::span<std::byte> SegmentIntake::DigestsOf(uint32_t layer) {
+  const size_t layer_bytes = digests_bytes_ / record_.spec.num_layers;
+  return {digests_.get() + layer * layer_bytes, layer_bytes};
 }
 
 std::span<const std::byte> SegmentIntake::Aligned(std::span<const std::byte> bytes) {
@@ -259,6 +272,14 @@ std::vector<ExtentView> SplitExtents(const SegmentKey& key, const SegmentIntake&
     extents.push_back(ViewOf({key, layer}, intake.record(), intake.extent(layer), cost));
   }
   return extents;
+}
+
+ExtentView DigestExtent(const SegmentKey& key, const SegmentIntake& intake) {
+  return {.id = {key, kDigestsLayer},
+          .bytes = intake.digests(),
+          .unit_crc32c = intake.digest_crc32c(),
+          .full_bytes = intake.digests().size(),
+          .tenant = intake.record().tenant};
 }
 
 std::vector<ExtentView> SplitExtents(const SegmentKey& key, const SegmentRecord& record,

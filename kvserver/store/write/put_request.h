@@ -10,6 +10,7 @@
 #define QUIRE_KVSERVER_STORE_WRITE_PUT_REQUEST_H_
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -42,7 +43,9 @@ class SegmentIntake {
   SegmentRecord& record() { return record_; }
   const SegmentRecord& record() const { return record_; }
   /// Minima and maxima of the decoded units of all layers, once the extents are taken in.
-  std::span<const std::byte> digests() const { return digests_; }
+  std::span<const std::byte> digests() const { return {digests_.get(), digests_bytes_}; }
+  /// Checksum of each layer's part of `digests`.
+  std::span<const uint32_t> digest_crc32c() const { return digest_crc32c_; }
 
   /// Place of the extent's stored bytes, which are valid once the extent is taken in. By default
   /// contiguous raw units stay in the caller's memory, and others go to memory of the intake.
@@ -60,6 +63,9 @@ class SegmentIntake {
   [[nodiscard]] Status TakeChecksums();
 
  private:
+  struct FreeBytes {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
   /// One extent.
   struct Extent {
     std::span<const std::byte> shown;
@@ -87,6 +93,8 @@ class SegmentIntake {
   Status TakeEncoded(uint32_t layer);
   Status Encode(uint32_t layer, std::span<std::byte> encoded);
   Status TakeChecksums(uint32_t layer);
+  /// The part of the digests that belongs to a layer.
+  std::span<std::byte> DigestsOf(uint32_t layer);
   /// Computes the digests of a layer's units from `first` on, which are at `units`.
   Status Digest(uint32_t layer, uint32_t first, std::span<const std::byte> units);
   /// Returns the bytes aligned for their elements. A slice of a message has any alignment.
@@ -97,7 +105,9 @@ class SegmentIntake {
   SegmentRecord record_;
   std::vector<int32_t> valid_rows_;  ///< Valid rows of the units of one layer.
   std::vector<Extent> places_;
-  std::vector<std::byte> digests_;
+  std::unique_ptr<std::byte[], FreeBytes> digests_;  ///< Aligned to blocks, for a write in place.
+  size_t digests_bytes_ = 0;
+  std::vector<uint32_t> digest_crc32c_;
   std::unique_ptr<std::byte[]>
       home_;  ///< Memory for all extents; untouched pages are not resident.
   std::vector<std::byte> scratch_, decoded_;
@@ -108,7 +118,9 @@ class SegmentIntake {
 [[nodiscard]] std::vector<ExtentView> SplitExtents(const SegmentKey& key,
                                                    const SegmentIntake& intake,
                                                    const PrefillCost& cost);
-/// As above, for a segment with its stored bytes at hand: [layers][pages][n_kv] units.
+/// Returns the extent of the segment's digests, valid once all others are taken in.
+[[nodiscard]] ExtentView DigestExtent(const SegmentKey& key, const SegmentIntake& intake);
+/// As SplitExtents, for a segment with its stored bytes at hand: [layers][pages][n_kv] units.
 [[nodiscard]] std::vector<ExtentView> SplitExtents(const SegmentKey& key,
                                                    const SegmentRecord& record,
                                                    std::span<const std::byte> bytes,

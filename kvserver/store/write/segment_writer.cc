@@ -13,13 +13,14 @@ constexpr uint64_t kMinFreeBytes = 64 << 20;
 /// Estimate for the uncounted bytes of a record of a segment or an extent: keys, spec, places.
 constexpr uint64_t kRecordBytes = 256;
 
-/// Bytes that a segment adds to the database: its tokens, the digests of each unit's keys (two
-/// rows) and checksums in both records. They count twice: once in the log and once in a table.
-uint64_t MetadataBytes(const SegmentRecord& record) {
-  const uint64_t rows = quire::UnitBytes(record.spec) / record.spec.page_tokens;
+/// Bytes that a segment adds to the database: its tokens and checksums in both records. `digests`
+/// adds the digests of each unit's keys (two rows), which a segment only in DRAM has there. They
+/// count twice: once in the log and once in a table.
+uint64_t MetadataBytes(const SegmentRecord& record, bool digests) {
+  const uint64_t rows = digests ? quire::UnitBytes(record.spec) / record.spec.page_tokens : 0;
   return 2 * (record.tokens.size() * sizeof(TokenId) +
               record.unit_crc32c.size() * (rows + 2 * sizeof(uint32_t)) +
-              (record.spec.num_layers + 1) * kRecordBytes);
+              (record.spec.num_layers + 2) * kRecordBytes);
 }
 
 /// True when a stored segment is gone or damaged, so that a put replaces it.
@@ -69,7 +70,7 @@ StatusOr<PutSegmentResult> SegmentWriter::PutHeld(std::string_view tenant, const
   QUIRE_ASSIGN_OR_RETURN(const KnownRecord known, FindKnown(tenant, key));
   QUIRE_ASSIGN_OR_RETURN(SegmentIntake intake,
                          SegmentIntake::Make(tenant, args, known ? (*known)->codec : args.codec));
-  Stored stored = HowStored(key, known);
+  Stored stored = StateOf(key, known);
   if (stored == Stored::kDramOnly && persist) {
     const Status written = WriteOut(key, **known);
     if (!written.ok() && !IsLost(written)) return written;
@@ -78,7 +79,7 @@ StatusOr<PutSegmentResult> SegmentWriter::PutHeld(std::string_view tenant, const
   puts_.Add();
   if (stored == Stored::kWhole || stored == Stored::kDramOnly) {
     QUIRE_RETURN_IF_ERROR(intake.TakeChecksums());
-    return TakeStored(key, **known, intake.record(), args);
+    return AnswerStored(key, **known, intake.record(), args);
   }
   QUIRE_ASSIGN_OR_RETURN(intake.record().first_token, FirstToken(tenant, args));
   intake.record().incarnation = parts_.keeper->NextIncarnation();
@@ -86,10 +87,10 @@ StatusOr<PutSegmentResult> SegmentWriter::PutHeld(std::string_view tenant, const
   return PutSegmentResult{.key = key};
 }
 
-StatusOr<PutSegmentResult> SegmentWriter::TakeStored(const SegmentKey& key,
-                                                     const SegmentRecord& stored,
-                                                     const SegmentRecord& put,
-                                                     const PutSegmentArgs& args) {
+StatusOr<PutSegmentResult> SegmentWriter::AnswerStored(const SegmentKey& key,
+                                                       const SegmentRecord& stored,
+                                                       const SegmentRecord& put,
+                                                       const PutSegmentArgs& args) {
   PutSegmentResult result{.key = key, .existed = true};
   result.differs = stored.unit_crc32c != put.unit_crc32c;
   if (result.differs && args.strict) {
@@ -104,12 +105,12 @@ StatusOr<PutSegmentResult> SegmentWriter::TakeStored(const SegmentKey& key,
     result.stored_crc32c = stored.unit_crc32c;
   }
   const bool persist = args.durability == Durability::kPersisted;
-  if (parts_.keeper->IsForsaken(key) && !stored.private_pages) {
+  if (parts_.keeper->IsMarked(key) && !stored.private_pages) {
     QUIRE_RETURN_IF_ERROR(Renew(key, stored, persist));
   }
   // No write of this put would follow an earlier failed delete of the segment.
   if (const Status durable = persist ? Sync() : parts_.database->Settle(); !durable.ok()) {
-    return Told(durable);
+    return Report(durable);
   }
   return result;
 }
@@ -128,12 +129,12 @@ Status SegmentWriter::Renew(const SegmentKey& key, const SegmentRecord& stored, 
 // Takes one segment's lock at a time, as PersistChain. A renewed segment that a held one continues
 // stays until this put has continued it.
 Status SegmentWriter::CancelDeletes(std::string_view tenant, const PutSegmentArgs& args) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<SegmentKey> forsaken,
-                         parts_.keeper->ForsakenOfChain(args.parent));
-  for (const SegmentKey& key : forsaken) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<SegmentKey> marked,
+                         parts_.keeper->MarkedOfChain(args.parent));
+  for (const SegmentKey& key : marked) {
     const KeyedLock::Guard guard = parts_.writers->Acquire(key);
     QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, parts_.catalog->Find(tenant, key));
-    if (!parts_.keeper->IsForsaken(key)) continue;
+    if (!parts_.keeper->IsMarked(key)) continue;
     QUIRE_RETURN_IF_ERROR(Renew(key, *record, args.durability == Durability::kPersisted));
   }
   return OkStatus();
@@ -148,8 +149,8 @@ StatusOr<SegmentWriter::KnownRecord> SegmentWriter::FindKnown(std::string_view t
   return KnownRecord(*std::move(found));
 }
 
-SegmentWriter::Stored SegmentWriter::HowStored(const SegmentKey& key,
-                                               const KnownRecord& known) const {
+SegmentWriter::Stored SegmentWriter::StateOf(const SegmentKey& key,
+                                             const KnownRecord& known) const {
   if (!known) return Stored::kNot;
   const bool damaged = parts_.catalog->IsDamaged(key);
   if ((*known)->dram_only) {
@@ -158,7 +159,7 @@ SegmentWriter::Stored SegmentWriter::HowStored(const SegmentKey& key,
   return damaged ? Stored::kDamaged : Stored::kWhole;
 }
 
-bool SegmentWriter::IsThere(const SegmentKey& key, const SegmentRecord& record) const {
+bool SegmentWriter::IsReadable(const SegmentKey& key, const SegmentRecord& record) const {
   if (!record.dram_only) return true;
   const std::vector<ResidentPtr> extents = OnlyCopy(key, record);
   if (extents.empty()) return false;
@@ -244,7 +245,7 @@ Status SegmentWriter::MakeFileSystemRoom(uint64_t bytes) {
 }
 
 Status SegmentWriter::MakeMetadataRoom(const SegmentRecord& record) {
-  const uint64_t bytes = MetadataBytes(record);
+  const uint64_t bytes = MetadataBytes(record, /*digests=*/admission_ != nullptr);
   QUIRE_RETURN_IF_ERROR(MakeFileSystemRoom(bytes));
   for (;;) {
     Status room = parts_.database->MakeRoom(bytes);
@@ -255,29 +256,29 @@ Status SegmentWriter::MakeMetadataRoom(const SegmentRecord& record) {
 
 Status SegmentWriter::Write(const SegmentKey& key, SegmentIntake& intake, Durability durability,
                             Stored before) {
-  if (const Status room = MakeMetadataRoom(intake.record()); !room.ok()) return Told(room);
-  parts_.keeper->Rewriting(key);
+  if (const Status room = MakeMetadataRoom(intake.record()); !room.ok()) return Report(room);
+  parts_.keeper->BeginRewrite(key);
   // A damaged one is repaired in place, and charged to the budget all the same.
   if (!Admit(intake.record(), before == Stored::kDamaged ? Durability::kPersisted : durability)) {
     QUIRE_ASSIGN_OR_RETURN(const bool kept, WriteToDramOnly(key, intake));
     if (kept) return OkStatus();
   }
-  return Charged(key, intake.record(), [&] {
+  return WriteCharged(key, intake.record(), [&] {
     return WriteToSsd(key, intake, /*sync=*/durability == Durability::kPersisted);
   });
 }
 
-Status SegmentWriter::Charged(const SegmentKey& key, const SegmentRecord& record,
-                              const std::function<Status()>& write) {
+Status SegmentWriter::WriteCharged(const SegmentKey& key, const SegmentRecord& record,
+                                   const std::function<Status()>& write) {
   // The charge of a replaced segment counts for the new one.
   const uint64_t before_bytes = parts_.keeper->BytesOf(key);
   const uint64_t charge = record.stored_bytes() - std::min(before_bytes, record.stored_bytes());
   if (const Status charged = parts_.keeper->Charge(record.tenant, charge); !charged.ok()) {
-    if (!parts_.space->IsOverQuota(record.tenant, charge)) return Told(charged);
+    if (!parts_.space->IsOverQuota(record.tenant, charge)) return Report(charged);
     parts_.health->Note(Trouble::kOverQuota, Message(charged));
     return charged;
   }
-  const Status status = Told(write());
+  const Status status = Report(write());
   if (!status.ok()) {
     parts_.space->Release(record.tenant, charge);
   } else if (before_bytes > record.stored_bytes()) {
@@ -296,18 +297,22 @@ DramTier::Room SegmentWriter::Reserve(const SegmentKey& key, SegmentIntake& inta
 
 Status SegmentWriter::WriteToSsd(const SegmentKey& key, SegmentIntake& intake, bool sync) {
   DramTier::Room room = Reserve(key, intake);
-  const std::vector<ExtentView> extents = SplitExtents(key, intake, parts_.prefill_cost);
-  const auto take = [&intake](size_t layer) { return intake.Take(static_cast<uint32_t>(layer)); };
+  std::vector<ExtentView> extents = SplitExtents(key, intake, parts_.prefill_cost);
+  const size_t layers = extents.size();
+  extents.push_back(DigestExtent(key, intake));
+  const auto take = [&](size_t i) {
+    return i < layers ? intake.Take(static_cast<uint32_t>(i)) : OkStatus();
+  };
   Database::Batch batch = parts_.database->NewBatch();
   QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, StageOnSsd(extents, take, sync, batch));
-  parts_.digests->StagePut(key, intake.record(), intake.digests(), batch);
+  parts_.digests->StageDropRows(key, intake.record(), batch);
   QUIRE_RETURN_IF_ERROR(Commit(key, intake.record(), batch, sync));
   change.Committed();
   // DRAM may still have other bytes of a segment that was damaged or lost.
   parts_.dram->DropExtents(key);
-  Announce(key, intake.record());
+  Publish(key, intake.record());
   const LatencyTimer timer(parts_.latencies->dram_put, parts_.latencies->clock);
-  const std::span all(extents);
+  const std::span all = std::span(extents).first(layers);
   const size_t reserved = room.size();
   parts_.dram->Publish(all.first(reserved), std::move(room));
   // There may be room by now. Extents without room are on SSD, which suffices; the tier counts
@@ -326,12 +331,12 @@ StatusOr<bool> SegmentWriter::WriteToDramOnly(const SegmentKey& key, SegmentInta
   intake.record().dram_only = true;
   parts_.dram->Publish(SplitExtents(key, intake, parts_.prefill_cost), std::move(room));
   Database::Batch batch = parts_.database->NewBatch();
-  parts_.digests->StagePut(key, intake.record(), intake.digests(), batch);
+  parts_.digests->StageRows(key, intake.record(), intake.digests(), batch);
   if (const Status status = Commit(key, intake.record(), batch, /*sync=*/false); !status.ok()) {
     parts_.dram->Erase(key);
     return status;
   }
-  Announce(key, intake.record());
+  Publish(key, intake.record());
   dram_only_.Add();
   return true;
 }
@@ -347,17 +352,17 @@ Status SegmentWriter::Commit(const SegmentKey& key, const SegmentRecord& record,
 
 // The record comes last but for the incarnation. A reader that finds it finds none of the replaced
 // bytes any more.
-void SegmentWriter::Announce(const SegmentKey& key, const SegmentRecord& record) {
+void SegmentWriter::Publish(const SegmentKey& key, const SegmentRecord& record) {
   parts_.digests->Forget(key, record);
   parts_.catalog->Remember(key, std::make_shared<const SegmentRecord>(record));
-  parts_.keeper->Stored({.key = key,
-                         .tenant = record.tenant,
-                         .parent = record.parent,
-                         .bytes = record.dram_only ? 0 : record.stored_bytes(),
-                         .incarnation = record.incarnation,
-                         .seconds_per_token = parts_.prefill_cost.SecondsPerToken(
-                             record.first_token, record.tokens.size()),
-                         .is_private = record.private_pages});
+  parts_.keeper->AddStored({.key = key,
+                            .tenant = record.tenant,
+                            .parent = record.parent,
+                            .bytes = record.dram_only ? 0 : record.stored_bytes(),
+                            .incarnation = record.incarnation,
+                            .seconds_per_token = parts_.prefill_cost.SecondsPerToken(
+                                record.first_token, record.tokens.size()),
+                            .is_private = record.private_pages});
 }
 
 StatusOr<SsdTier::Change> SegmentWriter::StageOnSsd(std::span<const ExtentView> extents,
@@ -371,7 +376,7 @@ StatusOr<SsdTier::Change> SegmentWriter::StageOnSsd(std::span<const ExtentView> 
   }
 }
 
-Status SegmentWriter::Told(Status status) {
+Status SegmentWriter::Report(Status status) {
   Health& health = *parts_.health;
   if (status.ok()) {
     health.Clear(Trouble::kDiskFull);
@@ -410,25 +415,25 @@ Status SegmentWriter::PersistFromDram(std::string_view tenant, const SegmentKey&
 }
 
 Status SegmentWriter::WriteOut(const SegmentKey& key, const SegmentRecord& kept) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, FromDram(key, kept));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, ReadFromDram(key, kept));
   SegmentRecord record = kept;
   record.dram_only = false;
   (void)Admit(record, Durability::kPersisted);  // Always admitted; charged to the budget.
   const auto extents = SplitExtents(key, record, bytes, parts_.prefill_cost);
-  return Charged(key, record, [&]() -> Status {
+  return WriteCharged(key, record, [&]() -> Status {
     const auto made = [](size_t) { return OkStatus(); };
     Database::Batch batch = parts_.database->NewBatch();
     QUIRE_ASSIGN_OR_RETURN(SsdTier::Change change, StageOnSsd(extents, made, /*sync=*/true, batch));
     // The database has its digests already.
     QUIRE_RETURN_IF_ERROR(Commit(key, record, batch, /*sync=*/true));
     change.Committed();
-    Announce(key, record);
+    Publish(key, record);
     return OkStatus();
   });
 }
 
-StatusOr<std::vector<std::byte>> SegmentWriter::FromDram(const SegmentKey& key,
-                                                         const SegmentRecord& record) {
+StatusOr<std::vector<std::byte>> SegmentWriter::ReadFromDram(const SegmentKey& key,
+                                                             const SegmentRecord& record) {
   std::vector<std::byte> stored;
   stored.reserve(record.stored_bytes());
   for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {

@@ -2,8 +2,8 @@
 //
 // SegmentWriter: the write path. A segment is checked, charged to its tenant, taken in, committed,
 // and published in DRAM. Intake encodes, checksums and digests extents into DRAM, if there is room,
-// while earlier extents are being written to SSD. Durability decides if the commit is synced.
-// Concurrent syncs are shared.
+// while earlier extents are being written to SSD. The digests follow them. Durability decides if
+// the commit is synced. Concurrent syncs are shared.
 //
 // Under a write budget, a put that need not persist may stay only in DRAM. Its record and digests
 // are committed, its extents are not written. Once it leaves DRAM or the store is closed, readers
@@ -13,7 +13,7 @@
 // The first bytes under a key stand (docs/design/0027). A put of other bytes finds the stored ones,
 // and replaces them only when they are known to be damaged or gone.
 //
-// A put holds its segment and the one before it, so neither is removed meanwhile. A forsaken
+// A put holds its segment and the one before it, so neither is removed meanwhile. A marked
 // segment that is put again gets another incarnation, so the older delete does not remove it.
 //
 // Thread-safety: all methods may be called concurrently. `writers` serialises writes of one
@@ -80,7 +80,7 @@ class SegmentWriter {
   /// True when the segment of `record` can be read. A segment only in DRAM must be complete and is
   /// verified here, since there is no other copy; it is lost when damaged. REQUIRES: the caller
   /// does not hold its writer lock.
-  bool IsThere(const SegmentKey& key, const SegmentRecord& record) const;
+  bool IsReadable(const SegmentKey& key, const SegmentRecord& record) const;
 
   /// puts, puts_existed, puts_differed, puts_dram_only.
   void VisitMetrics(MetricsVisitor& visit) const;
@@ -97,13 +97,13 @@ class SegmentWriter {
   bool KeepIntact(const SegmentKey& key, const SegmentRecord& record) const;
   /// The record of a stored segment; nullopt when there is no readable one.
   StatusOr<KnownRecord> FindKnown(std::string_view tenant, const SegmentKey& key);
-  Stored HowStored(const SegmentKey& key, const KnownRecord& known) const;
+  Stored StateOf(const SegmentKey& key, const KnownRecord& known) const;
   /// Puts the segment. REQUIRES: the caller holds it and its writer lock.
   StatusOr<PutSegmentResult> PutHeld(std::string_view tenant, const SegmentKey& key,
                                      const PutSegmentArgs& args);
   /// Answers a put that found the segment. REQUIRES: the caller holds the segment's writer lock.
-  StatusOr<PutSegmentResult> TakeStored(const SegmentKey& key, const SegmentRecord& stored,
-                                        const SegmentRecord& put, const PutSegmentArgs& args);
+  StatusOr<PutSegmentResult> AnswerStored(const SegmentKey& key, const SegmentRecord& stored,
+                                          const SegmentRecord& put, const PutSegmentArgs& args);
   StatusOr<uint64_t> FirstToken(std::string_view tenant, const PutSegmentArgs& args);
   /// Makes all earlier puts durable.
   Status Sync();
@@ -116,8 +116,8 @@ class SegmentWriter {
   Status MakeFileSystemRoom(uint64_t bytes);
   Status Write(const SegmentKey& key, SegmentIntake& intake, Durability durability, Stored before);
   /// Charges the tenant for the SSD bytes that `write` writes under the key, if any.
-  Status Charged(const SegmentKey& key, const SegmentRecord& record,
-                 const std::function<Status()>& write);
+  Status WriteCharged(const SegmentKey& key, const SegmentRecord& record,
+                      const std::function<Status()>& write);
   Status WriteToSsd(const SegmentKey& key, SegmentIntake& intake, bool sync);
   /// Returns false when DRAM has no room for all of it.
   StatusOr<bool> WriteToDramOnly(const SegmentKey& key, SegmentIntake& intake);
@@ -126,7 +126,7 @@ class SegmentWriter {
   /// Cancels older deletes of the segments that the put continues. NOT_FOUND when one is gone
   /// already.
   Status CancelDeletes(std::string_view tenant, const PutSegmentArgs& args);
-  /// Gives a forsaken segment that was put again another incarnation.
+  /// Gives a marked segment that was put again another incarnation.
   Status Renew(const SegmentKey& key, const SegmentRecord& stored, bool sync);
   StatusOr<SsdTier::Change> StageOnSsd(std::span<const ExtentView> extents,
                                        const SsdTier::MakeExtent& make, bool sync,
@@ -134,17 +134,17 @@ class SegmentWriter {
   Status Commit(const SegmentKey& key, const SegmentRecord& record, Database::Batch& batch,
                 bool sync);
   /// Makes a committed segment known to readers. REQUIRES: every tier has only its new bytes.
-  void Announce(const SegmentKey& key, const SegmentRecord& record);
+  void Publish(const SegmentKey& key, const SegmentRecord& record);
   Status CommitBatch(Database::Batch& batch, bool sync);
   /// Reports the result of a disk write to operators. Returns `status`.
-  Status Told(Status status);
+  Status Report(Status status);
   /// Writes out the segments of the chain ending with `tip` that are only in DRAM.
   Status PersistChain(std::string_view tenant, const SegmentKey& tip);
   Status PersistFromDram(std::string_view tenant, const SegmentKey& key);
   /// Writes out a segment that is only in DRAM. REQUIRES: the caller holds its writer lock.
   Status WriteOut(const SegmentKey& key, const SegmentRecord& record);
   /// Its verified bytes. DATA_LOSS when it is damaged, as there is no other copy.
-  StatusOr<std::vector<std::byte>> FromDram(const SegmentKey& key, const SegmentRecord& record);
+  StatusOr<std::vector<std::byte>> ReadFromDram(const SegmentKey& key, const SegmentRecord& record);
 
   const Parts parts_;
   Mutex admission_mutex_;

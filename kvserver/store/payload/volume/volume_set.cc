@@ -202,7 +202,7 @@ StatusOr<VolumeHeader> VolumeSet::NextHeader() {
     if (header.size_bytes < kMinVolumeBytes || header.volume >= kMaxVolumes) {
       return ResourceExhausted("the volumes in ", options_.directory, " have ", total_bytes_,
                                " bytes, the SSD limit of ", options_.limit_bytes,
-                               " is reached; delete documents or raise the limit");
+                               " is reached; delete documents or raise ssd_bytes");
     }
   }
   if (options_.free_bytes == nullptr) return header;

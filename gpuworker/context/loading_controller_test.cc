@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/context/loading_controller.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace quire::worker {
+namespace {
+
+// 4096 tokens of a model of 8 billion weights, milliseconds of a layer: prefill takes 6.9. Rows of
+// 16.8 MB load at 1, 5 and 25 GB/s.
+constexpr double kPrefill = 6.9e-3;
+
+TEST(LoadingControllerTest, SlowStorageIsNotReadAtAll) {
+  const RatioChoice choice = ChooseRatio({.load = 16.8e-3, .prefill = kPrefill}, 0.15);
+  EXPECT_FALSE(choice.loads);
+  EXPECT_EQ(choice.ratio, 1);
+}
+
+TEST(LoadingControllerTest, TimeThatLoadingTakesIsSpentOnMoreRows) {
+  const RatioChoice choice = ChooseRatio({.load = 3.4e-3, .prefill = kPrefill}, 0.15);
+  EXPECT_TRUE(choice.loads);
+  EXPECT_NEAR(choice.ratio, 0.49, 0.005);
+}
+
+TEST(LoadingControllerTest, FastStorageLeavesTheRatioThatTheAnswerNeeds) {
+  const RatioChoice choice = ChooseRatio({.load = 0.7e-3, .prefill = kPrefill}, 0.15);
+  EXPECT_TRUE(choice.loads);
+  EXPECT_EQ(choice.ratio, 0.15);
+  EXPECT_NEAR(ChooseRatio({.load = 0.7e-3, .prefill = kPrefill}, 0).ratio, 0.10, 0.005);
+}
+
+TEST(LoadingControllerTest, UnknownCostsChangeNothing) {
+  for (const LayerCosts& costs :
+       {LayerCosts{}, LayerCosts{.load = 1}, LayerCosts{.prefill = 1}, LayerCosts{NAN, NAN}}) {
+    const RatioChoice choice = ChooseRatio(costs, 0.2);
+    EXPECT_TRUE(choice.loads);
+    EXPECT_EQ(choice.ratio, 0.2);
+  }
+}
+
+}  // namespace
+}  // namespace quire::worker

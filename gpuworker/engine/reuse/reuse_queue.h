@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReuseQueue: questions over several documents for many callers. Threads of its own prefill and
+// generate, a few questions at a time. Steps of a Batch go on beside them.
+//
+//   QUIRE_ASSIGN_OR_RETURN(auto queue, ReuseQueue::Create(engine.get(), ReuseLimits{}));
+//   QUIRE_ASSIGN_OR_RETURN(auto answer, queue->Submit({.documents = names, .question = ids}));
+//   while (auto token = answer->stream.Next(); token.ok() && token->has_value()) { ... **token ...
+//   }
+//
+// Thread-safety: safe for concurrent use. Ownership: the engine outlives the queue; answers stand
+// on their own.
+#ifndef QUIRE_GPUWORKER_ENGINE_REUSE_REUSE_QUEUE_H_
+#define QUIRE_GPUWORKER_ENGINE_REUSE_REUSE_QUEUE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/observe/counters.h"
+#include "common/base/observe/latency_histogram.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/executor.h"
+#include "common/base/threads/mutex.h"
+#include "gpuworker/engine/batch/batch_stream.h"
+#include "gpuworker/engine/engine.h"
+#include "gpuworker/engine/reuse/reuse_run.h"
+#include "quire/status.h"
+
+namespace quire::worker {
+
+struct ReuseLimits {
+  uint32_t max_running = 1;   ///< Questions that are computed at a time, 1 to 64.
+  uint32_t max_waiting = 64;  ///< Questions that have not started yet.
+};
+
+struct ReuseRequest {
+  std::vector<DocumentName> documents;
+  std::vector<TokenId> question;
+  ReuseOptions options;   ///< Without keep_going.
+  GenerateParams params;  ///< Without on_token: tokens go to the stream.
+};
+
+/// One answer. Thread-safety: safe for concurrent use.
+class ReuseAnswer {
+ public:
+  BatchStream stream;
+
+  /// Complete once the stream has ended.
+  ReuseStats stats() const QUIRE_EXCLUDES(mutex_);
+
+ private:
+  friend class ReuseQueue;
+  void SetStats(const ReuseStats& stats) QUIRE_EXCLUDES(mutex_);
+
+  mutable Mutex mutex_;
+  ReuseStats stats_ QUIRE_GUARDED_BY(mutex_);
+};
+
+class ReuseQueue {
+ public:
+  /// INVALID_ARGUMENT for limits out of range.
+  static StatusOr<std::unique_ptr<ReuseQueue>> Create(const Engine* engine,
+                                                      const ReuseLimits& limits);
+  /// Ends what is left with UNAVAILABLE, each within a layer of its prefill or a token.
+  ~ReuseQueue();
+  ReuseQueue(const ReuseQueue&) = delete;
+  ReuseQueue& operator=(const ReuseQueue&) = delete;
+
+  /// Queues a question. RESOURCE_EXHAUSTED, with a retry hint, when the queue is full. Errors of
+  /// the question itself (reuse_run.h) end its stream.
+  StatusOr<std::shared_ptr<ReuseAnswer>> Submit(ReuseRequest request);
+
+  void VisitMetrics(MetricsVisitor& visit) const;
+
+ private:
+  ReuseQueue(const Engine* engine, const ReuseLimits& limits);
+  /// Computes one answer to its end.
+  void Run(const ReuseRequest& request, ReuseAnswer* answer);
+  Status Compute(const ReuseRequest& request, ReuseAnswer* answer, BatchResult* result);
+
+  const Engine* const engine_;
+  std::atomic<bool> stopping_ = false;
+  Counter submitted_, refused_, failed_, bytes_read_, waiting_, running_;
+  LatencyHistogram prefills_;
+  ThreadPool threads_;  ///< Last: what it runs uses all of the above.
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_ENGINE_REUSE_REUSE_QUEUE_H_
