@@ -34,7 +34,13 @@ constexpr uint32_t kHeadlineDocuments = 10;
 constexpr uint32_t kBlock = 64;
 constexpr uint32_t kSuiteBlock = 16;
 /// Makes attention of random weights peaked.
-constexpr float kLayersGain = 2;
+constexpr float kLayersGain = 1.4f;
+
+std::vector<std::string> MethodNames() {
+  std::vector<std::string> names;
+  for (const RagMethod& method : RagMethods(0)) names.push_back(method.name);
+  return names;
+}
 
 struct RagOptions {
   std::vector<std::string> suites = SuiteNames();
@@ -45,6 +51,7 @@ struct RagOptions {
   uint32_t layers_tokens = 8192;
   uint32_t timed = 5;  ///< Questions of each method on each tier and transport; 0 for none.
   uint32_t check_layer = 2;
+  std::vector<std::string> methods = MethodNames();
   std::vector<std::string> tiers = {"dram", "ssd"};
   std::vector<std::string> transports = {"shm", "ucx", "grpc"};
   std::string model;
@@ -154,6 +161,9 @@ class RagBench {
       options.bos = store.worker.tokenizer->starts().front();
     }
     std::vector<RagMethod> methods = RagMethods(options_.check_layer);
+    std::erase_if(methods, [&](const RagMethod& method) {
+      return std::ranges::find(options_.methods, method.name) == options_.methods.end();
+    });
     uint64_t questions = 0;
     for (const PromptSet& set : prompts) questions += set.questions.size();
     cli::ProgressBar progress("asking " + what, questions * (methods.size() + 1));
@@ -247,6 +257,10 @@ void AddMeasureOptions(CLI::App& command, RagOptions* options) {
       ->capture_default_str();
   command.add_option("--timed", options->timed, "Questions timed on each tier and transport")
       ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  command.add_option("--methods", options->methods, "Methods to compare with full prefill")
+      ->delimiter(',')
+      ->check(CLI::IsMember(MethodNames()))
       ->capture_default_str();
   command.add_option("--tiers", options->tiers, "Where documents are kept")
       ->delimiter(',')

@@ -165,16 +165,20 @@ void AddRagJson(const std::vector<RagCell>& cells, const RagCell& headline,
                 const std::vector<FirstToken>& first_tokens, cli::Json* json) {
   const cli::Json cell = CellJson(headline);
   (*json)["full_accuracy"] = cell["full"]["accuracy"];
+  const auto strict = headline.totals.methods.find(kStrict);
+  if (strict != headline.totals.methods.end()) {
+    (*json)["full_minus_reuse_strict"] =
+        Accuracy(headline.totals.full.all) - Accuracy(strict->second.all);
+  }
   for (const auto& [name, method] : cell["methods"].items()) {
     (*json)[name + "_accuracy"] = method["accuracy"];
     (*json)[name + "_kl"] = method["kl_answer"];
-    for (const char* const key :
-         {"sequence_ratio", "recompute_ratio", "bytes_vs_full", "ttft_speedup", "recovery"}) {
-      (*json)[name + "_" + key] = method[key];
+    for (const char* const key : {"sequence_ratio", "recompute_ratio", "bytes_vs_full",
+                                  "ttft_speedup", "recovery", "kl_documents"}) {
+      (*json)[name + "_" + key] = method.value(key, cli::Json());
     }
-    (*json)[name + "_recovery_kl"] = method["recovery_kl_answer"];
-    (*json)[name + "_kl_documents"] = method["kl_documents"];
-    (*json)[name + "_recovery_kl_documents"] = method["recovery_kl_documents"];
+    (*json)[name + "_recovery_kl"] = method.value("recovery_kl_answer", cli::Json());
+    (*json)[name + "_recovery_kl_documents"] = method.value("recovery_kl_documents", cli::Json());
   }
   for (auto one = first_tokens.rbegin(); one != first_tokens.rend(); ++one) {
     if (one->model == kTimedModel) (*json)[one->method + "_ttft_speedup"] = SpeedUp(*one);

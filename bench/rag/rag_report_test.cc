@@ -29,7 +29,7 @@ TEST(WilsonIntervalTest, IsThatOfTheFormula) {
   EXPECT_NEAR(half.high, 0.5962, 1e-4);
   const Interval all = WilsonInterval({.right = 10, .asked = 10});
   EXPECT_NEAR(all.low, 0.7225, 1e-4);
-  EXPECT_EQ(all.high, 1);
+  EXPECT_NEAR(all.high, 1, 1e-9);
   EXPECT_EQ(WilsonInterval({}).high, 0);
 }
 
@@ -52,6 +52,7 @@ TEST(RagReportTest, RecoveryIsTheShareOfWhatReuseLoses) {
   cli::Json json;
   AddRagJson({}, Cell(), {}, &json);
   EXPECT_DOUBLE_EQ(json["full_accuracy"], 1);
+  EXPECT_DOUBLE_EQ(json["full_minus_reuse_strict"], 0.8);
   EXPECT_DOUBLE_EQ(json["samkv_accuracy"], 0.8);
   EXPECT_DOUBLE_EQ(json["samkv_recovery"], 0.75);
   EXPECT_DOUBLE_EQ(json["samkv_kl"], 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rag/rag_store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "client/data/data_connection.h"
@@ -12,6 +13,9 @@ namespace {
 constexpr uint64_t kMemory = uint64_t{1} << 30;
 /// Less than any set of documents here has.
 constexpr uint64_t kLittleMemory = uint64_t{4} << 20;
+/// A page is not larger than a block, so that little is read beside selected blocks.
+constexpr uint32_t kMostPageTokens = 32;
+constexpr uint32_t kSegmentTokens = 256;
 
 }  // namespace
 
@@ -32,9 +36,12 @@ StatusOr<RagStore> OpenRagStore(const std::string& model, const std::string& tie
   QUIRE_ASSIGN_OR_RETURN(
       opened.client,
       Client::Create({.transport = control, .data_transport = std::move(data.transport)}));
-  QUIRE_ASSIGN_OR_RETURN(
-      opened.worker,
-      cli::LoadLocalWorker(model, opened.client.get(), {.statistics_block_tokens = block_tokens}));
+  const uint32_t page_tokens = std::min(kMostPageTokens, block_tokens);
+  QUIRE_ASSIGN_OR_RETURN(opened.worker,
+                         cli::LoadLocalWorker(model, opened.client.get(),
+                                              {.page_tokens = page_tokens,
+                                               .segment_pages = kSegmentTokens / page_tokens,
+                                               .statistics_block_tokens = block_tokens}));
   return opened;
 }
 
