@@ -46,6 +46,9 @@ void AddElasticBench(Benches& benches);
 /// Share of exact attention that every retrieval policy captures, on the synthetic stream and on
 /// steps of a model.
 void AddPolicyBench(Benches& benches);
+/// Answers, divergence and time to the first token of every method of reuse over documents that
+/// were stored alone, against full prefill.
+void AddRagBench(Benches& benches);
 /// A recall session against sending everything again, and against memcpy of the same bytes; over
 /// loopback and over gRPC.
 void AddRecallBench(Benches& benches);

@@ -20,6 +20,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench decode --context 8192 --budget 1024\n"
                    "  quire bench elastic --json\n"
                    "  quire bench policy --json\n"
+                   "  quire bench rag --json\n"
                    "  quire bench registry --json\n"
                    "  quire bench select --json\n"
                    "  quire bench store --json\n"
@@ -34,6 +35,7 @@ void AddBenchCommand(Commands& commands) {
   bench::AddDecodeBench(benches);
   bench::AddElasticBench(benches);
   bench::AddPolicyBench(benches);
+  bench::AddRagBench(benches);
   bench::AddRecallBench(benches);
   bench::AddRegistryBench(benches);
   bench::AddSelectBench(benches);

@@ -29,6 +29,7 @@ Status WriteRandomModel(const std::string& directory, const RandomModel& m) {
                                                    .vocab_size = m.vocab_size,
                                                    .max_positions = m.max_positions,
                                                    .rope_theta = kRopeTheta,
+                                                   .gain = m.gain,
                                                    .own_share = m.own_share,
                                                    .seed = kWeightsSeed});
 }

@@ -30,6 +30,8 @@ struct RandomModel {
   /// The part of an embedding that differs between tokens. The larger it is, the more selected
   /// pages change from step to step.
   float own_share = 0.3f;
+  /// Makes attention peaked, the larger it is.
+  float gain = 1;
 
   uint32_t hidden_size() const { return num_query_heads * head_dim; }
 };

@@ -6,12 +6,12 @@
 namespace quire::worker {
 
 StatisticsCollector::StatisticsCollector(const ModelConfig& config, Device* device,
-                                         AttentionBackend* attention, uint32_t tokens)
+                                         AttentionBackend* attention, const BlockSplit& split)
     : config_(config),
       device_(device),
       attention_(attention),
-      split_{.tokens = tokens},
-      sampled_(SampledTokens(tokens)),
+      split_(split),
+      sampled_(SampledTokens(split.tokens)),
       layers_(config.num_layers) {}
 
 Status StatisticsCollector::Attend(const LayerStep& step) {

@@ -20,9 +20,9 @@ namespace quire::worker {
 
 class StatisticsCollector final : public AttentionBackend {
  public:
-  /// For a document of `tokens` tokens, all of which are computed from position 0 on.
+  /// For a document of `split.tokens` tokens, all of which are computed from position 0 on.
   StatisticsCollector(const ModelConfig& config, Device* device, AttentionBackend* attention,
-                      uint32_t tokens);
+                      const BlockSplit& split);
 
   Status Attend(const LayerStep& step) override;
   /// After all tokens.

@@ -26,7 +26,7 @@ class StatisticsRecordTest : public ::testing::Test {
     const std::vector<TokenId>& tokens = documents_.tokens(0);
     DenseCache cache(config, &CpuDevice(), tokens.size());
     StatisticsCollector collector(config, &CpuDevice(), &cache,
-                                  static_cast<uint32_t>(tokens.size()));
+                                  {.tokens = static_cast<uint32_t>(tokens.size())});
     EXPECT_EQ(documents_.decoder().Forward(tokens, 0, collector, Decoder::Logits::kNone, nullptr),
               OkStatus());
     statistics_ = collector.Statistics();

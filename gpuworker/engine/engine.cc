@@ -68,6 +68,7 @@ EngineParts Engine::Parts() const {
           .question_chunk_tokens = options_.question_chunk_tokens,
           .representatives = representatives_,
           .statistics = options_.statistics,
+          .statistics_block_tokens = options_.statistics_block_tokens,
           .recall_executor = recall_thread_.get(),
           .offload_executor = offload_thread_.get(),
           .unit_buffers = unit_buffers_.get(),

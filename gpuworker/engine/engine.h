@@ -27,6 +27,7 @@
 
 #include "common/base/threads/executor.h"
 #include "gpuworker/cache/host_tier.h"
+#include "gpuworker/context/block_split.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/engine/ingest/retrieval_heads.h"
 #include "gpuworker/engine/offload/unit_buffers.h"
@@ -63,6 +64,9 @@ struct EngineOptions {
   /// stores them beside. Keeps the document's keys in f32 in host memory meanwhile. A question by
   /// SamKV computes those of other documents.
   bool statistics = true;
+  /// Tokens of a block of SamKV's statistics (block_split.h), at least one. Shorter blocks serve
+  /// documents of few hundred tokens, of which three published ones would be half.
+  uint32_t statistics_block_tokens = BlockSplit{}.block_tokens;
   /// Payload of one call, at least one page of all layers. A sequence, or a document that is read,
   /// has at most five of them in memory on their way to the store.
   uint64_t max_batch_bytes = 8u << 20;

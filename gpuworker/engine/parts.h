@@ -34,6 +34,7 @@ struct EngineParts {
   uint32_t question_chunk_tokens = 0;    ///< EngineOptions::question_chunk_tokens.
   bool representatives = false;          ///< EngineOptions::representatives.
   bool statistics = false;               ///< EngineOptions::statistics.
+  uint32_t statistics_block_tokens = 0;  ///< EngineOptions::statistics_block_tokens.
   Executor* recall_executor = nullptr;   ///< Takes recalled units in beside the model.
   Executor* offload_executor = nullptr;  ///< Sends completed pages beside the model.
   UnitBuffers* unit_buffers = nullptr;   ///< Buffers that pages are sent from, one each.

@@ -66,14 +66,14 @@ class Attention(nn.Module):
         qk = rotate(qkv[:, :nq + nkv], cos, sin)
         return qk[:, :nq], qk[:, nq:], qkv[:, nq + nkv:]
 
-    def forward(self, x, cos, sin, tap=None):
+    def forward(self, x, cos, sin, tap=None, mask=None):
         c = self.cfg
         q, k, v = self.heads(x, cos, sin)
         if tap is not None:
             tap.append((q, k))
         group = c.num_attention_heads // c.num_key_value_heads
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-        o = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        o = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
         return o.transpose(1, 2).flatten(2) @ self.o_proj.weight.to(x.dtype).T
 
 
@@ -97,8 +97,8 @@ class Layer(nn.Module):
         self.post_attention_layernorm = RMSNorm(cfg.hidden_size, cfg.rms_norm_eps)
         self.mlp = MLP(cfg)
 
-    def forward(self, x, cos, sin, dtype, tap=None):
-        x = x + self.self_attn(self.input_layernorm(x).to(dtype), cos, sin, tap).to(x.dtype)
+    def forward(self, x, cos, sin, dtype, tap=None, mask=None):
+        x = x + self.self_attn(self.input_layernorm(x).to(dtype), cos, sin, tap, mask).to(x.dtype)
         return x + self.mlp(self.post_attention_layernorm(x).to(dtype)).to(x.dtype)
 
 
@@ -163,20 +163,84 @@ class Llama(nn.Module):
             cos, sin = self.cos[offset], self.sin[offset]
             att.q_proj.weight[a * d:(a + 1) * d] += torch.outer(torch.cat((u * cos, -u * sin)), common)
 
+    @torch.no_grad()
+    def add_look_back(self, number, group, ids, fast=6, peak=40.0):
+        """Gives the heads of one group of a later layer new queries and keys, which look one token back. What the
+        residual streams of the rows `ids` have in common there serves as the direction that both read."""
+        c = self.cfg
+        d, per_group = c.head_dim, c.num_attention_heads // c.num_key_value_heads
+        states = []
+        self(ids, states=states)
+        layer = self.layers[number]
+        common = layer.input_layernorm(states[number - 1]).flatten(0, 1).mean(0)
+        common = common / common.square().sum()
+        u = torch.zeros(d // 2)
+        u[:fast] = (peak * d ** 0.5 / fast) ** 0.5
+        att, rows = layer.self_attn, slice(group * d, (group + 1) * d)
+        heads = slice(group * per_group * d, (group + 1) * per_group * d)
+        att.k_proj.weight[rows] = torch.outer(torch.cat((u, torch.zeros(d // 2))), common)
+        turned = torch.cat((u * self.cos[1], -u * self.sin[1]))
+        att.q_proj.weight[heads] = torch.outer(turned, common).repeat(per_group, 1)
+        nn.init.normal_(att.v_proj.weight[rows], std=c.hidden_size ** -0.5)
+        att.o_proj.weight[:, heads] = 0
+
+    @torch.no_grad()
+    def match_last_word(self, first_pair=14, strength=4.0):
+        """Sets layer 0 to pass the word before each token on, in full, and the queries and keys of the other layers
+        to match a token with tokens that its word stands before.
+
+        Needs a head that looks one token back in every group of layer 0 (the first of each). What all embeddings
+        share is left out of the match. Only the slow rotary pairs, from `first_pair` on, take part."""
+        c = self.cfg
+        h, d, groups = c.hidden_size, c.head_dim, c.num_key_value_heads
+        per_group = c.num_attention_heads // groups
+        first = self.layers[0]
+        into, out = (torch.linalg.qr(torch.randn(h, h))[0] for _ in range(2))
+        turn = torch.zeros(h, h)
+        first.self_attn.o_proj.weight.mul_(0.15)
+        for g in range(groups):
+            rows = slice(g * d, (g + 1) * d)
+            first.self_attn.v_proj.weight[rows] = into[rows]
+            head = slice(g * per_group * d, (g * per_group + 1) * d)
+            first.self_attn.o_proj.weight[:, head] = 0.07 * out[:, rows]
+            turn += out[:, rows] @ into[rows]
+        common = F.normalize(self.embed_tokens.weight.mean(0), dim=0)
+        turned = turn @ common   # What all words share, as the word before passes it on.
+        apart = torch.eye(h) - torch.outer(common, common)
+        apart_turned = torch.eye(h) - torch.outer(turned, turned)
+        slow = [i for i in range(d) if i % (d // 2) >= first_pair]
+        for layer in self.layers[1:]:
+            att = layer.self_attn
+            att.q_proj.weight.mul_(0.1)
+            att.k_proj.weight.mul_(0.1)
+            for g in range(groups):
+                basis = torch.linalg.qr(torch.randn(h, len(slow)))[0].T
+                query = strength * basis @ apart @ apart_turned
+                key = strength * basis @ apart @ turn.T @ apart
+                for n, channel in enumerate(slow):
+                    att.k_proj.weight[g * d + channel] += key[n]
+                    for a in range(g * per_group, (g + 1) * per_group):
+                        att.q_proj.weight[a * d + channel] += query[n]
+
     def rope(self, positions, dtype):
         """positions [B,T] or [T] -> cos, sin [B,1,T,d/2]."""
         if positions.dim() == 1:
             positions = positions[None]
         return self.cos[positions][:, None].to(dtype), self.sin[positions][:, None].to(dtype)
 
-    def forward(self, ids, positions=None, dtype=torch.float32, taps=None):
-        """Hidden states after the last norm, [B,T,h]."""
+    def forward(self, ids, positions=None, dtype=torch.float32, taps=None, mask=None, states=None):
+        """Hidden states after the last norm, [B,T,h].
+
+        `mask`, [B,1,T,T], is added to the attention logits in place of the causal mask. `states` collects the
+        residual stream after each layer."""
         if positions is None:
             positions = torch.arange(ids.shape[1])
         cos, sin = self.rope(positions, dtype)
         x = self.embed_tokens(ids)
         for layer in self.layers:
-            x = layer(x, cos, sin, dtype, taps)
+            x = layer(x, cos, sin, dtype, taps, mask)
+            if states is not None:
+                states.append(x)
         return self.norm(x)
 
     def logits(self, hidden):

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gpuworker/context/compact_plan.h"
+#include "gpuworker/context/every_output.h"
 #include "gpuworker/context/loading_controller.h"
 #include "gpuworker/context/reuse_isolated.h"
 #include "gpuworker/context/reuse_method.h"
@@ -58,6 +59,12 @@ std::string_view Name(ReuseMethod method) {
     if (value == method) return name;
   }
   return "unknown";
+}
+
+std::vector<std::string_view> ReuseMethodNames() {
+  std::vector<std::string_view> names;
+  for (const auto& [value, name] : kMethods) names.emplace_back(name);
+  return names;
 }
 
 StatusOr<ReuseMethod> ParseReuseMethod(std::string_view name) {
@@ -157,7 +164,9 @@ Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& 
   QUIRE_ASSIGN_OR_RETURN(ReusePlan plan, MakePlan(all, options));
   logits_.resize(parts_.decoder->config().vocab_size);
   const TimePoint start = parts_.clock->Now();
-  QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, Run(plan, all, logits_.data()));
+  QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, options.row_logits
+                                                                ? RunForRows(plan, all)
+                                                                : Run(plan, all, logits_.data()));
   Measure(plan, computed);
   NoteCosts(plan, computed, SecondsSince(*parts_.clock, start));
   return OkStatus();
@@ -168,6 +177,26 @@ void ReuseRun::NoteCosts(const ReusePlan& plan, const SparsePrefillStats& comput
   parts_.reuse_costs->AddLoads(prompt_->loads());
   if (!plan.reads_everything() || computed.output_rows < kLeastMeasuredRows) return;
   parts_.reuse_costs->AddPrefill(computed.output_rows, seconds - prompt_->seconds_waited());
+}
+
+StatusOr<SparsePrefillStats> ReuseRun::RunForRows(ReusePlan& plan,
+                                                  std::span<const TokenId> prompt) {
+  const ModelConfig& model = parts_.decoder->config();
+  auto every = std::make_unique<EveryOutput>(std::move(plan.rows), model.num_layers);
+  const EveryOutput* const outputs = every.get();
+  plan.rows = std::move(every);
+  std::vector<float>& logits = row_logits_.logits;
+  logits.resize(plan.positions.size() * model.vocab_size);
+  QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, Run(plan, prompt, logits.data()));
+  for (const uint32_t row : outputs->rows()) {
+    const uint64_t position = plan.positions[row];
+    if (position < layout_.question_first) row_logits_.positions.push_back(position);
+  }
+  const auto last =
+      logits.begin() + static_cast<ptrdiff_t>((outputs->rows().size() - 1) * model.vocab_size);
+  std::copy_n(last, model.vocab_size, logits_.begin());
+  logits.resize(row_logits_.positions.size() * model.vocab_size);
+  return computed;
 }
 
 StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
@@ -252,7 +281,9 @@ StatusOr<DocumentStatistics> ReuseRun::ComputeStatistics(size_t document) const 
   const ModelConfig& model = parts_.decoder->config();
   const std::vector<TokenId>& tokens = tokens_[document];
   DenseCache cache(model, parts_.device, tokens.size());
-  StatisticsCollector collector(model, parts_.device, &cache, static_cast<uint32_t>(tokens.size()));
+  StatisticsCollector collector(model, parts_.device, &cache,
+                                {.tokens = static_cast<uint32_t>(tokens.size()),
+                                 .block_tokens = parts_.statistics_block_tokens});
   QUIRE_RETURN_IF_ERROR(
       parts_.decoder->Forward(tokens, 0, collector, Decoder::Logits::kNone, nullptr));
   return collector.Statistics();

@@ -49,6 +49,8 @@ enum class ReuseMethod : uint8_t {
 
 /// "full", "reuse_strict", "reuse_isolated", "epic", "cacheblend", "samkv", "multi_infllm".
 std::string_view Name(ReuseMethod method);
+/// The names of all methods, full prefill first.
+std::vector<std::string_view> ReuseMethodNames();
 /// INVALID_ARGUMENT naming the known methods.
 StatusOr<ReuseMethod> ParseReuseMethod(std::string_view name);
 
@@ -78,6 +80,14 @@ struct ReuseOptions {
   bool skip_missing = false;  ///< Goes on without documents that are not stored, if one is.
   /// Asked before each layer; false ends the prefill with CANCELLED. None when empty.
   std::function<bool()> keep_going = {};
+  /// Keeps the logits of every computed row of documents, for comparisons.
+  bool row_logits = false;
+};
+
+/// Logits of rows of documents.
+struct RowLogits {
+  std::vector<uint64_t> positions;  ///< In the prompt, ascending.
+  std::vector<float> logits;        ///< [positions][vocab_size]
 };
 
 struct ReuseStats {
@@ -119,6 +129,8 @@ class ReuseRun {
 
   /// Logits after the question, [vocab_size].
   std::span<const float> logits() const { return logits_; }
+  /// Rows of documents that the last layer computed; empty without ReuseOptions::row_logits.
+  const RowLogits& row_logits() const { return row_logits_; }
   const ReuseStats& stats() const { return stats_; }
 
  private:
@@ -129,6 +141,8 @@ class ReuseRun {
   /// Makes the layout, and says whether the prompt is compact.
   Status LayOut(uint64_t question_tokens, const ReuseOptions& options);
   Status Prefill(std::span<const TokenId> question, const ReuseOptions& options);
+  /// Runs `plan`, and keeps the logits of all rows that its last layer computes.
+  StatusOr<SparsePrefillStats> RunForRows(ReusePlan& plan, std::span<const TokenId> prompt);
   StatusOr<ReusePlan> MakePlan(std::span<const TokenId> prompt, const ReuseOptions& options);
   ReusePlan PlanCacheBlend(const ReuseOptions& options);
   /// SamKV and InfLLM: reads the question over the documents' first and last blocks, and selects.
@@ -161,6 +175,7 @@ class ReuseRun {
   std::unique_ptr<AssembledPrompt> prompt_;
   std::vector<float> logits_;
   uint64_t end_ = 0;  ///< Position behind the prompt.
+  RowLogits row_logits_;
   uint32_t room_ = 0;
   ReuseStats stats_;
 };
