@@ -41,7 +41,7 @@ def assemble(row, asks, v, apart):
 
 
 @torch.no_grad()
-def accuracy(model, v, rng, documents, rows, words, entries, asked, apart, mix="all"):
+def accuracy(model, v, rng, documents, rows, words, entries, asked, apart, mix):
     right, count = {}, {}
     for _ in range(rows):
         filler = documents * (words - 3 * entries)
@@ -67,6 +67,7 @@ def main():
     p.add_argument("--entries", type=int, default=5, help="entries of a document")
     p.add_argument("--rows", type=int, default=20)
     p.add_argument("--asked", type=int, default=5, help="questions of each task to a row")
+    p.add_argument("--mix", choices=list(MIXES), default="chain", help="tasks; all has conflict, too")
     p.add_argument("--seed", type=int, default=990001)
     a = p.parse_args()
     torch.set_num_threads(1)
@@ -74,7 +75,8 @@ def main():
     v = across.Vocabulary(tokenizer.build())
     for documents in a.documents:
         for apart in (False, True):
-            counts = accuracy(model, v, random.Random(a.seed), documents, a.rows, a.words, a.entries, a.asked, apart)
+            counts = accuracy(model, v, random.Random(a.seed), documents, a.rows, a.words, a.entries, a.asked, apart,
+                              a.mix)
             total = [sum(x) for x in zip(*counts.values())]
             parts = "  ".join(f"{t} {100 * r / n:.1f} % of {n}" for t, (r, n) in counts.items())
             print(f"{documents} documents, {'reuse_strict' if apart else 'full'}: {100 * total[0] / total[1]:.1f} %  {parts}",

@@ -76,9 +76,9 @@ Status Ingestion::Prefill() {
     attention = &represented_.emplace(&dense, *parts_.spec, parts_.device, first);
   }
   if (parts_.statistics && reused_tokens_ == 0) {
-    const BlockSplit split{.tokens = static_cast<uint32_t>(tokens_.size()),
-                           .block_tokens = parts_.statistics_block_tokens};
-    attention = &statistics_.emplace(parts_.decoder->config(), parts_.device, attention, split);
+    attention = &statistics_.emplace(parts_.decoder->config(), parts_.device, attention,
+                                     BlockSplit{.tokens = static_cast<uint32_t>(tokens_.size()),
+                                                .block_tokens = parts_.statistics_block_tokens});
   }
   const Status read = ReadFrom(reused_tokens_, *attention);
   if (!read.ok() && read.code() != StatusCode::kCancelled) return read;

@@ -172,24 +172,18 @@ Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& 
   return OkStatus();
 }
 
-void ReuseRun::NoteCosts(const ReusePlan& plan, const SparsePrefillStats& computed,
-                         double seconds) const {
-  parts_.reuse_costs->AddLoads(prompt_->loads());
-  if (!plan.reads_everything() || computed.output_rows < kLeastMeasuredRows) return;
-  parts_.reuse_costs->AddPrefill(computed.output_rows, seconds - prompt_->seconds_waited());
-}
-
 StatusOr<SparsePrefillStats> ReuseRun::RunForRows(ReusePlan& plan,
                                                   std::span<const TokenId> prompt) {
   const ModelConfig& model = parts_.decoder->config();
   auto every = std::make_unique<EveryOutput>(std::move(plan.rows), model.num_layers);
   const EveryOutput* const outputs = every.get();
   plan.rows = std::move(every);
+  const std::vector<uint64_t> positions = plan.positions;  // Gapped ones.
   std::vector<float>& logits = row_logits_.logits;
-  logits.resize(plan.positions.size() * model.vocab_size);
+  logits.resize(positions.size() * model.vocab_size);
   QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, Run(plan, prompt, logits.data()));
   for (const uint32_t row : outputs->rows()) {
-    const uint64_t position = plan.positions[row];
+    const uint64_t position = positions[row];
     if (position < layout_.question_first) row_logits_.positions.push_back(position);
   }
   const auto last =
@@ -197,6 +191,13 @@ StatusOr<SparsePrefillStats> ReuseRun::RunForRows(ReusePlan& plan,
   std::copy_n(last, model.vocab_size, logits_.begin());
   logits.resize(row_logits_.positions.size() * model.vocab_size);
   return computed;
+}
+
+void ReuseRun::NoteCosts(const ReusePlan& plan, const SparsePrefillStats& computed,
+                         double seconds) const {
+  parts_.reuse_costs->AddLoads(prompt_->loads());
+  if (!plan.reads_everything() || computed.output_rows < kLeastMeasuredRows) return;
+  parts_.reuse_costs->AddPrefill(computed.output_rows, seconds - prompt_->seconds_waited());
 }
 
 StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,

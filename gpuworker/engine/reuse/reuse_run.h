@@ -174,8 +174,8 @@ class ReuseRun {
   std::unique_ptr<DocumentReader> reader_;  ///< While the prefill reads.
   std::unique_ptr<AssembledPrompt> prompt_;
   std::vector<float> logits_;
-  uint64_t end_ = 0;  ///< Position behind the prompt.
   RowLogits row_logits_;
+  uint64_t end_ = 0;  ///< Position behind the prompt.
   uint32_t room_ = 0;
   ReuseStats stats_;
 };

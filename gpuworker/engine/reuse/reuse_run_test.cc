@@ -89,6 +89,22 @@ TEST_F(ReuseRunTest, SamKvLeavesBlocksOfLongDocumentsOut) {
   EXPECT_LT(run->stats().bytes_read, 2 * run->stats().bytes_whole);
 }
 
+TEST_F(ReuseRunTest, LogitsOfRowsAreKeptOnRequest) {
+  Store({21, 30});
+  const auto dense = fixture_.engine().DenseLogits(all_, all_.size());
+  ASSERT_TRUE(dense.ok()) << dense.status();
+  const auto full = Open({.method = ReuseMethod::kFull, .row_logits = true});
+  const RowLogits& rows = full->row_logits();
+  EXPECT_EQ(rows.positions.size(), 51u);
+  const std::span<const float> of_documents = std::span(*dense).first(rows.logits.size());
+  EXPECT_LT(MaxDifference(rows.logits, of_documents), kSame);
+  EXPECT_LT(MaxDifference(full->logits(), Dense(all_)), kSame);
+  const auto reuse = Open({.method = ReuseMethod::kReuse, .row_logits = true});
+  EXPECT_TRUE(reuse->row_logits().positions.empty());
+  const auto epic = Open({.method = ReuseMethod::kEpic, .epic_tokens = 4, .row_logits = true});
+  EXPECT_EQ(epic->row_logits().positions, (std::vector<uint64_t>{21, 22, 23, 24}));
+}
+
 TEST_F(ReuseRunTest, OneRequestBringsAllDocumentsAndLayers) {
   Store({21, 30, 17});
   const auto run = Open({.method = ReuseMethod::kReuse});
@@ -175,22 +191,6 @@ TEST_F(ReuseRunTest, WhatIsStillTooLongSaysByHowMuch) {
   const auto run = fixture_.engine().OpenReuse(names_, question_, {.method = ReuseMethod::kSamKv});
   EXPECT_EQ(run.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(run.status().message()), HasSubstr("more than the model's context"));
-}
-
-TEST_F(ReuseRunTest, LogitsOfRowsAreKeptOnRequest) {
-  Store({21, 30});
-  const auto dense = fixture_.engine().DenseLogits(all_, all_.size());
-  ASSERT_TRUE(dense.ok()) << dense.status();
-  const auto full = Open({.method = ReuseMethod::kFull, .row_logits = true});
-  const RowLogits& rows = full->row_logits();
-  EXPECT_EQ(rows.positions.size(), 51u);
-  const std::span<const float> of_documents = std::span(*dense).first(rows.logits.size());
-  EXPECT_LT(MaxDifference(rows.logits, of_documents), kSame);
-  EXPECT_LT(MaxDifference(full->logits(), Dense(all_)), kSame);
-  const auto reuse = Open({.method = ReuseMethod::kReuse, .row_logits = true});
-  EXPECT_TRUE(reuse->row_logits().positions.empty());
-  const auto epic = Open({.method = ReuseMethod::kEpic, .epic_tokens = 4, .row_logits = true});
-  EXPECT_EQ(epic->row_logits().positions, (std::vector<uint64_t>{21, 22, 23, 24}));
 }
 
 TEST_F(ReuseRunTest, SeveralDocumentsAreNotWhatTheyAreAlone) {
