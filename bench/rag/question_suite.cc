@@ -236,7 +236,8 @@ std::vector<std::string> SuiteNames() { return {"edges", "anywhere", "alone"}; }
 
 StatusOr<std::vector<DocumentSet>> MakeQuestionSuite(const SuiteWords& words,
                                                      const SuiteOptions& options) {
-  if (std::ranges::find(SuiteNames(), options.suite) == SuiteNames().end()) {
+  const std::vector<std::string> suites = SuiteNames();
+  if (std::ranges::find(suites, options.suite) == suites.end()) {
     return InvalidArgument("no suite '", options.suite, "'; there are edges, anywhere and alone");
   }
   if (options.documents < 3) return InvalidArgument("a set has three documents or more");

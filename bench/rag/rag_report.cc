@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 #include <utility>
 
 namespace quire::bench {
@@ -177,8 +176,8 @@ void AddRagJson(const std::vector<RagCell>& cells, const RagCell& headline,
     (*json)[name + "_kl_documents"] = method["kl_documents"];
     (*json)[name + "_recovery_kl_documents"] = method["recovery_kl_documents"];
   }
-  for (const FirstToken& one : std::views::reverse(first_tokens)) {
-    if (one.model == kTimedModel) (*json)[one.method + "_ttft_speedup"] = SpeedUp(one);
+  for (auto one = first_tokens.rbegin(); one != first_tokens.rend(); ++one) {
+    if (one->model == kTimedModel) (*json)[one->method + "_ttft_speedup"] = SpeedUp(*one);
   }
   (*json)["cells"] = cli::Json::array();
   for (const RagCell& one : cells) (*json)["cells"].push_back(CellJson(one));

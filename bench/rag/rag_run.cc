@@ -77,6 +77,8 @@ std::vector<RagMethod> RagMethods(uint32_t check_layer) {
     if (options.method == ReuseMethod::kSamKv) {
       options.samkv.update = worker::RowUpdate::kOverwrite;
       methods.push_back({.name = "samkv_overwrite", .options = options});
+      options.samkv.rows = worker::SamKvRows::kAttended;
+      methods.push_back({.name = "samkv_attended", .options = options});
     }
   }
   return methods;
