@@ -28,7 +28,7 @@ StatusOr<std::vector<PromptSet>> DossierPrompts(const worker::Tokenizer& tokeniz
 
 struct RandomPrompts {
   uint32_t documents = 10;
-  uint32_t tokens = 8192;  ///< Of all documents.
+  uint32_t tokens = 8192;  ///< Tokens of all documents together.
   uint32_t questions = 5;
   uint32_t question_tokens = 16;
   uint32_t vocab_size = 256;

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What is referred to comes first.
+/// Tasks, each behind those that its entries refer to.
 constexpr std::array kTasks = {"alone", "refer", "chain", "conflict"};
 constexpr char kAlone[] = "alone";
 constexpr std::string_view kDocumentStart = "\nDocument:";

@@ -50,7 +50,7 @@ struct SuiteOptions {
   /// "edges": entries stand in the first words and the last words of their documents.
   /// "anywhere": entries stand anywhere. "alone": likewise, and no document needs another.
   std::string suite = "edges";
-  /// Of SuiteTasks(). "alone" is always among them, and "chain" needs "refer".
+  /// Names from SuiteTasks(). "alone" is always among them, and "chain" needs "refer".
   std::vector<std::string> tasks = SuiteTasks();
   uint32_t documents = 10;        ///< Documents of a set.
   uint32_t document_words = 340;  ///< About as many tokens.

@@ -46,8 +46,8 @@ struct RagOptions {
   std::vector<std::string> suites = SuiteNames();
   std::vector<uint32_t> documents = {5, 10, 20};
   SuiteOptions suite = {.tasks = {"alone", "refer", "chain"}};
-  uint32_t dossiers = 3;  ///< Of the bundled model; 0 for none.
-  uint32_t layers = 8;    ///< Of the model of random weights; 0 for none.
+  uint32_t dossiers = 3;  ///< Dossiers of the bundled model; 0 for none.
+  uint32_t layers = 8;    ///< Layers of the model of random weights; 0 for none.
   uint32_t layers_tokens = 8192;
   uint32_t timed = 5;  ///< Questions of each method on each tier and transport; 0 for none.
   uint32_t check_layer = 2;
@@ -234,7 +234,7 @@ void AddSuiteOptions(CLI::App& command, RagOptions* options) {
   command.add_option("--entries", options->suite.entries, "Entries of a document")
       ->check(CLI::Range(1, 7))
       ->capture_default_str();
-  command.add_option("--seed", options->suite.seed, "Of the suites and the random prompts")
+  command.add_option("--seed", options->suite.seed, "Seed of the suites and the random prompts")
       ->capture_default_str();
   command.add_option("--model", options->model,
                      "Directory of the model that the suites are asked of (the bundled "

@@ -51,7 +51,7 @@ struct Share {
   uint64_t asked = 0;
 };
 
-/// What one method did over all questions.
+/// Results of one method over all questions.
 struct MethodTotals {
   Share all;
   std::map<std::string, Share> by_task;
