@@ -11,6 +11,8 @@ namespace {
 /// The model whose speed-ups stand at the top of the report.
 constexpr char kTimedModel[] = "layers";
 constexpr char kStrict[] = "reuse_strict";
+constexpr double kLeastLoss = 0.1;         ///< Accuracy that reuse loses, for a recovery.
+constexpr double kLeastDivergence = 0.01;  ///< Nats likewise.
 constexpr double kNormal95 = 1.959964;  ///< 97.5th percentile of the normal distribution.
 
 double Mean(double sum, uint64_t count) {
@@ -27,9 +29,9 @@ double DocumentDivergence(const MethodTotals& totals) {
   return Mean(totals.document_divergence, totals.document_rows);
 }
 
-/// Null where there is nothing to recover.
-cli::Json Recovery(double strict, double method, double full) {
-  if (strict == full) return nullptr;
+/// Null where less than `least` was lost.
+cli::Json Recovery(double strict, double method, double full, double least) {
+  if (std::abs(full - strict) < least) return nullptr;
   return (method - strict) / (full - strict);
 }
 
@@ -72,11 +74,11 @@ cli::Json MethodJson(const RagTotals& totals, const MethodTotals& method) {
   const auto strict = totals.methods.find(kStrict);
   if (strict != totals.methods.end()) {
     json["recovery"] =
-        Recovery(Accuracy(strict->second.all), Accuracy(method.all), Accuracy(totals.full.all));
+        Recovery(Accuracy(strict->second.all), Accuracy(method.all), Accuracy(totals.full.all), kLeastLoss);
     json["recovery_kl_answer"] =
-        Recovery(AnswerDivergence(strict->second), AnswerDivergence(method), 0);
+        Recovery(AnswerDivergence(strict->second), AnswerDivergence(method), 0, kLeastDivergence);
     json["recovery_kl_documents"] =
-        Recovery(DocumentDivergence(strict->second), DocumentDivergence(method), 0);
+        Recovery(DocumentDivergence(strict->second), DocumentDivergence(method), 0, kLeastDivergence);
   }
   const double seconds = MedianSeconds(method.seconds);
   json["seconds_to_first_token"] = seconds;
