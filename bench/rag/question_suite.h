@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // QuestionSuite: sets of documents with questions over them. They are made from the words of a
-// model that was trained on such sets (tools/train/across.py has the same grammar). Pure functions: the same words and options give the same suite everywhere.
+// model that was trained on such sets (tools/train/across.py has the same grammar). Pure functions:
+// the same words and options give the same suite everywhere.
 //
 // An entry is two words and a full stop. "Alice Harrowgate." gives Alice a value. "Bruno Alice."
 // gives Bruno the value that Alice has in an earlier document. The tasks, by the entry asked for:
