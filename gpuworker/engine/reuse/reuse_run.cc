@@ -63,6 +63,7 @@ std::string_view Name(ReuseMethod method) {
 
 std::vector<std::string_view> ReuseMethodNames() {
   std::vector<std::string_view> names;
+  names.reserve(kMethods.size());
   for (const auto& [value, name] : kMethods) names.emplace_back(name);
   return names;
 }
