@@ -13,7 +13,7 @@ constexpr char kTimedModel[] = "layers";
 constexpr char kStrict[] = "reuse_strict";
 constexpr double kLeastLoss = 0.1;         ///< Accuracy that reuse loses, for a recovery.
 constexpr double kLeastDivergence = 0.01;  ///< Nats likewise.
-constexpr double kNormal95 = 1.959964;  ///< 97.5th percentile of the normal distribution.
+constexpr double kNormal95 = 1.959964;     ///< 97.5th percentile of the normal distribution.
 
 double Mean(double sum, uint64_t count) {
   return count == 0 ? 0 : sum / static_cast<double>(count);
@@ -73,12 +73,12 @@ cli::Json MethodJson(const RagTotals& totals, const MethodTotals& method) {
   json["kl_document_tokens"] = method.document_rows;
   const auto strict = totals.methods.find(kStrict);
   if (strict != totals.methods.end()) {
-    json["recovery"] =
-        Recovery(Accuracy(strict->second.all), Accuracy(method.all), Accuracy(totals.full.all), kLeastLoss);
+    json["recovery"] = Recovery(Accuracy(strict->second.all), Accuracy(method.all),
+                                Accuracy(totals.full.all), kLeastLoss);
     json["recovery_kl_answer"] =
         Recovery(AnswerDivergence(strict->second), AnswerDivergence(method), 0, kLeastDivergence);
-    json["recovery_kl_documents"] =
-        Recovery(DocumentDivergence(strict->second), DocumentDivergence(method), 0, kLeastDivergence);
+    json["recovery_kl_documents"] = Recovery(DocumentDivergence(strict->second),
+                                             DocumentDivergence(method), 0, kLeastDivergence);
   }
   const double seconds = MedianSeconds(method.seconds);
   json["seconds_to_first_token"] = seconds;
