@@ -39,8 +39,11 @@ TagValue ReadTag(ByteReader& in) {
       return in.Number<int64_t>();
     case 2:
       return in.Number<double>();
-    case 3:
-      return in.Number<uint8_t>() != 0;
+    case 3: {
+      const auto truth = in.Number<uint8_t>();
+      if (truth > 1) in.Fail();
+      return truth != 0;
+    }
     default:
       in.Fail();
       return false;
@@ -69,6 +72,7 @@ void ReadExtension(ByteReader& in, Document* document) {
   document->source = in.Text();
   for (auto left = in.Number<uint8_t>(); left > 0 && in.ok(); --left) {
     std::string key = in.ShortText();
+    if (!document->tags.empty() && key <= document->tags.rbegin()->first) in.Fail();
     document->tags[std::move(key)] = ReadTag(in);
   }
   if (!CheckTags(document->tags).ok() || !CheckSource(document->source).ok()) in.Fail();
@@ -115,7 +119,8 @@ StatusOr<Document> DecodeDocument(const DocumentName& name, std::string_view enc
   const size_t hash_bytes = document.content_hash.size();
   const bool hash_ok = hash_bytes == 0 || hash_bytes == kContentHashBytes;
   const bool ttl_ok = !document.ttl_seconds || CheckTtl(*document.ttl_seconds).ok();
-  if (version == 0 || !in.ok() || !in.at_end() || !hash_ok || !ttl_ok) return damaged();
+  const bool version_ok = version == VersionFor(document);  // One encoding for each document.
+  if (!version_ok || !in.ok() || !in.at_end() || !hash_ok || !ttl_ok) return damaged();
   return document;
 }
 
