@@ -23,7 +23,7 @@ DocumentName NameOf(size_t document) {
   return {.collection = "bench", .name = "rag-" + std::to_string(document)};
 }
 
-/// Where documents lie in the prompt: a beginning token stays with the first one only.
+/// Places of documents in the prompt. A beginning token stays with the first one only.
 class Prompt {
  public:
   Prompt(const PromptSet& set, std::optional<TokenId> bos) {

@@ -33,7 +33,7 @@ std::vector<StoredCell> StoredCells(const ViewCells& cells) {
   return stored;
 }
 
-/// Where positions of a prompt are stored.
+/// Finds the page and the row that hold a position of a prompt.
 class StoredRows {
  public:
   StoredRows(std::span<const AssembledDocument> documents, uint32_t page_tokens)
