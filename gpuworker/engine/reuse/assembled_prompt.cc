@@ -187,12 +187,11 @@ Status AssembledPrompt::Load(uint32_t layer) {
   QUIRE_ASSIGN_OR_RETURN(layers_[layer].keys, parts_.device->Allocate(bytes));
   QUIRE_ASSIGN_OR_RETURN(layers_[layer].values, parts_.device->Allocate(bytes));
   const TimePoint start = parts_.clock->Now();
-  const uint64_t before = bytes_read_;
   QUIRE_RETURN_IF_ERROR(Annotate(ReadUnits(layer), "layer ", layer, " of the documents"));
   QUIRE_RETURN_IF_ERROR(FillCells(layer));
   QUIRE_RETURN_IF_ERROR(parts_.device->Synchronize());  // The next layer reuses the staging pools.
   TierLoad& load = loads_[TierOf(layer)];
-  load.bytes += bytes_read_ - before;
+  load.bytes += NamesOf(pages_[layer]).size() * ExtentBytes(*parts_.spec, 1);
   load.seconds += SecondsSince(*parts_.clock, start);
   return OkStatus();
 }
