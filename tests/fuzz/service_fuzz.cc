@@ -96,12 +96,13 @@ void CheckRecallReply(std::string_view bytes) {
     for (const uint32_t count : lane.counts()) units = std::min<size_t>(units + count, 64);
   }
   const UnitSizes sizes(shape.spec, UnitPart::kWhole, CodecSet::All());
-  size_t bytes = reply.codecs().empty() ? units * sizes.raw() : 0;
+  size_t payload_bytes = reply.codecs().empty() ? units * sizes.raw() : 0;
   for (const v1::CodecRun& run : reply.codecs()) {
-    bytes += std::min<size_t>(run.units(), 64) * sizes.Of(static_cast<UnitCodec>(run.codec()));
+    payload_bytes +=
+        std::min<size_t>(run.units(), 64) * sizes.Of(static_cast<UnitCodec>(run.codec()));
   }
   CallMessage body;
-  body.payload.Append(fuzz::UnitPattern(std::min(bytes, 64 * sizes.raw())));
+  body.payload.Append(fuzz::UnitPattern(std::min<size_t>(payload_bytes, 64 * sizes.raw())));
   WorkerSlots map = shape.Map();
   const std::vector<WantedLane> lanes = LanesOf(shape.wants);
   const auto part =
