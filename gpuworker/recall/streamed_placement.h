@@ -74,9 +74,10 @@ class StreamedPlacement {
     std::function<void(size_t first, const Payload& units)> on_verified = {};
   };
 
-  /// Begins. Nothing is written when it fails: DATA_LOSS for more units than placements, or for
-  /// another number of checksums; INVALID_ARGUMENT for values without `rewrite`, and for encoded
-  /// units where RecalledCodecs has none; what PageTable::CheckPlacement says.
+  /// Begins. Nothing is written when it fails. DATA_LOSS for more units than placements, or for
+  /// another number of checksums or codecs. INVALID_ARGUMENT for values without `rewrite`, and for
+  /// encoded units where RecalledCodecs has none. Other errors are those of
+  /// PageTable::CheckPlacement.
   static StatusOr<std::unique_ptr<StreamedPlacement>> Start(const Dependencies& with,
                                                             ArrivedUnits arrived);
   ~StreamedPlacement();

@@ -40,7 +40,7 @@ inline uint64_t PartOffsetBytes(const KvSpec& spec, UnitPart part) {
 inline uint64_t UnitBytes(const KvSpec& spec, UnitPart part) {
   return UnitBytes(spec) - PartOffsetBytes(spec, part);
 }
-/// What decides the size of an encoded unit.
+/// Parameters that decide the size of an encoded unit.
 inline UnitShape ShapeOf(const KvSpec& spec) {
   return {.page_tokens = spec.page_tokens,
           .head_dim = spec.key_dim(),

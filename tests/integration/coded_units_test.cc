@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "quire/layout.h"
 #include "tests/integration/worker_fixture.h"
@@ -23,11 +24,17 @@ struct Coded {
 
 class CodedUnitsTest : public ::testing::TestWithParam<Coded> {
  protected:
-  CodedUnitsTest() : CodedUnitsTest(WorkerFixture::Small()) {}
-  explicit CodedUnitsTest(worker::EngineOptions options) : fixture_(std::move(options)) {
+  CodedUnitsTest() {
     EXPECT_TRUE(fixture_.client().SetCollection("default", {.codec = GetParam().name}).ok());
   }
 
+  /// A window that holds all new pages: a page that leaves it is raw until its segment is stored.
+  static worker::EngineOptions Options() {
+    worker::EngineOptions options = WorkerFixture::Small();
+    options.retrieval.window_tokens = 40;
+    options.retrieval.budget_tokens = 60;
+    return options;
+  }
   static std::vector<TokenId> Tokens(size_t count, uint64_t seed) {
     SeededRandom random(seed);
     std::vector<TokenId> tokens(count);
@@ -51,6 +58,7 @@ class CodedUnitsTest : public ::testing::TestWithParam<Coded> {
       ASSERT_TRUE(fixture_.engine().Ingest(Tokens(length, names_.size()), names_.back()).ok());
     }
   }
+  static constexpr uint32_t kNewTokens = 24;
   struct Answer {
     std::vector<TokenId> tokens;
     std::vector<float> logits;
@@ -58,10 +66,16 @@ class CodedUnitsTest : public ::testing::TestWithParam<Coded> {
   };
   /// A conversation over one document of many pages.
   Answer Decode(const worker::RetrievalOptions& retrieval) {
+    return Decode(fixture_.engine(), retrieval);
+  }
+  static Answer Decode(const worker::Engine& engine, const worker::RetrievalOptions& retrieval) {
     Answer answer;
-    const auto sequence = fixture_.Open({.retrieval = retrieval});
+    const auto opened = engine.OpenSequence(DocumentName{.name = "doc"}, {.retrieval = retrieval});
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    if (!opened.ok()) return answer;
+    const auto& sequence = *opened;
     EXPECT_TRUE(sequence->Append(Tokens(5, 7)).ok());
-    const auto generated = sequence->Generate({.max_new_tokens = 24});
+    const auto generated = sequence->Generate({.max_new_tokens = kNewTokens});
     EXPECT_TRUE(generated.ok()) << generated.status();
     answer.tokens = generated->tokens;
     answer.logits.assign(sequence->logits().begin(), sequence->logits().end());
@@ -69,7 +83,7 @@ class CodedUnitsTest : public ::testing::TestWithParam<Coded> {
     return answer;
   }
 
-  WorkerFixture fixture_;
+  WorkerFixture fixture_{Options()};
   std::vector<DocumentName> names_;
 };
 
@@ -103,7 +117,7 @@ TEST_P(CodedUnitsTest, DocumentsOfSeveralCodecsAreReadTogether) {
 
 TEST_P(CodedUnitsTest, DecodingOverOneDocumentHasTheSameAnswerForFewerBytes) {
   fixture_.Ingest(Tokens(150, 1));
-  worker::RetrievalOptions retrieval = WorkerFixture::Small().retrieval;
+  worker::RetrievalOptions retrieval = Options().retrieval;
   for (const bool lands : {false, true}) {
     for (const char* policy : {"quest", "freekv", "shadowkv"}) {
       SCOPED_TRACE(policy);
@@ -124,6 +138,50 @@ TEST_P(CodedUnitsTest, DecodingOverOneDocumentHasTheSameAnswerForFewerBytes) {
       }
     }
   }
+}
+
+TEST_P(CodedUnitsTest, TheHostTierKeepsUnitsAsTheyCame) {
+  fixture_.Ingest(Tokens(150, 1));
+  worker::EngineOptions options = Options();
+  const Answer expected = Decode(options.retrieval);
+  options.host_cache_bytes = 1 << 20;
+  const auto engine = fixture_.MakeEngine(&fixture_.client(), options);
+  (void)Decode(*engine, options.retrieval);
+  const Answer warm = Decode(*engine, options.retrieval);
+  EXPECT_EQ(warm.tokens, expected.tokens);
+  EXPECT_EQ(warm.logits, expected.logits);
+  EXPECT_GT(warm.stats.units_from_host, 0u);
+  const worker::HostTier::Stats kept = engine->host_cache_stats();
+  EXPECT_LT(kept.bytes, kept.units * UnitBytes(engine->spec()));
+}
+
+TEST_P(CodedUnitsTest, SequencesOfABatchHaveTheSameAnswersForFewerBytes) {
+  fixture_.Ingest(Tokens(150, 1));
+  const std::vector<TokenId> expected = Decode(Options().retrieval).tokens;
+  uint64_t bytes[2] = {};
+  for (const bool accepts : {false, true}) {
+    fixture_.transport().AcceptCodecs(accepts);
+    const auto batch = worker::Batch::Create(&fixture_.engine(), {});
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    std::vector<std::shared_ptr<worker::BatchStream>> streams;
+    for (int i = 0; i < 3; ++i) {
+      const auto stream = (*batch)->Submit({.document = DocumentName{.name = "doc"},
+                                            .prompt = Tokens(5, 7),
+                                            .params = {.max_new_tokens = kNewTokens}});
+      ASSERT_TRUE(stream.ok()) << stream.status();
+      streams.push_back(*stream);
+    }
+    while ((*batch)->Step()) continue;
+    for (const auto& stream : streams) {
+      std::vector<TokenId> tokens;
+      for (auto next = stream->Next(); next.ok() && *next; next = stream->Next()) {
+        tokens.push_back(**next);
+      }
+      EXPECT_EQ(tokens, expected);
+      bytes[accepts] += stream->result().stats.moved.units;
+    }
+  }
+  EXPECT_LT(bytes[true], bytes[false]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, CodedUnitsTest,

@@ -38,8 +38,8 @@ namespace quire::worker {
 struct DocumentUnits {
   std::span<const Placement> placements =
       {};                              ///< Head and page of each unit; valid until the next Read.
-  std::vector<UnitCodec> codecs = {};  ///< Of each unit.
-  std::vector<uint64_t> unit_bytes = {};  ///< Of each unit.
+  std::vector<UnitCodec> codecs = {};  ///< Codec of each unit.
+  std::vector<uint64_t> unit_bytes = {};  ///< Size of each unit.
   Payload units =
       {};  ///< In that order. Lent ones count when they are still valid after their use.
 };
