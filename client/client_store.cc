@@ -3,10 +3,15 @@
 // Client's methods of the Store service: each checks its arguments, calls, and checks the reply.
 #include <algorithm>
 #include <functional>
+#include <numeric>
+#include <utility>
 
 #include "client/caller.h"
 #include "client/validate.h"
+#include "common/base/memory/unit_checksums.h"
+#include "common/page/unit_sizes.h"
 #include "common/wire/convert.h"
+#include "common/wire/convert_codec.h"
 #include "common/wire/convert_context.h"
 #include "quire/client.h"
 #include "quire/layout.h"
@@ -75,8 +80,33 @@ Status CheckFetched(const v1::FetchReply& reply, std::span<const UnitRange> rang
   const uint64_t units = reply.num_units();
   if (!AnswersRanges(ranges, units)) return DataLoss(units, " units do not answer the ranges");
   const std::span<const uint32_t> checksums(reply.unit_crc32c().data(), reply.unit_crc32c().size());
+  if (!reply.codecs().empty()) return DataLoss("codecs, which were not asked for");
   if (units == 0 || payload.size_bytes() < units) return CheckUnits(payload, units, 1, checksums);
   return CheckUnits(payload, units, payload.size_bytes() / units, checksums, mismatches);
+}
+
+/// Checks a fetched payload of units of these sizes. Sets `codecs`, which may be empty.
+Status CheckFetchedOf(const v1::FetchReply& reply, std::span<const UnitRange> ranges,
+                      const UnitSizes& sizes, const Payload& payload,
+                      std::vector<UnitCodec>* codecs, std::vector<UnitMismatch>* mismatches) {
+  const uint64_t units = reply.num_units();
+  const std::span<const uint32_t> checksums(reply.unit_crc32c().data(), reply.unit_crc32c().size());
+  if (!AnswersRanges(ranges, units) || checksums.size() != units) {
+    return DataLoss(units, " units and ", checksums.size(), " checksums do not answer the ranges");
+  }
+  auto runs = wire::CodecRunsFromProto(reply.codecs(), units, sizes);
+  if (!runs.ok()) return DataLoss(Message(runs.status()));
+  *codecs = *std::move(runs);
+  if (codecs->empty()) return CheckUnits(payload, units, sizes.raw(), checksums, mismatches);
+  std::vector<uint64_t> bytes;
+  for (const UnitCodec codec : *codecs) bytes.push_back(sizes.Of(codec));
+  const uint64_t total = std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
+  if (payload.size_bytes() != total) {
+    return DataLoss(payload.size_bytes(), " payload bytes for units of ", total);
+  }
+  *mismatches = FindMismatches(payload, bytes, checksums);
+  if (mismatches->empty()) return OkStatus();
+  return DataLoss("unit ", mismatches->front().unit, " does not match its checksum");
 }
 
 /// Names the units of a reply that answers `ranges` which did not match.
@@ -263,18 +293,36 @@ StatusOr<LookupResult> Client::Lookup(const KvSpec& spec, std::span<const TokenI
 }
 
 StatusOr<Payload> Client::Fetch(const ContextRef& context, std::span<const UnitRange> ranges) {
+  QUIRE_ASSIGN_OR_RETURN(FetchedUnits fetched, FetchOf(context, ranges, nullptr, {}));
+  return std::move(fetched.payload);
+}
+
+StatusOr<FetchedUnits> Client::FetchUnits(const ContextRef& context,
+                                          std::span<const UnitRange> ranges, const KvSpec& spec,
+                                          const CodecSet& codecs) {
+  QUIRE_RETURN_IF_ERROR(CheckSpec(spec));
+  const UnitSizes sizes(spec, UnitPart::kWhole, codecs);
+  return FetchOf(context, ranges, &sizes, codecs);
+}
+
+StatusOr<FetchedUnits> Client::FetchOf(const ContextRef& context, std::span<const UnitRange> ranges,
+                                       const UnitSizes* sizes, const CodecSet& codecs) {
   QUIRE_RETURN_IF_ERROR(CheckRef(context));
   v1::FetchRequest request;
+  wire::CodecsToProto(codecs, request.mutable_codecs());
   wire::ContextRefToProto(context, request.mutable_context());
   for (const UnitRange& range : ranges) wire::UnitRangeToProto(range, request.add_ranges());
   const TimePoint deadline = caller_->NewDeadline();
   for (uint32_t rechecks = 0;; ++rechecks) {
     v1::FetchReply reply;
-    Payload payload;
+    FetchedUnits fetched;
+    Payload& payload = fetched.payload;
     QUIRE_RETURN_IF_ERROR(caller_->Call(kFetch, request, {}, deadline, &reply, &payload));
     std::vector<UnitMismatch> mismatches;
-    const Status checked = CheckFetched(reply, ranges, payload, &mismatches);
-    if (checked.ok()) return payload;
+    const Status checked = sizes == nullptr ? CheckFetched(reply, ranges, payload, &mismatches)
+                                            : CheckFetchedOf(reply, ranges, *sizes, payload,
+                                                             &fetched.codecs, &mismatches);
+    if (checked.ok()) return fetched;
     // The server hears of it with the next attempt, and mends what it has.
     if (mismatches.empty() || rechecks == kMaxRechecks) {
       return BadReply(kFetch.method, Message(checked));

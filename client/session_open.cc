@@ -9,6 +9,7 @@
 #include "client/session_state.h"
 #include "client/validate.h"
 #include "common/wire/convert.h"
+#include "common/wire/convert_codec.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/limits.h"
 #include "kernels/api/page_digest.h"
@@ -50,15 +51,6 @@ StatusOr<std::vector<uint32_t>> LayersOf(const SessionOptions& options) {
     return InvalidArgument("codecs: an encoded unit comes whole; ask for whole units");
   }
   return layers;
-}
-
-void CodecsToProto(const CodecSet& codecs, v1::OpenSessionRequest* request) {
-  for (int codec = v1::UNIT_CODEC_RAW; codec <= v1::UNIT_CODEC_INT4 && codecs != CodecSet();
-       ++codec) {
-    if (codecs.Has(static_cast<UnitCodec>(codec))) {
-      request->add_codecs(static_cast<v1::UnitCodec>(codec));
-    }
-  }
 }
 
 /// `managed`: the session's layers.
@@ -166,7 +158,7 @@ StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(
   request.mutable_managed_layers()->Add(options.managed_layers.begin(),
                                         options.managed_layers.end());
   if (options.part == UnitPart::kValues) request.set_unit_part(v1::UNIT_PART_VALUES);
-  CodecsToProto(options.codecs, &request);
+  wire::CodecsToProto(options.codecs, request.mutable_codecs());
   if (options.hold_digests) {
     QUIRE_RETURN_IF_ERROR(HeldDigestsToProto(options, layers, request.mutable_hold_digests()));
   }

@@ -9,6 +9,7 @@
 #include "client/recall/landing_area.h"
 #include "common/base/memory/unit_checksums.h"
 #include "common/wire/convert.h"
+#include "common/wire/convert_codec.h"
 #include "common/wire/lane_records.h"
 #include "common/wire/limits.h"
 #include "common/wire/unit_list.h"
@@ -22,8 +23,6 @@ static_assert(static_cast<int>(RecallPooling::kMaxQ) + 1 == v1::POOLING_MAX_Q);
 static_assert(static_cast<int>(RecallPooling::kAvgSdM) + 1 == v1::POOLING_AVG_SDM);
 static_assert(static_cast<int>(DigestKind::kMinMax) == v1::DIGEST_KIND_MIN_MAX);
 static_assert(static_cast<int>(DigestKind::kRepresentatives) == v1::DIGEST_KIND_REPRESENTATIVES);
-static_assert(static_cast<int>(UnitCodec::kRaw) == v1::UNIT_CODEC_RAW);
-static_assert(static_cast<int>(UnitCodec::kInt4) == v1::UNIT_CODEC_INT4);
 
 bool IsAscending(std::span<const uint32_t> pages) {
   return std::adjacent_find(pages.begin(), pages.end(), std::greater_equal<>()) == pages.end();
@@ -214,25 +213,12 @@ class PartReader {
 
   /// Takes the codecs of the units of all lanes.
   Status ReadCodecs(const v1::RecallReply& reply) {
-    if (reply.codecs().empty()) return OkStatus();
-    uint64_t left = part_.placements.size() - part_.held.size();
-    std::vector<UnitCodec> sent;
-    for (const v1::CodecRun& run : reply.codecs()) {
-      const bool known = run.codec() >= v1::UNIT_CODEC_RAW && run.codec() <= v1::UNIT_CODEC_INT4;
-      const auto codec = static_cast<UnitCodec>(run.codec());
-      if (!known || sizes_.Of(codec) == 0) {
-        return DataLoss("units in codec ", int{run.codec()}, ", which was not asked for");
-      }
-      if (run.units() == 0 || run.units() > left) {
-        return DataLoss("codecs of ", run.units(), " units where ", left, " are left");
-      }
-      left -= run.units();
-      sent.insert(sent.end(), run.units(), codec);
-    }
-    if (left > 0) return DataLoss(left, " units have no codec");
-    if (std::ranges::count(sent, UnitCodec::kRaw) == std::ssize(sent)) return OkStatus();
+    const uint64_t units = part_.placements.size() - part_.held.size();
+    const auto sent = wire::CodecRunsFromProto(reply.codecs(), units, sizes_);
+    if (!sent.ok()) return DataLoss(Message(sent.status()));
+    if (sent->empty()) return OkStatus();
     part_.codecs.assign(part_.placements.size(), UnitCodec::kRaw);
-    auto next = sent.begin();
+    auto next = sent->begin();
     VisitSent([&](size_t i) { part_.codecs[i] = *next++; });
     return OkStatus();
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/base/memory/payload_cutter.h"
 #include "gpuworker/cache/spread_units.h"
 #include "quire/layout.h"
 
@@ -158,7 +159,7 @@ Status BudgetCache::ScatterUnits(const Layer& layer, const StagedUnits& staged, 
 }
 
 Status BudgetCache::FillFixed(uint32_t layer_index, std::span<const uint32_t> pages,
-                              const Payload& units) {
+                              const Payload& units, std::span<const UnitCodec> codecs) {
   Layer& layer = layers_[layer_index];
   std::vector<kernels::UnitPlacement> places;
   places.reserve(pages.size() * spec_.num_kv_heads);
@@ -170,9 +171,32 @@ Status BudgetCache::FillFixed(uint32_t layer_index, std::span<const uint32_t> pa
           {.slot = static_cast<int32_t>(*slot), .kv_head = static_cast<int32_t>(head)});
     }
   }
-  QUIRE_ASSIGN_OR_RETURN(StagedUnits staged,
-                         StagedUnits::Stage(units, places.size(), spec_, UnitCodec::kRaw, device_));
-  return ScatterUnits(layer, staged, UnitCodec::kRaw, places);
+  return ScatterByCodec(layer, units, codecs, places);
+}
+
+Status BudgetCache::ScatterByCodec(const Layer& layer, const Payload& units,
+                                   std::span<const UnitCodec> codecs,
+                                   std::span<const kernels::UnitPlacement> places) const {
+  const auto codec_of = [&](size_t i) { return codecs.empty() ? UnitCodec::kRaw : codecs[i]; };
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < places.size(); ++i) bytes += UnitBytes(spec_, codec_of(i));
+  if (units.size_bytes() != bytes) {
+    return DataLoss("a payload of ", units.size_bytes(), " bytes for ", places.size(),
+                    " units, which have ", bytes);
+  }
+  PayloadCutter cutter(units);
+  for (size_t first = 0; first < places.size();) {
+    const UnitCodec codec = codec_of(first);
+    size_t end = first + 1;
+    while (end < places.size() && codec_of(end) == codec) ++end;
+    const auto run = places.subspan(first, end - first);
+    const Payload part = cutter.Cut(run.size() * UnitBytes(spec_, codec));
+    QUIRE_ASSIGN_OR_RETURN(StagedUnits staged,
+                           StagedUnits::Stage(part, run.size(), spec_, codec, device_));
+    QUIRE_RETURN_IF_ERROR(ScatterUnits(layer, staged, codec, run));
+    first = end;
+  }
+  return OkStatus();
 }
 
 StatusOr<std::vector<uint32_t>> BudgetCache::CopyFixed(uint32_t layer_index,

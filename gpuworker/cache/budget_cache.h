@@ -54,9 +54,9 @@ class BudgetCache {
   /// Every layer starts with `num_tokens` tokens. The pages of its fixed slots are filled with
   /// FillFixed before anything attends to them.
   [[nodiscard]] Status StartAt(uint64_t num_tokens);
-  /// Writes pages that have fixed slots; `units` is [pages][n_kv].
+  /// Writes pages that have fixed slots; `units` is [pages][n_kv], in `codecs`, or raw without any.
   [[nodiscard]] Status FillFixed(uint32_t layer, std::span<const uint32_t> pages,
-                                 const Payload& units);
+                                 const Payload& units, std::span<const UnitCodec> codecs = {});
   /// Copies those of `pages` that have fixed slots in `from` as well, a cache of the same spec and
   /// device. `pages` ascend and have fixed slots here. Returns the others. INVALID_ARGUMENT for a
   /// page without a fixed slot here.
@@ -143,6 +143,9 @@ class BudgetCache {
   /// `count` slots of both pools.
   Status CopySlots(const Layer& from, uint32_t from_slot, const Layer& to, uint32_t to_slot,
                    uint32_t count);
+  /// Writes units in `codecs`, those of one codec that follow one another together.
+  Status ScatterByCodec(const Layer& layer, const Payload& units, std::span<const UnitCodec> codecs,
+                        std::span<const kernels::UnitPlacement> places) const;
   Status ScatterUnits(const Layer& layer, const StagedUnits& staged, UnitCodec codec,
                       std::span<const kernels::UnitPlacement> places) const;
 

@@ -56,9 +56,11 @@ StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& co
       const auto first = pages.begin() + static_cast<ptrdiff_t>(at);
       const UnitRange range{
           .layer = layer, .pages = {first, first + static_cast<ptrdiff_t>(count)}, .heads = {}};
-      QUIRE_ASSIGN_OR_RETURN(const Payload units, parts.client->Fetch(context, {&range, 1}));
-      QUIRE_RETURN_IF_ERROR(cache->FillFixed(layer, range.pages, units));
-      bytes += units.size_bytes();
+      QUIRE_ASSIGN_OR_RETURN(
+          const FetchedUnits units,
+          parts.client->FetchUnits(context, {&range, 1}, *parts.spec, CodecSet::All()));
+      QUIRE_RETURN_IF_ERROR(cache->FillFixed(layer, range.pages, units.payload, units.codecs));
+      bytes += units.payload.size_bytes();
     }
   }
   return bytes;

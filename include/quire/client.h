@@ -42,12 +42,14 @@
 #include "quire/retry_options.h"
 #include "quire/session.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 #include "quire/units.h"
 
 namespace quire {
 
 class Health;
 class Transport;
+class UnitSizes;
 namespace internal {
 class Caller;
 }
@@ -64,6 +66,12 @@ struct ServerStats {
   int64_t uptime_seconds = 0;
   std::vector<std::pair<std::string, uint64_t>> counters;  ///< Sorted by name.
   std::vector<Degradation> degradations;                   ///< None of a sound server.
+};
+
+/// Units that were read, verified.
+struct FetchedUnits {
+  Payload payload = {};
+  std::vector<UnitCodec> codecs = {};  ///< Codec of each; empty when all are elements.
 };
 
 class Client {
@@ -125,6 +133,10 @@ class Client {
   /// Reads units; the payload has them in order of range, page, head, verified against their
   /// checksums.
   StatusOr<Payload> Fetch(const ContextRef& context, std::span<const UnitRange> ranges);
+  /// The same of a context of `spec`. Units stored in one of `codecs` come as they are stored, as
+  /// in SessionOptions::codecs.
+  StatusOr<FetchedUnits> FetchUnits(const ContextRef& context, std::span<const UnitRange> ranges,
+                                    const KvSpec& spec, const CodecSet& codecs);
   /// Gives a stored segment's pages representatives, [num_layers][pages][n_kv][key_dim] in the KV
   /// dtype (DigestKind::kRepresentatives). False when it has some already, which stay.
   StatusOr<bool> PutRepresentatives(const SegmentKey& segment, const Payload& digests);
@@ -203,6 +215,9 @@ class Client {
   bool LandsDirectly() const;
 
  private:
+  /// `sizes` of the units; null when only the server knows them.
+  StatusOr<FetchedUnits> FetchOf(const ContextRef& context, std::span<const UnitRange> ranges,
+                                 const UnitSizes* sizes, const CodecSet& codecs);
   explicit Client(std::unique_ptr<internal::Caller> caller);
 
   const std::unique_ptr<internal::Caller> caller_;

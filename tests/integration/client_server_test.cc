@@ -134,6 +134,26 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     }
     return units;
   }
+  /// A fetch brings units of document "a" as `codec` has them.
+  void ExpectFetchedAsStored(UnitCodec codec) {
+    const std::vector<UnitRange> ranges = {{.layer = 1, .pages = {3, 0, 19}, .heads = {1}},
+                                           {.layer = 0, .pages = {7}}};
+    const ContextRef context = DocumentName{.name = "a"};
+    const auto plain = client_->Fetch(context, ranges);
+    const auto fetched = client_->FetchUnits(context, ranges, spec_, CodecSet::All());
+    ASSERT_TRUE(plain.ok() && fetched.ok()) << plain.status() << fetched.status();
+    EXPECT_EQ(fetched->codecs, std::vector<UnitCodec>(5, codec));
+    EXPECT_EQ(fetched->payload.size_bytes(), 5 * UnitBytes(spec_, codec));
+    RecallResult result;
+    result.placements.resize(5);
+    result.codecs = fetched->codecs;
+    result.payload = fetched->payload;
+    EXPECT_EQ(Decoded(result), Bytes(*plain));
+    const auto decoded = client_->FetchUnits(context, ranges, spec_, {});
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_TRUE(decoded->codecs.empty());
+    EXPECT_EQ(Bytes(decoded->payload), Bytes(*plain));
+  }
   /// Recalls, into a landing and in messages, bring a document as `codec` has it.
   void ExpectUnitsAsStored(const std::string& name, UnitCodec codec) {
     ASSERT_TRUE(client_->SetCollection("default", {.codec = name}).ok());
@@ -142,6 +162,7 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     const auto coded =
         OpenSession(*client_, {.spec = spec_, .slots_per_head = 4, .codecs = CodecSet::All()});
     ASSERT_TRUE(plain.ok() && coded.ok()) << plain.status() << coded.status();
+    ExpectFetchedAsStored(codec);
     EXPECT_EQ((*plain)->unit_bytes(codec), 0u);
     EXPECT_EQ((*coded)->unit_bytes(codec), UnitBytes(spec_, codec));
     EXPECT_EQ((*coded)->unit_bytes(), UnitBytes(spec_));

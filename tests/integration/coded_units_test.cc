@@ -130,6 +130,7 @@ TEST_P(CodedUnitsTest, DecodingOverOneDocumentHasTheSameAnswerForFewerBytes) {
       EXPECT_EQ(coded.tokens, decoded.tokens);
       EXPECT_EQ(coded.logits, decoded.logits);
       EXPECT_EQ(coded.stats.units_missed, decoded.stats.units_missed);
+      EXPECT_LT(coded.stats.moved.at_open, decoded.stats.moved.at_open);
       if (std::string(policy) == "shadowkv") {
         EXPECT_EQ(coded.stats.moved.units, decoded.stats.moved.units);  // Values come as elements.
       } else {

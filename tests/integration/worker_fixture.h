@@ -49,7 +49,7 @@ class DisturbedTransport final : public Transport {
   /// them.
   void AddNoise(uint64_t seed) { noise_.emplace(seed); }
 
-  /// False makes sessions ask for decoded units, as a worker does that cannot decode.
+  /// False makes sessions and fetches ask for decoded units, as a worker does that cannot decode.
   void AcceptCodecs(bool accepts) { accepts_codecs_ = accepts; }
 
   /// True makes landed bytes count as written by the server.
@@ -117,15 +117,21 @@ class DisturbedTransport final : public Transport {
     bool first_ = true;
   };
   Status Disturb(std::string_view method, CallMessage* request) {
-    if (!accepts_codecs_ && method.ends_with("Session/Open")) return WithoutCodecs(request);
+    if (!accepts_codecs_ && method.ends_with("Session/Open")) {
+      return WithoutCodecs<v1::OpenSessionRequest>(request);
+    }
+    if (!accepts_codecs_ && method.ends_with("Store/Fetch")) {
+      return WithoutCodecs<v1::FetchRequest>(request);
+    }
     if (!noise_) return OkStatus();
     if (method.ends_with("/AppendPages")) return Noisy<v1::AppendPagesRequest>(request);
     if (method.ends_with("/AppendLayers")) return Noisy<v1::AppendLayersRequest>(request);
     if (method.ends_with("/Seal")) return Noisy<v1::SealRequest>(request);
     return OkStatus();
   }
+  template <typename Request>
   static Status WithoutCodecs(CallMessage* request) {
-    v1::OpenSessionRequest message;
+    Request message;
     if (!message.ParseFromString(request->control)) return Internal("a malformed request");
     message.clear_codecs();
     request->control = message.SerializeAsString();

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "common/wire/convert.h"
+#include "common/wire/convert_codec.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/limits.h"
 #include "kvserver/service/adapters/adapters.h"
@@ -143,9 +144,14 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(const std::vector<UnitRange> ranges, RangesFromProto(request, *view));
     const Caller caller(call.tenant, call.context.priority);
     QUIRE_RETURN_IF_ERROR(RecheckMismatched(request, caller, *view));
-    QUIRE_ASSIGN_OR_RETURN(const auto units,
-                           FetchRanges(*deps_.store, caller, view, ranges, deps_.max_reply_bytes));
+    QUIRE_ASSIGN_OR_RETURN(const CodecSet codecs, wire::CodecsFromProto(request.codecs()));
+    const UnitSizes sizes(*view->spec, UnitPart::kWhole, codecs);
+    QUIRE_ASSIGN_OR_RETURN(const auto units, FetchRanges(*deps_.store, caller, view, ranges, sizes,
+                                                         deps_.max_reply_bytes));
     reply->set_num_units(units.size());
+    for (const UnitBytes& unit : units) {
+      if (!sizes.only_raw()) wire::AddCodecRun(unit.codec(), 1, reply->mutable_codecs());
+    }
     AppendUnits(units, reply->mutable_unit_crc32c(), call.reply_payload);
     if (context.document()) {
       deps_.registry->NoteServed(call.tenant, *context.document(),

@@ -10,9 +10,9 @@ namespace quire::kvserver {
 StatusOr<std::vector<UnitBytes>> FetchRanges(PageStore& store, const Caller& caller,
                                              const ContextViewPtr& view,
                                              std::span<const UnitRange> ranges,
-                                             uint64_t max_bytes) {
+                                             const UnitSizes& sizes, uint64_t max_bytes) {
   const KvSpec& spec = *view->spec;
-  const uint64_t unit_bytes = quire::UnitBytes(spec);
+  const uint64_t unit_bytes = sizes.raw();
   uint64_t count = 0;
   for (const UnitRange& range : ranges) {
     const uint64_t heads = range.heads.empty() ? spec.num_kv_heads : range.heads.size();
@@ -34,7 +34,12 @@ StatusOr<std::vector<UnitBytes>> FetchRanges(PageStore& store, const Caller& cal
     }
   }
   std::vector<UnitBytes> units;
-  QUIRE_RETURN_IF_ERROR(ReadUnits(store, caller, view, refs, &units));
+  QUIRE_RETURN_IF_ERROR(ReadUnits(store, caller, view, refs, &units, sizes.sent()));
+  for (const UnitBytes& unit : units) {
+    if (unit.size_bytes() == sizes.Of(unit.codec())) continue;
+    return Internal("a unit is stored in ", unit.size_bytes(), " bytes, and its codec makes ",
+                    sizes.Of(unit.codec()));
+  }
   return units;
 }
 

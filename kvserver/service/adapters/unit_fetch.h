@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/page/unit_sizes.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/session/context/context_view.h"
 #include "kvserver/store/page_store.h"
@@ -19,11 +20,12 @@
 
 namespace quire::kvserver {
 
-/// Reads the units of `ranges`, which are inside the view, in order. RESOURCE_EXHAUSTED when they
-/// exceed `max_bytes`.
+/// Reads the units of `ranges`, which are inside the view, in order, in a codec of `sizes`.
+/// RESOURCE_EXHAUSTED when they would exceed `max_bytes` decoded.
 [[nodiscard]] StatusOr<std::vector<UnitBytes>> FetchRanges(PageStore& store, const Caller& caller,
                                                            const ContextViewPtr& view,
                                                            std::span<const UnitRange> ranges,
+                                                           const UnitSizes& sizes,
                                                            uint64_t max_bytes);
 
 /// Places of a context's bytes. Pages in memory count only as bytes.

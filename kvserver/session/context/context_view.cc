@@ -99,11 +99,12 @@ bool WasReplaced(const PageStore& store, const ContextView& view) {
 }
 
 Status ReadUnits(PageStore& store, const Caller& caller, const ContextViewPtr& view,
-                 std::span<const UnitRef> units, std::vector<UnitBytes>* out) {
+                 std::span<const UnitRef> units, std::vector<UnitBytes>* out,
+                 const CodecSet& codecs) {
   const uint32_t tail_first_page = view->tail_first_page();
   const std::vector<UnitAddress> stored = StoredUnits(*view, units);
   std::vector<UnitBytes> read;
-  if (!stored.empty()) QUIRE_RETURN_IF_ERROR(store.ReadUnits(caller, stored, &read));
+  if (!stored.empty()) QUIRE_RETURN_IF_ERROR(store.ReadUnits(caller, stored, codecs, &read));
   if (stored.size() == units.size()) {
     *out = std::move(read);
     return OkStatus();

@@ -23,6 +23,7 @@
 #include "quire/kv_spec.h"
 #include "quire/payload.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 
 namespace quire::kvserver {
 
@@ -84,10 +85,12 @@ struct ReportedRef {
 /// A unit of a page of the view's tail.
 UnitBytes TailUnitOf(const ContextView& view, const UnitRef& ref);
 
-/// Reads units of any place for sending. `out` has one entry per reference in order and is set only
-/// on OK. REQUIRES: references are inside the view.
+/// Reads units of any place for sending: as they are stored where their codec is in `codecs`, and
+/// decoded otherwise. `out` has one entry per reference in order and is set only on OK. REQUIRES:
+/// references are inside the view.
 [[nodiscard]] Status ReadUnits(PageStore& store, const Caller& caller, const ContextViewPtr& view,
-                               std::span<const UnitRef> units, std::vector<UnitBytes>* out);
+                               std::span<const UnitRef> units, std::vector<UnitBytes>* out,
+                               const CodecSet& codecs = {});
 /// As ReadUnits, for use on the server. DATA_LOSS also for a damaged page of the tail, which has no
 /// other copy.
 [[nodiscard]] Status ReadVerified(PageStore& store, const Caller& caller, const ContextView& view,
