@@ -71,6 +71,9 @@ const std::vector<Goal>& PlainGoals() {
       {.file = "store", .figure = "/ssd_read_vs_raw_16k", .least = 0.9},
       {.file = "store", .figure = "/ssd_read_vs_raw_128k", .least = 0.9},
       {.file = "store", .figure = "/store_write_vs_raw", .least = 0.8},
+      // Encoded units cross the wire as they are stored.
+      {.file = "codec", .figure = "/int8_wire_vs_f16", .most = 0.52},
+      {.file = "codec", .figure = "/int4_wire_vs_f16", .most = 0.32},
       {.file = "trace", .figure = "/pgdsf_saved_vs_lru", .least = 1},
       {.file = "trace", .figure = "/pgdsf_saved_vs_lfu", .least = 1},
       // Acknowledged data exists, and no other.
