@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/threads/join_thread.h"
+
 namespace quire {
 namespace {
 
@@ -42,13 +44,13 @@ StatusOr<std::shared_ptr<ShmLoop>> ShmLoop::Start(Duration spin) {
   return loop;
 }
 
-/// Detaches if the last owner is a handler: a thread cannot join itself.
+/// Leaves the loop to its thread if the last owner is a handler.
 void ShmLoop::Dispose(ShmLoop* loop) {
   if (!loop->InLoopThread()) {
     delete loop;
     return;
   }
-  loop->thread_.detach();
+  JoinThread(loop->thread_);
   loop->delete_at_end_ = true;
   loop->stopping_.store(true, std::memory_order_relaxed);
 }

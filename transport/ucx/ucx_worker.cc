@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/threads/join_thread.h"
 #include "common/base/threads/mutex.h"
 #include "transport/ucx/frames/buffer_pool.h"
 #include "transport/ucx/sockets/ucx_sockets.h"
@@ -293,11 +294,7 @@ UcxWorker::~UcxWorker() {
   State* const state = state_.get();
   state->stop.store(true, std::memory_order_release);
   Post([] {});  // Wakes the thread.
-  if (OnThread()) {
-    state->thread.detach();
-  } else {
-    state->thread.join();
-  }
+  JoinThread(state->thread);
 }
 
 ucp_worker_h UcxWorker::handle() const { return state_->worker; }
