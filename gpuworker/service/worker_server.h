@@ -17,7 +17,7 @@
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/reuse/reuse_queue.h"
 #include "gpuworker/service/worker_service.h"
-#include "gpuworker/text/chat_template.h"
+#include "gpuworker/text/chat/chat_template.h"
 #include "gpuworker/text/tokenizer.h"
 #include "quire/clock.h"
 #include "quire/status.h"
