@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/threads/join_thread.h"
-
 namespace quire {
 namespace {
 
@@ -44,13 +42,13 @@ StatusOr<std::shared_ptr<ShmLoop>> ShmLoop::Start(Duration spin) {
   return loop;
 }
 
-/// Leaves the loop to its thread if the last owner is a handler.
+/// Detaches if the last owner is a handler: a thread cannot join itself.
 void ShmLoop::Dispose(ShmLoop* loop) {
   if (!loop->InLoopThread()) {
     delete loop;
     return;
   }
-  JoinThread(loop->thread_);
+  loop->thread_.detach();
   loop->delete_at_end_ = true;
   loop->stopping_.store(true, std::memory_order_relaxed);
 }

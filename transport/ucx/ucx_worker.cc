@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/threads/join_thread.h"
 #include "common/base/threads/mutex.h"
 #include "transport/ucx/frames/buffer_pool.h"
 #include "transport/ucx/sockets/ucx_sockets.h"
@@ -294,7 +293,11 @@ UcxWorker::~UcxWorker() {
   State* const state = state_.get();
   state->stop.store(true, std::memory_order_release);
   Post([] {});  // Wakes the thread.
-  JoinThread(state->thread);
+  if (OnThread()) {
+    state->thread.detach();
+  } else {
+    state->thread.join();
+  }
 }
 
 ucp_worker_h UcxWorker::handle() const { return state_->worker; }
