@@ -78,6 +78,7 @@ TEST_F(ReuseRunTest, SamKvReadsFirstAndLastBlocksAndTheSelectedOnes) {
   EXPECT_LT(MaxDifference(run->logits(), Dense(all_)), kSame);
   EXPECT_EQ(run->stats().statistics_computed, 3u);
   EXPECT_EQ(run->stats().sequence_ratio, 1);
+  EXPECT_EQ(fixture_.store().calls("Session/ScorePages"), 0u);
 }
 
 TEST_F(ReuseRunTest, SamKvLeavesBlocksOfLongDocumentsOut) {
@@ -87,6 +88,15 @@ TEST_F(ReuseRunTest, SamKvLeavesBlocksOfLongDocumentsOut) {
   EXPECT_LT(run->stats().recompute_ratio, 0.5);
   EXPECT_GT(run->stats().recompute_ratio, 0.1);
   EXPECT_LT(run->stats().bytes_read, 2 * run->stats().bytes_whole);
+  EXPECT_EQ(fixture_.store().calls("Session/ScorePages"), 1u) << "for all documents and layers";
+}
+
+TEST_F(ReuseRunTest, SamKvSaysThatTheServerCannotScore) {
+  Store({250, 240});
+  fixture_.store().FailOnce("Session/ScorePages", 0,
+                            Status(StatusCode::kUnimplemented, "no such method"));
+  const auto run = fixture_.engine().OpenReuse(names_, question_, {.method = ReuseMethod::kSamKv});
+  EXPECT_EQ(run.status().code(), StatusCode::kUnimplemented);
 }
 
 TEST_F(ReuseRunTest, LogitsOfRowsAreKeptOnRequest) {
