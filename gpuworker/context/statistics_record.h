@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statistics of a document as bytes that are stored with it (extras.proto). What SamKV reads and
-// what only InfLLM reads are apart. Thread-safety: pure functions.
+// Statistics of a document as bytes that are stored with it (extras.proto), those of SamKV apart
+// from those of InfLLM. Thread-safety: pure functions.
 #ifndef QUIRE_GPUWORKER_CONTEXT_STATISTICS_RECORD_H_
 #define QUIRE_GPUWORKER_CONTEXT_STATISTICS_RECORD_H_
 

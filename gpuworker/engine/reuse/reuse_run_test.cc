@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gpuworker/model/dense_cache.h"
@@ -273,6 +274,17 @@ TEST_F(ReuseRunTest, EveryDocumentThatIsNotThereIsNamed) {
   const auto run = fixture_.engine().OpenReuse(names_, question_, {});
   EXPECT_EQ(run.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(std::string(run.status().message()), HasSubstr("books/gone@2, default/missing"));
+}
+
+TEST_F(ReuseRunTest, DocumentsAreLookedUpSideBySide) {
+  Store({21, 30, 17});
+  testing::FakeStore& store = fixture_.store();
+  const uint64_t before = store.calls("Store/Stat");
+  store.Hold("Store/Stat");
+  std::thread asks([&] { EXPECT_NE(Open({.method = ReuseMethod::kReuse}), nullptr); });
+  store.AwaitCalls("Store/Stat", before + 3);  // One after the other, the second would not come.
+  store.Release();
+  asks.join();
 }
 
 TEST_F(ReuseRunTest, MissingDocumentsAreSkippedWhenAskedTo) {
