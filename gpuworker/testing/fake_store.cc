@@ -139,6 +139,9 @@ Status FakeStore::Dispatch(std::string_view method, const std::string& control,
           out->set_payload_crc32c(Crc32c(std::as_bytes(std::span(*bytes))));
           return status;
         });
+  if (method == "Session/ScorePages")
+    return Answer<v1::ScorePagesRequest, v1::ScorePagesReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return ScorePages(in, out); });
   if (method == "Session/Close")
     return Answer<v1::CloseSessionRequest, v1::CloseSessionReply>(
         control, reply, [&](auto& in, auto*, auto*) {

@@ -177,6 +177,7 @@ class FakeStore final : public CallHandler {
                     std::string* payload);
   Status Resync(const v1::ResyncRequest& request);
   Status Digests(const v1::DigestsRequest& request, std::string* payload);
+  Status ScorePages(const v1::ScorePagesRequest& request, v1::ScorePagesReply* reply);
   /// Representatives of a page's heads at a layer; nullopt where none were put.
   std::optional<std::string> RepresentativesOf(const Pages& pages, uint32_t layer,
                                                uint32_t page) const;

@@ -58,7 +58,13 @@ class DocumentReader {
   /// Asks again for what Read returned last, and all behind it: it is not valid any more.
   Status ReadAgain();
 
-  /// Requests made so far.
+  /// Scores of pages by content: `wanted` is of the documents, by number. Its sequence is the
+  /// reader's.
+  StatusOr<std::vector<float>> Score(const ContentScoring& wanted) {
+    return session_->ScorePages(wanted);
+  }
+
+  /// Requests for pages made so far.
   uint64_t requests() const { return requests_; }
 
  private:

@@ -27,6 +27,7 @@
 #include "gpuworker/context/samkv_selection.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/reuse/assembled_prompt.h"
+#include "gpuworker/engine/reuse/document_lookup.h"
 #include "gpuworker/engine/reuse/document_reader.h"
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/retrieval/options.h"
@@ -136,8 +137,7 @@ class ReuseRun {
  private:
   explicit ReuseRun(const EngineParts& parts) : parts_(parts) {}
   Status Find(std::span<const DocumentName> documents, const ReuseOptions& options);
-  /// Adds one document. NOT_FOUND when it is not stored.
-  Status Add(const DocumentName& name, const ReuseOptions& options);
+  void Add(FoundDocument found, const ReuseOptions& options);
   /// Makes the layout, and says whether the prompt is compact.
   Status LayOut(uint64_t question_tokens, const ReuseOptions& options);
   Status Prefill(std::span<const TokenId> question, const ReuseOptions& options);
@@ -147,10 +147,13 @@ class ReuseRun {
   ReusePlan PlanCacheBlend(const ReuseOptions& options);
   /// SamKV and InfLLM: reads the question over the documents' first and last blocks, and selects.
   StatusOr<ReusePlan> SelectAndPlan(std::span<const TokenId> prompt, const ReuseOptions& options);
-  /// Those stored with the document. Where there are none, or damaged ones, they are computed and
-  /// stored; a server that does not take them costs the next question the same again.
-  StatusOr<DocumentStatistics> StatisticsOf(size_t document, const SamKvShape& shape);
-  StatusOr<DocumentStatistics> ComputeStatistics(size_t document) const;
+  /// Scores of the documents' blocks, in one request for all of them and all layers.
+  StatusOr<DocumentScores> ScoreBlocks(std::span<const DocumentStatistics* const> documents,
+                                       std::span<const std::vector<float>> question,
+                                       const SamKvShape& shape);
+  /// Computes statistics that are not stored with the document, and stores them. A server that does
+  /// not take them costs the next question the same again.
+  Status ComputeStatistics(size_t document);
   /// A session over the documents, for the first plan that reads any.
   Status OpenReader();
   /// Runs a plan over a prompt that is assembled for it, compact where that is so.
@@ -169,6 +172,8 @@ class ReuseRun {
   std::vector<AssembledDocument> documents_;
   std::vector<StoredSource> sources_;
   std::vector<std::vector<TokenId>> tokens_;  ///< One list for each document.
+  /// One entry for each document; of methods that select, complete once they have been computed.
+  std::vector<std::optional<DocumentStatistics>> statistics_;
   PromptLayout layout_;
   std::vector<ContextRef> contexts_;        ///< Contexts of the documents.
   std::unique_ptr<DocumentReader> reader_;  ///< While the prefill reads.

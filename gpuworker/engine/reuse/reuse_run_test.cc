@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gpuworker/model/dense_cache.h"
@@ -78,6 +79,7 @@ TEST_F(ReuseRunTest, SamKvReadsFirstAndLastBlocksAndTheSelectedOnes) {
   EXPECT_LT(MaxDifference(run->logits(), Dense(all_)), kSame);
   EXPECT_EQ(run->stats().statistics_computed, 3u);
   EXPECT_EQ(run->stats().sequence_ratio, 1);
+  EXPECT_EQ(fixture_.store().calls("Session/ScorePages"), 0u);
 }
 
 TEST_F(ReuseRunTest, SamKvLeavesBlocksOfLongDocumentsOut) {
@@ -87,6 +89,15 @@ TEST_F(ReuseRunTest, SamKvLeavesBlocksOfLongDocumentsOut) {
   EXPECT_LT(run->stats().recompute_ratio, 0.5);
   EXPECT_GT(run->stats().recompute_ratio, 0.1);
   EXPECT_LT(run->stats().bytes_read, 2 * run->stats().bytes_whole);
+  EXPECT_EQ(fixture_.store().calls("Session/ScorePages"), 1u) << "for all documents and layers";
+}
+
+TEST_F(ReuseRunTest, SamKvSaysThatTheServerCannotScore) {
+  Store({250, 240});
+  fixture_.store().FailOnce("Session/ScorePages", 0,
+                            Status(StatusCode::kUnimplemented, "no such method"));
+  const auto run = fixture_.engine().OpenReuse(names_, question_, {.method = ReuseMethod::kSamKv});
+  EXPECT_EQ(run.status().code(), StatusCode::kUnimplemented);
 }
 
 TEST_F(ReuseRunTest, LogitsOfRowsAreKeptOnRequest) {
@@ -263,6 +274,17 @@ TEST_F(ReuseRunTest, EveryDocumentThatIsNotThereIsNamed) {
   const auto run = fixture_.engine().OpenReuse(names_, question_, {});
   EXPECT_EQ(run.status().code(), StatusCode::kNotFound);
   EXPECT_THAT(std::string(run.status().message()), HasSubstr("books/gone@2, default/missing"));
+}
+
+TEST_F(ReuseRunTest, DocumentsAreLookedUpSideBySide) {
+  Store({21, 30, 17});
+  testing::FakeStore& store = fixture_.store();
+  const uint64_t before = store.calls("Store/Stat");
+  store.Hold("Store/Stat");
+  std::thread asks([&] { EXPECT_NE(Open({.method = ReuseMethod::kReuse}), nullptr); });
+  store.AwaitCalls("Store/Stat", before + 3);  // One after the other, the second would not come.
+  store.Release();
+  asks.join();
 }
 
 TEST_F(ReuseRunTest, MissingDocumentsAreSkippedWhenAskedTo) {
