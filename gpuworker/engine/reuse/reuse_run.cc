@@ -30,6 +30,7 @@ constexpr std::array kMethods = {
     std::pair{ReuseMethod::kCacheBlend, "cacheblend"},
     std::pair{ReuseMethod::kSamKv, "samkv"},
     std::pair{ReuseMethod::kInfLlm, "multi_infllm"},
+    std::pair{ReuseMethod::kCacheCraft, "cachecraft"},
 };
 
 /// Fewer rows, times layers, are dominated by what does not grow with them.
@@ -153,7 +154,9 @@ Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& 
   all.insert(all.end(), question.begin(), question.end());
 
   room_ = options.max_new_tokens;
+  OpenVariants(all, options);
   QUIRE_ASSIGN_OR_RETURN(ReusePlan plan, MakePlan(all, options));
+  if (most_variants_ > 0) variants_->Measure(&plan);
   logits_.resize(parts_.decoder->config().vocab_size);
   const TimePoint start = parts_.clock->Now();
   QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, options.row_logits
@@ -206,6 +209,8 @@ StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
       return Epic(layout_, num_layers, options.epic_tokens);
     case ReuseMethod::kCacheBlend:
       return PlanCacheBlend(options);
+    case ReuseMethod::kCacheCraft:
+      return PlanCacheCraft(options);
     case ReuseMethod::kSamKv:
     case ReuseMethod::kInfLlm:
       return SelectAndPlan(prompt, options);
@@ -231,6 +236,31 @@ ReusePlan ReuseRun::PlanCacheBlend(const ReuseOptions& options) {
   stats_.chose_full_prefill = !choice.loads;
   return choice.loads ? CacheBlend(layout_, num_layers, cacheblend)
                       : FullPrefill(layout_, num_layers);
+}
+
+void ReuseRun::OpenVariants(std::span<const TokenId> prompt, const ReuseOptions& options) {
+  const bool uses = options.method == ReuseMethod::kCacheCraft;
+  const bool computes = uses || options.method == ReuseMethod::kFull;
+  if (computes) most_variants_ = options.variants;
+  if (!uses && most_variants_ == 0) return;
+  variants_.emplace(parts_, names_, contexts_, layout_, prompt);
+  if (!uses) variants_->ComputeAll();
+}
+
+StatusOr<ReusePlan> ReuseRun::PlanCacheCraft(const ReuseOptions& options) {
+  const std::vector<AssembledDocument> alone = documents_;
+  const std::vector<ContextRef> contexts = contexts_;
+  ReusePlan plan = variants_->Choose(options.cachecraft, &documents_, &contexts_);
+  const Status opened = OpenReader();
+  if (IsNotFound(opened)) {  // A variant has left meanwhile.
+    documents_ = alone;
+    contexts_ = contexts;
+    plan = variants_->ChooseAlone(options.cachecraft);
+  } else {
+    QUIRE_RETURN_IF_ERROR(opened);
+  }
+  stats_.variants_used = variants_->used();
+  return plan;
 }
 
 StatusOr<ReusePlan> ReuseRun::SelectAndPlan(std::span<const TokenId> prompt,
@@ -327,7 +357,8 @@ StatusOr<std::vector<AssembledDocument>> ReuseRun::MakeCompact(ReusePlan& plan) 
 Status ReuseRun::OpenReader() {
   if (reader_ != nullptr) return OkStatus();
   uint64_t pages = 0;
-  for (const StoredSource& source : sources_) pages += PageCount(*parts_.spec, source.tokens);
+  // A variant may begin and end within a page.
+  for (const StoredSource& source : sources_) pages += PageCount(*parts_.spec, source.tokens) + 1;
   QUIRE_ASSIGN_OR_RETURN(reader_,
                          DocumentReader::Open(parts_, contexts_, static_cast<uint32_t>(pages)));
   return OkStatus();
@@ -392,6 +423,7 @@ StatusOr<Generation> ReuseRun::Generate(const GenerateParams& params) {
     QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward({&token, 1}, position, *prompt_,
                                                   Decoder::Logits::kLast, logits_.data()));
   }
+  if (most_variants_ > 0) stats_.variants_kept = variants_->Keep(*prompt_, most_variants_);
   if (prompt_->retrieval() != nullptr) {
     stats_.attended_ratio = prompt_->retrieval()->attended_ratio();
   }

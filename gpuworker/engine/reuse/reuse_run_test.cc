@@ -25,6 +25,13 @@ class ReuseRunTest : public ::testing::Test {
  protected:
   static constexpr float kSame = 1e-3f;
 
+  /// Leaves statistics to the first question that needs them.
+  static EngineOptions WithoutStatistics() {
+    EngineOptions options = EngineFixture::Small();
+    options.statistics = false;
+    return options;
+  }
+
   /// Stores documents of these lengths, of which none is a whole number of pages.
   void Store(const std::vector<size_t>& lengths) {
     for (const size_t length : lengths) {
@@ -47,7 +54,7 @@ class ReuseRunTest : public ::testing::Test {
     return *std::move(logits);
   }
 
-  EngineFixture fixture_;
+  EngineFixture fixture_{{}, WithoutStatistics()};
   std::vector<DocumentName> names_;
   std::vector<TokenId> all_;  ///< Documents, then the question.
   const std::vector<TokenId> question_ = RandomTokens(7, 99);
@@ -78,8 +85,10 @@ TEST_F(ReuseRunTest, SamKvReadsFirstAndLastBlocksAndTheSelectedOnes) {
             .samkv = {.update = RowUpdate::kOverwrite, .rows = SamKvRows::kEverything}});
   EXPECT_LT(MaxDifference(run->logits(), Dense(all_)), kSame);
   EXPECT_EQ(run->stats().statistics_computed, 3u);
+  EXPECT_EQ(run->stats().statistics_stored, 3u);
   EXPECT_EQ(run->stats().sequence_ratio, 1);
   EXPECT_EQ(fixture_.store().calls("Session/ScorePages"), 0u);
+  EXPECT_EQ(Open({.method = ReuseMethod::kSamKv})->stats().statistics_computed, 0u);
 }
 
 TEST_F(ReuseRunTest, SamKvLeavesBlocksOfLongDocumentsOut) {
@@ -353,7 +362,8 @@ TEST_F(ReuseRunTest, AUnitThatTheServerCannotGiveIsAnError) {
 TEST(ReuseMethodNameTest, NamesReadBack) {
   for (const ReuseMethod method :
        {ReuseMethod::kFull, ReuseMethod::kReuse, ReuseMethod::kIsolated, ReuseMethod::kEpic,
-        ReuseMethod::kCacheBlend, ReuseMethod::kSamKv, ReuseMethod::kInfLlm}) {
+        ReuseMethod::kCacheBlend, ReuseMethod::kSamKv, ReuseMethod::kInfLlm,
+        ReuseMethod::kCacheCraft}) {
     EXPECT_EQ(*ParseReuseMethod(Name(method)), method);
   }
   EXPECT_THAT(std::string(ParseReuseMethod("blend").status().message()), HasSubstr("cacheblend"));
