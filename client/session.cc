@@ -40,6 +40,11 @@ void AppendPart(RecallPart part, RecallResult* result) {
                             part.placements.end());
   for (const size_t held : part.held) result->held.push_back(held + shift);
   result->checksums.insert(result->checksums.end(), part.checksums.begin(), part.checksums.end());
+  if (!part.codecs.empty() || !result->codecs.empty()) {
+    result->codecs.resize(shift, UnitCodec::kRaw);
+    result->codecs.insert(result->codecs.end(), part.codecs.begin(), part.codecs.end());
+    result->codecs.resize(result->placements.size(), UnitCodec::kRaw);
+  }
   result->payload.Append(part.payload);
   result->valid_until = std::min(result->valid_until, part.valid_until);
   result->landed_bytes += part.landed_bytes;
@@ -90,7 +95,9 @@ uint32_t ClientSession::slots_per_head(uint32_t sequence) const {
   return state_->slots.slots_per_head(sequence);
 }
 
-uint64_t ClientSession::unit_bytes() const { return state_->unit_bytes; }
+uint64_t ClientSession::unit_bytes() const { return state_->unit_sizes.raw(); }
+
+uint64_t ClientSession::unit_bytes(UnitCodec codec) const { return state_->unit_sizes.Of(codec); }
 
 std::span<const int32_t> ClientSession::ResidentPages(uint32_t sequence, uint32_t layer) const {
   return state_->slots.Pages(sequence, layer);
@@ -149,9 +156,9 @@ bool ClientSession::LandsDirectly() const {
 
 StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t num_sequences) {
   QUIRE_RETURN_IF_ERROR(state_->CheckOpen());
-  QUIRE_ASSIGN_OR_RETURN(auto landing,
-                         LandingArea::Create(state_.get(), state_->caller->options().data_transport,
-                                             state_->slots, state_->unit_bytes, num_sequences));
+  QUIRE_ASSIGN_OR_RETURN(
+      auto landing, LandingArea::Create(state_.get(), state_->caller->options().data_transport,
+                                        state_->slots, state_->unit_sizes.raw(), num_sequences));
   std::erase_if(state_->landings, [](const auto& made) { return made.expired(); });
   state_->landings.push_back(landing->direct_);
   return landing;

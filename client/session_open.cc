@@ -46,7 +46,19 @@ StatusOr<std::vector<uint32_t>> LayersOf(const SessionOptions& options) {
   if (UnitBytes(options.spec, options.part) == 0) {
     return InvalidArgument("part: the units of this spec (MLA) have no values apart from keys");
   }
+  if (options.part != UnitPart::kWhole && options.codecs != CodecSet()) {
+    return InvalidArgument("codecs: an encoded unit comes whole; ask for whole units");
+  }
   return layers;
+}
+
+void CodecsToProto(const CodecSet& codecs, v1::OpenSessionRequest* request) {
+  for (int codec = v1::UNIT_CODEC_RAW; codec <= v1::UNIT_CODEC_INT4 && codecs != CodecSet();
+       ++codec) {
+    if (codecs.Has(static_cast<UnitCodec>(codec))) {
+      request->add_codecs(static_cast<v1::UnitCodec>(codec));
+    }
+  }
 }
 
 /// `managed`: the session's layers.
@@ -153,6 +165,7 @@ StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(
   request.mutable_managed_layers()->Add(options.managed_layers.begin(),
                                         options.managed_layers.end());
   if (options.part == UnitPart::kValues) request.set_unit_part(v1::UNIT_PART_VALUES);
+  CodecsToProto(options.codecs, &request);
   if (options.hold_digests) {
     QUIRE_RETURN_IF_ERROR(HeldDigestsToProto(options, layers, request.mutable_hold_digests()));
   }
@@ -171,9 +184,9 @@ StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(
                                             sequences[i], options.spec));
     slots.AddSequence(i, SlotsOf(sequences[i], options.slots_per_head));
   }
-  auto state =
-      std::make_unique<SessionState>(caller_.get(), reply.session_id(), reply.epoch(), options.spec,
-                                     options.part, std::move(slots), std::move(members));
+  auto state = std::make_unique<SessionState>(
+      caller_.get(), reply.session_id(), reply.epoch(), options.spec,
+      UnitSizes(options.spec, options.part, options.codecs), std::move(slots), std::move(members));
   state->lease = caller_->leases().Keep(LeaseKeeper::Kind::kSession, reply.session_id(),
                                         std::chrono::seconds(reply.lease_seconds()));
   return std::unique_ptr<ClientSession>(new ClientSession(std::move(state)));

@@ -16,6 +16,7 @@
 #include "client/caller.h"
 #include "client/recall/direct_landing.h"
 #include "client/recall/worker_slots.h"
+#include "common/page/unit_sizes.h"
 #include "quire/clock.h"
 #include "quire/kv_spec.h"
 #include "quire/recall.h"
@@ -30,12 +31,12 @@ class SessionRecall;
 class SessionState {
  public:
   SessionState(Caller* made_by, uint64_t session_id, uint64_t first_epoch, const KvSpec& kv_spec,
-               UnitPart part, WorkerSlots empty_slots,
+               const UnitSizes& sizes, WorkerSlots empty_slots,
                std::vector<std::vector<SessionMember>> sequences)
       : caller(made_by),
         id(session_id),
         spec(kv_spec),
-        unit_bytes(UnitBytes(kv_spec, part)),
+        unit_sizes(sizes),
         members(std::move(sequences)),
         epoch(first_epoch),
         slots(std::move(empty_slots)) {}
@@ -60,7 +61,7 @@ class SessionState {
   Caller* const caller;
   const uint64_t id;
   const KvSpec spec;
-  const uint64_t unit_bytes;
+  const UnitSizes unit_sizes;
   std::vector<std::vector<SessionMember>> members;  ///< By sequence.
   uint64_t epoch;
   uint64_t next_exchange = 1;

@@ -3,7 +3,8 @@
 // Codec: the savings and costs of each page codec. The model reads documents; their real K and V
 // are encoded and decoded, and compared with the originals. The decoded data is stored under the
 // same token ids for a tenant of the codec. Questions are then answered over what attention would
-// see, digests included. The rival is the original document with the same questions.
+// see, digests included. The rival is the original document with the same questions. Encoded pages
+// are also read over each transport (codec_wire.h).
 #include "kvserver/store/codec/codec.h"
 
 #include <CLI/CLI.hpp>
@@ -20,6 +21,7 @@
 #include "bench/benchmark.h"
 #include "bench/codec/codec_quality.h"
 #include "bench/codec/codec_speed.h"
+#include "bench/codec/codec_wire.h"
 #include "kvserver/embedded/embedded_store.h"
 #include "quire/layout.h"
 
@@ -113,6 +115,7 @@ struct CodecOptions {
   std::string model;
   std::string data_dir;
   size_t questions = 1000000;  ///< More than there are: all.
+  uint32_t wire_rounds = 9;    ///< Reads of each way over each transport; 0: none.
 };
 
 class CodecBench {
@@ -301,6 +304,12 @@ StatusOr<BenchReport> Run(const CodecOptions& options) {
                                           {"RELATIVE", cli::Table::kRight},
                                           {"LOST FULL", cli::Table::kRight},
                                           {"LOST SPARSE", cli::Table::kRight}})};
+  if (options.wire_rounds > 0) {
+    QUIRE_ASSIGN_OR_RETURN(const std::vector<WireFigures> wire,
+                           MeasureCodecWire("", options.wire_rounds));
+    AddCodecWire(wire, &report.json);
+    report.json["wire_rounds"] = options.wire_rounds;
+  }
   const KvSpec& spec = local.engine->spec();
   for (const CodecLane& lane : lanes) AddLane(lane, spec, bench.untouched(), &report);
   report.json["untouched_correct_full"] = Correct(bench.untouched().full);
@@ -321,17 +330,24 @@ void AddCodecBench(Benches& benches) {
   const auto options = std::make_shared<CodecOptions>();
   CLI::App& command = benches.Add(
       {.name = "codec",
-       .summary = "Size, speed, error and lost answers of each page codec",
-       .examples = "  quire bench codec --json\n"
-                   "  quire bench codec --questions 12        a few, for a first look\n"
-                   "Lost is the fraction of the questions that the untouched document answers and\n"
-                   "the encoded one does not: with every page resident, and with a budget.\n"
-                   "GB/s are of decoded bytes, on one core."},
+       .summary = "Size, speed, error, lost answers and time on the wire of each page codec",
+       .examples =
+           "  quire bench codec --json\n"
+           "  quire bench codec --questions 12        a few, for a first look\n"
+           "Lost is the fraction of the questions that the untouched document answers and\n"
+           "the encoded one does not: with every page resident, and with a budget.\n"
+           "GB/s are of decoded bytes, on one core. The JSON has the wire: bytes and times\n"
+           "of reading ten documents and of steps, beside f16 and decoding at the server."},
       [options](const cli::CommandContext&) { return Run(*options); });
   command.add_option("--model", options->model,
                      "Directory of the model (the bundled one when not given)");
   command.add_option("--questions", options->questions, "Ask only the first so many questions")
       ->check(CLI::Range(1, 1000000));
+  command
+      .add_option("--wire-rounds", options->wire_rounds,
+                  "Timed reads of ten documents over each transport; 0 for none")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
   cli::AddDataDirOption(command, &options->data_dir);
 }
 

@@ -36,13 +36,13 @@ double GbPerSecond(uint64_t bytes, Duration time) {
 
 StatusOr<CodecSpeed> MeasureCodecSpeed(const KvSpec& spec, kvserver::CodecId codec,
                                        std::span<const std::byte> units, uint32_t rounds) {
-  const kernels::UnitShape shape = kvserver::ShapeOf(spec);
+  const UnitShape shape = ShapeOf(spec);
   const uint64_t unit_bytes = UnitBytes(spec);
   const uint64_t all = units.size() / unit_bytes;
   const uint64_t batch = std::clamp<uint64_t>(kBatchBytes / unit_bytes, 1, all);
   const uint64_t batches = all / batch;
   const uint64_t batch_bytes = batch * unit_bytes;
-  const uint64_t encoded_bytes = batch * kvserver::EncodedUnitBytes(spec, codec);
+  const uint64_t encoded_bytes = batch * UnitBytes(spec, codec);
   std::vector<std::byte> encoded(batches * encoded_bytes);
   std::vector<std::byte> decoded(units.size());
   const kernels::KernelTable& ops = kernels::CpuKernels();

@@ -35,7 +35,7 @@ class HandOutStore final : public PageStore {
  public:
   explicit HandOutStore(uint64_t unit_bytes) : bytes_(unit_bytes) {}
 
-  Status ReadUnits(const kvserver::Caller&, std::span<const UnitAddress> units,
+  Status ReadUnits(const kvserver::Caller&, std::span<const UnitAddress> units, const CodecSet&,
                    std::vector<kvserver::UnitBytes>* out) override {
     out->assign(units.size(), kvserver::UnitBytes{Slice{bytes_, nullptr}, 1});
     return OkStatus();

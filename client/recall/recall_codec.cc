@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "client/recall/landing_area.h"
-#include "client/validate.h"
+#include "common/base/memory/unit_checksums.h"
 #include "common/wire/convert.h"
 #include "common/wire/lane_records.h"
 #include "common/wire/limits.h"
@@ -22,6 +22,8 @@ static_assert(static_cast<int>(RecallPooling::kMaxQ) + 1 == v1::POOLING_MAX_Q);
 static_assert(static_cast<int>(RecallPooling::kAvgSdM) + 1 == v1::POOLING_AVG_SDM);
 static_assert(static_cast<int>(DigestKind::kMinMax) == v1::DIGEST_KIND_MIN_MAX);
 static_assert(static_cast<int>(DigestKind::kContent) == v1::DIGEST_KIND_CONTENT);
+static_assert(static_cast<int>(UnitCodec::kRaw) == v1::UNIT_CODEC_RAW);
+static_assert(static_cast<int>(UnitCodec::kInt4) == v1::UNIT_CODEC_INT4);
 
 bool IsAscending(std::span<const uint32_t> pages) {
   return std::adjacent_find(pages.begin(), pages.end(), std::greater_equal<>()) == pages.end();
@@ -175,11 +177,11 @@ class PartReader {
   /// `bytes` of units came with the part.
   PartReader(const ExpectedPart& expected, uint64_t bytes)
       : map_(*expected.map),
-        unit_bytes_(expected.unit_bytes),
+        sizes_(expected.sizes),
         exchange_(expected.exchange),
         mismatched_(expected.mismatched) {
-    part_.placements.reserve(bytes / unit_bytes_);
-    part_.checksums.reserve(bytes / unit_bytes_);
+    part_.placements.reserve(bytes / sizes_.raw());
+    part_.checksums.reserve(bytes / sizes_.raw());
   }
 
   Status ReadLane(const v1::LanePlacement& proto, const WantedLane& wanted) {
@@ -210,9 +212,34 @@ class PartReader {
     return OkStatus();
   }
 
+  /// Takes the codecs of the units of all lanes.
+  Status ReadCodecs(const v1::RecallReply& reply) {
+    if (reply.codecs().empty()) return OkStatus();
+    uint64_t left = part_.placements.size() - part_.held.size();
+    std::vector<UnitCodec> sent;
+    for (const v1::CodecRun& run : reply.codecs()) {
+      const bool known = run.codec() >= v1::UNIT_CODEC_RAW && run.codec() <= v1::UNIT_CODEC_INT4;
+      const auto codec = static_cast<UnitCodec>(run.codec());
+      if (!known || sizes_.Of(codec) == 0) {
+        return DataLoss("units in codec ", int{run.codec()}, ", which was not asked for");
+      }
+      if (run.units() == 0 || run.units() > left) {
+        return DataLoss("codecs of ", run.units(), " units where ", left, " are left");
+      }
+      left -= run.units();
+      sent.insert(sent.end(), run.units(), codec);
+    }
+    if (left > 0) return DataLoss(left, " units have no codec");
+    if (std::ranges::count(sent, UnitCodec::kRaw) == std::ssize(sent)) return OkStatus();
+    part_.codecs.assign(part_.placements.size(), UnitCodec::kRaw);
+    auto next = sent.begin();
+    VisitSent([&](size_t i) { part_.codecs[i] = *next++; });
+    return OkStatus();
+  }
+
   /// Gives the part, whose units arrive with `body`. Checks them, unless the caller does.
   StatusOr<RecallPart> Finish(CallMessage body, const ExpectedPart& expected) {
-    const uint64_t bytes = (part_.placements.size() - part_.held.size()) * unit_bytes_;
+    const uint64_t bytes = SentBytes();
     if (body.payload.size_bytes() + body.landed_bytes + body.bytes_to_come != bytes ||
         (body.landed_bytes != 0 && (expected.landing == nullptr || !body.payload.empty()))) {
       return DataLoss(body.landed_bytes, " bytes landed, ", body.payload.size_bytes(),
@@ -224,6 +251,9 @@ class PartReader {
     if (body.landed_bytes > 0) {
       QUIRE_RETURN_IF_ERROR(CheckPlaces(body.places, *expected.landing));
       body.payload = Staged(*expected.landing);
+    }
+    if (expected.verify && body.payload.size_bytes() != bytes) {
+      return DataLoss(body.payload.size_bytes(), " of ", bytes, " bytes of units have come");
     }
     if (expected.verify) QUIRE_RETURN_IF_ERROR(CheckPayload(body.payload));
     part_.payload = std::move(body.payload);
@@ -353,22 +383,35 @@ class PartReader {
     }
   }
 
+  uint64_t BytesOf(size_t placement) const { return sizes_.Of(part_.CodecOf(placement)); }
+  uint64_t SentBytes() const {
+    if (part_.codecs.empty()) return (part_.placements.size() - part_.held.size()) * sizes_.raw();
+    uint64_t bytes = 0;
+    VisitSent([&](size_t i) { bytes += BytesOf(i); });
+    return bytes;
+  }
+
   /// The place of a placement's unit.
   std::span<std::byte> SlotOf(size_t placement, const LandingArea& landing) const {
     const Placement& at = part_.placements[placement];
-    return landing.Unit(at.sequence, at.layer, at.head, at.slot);
+    return landing.Unit(at.sequence, at.layer, at.head, at.slot).first(BytesOf(placement));
   }
 
   Status CheckPayload(const Payload& payload) const {
     std::vector<uint32_t> checksums;
-    VisitSent([&](size_t i) { checksums.push_back(part_.checksums[i]); });
-    std::vector<UnitMismatch> mismatches;
-    Status status = CheckUnits(payload, checksums.size(), unit_bytes_, checksums, &mismatches);
-    if (mismatches.empty()) return status;
+    std::vector<uint64_t> bytes;
+    VisitSent([&](size_t i) {
+      checksums.push_back(part_.checksums[i]);
+      if (!part_.codecs.empty()) bytes.push_back(BytesOf(i));
+    });
+    const std::vector<UnitMismatch> mismatches =
+        bytes.empty() ? FindMismatches(payload, sizes_.raw(), checksums)
+                      : FindMismatches(payload, bytes, checksums);
+    if (mismatches.empty()) return OkStatus();
     std::vector<size_t> sent;
     VisitSent([&](size_t i) { sent.push_back(i); });
     for (const UnitMismatch& mismatch : mismatches) Note(sent[mismatch.unit], mismatch.crc32c);
-    return status;
+    return DataLoss("unit ", mismatches.front().unit, " does not match its checksum");
   }
 
   /// True when each unit went to its place, and not over another.
@@ -398,7 +441,7 @@ class PartReader {
   }
 
   const WorkerSlots& map_;
-  const uint64_t unit_bytes_;
+  const UnitSizes sizes_;
   const uint64_t exchange_;
   std::vector<MismatchedUnit>* const mismatched_;  ///< May be null.
   RecallPart part_;
@@ -478,6 +521,7 @@ StatusOr<RecallPart> PartFromProto(const v1::RecallReply& reply, CallMessage bod
     QUIRE_RETURN_IF_ERROR(Annotate(reader.ReadLane(reply.lanes(static_cast<int>(i)), wanted),
                                    NameOf(wanted.want->sequence, wanted.layer)));
   }
+  QUIRE_RETURN_IF_ERROR(reader.ReadCodecs(reply));
   return reader.Finish(std::move(body), expected);
 }
 

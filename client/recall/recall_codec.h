@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/recall/worker_slots.h"
+#include "common/page/unit_sizes.h"
 #include "quire/kv_spec.h"
 #include "quire/recall.h"
 #include "quire/status.h"
@@ -47,7 +48,7 @@ struct ExpectedPart {
   uint64_t epoch = 0;
   uint64_t exchange = 0;
   std::span<const WantedLane> lanes;  ///< Lanes still to come; the part brings the first.
-  uint64_t unit_bytes = 0;            ///< Bytes of a unit that the session brings.
+  UnitSizes sizes;                    ///< Bytes of the units that the session brings.
   const WorkerSlots* map = nullptr;
   const LandingArea* landing = nullptr;               ///< Null when no unit can have landed.
   std::vector<MismatchedUnit>* mismatched = nullptr;  ///< Takes the units that do not match.

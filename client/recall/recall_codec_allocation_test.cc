@@ -76,9 +76,12 @@ TEST_F(RecallCodecAllocationTest, TakingAPartOfManyUnitsAllocatesAsOftenAsOfFew)
     const uint64_t before = AllocationsOfThisThread();
     v1::RecallReply parsed;
     EXPECT_TRUE(parsed.ParseFromString(body.control));
-    const auto part = PartFromProto(
-        parsed, std::move(body),
-        {.epoch = 1, .exchange = 1, .lanes = lanes, .unit_bytes = UnitBytes(spec_), .map = &map_});
+    const auto part = PartFromProto(parsed, std::move(body),
+                                    {.epoch = 1,
+                                     .exchange = 1,
+                                     .lanes = lanes,
+                                     .sizes = UnitSizes(spec_, UnitPart::kWhole, {}),
+                                     .map = &map_});
     EXPECT_TRUE(part.ok() && part->placements.size() == units) << part.status();
     return AllocationsOfThisThread() - before;
   };

@@ -4,6 +4,7 @@
 // checksums.
 #include "client/recall/recall_codec.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -45,11 +46,14 @@ class RecallCodecTest : public ::testing::Test {
     edit(&units);
     wire::EncodeLaneUnits(units, lane.mutable_units());
   }
-  StatusOr<RecallPart> Read() const {
+  StatusOr<RecallPart> Read(const CodecSet& codecs = {}) const {
     const std::vector<WantedLane> lanes = LanesOf(wants_);
-    return PartFromProto(
-        reply_, {.control = {}, .payload = payload_},
-        {.epoch = 2, .exchange = 3, .lanes = lanes, .unit_bytes = UnitBytes(spec_), .map = &map_});
+    return PartFromProto(reply_, {.control = {}, .payload = payload_},
+                         {.epoch = 2,
+                          .exchange = 3,
+                          .lanes = lanes,
+                          .sizes = UnitSizes(spec_, UnitPart::kWhole, codecs),
+                          .map = &map_});
   }
 
   const KvSpec spec_ = testing::TinySpec();
@@ -91,6 +95,64 @@ TEST_F(RecallCodecTest, UnitsThatTheCallerHoldsHaveNoBytes) {
   Edit([](auto* units) { units->crc32c[2] ^= 1; });
   payload_.Append(testing::UnitOfPage(spec_, 8));
   EXPECT_TRUE(IsDataLoss(Read().status()));
+}
+
+/// Two units of head 0 are encoded.
+class EncodedUnitsTest : public RecallCodecTest {
+ protected:
+  EncodedUnitsTest() {
+    payload_ = {};
+    const uint64_t encoded = UnitBytes(spec_, UnitCodec::kInt8);
+    std::vector<uint32_t> checksums;
+    for (const uint64_t bytes : {encoded, encoded, UnitBytes(spec_), UnitBytes(spec_)}) {
+      const std::vector<std::byte> unit = testing::RandomBytes(bytes, checksums.size());
+      checksums.push_back(Crc32c(unit));
+      payload_.Append(unit);
+    }
+    Edit([&](auto* units) { std::copy_n(checksums.begin(), 3, units->crc32c.begin()); });
+    wire::LaneUnits last;
+    EXPECT_TRUE(wire::DecodeLaneUnits(reply_.lanes(1).units(), 1, &last).ok());
+    last.crc32c = {checksums[3]};
+    reply_.mutable_lanes(1)->clear_units();
+    wire::EncodeLaneUnits(last, reply_.mutable_lanes(1)->mutable_units());
+    SetRuns({{v1::UNIT_CODEC_INT8, 2}, {v1::UNIT_CODEC_RAW, 2}});
+  }
+  void SetRuns(const std::vector<std::pair<int, uint32_t>>& runs) {
+    reply_.clear_codecs();
+    for (const auto& [codec, units] : runs) {
+      v1::CodecRun& run = *reply_.add_codecs();
+      run.set_codec(static_cast<v1::UnitCodec>(codec));
+      run.set_units(units);
+    }
+  }
+};
+
+TEST_F(EncodedUnitsTest, UnitsHaveTheSizesOfTheirCodecs) {
+  const auto part = Read({UnitCodec::kInt8});
+  ASSERT_TRUE(part.ok()) << part.status();
+  EXPECT_EQ(part->codecs,
+            (std::vector{UnitCodec::kInt8, UnitCodec::kInt8, UnitCodec::kRaw, UnitCodec::kRaw}));
+  EXPECT_EQ(testing::Bytes(part->payload), testing::Bytes(payload_));
+  Edit([](auto* units) { units->crc32c[1] ^= 1; });
+  EXPECT_TRUE(IsDataLoss(Read({UnitCodec::kInt8}).status()));
+}
+
+TEST_F(EncodedUnitsTest, CodecsThatWereNotAskedForAreRefused) {
+  EXPECT_TRUE(IsDataLoss(Read().status()));
+  EXPECT_TRUE(IsDataLoss(Read({UnitCodec::kInt4}).status()));
+  for (const int codec : {0, 5, -253, 259}) {
+    SetRuns({{codec, 2}, {v1::UNIT_CODEC_RAW, 2}});
+    EXPECT_TRUE(IsDataLoss(Read(CodecSet::All()).status())) << codec;
+  }
+}
+
+TEST_F(EncodedUnitsTest, CodecsOfMoreOrFewerUnitsAreRefused) {
+  using Runs = std::vector<std::pair<int, uint32_t>>;
+  for (const Runs& runs : {Runs{{3, 2}, {1, 1}}, Runs{{3, 2}, {1, 3}}, Runs{{3, 0}, {1, 4}},
+                           Runs{{3, 3}, {1, 1}}, Runs{{3, UINT32_MAX}, {1, 5}}, Runs{}}) {
+    SetRuns(runs);
+    EXPECT_TRUE(IsDataLoss(Read({UnitCodec::kInt8}).status()));
+  }
 }
 
 TEST_F(RecallCodecTest, APartMayBringFewerLanesThanAreMissing) {
@@ -175,9 +237,13 @@ TEST_F(RecallCodecTest, PartsThatLieInAnyWayAreRefused) {
 
 TEST_F(RecallCodecTest, BytesThatLandedWhereNothingWasToLandAreRefused) {
   const std::vector<WantedLane> lanes = LanesOf(wants_);
-  const auto part = PartFromProto(
-      reply_, {.control = {}, .payload = {}, .landed_bytes = payload_.size_bytes()},
-      {.epoch = 2, .exchange = 3, .lanes = lanes, .unit_bytes = UnitBytes(spec_), .map = &map_});
+  const auto part =
+      PartFromProto(reply_, {.control = {}, .payload = {}, .landed_bytes = payload_.size_bytes()},
+                    {.epoch = 2,
+                     .exchange = 3,
+                     .lanes = lanes,
+                     .sizes = UnitSizes(spec_, UnitPart::kWhole, {}),
+                     .map = &map_});
   EXPECT_TRUE(IsDataLoss(part.status())) << part.status();
 }
 

@@ -176,7 +176,7 @@ StatusOr<RecallPart> SessionRecall::Take(CallMessage body) {
                                              {.epoch = session_->epoch,
                                               .exchange = exchange_,
                                               .lanes = missing(),
-                                              .unit_bytes = session_->unit_bytes,
+                                              .sizes = session_->unit_sizes,
                                               .map = &session_->slots,
                                               .landing = area_,
                                               .mismatched = &mismatched,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "gpuworker/cache/spread_units.h"
 #include "quire/layout.h"
 
 namespace quire::worker {
@@ -138,24 +139,21 @@ Status BudgetCache::StartAt(uint64_t num_tokens) {
   return OkStatus();
 }
 
-Status BudgetCache::ScatterUnits(const Layer& layer, const StagedUnits& staged,
+Status BudgetCache::ScatterUnits(const Layer& layer, const StagedUnits& staged, UnitCodec codec,
                                  std::span<const kernels::UnitPlacement> places) const {
   DeviceList<kernels::UnitPlacement> list;
   QUIRE_ASSIGN_OR_RETURN(const kernels::UnitPlacement* const placements,
                          list.Put(*device_, places));
-  QUIRE_RETURN_IF_ERROR(
-      ToStatus(device_->kernels().hnd_to_nhd({.unit_ptrs = staged.addresses(),
-                                              .placements = placements,
-                                              .k_pool = layer.k.data(),
-                                              .v_pool = layer.v.data(),
-                                              .num_slots = layer.capacity,
-                                              .n_units = static_cast<int64_t>(places.size()),
-                                              .page_tokens = spec_.page_tokens,
-                                              .n_kv = spec_.num_kv_heads,
-                                              .head_dim = spec_.head_dim,
-                                              .dtype = spec_.dtype,
-                                              .stream = device_->stream()}),
-               "hnd_to_nhd"));
+  QUIRE_RETURN_IF_ERROR(SpreadUnits(spec_,
+                                    {.addresses = staged.addresses(),
+                                     .places = placements,
+                                     .count = places.size(),
+                                     .codec = codec,
+                                     .k_pool = layer.k.data(),
+                                     .v_pool = layer.v.data(),
+                                     .num_slots = layer.capacity,
+                                     .stream = device_->stream()},
+                                    *device_));
   return device_->Synchronize();  // The staged bytes and the list go away.
 }
 
@@ -173,8 +171,8 @@ Status BudgetCache::FillFixed(uint32_t layer_index, std::span<const uint32_t> pa
     }
   }
   QUIRE_ASSIGN_OR_RETURN(StagedUnits staged,
-                         StagedUnits::Stage(units, places.size(), spec_, device_));
-  return ScatterUnits(layer, staged, places);
+                         StagedUnits::Stage(units, places.size(), spec_, UnitCodec::kRaw, device_));
+  return ScatterUnits(layer, staged, UnitCodec::kRaw, places);
 }
 
 StatusOr<std::vector<uint32_t>> BudgetCache::CopyFixed(uint32_t layer_index,
@@ -239,7 +237,7 @@ Status BudgetCache::RecordPlacements(uint32_t layer, std::span<const SlotPlaceme
 }
 
 Status BudgetCache::WriteUnits(uint32_t layer_index, std::span<const SlotPlacement> placements,
-                               const Payload& units) const {
+                               const Payload& units, UnitCodec codec) const {
   const Layer& layer = layers_[layer_index];
   std::vector<kernels::UnitPlacement> places;
   places.reserve(placements.size());
@@ -248,7 +246,7 @@ Status BudgetCache::WriteUnits(uint32_t layer_index, std::span<const SlotPlaceme
                       .kv_head = static_cast<int32_t>(placement.head)});
   }
   if (staging_ != nullptr) {
-    return staging_->Write(units, places,
+    return staging_->Write(units, codec, places,
                            {.k = layer.k.data(),
                             .v = layer.v.data(),
                             .num_slots = layer.capacity,
@@ -256,8 +254,8 @@ Status BudgetCache::WriteUnits(uint32_t layer_index, std::span<const SlotPlaceme
                             .written = layer.written.get()});
   }
   QUIRE_ASSIGN_OR_RETURN(StagedUnits staged,
-                         StagedUnits::Stage(units, placements.size(), spec_, device_));
-  return ScatterUnits(layer, staged, places);
+                         StagedUnits::Stage(units, placements.size(), spec_, codec, device_));
+  return ScatterUnits(layer, staged, codec, places);
 }
 
 Status BudgetCache::WriteRows(uint32_t layer, std::span<const SlotPlacement> placements,

@@ -74,9 +74,11 @@ class BudgetCache {
   /// selectable slots have to be emptied (PageTable::EmptySelectable).
   [[nodiscard]] Status CheckPlacements(uint32_t layer,
                                        std::span<const SlotPlacement> placements) const;
+  /// Units in a `codec` are decoded on the way. They are not larger than raw ones.
   [[nodiscard]] Status WriteUnits(uint32_t layer, std::span<const SlotPlacement> placements,
-                                  const Payload& units) const;
-  /// As WriteUnits, but every row (keys or values of one token and head) is a copy of its own.
+                                  const Payload& units, UnitCodec codec = UnitCodec::kRaw) const;
+  /// As WriteUnits of raw units, but every row (keys or values of one token and head) is a copy of
+  /// its own.
   [[nodiscard]] Status WriteRows(uint32_t layer, std::span<const SlotPlacement> placements,
                                  const Payload& units) const;
   [[nodiscard]] Status RecordPlacements(uint32_t layer, std::span<const SlotPlacement> placements);
@@ -141,7 +143,7 @@ class BudgetCache {
   /// `count` slots of both pools.
   Status CopySlots(const Layer& from, uint32_t from_slot, const Layer& to, uint32_t to_slot,
                    uint32_t count);
-  Status ScatterUnits(const Layer& layer, const StagedUnits& staged,
+  Status ScatterUnits(const Layer& layer, const StagedUnits& staged, UnitCodec codec,
                       std::span<const kernels::UnitPlacement> places) const;
 
   const KvSpec spec_;

@@ -29,7 +29,7 @@ const HostUnit* HostTier::Use(const HostUnitName& name) {
 }
 
 void HostTier::Put(const HostUnitName& name, const Payload& unit, uint32_t crc32c,
-                   const Validity& is_valid) {
+                   const Validity& is_valid, UnitCodec codec) {
   const uint64_t bytes = unit.size_bytes();
   if (bytes > capacity_bytes_) return;
   {
@@ -51,7 +51,7 @@ void HostTier::Put(const HostUnitName& name, const Payload& unit, uint32_t crc32
     units_.erase(order_.front().name);
     dropped.splice(dropped.end(), order_, order_.begin());
   }
-  order_.push_back({name, {copy.slices().front(), crc32c}});
+  order_.push_back({name, {copy.slices().front(), crc32c, codec}});
   units_.emplace(name, std::prev(order_.end()));
   stats_.bytes += bytes;
   stats_.units = units_.size();
@@ -95,7 +95,11 @@ HostUnitName HostPages::NameOf(uint32_t layer, uint32_t head, uint32_t page) con
 std::optional<HostPages::Unit> HostPages::Get(uint32_t layer, uint32_t head, uint32_t page) const {
   auto unit = tier_->Get(NameOf(layer, head, page));
   if (!unit) return std::nullopt;
-  return Unit{.head = head, .page = page, .bytes = std::move(unit->bytes), .crc32c = unit->crc32c};
+  return Unit{.head = head,
+              .page = page,
+              .bytes = std::move(unit->bytes),
+              .crc32c = unit->crc32c,
+              .codec = unit->codec};
 }
 
 }  // namespace quire::worker

@@ -28,6 +28,7 @@
 #include "quire/key.h"
 #include "quire/layout.h"
 #include "quire/payload.h"
+#include "quire/unit_codec.h"
 
 namespace quire::worker {
 
@@ -44,9 +45,11 @@ struct HostUnitName {
   friend bool operator==(const HostUnitName&, const HostUnitName&) = default;
 };
 
+/// A unit's bytes, as they came.
 struct HostUnit {
   Slice bytes;
   uint32_t crc32c = 0;
+  UnitCodec codec = UnitCodec::kRaw;
 };
 
 class HostTier {
@@ -67,10 +70,10 @@ class HostTier {
 
   /// Returns true if the unit is still valid. Called after the copy.
   using Validity = std::function<bool()>;
-  /// Keeps a copy of `unit`. Does nothing if it is here already, is larger than the tier, or became
-  /// invalid during the copy. `is_valid` may be empty.
+  /// Keeps a copy of `unit`, which is in `codec`. Does nothing if it is here already, is larger
+  /// than the tier, or became invalid during the copy. `is_valid` may be empty.
   void Put(const HostUnitName& name, const Payload& unit, uint32_t crc32c,
-           const Validity& is_valid = {}) QUIRE_EXCLUDES(mutex_);
+           const Validity& is_valid = {}, UnitCodec codec = UnitCodec::kRaw) QUIRE_EXCLUDES(mutex_);
   /// The unit, whose bytes never change; nullopt when it is not here.
   std::optional<HostUnit> Get(const HostUnitName& name) QUIRE_EXCLUDES(mutex_);
   /// Makes the unit, if it is here, the one that was used last.
@@ -106,6 +109,7 @@ class HostPages {
     uint32_t page = 0;
     Slice bytes;
     uint32_t crc32c = 0;
+    UnitCodec codec = UnitCodec::kRaw;
   };
 
   /// Keeps nothing.
@@ -119,8 +123,8 @@ class HostPages {
   bool enabled() const { return tier_ != nullptr; }
   // The rest as HostTier; only when enabled.
   void Put(uint32_t layer, uint32_t head, uint32_t page, const Payload& unit, uint32_t crc32c,
-           const HostTier::Validity& is_valid = {}) const {
-    tier_->Put(NameOf(layer, head, page), unit, crc32c, is_valid);
+           const HostTier::Validity& is_valid = {}, UnitCodec codec = UnitCodec::kRaw) const {
+    tier_->Put(NameOf(layer, head, page), unit, crc32c, is_valid, codec);
   }
   std::optional<Unit> Get(uint32_t layer, uint32_t head, uint32_t page) const;
   void Touch(uint32_t layer, uint32_t head, uint32_t page) const {

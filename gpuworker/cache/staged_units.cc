@@ -9,12 +9,13 @@ namespace quire::worker {
 namespace {
 
 /// True when kernels may read the units where the payload has them.
-bool ReadableInPlace(const Payload& payload, const KvSpec& spec, const Device& device) {
+bool ReadableInPlace(const Payload& payload, uint64_t unit_bytes, size_t alignment,
+                     const Device& device) {
   if (!device.reads_host_memory()) return false;
   for (const Slice& slice : payload.slices()) {
     const auto address = reinterpret_cast<uintptr_t>(slice.bytes.data());
-    if (slice.bytes.size() % UnitBytes(spec) != 0) return false;
-    if (address % ElementBytes(spec.dtype) != 0) return false;
+    if (slice.bytes.size() % unit_bytes != 0) return false;
+    if (address % alignment != 0) return false;
   }
   return true;
 }
@@ -22,8 +23,9 @@ bool ReadableInPlace(const Payload& payload, const KvSpec& spec, const Device& d
 }  // namespace
 
 StatusOr<StagedUnits> StagedUnits::Stage(const Payload& payload, size_t count, const KvSpec& spec,
-                                         Device* device) {
-  const uint64_t unit_bytes = UnitBytes(spec);
+                                         UnitCodec codec, Device* device) {
+  const uint64_t unit_bytes = UnitBytes(spec, codec);
+  const size_t alignment = codec == UnitCodec::kRaw ? ElementBytes(spec.dtype) : 1;
   if (payload.size_bytes() != count * unit_bytes) {
     return DataLoss("a payload of ", payload.size_bytes(), " bytes for ", count, " units of ",
                     unit_bytes, " bytes");
@@ -33,7 +35,7 @@ StatusOr<StagedUnits> StagedUnits::Stage(const Payload& payload, size_t count, c
   const auto add = [&](const std::byte* bytes, size_t size) {
     for (size_t at = 0; at < size; at += unit_bytes) staged.units_.push_back(bytes + at);
   };
-  if (ReadableInPlace(payload, spec, *device)) {
+  if (ReadableInPlace(payload, unit_bytes, alignment, *device)) {
     staged.payload_ = payload;
     for (const Slice& slice : payload.slices()) add(slice.bytes.data(), slice.bytes.size());
     QUIRE_RETURN_IF_ERROR(staged.PutList(device));

@@ -14,14 +14,15 @@
 #include "quire/kv_spec.h"
 #include "quire/payload.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 
 namespace quire::worker {
 
 class StagedUnits {
  public:
-  /// DATA_LOSS when `payload` is not exactly `count` units.
+  /// DATA_LOSS when `payload` is not exactly `count` units in `codec`.
   static StatusOr<StagedUnits> Stage(const Payload& payload, size_t count, const KvSpec& spec,
-                                     Device* device);
+                                     UnitCodec codec, Device* device);
 
   /// Device addresses, in payload order; the list itself lies where kernels read it.
   const void* const* addresses() const { return addresses_; }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "common/base/memory/payload_cutter.h"
+#include "gpuworker/cache/spread_units.h"
 #include "quire/layout.h"
 
 namespace quire::worker {
@@ -49,10 +50,11 @@ StagingBuffers::~StagingBuffers() {
   }
 }
 
-Status StagingBuffers::Write(const Payload& units, std::span<const kernels::UnitPlacement> places,
+Status StagingBuffers::Write(const Payload& units, UnitCodec codec,
+                             std::span<const kernels::UnitPlacement> places,
                              const SlotPools& pools) {
-  const uint64_t unit_bytes = UnitBytes(spec_);
-  if (units.size_bytes() != places.size() * unit_bytes) {
+  const uint64_t unit_bytes = UnitBytes(spec_, codec);
+  if (units.size_bytes() != places.size() * unit_bytes || unit_bytes > UnitBytes(spec_)) {
     return DataLoss("a payload of ", units.size_bytes(), " bytes for ", places.size(), " units of ",
                     unit_bytes, " bytes");
   }
@@ -60,7 +62,8 @@ Status StagingBuffers::Write(const Payload& units, std::span<const kernels::Unit
   while (!places.empty()) {
     const auto part = places.first(std::min<size_t>(units_, places.size()));
     Buffer* const buffer = Take();
-    const Status written = WriteBy(*buffer, cutter.Cut(part.size() * unit_bytes), part, pools);
+    const Status written =
+        WriteBy(*buffer, cutter.Cut(part.size() * unit_bytes), codec, part, pools);
     PutBack(buffer);
     QUIRE_RETURN_IF_ERROR(written);
     places = places.subspan(part.size());
@@ -82,7 +85,7 @@ void StagingBuffers::PutBack(Buffer* buffer) {
   put_back_.NotifyOne();
 }
 
-Status StagingBuffers::WriteBy(Buffer& buffer, const Payload& units,
+Status StagingBuffers::WriteBy(Buffer& buffer, const Payload& units, UnitCodec codec,
                                std::span<const kernels::UnitPlacement> places,
                                const SlotPools& pools) {
   QUIRE_RETURN_IF_ERROR(buffer.free->Await());
@@ -91,7 +94,7 @@ Status StagingBuffers::WriteBy(Buffer& buffer, const Payload& units,
   units.CopyTo(buffer.host.get() + list_bytes);
   QUIRE_RETURN_IF_ERROR(device_->CopyPinned(DeviceStream::kCopy, buffer.device.data(),
                                             buffer.host.get(), list_bytes + units.size_bytes()));
-  if (const Status converts = Convert(buffer, places.size(), pools); !converts.ok()) {
+  if (const Status converts = Convert(buffer, codec, places.size(), pools); !converts.ok()) {
     (void)buffer.free->Record(DeviceStream::kCopy);  // The copy is all that reads the buffer.
     return converts;
   }
@@ -99,23 +102,21 @@ Status StagingBuffers::WriteBy(Buffer& buffer, const Payload& units,
   return pools.written->Record(DeviceStream::kConvert);
 }
 
-Status StagingBuffers::Convert(Buffer& buffer, size_t count, const SlotPools& pools) {
+Status StagingBuffers::Convert(Buffer& buffer, UnitCodec codec, size_t count,
+                               const SlotPools& pools) {
   QUIRE_RETURN_IF_ERROR(buffer.arrived->Record(DeviceStream::kCopy));
   QUIRE_RETURN_IF_ERROR(buffer.arrived->Hold(DeviceStream::kConvert));
   QUIRE_RETURN_IF_ERROR(pools.unread->Hold(DeviceStream::kConvert));
-  return ToStatus(
-      device_->kernels().hnd_to_nhd({.units = buffer.device.as<std::byte>() + ListBytes(count),
-                                     .placements = buffer.device.as<kernels::UnitPlacement>(),
-                                     .k_pool = pools.k,
-                                     .v_pool = pools.v,
-                                     .num_slots = pools.num_slots,
-                                     .n_units = static_cast<int64_t>(count),
-                                     .page_tokens = spec_.page_tokens,
-                                     .n_kv = spec_.num_kv_heads,
-                                     .head_dim = spec_.head_dim,
-                                     .dtype = spec_.dtype,
-                                     .stream = device_->convert_stream()}),
-      "hnd_to_nhd");
+  return SpreadUnits(spec_,
+                     {.units = buffer.device.as<std::byte>() + ListBytes(count),
+                      .places = buffer.device.as<kernels::UnitPlacement>(),
+                      .count = count,
+                      .codec = codec,
+                      .k_pool = pools.k,
+                      .v_pool = pools.v,
+                      .num_slots = pools.num_slots,
+                      .stream = device_->convert_stream()},
+                     *device_);
 }
 
 }  // namespace quire::worker

@@ -25,6 +25,7 @@
 #include "quire/kv_spec.h"
 #include "quire/payload.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 
 namespace quire::worker {
 
@@ -51,11 +52,13 @@ class StagingBuffers {
   StagingBuffers(const StagingBuffers&) = delete;
   StagingBuffers& operator=(const StagingBuffers&) = delete;
 
-  /// Starts to move `units` into `places`, one unit for each place. The caller may reuse the bytes
-  /// at the return. DATA_LOSS for another number of units. After an error some units may be in
-  /// flight, and pools.written may cover only some of them.
-  [[nodiscard]] Status Write(const Payload& units, std::span<const kernels::UnitPlacement> places,
-                             const SlotPools& pools) QUIRE_EXCLUDES(mutex_);
+  /// Starts to move `units` into `places`, one unit for each place, all in `codec`. The caller may
+  /// reuse the bytes at the return. DATA_LOSS for another number of units, or for units larger than
+  /// raw ones. After an error some units may be in flight, and pools.written may cover only some of
+  /// them.
+  [[nodiscard]] Status Write(const Payload& units, UnitCodec codec,
+                             std::span<const kernels::UnitPlacement> places, const SlotPools& pools)
+      QUIRE_EXCLUDES(mutex_);
 
  private:
   /// Memory of one transfer: a list of places, then the units.
@@ -72,10 +75,10 @@ class StagingBuffers {
   Buffer* Take() QUIRE_EXCLUDES(mutex_);
   void PutBack(Buffer* buffer) QUIRE_EXCLUDES(mutex_);
   /// Writes through one buffer, which has room for all of `units`.
-  Status WriteBy(Buffer& buffer, const Payload& units,
+  Status WriteBy(Buffer& buffer, const Payload& units, UnitCodec codec,
                  std::span<const kernels::UnitPlacement> places, const SlotPools& pools);
   /// Puts the units that have been copied to `buffer` into their slots.
-  Status Convert(Buffer& buffer, size_t count, const SlotPools& pools);
+  Status Convert(Buffer& buffer, UnitCodec codec, size_t count, const SlotPools& pools);
 
   const KvSpec spec_;
   const uint32_t units_;

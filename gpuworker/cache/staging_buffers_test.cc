@@ -16,6 +16,7 @@
 #include "common/base/random.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/testing/fake_cuda_device.h"
+#include "kernels/cpu/cpu_kernels.h"
 #include "quire/layout.h"
 
 namespace quire::worker {
@@ -141,6 +142,33 @@ class Rounds {
   DeviceBuffer device_q_;
 };
 
+/// `units` in `codec`, and what they decode to.
+std::pair<Payload, Payload> Encode(const Payload& units, UnitCodec codec) {
+  const KvSpec spec = TestSpec();
+  std::vector<std::byte> raw(units.size_bytes());
+  units.CopyTo(raw.data());
+  const size_t count = raw.size() / UnitBytes(spec);
+  std::vector<std::byte> encoded(count * UnitBytes(spec, codec));
+  EXPECT_EQ(kernels::CpuKernels().encode_unit({.units = raw.data(),
+                                               .encoded = encoded.data(),
+                                               .encoded_bytes = std::ssize(encoded),
+                                               .n_units = static_cast<int64_t>(count),
+                                               .shape = ShapeOf(spec),
+                                               .codec = codec}),
+            kernels::OpStatus::kOk);
+  EXPECT_EQ(kernels::CpuKernels().decode_unit({.encoded = encoded.data(),
+                                               .encoded_bytes = std::ssize(encoded),
+                                               .units = raw.data(),
+                                               .n_units = static_cast<int64_t>(count),
+                                               .shape = ShapeOf(spec),
+                                               .codec = codec}),
+            kernels::OpStatus::kOk);
+  Payload first, second;
+  first.Append(std::move(encoded));
+  second.Append(std::move(raw));
+  return {first, second};
+}
+
 /// Attention after each round where everything happens at once.
 std::vector<std::vector<float>> Expected(uint32_t layer) {
   Rounds rounds(CpuDevice());
@@ -206,6 +234,24 @@ TEST_P(StagingBuffersTest, UnitsThatAreGivenUpDoNotReachTheNextOnes) {
     ASSERT_EQ(rounds.cache().table(0).Activate(head, std::vector<uint32_t>{6, 7, 8}), OkStatus());
   }
   EXPECT_EQ(rounds.Read(rounds.Attend(0)), Expected(0)[2]);
+}
+
+TEST_P(StagingBuffersTest, EncodedUnitsAreDecodedOnTheirWay) {
+  const LateStreams late(behind());
+  Rounds rounds(FakeCudaDevice(), buffers());
+  Rounds plain(CpuDevice());
+  for (const UnitCodec codec : {UnitCodec::kFp8E4M3, UnitCodec::kInt8}) {
+    const uint32_t round = codec == UnitCodec::kFp8E4M3 ? 0 : 1;
+    const auto [encoded, decoded] = Encode(rounds.Units(0, round), codec);
+    const std::vector<SlotPlacement> placements = Rounds::Placements(round);
+    ASSERT_EQ(rounds.cache().WriteUnits(0, placements, encoded, codec), OkStatus());
+    ASSERT_EQ(plain.cache().WriteUnits(0, placements, decoded), OkStatus());
+    ASSERT_EQ(rounds.Record(0, round), OkStatus());
+    ASSERT_EQ(plain.Record(0, round), OkStatus());
+    EXPECT_EQ(rounds.Read(rounds.Attend(0)), plain.Read(plain.Attend(0)));
+    EXPECT_EQ(rounds.cache().WriteUnits(0, placements, decoded, codec).code(),
+              StatusCode::kDataLoss);
+  }
 }
 
 TEST_P(StagingBuffersTest, LayersAreWrittenByThreadsBesideEachOther) {

@@ -254,6 +254,7 @@ Status PagedRun::LoadDocument(const Document& document) {
 
 Status PagedRun::TakeSeat(SessionSource* sessions) {
   LaneShape shape{.part = policy_->recalled_part()};
+  shape.codecs = RecalledCodecs(retrieval_.recall_layout, shape.part);
   for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
     const uint32_t slots = cache_->table(layer).layout().selectable_pages;
     if (slots == 0) continue;

@@ -30,6 +30,7 @@ SessionOptions SessionOptionsOf(const KvSpec& spec, const LaneShape& shape) {
   SessionOptions options{
       .spec = spec, .slots_per_head = shape.slots_per_head, .managed_layers = shape.layers};
   options.part = shape.part;
+  options.codecs = shape.codecs;
   if (shape.held_digests) options.hold_digests.emplace().kind = *shape.held_digests;
   return options;
 }

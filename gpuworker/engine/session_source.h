@@ -20,6 +20,7 @@
 #include "quire/layout.h"
 #include "quire/session.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 
 namespace quire::worker {
 
@@ -29,6 +30,7 @@ struct LaneShape {
   std::vector<uint32_t> layers = {};  ///< Managed ones.
   std::optional<kernels::DigestKind> held_digests = {};  ///< For queries that travel.
   UnitPart part = UnitPart::kWhole;                      ///< Part of a unit that recalls bring.
+  CodecSet codecs = {};                                  ///< Codecs that units may come in.
   friend bool operator==(const LaneShape&, const LaneShape&) = default;
 };
 

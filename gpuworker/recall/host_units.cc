@@ -27,14 +27,15 @@ StatusOr<std::vector<SlotPlacement>> PlacementsOf(uint32_t layer, const RecallPa
 
 }  // namespace
 
-HostUnits::HostUnits(const HostPages& host, const PageTable& table, LayerWant* want) {
+HostUnits::HostUnits(const HostPages& host, const PageTable& table, const CodecSet& codecs,
+                     LayerWant* want) {
   if (!host.enabled()) return;
   for (uint32_t head = 0; head < want->pages.num_heads(); ++head) {
     want->held.AppendHead();
     for (const uint32_t page : want->pages.Head(head)) {
       if (table.IsResident(head, page)) continue;
       auto unit = host.Get(want->layer, head, page);
-      if (!unit) continue;
+      if (!unit || !codecs.Has(unit->codec)) continue;
       want->held.Append(page);
       units_.push_back(*std::move(unit));
     }
@@ -42,20 +43,21 @@ HostUnits::HostUnits(const HostPages& host, const PageTable& table, LayerWant* w
 }
 
 StatusOr<ArrivedUnits> HostUnits::Merge(uint32_t layer, const RecallPart& part,
-                                        uint64_t unit_bytes) const {
-  ArrivedUnits arrived{.layer = layer, .placements = {}, .checksums = part.checksums, .units = {}};
+                                        const UnitSizes& sizes) const {
+  ArrivedUnits arrived{.layer = layer, .checksums = part.checksums, .codecs = part.codecs};
   QUIRE_ASSIGN_OR_RETURN(arrived.placements, PlacementsOf(layer, part));
   if (part.held.empty()) {
     arrived.units = part.payload;  // More of it may follow.
     return arrived;
   }
   arrived.units.AddLeases(part.payload);
+  arrived.codecs.resize(part.placements.size(), UnitCodec::kRaw);
   PayloadCutter cutter(part.payload);
   auto held = part.held.begin();
   auto unit = units_.begin();  // Both ascend by head and page.
   for (size_t i = 0; i < part.placements.size(); ++i) {
     if (held == part.held.end() || *held != i) {
-      const Payload sent = cutter.Cut(unit_bytes);
+      const Payload sent = cutter.Cut(sizes.Of(part.CodecOf(i)));
       for (const Slice& slice : sent.slices()) arrived.units.Append(slice);
       continue;
     }
@@ -67,6 +69,7 @@ StatusOr<ArrivedUnits> HostUnits::Merge(uint32_t layer, const RecallPart& part,
     if (unit == units_.end()) return Internal("page ", at.page, " is held, but not here");
     arrived.units.Append(unit->bytes);
     arrived.checksums[i] = unit->crc32c;
+    arrived.codecs[i] = unit->codec;
   }
   return arrived;
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/page/unit_sizes.h"
 #include "gpuworker/cache/host_tier.h"
 #include "gpuworker/cache/page_table.h"
 #include "gpuworker/recall/streamed_placement.h"
@@ -21,14 +22,16 @@ namespace quire::worker {
 class HostUnits {
  public:
   HostUnits() = default;
-  /// Takes the units of `want` that `host` has and `table` lacks, and names them in `want`.
-  HostUnits(const HostPages& host, const PageTable& table, LayerWant* want);
+  /// Takes the units of `want` that `host` has in one of `codecs` and `table` lacks, and names them
+  /// in `want`.
+  HostUnits(const HostPages& host, const PageTable& table, const CodecSet& codecs, LayerWant* want);
 
   bool empty() const { return units_.empty(); }
-  /// The units of `part`, of `unit_bytes` each, in the order of its placements. Units were sent, or
+  /// The units of `part`, of these sizes, in the order of its placements. Units were sent, or
   /// come from here where the part says that they are held. FAILED_PRECONDITION for a placement of
   /// another layer; INTERNAL for a held unit that is not one of these.
-  StatusOr<ArrivedUnits> Merge(uint32_t layer, const RecallPart& part, uint64_t unit_bytes) const;
+  StatusOr<ArrivedUnits> Merge(uint32_t layer, const RecallPart& part,
+                               const UnitSizes& sizes) const;
 
  private:
   std::vector<HostPages::Unit> units_;  ///< Ascending by head and page.

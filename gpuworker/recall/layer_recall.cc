@@ -52,7 +52,7 @@ Status LayerRecall::Start(PlannedRecall plan, Priority priority) {
   LayerWant& want = plan.want;
   if (want.query.empty() && IsResident(want.pages)) return Activate(want.pages, heads_);
   pages_ = want.pages;
-  host_units_ = HostUnits(with_->host, with_->cache->table(layer_), &want);
+  host_units_ = HostUnits(with_->host, with_->cache->table(layer_), CodecsRecalled(), &want);
   QUIRE_ASSIGN_OR_RETURN(
       recall_,
       with_->channel->Start(std::move(want),
@@ -127,9 +127,16 @@ void LayerRecall::Drop() {
   bytes_to_come_ = 0;
 }
 
-uint64_t LayerRecall::UnitBytesRecalled() const {
-  return UnitBytes(with_->cache->spec(),
-                   with_->keys == nullptr ? UnitPart::kWhole : UnitPart::kValues);
+UnitPart LayerRecall::PartRecalled() const {
+  return with_->keys == nullptr ? UnitPart::kWhole : UnitPart::kValues;
+}
+
+CodecSet LayerRecall::CodecsRecalled() const {
+  return RecalledCodecs(with_->options->recall_layout, PartRecalled());
+}
+
+UnitSizes LayerRecall::SizesRecalled() const {
+  return {with_->cache->spec(), PartRecalled(), CodecsRecalled()};
 }
 
 uint32_t LayerRecall::PieceBytes() const {
@@ -141,33 +148,38 @@ uint32_t LayerRecall::PieceBytes() const {
                        options.recall_deadline == Duration::zero() && host_units_.empty() &&
                        !KeepsHeads() && with_->keys == nullptr;
   if (!streams) return 0;
-  const uint64_t bytes = options.units_per_buffer * UnitBytesRecalled();
+  const uint64_t bytes = options.units_per_buffer * SizesRecalled().raw();
   return bytes == 0 ? kPieceBytes : static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX));
 }
 
 std::function<void(size_t, const Payload&)> LayerRecall::KeepInHost(
     const ArrivedUnits& arrived) const {
-  return [host = &with_->host, layer = layer_, unit_bytes = UnitBytesRecalled(),
-          placements = arrived.placements,
-          checksums = arrived.checksums](size_t first, const Payload& units) {
+  return [host = &with_->host, sizes = SizesRecalled(),
+          all = ArrivedUnits{.layer = arrived.layer,
+                             .placements = arrived.placements,
+                             .checksums = arrived.checksums,
+                             .codecs = arrived.codecs}](size_t first, const Payload& units) {
     PayloadCutter cutter(units);
-    for (size_t i = first; i < first + units.size_bytes() / unit_bytes; ++i) {
-      host->Put(layer, placements[i].head, placements[i].page, cutter.Cut(unit_bytes), checksums[i],
-                [&units] { return units.IsValid(); });
+    uint64_t left = units.size_bytes();
+    for (size_t i = first; left > 0; ++i) {
+      const uint64_t bytes = sizes.Of(all.CodecOf(i));
+      host->Put(
+          all.layer, all.placements[i].head, all.placements[i].page, cutter.Cut(bytes),
+          all.checksums[i], [&units] { return units.IsValid(); }, all.CodecOf(i));
+      left -= bytes;
     }
   };
 }
 
 Status LayerRecall::StartPlacing() {
-  QUIRE_ASSIGN_OR_RETURN(ArrivedUnits arrived,
-                         host_units_.Merge(layer_, *part_, UnitBytesRecalled()));
+  QUIRE_ASSIGN_OR_RETURN(ArrivedUnits arrived, host_units_.Merge(layer_, *part_, SizesRecalled()));
   StreamedPlacement::Dependencies with{
       .cache = with_->cache,
       .executor = with_->executor,
       .options = {.units_per_buffer = with_->options->units_per_buffer,
                   .buffers = with_->options->recall_buffers,
                   .layout = with_->options->recall_layout,
-                  .part = with_->keys == nullptr ? UnitPart::kWhole : UnitPart::kValues}};
+                  .part = PartRecalled()}};
   if (with_->keys != nullptr) {
     with.executor = nullptr;  // Keys belong to the thread of their policy.
     with.rewrite = [keys = with_->keys, layer = layer_](const SlotPlacement& at,
@@ -210,11 +222,18 @@ Status LayerRecall::Finish(Deadline deadline) {
   return deadline && IsDeadlineExceeded(end) ? OkStatus() : end;
 }
 
+uint64_t LayerRecall::SentBytes(const RecallPart& part) const {
+  const UnitSizes sizes = SizesRecalled();
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < part.placements.size(); ++i) bytes += sizes.Of(part.CodecOf(i));
+  return bytes - part.held.size() * sizes.raw();  // A held one counts as raw.
+}
+
 void LayerRecall::Count(const RecallPart& part) {
   const uint64_t units = part.placements.size() - part.held.size();
   RecallStats& stats = *with_->stats;
-  stats.units_landed += part.landed_bytes / UnitBytesRecalled();
-  stats.bytes_moved += units * UnitBytesRecalled();
+  stats.units_landed += part.landed_bytes > 0 ? units : 0;  // All of a part lands, or nothing.
+  stats.bytes_moved += SentBytes(part);
   stats.units_missed += units;
   stats.units_from_host += part.held.size();
   stats.units_selected += part.lanes.at(0).selected.num_pages();

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "common/base/threads/executor.h"
+#include "common/page/unit_sizes.h"
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/cache/host_tier.h"
 #include "gpuworker/recall/host_units.h"
@@ -109,7 +110,9 @@ class LayerRecall {
  private:
   /// True for a query whose selection is not for all heads.
   bool KeepsHeads() const;
-  uint64_t UnitBytesRecalled() const;
+  UnitPart PartRecalled() const;
+  CodecSet CodecsRecalled() const;
+  UnitSizes SizesRecalled() const;
   /// Size of the pieces that units are to come in; 0 for whole parts.
   uint32_t PieceBytes() const;
   /// Takes a part or a further piece of it.
@@ -120,6 +123,8 @@ class LayerRecall {
   /// Ends a recall that is ready.
   [[nodiscard]] Status Finish(Deadline deadline);
   void Count(const RecallPart& part);
+  /// Payload bytes of all units of a part.
+  uint64_t SentBytes(const RecallPart& part) const;
   /// Tells the host tier which units left their slots.
   void TouchEvicted(const RecallPart& part) const;
   /// Reports a damaged unit to the server that sent it, or drops it from the host tier.

@@ -10,8 +10,24 @@
 namespace quire::worker {
 namespace {
 
+/// Payload bytes of placements [first, first + count) of `part`, which came through `session`.
+uint64_t SentBytes(const ClientSession& session, const RecallPart& part, size_t first,
+                   size_t count) {
+  auto held = std::ranges::lower_bound(part.held, first);
+  uint64_t bytes = 0;
+  for (size_t i = first; i < first + count; ++i) {
+    if (held != part.held.end() && *held == i) {
+      ++held;  // Its unit is not in the payload.
+    } else {
+      bytes += session.unit_bytes(part.CodecOf(i));
+    }
+  }
+  return bytes;
+}
+
 /// One lane of `part`, as a part of its own.
-RecallPart LanePart(const RecallPart& part, const RecalledLane& lane) {
+RecallPart LanePart(const ClientSession& session, const RecallPart& part,
+                    const RecalledLane& lane) {
   const size_t first = lane.first_placement;
   const size_t count = lane.end_placement - first;
   RecallPart own;
@@ -22,20 +38,21 @@ RecallPart LanePart(const RecallPart& part, const RecalledLane& lane) {
   own.placements.assign(placements.begin(), placements.end());
   const auto checksums = std::span(part.checksums).subspan(first, count);
   own.checksums.assign(checksums.begin(), checksums.end());
+  if (!part.codecs.empty()) {
+    const auto codecs = std::span(part.codecs).subspan(first, count);
+    own.codecs.assign(codecs.begin(), codecs.end());
+  }
   const auto held_before = std::ranges::lower_bound(part.held, first);
   const auto held_end = std::ranges::lower_bound(part.held, first + count);
   for (auto at = held_before; at != held_end; ++at) own.held.push_back(*at - first);
-  const size_t sent = count - own.held.size();  // Held units are not in the payload.
+  const uint64_t sent = SentBytes(session, part, first, count);
   if (sent == 0) return own;
-  const size_t total = part.placements.size() - part.held.size();
-  const size_t skipped = first - static_cast<size_t>(held_before - part.held.begin());
-  const size_t unit = part.payload.size_bytes() / total;
   PayloadCutter cutter(part.payload);
-  (void)cutter.Cut(skipped * unit);
-  own.payload = cutter.Cut(sent * unit);
+  (void)cutter.Cut(SentBytes(session, part, 0, first));
+  own.payload = cutter.Cut(sent);
   own.payload.AddLeases(part.payload);
   own.valid_until = part.valid_until;
-  own.landed_bytes = part.landed_bytes / total * sent;
+  own.landed_bytes = part.landed_bytes > 0 ? sent : 0;  // All of a part lands, or nothing.
   return own;
 }
 
@@ -205,7 +222,7 @@ void RecallGroup::Distribute(const Message& message, RecallPart part) {
              candidate->state == Ticket::State::kSent;
     });
     if (ticket == message.tickets.end()) continue;
-    (*ticket)->part = LanePart(part, lane);
+    (*ticket)->part = LanePart(*session_, part, lane);
     (*ticket)->state = Ticket::State::kCame;
   }
 }

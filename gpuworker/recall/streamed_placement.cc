@@ -8,6 +8,7 @@
 #include "common/base/memory/payload_cutter.h"
 #include "common/base/memory/unit_checksums.h"
 #include "common/base/threads/mutex.h"
+#include "common/page/unit_sizes.h"
 #include "quire/layout.h"
 
 namespace quire::worker {
@@ -17,14 +18,16 @@ namespace quire::worker {
 class StreamedPlacement::Stream {
  public:
   Stream(Dependencies with, ArrivedUnits arrived)
-      : with_(std::move(with)),
-        arrived_(std::move(arrived)),
-        unit_bytes_(UnitBytes(with_.cache->spec(), with_.options.part)) {
+      : with_(std::move(with)), arrived_(std::move(arrived)), sizes_(SizesOf(with_)) {
     for (size_t first = 0; first < arrived_.placements.size();) {
       const size_t end = EndOfBuffer(first);
-      buffers_.push_back({first, end, {}});
+      buffers_.push_back({first, end, BytesOf(first, end), {}});
       first = end;
     }
+  }
+  static UnitSizes SizesOf(const Dependencies& with) {
+    return {with.cache->spec(), with.options.part,
+            RecalledCodecs(with.options.layout, with.options.part)};
   }
 
   /// Puts `units` behind those that have come.
@@ -37,7 +40,7 @@ class StreamedPlacement::Stream {
                         arrived_.placements.size(), " units that are placed");
       }
       Buffer& buffer = buffers_[filled_];  // Not read yet.
-      const uint64_t room = (buffer.end - buffer.first) * unit_bytes_ - buffer.units.size_bytes();
+      const uint64_t room = buffer.bytes - buffer.units.size_bytes();
       const Payload part = cutter.Cut(std::min(left, room));
       buffer.units.Append(part);
       buffer.units.AddLeases(units);
@@ -79,8 +82,15 @@ class StreamedPlacement::Stream {
   struct Buffer {
     size_t first = 0;  ///< Its units are [first, end).
     size_t end = 0;
+    uint64_t bytes = 0;  ///< Bytes of all of them.
     Payload units;
   };
+
+  uint64_t BytesOf(size_t first, size_t end) const {
+    uint64_t bytes = 0;
+    for (size_t i = first; i < end; ++i) bytes += sizes_.Of(arrived_.CodecOf(i));
+    return bytes;
+  }
 
   size_t EndOfBuffer(size_t first) const {
     const std::vector<SlotPlacement>& all = arrived_.placements;
@@ -123,12 +133,30 @@ class StreamedPlacement::Stream {
     if (with_.on_verified) with_.on_verified(buffer.first, buffer.units);
     const auto placements =
         std::span(arrived_.placements).subspan(buffer.first, buffer.end - buffer.first);
-    const Payload units = with_.rewrite ? Rewritten(placements, buffer.units) : buffer.units;
-    QUIRE_RETURN_IF_ERROR(with_.options.layout == RecallLayout::kUnits
-                              ? with_.cache->WriteUnits(arrived_.layer, placements, units)
-                              : with_.cache->WriteRows(arrived_.layer, placements, units));
+    if (with_.options.layout == RecallLayout::kRows || with_.rewrite) {
+      const Payload units = with_.rewrite ? Rewritten(placements, buffer.units) : buffer.units;
+      QUIRE_RETURN_IF_ERROR(with_.options.layout == RecallLayout::kUnits
+                                ? with_.cache->WriteUnits(arrived_.layer, placements, units)
+                                : with_.cache->WriteRows(arrived_.layer, placements, units));
+    } else {
+      QUIRE_RETURN_IF_ERROR(WriteByCodec(buffer));
+    }
     // The lender may have changed what was read since it was verified.
     return buffer.units.IsValid() ? OkStatus() : LeaseRanOut();
+  }
+  /// Writes the units of a buffer, those of one codec together.
+  Status WriteByCodec(const Buffer& buffer) const {
+    PayloadCutter cutter(buffer.units);
+    for (size_t first = buffer.first; first < buffer.end;) {
+      const UnitCodec codec = arrived_.CodecOf(first);
+      size_t end = first + 1;
+      while (end < buffer.end && arrived_.CodecOf(end) == codec) ++end;
+      const auto placements = std::span(arrived_.placements).subspan(first, end - first);
+      QUIRE_RETURN_IF_ERROR(with_.cache->WriteUnits(arrived_.layer, placements,
+                                                    cutter.Cut(BytesOf(first, end)), codec));
+      first = end;
+    }
+    return OkStatus();
   }
   Status LeaseRanOut() const {
     return DataLoss("layer ", arrived_.layer,
@@ -137,9 +165,12 @@ class StreamedPlacement::Stream {
 
   /// The units that do not match their checksums.
   std::vector<UnitMismatch> Verify(const Buffer& buffer) const {
-    return FindMismatches(
-        buffer.units, unit_bytes_,
-        std::span(arrived_.checksums).subspan(buffer.first, buffer.end - buffer.first));
+    const auto checksums =
+        std::span(arrived_.checksums).subspan(buffer.first, buffer.end - buffer.first);
+    if (arrived_.codecs.empty()) return FindMismatches(buffer.units, sizes_.raw(), checksums);
+    std::vector<uint64_t> bytes;
+    for (size_t i = buffer.first; i < buffer.end; ++i) bytes.push_back(BytesOf(i, i + 1));
+    return FindMismatches(buffer.units, bytes, checksums);
   }
 
   void NoteMismatch(const Mismatch& mismatch) QUIRE_EXCLUDES(mutex_) {
@@ -157,7 +188,7 @@ class StreamedPlacement::Stream {
     PayloadCutter cutter(units);
     for (size_t i = 0; i < placements.size(); ++i) {
       const std::span<std::byte> unit = std::span(bytes).subspan(i * whole, whole);
-      cutter.Cut(unit_bytes_).CopyTo(unit.last(unit_bytes_).data());
+      cutter.Cut(sizes_.raw()).CopyTo(unit.last(sizes_.raw()).data());
       with_.rewrite(placements[i], unit);
     }
     Payload rewritten;
@@ -167,7 +198,7 @@ class StreamedPlacement::Stream {
 
   const Dependencies with_;
   const ArrivedUnits arrived_;
-  const uint64_t unit_bytes_;  ///< Bytes that come of a unit, its end.
+  const UnitSizes sizes_;  ///< Bytes that come of a unit; of a raw one, its end.
   std::vector<Buffer> buffers_;
 
   Mutex mutex_;
@@ -183,13 +214,31 @@ class StreamedPlacement::Stream {
 StreamedPlacement::StreamedPlacement(const Dependencies& with, std::shared_ptr<Stream> stream)
     : cache_(with.cache), executor_(with.executor), stream_(std::move(stream)) {}
 
+StatusOr<uint64_t> StreamedPlacement::BytesOf(const Dependencies& with,
+                                              const ArrivedUnits& arrived) {
+  const UnitSizes sizes = Stream::SizesOf(with);
+  if (arrived.codecs.empty()) return arrived.placements.size() * sizes.raw();
+  if (arrived.codecs.size() != arrived.placements.size()) {
+    return DataLoss("layer ", arrived.layer, ": ", arrived.codecs.size(), " codecs for ",
+                    arrived.placements.size(), " units");
+  }
+  uint64_t bytes = 0;
+  for (const UnitCodec codec : arrived.codecs) {
+    if (sizes.Of(codec) == 0 || (with.rewrite && codec != UnitCodec::kRaw)) {
+      return InvalidArgument("layer ", arrived.layer,
+                             ": an encoded unit comes where nobody decodes it");
+    }
+    bytes += sizes.Of(codec);
+  }
+  return bytes;
+}
+
 StatusOr<std::unique_ptr<StreamedPlacement>> StreamedPlacement::Start(const Dependencies& with,
                                                                       ArrivedUnits arrived) {
   if (with.options.part != UnitPart::kWhole && !with.rewrite) {
     return InvalidArgument("layer ", arrived.layer, ": values come, and nobody has the keys");
   }
-  const uint64_t bytes =
-      arrived.placements.size() * UnitBytes(with.cache->spec(), with.options.part);
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(with, arrived));
   if (arrived.units.size_bytes() > bytes || arrived.checksums.size() != arrived.placements.size()) {
     return DataLoss("layer ", arrived.layer, ": ", arrived.units.size_bytes(), " bytes and ",
                     arrived.checksums.size(), " checksums for ", arrived.placements.size(),

@@ -37,6 +37,7 @@
 #include "quire/layout.h"
 #include "quire/payload.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 
 namespace quire::worker {
 
@@ -46,7 +47,10 @@ struct ArrivedUnits {
   uint32_t layer = 0;
   std::vector<SlotPlacement> placements = {};
   std::vector<uint32_t> checksums = {};  ///< CRC-32C
+  std::vector<UnitCodec> codecs = {};    ///< Codec of each; empty: all are raw.
   Payload units = {};
+
+  UnitCodec CodecOf(size_t unit) const { return codecs.empty() ? UnitCodec::kRaw : codecs[unit]; }
 };
 
 class StreamedPlacement {
@@ -61,18 +65,19 @@ class StreamedPlacement {
     BudgetCache* cache = nullptr;
     Executor* executor = nullptr;  ///< Null: Finish does everything.
     Options options = {};
-    /// Changes a whole unit before it goes into its slot. Parts that were not recalled are zero.
-    /// Without an executor one thread at a time calls it. May be empty, for none, where whole units
-    /// come.
+    /// Changes a whole raw unit before it goes into its slot. Parts that were not recalled are
+    /// zero. Without an executor one thread at a time calls it. May be empty, for none, where whole
+    /// units come.
     std::function<void(const SlotPlacement& placement, std::span<std::byte> unit)> rewrite = {};
     /// Told of the units of a buffer, from `first` on, that match their checksums, before they are
     /// rewritten; from any thread. None when empty.
     std::function<void(size_t first, const Payload& units)> on_verified = {};
   };
 
-  /// Begins. Nothing is written when it fails: DATA_LOSS for more units than placements, or for
-  /// another number of checksums; INVALID_ARGUMENT for values without `rewrite`; what
-  /// PageTable::CheckPlacement says.
+  /// Begins. Nothing is written when it fails. DATA_LOSS for more units than placements, or for
+  /// another number of checksums or codecs. INVALID_ARGUMENT for values without `rewrite`, and for
+  /// encoded units where RecalledCodecs has none. Other errors are those of
+  /// PageTable::CheckPlacement.
   static StatusOr<std::unique_ptr<StreamedPlacement>> Start(const Dependencies& with,
                                                             ArrivedUnits arrived);
   ~StreamedPlacement();
@@ -95,6 +100,8 @@ class StreamedPlacement {
  private:
   class Stream;
   StreamedPlacement(const Dependencies& with, std::shared_ptr<Stream> stream);
+  /// Bytes of all units, those in flight too. Errors as Start.
+  static StatusOr<uint64_t> BytesOf(const Dependencies& with, const ArrivedUnits& arrived);
   /// Lets the executor place the units that have arrived.
   void StartBackgroundWork();
 

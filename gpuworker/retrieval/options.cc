@@ -103,6 +103,11 @@ Status Validate(const RetrievalOptions& options, const KvSpec& spec) {
   return OkStatus();
 }
 
+CodecSet RecalledCodecs(RecallLayout layout, UnitPart part) {
+  const bool decodes = layout == RecallLayout::kUnits && part == UnitPart::kWhole;
+  return decodes ? CodecSet::All() : CodecSet();
+}
+
 Status RequireWorkerSide(const RetrievalOptions& options) {
   if (options.side == SelectionSide::kWorker) return OkStatus();
   return InvalidArgument("policy '", options.policy,

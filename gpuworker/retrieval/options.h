@@ -12,7 +12,9 @@
 #include "kernels/api/pool.h"
 #include "quire/clock.h"
 #include "quire/kv_spec.h"
+#include "quire/layout.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 
 namespace quire::worker {
 
@@ -83,6 +85,10 @@ RetrievalOptions Divide(std::string policy, uint32_t page_tokens, const BudgetDi
 /// pages, the budget holds sinks, window and what is selected, layers exist. INVALID_ARGUMENT
 /// names the option, its value and what would be accepted.
 Status Validate(const RetrievalOptions& options, const KvSpec& spec);
+
+/// Codecs of units that a recall takes in as they are stored: every one, where whole units go into
+/// their slots by a kernel that decodes them. None for rows, and where a policy has the keys.
+CodecSet RecalledCodecs(RecallLayout layout, UnitPart part);
 
 /// For policies that the server cannot score for. INVALID_ARGUMENT for selection at the server.
 Status RequireWorkerSide(const RetrievalOptions& options);

@@ -178,16 +178,24 @@ bool ListsOnDevice(const Arena& arena, const kernels::PagedAttentionArgs& args) 
 bool ListsOnDevice(const Arena& arena, const kernels::NhdToHndArgs& args) {
   return arena.Holds(args.slots) && arena.Holds(args.units);
 }
-bool ListsOnDevice(const Arena& arena, const kernels::HndToNhdArgs& args) {
+/// For an op that places units, which lie at `units` unless it has a list of them.
+template <typename Args>
+bool PlacesOnDevice(const Arena& arena, const Args& args, const void* units) {
   if (!arena.Holds(args.placements)) return false;
   if (!arena.IsTaken(args.k_pool) || !arena.IsTaken(args.v_pool)) return false;
-  if (args.unit_ptrs == nullptr) return arena.IsTaken(args.units);
+  if (args.unit_ptrs == nullptr) return arena.IsTaken(units);
   if (!arena.Holds(args.unit_ptrs)) return false;
   const Arena::Access access(arena);
   for (int64_t i = 0; i < args.n_units; ++i) {
     if (!arena.Holds(args.unit_ptrs[i])) return false;
   }
   return true;
+}
+bool ListsOnDevice(const Arena& arena, const kernels::HndToNhdArgs& args) {
+  return PlacesOnDevice(arena, args, args.units);
+}
+bool ListsOnDevice(const Arena& arena, const kernels::PlaceUnitsArgs& args) {
+  return PlacesOnDevice(arena, args, args.encoded);
 }
 bool ListsOnDevice(const Arena& arena, const kernels::EmbedArgs& args) {
   return arena.Holds(args.ids) && arena.Holds(args.table);
@@ -235,6 +243,7 @@ constexpr KernelTable kTable = {
     .name = "FakeCuda",
     .nhd_to_hnd = Run<&KernelTable::nhd_to_hnd, kernels::NhdToHndArgs>,
     .hnd_to_nhd = Run<&KernelTable::hnd_to_nhd, kernels::HndToNhdArgs>,
+    .place_units = Run<&KernelTable::place_units, kernels::PlaceUnitsArgs>,
     .digest = Run<&KernelTable::digest, kernels::DigestArgs>,
     .score = Run<&KernelTable::score, kernels::ScoreArgs>,
     .pool_query = Run<&KernelTable::pool_query, kernels::PoolQueryArgs>,

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "quire/kv_spec.h"
+#include "quire/unit_codec.h"
 
 namespace quire {
 
@@ -38,6 +39,17 @@ inline uint64_t PartOffsetBytes(const KvSpec& spec, UnitPart part) {
 /// Bytes of the part of one unit; 0 for the values of MLA.
 inline uint64_t UnitBytes(const KvSpec& spec, UnitPart part) {
   return UnitBytes(spec) - PartOffsetBytes(spec, part);
+}
+/// Parameters that decide the size of an encoded unit.
+inline UnitShape ShapeOf(const KvSpec& spec) {
+  return {.page_tokens = spec.page_tokens,
+          .head_dim = spec.key_dim(),
+          .has_values = spec.attention != AttentionKind::kMla,
+          .dtype = spec.dtype};
+}
+/// Bytes of one whole unit in `codec`, a known one.
+inline uint64_t UnitBytes(const KvSpec& spec, UnitCodec codec) {
+  return static_cast<uint64_t>(EncodedUnitBytes(codec, ShapeOf(spec)));
 }
 /// Bytes of `pages` pages at one layer.
 inline uint64_t ExtentBytes(const KvSpec& spec, uint32_t pages) {

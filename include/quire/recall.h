@@ -19,6 +19,7 @@
 #include "quire/payload.h"
 #include "quire/priority.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 
 namespace quire {
 
@@ -104,6 +105,8 @@ struct RecallPart {
   std::vector<RecalledLane> lanes = {};
   std::vector<Placement> placements = {};  ///< Placements of all lanes, lane by lane.
   std::vector<uint32_t> checksums = {};    ///< CRC-32C of each unit; 0 for one that is held.
+  /// Codec of each placement's unit; kRaw for one that is held. Empty when all are elements.
+  std::vector<UnitCodec> codecs = {};
   /// Placements whose units the caller holds (LayerWant::held), ascending.
   std::vector<size_t> held = {};
   Payload payload = {};        ///< The units of all other placements.
@@ -121,6 +124,9 @@ struct RecallPart {
   /// lease is held for them. FAILED_PRECONDITION when they were not good any more.
   [[nodiscard]] Status OwnUnits();
 
+  UnitCodec CodecOf(size_t placement) const {
+    return codecs.empty() ? UnitCodec::kRaw : codecs[placement];
+  }
   std::span<const Placement> PlacementsOf(const RecalledLane& lane) const {
     return std::span(placements)
         .subspan(lane.first_placement, lane.end_placement - lane.first_placement);

@@ -53,6 +53,7 @@
 #include "quire/recall.h"
 #include "quire/session_landing.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 #include "quire/units.h"
 
 namespace quire {
@@ -91,6 +92,9 @@ struct SessionOptions {
   /// Part of a unit that recalls bring. kValues, for a caller that has the keys, only where the
   /// spec has values (not MLA).
   UnitPart part = UnitPart::kWhole;
+  /// Codecs that the caller decodes. Units stored in one of them come as they are stored, where
+  /// that is smaller (RecallPart::codecs). Others come as elements. With whole units only.
+  CodecSet codecs = {};
 };
 
 /// A context that a sequence reads, as it was when the sequence was opened.
@@ -117,8 +121,11 @@ class ClientSession {
   uint32_t slots_per_head() const;
   /// The slots of a sequence that the session has.
   uint32_t slots_per_head(uint32_t sequence) const;
-  /// Bytes that recalls bring of a unit (SessionOptions::part).
+  /// Most bytes that recalls bring of a unit (SessionOptions::part), and those of one that is not
+  /// encoded.
   uint64_t unit_bytes() const;
+  /// Bytes of a unit that comes in `codec`; 0 for a codec that units do not come in.
+  uint64_t unit_bytes(UnitCodec codec) const;
   /// Pages that the session takes the slots of a lane to hold: [n_kv][slots_per_head(sequence)],
   /// -1 for an empty slot. Valid until the next call.
   std::span<const int32_t> ResidentPages(uint32_t sequence, uint32_t layer) const;

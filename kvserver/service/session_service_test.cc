@@ -551,6 +551,27 @@ TEST_F(SessionServiceTest, ASessionMayBeOpenedForValuesAlone) {
   EXPECT_EQ(open(-1).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(SessionServiceTest, CodecsThatTheWorkerDecodesAreNamedAtOpen) {
+  const auto open = [&](const std::vector<int>& codecs, v1::UnitPart part) {
+    v1::OpenSessionRequest request = OpenRequest(3);
+    for (const int codec : codecs) request.add_codecs(static_cast<v1::UnitCodec>(codec));
+    request.set_unit_part(part);
+    return Call<v1::OpenSessionReply>("Session/Open", request);
+  };
+  const auto opened = open({v1::UNIT_CODEC_INT4, v1::UNIT_CODEC_INT8}, v1::UNIT_PART_WHOLE);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const auto reply = Recall(RecallOf(opened->session_id(), 1, 2, {{5}, {5}}));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  ASSERT_EQ(reply->codecs_size(), 1);
+  EXPECT_EQ(reply->codecs(0).codec(), v1::UNIT_CODEC_RAW);
+  EXPECT_EQ(reply->codecs(0).units(), 2u);
+  for (const int codec : {0, 5, -1, 259}) {
+    EXPECT_EQ(open({codec}, v1::UNIT_PART_WHOLE).status().code(), StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(open({v1::UNIT_CODEC_INT8}, v1::UNIT_PART_VALUES).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST_F(SessionServiceTest, DigestsToHoldAreNamedAtOpen) {
   const auto code = [&](int kind, const std::vector<uint32_t>& layers) {
     v1::OpenSessionRequest request = OpenRequest(2);

@@ -18,6 +18,7 @@
 #include "quire/payload.h"
 #include "quire/priority.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 #include "quire/units.h"
 
 namespace quire::kvserver {
@@ -77,10 +78,17 @@ struct LanePlacement {
   PageLists selected;  ///< The server's selection; no heads without one.
 };
 
+/// Consecutive units of one codec.
+struct CodecRun {
+  UnitCodec codec = UnitCodec::kRaw;
+  uint32_t units = 0;
+};
+
 /// Some lanes of a reply, in the order asked.
 struct ReplyPart {
   std::span<const LanePlacement> lanes;
-  Payload payload;  ///< The sent units: lane, head, page.
+  Payload payload;               ///< The sent units: lane, head, page.
+  std::vector<CodecRun> codecs;  ///< Codecs of the sent units; empty: all are raw.
   std::vector<uint64_t>
       places;  ///< Byte places of the units in the landing; empty unless requested.
 };

@@ -216,16 +216,16 @@ uint64_t RecallRun::CostOf(const LanePlacement& lane) const {
 }
 
 Status RecallRun::WritePart() {
-  QUIRE_RETURN_IF_ERROR(scratch_.gather.Read(*parts_.store, CallerOf()));
+  QUIRE_RETURN_IF_ERROR(scratch_.gather.Read(*parts_.store, CallerOf(), cut_.sizes().sent()));
   QUIRE_RETURN_IF_ERROR(CheckBytes());
   const std::span<LanePlacement> lanes = std::span(scratch_.part).first(in_part_);
-  ReplyPart part{.lanes = lanes, .payload = {}, .places = {}};
+  ReplyPart part{.lanes = lanes, .payload = {}, .codecs = {}, .places = {}};
   std::span<UnitBytes> units = scratch_.gather.units();
   const size_t num_units = units.size();
   part.payload.Reserve(num_units);
   if (args_.place) part.places.reserve(num_units);
   for (LanePlacement& lane : lanes) {
-    AppendUnits(lane, units.first(lane.num_sent), &part);
+    QUIRE_RETURN_IF_ERROR(AppendUnits(lane, units.first(lane.num_sent), &part));
     units = units.subspan(lane.num_sent);
   }
   scratch_.gather.Clear();
@@ -251,8 +251,8 @@ Status RecallRun::CheckBytes() {
   return OkStatus();
 }
 
-void RecallRun::AppendUnits(LanePlacement& lane, std::span<UnitBytes> units,
-                            ReplyPart* part) const {
+Status RecallRun::AppendUnits(LanePlacement& lane, std::span<UnitBytes> units,
+                              ReplyPart* part) const {
   PlacedUnits& placed = lane.placed;
   uint64_t first_slot = lane.first_slot;
   const uint64_t unit_bytes = shape_.unit_bytes();
@@ -262,7 +262,14 @@ void RecallRun::AppendUnits(LanePlacement& lane, std::span<UnitBytes> units,
     for (const size_t end = i + placed.counts[head]; i < end; ++i) {
       placed.crc32c[i] = 0;
       if (lane.want->Holds(head, placed.pages[i])) continue;
+      const UnitCodec codec = unit->codec();
       OutboundBytes sent = cut_.Of(std::move(*unit));
+      if (sent.slice.bytes.size() != cut_.sizes().Of(codec)) {
+        return Internal("page ", placed.pages[i], " of head ", head, " is stored in ",
+                        sent.slice.bytes.size(), " bytes, and its codec makes ",
+                        cut_.sizes().Of(codec));
+      }
+      AddCodec(codec, part);
       placed.crc32c[i] = sent.crc32c;
       part->payload.Append(std::move(sent.slice));
       if (args_.place) part->places.push_back((first_slot + placed.slots[i]) * unit_bytes);
@@ -270,6 +277,13 @@ void RecallRun::AppendUnits(LanePlacement& lane, std::span<UnitBytes> units,
     }
     first_slot += shape_.slots_per_head;
   }
+  return OkStatus();
+}
+
+void RecallRun::AddCodec(UnitCodec codec, ReplyPart* part) const {
+  if (cut_.sizes().only_raw()) return;
+  if (part->codecs.empty() || part->codecs.back().codec != codec) part->codecs.push_back({codec});
+  ++part->codecs.back().units;
 }
 
 }  // namespace quire::kvserver

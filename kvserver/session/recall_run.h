@@ -129,7 +129,10 @@ class RecallRun {
   /// SessionSequence::CheckBytes of all targets. OK means that earlier reads are of the right
   /// bytes.
   Status CheckBytes();
-  void AppendUnits(LanePlacement& lane, std::span<UnitBytes> units, ReplyPart* part) const;
+  /// INTERNAL for a unit of another size than its codec has.
+  Status AppendUnits(LanePlacement& lane, std::span<UnitBytes> units, ReplyPart* part) const;
+  /// Adds a unit to the runs of codecs, where the worker accepts any.
+  void AddCodec(UnitCodec codec, ReplyPart* part) const;
   /// Undoes the lanes of unwritten parts.
   void AbandonUnwritten();
 

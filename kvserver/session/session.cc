@@ -53,7 +53,7 @@ Session::Session(SessionShared* shared, SessionShape shape, const Limits& limits
     : shared_(*shared),
       shape_(std::move(shape)),
       limits_(limits),
-      unit_cut_(shape_.spec, shape_.part),
+      unit_cut_(shape_.spec, shape_.part, shape_.codecs),
       layer_index_(shape_.spec.num_layers, -1),
       claims_(max_lanes(), kMaxWorking) {
   for (uint32_t i = 0; i < shape_.num_managed(); ++i) {

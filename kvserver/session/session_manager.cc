@@ -129,9 +129,14 @@ StatusOr<SessionShape> SessionManager::CheckShape(std::string_view tenant,
   }
   SessionShape shape{std::string(tenant), args.spec, args.slots_per_head, {}};
   shape.part = args.part;
+  shape.codecs = args.codecs;
   if (shape.unit_bytes() == 0) {
     return InvalidArgument(
         "unit_part: the units of this spec (MLA) have no values apart from keys");
+  }
+  if (args.part != UnitPart::kWhole && args.codecs != CodecSet()) {
+    return InvalidArgument(
+        "codecs: an encoded unit comes whole; ask for whole units, or for no codecs");
   }
   QUIRE_ASSIGN_OR_RETURN(shape.managed_layers,
                          ManagedLayers(args.managed_layers, args.spec.num_layers));

@@ -64,6 +64,7 @@ class SessionManager {
     /// Digests to hold from the start; no layers means all managed ones.
     std::optional<HeldDigests> hold_digests = {};
     UnitPart part = UnitPart::kWhole;  ///< kValues only where units have values.
+    CodecSet codecs = {};              ///< Codecs that the worker decodes; none with kValues.
   };
   struct OpenedMember {
     ContextViewPtr view;

@@ -15,6 +15,7 @@
 #include "quire/kv_spec.h"
 #include "quire/layout.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 
 namespace quire::kvserver {
 
@@ -30,6 +31,7 @@ struct SessionShape {
   /// Digests held by every sequence from its start.
   std::optional<HeldDigests> hold_digests = {};
   UnitPart part = UnitPart::kWhole;  ///< Part of a unit that is sent, at least a byte.
+  CodecSet codecs = {};              ///< Codecs that the worker decodes; with whole units only.
 
   uint32_t num_managed() const { return static_cast<uint32_t>(managed_layers.size()); }
   /// Slots of a lane in a landing, however few its sequence has.
@@ -46,7 +48,7 @@ struct SessionShape {
   uint64_t sequence_map_bytes(uint32_t sequence_slots) const {
     return num_managed() * ServerLaneMap::Bytes(spec.num_kv_heads, sequence_slots);
   }
-  /// Sent bytes of a unit, and size of a slot in a landing.
+  /// Most bytes that are sent of a unit, and size of a slot in a landing.
   uint64_t unit_bytes() const { return quire::UnitBytes(spec, part); }
 };
 

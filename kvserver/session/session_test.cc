@@ -323,7 +323,7 @@ TEST_F(ValuesTest, AUnitWithoutValuesIsRefused) {
 
 // Promise 2: a receiver of values compares them with the checksum derived from the store's.
 TEST_F(ValuesTest, AnyByteOfKeysOrValuesThatHasChangedMakesTheChecksumWrong) {
-  const UnitCut cut(spec_, UnitPart::kValues);
+  const UnitCut cut(spec_, UnitPart::kValues, {});
   const std::vector<std::byte> stored = WholeUnit(3, 1, 0);
   for (size_t at = 0; at < stored.size(); ++at) {
     std::vector<std::byte> read = stored;

@@ -31,9 +31,9 @@ void UnitGather::Add(std::span<const MemberView> members, uint32_t layer, uint32
   }
 }
 
-Status UnitGather::Read(PageStore& store, const Caller& caller) {
+Status UnitGather::Read(PageStore& store, const Caller& caller, const CodecSet& codecs) {
   units_.clear();
-  if (!stored_.empty()) QUIRE_RETURN_IF_ERROR(store.ReadUnits(caller, stored_, &units_));
+  if (!stored_.empty()) QUIRE_RETURN_IF_ERROR(store.ReadUnits(caller, stored_, codecs, &units_));
   if (!tails_.empty()) MergeTails();
   return OkStatus();
 }

@@ -15,6 +15,7 @@
 #include "kvserver/session/session_sequence.h"
 #include "kvserver/store/page_store.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 
 namespace quire::kvserver {
 
@@ -25,9 +26,9 @@ class UnitGather {
   /// known member and page.
   void Add(std::span<const MemberView> members, uint32_t layer, uint32_t head,
            std::span<const uint32_t> pages);
-  /// Reads the added units. The receiver verifies them. Errors are the store's; nothing is read
-  /// then.
-  [[nodiscard]] Status Read(PageStore& store, const Caller& caller);
+  /// Reads the added units: as they are stored where their codec is in `codecs`, and decoded
+  /// otherwise. The receiver verifies them. Errors are the store's; nothing is read then.
+  [[nodiscard]] Status Read(PageStore& store, const Caller& caller, const CodecSet& codecs);
   /// Bytes of kept memory.
   size_t capacity_bytes() const {
     return stored_.capacity() * sizeof(UnitAddress) + units_.capacity() * sizeof(UnitBytes);

@@ -28,8 +28,8 @@ struct ExtentView {
   std::string_view tenant = {};  ///< Owner of the extent.
   SegmentKey parent = kRootKey;  ///< As NewExtent::parent.
   double seconds_per_token = 0;  ///< As NewExtent::seconds_per_token.
-  bool encoded = false;          ///< As UnitBytes::encoded().
-  bool entropy = false;          ///< Worth compressing at rest; the SSD tier does.
+  UnitCodec codec = UnitCodec::kRaw;  ///< Codec of its units.
+  bool entropy = false;               ///< Worth compressing at rest; the SSD tier does.
 
   uint64_t unit_bytes() const { return bytes.size() / unit_crc32c.size(); }
   /// DATA_LOSS naming the first unit that does not match its checksum. A tier that re-encodes the

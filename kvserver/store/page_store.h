@@ -66,8 +66,8 @@ struct PutSegmentArgs {
   std::span<const uint32_t> unit_crc32c = {};
   std::optional<SegmentKey> expected_key;  ///< Checked when given.
   Durability durability = Durability::kPersisted;
-  /// Codec of the stored units. Readers get the decoded units, and digests are made of those. A
-  /// segment that is stored already keeps its codec.
+  /// Codec of the stored units. Digests are made of the decoded units. A segment that is stored
+  /// already keeps its codec.
   CodecParams codec = {};
   /// Replaces the tenant's salt in the key. The segment is then private to the context with this
   /// salt. Others' lookups and chains do not find it, and it is deleted at the next open.
@@ -169,11 +169,17 @@ class PageStore {
   /// Token ids of one segment.
   virtual StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) = 0;
 
-  /// Reads units for sending. The receiver verifies them and calls Recheck for mismatches. `out`
-  /// has one entry per address in order, or none on failure. Reuse the vector: units in DRAM are
-  /// then returned without allocating.
+  /// Reads units for sending. The receiver verifies them and calls Recheck for mismatches. Units
+  /// come as they are stored where their codec is in `codecs`, and decoded otherwise. `out` has one
+  /// entry per address in order, or none on failure. Reuse the vector: units in DRAM that are not
+  /// decoded are then returned without allocating.
   virtual Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
-                           std::vector<UnitBytes>* out) = 0;
+                           const CodecSet& codecs, std::vector<UnitBytes>* out) = 0;
+  /// As above; every unit comes decoded.
+  Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
+                   std::vector<UnitBytes>* out) {
+    return ReadUnits(caller, units, {}, out);
+  }
   /// Reads units for use on the server. Units damaged in DRAM are read from SSD, and the extent
   /// returns to DRAM. DATA_LOSS when there is no other copy. The segment counts as missing from
   /// then on, for lookups and reads (NOT_FOUND), until it is put again.

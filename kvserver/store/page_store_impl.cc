@@ -369,9 +369,9 @@ StatusOr<std::vector<TokenId>> PageStoreImpl::Tokens(std::string_view tenant,
 }
 
 Status PageStoreImpl::ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
-                                std::vector<UnitBytes>* out) {
+                                const CodecSet& codecs, std::vector<UnitBytes>* out) {
   QUIRE_RETURN_IF_ERROR(CheckTenant(caller.tenant));
-  return reader_.Read(caller, units, out);
+  return reader_.Read(caller, units, codecs, out);
 }
 
 Status PageStoreImpl::ReadVerified(const Caller& caller, std::span<const UnitAddress> units,

@@ -62,7 +62,8 @@ class PageStoreImpl final : public PageStore {
                                            std::span<const TokenId> tokens) override;
   StatusOr<ChainPtr> ResolveChain(std::string_view tenant, const SegmentKey& tip) override;
   StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) override;
-  Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
+  using PageStore::ReadUnits;
+  Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units, const CodecSet& codecs,
                    std::vector<UnitBytes>* out) override;
   Status ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
                       std::vector<VerifiedBytes>* out) override;

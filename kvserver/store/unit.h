@@ -20,6 +20,7 @@
 #include "kernels/api/digest.h"
 #include "quire/key.h"
 #include "quire/payload.h"
+#include "quire/unit_codec.h"
 
 namespace quire::kvserver {
 
@@ -62,15 +63,14 @@ struct OutboundBytes {
 class UnitBytes {
  public:
   UnitBytes() = default;
-  /// `crc32c` is the checksum of the bytes at their arrival. `encoded` units stay inside the store;
-  /// readers get them decoded.
-  UnitBytes(Slice slice, uint32_t crc32c, bool encoded = false)
-      : slice_(std::move(slice)), crc32c_(crc32c), encoded_(encoded) {}
+  /// `crc32c` is the checksum of the bytes, in `codec`, at their arrival.
+  UnitBytes(Slice slice, uint32_t crc32c, UnitCodec codec = UnitCodec::kRaw)
+      : slice_(std::move(slice)), crc32c_(crc32c), codec_(codec) {}
 
   bool empty() const { return slice_.bytes.empty(); }
   uint64_t size_bytes() const { return slice_.bytes.size(); }
   uint32_t crc32c() const { return crc32c_; }
-  bool encoded() const { return encoded_; }
+  UnitCodec codec() const { return codec_; }
   /// True when the bytes match their checksum now.
   bool Matches() const { return Crc32c(slice_.bytes) == crc32c_; }
 
@@ -87,7 +87,7 @@ class UnitBytes {
  private:
   Slice slice_;
   uint32_t crc32c_ = 0;
-  bool encoded_ = false;
+  UnitCodec codec_ = UnitCodec::kRaw;
 };
 
 /// Names an extent: one segment's payload at one layer.

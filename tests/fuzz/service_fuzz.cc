@@ -95,18 +95,23 @@ void CheckRecallReply(std::string_view bytes) {
   for (const v1::LanePlacement& lane : reply.lanes()) {
     for (const uint32_t count : lane.counts()) units = std::min<size_t>(units + count, 64);
   }
+  const UnitSizes sizes(shape.spec, UnitPart::kWhole, CodecSet::All());
+  size_t payload_bytes = reply.codecs().empty() ? units * sizes.raw() : 0;
+  for (const v1::CodecRun& run : reply.codecs()) {
+    payload_bytes +=
+        std::min<size_t>(run.units(), 64) * sizes.Of(static_cast<UnitCodec>(run.codec()));
+  }
   CallMessage body;
-  body.payload.Append(fuzz::UnitPattern(units * UnitBytes(shape.spec)));
+  body.payload.Append(fuzz::UnitPattern(std::min<size_t>(payload_bytes, 64 * sizes.raw())));
   WorkerSlots map = shape.Map();
   const std::vector<WantedLane> lanes = LanesOf(shape.wants);
-  const auto part = PartFromProto(reply, std::move(body),
-                                  {.epoch = 1,
-                                   .exchange = 1,
-                                   .lanes = lanes,
-                                   .unit_bytes = UnitBytes(shape.spec),
-                                   .map = &map});
+  const auto part =
+      PartFromProto(reply, std::move(body),
+                    {.epoch = 1, .exchange = 1, .lanes = lanes, .sizes = sizes, .map = &map});
   if (!part.ok()) return;
-  Require(part->payload.size_bytes() == part->placements.size() * UnitBytes(shape.spec));
+  uint64_t sent = 0;
+  for (size_t i = 0; i < part->placements.size(); ++i) sent += sizes.Of(part->CodecOf(i));
+  Require(part->payload.size_bytes() == sent);
   Require(part->lanes.size() <= lanes.size() &&
           part->lanes.back().end_placement == part->placements.size());
   for (const Placement& placement : part->placements) {

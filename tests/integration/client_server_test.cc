@@ -18,6 +18,7 @@
 #include "common/base/observe/metrics.h"
 #include "common/base/random.h"
 #include "common/wire/limits.h"
+#include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/service/data_plane/network_server.h"
 #include "kvserver/service/server.h"
 #include "quire/client.h"
@@ -110,6 +111,63 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     const std::vector<std::byte> unit = Unit(page, layer, head);
     return {unit.begin() + static_cast<std::ptrdiff_t>(ValueOffsetBytes(spec_)), unit.end()};
   }
+  /// The units of `result`, decoded.
+  std::vector<std::byte> Decoded(const RecallResult& result) const {
+    const std::vector<std::byte> bytes = Bytes(result.payload);
+    const uint64_t raw = UnitBytes(spec_);
+    std::vector<std::byte> units(result.placements.size() * raw);
+    uint64_t at = 0;
+    for (size_t i = 0; i < result.placements.size(); ++i) {
+      const UnitCodec codec = result.CodecOf(i);
+      const bool last = result.placements[i].page == kPages;
+      const auto rows = static_cast<int32_t>(last ? kTailTokens : spec_.page_tokens);
+      const uint64_t size = UnitBytes(spec_, codec);
+      EXPECT_EQ(kernels::CpuKernels().decode_unit({.encoded = bytes.data() + at,
+                                                   .encoded_bytes = static_cast<int64_t>(size),
+                                                   .valid_rows = &rows,
+                                                   .units = units.data() + i * raw,
+                                                   .n_units = 1,
+                                                   .shape = ShapeOf(spec_),
+                                                   .codec = codec}),
+                kernels::OpStatus::kOk);
+      at += size;
+    }
+    return units;
+  }
+  /// Recalls, into a landing and in messages, bring a document as `codec` has it.
+  void ExpectUnitsAsStored(const std::string& name, UnitCodec codec) {
+    ASSERT_TRUE(client_->SetCollection("default", {.codec = name}).ok());
+    ASSERT_TRUE(PutDocument("a").ok());
+    const auto plain = OpenSession(*client_, {.spec = spec_, .slots_per_head = 4});
+    const auto coded =
+        OpenSession(*client_, {.spec = spec_, .slots_per_head = 4, .codecs = CodecSet::All()});
+    ASSERT_TRUE(plain.ok() && coded.ok()) << plain.status() << coded.status();
+    EXPECT_EQ((*plain)->unit_bytes(codec), 0u);
+    EXPECT_EQ((*coded)->unit_bytes(codec), UnitBytes(spec_, codec));
+    EXPECT_EQ((*coded)->unit_bytes(), UnitBytes(spec_));
+    const auto landing = (*coded)->MakeLanding(1);
+    ASSERT_TRUE(landing.ok()) << landing.status();
+    for (const uint32_t page : {1u, 9u}) {
+      const LayerWant landed = {.num_layers = 2, .pages = {{page, page + 1}, {page + 3, kPages}}};
+      const LayerWant sent = {.num_layers = 2, .pages = {{}, {page + 5, page + 6}}};
+      for (const LayerWant& want : {landed, sent}) {
+        RecallOptions options;
+        if (!want.pages.Head(0).empty()) options.landing = landing->get();
+        const auto expected = (*plain)->Recall({&want, 1});
+        const auto result = (*coded)->Recall({&want, 1}, options);
+        ASSERT_TRUE(expected.ok() && result.ok()) << expected.status() << result.status();
+        EXPECT_TRUE(expected->codecs.empty());
+        EXPECT_EQ(result->codecs, std::vector(result->placements.size(), codec));
+        EXPECT_EQ(result->payload.size_bytes(),
+                  result->placements.size() * UnitBytes(spec_, codec));
+        const bool lands = options.landing != nullptr && (*coded)->LandsDirectly();
+        EXPECT_EQ(result->landed_bytes, lands ? result->payload.size_bytes() : 0);
+        EXPECT_EQ(Decoded(*result), Bytes(expected->payload));
+        (*plain)->Applied(*expected);
+        (*coded)->Applied(*result);
+      }
+    }
+  }
   /// Opens a session over document "a".
   static StatusOr<std::unique_ptr<ClientSession>> OpenSession(Client& client,
                                                               const SessionOptions& options) {
@@ -134,7 +192,8 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
   StatusOr<Document> PutDocument(const std::string& name) {
     const std::vector<TokenId> tokens = Tokens(kPages * spec_.page_tokens + kTailTokens);
     const std::span<const TokenId> whole(tokens.data(), kPages * spec_.page_tokens);
-    QUIRE_ASSIGN_OR_RETURN(const OpenedContext context, client_->OpenContext(spec_, std::nullopt));
+    QUIRE_ASSIGN_OR_RETURN(const OpenedContext context,
+                           client_->OpenContext(spec_, std::nullopt, {.collection = "default"}));
     QUIRE_RETURN_IF_ERROR(client_->AppendPages(context.id, 0, whole, Pages(0, kPages)).status());
     QUIRE_ASSIGN_OR_RETURN(
         const ContextInfo info,
@@ -404,6 +463,89 @@ TEST_P(ClientServerTest, ASessionOfValuesBringsTheSecondHalvesOfUnits) {
     expected.insert(expected.end(), last.begin(), last.end());
     EXPECT_EQ(came, expected);
   }
+}
+
+TEST_P(ClientServerTest, ASessionThatDecodesFp8GetsUnitsAsTheyAreStored) {
+  ExpectUnitsAsStored("fp8", UnitCodec::kFp8E4M3);
+}
+
+TEST_P(ClientServerTest, ASessionThatDecodesInt8GetsUnitsAsTheyAreStored) {
+  ExpectUnitsAsStored("int8", UnitCodec::kInt8);
+}
+
+TEST_P(ClientServerTest, ASessionThatDecodesInt4GetsUnitsAsTheyAreStored) {
+  ExpectUnitsAsStored("int4+zstd", UnitCodec::kInt4);
+}
+
+TEST_P(ClientServerTest, ACodecThatASessionDoesNotDecodeIsDecodedByTheServer) {
+  ASSERT_TRUE(client_->SetCollection("default", {.codec = "int8"}).ok());
+  ASSERT_TRUE(PutDocument("a").ok());
+  const auto session =
+      OpenSession(*client_, {.spec = spec_, .slots_per_head = 4, .codecs = {UnitCodec::kInt4}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const LayerWant want = {.num_layers = 2, .pages = {{1, 2}, {3}}};
+  const auto result = (*session)->Recall({&want, 1});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->codecs.empty());
+  EXPECT_EQ(result->payload.size_bytes(), 6 * UnitBytes(spec_));
+}
+
+TEST_P(ClientServerTest, AContextReadWhileItIsWrittenHasUnitsOfSeveralCodecs) {
+  ASSERT_TRUE(client_->SetCollection("default", {.codec = "int8"}).ok());
+  const auto context = client_->OpenContext(spec_, std::nullopt, {.collection = "default"});
+  ASSERT_TRUE(context.ok()) << context.status();
+  const uint32_t pages = spec_.segment_pages + 1;  // The last page is not in a segment yet.
+  ASSERT_TRUE(
+      client_->AppendPages(context->id, 0, Tokens(pages * spec_.page_tokens), Pages(0, pages))
+          .ok());
+  const auto coded = client_->OpenSession(
+      context->id, {.spec = spec_, .slots_per_head = 16, .codecs = CodecSet::All()});
+  ASSERT_TRUE(coded.ok()) << coded.status();
+  const LayerWant want = {.num_layers = 2, .pages = {{0, pages - 1}, {pages - 1}}};
+  const auto result = (*coded)->Recall({&want, 1});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const std::vector<UnitCodec> lane = {UnitCodec::kInt8, UnitCodec::kRaw, UnitCodec::kRaw};
+  std::vector<UnitCodec> both = lane;
+  both.insert(both.end(), lane.begin(), lane.end());
+  EXPECT_EQ(result->codecs, both);
+  EXPECT_EQ(result->payload.size_bytes(),
+            2 * UnitBytes(spec_, UnitCodec::kInt8) + 4 * UnitBytes(spec_));
+  const std::vector<std::byte> decoded = Decoded(*result);
+  EXPECT_TRUE(std::ranges::equal(std::span(decoded).subspan(UnitBytes(spec_), UnitBytes(spec_)),
+                                 Unit(pages - 1, 0, 0)));
+}
+
+// Promise 2: the checksum of a stored unit is compared where the unit is used.
+TEST_P(ClientServerTest, AByteOfAnEncodedUnitThatChangedInMemoryIsNoticedAndMended) {
+  ASSERT_TRUE(client_->SetCollection("default", {.codec = "int8"}).ok());
+  ASSERT_TRUE(PutDocument("a").ok());
+  const auto in_place = *Client::Create({.transport = std::make_shared<LoopbackTransport>(
+                                             server_->handler(), LoopbackTransport::Options{}),
+                                         .tenant = "default"});
+  const SessionOptions options = {.spec = spec_, .slots_per_head = 4, .codecs = {UnitCodec::kInt8}};
+  const LayerWant want = {.layer = 0, .pages = {{2}, {}}};
+  const auto lent = OpenSession(*in_place, options);
+  ASSERT_TRUE(lent.ok()) << lent.status();
+  const auto unit = (*lent)->Recall({&want, 1});
+  ASSERT_TRUE(unit.ok()) << unit.status();
+  const std::vector<std::byte> intact = Bytes(unit->payload);
+  const auto session = OpenSession(*client_, options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  *const_cast<std::byte*>(unit->payload.slices()[0].bytes.data() + 9) ^= std::byte{4};
+  const auto recalled = (*session)->Recall({&want, 1});
+  ASSERT_TRUE(recalled.ok()) << recalled.status();
+  EXPECT_EQ(Bytes(recalled->payload), intact);
+}
+
+TEST_P(ClientServerTest, EncodedValuesAloneAreRefused) {
+  ASSERT_TRUE(PutDocument("a").ok());
+  EXPECT_EQ(OpenSession(*client_, {.spec = spec_,
+                                   .slots_per_head = 4,
+                                   .part = UnitPart::kValues,
+                                   .codecs = {UnitCodec::kInt8}})
+                .status()
+                .code(),
+            StatusCode::kInvalidArgument);
 }
 
 // Promise 2: the store's checksum covers keys and values together, and the server keeps the keys.

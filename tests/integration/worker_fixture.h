@@ -22,6 +22,7 @@
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/testing/landing_by_copy.h"
 #include "kvserver/embedded/embedded_store.h"
+#include "quire/v1/session.pb.h"
 #include "quire/v1/store.pb.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"
@@ -47,6 +48,9 @@ class DisturbedTransport final : public Transport {
   /// Changes the last bits of the f32 pages sent from now on, as if another processor had computed
   /// them.
   void AddNoise(uint64_t seed) { noise_.emplace(seed); }
+
+  /// False makes sessions ask for decoded units, as a worker does that cannot decode.
+  void AcceptCodecs(bool accepts) { accepts_codecs_ = accepts; }
 
   /// True makes landed bytes count as written by the server.
   void LandDirectly(bool lands) { lands_directly_ = lands; }
@@ -113,10 +117,18 @@ class DisturbedTransport final : public Transport {
     bool first_ = true;
   };
   Status Disturb(std::string_view method, CallMessage* request) {
+    if (!accepts_codecs_ && method.ends_with("Session/Open")) return WithoutCodecs(request);
     if (!noise_) return OkStatus();
     if (method.ends_with("/AppendPages")) return Noisy<v1::AppendPagesRequest>(request);
     if (method.ends_with("/AppendLayers")) return Noisy<v1::AppendLayersRequest>(request);
     if (method.ends_with("/Seal")) return Noisy<v1::SealRequest>(request);
+    return OkStatus();
+  }
+  static Status WithoutCodecs(CallMessage* request) {
+    v1::OpenSessionRequest message;
+    if (!message.ParseFromString(request->control)) return Internal("a malformed request");
+    message.clear_codecs();
+    request->control = message.SerializeAsString();
     return OkStatus();
   }
   template <typename Request>
@@ -146,7 +158,7 @@ class DisturbedTransport final : public Transport {
   mutable Mutex mutex_;
   std::shared_ptr<Transport> inner_;
   std::optional<SeededRandom> noise_;
-  std::atomic<bool> lands_directly_{false};
+  std::atomic<bool> accepts_codecs_{true}, lands_directly_{false};
   std::atomic<uint64_t> period_{0}, calls_{0}, lost_{0};
   std::atomic<uint64_t> break_period_{0}, recalls_{0}, broken_{0};
 };

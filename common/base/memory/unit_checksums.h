@@ -22,6 +22,10 @@ struct UnitMismatch {
 /// the payload has a unit for each checksum.
 std::vector<UnitMismatch> FindMismatches(const Payload& payload, uint64_t unit_bytes,
                                          std::span<const uint32_t> crc32c);
+/// As above; `unit_bytes` has the size (> 0) of each unit.
+std::vector<UnitMismatch> FindMismatches(const Payload& payload,
+                                         std::span<const uint64_t> unit_bytes,
+                                         std::span<const uint32_t> crc32c);
 
 }  // namespace quire
 

@@ -187,12 +187,11 @@ Status AssembledPrompt::Load(uint32_t layer) {
   QUIRE_ASSIGN_OR_RETURN(layers_[layer].keys, parts_.device->Allocate(bytes));
   QUIRE_ASSIGN_OR_RETURN(layers_[layer].values, parts_.device->Allocate(bytes));
   const TimePoint start = parts_.clock->Now();
-  const uint64_t before = bytes_read_;
   QUIRE_RETURN_IF_ERROR(Annotate(ReadUnits(layer), "layer ", layer, " of the documents"));
   QUIRE_RETURN_IF_ERROR(FillCells(layer));
   QUIRE_RETURN_IF_ERROR(parts_.device->Synchronize());  // The next layer reuses the staging pools.
   TierLoad& load = loads_[TierOf(layer)];
-  load.bytes += bytes_read_ - before;
+  load.bytes += NamesOf(pages_[layer]).size() * ExtentBytes(*parts_.spec, 1);
   load.seconds += SecondsSince(*parts_.clock, start);
   return OkStatus();
 }
@@ -245,52 +244,63 @@ Status AssembledPrompt::GrowStaging(size_t pages) {
   return OkStatus();
 }
 
-Status AssembledPrompt::Place(const DocumentUnits& units, std::span<const StagedPage> pages) {
-  const KvSpec& spec = *parts_.spec;
-  QUIRE_RETURN_IF_ERROR(GrowStaging(pages.size()));
-  std::vector<size_t> sources;  // The unit of each placement.
-  std::vector<kernels::UnitPlacement> placements;
-  std::vector<int32_t> turns;
+void AssembledPrompt::ListUnits(const DocumentUnits& units, UnitCodec codec,
+                                std::span<const StagedPage> pages) {
+  PlacedUnits& list = placed_;
+  const size_t first = list.places.size();
   for (size_t i = 0; i < units.placements.size(); ++i) {
+    if (units.codecs[i] != codec) continue;
     const Placement& unit = units.placements[i];
     auto page = std::ranges::lower_bound(pages, unit.page, {}, &StagedPage::page);
     for (; page != pages.end() && page->page == unit.page; ++page) {
-      sources.push_back(i);
-      placements.push_back({.slot = static_cast<int32_t>(page - pages.begin()),
-                            .kv_head = static_cast<int32_t>(unit.head)});
+      list.units.push_back(i);
+      list.places.push_back({.slot = static_cast<int32_t>(page - pages.begin()),
+                             .kv_head = static_cast<int32_t>(unit.head)});
       const bool stays = documents_[page->piece].placed.move == 0;
-      turns.push_back(stays ? -1 : static_cast<int32_t>(page->piece));
+      list.turns.push_back(stays ? -1 : static_cast<int32_t>(page->piece));
+      list.rows.push_back(static_cast<int32_t>(reader_->RowsOf(unit.page)));
     }
   }
+  if (list.places.size() > first) list.runs.push_back({codec, first, list.places.size() - first});
+}
+
+Status AssembledPrompt::Place(const DocumentUnits& units, std::span<const StagedPage> pages) {
+  QUIRE_RETURN_IF_ERROR(GrowStaging(pages.size()));
+  placed_ = {};
+  for (const UnitCodec codec :
+       {UnitCodec::kRaw, UnitCodec::kFp8E4M3, UnitCodec::kInt8, UnitCodec::kInt4}) {
+    ListUnits(units, codec, pages);
+  }
+  Device& device = *parts_.device;
   QUIRE_ASSIGN_OR_RETURN(const void* const* const addresses,
-                         units_.Put(*parts_.device, units.units, UnitBytes(spec), sources));
-  QUIRE_ASSIGN_OR_RETURN(
-      const kernels::UnitPlacement* const places,
-      placements_.Put(*parts_.device, std::span<const kernels::UnitPlacement>(placements)));
-  QUIRE_ASSIGN_OR_RETURN(const int32_t* const rotations,
-                         turns_.Put(*parts_.device, std::span<const int32_t>(turns)));
-  QUIRE_ASSIGN_OR_RETURN(const float* const cos_table,
-                         cosines_on_device_.Put(*parts_.device, std::span<const float>(cosines_)));
-  QUIRE_ASSIGN_OR_RETURN(const float* const sin_table,
-                         sines_on_device_.Put(*parts_.device, std::span<const float>(sines_)));
-  const kernels::OpStatus placed = parts_.device->kernels().place_units(
-      {.unit_ptrs = addresses,
-       .placements = places,
-       .rotations = rotations,
-       .cos_table = cos_table,
-       .sin_table = sin_table,
-       .k_pool = staged_keys_.data(),
-       .v_pool = staged_values_.data(),
-       .num_slots = static_cast<int64_t>(pages.size()),
-       .n_units = static_cast<int64_t>(placements.size()),
-       .n_kv = spec.num_kv_heads,
-       .n_rotations = static_cast<int64_t>(documents_.size()),
-       .rotary_dim = spec.rope.rotary_dim,
-       .interleaved = spec.rope.interleaved,
-       .shape = {.page_tokens = spec.page_tokens, .head_dim = spec.head_dim, .dtype = spec.dtype},
-       .stream = parts_.device->stream()});
-  QUIRE_RETURN_IF_ERROR(ToStatus(placed, "place_units"));
-  return parts_.device->Synchronize();  // The lists and units on the host go away.
+                         units_.Put(device, units.units, units.unit_bytes, placed_.units));
+  QUIRE_ASSIGN_OR_RETURN(const kernels::UnitPlacement* const places,
+                         placements_.Put(device, placed_.places));
+  QUIRE_ASSIGN_OR_RETURN(const int32_t* const turns, turns_.Put(device, placed_.turns));
+  QUIRE_ASSIGN_OR_RETURN(const int32_t* const rows, rows_.Put(device, placed_.rows));
+  QUIRE_ASSIGN_OR_RETURN(const float* const cosines, cosines_on_device_.Put(device, cosines_));
+  QUIRE_ASSIGN_OR_RETURN(const float* const sines, sines_on_device_.Put(device, sines_));
+  kernels::PlaceUnitsArgs args{.cos_table = cosines,
+                               .sin_table = sines,
+                               .k_pool = staged_keys_.data(),
+                               .v_pool = staged_values_.data(),
+                               .num_slots = static_cast<int64_t>(pages.size()),
+                               .n_kv = parts_.spec->num_kv_heads,
+                               .n_rotations = static_cast<int64_t>(documents_.size()),
+                               .rotary_dim = parts_.spec->rope.rotary_dim,
+                               .interleaved = parts_.spec->rope.interleaved,
+                               .shape = ShapeOf(*parts_.spec),
+                               .stream = device.stream()};
+  for (const auto& [codec, first, count] : placed_.runs) {
+    args.unit_ptrs = addresses + first;
+    args.placements = places + first;
+    args.valid_rows = rows + first;
+    args.rotations = turns + first;
+    args.n_units = static_cast<int64_t>(count);
+    args.codec = codec;
+    QUIRE_RETURN_IF_ERROR(ToStatus(device.kernels().place_units(args), "place_units"));
+  }
+  return device.Synchronize();  // The lists and units on the host go away.
 }
 
 Status AssembledPrompt::CopyRows(const DeviceBuffer& keys, const DeviceBuffer& values,

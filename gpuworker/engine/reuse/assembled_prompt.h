@@ -32,6 +32,7 @@
 #include "gpuworker/model/layer_view.h"
 #include "kernels/api/transpose.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 
 namespace quire::worker {
 
@@ -103,6 +104,20 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
     uint64_t cell;
     uint64_t count;
   };
+  /// Placements of some units, those of one codec together.
+  struct PlacedUnits {
+    /// Placements [first, first + count).
+    struct Run {
+      UnitCodec codec;
+      size_t first;
+      size_t count;
+    };
+    std::vector<size_t> units;  ///< Index of the unit of each placement.
+    std::vector<kernels::UnitPlacement> places;
+    std::vector<int32_t> turns;  ///< Piece whose move turns it; -1 for none.
+    std::vector<int32_t> rows;   ///< Its tokens.
+    std::vector<Run> runs;
+  };
   static void Append(uint64_t row, uint64_t cell, std::vector<RowRun>* runs);
   const ViewCells& CellsOf(uint32_t layer) const {
     return cells_.size() == 1 ? cells_.front() : cells_[layer];
@@ -117,6 +132,8 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
   Status FillCells(uint32_t layer);
   /// Decodes and turns units into the staging pools: `pages[i]` of the layer to slot i.
   Status Place(const DocumentUnits& units, std::span<const StagedPage> pages);
+  /// Adds the placements of those in `codec` to placed_.
+  void ListUnits(const DocumentUnits& units, UnitCodec codec, std::span<const StagedPage> pages);
   Status GrowStaging(size_t pages);
   Status CopyRows(const DeviceBuffer& keys, const DeviceBuffer& values, const RowRun& run,
                   uint32_t layer);
@@ -140,6 +157,8 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
   UnitAddresses units_;
   DeviceList<kernels::UnitPlacement> placements_;
   DeviceList<int32_t> turns_;
+  DeviceList<int32_t> rows_;
+  PlacedUnits placed_;        ///< Scratch of Place.
   DeviceBuffer staged_keys_;  ///< [pages][p][n_kv][d] of one layer
   DeviceBuffer staged_values_;
   std::vector<float> cosines_;  ///< [documents][rotary_dim/2]: each one's move.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "quire/layout.h"
+#include "quire/page_name.h"
 
 namespace quire::worker {
 namespace {
@@ -22,9 +23,10 @@ StatusOr<std::unique_ptr<DocumentReader>> DocumentReader::Open(
     const EngineParts& parts, std::span<const ContextRef> documents, uint32_t most_pages) {
   SequenceSpec sequence;
   for (const ContextRef& document : documents) sequence.members.push_back({.context = document});
-  QUIRE_ASSIGN_OR_RETURN(
-      auto session, parts.client->OpenSession({&sequence, 1},
-                                              {.spec = *parts.spec, .slots_per_head = most_pages}));
+  QUIRE_ASSIGN_OR_RETURN(auto session,
+                         parts.client->OpenSession({&sequence, 1}, {.spec = *parts.spec,
+                                                                    .slots_per_head = most_pages,
+                                                                    .codecs = CodecSet::All()}));
   return std::unique_ptr<DocumentReader>(new DocumentReader(parts, std::move(session)));
 }
 
@@ -68,6 +70,11 @@ Status DocumentReader::ReadAgain() {
   return Start();
 }
 
+uint32_t DocumentReader::RowsOf(uint32_t page) const {
+  const ContextInfo& document = session_->context(0, MemberOf(page));
+  return TokensInPage(*parts_.spec, document.num_tokens, PageOf(page));
+}
+
 Status DocumentReader::Receive() {
   cutter_.reset();
   QUIRE_ASSIGN_OR_RETURN(part_, recall_->Next());
@@ -89,8 +96,14 @@ StatusOr<DocumentUnits> DocumentReader::Take() {
   }
   last_ = std::move(to_come_.front());
   to_come_.pop_front();
-  DocumentUnits taken{.placements = part_->PlacementsOf(lane),
-                      .units = cutter_->Cut(units * UnitBytes(*parts_.spec))};
+  DocumentUnits taken{.placements = part_->PlacementsOf(lane)};
+  uint64_t bytes = 0;
+  for (size_t i = lane.first_placement; i < lane.end_placement; ++i) {
+    taken.codecs.push_back(part_->CodecOf(i));
+    taken.unit_bytes.push_back(session_->unit_bytes(taken.codecs.back()));
+    bytes += taken.unit_bytes.back();
+  }
+  taken.units = cutter_->Cut(bytes);
   taken.units.AddLeases(part_->payload);
   return taken;
 }

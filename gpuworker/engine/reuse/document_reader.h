@@ -8,7 +8,8 @@
 //   QUIRE_ASSIGN_OR_RETURN(DocumentUnits units, reader->Read(0));
 //
 // A page is named by its document and its number there (page_name.h). Nothing is acknowledged to
-// the server, so it sends everything that is asked for.
+// the server, so it sends everything that is asked for. Units come in the codec that they are
+// stored in.
 //
 // Ownership: what `parts` names outlives it. Thread-safety: none.
 // Errors: those of Client::OpenSession and ClientSession. The reader fails for good with them.
@@ -29,14 +30,18 @@
 #include "quire/pending_recall.h"
 #include "quire/session.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 
 namespace quire::worker {
 
 /// Units of one layer, verified.
 struct DocumentUnits {
-  std::span<const Placement>
-      placements;  ///< Head and page of each unit; valid until the next Read.
-  Payload units;   ///< In that order. Lent ones count when they are still valid after their use.
+  std::span<const Placement> placements =
+      {};                              ///< Head and page of each unit; valid until the next Read.
+  std::vector<UnitCodec> codecs = {};  ///< Codec of each unit.
+  std::vector<uint64_t> unit_bytes = {};  ///< Size of each unit.
+  Payload units =
+      {};  ///< In that order. Lent ones count when they are still valid after their use.
 };
 
 class DocumentReader {
@@ -63,7 +68,8 @@ class DocumentReader {
   StatusOr<std::vector<float>> Score(const ContentScoring& wanted) {
     return session_->ScorePages(wanted);
   }
-
+  /// Tokens of a page of the documents.
+  uint32_t RowsOf(uint32_t page) const;
   /// Requests for pages made so far.
   uint64_t requests() const { return requests_; }
 

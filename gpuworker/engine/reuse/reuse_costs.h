@@ -36,7 +36,7 @@ class OfTiers {
 
 /// Loads of a prompt.
 struct TierLoad {
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;  ///< Bytes of elements, also where units come encoded.
   double seconds = 0;
 };
 

@@ -6,7 +6,8 @@
 namespace quire::worker {
 
 StatusOr<const void* const*> UnitAddresses::Put(Device& device, const Payload& units,
-                                                size_t unit_bytes, std::span<const size_t> wanted) {
+                                                std::span<const uint64_t> unit_bytes,
+                                                std::span<const size_t> wanted) {
   const bool in_place = device.reads_host_memory();
   const size_t bytes = units.size_bytes();
   if (!in_place && copies_on_device_.size_bytes() < bytes) {
@@ -14,8 +15,9 @@ StatusOr<const void* const*> UnitAddresses::Put(Device& device, const Payload& u
   }
   units_.clear();
   PayloadCutter cutter(units);
-  for (size_t at = 0; at < bytes; at += unit_bytes) {
-    const Payload unit = cutter.Cut(unit_bytes);
+  size_t at = 0;
+  for (size_t i = 0; i < unit_bytes.size(); at += unit_bytes[i++]) {
+    const Payload unit = cutter.Cut(unit_bytes[i]);
     if (in_place && unit.slices().size() == 1) {
       units_.push_back(unit.slices().front().bytes.data());
       continue;

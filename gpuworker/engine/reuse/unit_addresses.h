@@ -7,6 +7,7 @@
 #define QUIRE_GPUWORKER_ENGINE_REUSE_UNIT_ADDRESSES_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -20,8 +21,9 @@ namespace quire::worker {
 class UnitAddresses {
  public:
   /// Address of unit `wanted[i]` for each i, for kernels that are given to the device before the
-  /// next Put. REQUIRES: `units` is a whole number of `unit_bytes`.
-  StatusOr<const void* const*> Put(Device& device, const Payload& units, size_t unit_bytes,
+  /// next Put. REQUIRES: `unit_bytes` has the size of each unit of `units`.
+  StatusOr<const void* const*> Put(Device& device, const Payload& units,
+                                   std::span<const uint64_t> unit_bytes,
                                    std::span<const size_t> wanted);
 
  private:

@@ -26,6 +26,8 @@ static_assert(static_cast<int>(kernels::Pooling::kMaxQ) == v1::POOLING_MAX_Q);
 static_assert(static_cast<int>(kernels::Pooling::kAvgSdM) == v1::POOLING_AVG_SDM);
 static_assert(static_cast<int>(DigestKind::kMinMax) == v1::DIGEST_KIND_MIN_MAX);
 static_assert(static_cast<int>(DigestKind::kContent) == v1::DIGEST_KIND_CONTENT);
+static_assert(static_cast<int>(UnitCodec::kRaw) == v1::UNIT_CODEC_RAW);
+static_assert(static_cast<int>(UnitCodec::kInt4) == v1::UNIT_CODEC_INT4);
 static_assert(wire::kMaxSequences == SessionShape::kMaxSequences);
 static_assert(wire::kMaxMembers == SessionShape::kMaxMembers);
 static_assert(wire::kMaxSlotsPerHead == SessionShape::kMaxSlotsPerHead);
@@ -160,6 +162,17 @@ StatusOr<UnitPart> UnitPartFromProto(int proto) {
   }
 }
 
+StatusOr<CodecSet> CodecsFromProto(const v1::OpenSessionRequest& proto) {
+  CodecSet codecs;
+  for (const int number : proto.codecs()) {
+    if (number < v1::UNIT_CODEC_RAW || number > v1::UNIT_CODEC_INT4) {
+      return InvalidArgument("codecs has ", number, ": must be 1..", int{v1::UNIT_CODEC_INT4});
+    }
+    codecs.Add(static_cast<UnitCodec>(number));
+  }
+  return codecs;
+}
+
 }  // namespace
 
 StatusOr<DigestKind> DigestKindFromProto(int proto) {
@@ -197,6 +210,7 @@ StatusOr<SessionManager::OpenArgs> OpenArgsFromProto(const v1::OpenSessionReques
   args.slots_per_head = proto.slots_per_head();
   args.managed_layers.assign(proto.managed_layers().begin(), proto.managed_layers().end());
   QUIRE_ASSIGN_OR_RETURN(args.part, UnitPartFromProto(proto.unit_part()));
+  QUIRE_ASSIGN_OR_RETURN(args.codecs, CodecsFromProto(proto));
   if (proto.has_hold_digests()) {
     const v1::HeldDigests& hold = proto.hold_digests();
     HeldDigests& held = args.hold_digests.emplace();
@@ -270,6 +284,11 @@ void RecallPartToProto(const RecallArgs& args, const ReplyPart& part, v1::Recall
     if (lane.selected.num_heads() > 0) {
       wire::EncodeUnitList(lane.selected, out->mutable_selected());
     }
+  }
+  for (const CodecRun& run : part.codecs) {
+    v1::CodecRun* out = proto->add_codecs();
+    out->set_codec(static_cast<v1::UnitCodec>(run.codec));
+    out->set_units(run.units);
   }
 }
 

@@ -108,7 +108,8 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     return segment->tokens;
   }
 
-  Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
+  using PageStore::ReadUnits;
+  Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units, const CodecSet&,
                    std::vector<UnitBytes>* out) override {
     MutexLock lock(mutex_);
     last_priority_ = caller.priority;

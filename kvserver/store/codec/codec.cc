@@ -70,17 +70,6 @@ StatusOr<CodecId> CodecFromNumber(uint8_t number) {
   return id;
 }
 
-kernels::UnitShape ShapeOf(const KvSpec& spec) {
-  return {.page_tokens = spec.page_tokens,
-          .head_dim = spec.key_dim(),
-          .has_values = spec.attention != AttentionKind::kMla,
-          .dtype = spec.dtype};
-}
-
-uint64_t EncodedUnitBytes(const KvSpec& spec, CodecId id) {
-  return static_cast<uint64_t>(kernels::EncodedUnitBytes(id, ShapeOf(spec)));
-}
-
 StatusOr<ExtentCodec> ExtentCodec::Make(const KvSpec& spec, CodecId id) {
   if (const std::string problem = Problem(spec); !problem.empty()) return InvalidArgument(problem);
   if (!kernels::IsKnown(id)) {
@@ -94,7 +83,7 @@ ExtentCodec::ExtentCodec(const KvSpec& spec, CodecId id)
       id_(id),
       shape_(ShapeOf(spec)),
       unit_bytes_(quire::UnitBytes(spec)),
-      encoded_unit_bytes_(EncodedUnitBytes(spec, id)) {}
+      encoded_unit_bytes_(quire::UnitBytes(spec, id)) {}
 
 uint64_t ExtentCodec::units(uint32_t tokens) const {
   return uint64_t{PageCount(spec_, tokens)} * spec_.num_kv_heads;

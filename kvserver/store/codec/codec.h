@@ -2,7 +2,7 @@
 //
 // ExtentCodec: encodes extents in fewer bytes, unit by unit (kernels/api/codec.h has the codecs and
 // their errors). Every unit of an extent has the same encoded size. Unit i lies at i *
-// EncodedUnitBytes and is read and decoded alone. Its checksum covers its encoded bytes.
+// its size and is read and decoded alone. Its checksum covers its encoded bytes.
 //
 //   QUIRE_ASSIGN_OR_RETURN(const CodecParams params, CodecByName("int8"));
 //   QUIRE_ASSIGN_OR_RETURN(const ExtentCodec codec, ExtentCodec::Make(spec, params.id));
@@ -27,11 +27,11 @@
 #include "kvserver/store/unit.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"
+#include "quire/unit_codec.h"
 
 namespace quire::kvserver {
 
-/// Values are persistent.
-using CodecId = kernels::UnitCodec;
+using CodecId = UnitCodec;
 
 /// Encoding of a collection's payload.
 struct CodecParams {
@@ -50,10 +50,6 @@ std::vector<std::string> CodecNames();
 StatusOr<CodecParams> CodecByName(std::string_view name);
 /// Codec of a stored record. DATA_LOSS for an unknown number.
 StatusOr<CodecId> CodecFromNumber(uint8_t number);
-
-kernels::UnitShape ShapeOf(const KvSpec& spec);
-/// Bytes of one encoded unit. REQUIRES: a valid spec.
-uint64_t EncodedUnitBytes(const KvSpec& spec, CodecId id);
 
 /// Thread-safety: stateless after Make.
 class ExtentCodec {
@@ -90,7 +86,7 @@ class ExtentCodec {
 
   KvSpec spec_;
   CodecId id_;
-  kernels::UnitShape shape_;
+  UnitShape shape_;
   uint64_t unit_bytes_;
   uint64_t encoded_unit_bytes_;
 };

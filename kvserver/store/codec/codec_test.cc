@@ -99,15 +99,15 @@ TEST(Codec, SizesAreThoseOfTheFormat) {
     KvSpec spec = SmallSpec();
     spec.head_dim = d;
     const double raw = static_cast<double>(quire::UnitBytes(spec));
-    EXPECT_EQ(EncodedUnitBytes(spec, CodecId::kRaw), quire::UnitBytes(spec));
-    EXPECT_EQ(EncodedUnitBytes(spec, CodecId::kFp8E4M3), quire::UnitBytes(spec) / 2 + 8);
-    EXPECT_EQ(EncodedUnitBytes(spec, CodecId::kInt8), quire::UnitBytes(spec) / 2 + 2 * 32 * 2);
-    EXPECT_EQ(EncodedUnitBytes(spec, CodecId::kInt4),
+    EXPECT_EQ(quire::UnitBytes(spec, CodecId::kRaw), quire::UnitBytes(spec));
+    EXPECT_EQ(quire::UnitBytes(spec, CodecId::kFp8E4M3), quire::UnitBytes(spec) / 2 + 8);
+    EXPECT_EQ(quire::UnitBytes(spec, CodecId::kInt8), quire::UnitBytes(spec) / 2 + 2 * 32 * 2);
+    EXPECT_EQ(quire::UnitBytes(spec, CodecId::kInt4),
               quire::UnitBytes(spec) / 4 + d * 4 + d / 32 * 128);
-    EXPECT_LE(static_cast<double>(EncodedUnitBytes(spec, CodecId::kInt8)), 0.52 * raw);
-    EXPECT_LE(static_cast<double>(EncodedUnitBytes(spec, CodecId::kInt4)), 0.32 * raw);
+    EXPECT_LE(static_cast<double>(quire::UnitBytes(spec, CodecId::kInt8)), 0.52 * raw);
+    EXPECT_LE(static_cast<double>(quire::UnitBytes(spec, CodecId::kInt4)), 0.32 * raw);
   }
-  EXPECT_EQ(EncodedUnitBytes(LatentSpec(), CodecId::kInt4), 32u * 288 + 576 * 4);
+  EXPECT_EQ(quire::UnitBytes(LatentSpec(), CodecId::kInt4), 32u * 288 + 576 * 4);
 }
 
 TEST(Codec, ExtentsComeBackWithinTheCodecsError) {

@@ -34,7 +34,7 @@ class Resident {
         unit_crc32c_(std::make_unique<uint32_t[]>(extent.unit_crc32c.size())),
         tenant_(tenant),
         num_units_(static_cast<uint32_t>(extent.unit_crc32c.size())),
-        encoded_(extent.encoded),
+        codec_(extent.codec),
         slot_(slot),
         slot_bytes_(Arena::SlotBytes(extent.full_bytes)),
         arena_(std::move(arena)) {}
@@ -46,7 +46,7 @@ class Resident {
   static UnitBytes Unit(const std::shared_ptr<const Resident>& self, uint32_t unit) {
     const std::byte* const begin = self->begin_ + unit * self->unit_bytes_;
     return {Slice{.bytes = {begin, self->unit_bytes_}, .owner = self}, self->unit_crc32c_[unit],
-            self->encoded_};
+            self->codec_};
   }
 
   /// Returns the whole extent, for use on the server; nullopt when a unit does not match its
@@ -79,7 +79,7 @@ class Resident {
   const std::unique_ptr<uint32_t[]> unit_crc32c_;
   const std::string_view tenant_;
   const uint32_t num_units_;
-  const bool encoded_;
+  const UnitCodec codec_;
 
   const Arena::Slot slot_;
   const uint64_t slot_bytes_;

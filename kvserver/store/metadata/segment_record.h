@@ -39,7 +39,7 @@ struct SegmentRecord {
   /// Bytes as written and read by callers.
   uint64_t payload_bytes() const { return SegmentBytes(spec, num_pages()); }
   /// Bytes in a tier of one unit, and of one extent of `pages` pages, before the entropy coder.
-  uint64_t stored_unit_bytes() const { return EncodedUnitBytes(spec, codec.id); }
+  uint64_t stored_unit_bytes() const { return quire::UnitBytes(spec, codec.id); }
   uint64_t stored_extent_bytes(uint32_t pages) const {
     return uint64_t{pages} * spec.num_kv_heads * stored_unit_bytes();
   }

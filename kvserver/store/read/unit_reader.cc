@@ -49,7 +49,7 @@ bool IsLoss(const Status& status) { return IsNotFound(status) || IsDataLoss(stat
 }  // namespace
 
 Status UnitReader::Read(const Caller& caller, std::span<const UnitAddress> units,
-                        std::vector<UnitBytes>* out) {
+                        const CodecSet& codecs, std::vector<UnitBytes>* out) {
   LatencyTimer timer(parts_.latencies->dram_read, parts_.latencies->clock);
   out->resize(units.size());
   Status status = OkStatus();
@@ -57,9 +57,7 @@ Status UnitReader::Read(const Caller& caller, std::span<const UnitAddress> units
     timer.CountAs(parts_.latencies->ssd_read);
     status = ReadMisses(caller, units, *out);
   }
-  if (status.ok() && std::ranges::any_of(*out, &UnitBytes::encoded)) {
-    status = Decode(caller, units, *out);
-  }
+  if (status.ok()) status = Decode(caller, units, codecs, *out);
   if (!status.ok()) out->clear();
   return status;
 }
@@ -68,16 +66,14 @@ Status UnitReader::ReadVerified(const Caller& caller, std::span<const UnitAddres
                                 std::vector<VerifiedBytes>* out) {
   out->clear();
   std::vector<UnitBytes> read;
-  QUIRE_RETURN_IF_ERROR(Read(caller, units, &read));
+  QUIRE_RETURN_IF_ERROR(Read(caller, units, {}, &read));
   std::vector<VerifiedBytes> verified;
   verified.reserve(units.size());
   for (size_t i = 0; i < units.size(); ++i) {
     std::optional<VerifiedBytes> bytes = read[i].Verify();
     if (!bytes) {
       QUIRE_ASSIGN_OR_RETURN(read[i], Mend(caller, units[i]));
-      if (read[i].encoded()) {
-        QUIRE_RETURN_IF_ERROR(Decode(caller, units.subspan(i, 1), {&read[i], 1}));
-      }
+      QUIRE_RETURN_IF_ERROR(Decode(caller, units.subspan(i, 1), {}, {&read[i], 1}));
       bytes = read[i].Verify();
     }
     if (!bytes) return Unmendable(units[i]);
@@ -235,16 +231,16 @@ StatusOr<UnitBytes> UnitReader::Checked(const SegmentRecord& record, SsdTier::Un
                     ": the bytes on SSD are not the ones that were put; put the segment again");
   }
   OutboundBytes stored = std::move(unit).ToSend();
-  return UnitBytes(std::move(stored.slice), stored.crc32c, record.codec.id != CodecId::kRaw);
+  return UnitBytes(std::move(stored.slice), stored.crc32c, record.codec.id);
 }
 
 Status UnitReader::Decode(const Caller& caller, std::span<const UnitAddress> addresses,
-                          std::span<UnitBytes> units) {
+                          const CodecSet& codecs, std::span<UnitBytes> units) {
   SegmentKey of;
   SegmentRecordPtr record;
   std::optional<ExtentCodec> codec;
   for (size_t i = 0; i < units.size(); ++i) {
-    if (!units[i].encoded()) continue;
+    if (codecs.Has(units[i].codec())) continue;
     const UnitAddress& address = addresses[i];
     if (!record || of != address.segment) {
       of = address.segment;
@@ -337,7 +333,7 @@ bool UnitReader::PromoteLocked(std::string_view tenant, const SegmentRecord& kno
                         .parent = known.parent,
                         .seconds_per_token = parts_.prefill_cost.SecondsPerToken(
                             known.first_token, known.tokens.size()),
-                        .encoded = known.codec.id != CodecId::kRaw};
+                        .codec = known.codec.id};
   const bool kept = parts_.dram->Put({&view, 1}).ok();
   (kept ? promotions_ : refused_).Add();
   return kept;

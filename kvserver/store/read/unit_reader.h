@@ -59,7 +59,7 @@ class UnitReader {
       : parts_(parts), promotion_(std::move(promotion)) {}
 
   /// See PageStore::ReadUnits.
-  Status Read(const Caller& caller, std::span<const UnitAddress> units,
+  Status Read(const Caller& caller, std::span<const UnitAddress> units, const CodecSet& codecs,
               std::vector<UnitBytes>* out);
 
   /// See PageStore::ReadVerified.
@@ -102,9 +102,9 @@ class UnitReader {
                                          std::span<UnitBytes> out);
   /// Promotes the extents that are worth it. REQUIRES: `misses` are ordered by extent.
   void PromoteDue(std::string_view tenant, std::span<Miss> misses);
-  /// Replaces encoded units by decoded ones. Repairs damaged ones first.
+  /// Decodes the units whose codec is not in `codecs`. Repairs damaged ones first.
   Status Decode(const Caller& caller, std::span<const UnitAddress> addresses,
-                std::span<UnitBytes> units);
+                const CodecSet& codecs, std::span<UnitBytes> units);
   /// Tells operators of a unit that is intact here.
   void ReportDamageInTransit(const Caller& caller, const ReportedUnit& unit);
   /// A unit that did not match its checksum, as it is when its extent has been mended.

@@ -261,7 +261,7 @@ ExtentView ViewOf(const ExtentId& id, const SegmentRecord& record, std::span<con
           .tenant = record.tenant,
           .parent = record.parent,
           .seconds_per_token = cost.SecondsPerToken(record.first_token, record.tokens.size()),
-          .encoded = record.codec.id != CodecId::kRaw,
+          .codec = record.codec.id,
           .entropy = record.codec.entropy};
 }
 
