@@ -7,6 +7,7 @@
 #include "client/validate.h"
 #include "common/base/memory/checksum.h"
 #include "common/documents/document_rules.h"
+#include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/convert_document.h"
 #include "common/wire/limits.h"
@@ -32,7 +33,8 @@ StatusOr<Extra> ExtraFromReply(const CallSpec& spec, const v1::Extra& proto) {
 }  // namespace
 
 StatusOr<Extra> Client::PutExtra(const DocumentName& document, std::string_view name,
-                                 uint32_t version, const Payload& payload) {
+                                 uint32_t version, const Payload& payload,
+                                 std::span<const SegmentKey> segments) {
   QUIRE_RETURN_IF_ERROR(CheckName(document));
   QUIRE_RETURN_IF_ERROR(CheckExtraName(name));
   v1::PutExtraRequest request;
@@ -40,6 +42,7 @@ StatusOr<Extra> Client::PutExtra(const DocumentName& document, std::string_view 
   request.set_name(std::string(name));
   request.set_version(version);
   request.set_payload_crc32c(PayloadCrc32c(payload));
+  wire::KeysToProto(segments, request.mutable_segments());
   v1::PutExtraReply reply;
   QUIRE_RETURN_IF_ERROR(
       caller_->Call(kPutExtra, request, payload, caller_->NewDeadline(), &reply, nullptr));

@@ -24,6 +24,7 @@ namespace {
 
 constexpr CallSpec kRemoveSequence = {"quire.v1.Session/RemoveSequence", Repeat::kSafe};
 constexpr CallSpec kDigests = {"quire.v1.Session/Digests", Repeat::kSafe};
+constexpr CallSpec kScorePages = {"quire.v1.Session/ScorePages", Repeat::kSafe};
 
 constexpr Duration kCloseInDestructor = std::chrono::seconds(1);
 
@@ -47,6 +48,27 @@ void AppendPart(RecallPart part, RecallResult* result) {
   result->payload.Append(part.payload);
   result->valid_until = std::min(result->valid_until, part.valid_until);
   result->landed_bytes += part.landed_bytes;
+}
+
+Status CheckScoring(const SessionState& state, const ContentScoring& wanted) {
+  if (!state.slots.Has(wanted.sequence)) {
+    return InvalidArgument("scores of sequence ", wanted.sequence,
+                           ", which the session does not have");
+  }
+  for (const CandidateRange& range : wanted.candidates) {
+    if (range.member < state.members[wanted.sequence].size() &&
+        range.first_page <= range.end_page && range.end_page <= wire::kMaxContextPages) {
+      continue;
+    }
+    return InvalidArgument("scores of pages [", range.first_page, ", ", range.end_page,
+                           ") of member ", range.member, ", which sequence ", wanted.sequence,
+                           " does not have");
+  }
+  const uint64_t floats = wanted.candidates.size() * wanted.layers.size() *
+                          state.spec.num_kv_heads * uint64_t{state.spec.key_dim()};
+  if (wanted.queries.size() == floats) return OkStatus();
+  return InvalidArgument("queries of ", wanted.queries.size(),
+                         " floats; [candidates][layers][n_kv][key_dim] is ", floats);
 }
 
 }  // namespace
@@ -188,8 +210,7 @@ StatusOr<Payload> ClientSession::Digests(std::span<const uint32_t> layers, uint3
   }
   if (!kernels::HasDigest(state_->spec, kind)) {
     return InvalidArgument("digest kind ", static_cast<int>(kind),
-                           " is unknown, or pairs channels of keys that have ",
-                           state_->spec.key_dim());
+                           " is unknown, or not one of keys of this spec");
   }
   v1::DigestsRequest request;
   request.set_session_id(state_->id);
@@ -216,6 +237,32 @@ StatusOr<Payload> ClientSession::Digests(std::span<const uint32_t> layers, uint3
       return BadReply(kDigests.method, "the digests do not match their checksum");
     }
   }
+}
+
+StatusOr<std::vector<float>> ClientSession::ScorePages(const ContentScoring& wanted) {
+  QUIRE_RETURN_IF_ERROR(state_->CheckOpen());
+  QUIRE_RETURN_IF_ERROR(CheckScoring(*state_, wanted));
+  v1::ScorePagesRequest request;
+  request.set_session_id(state_->id);
+  request.set_sequence(wanted.sequence);
+  request.mutable_layers()->Add(wanted.layers.begin(), wanted.layers.end());
+  uint64_t pages = 0;
+  for (const CandidateRange& range : wanted.candidates) {
+    v1::CandidateRange& candidates = *request.add_candidates();
+    candidates.set_member(range.member);
+    candidates.set_first_page(range.first_page);
+    candidates.set_end_page(range.end_page);
+    pages += range.end_page - range.first_page;
+  }
+  request.set_queries(wanted.queries.data(), wanted.queries.size() * sizeof(float));
+  v1::ScorePagesReply reply;
+  QUIRE_RETURN_IF_ERROR(state_->caller->Call(kScorePages, request, {},
+                                             state_->caller->NewDeadline(), &reply, nullptr));
+  const uint64_t expected = pages * wanted.layers.size();
+  if (static_cast<uint64_t>(reply.scores_size()) != expected) {
+    return BadReply(kScorePages.method, reply.scores_size(), " scores instead of ", expected);
+  }
+  return std::vector<float>(reply.scores().begin(), reply.scores().end());
 }
 
 Status ClientSession::Close() {

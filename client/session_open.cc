@@ -59,8 +59,7 @@ Status HeldDigestsToProto(const SessionOptions& options, const std::vector<uint3
   const HeldDigests& held = *options.hold_digests;
   if (!kernels::HasDigest(options.spec, held.kind)) {
     return InvalidArgument("hold_digests: digest kind ", static_cast<int>(held.kind),
-                           " is unknown, or pairs channels of keys that have ",
-                           options.spec.key_dim());
+                           " is unknown, or not one of keys of this spec");
   }
   std::vector<uint32_t> sorted = held.layers;
   std::sort(sorted.begin(), sorted.end());

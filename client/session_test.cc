@@ -28,6 +28,7 @@ constexpr const char* kRemoveSequence = "quire.v1.Session/RemoveSequence";
 constexpr const char* kSessionResync = "quire.v1.Session/Resync";
 constexpr const char* kClose = "quire.v1.Session/Close";
 constexpr const char* kDigests = "quire.v1.Session/Digests";
+constexpr const char* kScorePages = "quire.v1.Session/ScorePages";
 
 class SessionTest : public testing::SessionFixture {
  protected:
@@ -452,7 +453,37 @@ TEST_F(SessionTest, DigestsOfEveryKindHaveTheSizeOfTheKind) {
     EXPECT_EQ(LastRequest<v1::DigestsRequest>().kind(), static_cast<int>(kind));
   }
   EXPECT_TRUE(IsInvalidArgument(
-      session_->Digests(layers, 1, 4, 0, 0, static_cast<DigestKind>(7)).status()));
+      session_->Digests(layers, 1, 4, 0, 0, static_cast<DigestKind>(8)).status()));
+}
+
+TEST_F(SessionTest, ScoresOfPagesAreAskedForInOneRequestAndMustBeAsMany) {
+  const ContentScoring wanted{.layers = {1, 0},
+                              .candidates = {{.first_page = 1, .end_page = 4}},
+                              .queries = std::vector<float>(size_t{2} * 2 * 8, 0.5f)};
+  v1::ScorePagesReply reply;
+  for (int i = 0; i < 6; ++i) reply.add_scores(static_cast<float>(i));
+  server_.Reply(kScorePages, reply);
+  const auto scores = session_->ScorePages(wanted);
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  EXPECT_EQ(*scores, (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  const auto request = LastRequest<v1::ScorePagesRequest>();
+  EXPECT_EQ(request.layers_size(), 2);
+  EXPECT_EQ(request.candidates(0).first_page(), 1u);
+  EXPECT_EQ(request.queries().size(), wanted.queries.size() * sizeof(float));
+  reply.add_scores(6);
+  server_.Reply(kScorePages, reply);
+  EXPECT_TRUE(IsDataLoss(session_->ScorePages(wanted).status()));
+  server_.Fail(kScorePages, Status(StatusCode::kUnimplemented, "no method"));
+  EXPECT_EQ(session_->ScorePages(wanted).status().code(), StatusCode::kUnimplemented);
+  const auto refused = [&](auto change) {
+    ContentScoring bad = wanted;
+    change(&bad);
+    return IsInvalidArgument(session_->ScorePages(bad).status());
+  };
+  EXPECT_TRUE(refused([](ContentScoring* bad) { bad->queries.pop_back(); }));
+  EXPECT_TRUE(refused([](ContentScoring* bad) { bad->sequence = 2; }));
+  EXPECT_TRUE(refused([](ContentScoring* bad) { bad->candidates[0].member = 1; }));
+  EXPECT_TRUE(refused([](ContentScoring* bad) { bad->candidates[0].end_page = 0; }));
 }
 
 TEST_F(SessionTest, OpeningAsksForDigestsToBeHeld) {

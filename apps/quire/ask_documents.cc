@@ -33,7 +33,7 @@ void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags) {
   command
       .add_option("--method", flags.method,
                   "How caches of --docs are reused: full, reuse_strict, reuse_isolated, epic, "
-                  "cacheblend, samkv or multi_infllm")
+                  "cacheblend, samkv, multi_infllm or cachecraft")
       ->capture_default_str();
   command
       .add_option_function<std::string>(
@@ -71,6 +71,12 @@ void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags) {
           {"gapped", worker::PromptPositions::kGapped},
           {"compact", worker::PromptPositions::kCompact}}))
       ->default_str("gapped");
+  command
+      .add_option("--variants", flags.reuse.variants,
+                  "full and cachecraft: variants of a document to keep behind other documents. "
+                  "With --worker 0 is the worker's own number")
+      ->check(CLI::Range(0, 16))
+      ->capture_default_str();
   command.add_flag("--overwrite", flags.overwrite,
                    "samkv: take computed keys as they are, without fusion with stored ones");
   command.add_flag("--skip-missing", flags.reuse.skip_missing,
@@ -125,6 +131,8 @@ Json Measures(const worker::ReuseStats& stats, worker::ReuseMethod method) {
           {"requests", stats.requests},
           {"statistics_computed", stats.statistics_computed},
           {"statistics_stored", stats.statistics_stored},
+          {"variants_used", stats.variants_used},
+          {"variants_kept", stats.variants_kept},
           {"seconds_to_first_token", stats.seconds_prefill},
           {"attended_ratio", stats.attended_ratio},
           {"missing", missing}};
@@ -142,6 +150,13 @@ std::string Summary(const worker::ReuseStats& stats, worker::ReuseMethod method)
     summary += "; statistics of " + std::to_string(stats.statistics_computed) +
                " documents were computed first, and stored of " +
                std::to_string(stats.statistics_stored);
+  }
+  if (stats.variants_used > 0) {
+    summary += "; " + std::to_string(stats.variants_used) +
+               " documents were read as computed behind others";
+  }
+  if (stats.variants_kept > 0) {
+    summary += "; " + std::to_string(stats.variants_kept) + " were kept as computed behind others";
   }
   if (stats.attended_ratio < 1) {
     summary += "; the answer's tokens attended to " + FormatRatio(100 * stats.attended_ratio, 1) +

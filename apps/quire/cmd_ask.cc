@@ -28,7 +28,7 @@
 #include "apps/quire/commands.h"
 #include "common/wire/convert_context.h"
 #include "gpuworker/service/documents_call.h"
-#include "gpuworker/text/chat_prompt.h"
+#include "gpuworker/text/chat/chat_prompt.h"
 #include "gpuworker/text/text_stream.h"
 
 namespace quire::cli {

@@ -35,6 +35,8 @@ struct WorkerArgs {
   uint32_t max_calls = 8;
   worker::BatchLimits batch;
   uint32_t max_reuse = 1;
+  uint32_t variants = 0;
+  uint32_t reuse_window = 0;
   std::string transport = "auto";
   std::string device = "cpu";
   uint64_t host_cache_bytes = 0;
@@ -111,6 +113,8 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
                                                       .max_calls = args.max_calls,
                                                       .batch = args.batch,
                                                       .max_reuse = args.max_reuse,
+                                                      .variants = args.variants,
+                                                      .reuse_window = args.reuse_window,
                                                       .tokenizer = local.tokenizer.get(),
                                                       .chat = local.chat ? &*local.chat : nullptr,
                                                       .tenant = tenant,
@@ -192,6 +196,19 @@ void AddWorkerCommand(Commands& commands) {
       .add_option("--max-reuse", args->max_reuse,
                   "Calls over several documents that are computed at a time, beside the others")
       ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command
+      .add_option(
+          "--reuse-window", args->reuse_window,
+          "Times that such a call may be passed over by others with more of their documents "
+          "in DRAM; 0: calls start as they came")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  command
+      .add_option("--variants", args->variants,
+                  "Variants of a document that full and cachecraft keep behind other documents, "
+                  "for calls that name no number")
+      ->check(CLI::Range(0, 16))
       ->capture_default_str();
   command
       .add_option("--step-tokens", args->batch.step_tokens,

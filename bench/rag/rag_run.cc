@@ -47,6 +47,9 @@ class Prompt {
 }  // namespace
 
 /// Full prefill of a set.
+/// Variants of a document that Cache-Craft keeps.
+constexpr uint32_t kPublishedVariants = 5;
+
 struct RagRun::Reference {
   Prompt prompt;
   std::vector<std::vector<float>> answers;  ///< Logits after each question.
@@ -69,6 +72,7 @@ std::vector<RagMethod> RagMethods(uint32_t check_layer) {
     options.method = *worker::ParseReuseMethod(name);
     if (options.method == ReuseMethod::kFull) continue;
     options.cacheblend.check_layer = check_layer;
+    if (options.method == ReuseMethod::kCacheCraft) options.variants = kPublishedVariants;
     methods.push_back({.name = std::string(name), .options = options});
     if (options.method == ReuseMethod::kCacheBlend) {
       options.cacheblend.gradual = true;

@@ -289,7 +289,7 @@ StatusOr<uint32_t> EqualSelections(const SelectOptions& options) {
   kvserver::Selector fast(kernels::CpuKernels()), reference(kernels::CpuReference());
   SeededRandom random(kSelectSeed + 1);
   uint32_t equal = 0;
-  for (const DigestKind kind : kernels::kDigestKinds) {
+  for (const DigestKind kind : kSelectingKinds) {
     QUIRE_ASSIGN_OR_RETURN(const Digests digests, Digests::Make({.kind = kind}, kPages, kPages));
     const kvserver::DigestBlocks blocks = AsBlocks(spec, digests, kind);
     for (uint32_t trial = 0; trial < options.trials; ++trial) {
@@ -457,7 +457,7 @@ StatusOr<BenchReport> Run(SelectOptions options) {
   speeds.WriteRatios();
   QUIRE_ASSIGN_OR_RETURN(const uint32_t equal, EqualSelections(options));
   QUIRE_ASSIGN_OR_RETURN(const Selection selection, MeasureSelection(options));
-  const auto trials = static_cast<uint32_t>(options.trials * std::size(kernels::kDigestKinds));
+  const auto trials = static_cast<uint32_t>(options.trials * std::size(kSelectingKinds));
   report.json["exact_sets"] = equal == trials;
   report.json["exact_trials"] = trials;
   report.json["ms_1m_tokens_one_layer"] = selection.all;

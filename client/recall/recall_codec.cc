@@ -22,7 +22,7 @@ namespace {
 static_assert(static_cast<int>(RecallPooling::kMaxQ) + 1 == v1::POOLING_MAX_Q);
 static_assert(static_cast<int>(RecallPooling::kAvgSdM) + 1 == v1::POOLING_AVG_SDM);
 static_assert(static_cast<int>(DigestKind::kMinMax) == v1::DIGEST_KIND_MIN_MAX);
-static_assert(static_cast<int>(DigestKind::kRepresentatives) == v1::DIGEST_KIND_REPRESENTATIVES);
+static_assert(static_cast<int>(DigestKind::kContent) == v1::DIGEST_KIND_CONTENT);
 
 bool IsAscending(std::span<const uint32_t> pages) {
   return std::adjacent_find(pages.begin(), pages.end(), std::greater_equal<>()) == pages.end();
@@ -84,9 +84,9 @@ Status CheckQuery(const LayerWant& want, const KvSpec& spec, uint32_t slots_per_
   if (!ascend || (!want.kept_heads.empty() && want.kept_heads.back() >= spec.num_kv_heads)) {
     return InvalidArgument("kept_heads must ascend and be below ", spec.num_kv_heads);
   }
-  if (kernels::HasDigest(spec, want.digest)) return OkStatus();
+  if (Selects(want.digest) && kernels::HasDigest(spec, want.digest)) return OkStatus();
   return InvalidArgument("digest kind ", static_cast<int>(want.digest),
-                         " is unknown, or pairs channels of keys that have ", spec.key_dim());
+                         " selects no pages, or pairs channels of keys that have ", spec.key_dim());
 }
 
 /// The lanes of `want` exist, and none of them is in `asked`, [sequences][layers], yet.

@@ -38,6 +38,12 @@ class EveryOutput final : public RowPlan {
     plan_->ReadQueries(layer, positions, queries);
   }
 
+  std::span<const PositionSpan> MeasuredSpans() const override { return plan_->MeasuredSpans(); }
+  void ReadShares(uint32_t layer, std::span<const uint64_t> positions,
+                  std::span<const float> shares) override {
+    plan_->ReadShares(layer, positions, shares);
+  }
+
   /// Rows whose logits follow, ascending. Known after the last layer's Rows.
   const std::vector<uint32_t>& rows() const { return rows_; }
 

@@ -216,12 +216,6 @@ LayerStatistics StatisticsOf(const PrefilledLayer& layer, const BlockSplit& spli
   std::vector<float> keys(layer.keys, layer.keys + split.tokens * key_floats);
   Unrotate(keys.data(), split.tokens, layer.num_kv_heads, layer.head_dim, layer.first_position,
            layer.interleaved, rope);
-  statistics.block_keys.resize(split.blocks() * key_floats);
-  for (uint32_t block = 0; block < split.blocks(); ++block) {
-    MeanOf(keys.data(), split.Begin(block), split.End(block), key_floats,
-           statistics.block_keys.data() + block * key_floats);
-  }
-
   const uint32_t local = split.LocalBegin();
   const uint32_t local_tokens = split.tokens - local;
   std::vector<float> queries(layer.local_queries,

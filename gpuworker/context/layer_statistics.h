@@ -27,7 +27,6 @@ struct BlockImportance {
 };
 
 struct LayerStatistics {
-  std::vector<float> block_keys;        ///< [blocks][n_kv][d], mean keys
   std::vector<float> local_query;       ///< [n_q][d], mean query of the local blocks
   std::vector<BlockImportance> middle;  ///< [middle_blocks]
   /// [middle_blocks][n_kv][d], mean keys of the kRepresentatives tokens of each block with the

@@ -89,9 +89,9 @@ TEST(LayerStatisticsTest, MeansAreOfVectorsWithoutRotation) {
     turn(queries.data() + i * 2 * kDim + kDim);
   }
   const LayerStatistics statistics = Of(queries, keys, 2, split, rotation, 100);
-  ASSERT_EQ(statistics.block_keys.size(), 5 * kDim);
-  for (size_t i = 0; i < statistics.block_keys.size(); ++i) {
-    EXPECT_NEAR(statistics.block_keys[i], key[i % kDim], 1e-5);
+  ASSERT_EQ(statistics.representative_keys.size(), 2 * kDim);
+  for (size_t i = 0; i < statistics.representative_keys.size(); ++i) {
+    EXPECT_NEAR(statistics.representative_keys[i], key[i % kDim], 1e-5);
   }
   ASSERT_EQ(statistics.local_query.size(), 2 * kDim);
   for (size_t i = 0; i < statistics.local_query.size(); ++i) {
@@ -131,7 +131,7 @@ TEST(LayerStatisticsTest, AShortDocumentHasNoMiddle) {
   const LayerStatistics statistics = Of(rows, rows, 1, split, RopeRotation(Rope()));
   EXPECT_TRUE(statistics.middle.empty());
   EXPECT_TRUE(statistics.outlier_tokens.empty());
-  EXPECT_EQ(statistics.block_keys.size(), 3 * kDim);
+  EXPECT_EQ(statistics.local_query.size(), kDim);
 }
 
 }  // namespace

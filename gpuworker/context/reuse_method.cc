@@ -16,15 +16,6 @@ std::vector<uint32_t> Indices(uint32_t count) {
   return rows;
 }
 
-/// A plan that computes `positions` in every layer.
-ReusePlan Computing(Positions positions, ViewCells cells, uint32_t num_layers) {
-  ReusePlan plan;
-  plan.rows = std::make_unique<FixedRows>(static_cast<uint32_t>(positions.size()), num_layers);
-  plan.positions = std::move(positions);
-  plan.layers.push_back(std::move(cells));
-  return plan;
-}
-
 }  // namespace
 
 ViewCells AllCells(const PromptLayout& layout, bool none_cached) {
@@ -39,6 +30,14 @@ LayerRows FixedRows::Rows(uint32_t layer) {
   LayerRows rows{.fresh = Indices(rows_), .outputs = Indices(rows_)};
   if (layer + 1 == num_layers_) rows.outputs = {rows_ - 1};
   return rows;
+}
+
+ReusePlan Computing(Positions positions, ViewCells cells, uint32_t num_layers) {
+  ReusePlan plan;
+  plan.rows = std::make_unique<FixedRows>(static_cast<uint32_t>(positions.size()), num_layers);
+  plan.positions = std::move(positions);
+  plan.layers.push_back(std::move(cells));
+  return plan;
 }
 
 ReusePlan FullPrefill(const PromptLayout& layout, uint32_t num_layers) {

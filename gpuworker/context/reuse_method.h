@@ -44,6 +44,9 @@ class FixedRows final : public RowPlan {
   const uint32_t num_layers_;
 };
 
+/// Computes `positions`, ascending, in every layer.
+ReusePlan Computing(std::vector<uint64_t> positions, ViewCells cells, uint32_t num_layers);
+
 /// Computes everything: what the others are measured against.
 ReusePlan FullPrefill(const PromptLayout& layout, uint32_t num_layers);
 

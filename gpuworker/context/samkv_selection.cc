@@ -19,19 +19,9 @@ struct Retrieved {
 /// Scores of one document's blocks in one layer.
 class LayerScores {
  public:
-  LayerScores(const DocumentStatistics& document, const LayerStatistics& layer,
-              std::span<const float> query, const SamKvShape& shape)
-      : split_(document.split), layer_(layer) {
-    const size_t group = shape.num_query_heads / shape.num_kv_heads;
-    const size_t d = shape.head_dim;
-    pooled_.resize(shape.num_kv_heads * d);
-    for (size_t head = 0; head < shape.num_query_heads; ++head) {
-      for (size_t c = 0; c < d; ++c) {
-        pooled_[head / group * d + c] += query[head * d + c] / static_cast<float>(group);
-      }
-    }
-    for (uint32_t block = 0; block < split_.blocks(); ++block) scores_.push_back(Score(block));
-  }
+  LayerScores(const BlockSplit& split, const LayerStatistics& layer,
+              const std::vector<double>& scores)
+      : split_(split), layer_(layer), scores_(scores) {}
 
   BlockScores Keys() const {
     const uint32_t last = split_.blocks() - 1;
@@ -59,34 +49,20 @@ class LayerScores {
   }
 
  private:
-  double Score(uint32_t block) const {
-    const float* const key = layer_.block_keys.data() + block * pooled_.size();
-    double sum = 0;
-    for (size_t c = 0; c < pooled_.size(); ++c) sum += double{pooled_[c]} * key[c];
-    return sum;
-  }
-
-  const BlockSplit split_;
+  const BlockSplit& split_;
   const LayerStatistics& layer_;
-  std::vector<float> pooled_;   ///< [n_kv][d]
-  std::vector<double> scores_;  ///< [blocks]
+  const std::vector<double>& scores_;  ///< [blocks]
 };
 
 class Selection {
  public:
-  Selection(std::span<const DocumentStatistics* const> documents,
-            std::span<const std::vector<float>> question, const SamKvShape& shape)
-      : documents_(documents), question_(question), shape_(shape) {}
+  Selection(std::span<const DocumentStatistics* const> documents, const DocumentScores& scores)
+      : documents_(documents), scores_(scores) {}
 
   /// Scores of `document`, which has middle blocks, in `layer`.
   LayerScores Scores(uint32_t layer, size_t document) const {
-    std::vector<float> local;
-    for (const DocumentStatistics* one : documents_) {
-      const std::vector<float>& query = one->layers[layer].local_query;
-      local.insert(local.end(), query.begin(), query.end());
-    }
-    const std::vector<float> query = PersonalisedQuery(question_[layer], local, document);
-    return {*documents_[document], documents_[document]->layers[layer], query, shape_};
+    const DocumentStatistics& one = *documents_[document];
+    return {one.split, one.layers[layer], scores_[document][layer]};
   }
 
   /// P_i, Eq. 3.
@@ -100,9 +76,21 @@ class Selection {
 
  private:
   const std::span<const DocumentStatistics* const> documents_;
-  const std::span<const std::vector<float>> question_;
-  const SamKvShape& shape_;
+  const DocumentScores& scores_;
 };
+
+/// Means over groups of query heads, [n_kv][d] of [n_q][d].
+std::vector<float> MeansOfGroups(std::span<const float> query, const SamKvShape& shape) {
+  const size_t group = shape.num_query_heads / shape.num_kv_heads;
+  const size_t d = shape.head_dim;
+  std::vector<float> means(shape.num_kv_heads * d);
+  for (size_t head = 0; head < shape.num_query_heads; ++head) {
+    for (size_t c = 0; c < d; ++c) {
+      means[head / group * d + c] += query[head * d + c] / static_cast<float>(group);
+    }
+  }
+  return means;
+}
 
 std::vector<uint32_t> LastEighth(uint32_t num_layers) {
   std::vector<uint32_t> layers((num_layers + 7) / 8);
@@ -128,12 +116,46 @@ std::vector<std::vector<uint32_t>> Filter(std::vector<Retrieved> retrieved, size
 
 }  // namespace
 
+std::vector<float> ScoringQueries(std::span<const DocumentStatistics* const> documents,
+                                  std::span<const std::vector<float>> question,
+                                  const SamKvShape& shape, size_t document) {
+  std::vector<float> queries;
+  for (uint32_t layer = 0; layer < shape.num_layers; ++layer) {
+    std::vector<float> local;
+    for (const DocumentStatistics* one : documents) {
+      const std::vector<float>& query = one->layers[layer].local_query;
+      local.insert(local.end(), query.begin(), query.end());
+    }
+    const std::vector<float> means =
+        MeansOfGroups(PersonalisedQuery(question[layer], local, document), shape);
+    queries.insert(queries.end(), means.begin(), means.end());
+  }
+  return queries;
+}
+
+std::vector<double> ScoresOfBlocks(const BlockSplit& split, uint32_t page_tokens,
+                                   std::span<const float> pages) {
+  std::vector<double> scores;
+  scores.reserve(split.blocks());
+  for (uint32_t block = 0; block < split.blocks(); ++block) {
+    double sum = 0;
+    for (uint32_t token = split.Begin(block); token < split.End(block);) {
+      const uint32_t page = token / page_tokens;
+      const uint32_t end = std::min(split.End(block), (page + 1) * page_tokens);
+      sum += double{pages[page]} * (end - token);
+      token = end;
+    }
+    scores.push_back(sum / (split.End(block) - split.Begin(block)));
+  }
+  return scores;
+}
+
 SelectedBlocks SelectBlocks(std::span<const DocumentStatistics* const> documents,
-                            std::span<const std::vector<float>> question, const SamKvShape& shape,
+                            const DocumentScores& scores, const SamKvShape& shape,
                             const SamKvOptions& options) {
   SamKvOptions resolved = options;
   if (resolved.stable_layers.empty()) resolved.stable_layers = LastEighth(shape.num_layers);
-  const Selection selection(documents, question, shape);
+  const Selection selection(documents, scores);
   std::vector<uint32_t> quotas;
   for (size_t i = 0; i < documents.size(); ++i) {
     const BlockSplit& split = documents[i]->split;

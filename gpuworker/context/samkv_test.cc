@@ -21,6 +21,7 @@ namespace {
 using testing::CachedDocuments;
 using testing::Distance;
 using ::testing::ElementsAre;
+using ::testing::FloatNear;
 using ::testing::IsEmpty;
 
 class SamKvTest : public ::testing::Test {
@@ -179,7 +180,7 @@ TEST_F(SamKvTest, TheQuestionsQueriesAreReadOverFirstAndLastBlocks) {
   }
 }
 
-/// Two documents of five blocks, one channel for each block: a query picks blocks by channel.
+/// Documents of six blocks, with scores that are given.
 class SelectionTest : public ::testing::Test {
  protected:
   static constexpr SamKvShape kShape{
@@ -188,8 +189,6 @@ class SelectionTest : public ::testing::Test {
   static DocumentStatistics Document(std::vector<double> exponents) {
     DocumentStatistics document{.split = {.tokens = 6 * 64}};
     LayerStatistics layer;
-    layer.block_keys.assign(size_t{6} * 6, 0);
-    for (size_t block = 0; block < 6; ++block) layer.block_keys[block * 6 + block] = 1;
     layer.local_query.assign(6, 0);
     layer.middle.resize(exponents.size());
     layer.most = 1;
@@ -205,8 +204,8 @@ TEST_F(SelectionTest, TheRatioDecidesHowManyAndTheFilterWhich) {
   const DocumentStatistics* const documents[] = {&a, &b};
   // The anchor is (0.6 + 0 + 0) / 3 = 0.2, most is 1 and least 0: the ratio is 0.8. Three blocks of
   // each are retrieved. The filter keeps three of six, the best first.
-  const std::vector<float> question[] = {{0.6f, 1, 0.5f, 0, 0, 0}};
-  const SelectedBlocks selected = SelectBlocks(documents, question, kShape);
+  const std::vector<double> scores = {0.6, 1, 0.5, 0, 0, 0};
+  const SelectedBlocks selected = SelectBlocks(documents, {{scores}, {scores}}, kShape);
   ASSERT_EQ(selected.size(), 1u);
   EXPECT_THAT(selected[0][0], ElementsAre(1, 2));
   EXPECT_THAT(selected[0][1], ElementsAre(1));
@@ -215,8 +214,32 @@ TEST_F(SelectionTest, TheRatioDecidesHowManyAndTheFilterWhich) {
 TEST_F(SelectionTest, AnAnchorAboveEveryBlockReadsNothing) {
   const DocumentStatistics a = Document({1, 2, 3});
   const DocumentStatistics* const documents[] = {&a};
-  const std::vector<float> question[] = {{9, 1, 0.5f, 0, 0, 0}};
-  EXPECT_THAT(SelectBlocks(documents, question, kShape)[0][0], IsEmpty());
+  EXPECT_THAT(SelectBlocks(documents, {{{9, 1, 0.5, 0, 0, 0}}}, kShape)[0][0], IsEmpty());
+}
+
+TEST_F(SelectionTest, ADocumentIsScoredByItsPersonalisedQueryMeanOverGroups) {
+  constexpr SamKvShape kGroups{
+      .num_layers = 1, .num_query_heads = 2, .num_kv_heads = 1, .head_dim = 2};
+  DocumentStatistics a{.split = {}, .layers = {LayerStatistics{.local_query = {3, 0, 4, 0}}}};
+  DocumentStatistics b{.split = {}, .layers = {LayerStatistics{.local_query = {0, 5, 0, 0}}}};
+  const DocumentStatistics* const documents[] = {&a, &b};
+  const std::vector<float> question[] = {{3, 4, 0, 0}};
+  // The other document's local query has the cosine 20 / 25 with the question, or 9 / 25.
+  EXPECT_THAT(ScoringQueries(documents, question, kGroups, 0),
+              ElementsAre(FloatNear(1.5f, 1e-6f), FloatNear((4 + 0.8f * 5) / 2, 1e-6f)));
+  EXPECT_THAT(ScoringQueries(documents, question, kGroups, 1),
+              ElementsAre(FloatNear((3 + 0.36f * 7) / 2, 1e-6f), FloatNear(2, 1e-6f)));
+}
+
+TEST(ScoresOfBlocksTest, ABlockIsTheMeanOfItsTokensPages) {
+  const float pages[] = {1, 3, 5, 7, 11};
+  EXPECT_THAT(ScoresOfBlocks({.tokens = 38, .block_tokens = 16}, 8, pages), ElementsAre(2, 6, 11));
+  // Blocks of 12 tokens: the second page is in both, by its half.
+  EXPECT_THAT(ScoresOfBlocks({.tokens = 24, .block_tokens = 12}, 8, std::span(pages, 3)),
+              ElementsAre((8 * 1 + 4 * 3) / 12.0, (4 * 3 + 8 * 5) / 12.0));
+  // A page of several blocks: each has its score.
+  EXPECT_THAT(ScoresOfBlocks({.tokens = 12, .block_tokens = 4}, 8, std::span(pages, 2)),
+              ElementsAre(1, 1, 3));
 }
 
 TEST(FuseRowTest, WeighsByTheCosine) {

@@ -36,16 +36,9 @@ std::vector<float> FromF16(const std::string& bytes, size_t count) {
 
 StatusOr<LayerStatistics> DecodeLayer(const v1::SamKvLayerStatistics& proto,
                                       const SamKvShape& shape, const BlockSplit& split) {
-  const size_t d = shape.head_dim;
   LayerStatistics layer;
-  layer.block_keys = FromF16(proto.block_keys(), split.blocks() * shape.num_kv_heads * d);
-  layer.local_query = FromF16(proto.local_query(), shape.num_query_heads * d);
-  layer.representative_keys =
-      FromF16(proto.representative_keys(), split.middle_blocks() * shape.num_kv_heads * d);
-  if (layer.block_keys.empty() || layer.local_query.empty() ||
-      layer.representative_keys.empty() == split.has_middle()) {
-    return DataLoss("its vectors have another shape");
-  }
+  layer.local_query = FromF16(proto.local_query(), size_t{shape.num_query_heads} * shape.head_dim);
+  if (layer.local_query.empty()) return DataLoss("its vectors have another shape");
   const auto middle = static_cast<int>(split.middle_blocks());
   if (proto.exponents_size() != middle || proto.attentions_size() != middle) {
     return DataLoss("it has ", proto.exponents_size(), " blocks of ", middle);
@@ -72,9 +65,7 @@ std::string EncodeStatistics(const DocumentStatistics& statistics) {
   proto.set_block_tokens(statistics.split.block_tokens);
   for (const LayerStatistics& layer : statistics.layers) {
     v1::SamKvLayerStatistics* const out = proto.add_layers();
-    out->set_block_keys(ToF16(layer.block_keys));
     out->set_local_query(ToF16(layer.local_query));
-    out->set_representative_keys(ToF16(layer.representative_keys));
     for (const BlockImportance& block : layer.middle) {
       out->add_exponents(block.exponent);
       out->add_attentions(block.attention);
@@ -101,6 +92,36 @@ StatusOr<DocumentStatistics> DecodeStatistics(std::string_view bytes, const SamK
     statistics.layers.push_back(*std::move(decoded));
   }
   return statistics;
+}
+
+std::string EncodeRepresentatives(const DocumentStatistics& statistics) {
+  v1::InfLlmRepresentatives proto;
+  proto.set_tokens(statistics.split.tokens);
+  proto.set_block_tokens(statistics.split.block_tokens);
+  for (const LayerStatistics& layer : statistics.layers) {
+    proto.add_layers(ToF16(layer.representative_keys));
+  }
+  return proto.SerializeAsString();
+}
+
+Status DecodeRepresentatives(std::string_view bytes, const SamKvShape& shape,
+                             DocumentStatistics* statistics) {
+  v1::InfLlmRepresentatives proto;
+  const BlockSplit& split = statistics->split;
+  const bool parsed = proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  if (!parsed || proto.tokens() != split.tokens || proto.block_tokens() != split.block_tokens ||
+      static_cast<size_t>(proto.layers_size()) != statistics->layers.size()) {
+    return DataLoss("the extra ", kRepresentativesExtra, " is of another document or model");
+  }
+  const size_t floats = size_t{split.middle_blocks()} * shape.num_kv_heads * shape.head_dim;
+  for (int layer = 0; layer < proto.layers_size(); ++layer) {
+    std::vector<float> keys = FromF16(proto.layers(layer), floats);
+    if (keys.size() != floats) {
+      return DataLoss("the extra ", kRepresentativesExtra, " has vectors of another shape");
+    }
+    statistics->layers[layer].representative_keys = std::move(keys);
+  }
+  return OkStatus();
 }
 
 }  // namespace quire::worker

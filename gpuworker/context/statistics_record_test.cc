@@ -16,6 +16,9 @@ namespace quire::worker {
 namespace {
 
 using ::testing::ElementsAreArray;
+using ::testing::FloatNear;
+using ::testing::IsEmpty;
+using ::testing::Pointwise;
 
 class StatisticsRecordTest : public ::testing::Test {
  protected:
@@ -38,8 +41,10 @@ class StatisticsRecordTest : public ::testing::Test {
 };
 
 TEST_F(StatisticsRecordTest, ReadBackAsTheyWere) {
-  const auto read = DecodeStatistics(EncodeStatistics(statistics_), shape_, 330);
+  auto read = DecodeStatistics(EncodeStatistics(statistics_), shape_, 330);
   ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(read->layers[0].representative_keys, IsEmpty());
+  ASSERT_EQ(DecodeRepresentatives(EncodeRepresentatives(statistics_), shape_, &*read), OkStatus());
   ASSERT_EQ(read->layers.size(), statistics_.layers.size());
   for (size_t i = 0; i < read->layers.size(); ++i) {
     const LayerStatistics& layer = read->layers[i];
@@ -48,10 +53,9 @@ TEST_F(StatisticsRecordTest, ReadBackAsTheyWere) {
     EXPECT_EQ(layer.least, expected.least);
     EXPECT_GE(layer.most, 1u);
     EXPECT_THAT(layer.outlier_tokens, ElementsAreArray(expected.outlier_tokens));
-    ASSERT_EQ(layer.block_keys.size(), expected.block_keys.size());
-    for (size_t c = 0; c < layer.block_keys.size(); ++c) {
-      EXPECT_NEAR(layer.block_keys[c], expected.block_keys[c], 1e-2);
-    }
+    EXPECT_THAT(layer.local_query, Pointwise(FloatNear(1e-2f), expected.local_query));
+    EXPECT_THAT(layer.representative_keys,
+                Pointwise(FloatNear(1e-2f), expected.representative_keys));
   }
 }
 
@@ -66,6 +70,26 @@ TEST_F(StatisticsRecordTest, AnotherDocumentsOrModelsAreRefused) {
   EXPECT_EQ(DecodeStatistics(bytes, other, 330).status().code(), StatusCode::kDataLoss);
 }
 
+TEST_F(StatisticsRecordTest, RepresentativesOfAnotherDocumentOrModelAreRefused) {
+  const std::string bytes = EncodeRepresentatives(statistics_);
+  const auto code = [&](auto change) {
+    DocumentStatistics other = statistics_;
+    SamKvShape shape = shape_;
+    change(&other, &shape);
+    return DecodeRepresentatives(bytes, shape, &other).code();
+  };
+  using Statistics = DocumentStatistics*;
+  EXPECT_EQ(code([](Statistics, SamKvShape*) {}), StatusCode::kOk);
+  EXPECT_EQ(code([](Statistics other, SamKvShape*) { ++other->split.tokens; }),
+            StatusCode::kDataLoss);
+  EXPECT_EQ(code([](Statistics other, SamKvShape*) { other->split.block_tokens = 32; }),
+            StatusCode::kDataLoss);
+  EXPECT_EQ(code([](Statistics other, SamKvShape*) { other->layers.pop_back(); }),
+            StatusCode::kDataLoss);
+  EXPECT_EQ(code([](Statistics, SamKvShape* shape) { shape->head_dim *= 2; }),
+            StatusCode::kDataLoss);
+}
+
 TEST_F(StatisticsRecordTest, DamagedBytesAreRefusedOrHaveTheRightShape) {
   const std::string bytes = EncodeStatistics(statistics_);
   SeededRandom random(11);
@@ -76,8 +100,7 @@ TEST_F(StatisticsRecordTest, DamagedBytesAreRefusedOrHaveTheRightShape) {
     if (!read.ok()) continue;
     for (const LayerStatistics& layer : read->layers) {
       EXPECT_EQ(layer.middle.size(), read->split.middle_blocks());
-      EXPECT_EQ(layer.block_keys.size(),
-                size_t{read->split.blocks()} * shape_.num_kv_heads * shape_.head_dim);
+      EXPECT_EQ(layer.local_query.size(), size_t{shape_.num_query_heads} * shape_.head_dim);
     }
   }
   EXPECT_FALSE(DecodeStatistics(bytes.substr(0, bytes.size() / 2), shape_, 330).ok());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/ingest/document_tokens.h"
 
-#include "gpuworker/text/chat_prompt.h"
+#include "gpuworker/text/chat/chat_prompt.h"
 
 namespace quire::worker {
 

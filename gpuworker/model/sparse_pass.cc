@@ -42,6 +42,7 @@ Status SparsePass::Run(float* logits) {
   std::iota(live_.begin(), live_.end(), 0);
   const auto block = static_cast<uint32_t>(std::min<size_t>(kBlockRows, live_.size()));
   const size_t row_bytes = c_.hidden_size * sizeof(float);
+  if (!plan_->MeasuredSpans().empty()) shares_.emplace(model_, plan_->MeasuredSpans());
   QUIRE_RETURN_IF_ERROR(math_.Allocate(block));
   QUIRE_ASSIGN_OR_RETURN(hidden_, model_.device->Allocate(live_.size() * row_bytes));
   QUIRE_ASSIGN_OR_RETURN(narrowed_, model_.device->Allocate(live_.size() * row_bytes));
@@ -108,6 +109,7 @@ Status SparsePass::ComputeOutputs(uint32_t layer, const LayerView& view,
     stats_.fresh_rows += taken.size();
     QUIRE_RETURN_IF_ERROR(
         updates_.Take(view, positions, PositionsOf(taken), math_.k(), math_.v(), nullptr));
+    if (shares_) QUIRE_RETURN_IF_ERROR(TellShares(layer, view, positions));
     QUIRE_RETURN_IF_ERROR(attention_.Attend(view, positions, math_.q(), math_.attended()));
     return math_.EndLayer(layer, StreamAt(at));
   });
@@ -118,6 +120,13 @@ Status SparsePass::TellQueries(uint32_t layer, std::span<const uint64_t> positio
   QUIRE_RETURN_IF_ERROR(
       model_.device->CopyToHost(queries.data(), math_.q(), queries.size() * sizeof(float)));
   plan_->ReadQueries(layer, positions, queries);
+  return OkStatus();
+}
+
+Status SparsePass::TellShares(uint32_t layer, const LayerView& view,
+                              std::span<const uint64_t> positions) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> shares, shares_->Of(view, positions, math_.q()));
+  plan_->ReadShares(layer, positions, shares);
   return OkStatus();
 }
 

@@ -10,11 +10,13 @@
 #define QUIRE_GPUWORKER_MODEL_SPARSE_PASS_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "gpuworker/device/device_list.h"
+#include "gpuworker/model/attention_shares.h"
 #include "gpuworker/model/layer_math.h"
 #include "gpuworker/model/row_attention.h"
 #include "gpuworker/model/row_update.h"
@@ -55,6 +57,8 @@ class SparsePass {
   Status ComputeOutputs(uint32_t layer, const LayerView& view, std::span<const uint32_t> fresh);
   /// Tells the plan the queries of the block.
   Status TellQueries(uint32_t layer, std::span<const uint64_t> positions);
+  /// Tells the plan the shares of the block, whose keys are in the view.
+  Status TellShares(uint32_t layer, const LayerView& view, std::span<const uint64_t> positions);
   /// Keeps `rows` of the live ones in the stream.
   Status Narrow(std::span<const uint32_t> rows);
   /// Copies the stream of `rows`, which are live, to `to`.
@@ -71,6 +75,7 @@ class SparsePass {
   LayerMath math_;
   RowAttention attention_;
   RowUpdater updates_;
+  std::optional<AttentionShares> shares_;  ///< For plans that read them.
   SparsePrefillStats stats_;
 
   DeviceList<int32_t> places_;  ///< Rows that are gathered.

@@ -32,6 +32,12 @@ struct LayerRows {
   std::vector<uint32_t> outputs;
 };
 
+/// Tokens at positions [first, end).
+struct PositionSpan {
+  uint64_t first = 0;
+  uint64_t end = 0;
+};
+
 /// Decides which rows are computed. Thread-safety: none. Policy without I/O.
 class RowPlan {
  public:
@@ -61,6 +67,14 @@ class RowPlan {
   virtual void ReadQueries(uint32_t layer, std::span<const uint64_t> positions,
                            std::span<const float> queries) {
     (void)layer, (void)positions, (void)queries;
+  }
+  /// Spans whose shares of the attention of outputs the plan reads; none for most plans.
+  virtual std::span<const PositionSpan> MeasuredSpans() const { return {}; }
+  /// Shares of some outputs, [positions][spans], means over query heads. Called until all outputs
+  /// were told.
+  virtual void ReadShares(uint32_t layer, std::span<const uint64_t> positions,
+                          std::span<const float> shares) {
+    (void)layer, (void)positions, (void)shares;
   }
 };
 

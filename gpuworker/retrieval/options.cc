@@ -79,7 +79,7 @@ Status Validate(const RetrievalOptions& options, const KvSpec& spec) {
     return InvalidArgument("score_scale is ", options.score_scale,
                            "; it must be finite and above 0");
   }
-  if (!kernels::HasDigest(spec, options.digest)) {
+  if (!Selects(options.digest) || !kernels::HasDigest(spec, options.digest)) {
     return InvalidArgument("digest is ", static_cast<int>(options.digest),
                            ", which is none of the known kinds (1 to 6), or discs of keys with an "
                            "odd number of channels");

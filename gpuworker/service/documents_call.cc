@@ -35,6 +35,9 @@ Status CheckRanges(const v1::DocumentsPrompt& proto) {
     return InvalidArgument("infllm_blocks is ", proto.infllm_blocks(), "; it must be at most ",
                            kMaxInfLlmBlocks);
   }
+  if (proto.variants() > kMaxVariants) {
+    return InvalidArgument("variants is ", proto.variants(), "; it must be at most ", kMaxVariants);
+  }
   return OkStatus();
 }
 
@@ -57,6 +60,7 @@ StatusOr<DocumentsCall> DocumentsFromProto(const v1::DocumentsPrompt& proto) {
   if (proto.has_infllm_blocks()) options.infllm.blocks = proto.infllm_blocks();
   if (proto.attended()) options.samkv.rows = SamKvRows::kAttended;
   if (proto.compact()) options.positions = PromptPositions::kCompact;
+  options.variants = proto.variants();
   return call;
 }
 
@@ -73,6 +77,7 @@ void DocumentsToProto(std::span<const DocumentName> names, const ReuseOptions& o
   proto->set_infllm_blocks(options.infllm.blocks);
   proto->set_attended(options.samkv.rows == SamKvRows::kAttended);
   proto->set_compact(options.positions == PromptPositions::kCompact);
+  proto->set_variants(options.variants);
 }
 
 void TotalsToProto(const ReuseStats& stats, ReuseMethod method, v1::DocumentsTotals* proto) {
@@ -90,6 +95,8 @@ void TotalsToProto(const ReuseStats& stats, ReuseMethod method, v1::DocumentsTot
   proto->set_compact(stats.compact);
   proto->set_chosen_ratio(stats.chosen_ratio);
   proto->set_chose_full_prefill(stats.chose_full_prefill);
+  proto->set_variants_used(stats.variants_used);
+  proto->set_variants_kept(stats.variants_kept);
   for (const DocumentName& name : stats.missing) {
     wire::DocumentNameToProto(name, proto->add_missing());
   }
@@ -108,6 +115,8 @@ StatusOr<ReuseStats> TotalsFromProto(const v1::DocumentsTotals& proto) {
                    .requests = proto.requests(),
                    .statistics_computed = proto.statistics_computed(),
                    .statistics_stored = proto.statistics_stored(),
+                   .variants_used = proto.variants_used(),
+                   .variants_kept = proto.variants_kept(),
                    .seconds_prefill = proto.seconds_prefill(),
                    .missing = {}};
   QUIRE_ASSIGN_OR_RETURN(stats.missing, NamesFromProto(proto.missing()));

@@ -19,6 +19,7 @@ namespace quire::worker {
 inline constexpr int kMaxDocuments = DocumentReader::kMostDocuments;
 inline constexpr uint32_t kMaxEpicTokens = 65536;
 inline constexpr uint32_t kMaxInfLlmBlocks = 65536;
+inline constexpr uint32_t kMaxVariants = 16;
 
 struct DocumentsCall {
   std::vector<DocumentName> names;

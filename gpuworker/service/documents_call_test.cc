@@ -28,6 +28,7 @@ TEST(DocumentsCallTest, WhatTravelsIsReadBack) {
   options.balances_loading = true;
   options.infllm.blocks = 9;
   options.positions = PromptPositions::kCompact;
+  options.variants = 3;
   const auto call = DocumentsFromProto(Prompt(options));
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_EQ(call->names, kNames);
@@ -41,6 +42,7 @@ TEST(DocumentsCallTest, WhatTravelsIsReadBack) {
   EXPECT_TRUE(call->options.balances_loading);
   EXPECT_EQ(call->options.infllm.blocks, 9u);
   EXPECT_EQ(call->options.positions, PromptPositions::kCompact);
+  EXPECT_EQ(call->options.variants, 3u);
 }
 
 TEST(DocumentsCallTest, WhatIsLeftOutIsTheDefault) {
@@ -76,6 +78,9 @@ TEST(DocumentsCallTest, WhatIsOutOfRangeIsNamed) {
   proto.set_infllm_blocks(kMaxInfLlmBlocks + 1);
   EXPECT_THAT(message(proto), HasSubstr("infllm_blocks is 65537"));
   proto = Prompt();
+  proto.set_variants(kMaxVariants + 1);
+  EXPECT_THAT(message(proto), HasSubstr("variants is 17"));
+  proto = Prompt();
   proto.set_method("blend");
   EXPECT_THAT(message(proto), HasSubstr("no method 'blend'"));
   proto = Prompt();
@@ -93,6 +98,8 @@ TEST(DocumentsCallTest, TotalsAreReadBack) {
                          .requests = 3,
                          .statistics_computed = 2,
                          .statistics_stored = 1,
+                         .variants_used = 5,
+                         .variants_kept = 4,
                          .seconds_prefill = 0.75,
                          .missing = {{.name = "gone"}}};
   v1::DocumentsTotals proto;
@@ -108,6 +115,8 @@ TEST(DocumentsCallTest, TotalsAreReadBack) {
   EXPECT_EQ(read->bytes_whole, 8192u);
   EXPECT_EQ(read->requests, 3u);
   EXPECT_EQ(read->statistics_computed, 2u);
+  EXPECT_EQ(read->variants_used, 5u);
+  EXPECT_EQ(read->variants_kept, 4u);
   EXPECT_EQ(read->statistics_stored, 1u);
   EXPECT_EQ(read->seconds_prefill, 0.75);
   EXPECT_THAT(read->missing, ElementsAre(DocumentName{.name = "gone"}));

@@ -10,7 +10,7 @@
 #include "common/wire/convert_context.h"
 #include "common/wire/limits.h"
 #include "gpuworker/retrieval/policy.h"
-#include "gpuworker/text/chat_prompt.h"
+#include "gpuworker/text/chat/chat_prompt.h"
 
 namespace quire::worker {
 namespace {

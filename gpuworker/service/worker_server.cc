@@ -29,9 +29,10 @@ StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(const Options& optio
   BatchLimits limits = options.batch;
   limits.max_waiting = options.max_calls;
   QUIRE_ASSIGN_OR_RETURN(auto batch, Batch::Create(engine, limits));
-  QUIRE_ASSIGN_OR_RETURN(auto reuse,
-                         ReuseQueue::Create(engine, {.max_running = options.max_reuse,
-                                                     .max_waiting = options.max_calls}));
+  QUIRE_ASSIGN_OR_RETURN(auto reuse, ReuseQueue::Create(engine, {.max_running = options.max_reuse,
+                                                                 .max_waiting = options.max_calls,
+                                                                 .variants = options.variants,
+                                                                 .window = options.reuse_window}));
   auto self = std::unique_ptr<WorkerServer>(new WorkerServer(
       options,
       {.retrieval = engine->options().retrieval, .page_tokens = engine->spec().page_tokens}, engine,

@@ -17,7 +17,7 @@
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/reuse/reuse_queue.h"
 #include "gpuworker/service/worker_service.h"
-#include "gpuworker/text/chat_template.h"
+#include "gpuworker/text/chat/chat_template.h"
 #include "gpuworker/text/tokenizer.h"
 #include "quire/clock.h"
 #include "quire/status.h"
@@ -42,6 +42,10 @@ class WorkerServer {
     Duration stall_timeout = std::chrono::seconds(10);
     BatchLimits batch = {};  ///< As many calls as there are may wait.
     uint32_t max_reuse = 1;  ///< Calls over several documents that are computed at a time, 1 to 64.
+    /// Most variants of a document that such calls keep, where they name no number.
+    uint32_t variants = 0;
+    /// Times that such a call may be passed over by others (ReuseLimits::window).
+    uint32_t reuse_window = 0;
     const Tokenizer* tokenizer = nullptr;  ///< Null: token ids only.
     const ChatTemplate* chat = nullptr;    ///< Null: text is read as it is.
     std::string tenant = "default";        ///< Tenant of the engine's client.

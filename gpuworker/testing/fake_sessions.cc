@@ -10,6 +10,7 @@
 #include "common/wire/convert_context.h"
 #include "common/wire/lane_records.h"
 #include "common/wire/unit_list.h"
+#include "gpuworker/context/layer_statistics.h"
 #include "gpuworker/testing/fake_store.h"
 #include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
@@ -273,6 +274,39 @@ Status FakeStore::Digests(const v1::DigestsRequest& request, std::string* payloa
         digests = RepresentativesOf(pages, layer, page).value_or(digests);
       }
       *payload += digests;
+    }
+  }
+  return OkStatus();
+}
+
+Status FakeStore::ScorePages(const v1::ScorePagesRequest& request, v1::ScorePagesReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(SessionState * session, FindSession(request.session_id()));
+  QUIRE_ASSIGN_OR_RETURN(const SequenceState* sequence, FindSequence(session, request.sequence()));
+  const KvSpec& spec = PagesOf(*sequence).spec;
+  const RopeRotation rotation(spec.rope);
+  const size_t d = spec.head_dim;
+  const auto* query = reinterpret_cast<const float*>(request.queries().data());
+  for (const v1::CandidateRange& range : request.candidates()) {
+    const Pages& pages = PagesOf(*sequence, range.member());
+    for (const uint32_t layer : request.layers()) {
+      for (uint32_t page = range.first_page(); page < range.end_page(); ++page) {
+        double score = 0;
+        const uint32_t rows = TokensInPage(spec, pages.tokens.size(), page);
+        for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
+          const auto* const unit =
+              pages.pages.at(page).data() + layer * ExtentBytes(spec, 1) + head * UnitBytes(spec);
+          std::vector<float> keys(rows * d);
+          for (size_t i = 0; i < keys.size(); ++i) {
+            keys[i] = LoadElement(unit, static_cast<int64_t>(i), spec.dtype);
+          }
+          Unrotate(keys.data(), rows, 1, spec.head_dim, uint64_t{page} * spec.page_tokens,
+                   spec.rope.interleaved, rotation);
+          for (size_t i = 0; i < keys.size(); ++i)
+            score += query[head * d + i % d] * keys[i] / rows;
+        }
+        reply->add_scores(static_cast<float>(score));
+      }
+      query += spec.num_kv_heads * d;
     }
   }
   return OkStatus();

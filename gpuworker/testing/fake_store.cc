@@ -46,6 +46,20 @@ void FakeStore::Restart() {
   sessions_.clear();
 }
 
+void FakeStore::EvictUnnamed() {
+  MutexLock lock(mutex_);
+  std::map<SegmentKey, Pages> named;
+  for (const auto& [name, document] : documents_) {
+    const auto tip = wire::KeyFromBytes(document.chain_tip(), "chain_tip");
+    if (!tip.ok() || !sealed_.contains(*tip)) continue;
+    const Pages& chain = sealed_[*tip];
+    for (const SegmentKey& key : ChainKeys(kFakeSalt, chain.spec, chain.tokens)) {
+      named[key] = sealed_[key];
+    }
+  }
+  sealed_ = std::move(named);
+}
+
 uint64_t FakeStore::calls(const std::string& method) const {
   MutexLock lock(mutex_);
   const auto it = calls_.find(method);
@@ -119,6 +133,12 @@ Status FakeStore::Dispatch(std::string_view method, const std::string& control,
   if (method == "Registry/Get")
     return Answer<v1::GetDocumentRequest, v1::GetDocumentReply>(
         control, reply, [&](auto& in, auto* out, auto*) { return Get(in, out); });
+  if (method == "Registry/PutExtra")
+    return Answer<v1::PutExtraRequest, v1::PutExtraReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return PutExtra(in, payload, out); });
+  if (method == "Registry/GetExtra")
+    return Answer<v1::GetExtraRequest, v1::GetExtraReply>(
+        control, reply, [&](auto& in, auto* out, auto* bytes) { return GetExtra(in, out, bytes); });
   if (method == "Session/Open")
     return Answer<v1::OpenSessionRequest, v1::OpenSessionReply>(
         control, reply, [&](auto& in, auto* out, auto*) { return OpenSession(in, out); });
@@ -139,6 +159,9 @@ Status FakeStore::Dispatch(std::string_view method, const std::string& control,
           out->set_payload_crc32c(Crc32c(std::as_bytes(std::span(*bytes))));
           return status;
         });
+  if (method == "Session/ScorePages")
+    return Answer<v1::ScorePagesRequest, v1::ScorePagesReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return ScorePages(in, out); });
   if (method == "Session/Close")
     return Answer<v1::CloseSessionRequest, v1::CloseSessionReply>(
         control, reply, [&](auto& in, auto*, auto*) {
@@ -153,7 +176,10 @@ StatusOr<const FakeStore::Pages*> FakeStore::Find(const v1::ContextRef& ref) con
     if (it == contexts_.end()) return NotFound("no such open context");
     return &it->second;
   }
-  QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, wire::KeyFromBytes(ref.chain_tip(), "chain_tip"));
+  const auto document = documents_.find(ref.document().name());
+  const std::string& bytes =
+      document == documents_.end() ? ref.chain_tip() : document->second.chain_tip();
+  QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, wire::KeyFromBytes(bytes, "chain_tip"));
   const auto it = sealed_.find(tip);
   if (it == sealed_.end()) return NotFound("no such chain");
   return &it->second;
@@ -313,6 +339,28 @@ Status FakeStore::ReadTokens(const v1::ReadTokensRequest& request, v1::ReadToken
   return OkStatus();
 }
 
+Status FakeStore::PutExtra(const v1::PutExtraRequest& request, const std::string& payload,
+                           v1::PutExtraReply* reply) {
+  if (!documents_.contains(request.document().name())) return NotFound("no such document");
+  v1::Extra extra;
+  extra.set_name(request.name());
+  extra.set_version(request.version());
+  extra.set_size(payload.size());
+  extra.set_crc32c(UnitChecksum(payload));
+  extras_[{request.document().name(), request.name()}] = {extra, payload};
+  *reply->mutable_extra() = extra;
+  return OkStatus();
+}
+
+Status FakeStore::GetExtra(const v1::GetExtraRequest& request, v1::GetExtraReply* reply,
+                           std::string* payload) {
+  const auto it = extras_.find({request.document().name(), request.name()});
+  if (it == extras_.end()) return NotFound("no such extra");
+  *reply->mutable_extra() = it->second.first;
+  *payload = it->second.second;
+  return OkStatus();
+}
+
 Status FakeStore::Register(const v1::RegisterRequest& request, v1::RegisterReply* reply) {
   v1::ContextRef ref;
   ref.set_chain_tip(request.chain_tip());
@@ -345,6 +393,7 @@ Status FakeStore::Stat(const v1::StatRequest& request, v1::StatReply* reply) {
                    .chain_tip = {}};
   info.chain_tip = info.segment_keys.back();
   wire::ContextInfoToProto(info, reply->mutable_context());
+  reply->set_segments_in_dram(static_cast<uint32_t>(info.segment_keys.size()));
   return OkStatus();
 }
 

@@ -61,6 +61,8 @@ class FakeStore final : public CallHandler {
     MutexLock lock(mutex_);
     sealed_.clear();
   }
+  /// Forgets segments that no document names.
+  void EvictUnnamed() QUIRE_EXCLUDES(mutex_);
   /// Fails every call with UNAVAILABLE from now on.
   void FailAllCalls() QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -159,6 +161,10 @@ class FakeStore final : public CallHandler {
   Status ReadTokens(const v1::ReadTokensRequest& request, v1::ReadTokensReply* reply);
   Status Register(const v1::RegisterRequest& request, v1::RegisterReply* reply);
   Status Get(const v1::GetDocumentRequest& request, v1::GetDocumentReply* reply);
+  Status PutExtra(const v1::PutExtraRequest& request, const std::string& payload,
+                  v1::PutExtraReply* reply);
+  Status GetExtra(const v1::GetExtraRequest& request, v1::GetExtraReply* reply,
+                  std::string* payload);
   Status Stat(const v1::StatRequest& request, v1::StatReply* reply);
   /// Opens a sequence in a session of `slots` slots.
   Status AddMember(const v1::ContextRef& context, SequenceState* sequence,
@@ -177,6 +183,7 @@ class FakeStore final : public CallHandler {
                     std::string* payload);
   Status Resync(const v1::ResyncRequest& request);
   Status Digests(const v1::DigestsRequest& request, std::string* payload);
+  Status ScorePages(const v1::ScorePagesRequest& request, v1::ScorePagesReply* reply);
   /// Representatives of a page's heads at a layer; nullopt where none were put.
   std::optional<std::string> RepresentativesOf(const Pages& pages, uint32_t layer,
                                                uint32_t page) const;
@@ -202,6 +209,8 @@ class FakeStore final : public CallHandler {
   std::map<SegmentKey, Pages> sealed_;  ///< By the key of the last segment of each prefix.
   std::map<SegmentKey, std::string> representatives_;  ///< By segment.
   std::map<std::string, v1::Document> documents_;
+  /// By the names of document and extra: what is known of it, and its bytes.
+  std::map<std::pair<std::string, std::string>, std::pair<v1::Extra, std::string>> extras_;
   std::map<std::string, uint64_t, std::less<>> calls_;
   std::map<std::string, std::pair<uint64_t, Status>, std::less<>> failures_;
 };

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "gpuworker/text/chat_template.h"
+#include "gpuworker/text/chat/chat_template.h"
 #include "gpuworker/text/tokenizer.h"
 #include "quire/key.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "common/json/json.h"
-#include "gpuworker/text/hf_tokenizer.h"
+#include "gpuworker/text/hf/hf_tokenizer.h"
 #include "gpuworker/text/words_tokenizer.h"
 
 namespace quire::worker {

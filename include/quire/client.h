@@ -180,8 +180,10 @@ class Client {
   StatusOr<DocumentEvents> WatchDocuments(const WatchOptions& options);
 
   /// Stores bytes beside a document: at most 4 MiB under a name of 1..64 bytes of [a-z0-9_.-].
+  /// `segments`, at most 4096, were made from the document. They go with it, where no other
+  /// document names them.
   StatusOr<Extra> PutExtra(const DocumentName& document, std::string_view name, uint32_t version,
-                           const Payload& payload);
+                           const Payload& payload, std::span<const SegmentKey> segments = {});
   StatusOr<ExtraBytes> GetExtra(const DocumentName& document, std::string_view name);
   StatusOr<std::vector<Extra>> ListExtras(const DocumentName& document);
 

@@ -6,6 +6,7 @@
 #define QUIRE_DIGEST_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace quire {
@@ -18,15 +19,21 @@ enum class DigestKind : uint8_t {
   kCentreRadius = 4,     ///< Centre, and the radius of the ball around it.
   kDisc = 5,             ///< Centre, and the radius of the disc of each pair of channels.
   kRepresentatives = 6,  ///< Mean over the tokens that represent the page (InfLLM).
+  kContent = 7,          ///< Mean of each channel of the keys without their rotation (SamKV).
 };
 
 inline constexpr DigestKind kDigestKinds[] = {
     DigestKind::kMinMax,       DigestKind::kMean, DigestKind::kCentreDeviation,
-    DigestKind::kCentreRadius, DigestKind::kDisc, DigestKind::kRepresentatives};
+    DigestKind::kCentreRadius, DigestKind::kDisc, DigestKind::kRepresentatives,
+    DigestKind::kContent};
+/// Kinds that recalls select by: those of keys as they are stored.
+inline constexpr std::span<const DigestKind> kSelectingKinds = std::span(kDigestKinds).first(6);
 
 constexpr bool IsKnown(DigestKind kind) {
-  return kind >= DigestKind::kMinMax && kind <= DigestKind::kRepresentatives;
+  return kind >= DigestKind::kMinMax && kind <= DigestKind::kContent;
 }
+/// True for kSelectingKinds.
+constexpr bool Selects(DigestKind kind) { return IsKnown(kind) && kind != DigestKind::kContent; }
 
 /// Digests that the server reads into memory as the sequences of a session are opened. The first
 /// recall by query finds them there. Digests without room in memory are read for each query.

@@ -76,6 +76,14 @@ struct SequenceSpec {
   uint32_t slots_per_head = 0;  ///< 1 to the session's; 0: all of those.
 };
 
+/// Pages to score by their content, and one query for each member, layer and KV head.
+struct ContentScoring {
+  uint32_t sequence = 0;
+  std::vector<uint32_t> layers = {};            ///< Managed or not.
+  std::vector<CandidateRange> candidates = {};  ///< By ascending member.
+  std::vector<float> queries = {};  ///< [candidates][layers][n_kv][key_dim], without rotation.
+};
+
 struct SessionOptions {
   KvSpec spec = {};                              ///< Must equal every context's.
   uint32_t slots_per_head = 0;                   ///< The most that a sequence may have; 1 to 65536.
@@ -166,6 +174,11 @@ class ClientSession {
   StatusOr<Payload> Digests(std::span<const uint32_t> layers, uint32_t first_page,
                             uint32_t end_page, uint32_t sequence = 0, uint32_t member = 0,
                             DigestKind kind = DigestKind::kMinMax);
+  /// Inner products of queries and mean keys of pages, both without rotation, summed over KV heads:
+  /// [candidates][layers][pages]. A block's score is the mean of its pages' scores. One request for
+  /// all members and layers. INVALID_ARGUMENT, too, for keys whose rotation depends on the length
+  /// of the context; UNIMPLEMENTED from a server that has no such call.
+  StatusOr<std::vector<float>> ScorePages(const ContentScoring& wanted);
   /// Cancels recalls, ends landings and ends the session on the server; OK when it is gone already.
   /// Later calls are FAILED_PRECONDITION.
   Status Close();

@@ -14,6 +14,9 @@
 //   kRepresentatives  [d]            mean_t over the tokens that represent the page (InfLLM). The
 //                                    keys do not show which those are, so the op takes all, as
 //                                    kMean. A caller that saw the queries can choose better
+//   kContent          [d]            mean_t of the keys without their rotation (SamKV). The op
+//   takes
+//                                    keys that the caller has turned to position 0, as kMean
 //
 // A centre is (lo + hi) / 2 per channel, rounded to the output type. The later elements are
 // measured from the rounded centre, and radii are rounded up. The bound therefore holds for the
@@ -47,7 +50,8 @@ using quire::kDigestKinds;
 
 /// True for the kinds that are a mean of keys.
 QUIRE_HOST_DEVICE constexpr bool IsMean(DigestKind kind) {
-  return kind == DigestKind::kMean || kind == DigestKind::kRepresentatives;
+  return kind == DigestKind::kMean || kind == DigestKind::kRepresentatives ||
+         kind == DigestKind::kContent;
 }
 
 /// Elements of the digest of one unit.
@@ -58,6 +62,7 @@ constexpr int64_t DigestElements(DigestKind kind, int64_t head_dim) {
       return 2 * head_dim;
     case DigestKind::kMean:
     case DigestKind::kRepresentatives:
+    case DigestKind::kContent:
       return head_dim;
     case DigestKind::kCentreRadius:
       return head_dim + 1;

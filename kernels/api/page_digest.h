@@ -13,9 +13,12 @@
 
 namespace quire::kernels {
 
-/// True if units of `spec` have digests of this kind: discs need channels in pairs.
+/// True if units of `spec` have digests of this kind. Discs need channels in pairs. Content needs
+/// keys whose rotation does not depend on the length of the context.
 inline bool HasDigest(const KvSpec& spec, DigestKind kind) {
-  return IsKnown(kind) && (kind != DigestKind::kDisc || spec.key_dim() % 2 == 0);
+  if (kind == DigestKind::kDisc) return spec.key_dim() % 2 == 0;
+  if (kind == DigestKind::kContent) return spec.rope.scaling != RopeScaling::kDynamic;
+  return IsKnown(kind);
 }
 
 /// Bytes of the digests of one page at one layer, [n_kv][DigestElements].

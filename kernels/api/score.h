@@ -11,6 +11,7 @@
 //   kCentreRadius     q.centre + |q| radius                         upper
 //   kDisc             q.centre + sum_pairs |q_pair| radius_pair     upper
 //   kRepresentatives  q.mean, as kMean                              no
+//   kContent          q.mean, as kMean; q is without rotation, too  no
 //
 // Tolerance: exact, all tables give the same number (the sign of a zero is unspecified), so that
 // all select the same pages. A score is a sum of terms a_i b_i in f32, in this order:

@@ -20,6 +20,7 @@ void FillExtra(const ScoreArgs& args, const float* q, float* extra) {
     case DigestKind::kMinMax:
     case DigestKind::kMean:
     case DigestKind::kRepresentatives:
+    case DigestKind::kContent:
       return;
     case DigestKind::kCentreDeviation:
       std::transform(q, q + d, extra, [](float value) { return std::abs(value); });

@@ -276,7 +276,7 @@ TEST_P(OpConformance, DigestRefusesBadShapes) {
   EXPECT_EQ(answer([](auto& a) { a.unit_stride = 31; }), OpStatus::kBadShape);
   EXPECT_EQ(answer([](auto& a) { a.digests = nullptr; }), OpStatus::kBadShape);
   EXPECT_EQ(answer([](auto& a) { a.out_dtype = DType::kF16; }), OpStatus::kUnsupported);
-  EXPECT_EQ(answer([](auto& a) { a.kind = static_cast<DigestKind>(7); }), OpStatus::kUnsupported);
+  EXPECT_EQ(answer([](auto& a) { a.kind = static_cast<DigestKind>(8); }), OpStatus::kUnsupported);
   EXPECT_EQ(answer([](auto& a) { a.kind = DigestKind::kDisc, a.rotary_dim = 3; }),
             OpStatus::kBadShape);
   EXPECT_EQ(answer([](auto& a) { a.kind = DigestKind::kDisc, a.head_dim = 7; }),

@@ -7,6 +7,7 @@
 
 #include "common/documents/document_rules.h"
 #include "kvserver/registry/document_registry_impl.h"
+#include "kvserver/registry/extras/extra_record.h"
 #include "kvserver/registry/rows/document_keys.h"
 #include "kvserver/registry/rows/document_record.h"
 
@@ -94,9 +95,24 @@ Status DocumentRegistryImpl::AddTo(const TenantDocument& document, Deletion* del
   if (chain.ok()) {
     entry.segments = DecodeSegmentKeys(*chain).value_or(std::vector<SegmentKey>());
   }
-  deletion->num_segments += entry.segments.size();
+  QUIRE_ASSIGN_OR_RETURN(entry.derived, DerivedOf(document));
+  deletion->num_segments += entry.segments.size() + entry.derived.size();
   deletion->documents.push_back(std::move(entry));
   return OkStatus();
+}
+
+StatusOr<std::vector<SegmentKey>> DocumentRegistryImpl::DerivedOf(const TenantDocument& document) {
+  const auto& [tenant, name] = document;
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::vector<MetadataEntry> extras,
+      metadata_->Scan(ExtrasPrefix(tenant, name), "", MetadataStore::kMaxScanEntries));
+  std::vector<SegmentKey> derived;
+  for (const MetadataEntry& extra : extras) {
+    // The segments of a damaged record leave as others that no document names.
+    const auto segments = DecodeExtraSegments("", extra.value);
+    if (segments.ok()) derived.insert(derived.end(), segments->begin(), segments->end());
+  }
+  return derived;
 }
 
 Status DocumentRegistryImpl::DeleteRows(const Deletion::Entry& entry, MetadataBatch* batch) {
@@ -169,12 +185,17 @@ StatusOr<DocumentRegistryImpl::Notes> DocumentRegistryImpl::Commit(const Deletio
 StatusOr<std::vector<DocumentRegistryImpl::Loss>> DocumentRegistryImpl::OrphansOf(
     const Deletion& deletion) {
   std::map<std::string, Loss> losses;  // By ReferencesPrefix.
-  for (const auto& [document, segments, record] : deletion.documents) {
+  std::map<std::string, Loss> derived;
+  for (const auto& [document, segments, record, made] : deletion.documents) {
     for (const SegmentKey& segment : segments) {
       Loss& loss = losses[ReferencesPrefix(document.tenant, segment)];
       loss.tenant = document.tenant;
       loss.segment = segment;
       loss.references.insert(ReferenceKey(document.tenant, segment, document.name));
+    }
+    for (const SegmentKey& segment : made) {
+      if (store_->CountNames(segment) > 0) continue;
+      derived[ReferencesPrefix(document.tenant, segment)] = {document.tenant, segment, {}};
     }
   }
   std::vector<Loss> orphans;
@@ -182,6 +203,7 @@ StatusOr<std::vector<DocumentRegistryImpl::Loss>> DocumentRegistryImpl::OrphansO
     QUIRE_ASSIGN_OR_RETURN(const bool orphan, LosesAll(loss));
     if (orphan) orphans.push_back(std::move(loss));
   }
+  for (auto& [prefix, loss] : derived) orphans.push_back(std::move(loss));
   return orphans;
 }
 

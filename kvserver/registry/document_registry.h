@@ -183,10 +183,11 @@ class DocumentRegistry {
                                          const std::function<bool()>& stop) = 0;
 
   /// Stores bytes beside a READY document under a name. Replaces a version that is not newer.
-  /// FAILED_PRECONDITION when a newer one is there.
+  /// FAILED_PRECONDITION when a newer one is there. `segments` were made from the document. They go
+  /// with it, where no other document names them.
   virtual StatusOr<Extra> PutExtra(std::string_view tenant, const DocumentName& document,
-                                   std::string_view name, uint32_t version,
-                                   std::string_view bytes) = 0;
+                                   std::string_view name, uint32_t version, std::string_view bytes,
+                                   std::span<const SegmentKey> segments) = 0;
   struct ExtraValue {
     Extra extra;
     std::string bytes;  ///< Verified.

@@ -81,8 +81,8 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   StatusOr<DocumentEvents> Watch(const EventLog::Query& query, TimePoint deadline,
                                  const std::function<bool()>& stop) override;
   StatusOr<Extra> PutExtra(std::string_view tenant, const DocumentName& document,
-                           std::string_view name, uint32_t version,
-                           std::string_view bytes) override;
+                           std::string_view name, uint32_t version, std::string_view bytes,
+                           std::span<const SegmentKey> segments) override;
   StatusOr<ExtraValue> GetExtra(std::string_view tenant, const DocumentName& document,
                                 std::string_view name) override;
   StatusOr<std::vector<Extra>> ListExtras(std::string_view tenant,
@@ -128,7 +128,8 @@ class DocumentRegistryImpl final : public DocumentRegistry {
     struct Entry {
       TenantDocument document;
       std::vector<SegmentKey> segments;
-      std::optional<Document> record = {};  ///< Unset when it cannot be read.
+      std::optional<Document> record = {};   ///< Unset when it cannot be read.
+      std::vector<SegmentKey> derived = {};  ///< Segments that its extras name.
     };
     static constexpr size_t kMostDocuments = 256;
     /// Largest batch. A longer document has a batch of its own.
@@ -201,6 +202,8 @@ class DocumentRegistryImpl final : public DocumentRegistry {
                                         DocumentEventKind why, bool keep_segments);
   /// Accepts expired documents and damaged records, too.
   Status AddTo(const TenantDocument& document, Deletion* deletion);
+  /// Segments that the document's extras name.
+  StatusOr<std::vector<SegmentKey>> DerivedOf(const TenantDocument& document);
   /// Deletes the documents. Returns the notes of segments without documents.
   StatusOr<Notes> Commit(const Deletion& deletion, bool keep_segments) QUIRE_REQUIRES(write_mutex_);
   /// Removes the segments named by `notes`, and the notes of those that are gone. Returns the

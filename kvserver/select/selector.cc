@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/select/selector.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,8 @@ namespace {
 /// Bounds of idle scratches: their number, and the size of each.
 constexpr size_t kMaxIdle = 8;
 constexpr uint64_t kMaxIdleBytes = uint64_t{16} << 20;
+/// Pages whose content is scored at a time, which bounds the scores of single heads in memory.
+constexpr size_t kContentPages = 4096;
 /// Above every position, and far from overflow.
 constexpr int64_t kMaxOffset = int64_t{1} << 40;
 
@@ -149,8 +152,8 @@ Status Selector::Check(const KvSpec& spec, const PageQuery& query,
   if (!kernels::IsKnown(query.pooling)) {
     return InvalidArgument("pooling ", static_cast<int>(query.pooling), " is unknown");
   }
-  if (!kernels::IsKnown(query.digest)) {
-    return InvalidArgument("digest kind ", static_cast<int>(query.digest), " is unknown");
+  if (!Selects(query.digest)) {
+    return InvalidArgument("digest kind ", static_cast<int>(query.digest), " selects no pages");
   }
   if (!kernels::HasDigest(spec, query.digest)) {
     return InvalidArgument("disc digests pair channels, and keys have ", spec.key_dim(),
@@ -232,6 +235,35 @@ Status Selector::ScoreRanges(const KvSpec& spec, const PageQuery& query,
     QUIRE_RETURN_IF_ERROR(FromOp(ops_.score(args), "score"));
     scores += range.num_pages();
   }
+  return OkStatus();
+}
+
+Status Selector::ScoreContent(const KvSpec& spec, std::span<const float> queries,
+                              const DigestBlocks& digests, uint32_t first_page,
+                              std::span<float> scores) {
+  std::vector<float> of_heads(spec.num_kv_heads * std::min(scores.size(), kContentPages));
+  for (size_t at = 0; at < scores.size(); at += kContentPages) {
+    const std::span<float> out = scores.subspan(at, std::min(scores.size() - at, kContentPages));
+    const auto blocks = digests.pointers();
+    kernels::ScoreArgs args = kernels::PageScoreArgs(spec, kernels::DigestKind::kContent);
+    args.q = queries.data();
+    args.blocks = blocks.data();
+    args.n_blocks = static_cast<int64_t>(blocks.size());
+    args.pages_per_block = digests.pages_per_block();
+    args.first_page = static_cast<int64_t>(first_page + at) - digests.first_page();
+    args.scores = of_heads.data();
+    args.n_pages = static_cast<int64_t>(out.size());
+    args.n_q = spec.num_kv_heads;
+    QUIRE_RETURN_IF_ERROR(FromOp(ops_.score(args), "score"));
+    for (size_t page = 0; page < out.size(); ++page) {
+      double sum = 0;
+      for (size_t head = 0; head < spec.num_kv_heads; ++head) {
+        sum += of_heads[head * out.size() + page];
+      }
+      out[page] = static_cast<float>(sum);
+    }
+  }
+  units_scored_.Add(scores.size() * spec.num_kv_heads);
   return OkStatus();
 }
 

@@ -53,6 +53,13 @@ class Selector {
                               std::span<const DigestBlocks> digests, PageLists* out)
       QUIRE_EXCLUDES(mutex_);
 
+  /// Scores pages from `first_page` on, as many as `scores` has, by digests of
+  /// DigestKind::kContent: inner products with `queries`, [n_kv][key_dim] without rotation, summed
+  /// over KV heads. REQUIRES: `digests` covers the pages.
+  [[nodiscard]] Status ScoreContent(const KvSpec& spec, std::span<const float> queries,
+                                    const DigestBlocks& digests, uint32_t first_page,
+                                    std::span<float> scores);
+
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:

@@ -452,7 +452,7 @@ TEST(SelectorTest, EveryKindOfDigestSelectsWhatAWorkerSelectsFromTheKeys) {
         spec.dtype = dtype;
         spec.page_tokens = 8;
         spec.rope.rotary_dim = 12;
-        for (const kernels::DigestKind kind : kernels::kDigestKinds) {
+        for (const kernels::DigestKind kind : kSelectingKinds) {
           KeyMembers members = RandomKeys(spec, kind, random);
           for (int pooling = 1; pooling <= 7; ++pooling) {
             SCOPED_TRACE(::testing::Message()

@@ -481,13 +481,51 @@ TEST_F(SessionServiceTest, DigestsComeAsOnePayload) {
   request.set_kind(v1::DIGEST_KIND_CENTRE_RADIUS);
   ASSERT_TRUE(Call<v1::DigestsReply>("Session/Digests", request, {}, &payload).ok());
   EXPECT_EQ(payload.size_bytes(), 2u * 9 * 2 * 9 * 4);
-  request.set_kind(static_cast<v1::DigestKind>(7));
+  request.set_kind(static_cast<v1::DigestKind>(8));
   EXPECT_EQ(Call<v1::DigestsReply>("Session/Digests", request).status().code(),
             StatusCode::kInvalidArgument);
   request.clear_kind();
   request.set_end_page(10);
   EXPECT_EQ(Call<v1::DigestsReply>("Session/Digests", request).status().code(),
             StatusCode::kInvalidArgument);
+}
+
+TEST_F(SessionServiceTest, ScoresOfPagesComeForEveryLayerAndHostileQueriesAreRefused) {
+  v1::ScorePagesRequest request;
+  request.set_session_id(Open(2).session_id());
+  request.add_layers(2);
+  request.add_layers(0);
+  request.add_candidates()->set_end_page(9);
+  request.set_queries(std::string(2 * 2 * 8 * sizeof(float), '\0'));
+  const auto scores = Call<v1::ScorePagesReply>("Session/ScorePages", request);
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  EXPECT_EQ(scores->scores_size(), 2 * 9);
+  const auto refused = [&](auto change) {
+    v1::ScorePagesRequest bad = request;
+    change(bad);
+    return Call<v1::ScorePagesReply>("Session/ScorePages", bad).status().code() ==
+           StatusCode::kInvalidArgument;
+  };
+  using Request = v1::ScorePagesRequest;
+  EXPECT_TRUE(refused([](Request& bad) { bad.mutable_queries()->pop_back(); }));
+  EXPECT_TRUE(refused([](Request& bad) { bad.mutable_queries()->append(4, '\0'); }));
+  EXPECT_TRUE(refused([](Request& bad) {
+    bad.mutable_queries()->replace(0, 4, "\0\0\x80\x7f", 4);
+  })) << "infinity";
+  EXPECT_TRUE(refused([](Request& bad) { bad.set_dtype(v1::DTYPE_F16); }));
+  EXPECT_TRUE(refused([](Request& bad) { bad.set_dtype(static_cast<v1::DType>(99)); }));
+  EXPECT_TRUE(refused([](Request& bad) { bad.set_layers(0, 1u << 30); }));
+  EXPECT_TRUE(refused([](Request& bad) {
+    bad.clear_candidates();
+    bad.clear_queries();
+    for (uint32_t i = 0; i < 1000; ++i) bad.add_layers(0);
+  })) << "more layers than the model has";
+  EXPECT_TRUE(refused([](Request& bad) { bad.mutable_candidates(0)->set_end_page(10); }));
+  EXPECT_TRUE(refused([](Request& bad) { bad.mutable_candidates(0)->set_member(~0u); }));
+  EXPECT_TRUE(refused([](Request& bad) { bad.set_sequence(7); }));
+  tenant_ = "team-b";
+  EXPECT_EQ(Call<v1::ScorePagesReply>("Session/ScorePages", request).status().code(),
+            StatusCode::kNotFound);
 }
 
 TEST_F(SessionServiceTest, ASessionMayBeOpenedForValuesAlone) {
@@ -545,7 +583,7 @@ TEST_F(SessionServiceTest, DigestsToHoldAreNamedAtOpen) {
   };
   EXPECT_EQ(code(v1::DIGEST_KIND_UNSPECIFIED, {}), StatusCode::kOk);
   EXPECT_EQ(code(v1::DIGEST_KIND_DISC, {2}), StatusCode::kOk);
-  EXPECT_EQ(code(7, {}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(8, {}), StatusCode::kInvalidArgument);
   EXPECT_EQ(code(v1::DIGEST_KIND_MEAN, {1}), StatusCode::kInvalidArgument);
 }
 

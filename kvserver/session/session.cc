@@ -426,7 +426,7 @@ StatusOr<Payload> Session::Digests(uint32_t sequence, uint32_t member,
   }
   if (!kernels::HasDigest(spec, kind)) {
     return InvalidArgument("digest kind ", static_cast<int>(kind),
-                           " is unknown, or pairs channels of keys that have ", spec.key_dim());
+                           " is unknown, or not one of keys of this spec");
   }
   const uint64_t bytes = layers.size() * (end_page - first_page) * PageDigestBytes(spec, kind);
   if (bytes > shared_.recall.max_reply_bytes) {
@@ -449,6 +449,15 @@ StatusOr<Payload> Session::Digests(uint32_t sequence, uint32_t member,
   for (const MemberContext& each : found->members()) views.emplace_back(each);
   QUIRE_RETURN_IF_ERROR(found->CheckBytes(*shared_.recall.store, views));
   return payload;
+}
+
+StatusOr<std::vector<float>> Session::ScorePages(const ContentQuery& query) const {
+  SessionSequencePtr found;
+  {
+    MutexLock lock(mutex_);
+    QUIRE_ASSIGN_OR_RETURN(found, Find(query.sequence));
+  }
+  return ScoreContent(shared_.recall, shape_, *found, query);
 }
 
 }  // namespace quire::kvserver

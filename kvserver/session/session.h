@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "common/base/threads/mutex.h"
+#include "kvserver/session/content_scores.h"
 #include "kvserver/session/lane_claims.h"
 #include "kvserver/session/recall.h"
 #include "kvserver/session/recall_run.h"
@@ -86,6 +87,9 @@ class Session {
                                           std::span<const uint32_t> layers, uint32_t first_page,
                                           uint32_t end_page,
                                           DigestKind kind = DigestKind::kMinMax) const
+      QUIRE_EXCLUDES(mutex_);
+  /// Scores of pages by content, [ranges][layers][pages]. Errors are those of ScoreContent.
+  [[nodiscard]] StatusOr<std::vector<float>> ScorePages(const ContentQuery& query) const
       QUIRE_EXCLUDES(mutex_);
 
  private:

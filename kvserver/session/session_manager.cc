@@ -37,7 +37,7 @@ StatusOr<HeldDigests> CheckHeldDigests(const HeldDigests& asked, const KvSpec& s
                                        const std::vector<uint32_t>& managed) {
   if (!kernels::HasDigest(spec, asked.kind)) {
     return InvalidArgument("hold_digests: digest kind ", static_cast<int>(asked.kind),
-                           " is unknown, or pairs channels of keys that have ", spec.key_dim());
+                           " is unknown, or not one of keys of this spec");
   }
   if (asked.layers.empty()) return HeldDigests{asked.kind, managed};
   std::vector<bool> free(spec.num_layers);

@@ -372,7 +372,7 @@ TEST_F(SessionTest, EveryKindOfDigestSelectsAtTheServerAsAtTheWorker) {
                                               {.member = 2, .first_page = 5, .end_page = 14}};
   Selector selector(kernels::CpuReference());
   uint64_t exchange = 0;
-  for (const DigestKind kind : kernels::kDigestKinds) {
+  for (const DigestKind kind : kSelectingKinds) {
     for (int pooling = 1; pooling <= 7; ++pooling) {
       WantedLayers want = Query(1, 1, ranges, 4);
       want.query->shape.digest = kind;
@@ -400,7 +400,7 @@ TEST_F(SessionTest, EveryKindOfDigestSelectsAtTheServerAsAtTheWorker) {
           << "kind " << static_cast<int>(kind) << " pooling " << pooling;
     }
   }
-  EXPECT_EQ(session->Digests(0, 0, std::vector<uint32_t>{1}, 0, 1, static_cast<DigestKind>(7))
+  EXPECT_EQ(session->Digests(0, 0, std::vector<uint32_t>{1}, 0, 1, static_cast<DigestKind>(8))
                 .status()
                 .code(),
             StatusCode::kInvalidArgument);
@@ -976,6 +976,69 @@ TEST_F(SessionTest, OffsetsNeedKeysThatCanBeMoved) {
   EXPECT_EQ(moved.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(Message(moved.status())), HasSubstr("position_offset"));
   EXPECT_TRUE(sessions_.Open(kTenant, {{{{{open->id}}}}, spec, 4, {}}).ok());
+}
+
+TEST_F(SessionTest, ScoresOfPagesAreSumsOverHeadsOfQueriesAndContent) {
+  const ContextViewPtr sealed = SealedWith(6, 3);   // The last page is short.
+  const auto open = OpenWith(5, SealedWith(9, 1));  // The last pages are in memory.
+  const auto session = Find(OpenSession({{{{sealed->chain_tip()}, {open.id, 40}}}}, 4));
+  ContentQuery query{.layers = {2, 0},
+                     .ranges = {{.member = 0, .first_page = 1, .end_page = 7},
+                                {.member = 1, .first_page = 0, .end_page = 14}}};
+  SeededRandom random(3);
+  query.queries.resize(size_t{2} * 2 * spec_.num_kv_heads * spec_.key_dim());
+  for (float& value : query.queries) value = random.Normal();
+  const auto scores = session->ScorePages(query);
+  ASSERT_TRUE(scores.ok()) << scores.status();
+  ASSERT_EQ(scores->size(), 2u * (6 + 14));
+  const size_t row = size_t{spec_.num_kv_heads} * spec_.key_dim();
+  size_t at = 0, q = 0;
+  for (const CandidatePages& range : query.ranges) {
+    for (const uint32_t layer : query.layers) {
+      const std::vector<uint32_t> layers = {layer};
+      const auto digests = session->Digests(0, range.member, layers, range.first_page,
+                                            range.end_page, DigestKind::kContent);
+      ASSERT_TRUE(digests.ok()) << digests.status();
+      const Slice means = digests->Flatten();
+      for (uint32_t page = 0; page < range.num_pages(); ++page) {
+        double sum = 0;
+        for (size_t c = 0; c < row; ++c) {
+          const auto element = static_cast<int64_t>(page * row + c);
+          sum +=
+              double{query.queries[q + c]} * LoadElement(means.bytes.data(), element, spec_.dtype);
+        }
+        EXPECT_NEAR((*scores)[at++], sum, 1e-5);
+      }
+      q += row;
+    }
+  }
+}
+
+TEST_F(SessionTest, ScoresThatCannotBeAreRefusedAndACallThatNobodyWantsEnds) {
+  const auto session = SessionOver(SealedWith(6)->chain_tip(), 4);
+  ContentQuery query{.layers = {0, 1, 2}, .ranges = {{.end_page = 6}}};
+  query.queries.resize(size_t{3} * spec_.num_kv_heads * spec_.key_dim());
+  EXPECT_TRUE(session->ScorePages(query).ok());
+  const auto code = [&](auto change) {
+    ContentQuery changed = query;
+    change(&changed);
+    return session->ScorePages(changed).status().code();
+  };
+  constexpr StatusCode kBad = StatusCode::kInvalidArgument;
+  EXPECT_EQ(code([](ContentQuery* bad) { bad->sequence = 1; }), kBad);
+  EXPECT_EQ(code([](ContentQuery* bad) { bad->layers[1] = 3; }), kBad);
+  EXPECT_EQ(code([](ContentQuery* bad) { bad->layers.resize(4); }), kBad);
+  EXPECT_EQ(code([](ContentQuery* bad) { bad->ranges[0].member = 1; }), kBad);
+  EXPECT_EQ(code([](ContentQuery* bad) { bad->ranges[0].end_page = 7; }), kBad);
+  EXPECT_EQ(code([](ContentQuery* bad) { bad->ranges[0].first_page = 7; }), kBad);
+  EXPECT_EQ(code([](ContentQuery* bad) { bad->ranges.push_back(bad->ranges[0]); }), kBad);
+  EXPECT_EQ(code([](ContentQuery* bad) { bad->queries.pop_back(); }), kBad);
+  EXPECT_EQ(code([](ContentQuery* late) {
+              late->check_wanted = [] { return DeadlineExceeded("too late"); };
+            }),
+            StatusCode::kDeadlineExceeded);
+  store_.FailReads(DataLoss("damaged"));
+  EXPECT_EQ(session->ScorePages(query).status().code(), StatusCode::kDataLoss);
 }
 
 }  // namespace

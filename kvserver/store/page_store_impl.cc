@@ -396,8 +396,7 @@ StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(const Caller& caller, const 
   }
   if (!kernels::HasDigest(record->spec, kind)) {
     return InvalidArgument("segment ", key.Hex(), " cannot have digests of kind ",
-                           static_cast<int>(kind), ": discs pair channels, and it has ",
-                           record->spec.key_dim());
+                           static_cast<int>(kind));
   }
   QUIRE_ASSIGN_OR_RETURN(DigestBytes digests,
                          deriver_.Read({{key, layer}, kind}, *record, caller.priority));

@@ -246,6 +246,27 @@ TEST_F(CachedSegmentsTest, ATenantOverItsQuotaEvictsItsOwn) {
   EXPECT_EQ(Count("segments"), 3u);
 }
 
+// RAGCache: prompts that begin alike are a tree. Its leaves leave first, the least frequency times
+// cost before the others. Segments of documents stay, and compete without their document.
+TEST_F(CachedSegmentsTest, ByPgdsfLeavesOfTheTreeLeaveInOrderOfFrequencyTimesCost) {
+  options_.eviction_policy = "pgdsf";
+  Open();
+  const TestSegment root = PutOne(1);
+  const TestSegment often = PutOne(2, root.key), once = PutOne(3, root.key);
+  const TestSegment document = PutOne(4);
+  ASSERT_TRUE(store_->NameSegments("default", {{document.key}}).ok());
+  for (int i = 0; i < 3; ++i) HoldOne(often).Release();
+  HoldOne(once).Release();  // The last use.
+  PutOne(5);
+  EXPECT_FALSE(IsThere(once));
+  store_->UnnameSegments("default", {{document.key}});
+  PutOne(6);
+  PutOne(7);
+  EXPECT_FALSE(IsThere(document)) << "used less often than the chain";
+  EXPECT_TRUE(IsRead(root)) << "not used since it was put, and continued";
+  EXPECT_TRUE(IsRead(often));
+}
+
 TEST_F(CachedSegmentsTest, WhatNobodyUsesExpiresAndWhatIsNamedDoesNot) {
   const TestSegment named = PutOne(1), unused = PutOne(2), used = PutOne(3), held = PutOne(4);
   ASSERT_TRUE(store_->NameSegments("default", {{named.key}}).ok());

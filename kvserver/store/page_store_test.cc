@@ -9,6 +9,7 @@
 #include "common/base/memory/checksum.h"
 #include "kvserver/store/payload/volume/location.h"
 #include "kvserver/store/testing/page_store_fixture.h"
+#include "kvserver/store/unit_digests.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -159,7 +160,7 @@ TEST_F(PageStoreTest, DerivedDigestsGoWithTheirSegmentAndKindsThatCannotBeAreRef
   EXPECT_EQ(store_->ReadDigests("default", segment->key, 2, DigestKind::kMean).status().code(),
             StatusCode::kInvalidArgument);
   EXPECT_EQ(
-      store_->ReadDigests("default", segment->key, 1, static_cast<DigestKind>(7)).status().code(),
+      store_->ReadDigests("default", segment->key, 1, static_cast<DigestKind>(8)).status().code(),
       StatusCode::kInvalidArgument);
   ASSERT_TRUE(store_->DeleteSegment("default", segment->key).ok());
   EXPECT_EQ(store_->ReadDigests("default", segment->key, 1, DigestKind::kMean).status().code(),
@@ -171,6 +172,35 @@ TEST_F(PageStoreTest, DerivedDigestsGoWithTheirSegmentAndKindsThatCannotBeAreRef
   EXPECT_EQ(store_->ReadDigests("default", odd->key, 0, DigestKind::kDisc).status().code(),
             StatusCode::kInvalidArgument);
   EXPECT_TRUE(store_->ReadDigests("default", odd->key, 0, DigestKind::kCentreRadius).ok());
+}
+
+TEST_F(PageStoreTest, ContentIsDerivedAtTheSegmentsPlaceInItsChain) {
+  using kernels::DigestKind;
+  const auto chain = PutTestChain(*store_, spec_, 1, 2, Durability::kPersisted);
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  const TestSegment& second = (*chain)[1];
+  const std::vector<int32_t> rows(spec_.segment_pages * spec_.num_kv_heads,
+                                  static_cast<int32_t>(spec_.page_tokens));
+  const auto computed = [&](uint64_t first_token) {
+    std::vector<std::byte> digests(spec_.segment_pages *
+                                   kernels::PageDigestBytes(spec_, DigestKind::kContent));
+    EXPECT_EQ(
+        ComputeDigests(spec_, DigestKind::kContent,
+                       {.units = second.payload.data() + ExtentBytes(spec_, spec_.segment_pages),
+                        .valid_rows = rows,
+                        .first_token = first_token},
+                       digests.data()),
+        OkStatus());
+    return digests;
+  };
+  for (const bool reopened : {false, true}) {
+    if (reopened) Open();
+    const auto read = store_->ReadDigests("default", second.key, 1, DigestKind::kContent);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read->bytes, computed(spec_.segment_tokens()));
+    EXPECT_NE(*read->bytes, computed(0));
+    EXPECT_EQ(Count("digests_derived"), reopened ? 0u : 1u);
+  }
 }
 
 TEST_F(PageStoreTest, RepresentativesThatNobodyGaveAreMeansAndTheFirstGivenStay) {

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "common/base/utf8.h"
-#include "gpuworker/text/chat_template.h"
-#include "gpuworker/text/jinja/template.h"
+#include "gpuworker/text/chat/chat_template.h"
+#include "gpuworker/text/chat/jinja/template.h"
 
 namespace {
 

@@ -215,6 +215,15 @@ void WriteSessionSeeds(const fs::path& dir) {
   query.add_kept_heads(1);
   add(0, recall);
   Write(dir / "kept_heads", calls);
+
+  calls.clear();
+  v1::ScorePagesRequest scores;
+  scores.add_layers(2);
+  *scores.mutable_candidates() = query.candidates();
+  scores.set_dtype(v1::DTYPE_BF16);
+  scores.set_queries(std::string(64, '\x3f'));
+  add(4, scores);
+  Write(dir / "scores", calls);
 }
 
 void WriteServiceSeeds(const fs::path& dir) {

@@ -135,17 +135,31 @@ void RemoveSequence(Session& session, std::string_view bytes) {
   if (Parse(bytes, &request)) (void)session.RemoveSequence(request.sequence(), TimePoint::max());
 }
 
+void ScorePages(Session& session, std::string_view bytes) {
+  v1::ScorePagesRequest request;
+  if (!Parse(bytes, &request)) return;
+  const auto query = ContentQueryFromProto(request, session.shape().spec);
+  if (!query.ok()) return;
+  const auto scores = session.ScorePages(*query);
+  if (!scores.ok()) return;
+  size_t pages = 0;
+  for (const CandidatePages& range : query->ranges) pages += range.num_pages();
+  Require(scores->size() == pages * query->layers.size());
+}
+
 void RunCall(World& world, uint64_t id, uint8_t kind, std::string_view bytes) {
   Session& session = **world.sessions.Find(kFuzzTenant, id);
-  switch (kind % 4) {
+  switch (kind % 5) {
     case 0:
       return Recall(session, bytes);
     case 1:
       return Resync(session, bytes);
     case 2:
       return AddSequence(world, id, bytes);
-    default:
+    case 3:
       return RemoveSequence(session, bytes);
+    default:
+      return ScorePages(session, bytes);
   }
 }
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "apps/kit/output/answer_line.h"
-#include "gpuworker/text/chat_prompt.h"
-#include "gpuworker/text/chat_template.h"
+#include "gpuworker/text/chat/chat_prompt.h"
+#include "gpuworker/text/chat/chat_template.h"
 #include "gpuworker/text/text_stream.h"
 #include "gpuworker/text/tokenizer.h"
 #include "tests/integration/quire_fixture.h"

@@ -13,11 +13,14 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <set>
 #include <thread>
 
 #include "common/base/random.h"
 #include "common/page/rope_rotation.h"
+#include "gpuworker/context/layer_statistics.h"
+#include "gpuworker/context/samkv_selection.h"
 #include "gpuworker/retrieval/page_observer.h"
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/testing/followed_run.h"
@@ -120,6 +123,77 @@ uint32_t StatisticsComputed(WorkerFixture& fixture, const worker::EngineOptions&
   return (*run)->stats().statistics_computed;
 }
 
+/// Means of the keys of each block without rotation, [blocks][n_kv][d], of layer 1 of "doc".
+std::vector<float> MeansOfBlocks(WorkerFixture& fixture, const worker::BlockSplit& split) {
+  const KvSpec& spec = fixture.engine().spec();
+  const size_t row = size_t{spec.num_kv_heads} * spec.head_dim;
+  std::vector<uint32_t> pages(PageCount(spec, split.tokens));
+  std::iota(pages.begin(), pages.end(), 0);
+  const UnitRange range{.layer = 1, .pages = pages};
+  const auto fetched = fixture.client().Fetch(DocumentName{.name = "doc"}, {&range, 1});
+  EXPECT_TRUE(fetched.ok()) << fetched.status();
+  const Slice units = fetched->Flatten();
+  const RopeRotation rotation(spec.rope);
+  std::vector<float> means(split.blocks() * row);
+  for (uint32_t token = 0; token < split.tokens; ++token) {
+    const uint32_t block = split.BlockOf(token);
+    for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
+      const uint64_t unit = uint64_t{token / spec.page_tokens} * spec.num_kv_heads + head;
+      const std::byte* const rows = units.bytes.data() + unit * UnitBytes(spec);
+      std::vector<float> key;
+      for (uint32_t c = 0; c < spec.head_dim; ++c) {
+        const int64_t at = int64_t{token % spec.page_tokens} * spec.head_dim + c;
+        key.push_back(LoadElement(rows, at, spec.dtype));
+      }
+      worker::Unrotate(key.data(), 1, 1, spec.head_dim, token, spec.rope.interleaved, rotation);
+      const auto in_block = static_cast<float>(split.End(block) - split.Begin(block));
+      for (uint32_t c = 0; c < spec.head_dim; ++c) {
+        means[block * row + head * spec.head_dim + c] += key[c] / in_block;
+      }
+    }
+  }
+  return means;
+}
+
+TEST(WorkerSequenceTest, TheServersScoresOfBlocksAreThoseOfTheMeansOfTheirKeys) {
+  worker::EngineOptions options = WorkerFixture::Small();
+  options.dtype = DType::kF32;
+  WorkerFixture fixture(options);
+  const worker::BlockSplit split{.tokens = 331, .block_tokens = 32};
+  fixture.Ingest(RandomTokens(split.tokens, 3));
+  const KvSpec& spec = fixture.engine().spec();
+  const size_t row = size_t{spec.num_kv_heads} * spec.head_dim;
+  const std::vector<float> means = MeansOfBlocks(fixture, split);
+  const SequenceSpec sequence{.members = {{.context = DocumentName{.name = "doc"}}}};
+  const auto session =
+      fixture.client().OpenSession({&sequence, 1}, {.spec = spec, .slots_per_head = 1});
+  ASSERT_TRUE(session.ok()) << session.status();
+  worker::DocumentStatistics document{.split = split, .layers = {{}}};
+  document.layers[0].most = 2;
+  document.layers[0].least = 5;
+  const worker::DocumentStatistics* const documents[] = {&document};
+  const worker::SamKvShape shape{.num_layers = 1};
+  SeededRandom random(9);
+  size_t selected = 0;
+  for (int round = 0; round < 20; ++round) {
+    ContentScoring wanted{.layers = {1}, .candidates = {{.end_page = PageCount(spec, 331)}}};
+    for (size_t c = 0; c < row; ++c) wanted.queries.push_back(random.Normal());
+    const auto pages = (*session)->ScorePages(wanted);
+    ASSERT_TRUE(pages.ok()) << pages.status();
+    const std::vector<double> there = worker::ScoresOfBlocks(split, spec.page_tokens, *pages);
+    std::vector<double> here;
+    for (uint32_t block = 0; block < split.blocks(); ++block) {
+      here.push_back(std::inner_product(wanted.queries.begin(), wanted.queries.end(),
+                                        means.begin() + block * row, 0.0));
+      EXPECT_NEAR(there[block], here[block], 1e-4);
+    }
+    const auto of_server = worker::SelectBlocks(documents, {{there}}, shape);
+    EXPECT_EQ(of_server, worker::SelectBlocks(documents, {{here}}, shape));
+    selected += of_server[0][0].size();
+  }
+  EXPECT_GT(selected, 10u);
+}
+
 TEST(WorkerSequenceTest, StatisticsAreStoredWhileADocumentIsRead) {
   WorkerFixture fixture;
   worker::EngineOptions options = WorkerFixture::Small();
@@ -191,7 +265,7 @@ TEST(WorkerSequenceTest, EveryKindOfDigestAnswersTheSameOnBothSides) {
   fixture.Ingest(RandomTokens(150, 4));
   const std::vector<TokenId> question = RandomTokens(40, 5);
   std::map<kernels::DigestKind, std::vector<float>> by_kind;
-  for (const kernels::DigestKind kind : kernels::kDigestKinds) {
+  for (const kernels::DigestKind kind : kSelectingKinds) {
     SCOPED_TRACE(static_cast<int>(kind));
     RetrievalOptions retrieval = fixture.engine().options().retrieval;
     retrieval.digest = kind;
@@ -243,7 +317,7 @@ TEST(WorkerSequenceTest, AMovedContextIsSelectedFromAlikeOnBothSides) {
     const auto session =
         fixture.client().OpenSession(sequences, {.spec = spec, .slots_per_head = kSelected});
     ASSERT_TRUE(session.ok()) << session.status();
-    for (const kernels::DigestKind kind : kernels::kDigestKinds) {
+    for (const kernels::DigestKind kind : kSelectingKinds) {
       SCOPED_TRACE(::testing::Message() << "offset " << offset << ", kind " << int(kind));
       for (float& value : q) value = random.Normal();
       const LayerWant want{.layer = 1,
@@ -322,7 +396,7 @@ TEST(WorkerSequenceTest, EveryDigestAndPoolingSelectsTheSamePagesOnBothSidesAtEv
   retrieval.correction_threshold = 0.4f;  // Corrects some heads, and not always all of a layer.
   std::set<Pages> different;
   for (const char* policy : {"quest", "freekv"}) {
-    for (const kernels::DigestKind kind : kernels::kDigestKinds) {
+    for (const kernels::DigestKind kind : kSelectingKinds) {
       for (int pooling = 1; kernels::IsKnown(kernels::Pooling(pooling)); ++pooling) {
         SCOPED_TRACE(::testing::Message()
                      << policy << " digest " << static_cast<int>(kind) << " pooling " << pooling);

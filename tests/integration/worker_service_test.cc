@@ -192,6 +192,32 @@ TEST_F(SeveralDocumentsTest, ManyCallersGetTheEnginesTokensBesideTheBatch) {
   }
 }
 
+TEST_F(SeveralDocumentsTest, VariantsServeTheNextCallAndGoWithTheirDocument) {
+  const auto ask = [&](worker::ReuseMethod method) {
+    std::vector<v1::GenerateReply> replies;
+    const grpc::Status status =
+        Run(RequestOver({"doc", "other"}, {.method = method, .variants = 5}), &replies);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return replies;
+  };
+  const auto full = ask(worker::ReuseMethod::kFull);
+  const auto crafted = ask(worker::ReuseMethod::kCacheCraft);
+  ASSERT_EQ(full.size(), 7u);
+  ASSERT_EQ(crafted.size(), 7u);
+  EXPECT_EQ(full.back().documents().variants_kept(), 1u);
+  EXPECT_EQ(crafted.back().documents().variants_used(), 1u);
+  EXPECT_EQ(crafted.back().documents().recompute_ratio(), 0);
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(crafted[i].token_id(), full[i].token_id());
+
+  Client& client = fixture_.client();
+  std::vector<TokenId> both = kDocument;
+  both.insert(both.end(), 60, 9);
+  EXPECT_EQ(client.Lookup(fixture_.engine().spec(), both)->num_tokens, both.size());
+  ASSERT_TRUE(client.DeleteDocument({.name = "other"}).ok());
+  EXPECT_LE(client.Lookup(fixture_.engine().spec(), both)->num_tokens, kDocument.size());
+  EXPECT_TRUE(client.Stat(DocumentName{.name = "doc"}).ok());
+}
+
 TEST_F(SeveralDocumentsTest, MissingOnesAreAllNamedOrSkipped) {
   std::vector<v1::GenerateReply> replies;
   const grpc::Status missing = Run(RequestOver({"gone", "doc", "away"}), &replies);

@@ -8,7 +8,7 @@
     python tools/golden/make_text_golden.py --check PROGRAM
         # compares PROGRAM (build/release/bin/tokenize_lines) with the package on 20,000 other texts of each kind
     python tools/golden/make_text_golden.py --speed PROGRAM    # megabytes a second on one core, and the package's
-    python tools/golden/make_text_golden.py --unicode    # prints the ranges of gpuworker/text/new_characters.cc
+    python tools/golden/make_text_golden.py --unicode    # prints the ranges of gpuworker/text/hf/new_characters.cc
 """
 
 import argparse

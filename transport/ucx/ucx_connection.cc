@@ -13,6 +13,9 @@ namespace quire {
 namespace {
 
 constexpr uint32_t kMaxPuts = 64;
+/// How long closing waits for a client that takes its last frames slowly.
+constexpr Duration kLongestLinger = 5 * kUcxLinger;
+
 /// A one-time notification from one thread to another that waits. Thread-safe.
 class Notification {
  public:
@@ -211,7 +214,7 @@ void UcxConnection::Fail(const Status& why) {
 }
 
 void UcxConnection::AwaitReceived() {
-  const TimePoint limit = SystemClock().Now() + kUcxLinger;
+  const TimePoint limit = SystemClock().Now() + kLongestLinger;
   MutexLock lock(mutex_);
   if (phase_ != Phase::kOpen || untaken_bytes_ == 0) return;
   worker_->Post([self = shared_from_this()] {
@@ -219,8 +222,12 @@ void UcxConnection::AwaitReceived() {
     }
     self->SendControl(UcxKind::kEnd, 0, self->next_sequence_, {});
   });
+  uint64_t untaken = untaken_bytes_;
+  TimePoint idle_limit = SystemClock().Now() + kUcxLinger;
   while (phase_ == Phase::kOpen && !end_reached_) {
-    const Duration left = limit - SystemClock().Now();
+    const TimePoint now = SystemClock().Now();
+    if (std::exchange(untaken, untaken_bytes_) != untaken_bytes_) idle_limit = now + kUcxLinger;
+    const Duration left = std::min(limit, idle_limit) - now;
     if (left <= Duration::zero()) return;
     changed_.WaitFor(mutex_, left);
   }

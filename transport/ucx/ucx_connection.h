@@ -96,8 +96,9 @@ class UcxConnection final : public UcxMessageSink,
   void Process(UcxMessage message);
   StatusOr<Frame> FrameOf(UcxMessage& message);
   Status PlaceFrame(UcxMessage& message, std::span<const std::byte> payload, Frame* frame);
-  /// Waits briefly until the client has every frame that Send accepted. Completion in UCX is not
-  /// enough: closing the endpoint loses what the client has not read.
+  /// Waits until the client has every frame that Send accepted, at most kUcxLinger while it takes
+  /// nothing. Completion in UCX is not enough: closing the endpoint loses what the client has not
+  /// read.
   void AwaitReceived() QUIRE_EXCLUDES(mutex_);
   /// Tells the server once all frames that it announced have arrived.
   void ReportEndReached();

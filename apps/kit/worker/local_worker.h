@@ -15,7 +15,7 @@
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/ingest/document_tokens.h"
 #include "gpuworker/model/decoder.h"
-#include "gpuworker/text/chat_template.h"
+#include "gpuworker/text/chat/chat_template.h"
 #include "gpuworker/text/text_of_model.h"
 #include "gpuworker/text/tokenizer.h"
 #include "quire/client.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Statistics of documents (SamKV) in the store, as the extra kStatisticsExtra.
+// Statistics of documents (SamKV, InfLLM) in the store, as extras (statistics_record.h).
 // Thread-safety: pure functions over a client.
 #ifndef QUIRE_GPUWORKER_ENGINE_INGEST_STORED_STATISTICS_H_
 #define QUIRE_GPUWORKER_ENGINE_INGEST_STORED_STATISTICS_H_
@@ -18,10 +18,14 @@ namespace quire::worker {
 [[nodiscard]] Status PutStatistics(Client* client, const DocumentName& document,
                                    const DocumentStatistics& statistics);
 
-/// Reads those of a document of `tokens` tokens. NOT_FOUND when there are none, DATA_LOSS for
-/// others.
+/// Reads those of a document of `tokens` tokens, and its representative keys when they are wanted.
+/// NOT_FOUND when there are none, DATA_LOSS for others.
 StatusOr<DocumentStatistics> GetStatistics(Client* client, const DocumentName& document,
-                                           const SamKvShape& shape, uint64_t tokens);
+                                           const SamKvShape& shape, uint64_t tokens,
+                                           bool representatives);
+/// `statistics` as GetStatistics reads them after PutStatistics, so that both select the same.
+StatusOr<DocumentStatistics> AsStored(const DocumentStatistics& statistics,
+                                      const SamKvShape& shape);
 
 }  // namespace quire::worker
 

@@ -315,6 +315,30 @@ Status AssembledPrompt::CopyRows(const DeviceBuffer& keys, const DeviceBuffer& v
   return OkStatus();
 }
 
+Status AssembledPrompt::ExportPage(uint32_t layer, uint32_t page, uint32_t rows,
+                                   void* units) const {
+  const KvSpec& spec = *parts_.spec;
+  const auto slot = static_cast<int32_t>(page);
+  DeviceList<int32_t> slots;
+  QUIRE_ASSIGN_OR_RETURN(const int32_t* const listed,
+                         slots.Put(*parts_.device, std::span<const int32_t>(&slot, 1)));
+  const kernels::OpStatus exported = parts_.device->kernels().nhd_to_hnd(
+      {.k_pool = layers_[layer].keys.data(),
+       .v_pool = layers_[layer].values.data(),
+       .slots = listed,
+       .units = units,
+       .num_slots = static_cast<int64_t>(PoolRows(layer) / spec.page_tokens),
+       .n_pages = 1,
+       .page_tokens = spec.page_tokens,
+       .n_kv = spec.num_kv_heads,
+       .head_dim = spec.head_dim,
+       .last_page_rows = rows,
+       .dtype = spec.dtype,
+       .stream = parts_.device->stream()});
+  QUIRE_RETURN_IF_ERROR(ToStatus(exported, "nhd_to_hnd"));
+  return parts_.device->Synchronize();  // The list on the host goes away.
+}
+
 Status AssembledPrompt::Attend(const LayerStep& step) {
   Layer& layer = layers_[step.layer];
   if (step.first_position != shape_.first_new + layer.tokens) {

@@ -80,6 +80,10 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
   /// One generated token, or several. FAILED_PRECONDITION when they do not follow what is there.
   Status Attend(const LayerStep& step) override;
 
+  /// Writes the first `rows` tokens of a page of the prompt to `units` on the device, [n_kv] units.
+  /// REQUIRES: every position up to there is visible in the layer, and computed or loaded.
+  Status ExportPage(uint32_t layer, uint32_t page, uint32_t rows, void* units) const;
+
   /// Payload bytes of units read so far.
   uint64_t bytes_read() const { return bytes_read_; }
   /// Loads so far, each layer's with the slowest of its tiers. Seconds are those of the thread that

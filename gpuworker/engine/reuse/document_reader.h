@@ -63,9 +63,14 @@ class DocumentReader {
   /// Asks again for what Read returned last, and all behind it: it is not valid any more.
   Status ReadAgain();
 
+  /// Scores of pages by content: `wanted` is of the documents, by number. Its sequence is the
+  /// reader's.
+  StatusOr<std::vector<float>> Score(const ContentScoring& wanted) {
+    return session_->ScorePages(wanted);
+  }
   /// Tokens of a page of the documents.
   uint32_t RowsOf(uint32_t page) const;
-  /// Requests made so far.
+  /// Requests for pages made so far.
   uint64_t requests() const { return requests_; }
 
  private:

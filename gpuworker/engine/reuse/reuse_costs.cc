@@ -2,6 +2,11 @@
 #include "gpuworker/engine/reuse/reuse_costs.h"
 
 namespace quire::worker {
+
+SourceTier TierOf(const ContextStat& stat, const KvSpec& spec) {
+  const uint64_t in_dram = uint64_t{stat.segments_in_dram} * spec.segment_tokens();
+  return in_dram < stat.context.num_tokens ? SourceTier::kSsd : SourceTier::kDram;
+}
 namespace {
 
 constexpr SourceTier kTiers[] = {SourceTier::kDram, SourceTier::kSsd};

@@ -12,11 +12,16 @@
 
 #include "common/base/threads/mutex.h"
 #include "gpuworker/context/loading_controller.h"
+#include "quire/contexts.h"
+#include "quire/kv_spec.h"
 
 namespace quire::worker {
 
 /// The slowest tier that a document's pages come from.
 enum class SourceTier : uint8_t { kDram, kSsd };
+
+/// DRAM where all segments are there.
+SourceTier TierOf(const ContextStat& stat, const KvSpec& spec);
 
 /// One amount for each tier.
 template <typename T>

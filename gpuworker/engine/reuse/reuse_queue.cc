@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/engine/reuse/reuse_queue.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -32,26 +33,51 @@ StatusOr<std::unique_ptr<ReuseQueue>> ReuseQueue::Create(const Engine* engine,
 
 ReuseQueue::ReuseQueue(const Engine* engine, const ReuseLimits& limits)
     : engine_(engine),
+      limits_(limits),
+      order_(limits.window),
       threads_({.threads = limits.max_running, .queue_limit = limits.max_waiting}) {}
 
 ReuseQueue::~ReuseQueue() { stopping_ = true; }
 
 StatusOr<std::shared_ptr<ReuseAnswer>> ReuseQueue::Submit(ReuseRequest request) {
   auto answer = std::make_shared<ReuseAnswer>();
-  waiting_.Add();
-  const Status queued = threads_.Submit([this, answer, request = std::move(request)] {
-    waiting_.Sub(1);
-    running_.Add();
-    Run(request, answer.get());
-    running_.Sub(1);
-  });
+  const ReuseWork work = limits_.window == 0 ? ReuseWork{} : WorkOf(request);
+  MutexLock lock(mutex_);  // RunNext finds the question.
+  const Status queued = threads_.Submit([this] { RunNext(); });
   if (!queued.ok()) {
-    waiting_.Sub(1);
     refused_.Add();
     return Annotate(queued, "too many questions over several documents wait");
   }
+  order_.Add({std::move(request), answer}, work);
+  waiting_.Add();
   submitted_.Add();
   return answer;
+}
+
+ReuseWork ReuseQueue::WorkOf(const ReuseRequest& request) const {
+  ReuseWork work{.to_compute = request.question.size()};
+  for (const DocumentName& name : request.documents) {
+    const auto stat = engine_->client().Stat(ContextRef(name));
+    if (!stat.ok()) continue;
+    const uint64_t tokens = stat->context.num_tokens;
+    const uint64_t in_dram = std::min<uint64_t>(
+        tokens, uint64_t{stat->segments_in_dram} * engine_->spec().segment_tokens());
+    const uint64_t reused = request.options.method == ReuseMethod::kFull ? 0 : in_dram;
+    work.cached += reused;
+    work.to_compute += tokens - reused;
+  }
+  return work;
+}
+
+void ReuseQueue::RunNext() {
+  const Question question = [this] {
+    MutexLock lock(mutex_);
+    return order_.Take();
+  }();
+  waiting_.Sub(1);
+  running_.Add();
+  Run(question.request, question.answer.get());
+  running_.Sub(1);
 }
 
 void ReuseQueue::Run(const ReuseRequest& request, ReuseAnswer* answer) {
@@ -67,6 +93,7 @@ Status ReuseQueue::Compute(const ReuseRequest& request, ReuseAnswer* answer, Bat
   ReuseOptions options = request.options;
   options.keep_going = keep_going;
   options.max_new_tokens = request.params.max_new_tokens;
+  if (options.variants == 0) options.variants = limits_.variants;
   if (!keep_going()) return MakeStatus(StatusCode::kCancelled, "the question was cancelled");
   QUIRE_ASSIGN_OR_RETURN(const auto run,
                          engine_->OpenReuse(request.documents, request.question, options));
@@ -81,6 +108,8 @@ Status ReuseQueue::Compute(const ReuseRequest& request, ReuseAnswer* answer, Bat
   };
   QUIRE_ASSIGN_OR_RETURN(const Generation generation, run->Generate(params));
   answer->SetStats(run->stats());
+  variants_used_.Add(run->stats().variants_used);
+  variants_kept_.Add(run->stats().variants_kept);
   result->num_new_tokens = generation.tokens.size();
   result->stopped = generation.stopped;
   return OkStatus();
@@ -93,6 +122,16 @@ void ReuseQueue::VisitMetrics(MetricsVisitor& visit) const {
                 failed_.Get());
   visit.Counter("reuse_read_bytes", "Units of documents read for such questions.",
                 bytes_read_.Get());
+  const uint64_t passed = [this] {
+    MutexLock lock(mutex_);
+    return order_.passed();
+  }();
+  visit.Counter("reuse_passed_over",
+                "Times that a waiting question was passed over by one with more in DRAM.", passed);
+  visit.Counter("reuse_variants_used", "Documents read as they were computed behind others.",
+                variants_used_.Get());
+  visit.Counter("reuse_variants_kept", "Documents kept as they were computed behind others.",
+                variants_kept_.Get());
   visit.Gauge("reuse_waiting", "Questions over several documents that have not started.",
               waiting_.Get());
   visit.Gauge("reuse_running", "Questions over several documents that are computed.",

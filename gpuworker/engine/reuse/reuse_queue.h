@@ -25,6 +25,7 @@
 #include "common/base/threads/mutex.h"
 #include "gpuworker/engine/batch/batch_stream.h"
 #include "gpuworker/engine/engine.h"
+#include "gpuworker/engine/reuse/reuse_order.h"
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "quire/status.h"
 
@@ -33,6 +34,10 @@ namespace quire::worker {
 struct ReuseLimits {
   uint32_t max_running = 1;   ///< Questions that are computed at a time, 1 to 64.
   uint32_t max_waiting = 64;  ///< Questions that have not started yet.
+  uint32_t variants = 0;      ///< ReuseOptions::variants of questions that leave it 0.
+  /// Times that a question may be passed over by others with more of their documents in DRAM
+  /// (reuse_order.h). 0: questions start as they came.
+  uint32_t window = 0;
 };
 
 struct ReuseRequest {
@@ -70,19 +75,31 @@ class ReuseQueue {
 
   /// Queues a question. RESOURCE_EXHAUSTED, with a retry hint, when the queue is full. Errors of
   /// the question itself (reuse_run.h) end its stream.
-  StatusOr<std::shared_ptr<ReuseAnswer>> Submit(ReuseRequest request);
+  StatusOr<std::shared_ptr<ReuseAnswer>> Submit(ReuseRequest request) QUIRE_EXCLUDES(mutex_);
 
-  void VisitMetrics(MetricsVisitor& visit) const;
+  void VisitMetrics(MetricsVisitor& visit) const QUIRE_EXCLUDES(mutex_);
 
  private:
   ReuseQueue(const Engine* engine, const ReuseLimits& limits);
+  struct Question {
+    ReuseRequest request;
+    std::shared_ptr<ReuseAnswer> answer;
+  };
+  /// Estimates the work before the question starts. Documents that cannot be found count as none.
+  ReuseWork WorkOf(const ReuseRequest& request) const;
+  /// Takes the next question, and computes its answer.
+  void RunNext() QUIRE_EXCLUDES(mutex_);
   /// Computes one answer to its end.
   void Run(const ReuseRequest& request, ReuseAnswer* answer);
   Status Compute(const ReuseRequest& request, ReuseAnswer* answer, BatchResult* result);
 
   const Engine* const engine_;
+  const ReuseLimits limits_;
+  mutable Mutex mutex_;
+  ReuseOrder<Question> order_ QUIRE_GUARDED_BY(mutex_);  ///< Questions that wait.
   std::atomic<bool> stopping_ = false;
   Counter submitted_, refused_, failed_, bytes_read_, waiting_, running_;
+  Counter variants_used_, variants_kept_;
   LatencyHistogram prefills_;
   ThreadPool threads_;  ///< Last: what it runs uses all of the above.
 };

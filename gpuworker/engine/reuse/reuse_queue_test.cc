@@ -102,6 +102,21 @@ TEST_F(ReuseQueueTest, AFullQueueRefusesAndACancelledQuestionMakesRoom) {
   EXPECT_TRUE(ReadAll(*second).ok());
 }
 
+TEST_F(ReuseQueueTest, AQuestionWithMoreInDramPassesAnother) {
+  fixture_.store().Hold("Session/Recall");  // The first one cannot end.
+  const auto queue = Make({.max_running = 1, .window = 1});
+  std::vector<std::shared_ptr<ReuseAnswer>> answers = {queue->Submit(Ask()).value()};
+  fixture_.store().AwaitCalls("Session/Recall", 1);
+  ReuseRequest full = Ask(2);
+  full.options.method = ReuseMethod::kFull;
+  for (const ReuseRequest& request : {full, Ask(3), Ask(4)}) {
+    answers.push_back(queue->Submit(request).value());
+  }
+  fixture_.store().Release();
+  for (const auto& answer : answers) EXPECT_TRUE(ReadAll(*answer).ok());
+  EXPECT_EQ(MetricValuesOf(*queue)["reuse_passed_over"], 1u) << "full prefill, once";
+}
+
 TEST_F(ReuseQueueTest, WhatIsLeftEndsWithTheQueue) {
   auto queue = Make({});
   std::vector<std::shared_ptr<ReuseAnswer>> answers;

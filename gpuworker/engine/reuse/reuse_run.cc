@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -12,7 +13,6 @@
 #include "gpuworker/context/reuse_isolated.h"
 #include "gpuworker/context/reuse_method.h"
 #include "gpuworker/context/statistics_collector.h"
-#include "gpuworker/context/statistics_record.h"
 #include "gpuworker/engine/ingest/stored_statistics.h"
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/model/dense_cache.h"
@@ -30,20 +30,21 @@ constexpr std::array kMethods = {
     std::pair{ReuseMethod::kCacheBlend, "cacheblend"},
     std::pair{ReuseMethod::kSamKv, "samkv"},
     std::pair{ReuseMethod::kInfLlm, "multi_infllm"},
+    std::pair{ReuseMethod::kCacheCraft, "cachecraft"},
 };
 
 /// Fewer rows, times layers, are dominated by what does not grow with them.
 constexpr uint64_t kLeastMeasuredRows = 4096;
 
-/// DRAM where all segments are there.
-SourceTier TierOf(const ContextStat& stat, const KvSpec& spec) {
-  const uint64_t in_dram = uint64_t{stat.segments_in_dram} * spec.segment_tokens();
-  return in_dram < stat.context.num_tokens ? SourceTier::kSsd : SourceTier::kDram;
-}
-
-std::string Label(const DocumentName& name) {
-  const std::string label = name.collection + "/" + name.name;
-  return name.version == 0 ? label : label + "@" + std::to_string(name.version);
+WantedStatistics StatisticsFor(const ReuseOptions& options) {
+  switch (options.method) {
+    case ReuseMethod::kSamKv:
+      return WantedStatistics::kSelection;
+    case ReuseMethod::kInfLlm:
+      return WantedStatistics::kRepresentatives;
+    default:
+      return WantedStatistics::kNone;
+  }
 }
 
 Status NotStored(std::span<const DocumentName> missing) {
@@ -103,40 +104,31 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
 }
 
 Status ReuseRun::Find(std::span<const DocumentName> documents, const ReuseOptions& options) {
-  for (const DocumentName& name : documents) {
-    const Status added = Annotate(Add(name, options), "document ", Label(name));
-    if (IsNotFound(added)) {
-      stats_.missing.push_back(name);
+  std::vector<StatusOr<FoundDocument>> found = LookUp(parts_, documents, StatisticsFor(options));
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (found[i].ok()) {
+      Add(*std::move(found[i]), options);
+    } else if (IsNotFound(found[i].status())) {
+      stats_.missing.push_back(documents[i]);
     } else {
-      QUIRE_RETURN_IF_ERROR(added);
+      return found[i].status();
     }
   }
   const bool may_go_on = options.skip_missing && !names_.empty();
   return stats_.missing.empty() || may_go_on ? OkStatus() : NotStored(stats_.missing);
 }
 
-Status ReuseRun::Add(const DocumentName& name, const ReuseOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(const Document document, FindDocument(parts_, name));
-  const ContextRef context(document.chain_tip);
-  QUIRE_ASSIGN_OR_RETURN(const ContextStat stat, parts_.client->Stat(context));
-  if (const std::string difference = FirstDifference(stat.context.spec, *parts_.spec);
-      !difference.empty()) {
-    return InvalidArgument("it was stored by another model or in other pages: ", difference,
-                           " differs; put it with this model");
-  }
-  QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, parts_.client->ReadTokens(context));
-  QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts_.decoder->config(), tokens));
-  const bool has_bos = options.bos && !tokens.empty() && tokens.front() == *options.bos;
-  sources_.push_back({.tokens = tokens.size(), .first_position = 0, .has_bos = has_bos});
-  tokens_.push_back(std::move(tokens));
-  names_.push_back(document.name);
-  documents_.push_back({.member = static_cast<uint32_t>(contexts_.size()),
-                        .placed = {},
-                        .tier = TierOf(stat, *parts_.spec)});
-  contexts_.push_back(context);
+void ReuseRun::Add(FoundDocument found, const ReuseOptions& options) {
+  const bool has_bos = options.bos && !found.tokens.empty() && found.tokens.front() == *options.bos;
+  sources_.push_back({.tokens = found.tokens.size(), .first_position = 0, .has_bos = has_bos});
+  tokens_.push_back(std::move(found.tokens));
+  names_.push_back(std::move(found.name));
+  documents_.push_back(
+      {.member = static_cast<uint32_t>(contexts_.size()), .placed = {}, .tier = found.tier});
+  contexts_.push_back(std::move(found.context));
+  statistics_.push_back(std::move(found.statistics));
   stats_.bytes_whole += PageCount(*parts_.spec, sources_.back().tokens) * parts_.spec->num_layers *
                         ExtentBytes(*parts_.spec, 1);
-  return OkStatus();
 }
 
 Status ReuseRun::LayOut(uint64_t question_tokens, const ReuseOptions& options) {
@@ -162,7 +154,9 @@ Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& 
   all.insert(all.end(), question.begin(), question.end());
 
   room_ = options.max_new_tokens;
+  OpenVariants(all, options);
   QUIRE_ASSIGN_OR_RETURN(ReusePlan plan, MakePlan(all, options));
+  if (most_variants_ > 0) variants_->Measure(&plan);
   logits_.resize(parts_.decoder->config().vocab_size);
   const TimePoint start = parts_.clock->Now();
   QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, options.row_logits
@@ -215,6 +209,8 @@ StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
       return Epic(layout_, num_layers, options.epic_tokens);
     case ReuseMethod::kCacheBlend:
       return PlanCacheBlend(options);
+    case ReuseMethod::kCacheCraft:
+      return PlanCacheCraft(options);
     case ReuseMethod::kSamKv:
     case ReuseMethod::kInfLlm:
       return SelectAndPlan(prompt, options);
@@ -242,44 +238,84 @@ ReusePlan ReuseRun::PlanCacheBlend(const ReuseOptions& options) {
                       : FullPrefill(layout_, num_layers);
 }
 
+void ReuseRun::OpenVariants(std::span<const TokenId> prompt, const ReuseOptions& options) {
+  const bool uses = options.method == ReuseMethod::kCacheCraft;
+  const bool computes = uses || options.method == ReuseMethod::kFull;
+  if (computes) most_variants_ = options.variants;
+  if (!uses && most_variants_ == 0) return;
+  variants_.emplace(parts_, names_, contexts_, layout_, prompt);
+  if (!uses) variants_->ComputeAll();
+}
+
+StatusOr<ReusePlan> ReuseRun::PlanCacheCraft(const ReuseOptions& options) {
+  const std::vector<AssembledDocument> alone = documents_;
+  const std::vector<ContextRef> contexts = contexts_;
+  ReusePlan plan = variants_->Choose(options.cachecraft, &documents_, &contexts_);
+  const Status opened = OpenReader();
+  if (IsNotFound(opened)) {  // A variant has left meanwhile.
+    documents_ = alone;
+    contexts_ = contexts;
+    plan = variants_->ChooseAlone(options.cachecraft);
+  } else {
+    QUIRE_RETURN_IF_ERROR(opened);
+  }
+  stats_.variants_used = variants_->used();
+  return plan;
+}
+
 StatusOr<ReusePlan> ReuseRun::SelectAndPlan(std::span<const TokenId> prompt,
                                             const ReuseOptions& options) {
   const ModelConfig& model = parts_.decoder->config();
-  const SamKvShape shape{model.num_layers, model.num_query_heads, model.num_kv_heads,
-                         model.head_dim};
-  std::vector<DocumentStatistics> statistics;
+  const SamKvShape shape = SamKvShape::Of(model);
+  std::vector<const DocumentStatistics*> documents;
   std::vector<BlockSplit> splits;
   for (size_t i = 0; i < documents_.size(); ++i) {
-    QUIRE_ASSIGN_OR_RETURN(statistics.emplace_back(), StatisticsOf(i, shape));
-    splits.push_back(statistics.back().split);
+    if (!statistics_[i]) QUIRE_RETURN_IF_ERROR(ComputeStatistics(i));
+    documents.push_back(&*statistics_[i]);
+    splits.push_back(statistics_[i]->split);
   }
   QueryMeans means(shape, model.rope);
   ReusePlan first = SamKvQuestion(layout_, splits, &means);
   QUIRE_RETURN_IF_ERROR(Run(first, prompt, nullptr).status());
-  std::vector<const DocumentStatistics*> documents;
-  documents.reserve(statistics.size());
-  for (const DocumentStatistics& one : statistics) documents.push_back(&one);
   const std::vector<std::vector<float>> question = means.Means();
   if (options.method == ReuseMethod::kInfLlm) {
     return SamKv(layout_, documents, SelectInfLlmBlocks(documents, question, shape, options.infllm),
                  {.rows = SamKvRows::kNothing});
   }
-  return SamKv(layout_, documents, SelectBlocks(documents, question, shape, options.selection),
+  QUIRE_ASSIGN_OR_RETURN(const DocumentScores scores, ScoreBlocks(documents, question, shape));
+  return SamKv(layout_, documents, SelectBlocks(documents, scores, shape, options.selection),
                options.samkv);
 }
 
-StatusOr<DocumentStatistics> ReuseRun::StatisticsOf(size_t document, const SamKvShape& shape) {
-  const uint64_t tokens = tokens_[document].size();
-  auto stored = GetStatistics(parts_.client, names_[document], shape, tokens);
-  if (stored.ok()) return stored;
-  QUIRE_ASSIGN_OR_RETURN(const DocumentStatistics computed, ComputeStatistics(document));
-  ++stats_.statistics_computed;
-  stats_.statistics_stored += PutStatistics(parts_.client, names_[document], computed).ok();
-  // The bytes that the next question will read, so that both select the same.
-  return DecodeStatistics(EncodeStatistics(computed), shape, tokens);
+StatusOr<DocumentScores> ReuseRun::ScoreBlocks(std::span<const DocumentStatistics* const> documents,
+                                               std::span<const std::vector<float>> question,
+                                               const SamKvShape& shape) {
+  ContentScoring wanted{.layers = std::vector<uint32_t>(shape.num_layers)};
+  std::iota(wanted.layers.begin(), wanted.layers.end(), 0);
+  for (size_t i = 0; i < documents.size(); ++i) {
+    if (!documents[i]->split.has_middle()) continue;
+    wanted.candidates.push_back(
+        {.member = documents_[i].member, .end_page = PageCount(*parts_.spec, sources_[i].tokens)});
+    const std::vector<float> queries = ScoringQueries(documents, question, shape, i);
+    wanted.queries.insert(wanted.queries.end(), queries.begin(), queries.end());
+  }
+  DocumentScores scores(documents.size());
+  if (wanted.candidates.empty()) return scores;
+  QUIRE_RETURN_IF_ERROR(OpenReader());
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> of_pages, reader_->Score(wanted));
+  std::span<const float> rest(of_pages);
+  for (const CandidateRange& range : wanted.candidates) {
+    const BlockSplit& split = documents[range.member]->split;
+    for (uint32_t layer = 0; layer < shape.num_layers; ++layer) {
+      scores[range.member].push_back(
+          ScoresOfBlocks(split, parts_.spec->page_tokens, rest.first(range.end_page)));
+      rest = rest.subspan(range.end_page);
+    }
+  }
+  return scores;
 }
 
-StatusOr<DocumentStatistics> ReuseRun::ComputeStatistics(size_t document) const {
+Status ReuseRun::ComputeStatistics(size_t document) {
   const ModelConfig& model = parts_.decoder->config();
   const std::vector<TokenId>& tokens = tokens_[document];
   DenseCache cache(model, parts_.device, tokens.size());
@@ -288,7 +324,11 @@ StatusOr<DocumentStatistics> ReuseRun::ComputeStatistics(size_t document) const 
                                  .block_tokens = parts_.statistics_block_tokens});
   QUIRE_RETURN_IF_ERROR(
       parts_.decoder->Forward(tokens, 0, collector, Decoder::Logits::kNone, nullptr));
-  return collector.Statistics();
+  const DocumentStatistics computed = collector.Statistics();
+  ++stats_.statistics_computed;
+  stats_.statistics_stored += PutStatistics(parts_.client, names_[document], computed).ok();
+  QUIRE_ASSIGN_OR_RETURN(statistics_[document], AsStored(computed, SamKvShape::Of(model)));
+  return OkStatus();
 }
 
 StatusOr<std::vector<AssembledDocument>> ReuseRun::MakeCompact(ReusePlan& plan) {
@@ -317,7 +357,8 @@ StatusOr<std::vector<AssembledDocument>> ReuseRun::MakeCompact(ReusePlan& plan) 
 Status ReuseRun::OpenReader() {
   if (reader_ != nullptr) return OkStatus();
   uint64_t pages = 0;
-  for (const StoredSource& source : sources_) pages += PageCount(*parts_.spec, source.tokens);
+  // A variant may begin and end within a page.
+  for (const StoredSource& source : sources_) pages += PageCount(*parts_.spec, source.tokens) + 1;
   QUIRE_ASSIGN_OR_RETURN(reader_,
                          DocumentReader::Open(parts_, contexts_, static_cast<uint32_t>(pages)));
   return OkStatus();
@@ -382,6 +423,7 @@ StatusOr<Generation> ReuseRun::Generate(const GenerateParams& params) {
     QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward({&token, 1}, position, *prompt_,
                                                   Decoder::Logits::kLast, logits_.data()));
   }
+  if (most_variants_ > 0) stats_.variants_kept = variants_->Keep(*prompt_, most_variants_);
   if (prompt_->retrieval() != nullptr) {
     stats_.attended_ratio = prompt_->retrieval()->attended_ratio();
   }

@@ -21,13 +21,16 @@
 #include <vector>
 
 #include "gpuworker/context/cacheblend.h"
+#include "gpuworker/context/cachecraft.h"
 #include "gpuworker/context/infllm.h"
 #include "gpuworker/context/prompt_layout.h"
 #include "gpuworker/context/samkv.h"
 #include "gpuworker/context/samkv_selection.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/reuse/assembled_prompt.h"
+#include "gpuworker/engine/reuse/document_lookup.h"
 #include "gpuworker/engine/reuse/document_reader.h"
+#include "gpuworker/engine/reuse/document_variants.h"
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/retrieval/options.h"
 #include "quire/documents.h"
@@ -45,9 +48,11 @@ enum class ReuseMethod : uint8_t {
   kCacheBlend,  ///< The tokens whose values differ most are computed.
   kSamKv,       ///< Selected blocks are read, and the tokens where documents meet are computed.
   kInfLlm,      ///< Blocks that each document selects are read; the question is computed.
+  kCacheCraft,  ///< As they were computed behind others; the most affected tokens are computed.
 };
 
-/// "full", "reuse_strict", "reuse_isolated", "epic", "cacheblend", "samkv", "multi_infllm".
+/// "full", "reuse_strict", "reuse_isolated", "epic", "cacheblend", "samkv", "multi_infllm",
+/// "cachecraft".
 std::string_view Name(ReuseMethod method);
 /// The names of all methods, full prefill first.
 std::vector<std::string_view> ReuseMethodNames();
@@ -70,6 +75,10 @@ struct ReuseOptions {
   SamKvOptions selection;     ///< SamKV's choice of blocks.
   SamKvPlanOptions samkv;
   InfLlmOptions infllm;
+  CacheCraftOptions cachecraft;
+  /// Most variants of a document that are kept (document_variants.h), after questions by full
+  /// prefill and by Cache-Craft. 0: none is kept.
+  uint32_t variants = 0;
   PromptLayoutOptions layout;
   PromptPositions positions = PromptPositions::kGapped;
   /// Documents that begin with it have a beginning token (PromptLayout).
@@ -107,6 +116,8 @@ struct ReuseStats {
   /// Documents whose statistics had to be computed for the method.
   uint32_t statistics_computed = 0;
   uint32_t statistics_stored = 0;  ///< Computed statistics that the next question finds.
+  uint32_t variants_used = 0;      ///< Documents read as they were computed behind others.
+  uint32_t variants_kept = 0;      ///< Documents kept as they were computed, after the answer.
   double seconds_prefill = 0;
   double attended_ratio = 1;  ///< Cells that the last generated token attended to, over all.
   std::vector<DocumentName> missing;  ///< Skipped, since they are not stored.
@@ -124,7 +135,7 @@ class ReuseRun {
                                                   std::span<const TokenId> question,
                                                   const ReuseOptions& options);
 
-  /// Generates, up to the room that was made. Called once.
+  /// Generates, up to the room that was made, and keeps variants. Called once.
   StatusOr<Generation> Generate(const GenerateParams& params);
 
   /// Logits after the question, [vocab_size].
@@ -136,8 +147,7 @@ class ReuseRun {
  private:
   explicit ReuseRun(const EngineParts& parts) : parts_(parts) {}
   Status Find(std::span<const DocumentName> documents, const ReuseOptions& options);
-  /// Adds one document. NOT_FOUND when it is not stored.
-  Status Add(const DocumentName& name, const ReuseOptions& options);
+  void Add(FoundDocument found, const ReuseOptions& options);
   /// Makes the layout, and says whether the prompt is compact.
   Status LayOut(uint64_t question_tokens, const ReuseOptions& options);
   Status Prefill(std::span<const TokenId> question, const ReuseOptions& options);
@@ -145,12 +155,18 @@ class ReuseRun {
   StatusOr<SparsePrefillStats> RunForRows(ReusePlan& plan, std::span<const TokenId> prompt);
   StatusOr<ReusePlan> MakePlan(std::span<const TokenId> prompt, const ReuseOptions& options);
   ReusePlan PlanCacheBlend(const ReuseOptions& options);
+  StatusOr<ReusePlan> PlanCacheCraft(const ReuseOptions& options);
+  /// Opens the variants of the documents of `prompt`, for methods that use or keep any.
+  void OpenVariants(std::span<const TokenId> prompt, const ReuseOptions& options);
   /// SamKV and InfLLM: reads the question over the documents' first and last blocks, and selects.
   StatusOr<ReusePlan> SelectAndPlan(std::span<const TokenId> prompt, const ReuseOptions& options);
-  /// Those stored with the document. Where there are none, or damaged ones, they are computed and
-  /// stored; a server that does not take them costs the next question the same again.
-  StatusOr<DocumentStatistics> StatisticsOf(size_t document, const SamKvShape& shape);
-  StatusOr<DocumentStatistics> ComputeStatistics(size_t document) const;
+  /// Scores of the documents' blocks, in one request for all of them and all layers.
+  StatusOr<DocumentScores> ScoreBlocks(std::span<const DocumentStatistics* const> documents,
+                                       std::span<const std::vector<float>> question,
+                                       const SamKvShape& shape);
+  /// Computes statistics that are not stored with the document, and stores them. A server that does
+  /// not take them costs the next question the same again.
+  Status ComputeStatistics(size_t document);
   /// A session over the documents, for the first plan that reads any.
   Status OpenReader();
   /// Runs a plan over a prompt that is assembled for it, compact where that is so.
@@ -169,9 +185,13 @@ class ReuseRun {
   std::vector<AssembledDocument> documents_;
   std::vector<StoredSource> sources_;
   std::vector<std::vector<TokenId>> tokens_;  ///< One list for each document.
+  /// One entry for each document; of methods that select, complete once they have been computed.
+  std::vector<std::optional<DocumentStatistics>> statistics_;
   PromptLayout layout_;
   std::vector<ContextRef> contexts_;        ///< Contexts of the documents.
   std::unique_ptr<DocumentReader> reader_;  ///< While the prefill reads.
+  std::optional<DocumentVariants> variants_;
+  uint32_t most_variants_ = 0;  ///< ReuseOptions::variants
   std::unique_ptr<AssembledPrompt> prompt_;
   std::vector<float> logits_;
   RowLogits row_logits_;

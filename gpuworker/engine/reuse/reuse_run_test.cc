@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gpuworker/model/dense_cache.h"
@@ -23,6 +24,13 @@ using testing::RandomTokens;
 class ReuseRunTest : public ::testing::Test {
  protected:
   static constexpr float kSame = 1e-3f;
+
+  /// Leaves statistics to the first question that needs them.
+  static EngineOptions WithoutStatistics() {
+    EngineOptions options = EngineFixture::Small();
+    options.statistics = false;
+    return options;
+  }
 
   /// Stores documents of these lengths, of which none is a whole number of pages.
   void Store(const std::vector<size_t>& lengths) {
@@ -46,7 +54,7 @@ class ReuseRunTest : public ::testing::Test {
     return *std::move(logits);
   }
 
-  EngineFixture fixture_;
+  EngineFixture fixture_{{}, WithoutStatistics()};
   std::vector<DocumentName> names_;
   std::vector<TokenId> all_;  ///< Documents, then the question.
   const std::vector<TokenId> question_ = RandomTokens(7, 99);
@@ -77,7 +85,10 @@ TEST_F(ReuseRunTest, SamKvReadsFirstAndLastBlocksAndTheSelectedOnes) {
             .samkv = {.update = RowUpdate::kOverwrite, .rows = SamKvRows::kEverything}});
   EXPECT_LT(MaxDifference(run->logits(), Dense(all_)), kSame);
   EXPECT_EQ(run->stats().statistics_computed, 3u);
+  EXPECT_EQ(run->stats().statistics_stored, 3u);
   EXPECT_EQ(run->stats().sequence_ratio, 1);
+  EXPECT_EQ(fixture_.store().calls("Session/ScorePages"), 0u);
+  EXPECT_EQ(Open({.method = ReuseMethod::kSamKv})->stats().statistics_computed, 0u);
 }
 
 TEST_F(ReuseRunTest, SamKvLeavesBlocksOfLongDocumentsOut) {
@@ -87,6 +98,15 @@ TEST_F(ReuseRunTest, SamKvLeavesBlocksOfLongDocumentsOut) {
   EXPECT_LT(run->stats().recompute_ratio, 0.5);
   EXPECT_GT(run->stats().recompute_ratio, 0.1);
   EXPECT_LT(run->stats().bytes_read, 2 * run->stats().bytes_whole);
+  EXPECT_EQ(fixture_.store().calls("Session/ScorePages"), 1u) << "for all documents and layers";
+}
+
+TEST_F(ReuseRunTest, SamKvSaysThatTheServerCannotScore) {
+  Store({250, 240});
+  fixture_.store().FailOnce("Session/ScorePages", 0,
+                            Status(StatusCode::kUnimplemented, "no such method"));
+  const auto run = fixture_.engine().OpenReuse(names_, question_, {.method = ReuseMethod::kSamKv});
+  EXPECT_EQ(run.status().code(), StatusCode::kUnimplemented);
 }
 
 TEST_F(ReuseRunTest, LogitsOfRowsAreKeptOnRequest) {
@@ -265,6 +285,17 @@ TEST_F(ReuseRunTest, EveryDocumentThatIsNotThereIsNamed) {
   EXPECT_THAT(std::string(run.status().message()), HasSubstr("books/gone@2, default/missing"));
 }
 
+TEST_F(ReuseRunTest, DocumentsAreLookedUpSideBySide) {
+  Store({21, 30, 17});
+  testing::FakeStore& store = fixture_.store();
+  const uint64_t before = store.calls("Store/Stat");
+  store.Hold("Store/Stat");
+  std::thread asks([&] { EXPECT_NE(Open({.method = ReuseMethod::kReuse}), nullptr); });
+  store.AwaitCalls("Store/Stat", before + 3);  // One after the other, the second would not come.
+  store.Release();
+  asks.join();
+}
+
 TEST_F(ReuseRunTest, MissingDocumentsAreSkippedWhenAskedTo) {
   Store({21, 30});
   const auto alone = Open({.method = ReuseMethod::kFull});
@@ -331,7 +362,8 @@ TEST_F(ReuseRunTest, AUnitThatTheServerCannotGiveIsAnError) {
 TEST(ReuseMethodNameTest, NamesReadBack) {
   for (const ReuseMethod method :
        {ReuseMethod::kFull, ReuseMethod::kReuse, ReuseMethod::kIsolated, ReuseMethod::kEpic,
-        ReuseMethod::kCacheBlend, ReuseMethod::kSamKv, ReuseMethod::kInfLlm}) {
+        ReuseMethod::kCacheBlend, ReuseMethod::kSamKv, ReuseMethod::kInfLlm,
+        ReuseMethod::kCacheCraft}) {
     EXPECT_EQ(*ParseReuseMethod(Name(method)), method);
   }
   EXPECT_THAT(std::string(ParseReuseMethod("blend").status().message()), HasSubstr("cacheblend"));

@@ -50,7 +50,7 @@ TEST(QuestPolicyTest, PoolingDecidesTheWorkedExample) {
 
 // Eight pages are stored, four the sequence appends: candidates are of both.
 TEST(QuestPolicyTest, StoredDigestsSelectAsComputedOnesDoForEveryKind) {
-  for (const kernels::DigestKind kind : kernels::kDigestKinds) {
+  for (const kernels::DigestKind kind : kSelectingKinds) {
     PolicyContext context = SmallContext();
     context.options.digest = kind;
     const auto computed = testing::MakeValid(context);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/json/json.h"
-#include "gpuworker/text/chat_template.h"
+#include "gpuworker/text/chat/chat_template.h"
 #include "gpuworker/text/tokenizer.h"
 
 namespace {

@@ -123,6 +123,7 @@ void StoreDigest(const Unit& unit) {
       return StoreMinMax(unit);
     case DigestKind::kMean:
     case DigestKind::kRepresentatives:
+    case DigestKind::kContent:
       return StoreMean(unit);
     case DigestKind::kCentreDeviation:
       return StoreCentreDeviation(unit);

@@ -32,12 +32,17 @@ StatusOr<Extra> DocumentRegistryImpl::ReadExtra(std::string_view tenant,
 
 StatusOr<Extra> DocumentRegistryImpl::PutExtra(std::string_view tenant,
                                                const DocumentName& document, std::string_view name,
-                                               uint32_t version, std::string_view bytes) {
+                                               uint32_t version, std::string_view bytes,
+                                               std::span<const SegmentKey> segments) {
   QUIRE_RETURN_IF_ERROR(CheckExtraName(name));
   if (version == 0) return InvalidArgument("extra '", name, "' has version 0; give 1 or more");
   if (bytes.size() > kMaxExtraBytes) {
     return InvalidArgument("extra '", name, "' has ", bytes.size(), " bytes; at most ",
                            kMaxExtraBytes, " are kept");
+  }
+  if (segments.size() > kMostExtraSegments) {
+    return InvalidArgument("extra '", name, "' names ", segments.size(), " segments; at most ",
+                           kMostExtraSegments, " go with a document");
   }
   MutexLock lock(write_mutex_);
   QUIRE_ASSIGN_OR_RETURN(const Document found, Get(tenant, document));
@@ -60,7 +65,7 @@ StatusOr<Extra> DocumentRegistryImpl::PutExtra(std::string_view tenant,
               .crc32c = Crc32c(AsBytes(bytes)),
               .created_unix_micros = clock_->UnixMicros()};
   MetadataBatch batch;
-  batch.Put(ExtraKey(tenant, found.name, name), EncodeExtra(extra));
+  batch.Put(ExtraKey(tenant, found.name, name), EncodeExtra(extra, segments));
   batch.Put(ExtraBytesKey(tenant, found.name, name), EncodeExtraBytes(bytes));
   QUIRE_RETURN_IF_ERROR(metadata_->Apply(batch));
   return extra;

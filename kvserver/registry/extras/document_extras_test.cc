@@ -11,7 +11,7 @@ class DocumentExtrasTest : public RegistryFixture {
  protected:
   const DocumentName name_{"books", "a", 0};
   StatusOr<Extra> Put(const std::string& extra, uint32_t version, const std::string& bytes) {
-    return registry_->PutExtra("default", name_, extra, version, bytes);
+    return registry_->PutExtra("default", name_, extra, version, bytes, {});
   }
 };
 
@@ -28,6 +28,34 @@ TEST_F(DocumentExtrasTest, BytesComeBackAfterARestartAndGoWithTheDocument) {
   EXPECT_EQ(registry_->GetExtra("default", name_, "other").status().code(), StatusCode::kNotFound);
   ASSERT_TRUE(registry_->Delete("default", name_, false).ok());
   EXPECT_EQ(RowsLeft(), 0u);
+}
+
+TEST_F(DocumentExtrasTest, SegmentsThatWereMadeFromADocumentGoWithIt) {
+  const auto own = Chain({1}), made = Chain({2, 3}), other = Chain({4});
+  ASSERT_TRUE(Register("a", own).ok());
+  ASSERT_TRUE(Register("b", other).ok());
+  const auto put = [&](const DocumentName& name) {
+    const SegmentKey segments[] = {made[0].key, made[1].key, other[0].key};
+    return registry_->PutExtra("default", name, "made", 1, "x", segments).status();
+  };
+  ASSERT_TRUE(put(name_).ok());
+  OpenRegistry();
+  const auto gone = registry_->Delete("default", name_, false);
+  ASSERT_TRUE(gone.ok()) << gone.status();
+  EXPECT_EQ(gone->num_segments, 3u);
+  EXPECT_FALSE(IsStored(made[0]) || IsStored(made[1]) || IsStored(own[0]));
+  EXPECT_TRUE(IsStored(other[0])) << "another document names it";
+  ASSERT_TRUE(put({"books", "b", 0}).ok()) << "segments that are gone may be named";
+  ASSERT_TRUE(registry_->Delete("default", {"books", "b", 0}, false).ok());
+  EXPECT_FALSE(IsStored(other[0]));
+  EXPECT_EQ(RowsLeft(), 0u);
+}
+
+TEST_F(DocumentExtrasTest, SegmentsOfAnExtraAreBounded) {
+  ASSERT_TRUE(Register("a", Chain({1})).ok());
+  const std::vector<SegmentKey> many(4097);
+  EXPECT_EQ(registry_->PutExtra("default", name_, "made", 1, "x", many).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 TEST_F(DocumentExtrasTest, ANewerVersionReplacesAndAnOlderOneIsRefused) {
@@ -47,7 +75,7 @@ TEST_F(DocumentExtrasTest, NamesSizesAndCountsAreBounded) {
   for (int i = 0; i < 32; ++i) ASSERT_TRUE(Put("e" + std::to_string(i), 1, "x").ok());
   EXPECT_EQ(Put("more", 1, "x").status().code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(Put("e7", 1, "y").ok());
-  EXPECT_EQ(registry_->PutExtra("default", {"books", "b", 0}, "a", 1, "x").status().code(),
+  EXPECT_EQ(registry_->PutExtra("default", {"books", "b", 0}, "a", 1, "x", {}).status().code(),
             StatusCode::kNotFound);
 }
 

@@ -2,9 +2,12 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/convert_document.h"
+#include "kvserver/registry/extras/extra_record.h"
 #include "kvserver/service/adapters/payload_check.h"
 #include "kvserver/service/adapters/registry_parts.h"
 #include "kvserver/store/metadata/checked_value.h"
@@ -18,9 +21,11 @@ Status PutExtra(DocumentRegistry& registry, const Call& call, const v1::PutExtra
   QUIRE_ASSIGN_OR_RETURN(const auto document, wire::DocumentNameFromProto(request.document()));
   QUIRE_RETURN_IF_ERROR(CheckPayload(call.payload, request.payload_crc32c()));
   const Slice bytes = Contiguous(call.payload);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<SegmentKey> segments,
+                         wire::KeysFromProto(request.segments(), kMostExtraSegments, "segments"));
   QUIRE_ASSIGN_OR_RETURN(const Extra extra,
                          registry.PutExtra(call.tenant, document, request.name(), request.version(),
-                                           AsText(bytes.bytes)));
+                                           AsText(bytes.bytes), segments));
   wire::ExtraToProto(extra, reply->mutable_extra());
   return OkStatus();
 }

@@ -34,17 +34,20 @@ Status RemoveSequence(SessionManager& sessions, const Call& call,
   return session->RemoveSequence(request.sequence(), call.context.deadline);
 }
 
+/// OK while the caller waits for an answer.
+Status CheckWanted(const CallContext& context) {
+  if (context.IsCancelled()) return Status(StatusCode::kCancelled, "the caller gave it up");
+  if (SystemClock().Now() < context.deadline) return OkStatus();
+  return DeadlineExceeded("the call was not answered in time");
+}
+
 /// Writes the parts of a recall to the caller.
 class PartSink final : public RecallSink {
  public:
   PartSink(const CallContext& context, const RecallArgs& args, ReplyWriter& out)
       : context_(context), args_(args), out_(out) {}
 
-  Status CheckWanted() const override {
-    if (context_.IsCancelled()) return Status(StatusCode::kCancelled, "the caller gave it up");
-    if (SystemClock().Now() < context_.deadline) return OkStatus();
-    return DeadlineExceeded("the recall was not answered in time");
-  }
+  Status CheckWanted() const override { return kvserver::CheckWanted(context_); }
   Status Write(ReplyPart part) override {
     v1::RecallReply reply;
     RecallPartToProto(args_, part, &reply);
@@ -93,6 +96,17 @@ Status Digests(SessionManager& sessions, const Call& call, const v1::DigestsRequ
   return OkStatus();
 }
 
+Status ScorePages(SessionManager& sessions, const Call& call, const v1::ScorePagesRequest& request,
+                  v1::ScorePagesReply* reply) {
+  QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
+  QUIRE_ASSIGN_OR_RETURN(ContentQuery query, ContentQueryFromProto(request, session->shape().spec));
+  query.priority = call.context.priority;
+  query.check_wanted = [&] { return CheckWanted(call.context); };
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> scores, session->ScorePages(query));
+  reply->mutable_scores()->Add(scores.begin(), scores.end());
+  return OkStatus();
+}
+
 Status Close(SessionManager& sessions, const Call& call, const v1::CloseSessionRequest& request,
              v1::CloseSessionReply*) {
   if (sessions.Close(call.tenant, request.session_id())) return OkStatus();
@@ -123,6 +137,7 @@ void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher) {
       });
   Bind(sessions, "Resync", &Resync, dispatcher);
   Bind(sessions, "Digests", &Digests, dispatcher);
+  Bind(sessions, "ScorePages", &ScorePages, dispatcher);
   Bind(sessions, "Close", &Close, dispatcher);
 }
 

@@ -26,7 +26,7 @@ namespace {
 static_assert(static_cast<int>(kernels::Pooling::kMaxQ) == v1::POOLING_MAX_Q);
 static_assert(static_cast<int>(kernels::Pooling::kAvgSdM) == v1::POOLING_AVG_SDM);
 static_assert(static_cast<int>(DigestKind::kMinMax) == v1::DIGEST_KIND_MIN_MAX);
-static_assert(static_cast<int>(DigestKind::kRepresentatives) == v1::DIGEST_KIND_REPRESENTATIVES);
+static_assert(static_cast<int>(DigestKind::kContent) == v1::DIGEST_KIND_CONTENT);
 static_assert(wire::kMaxSequences == SessionShape::kMaxSequences);
 static_assert(wire::kMaxMembers == SessionShape::kMaxMembers);
 static_assert(wire::kMaxSlotsPerHead == SessionShape::kMaxSlotsPerHead);
@@ -59,9 +59,11 @@ StatusOr<std::vector<float>> QueriesFromBytes(std::string_view bytes, uint64_t c
   return values;
 }
 
-Status RangesFromProto(const v1::QuerySelection& proto, std::vector<CandidatePages>* ranges) {
+using CandidateRanges = google::protobuf::RepeatedPtrField<v1::CandidateRange>;
+
+Status RangesFromProto(const CandidateRanges& proto, std::vector<CandidatePages>* ranges) {
   int64_t last = -1;
-  for (const v1::CandidateRange& range : proto.candidates()) {
+  for (const v1::CandidateRange& range : proto) {
     if (range.member() >= wire::kMaxMembers || int64_t{range.member()} <= last) {
       return InvalidArgument("candidates of member ", range.member(),
                              ": members ascend and are below ", wire::kMaxMembers);
@@ -79,7 +81,7 @@ StatusOr<QueryWant> QueryFromProto(const v1::QuerySelection& proto, const KvSpec
   QUIRE_ASSIGN_OR_RETURN(const DType dtype, QueryDType(proto.dtype()));
   const uint64_t row = uint64_t{spec.num_query_heads} * spec.key_dim();
   QUIRE_ASSIGN_OR_RETURN(want.queries, QueriesFromBytes(proto.queries(), num_layers * row, dtype));
-  QUIRE_RETURN_IF_ERROR(RangesFromProto(proto, &want.shape.ranges));
+  QUIRE_RETURN_IF_ERROR(RangesFromProto(proto.candidates(), &want.shape.ranges));
   want.shape.num_pages = proto.num_pages();
   const int pooling = proto.pooling();
   if (pooling < v1::POOLING_UNSPECIFIED || pooling > v1::POOLING_AVG_SDM) {
@@ -163,11 +165,24 @@ StatusOr<UnitPart> UnitPartFromProto(int proto) {
 
 StatusOr<DigestKind> DigestKindFromProto(int proto) {
   if (proto == v1::DIGEST_KIND_UNSPECIFIED) return DigestKind::kMinMax;
-  if (proto >= v1::DIGEST_KIND_MIN_MAX && proto <= v1::DIGEST_KIND_REPRESENTATIVES) {
+  if (proto >= v1::DIGEST_KIND_MIN_MAX && proto <= v1::DIGEST_KIND_CONTENT) {
     return static_cast<DigestKind>(proto);
   }
   return InvalidArgument("the kind of digests is ", proto, ": must be 0..",
-                         v1::DIGEST_KIND_REPRESENTATIVES);
+                         v1::DIGEST_KIND_CONTENT);
+}
+
+StatusOr<ContentQuery> ContentQueryFromProto(const v1::ScorePagesRequest& proto,
+                                             const KvSpec& spec) {
+  ContentQuery query{.sequence = proto.sequence(),
+                     .layers = {proto.layers().begin(), proto.layers().end()}};
+  QUIRE_RETURN_IF_ERROR(RangesFromProto(proto.candidates(), &query.ranges));
+  QUIRE_ASSIGN_OR_RETURN(const DType dtype, QueryDType(proto.dtype()));
+  const uint64_t row = uint64_t{spec.num_kv_heads} * spec.key_dim();
+  QUIRE_ASSIGN_OR_RETURN(
+      query.queries,
+      QueriesFromBytes(proto.queries(), query.ranges.size() * query.layers.size() * row, dtype));
+  return query;
 }
 
 StatusOr<SessionManager::OpenArgs> OpenArgsFromProto(const v1::OpenSessionRequest& proto) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "kvserver/session/content_scores.h"
 #include "kvserver/session/recall.h"
 #include "kvserver/session/session_manager.h"
 #include "kvserver/session/session_shape.h"
@@ -34,6 +35,10 @@ void OpenedToProto(const SessionManager::OpenedSequence& opened, v1::OpenedSeque
                                                        std::span<const uint32_t> sequence_slots);
 /// Converts a part without its payload and places.
 void RecallPartToProto(const RecallArgs& args, const ReplyPart& part, v1::RecallReply* proto);
+
+/// Scores that a worker asks for, of a session with this spec.
+[[nodiscard]] StatusOr<ContentQuery> ContentQueryFromProto(const v1::ScorePagesRequest& proto,
+                                                           const KvSpec& spec);
 
 /// Maps for Resync of such a session.
 [[nodiscard]] StatusOr<std::vector<LaneMap>> LaneMapsFromProto(

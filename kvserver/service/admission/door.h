@@ -18,7 +18,7 @@ namespace quire::kvserver {
 enum class Door : uint8_t { kRead, kWrite, kControl };
 
 /// Methods that write nothing.
-inline constexpr std::array<std::string_view, 17> kReadingMethods = {
+inline constexpr std::array<std::string_view, 19> kReadingMethods = {
     "quire.v1.Registry/Get",
     "quire.v1.Registry/GetCollection",
     "quire.v1.Registry/GetExtra",
@@ -33,8 +33,10 @@ inline constexpr std::array<std::string_view, 17> kReadingMethods = {
     "quire.v1.Session/Recall",
     "quire.v1.Session/RemoveSequence",
     "quire.v1.Session/Resync",
+    "quire.v1.Session/ScorePages",
     "quire.v1.Store/Fetch",
     "quire.v1.Store/Lookup",
+    "quire.v1.Store/ReadTokens",
     "quire.v1.Store/Stat",
 };
 

@@ -12,9 +12,10 @@
 namespace quire::kvserver {
 namespace {
 
-/// Copies the digests of one kind of a page at one layer.
-Status CopyDigests(const KvSpec& spec, const TailPage& page, uint32_t layer, DigestKind kind,
-                   std::byte* out) {
+/// Copies the digests of one kind of a page at one layer. The page begins with token `first_token`
+/// of its context.
+Status CopyDigests(const KvSpec& spec, const TailPage& page, uint64_t first_token, uint32_t layer,
+                   DigestKind kind, std::byte* out) {
   const uint64_t bytes = PageDigestBytes(spec);
   const auto made = std::span(page.digests).subspan(layer * bytes, bytes);
   if (kind == DigestKind::kMinMax && Crc32c(made) == page.digest_crc32c[layer]) {
@@ -24,7 +25,7 @@ Status CopyDigests(const KvSpec& spec, const TailPage& page, uint32_t layer, Dig
   const size_t heads = spec.num_kv_heads;
   const LayerUnits units{layer, page.units.data() + layer * ExtentBytes(spec, 1),
                          std::span(page.crc32c).subspan(layer * heads, heads),
-                         static_cast<uint32_t>(page.tokens.size())};
+                         static_cast<uint32_t>(page.tokens.size()), first_token};
   return page.derived.CopyTo(spec, kind, units, out);
 }
 
@@ -37,7 +38,8 @@ Status AppendTailDigests(const ContextView& view, const DigestRange& range, Dige
     const size_t pages = std::min<size_t>(spec.segment_pages, view.tail.size() - first);
     auto block = std::make_shared<std::vector<std::byte>>(pages * page_bytes);
     for (size_t i = 0; i < pages; ++i) {
-      QUIRE_RETURN_IF_ERROR(CopyDigests(spec, *view.tail[first + i], range.layer, range.kind,
+      const uint64_t token = (view.tail_first_page() + first + i) * uint64_t{spec.page_tokens};
+      QUIRE_RETURN_IF_ERROR(CopyDigests(spec, *view.tail[first + i], token, range.layer, range.kind,
                                         block->data() + i * page_bytes));
     }
     const std::span<const std::byte> bytes(*block);

@@ -5,7 +5,7 @@
 
 #include "common/base/memory/checksum.h"
 #include "kernels/api/page_digest.h"
-#include "kernels/cpu/cpu_kernels.h"
+#include "kvserver/store/unit_digests.h"
 #include "quire/layout.h"
 
 namespace quire::kvserver {
@@ -22,14 +22,10 @@ StatusOr<std::vector<std::byte>> Make(const KvSpec& spec, DigestKind kind, const
   }
   std::vector<std::byte> digests(kernels::PageDigestBytes(spec, kind));
   const std::vector<int32_t> valid_rows(spec.num_kv_heads, static_cast<int32_t>(from.rows));
-  kernels::DigestArgs args = kernels::PageDigestArgs(spec, kind);
-  args.units = from.units;
-  args.valid_rows = valid_rows.data();
-  args.digests = digests.data();
-  args.n_units = spec.num_kv_heads;
-  const kernels::OpStatus status = kernels::CpuKernels().digest(args);
-  if (status == kernels::OpStatus::kOk) return digests;
-  return Internal("kernel digest: ", kernels::Describe(status));
+  QUIRE_RETURN_IF_ERROR(ComputeDigests(
+      spec, kind, {.units = from.units, .valid_rows = valid_rows, .first_token = from.first_token},
+      digests.data()));
+  return digests;
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct LayerUnits {
   const std::byte* units = nullptr;
   std::span<const uint32_t> crc32c = {};  ///< [n_kv]
   uint32_t rows = 0;
+  uint64_t first_token = 0;  ///< Position of the page's first token in its context.
 };
 
 class DerivedPageDigests {

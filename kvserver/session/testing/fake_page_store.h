@@ -21,6 +21,7 @@
 #include "kvserver/store/policy/eviction/lru.h"
 #include "kvserver/store/policy/segment_lives.h"
 #include "kvserver/store/testing/memory_metadata_store.h"
+#include "kvserver/store/unit_digests.h"
 #include "quire/layout.h"
 
 namespace quire::kvserver::testing {
@@ -154,13 +155,12 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     }
     auto digests =
         std::make_shared<std::vector<std::byte>>(pages * kernels::PageDigestBytes(spec, kind));
-    kernels::DigestArgs args = kernels::PageDigestArgs(spec, kind);
-    args.units = segment->payload->data() + layer * ExtentBytes(spec, pages);
-    args.valid_rows = rows.data();
-    args.digests = digests->data();
-    args.n_units = static_cast<int64_t>(rows.size());
-    const kernels::OpStatus status = kernels::CpuReference().digest(args);
-    if (status != kernels::OpStatus::kOk) return Internal(kernels::Describe(status));
+    QUIRE_RETURN_IF_ERROR(
+        ComputeDigests(spec, kind,
+                       {.units = segment->payload->data() + layer * ExtentBytes(spec, pages),
+                        .valid_rows = rows,
+                        .first_token = FirstToken(*segment)},
+                       digests->data()));
     const uint32_t crc32c = Crc32c(*digests);
     return SegmentDigests{std::move(digests), pages, crc32c};
   }
@@ -285,6 +285,13 @@ class FakePageStore : public PageStore, public SegmentHold::Owner {
     TenantSalt salt{};
     std::copy_n(tenant.begin(), std::min(tenant.size(), salt.size()), salt.begin());
     return salt;
+  }
+  uint64_t FirstToken(const Segment& segment) const QUIRE_REQUIRES(mutex_) {
+    uint64_t tokens = 0;
+    for (SegmentKey at = segment.parent; at != kRootKey; at = segments_.at(at).parent) {
+      tokens += segment.spec.segment_tokens();
+    }
+    return tokens;
   }
   StatusOr<const Segment*> Find(const SegmentKey& key) const QUIRE_REQUIRES(mutex_) {
     const auto it = segments_.find(key);

@@ -5,7 +5,6 @@
 
 #include "common/base/memory/checksum.h"
 #include "kernels/api/page_digest.h"
-#include "kernels/cpu/cpu_kernels.h"
 #include "kvserver/store/metadata/checked_value.h"
 
 namespace quire::kvserver {
@@ -54,18 +53,6 @@ std::vector<int32_t> ValidRows(const SegmentRecord& record) {
     rows.insert(rows.end(), record.spec.num_kv_heads, static_cast<int32_t>(tokens));
   }
   return rows;
-}
-
-Status ComputeDigests(const KvSpec& spec, DigestKind kind, const std::byte* units,
-                      std::span<const int32_t> valid_rows, std::byte* digests) {
-  kernels::DigestArgs args = kernels::PageDigestArgs(spec, kind);
-  args.units = units;
-  args.valid_rows = valid_rows.data();
-  args.digests = digests;
-  args.n_units = static_cast<int64_t>(valid_rows.size());
-  const kernels::OpStatus status = kernels::CpuKernels().digest(args);
-  if (status == kernels::OpStatus::kOk) return OkStatus();
-  return Internal("cannot compute digests: ", kernels::Describe(status));
 }
 
 void DigestStore::StageRows(const SegmentKey& key, const SegmentRecord& record,

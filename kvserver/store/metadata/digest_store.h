@@ -61,11 +61,6 @@ using DigestBytes = std::shared_ptr<const KeptDigests>;
 uint64_t DigestBytesPerLayer(const SegmentRecord& record, kernels::DigestKind kind);
 /// Rows with tokens, for every unit of one of the segment's extents.
 std::vector<int32_t> ValidRows(const SegmentRecord& record);
-/// Computes digests of one kind of consecutive units of `spec`, aligned for their dtype, over the
-/// rows with tokens. `digests` has room for them. INTERNAL when the kernels refuse.
-[[nodiscard]] Status ComputeDigests(const KvSpec& spec, kernels::DigestKind kind,
-                                    const std::byte* units, std::span<const int32_t> valid_rows,
-                                    std::byte* digests);
 
 class DigestStore {
  public:

@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "kvserver/store/unit_digests.h"
+
 namespace quire::kvserver {
 namespace {
 
@@ -43,9 +45,12 @@ StatusOr<DigestBytes> DigestDeriver::Derive(const DigestId& id, const SegmentRec
   std::vector<VerifiedBytes> units;
   QUIRE_RETURN_IF_ERROR(parts_.reader->ReadVerified({record.tenant, priority}, addresses, &units));
   const std::vector<std::byte> joined = Join(units, quire::UnitBytes(record.spec));
+  const std::vector<int32_t> rows = ValidRows(record);
   std::vector<std::byte> digests(DigestBytesPerLayer(record, id.kind));
-  QUIRE_RETURN_IF_ERROR(
-      ComputeDigests(record.spec, id.kind, joined.data(), ValidRows(record), digests.data()));
+  QUIRE_RETURN_IF_ERROR(ComputeDigests(
+      record.spec, id.kind,
+      {.units = joined.data(), .valid_rows = rows, .first_token = record.first_token},
+      digests.data()));
   return std::make_shared<const KeptDigests>(std::move(digests));
 }
 

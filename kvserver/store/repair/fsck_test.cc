@@ -205,7 +205,7 @@ TEST_F(FsckTest, DerivedDigestsBelongToTheirSegment) {
     }
   }
   EXPECT_TRUE(Check().clean());
-  Overwrite(Table::kDigests, ExtentKey(chain_[0].key, 1) + '\x07', "of an unknown kind");
+  Overwrite(Table::kDigests, ExtentKey(chain_[0].key, 1) + '\x08', "of an unknown kind");
   ExpectFoundAndRepaired(Kind::kOrphan, "belongs to no segment");
 }
 

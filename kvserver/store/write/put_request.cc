@@ -7,6 +7,7 @@
 #include "common/base/memory/unit_copy.h"
 #include "kvserver/store/metadata/digest_store.h"
 #include "kvserver/store/payload/volume/location.h"
+#include "kvserver/store/unit_digests.h"
 
 namespace quire::kvserver {
 
@@ -230,8 +231,9 @@ Status SegmentIntake::Digest(uint32_t layer, uint32_t first, std::span<const std
   const uint64_t unit_bytes = codec_.unit_bytes();
   const std::span<std::byte> digests = DigestsOf(layer);
   const uint64_t digest_bytes = digests.size() / record_.units_per_layer();
-  return ComputeDigests(record_.spec, kernels::DigestKind::kMinMax, units.data(),
-                        std::span(valid_rows_).subspan(first, units.size() / unit_bytes),
+  const auto valid_rows = std::span(valid_rows_).subspan(first, units.size() / unit_bytes);
+  return ComputeDigests(record_.spec, kernels::DigestKind::kMinMax,
+                        {.units = units.data(), .valid_rows = valid_rows},
                         digests.data() + first * digest_bytes);
 }
 

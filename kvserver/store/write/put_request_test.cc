@@ -14,6 +14,7 @@
 #include "kvserver/store/metadata/digest_store.h"
 #include "kvserver/store/payload/engine/aligned_buffer.h"
 #include "kvserver/store/testing/store_kit.h"
+#include "kvserver/store/unit_digests.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -55,8 +56,10 @@ struct Arrived {
     const uint64_t to = DigestBytesPerLayer(record, DigestKind::kMinMax);
     std::vector<std::byte> digests(spec.num_layers * to);
     for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
-      EXPECT_TRUE(ComputeDigests(spec, DigestKind::kMinMax, aligned.data() + layer * from,
-                                 ValidRows(record), digests.data() + layer * to)
+      const std::vector<int32_t> rows = ValidRows(record);
+      EXPECT_TRUE(ComputeDigests(spec, DigestKind::kMinMax,
+                                 {.units = aligned.data() + layer * from, .valid_rows = rows},
+                                 digests.data() + layer * to)
                       .ok());
     }
     return digests;
