@@ -216,6 +216,7 @@ Status RagRun::MeasureDocuments(const PromptSet& set, const Reference& reference
   options.row_logits = true;
   QUIRE_ASSIGN_OR_RETURN(const auto run,
                          engine_.OpenReuse(names, set.questions.front().prompt, options));
+  if (run->stats().variants_used > 0) return OkStatus();  // No logits of what variants hold.
   // A token that was not computed has what its document gives it alone.
   std::vector<float> logits = reference.alone;
   const size_t vocab = engine_.model().vocab_size;

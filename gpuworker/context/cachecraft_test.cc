@@ -156,6 +156,9 @@ TEST(CacheCraftTest, RecordsReadBackAndOthersAreRefused) {
   bad = Behind123(0.8);
   bad.tokens[2] = -1;
   EXPECT_TRUE(refused(bad));
+  bad = Behind123(0.8);
+  bad.inter[1] = 1e300;
+  EXPECT_TRUE(refused(bad)) << "more than four tokens have";
 }
 
 class CollectedAttentionTest : public ::testing::Test {

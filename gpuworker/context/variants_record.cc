@@ -2,7 +2,6 @@
 #include "gpuworker/context/variants_record.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "quire/v1/extras.pb.h"
@@ -21,7 +20,11 @@ StatusOr<std::vector<SegmentKey>> KeysOf(const Bytes& list) {
   return keys;
 }
 
-bool IsMass(double value) { return std::isfinite(value) && value >= 0; }
+/// True when each is attention of `tokens` tokens, but for rounding. False for NaN.
+bool AreMasses(const auto& masses, uint64_t tokens) {
+  return std::ranges::all_of(
+      masses, [&](double mass) { return mass >= 0 && mass <= static_cast<double>(tokens) + 1; });
+}
 
 Status Check(const ChunkVariant& variant, uint64_t tokens) {
   if (variant.skipped > tokens || variant.tokens.size() != tokens - variant.skipped) {
@@ -32,7 +35,7 @@ Status Check(const ChunkVariant& variant, uint64_t tokens) {
     return DataLoss("it names ", variant.prefix.size(), " documents before it, and attention to ",
                     variant.inter.size());
   }
-  if (!std::ranges::all_of(variant.inter, IsMass) || !std::ranges::all_of(variant.tokens, IsMass) ||
+  if (!AreMasses(variant.inter, tokens) || !AreMasses(variant.tokens, 1) ||
       !(variant.impact >= 0.5 && variant.impact <= 1)) {
     return DataLoss("its attention is none");
   }

@@ -161,6 +161,21 @@ TEST_F(DocumentVariantsTest, AnAnswerIsGivenWhereNothingCanBeKept) {
   EXPECT_EQ(fixture_.store().open_contexts(), 0u);
 }
 
+TEST_F(DocumentVariantsTest, ACancelledQuestionKeepsNothing) {
+  bool cancelled = false;
+  const auto run = fixture_.engine().OpenReuse(
+      names_, question_,
+      {.method = ReuseMethod::kFull, .variants = 5, .keep_going = [&] { return !cancelled; }});
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto cancel = [&](TokenId) {
+    cancelled = true;
+    return false;
+  };
+  ASSERT_TRUE((*run)->Generate({.max_new_tokens = 2, .on_token = cancel}).ok());
+  EXPECT_EQ((*run)->stats().variants_kept, 0u);
+  EXPECT_EQ(fixture_.store().calls("Registry/PutExtra"), 3u) << "statistics of the documents";
+}
+
 TEST_F(DocumentVariantsTest, ChainsOfAnotherModelOrOfOtherTokensAreNotUsed) {
   ChunkVariant variant{.chain_tip = TipOf(names_[2]),
                        .segments = {},

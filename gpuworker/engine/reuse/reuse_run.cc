@@ -423,7 +423,9 @@ StatusOr<Generation> ReuseRun::Generate(const GenerateParams& params) {
     QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward({&token, 1}, position, *prompt_,
                                                   Decoder::Logits::kLast, logits_.data()));
   }
-  if (most_variants_ > 0) stats_.variants_kept = variants_->Keep(*prompt_, most_variants_);
+  if (most_variants_ > 0 && (!keep_going_ || keep_going_())) {
+    stats_.variants_kept = variants_->Keep(*prompt_, most_variants_);
+  }
   if (prompt_->retrieval() != nullptr) {
     stats_.attended_ratio = prompt_->retrieval()->attended_ratio();
   }

@@ -135,7 +135,8 @@ class ReuseRun {
                                                   std::span<const TokenId> question,
                                                   const ReuseOptions& options);
 
-  /// Generates, up to the room that was made, and keeps variants. Called once.
+  /// Generates, up to the room that was made. Keeps variants, unless the question was cancelled.
+  /// Called once.
   StatusOr<Generation> Generate(const GenerateParams& params);
 
   /// Logits after the question, [vocab_size].
