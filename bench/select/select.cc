@@ -178,6 +178,8 @@ struct Speed {
   double units_per_second = 0;
   double gb_per_second = 0;
   double stream_gb_per_second = 0;
+  /// Bytes of digests whose products the processor makes in a second. Absent without Highway.
+  std::optional<double> products_gb_per_second;
   std::string stream;  ///< The fastest reader's name.
 
   /// Speed as a share of the slower limit: the stream, or the products alone.
@@ -260,8 +262,13 @@ StatusOr<Speed> MeasureSpeed(const Subject& subject, const Digests& digests,
               .units_per_second = sides.PerSecond(0, uint64_t{pages} * kKvHeads),
               .gb_per_second = sides.PerSecond(0, pages * page_bytes) / 1e9,
               .stream_gb_per_second = sides.PerSecond(fastest + 1, pages * page_bytes) / 1e9,
+              .products_gb_per_second = {},
               .stream = readers[fastest].name};
-  if (VectorProducts() != nullptr) speed.of_products = sides.Ratio(0, readers.size() + 1);
+  if (VectorProducts() != nullptr) {
+    const size_t made = readers.size() + 1;
+    speed.of_products = sides.Ratio(0, made);
+    speed.products_gb_per_second = sides.PerSecond(made, pages * page_bytes) / 1e9;
+  }
   return speed;
 }
 
@@ -393,10 +400,13 @@ class SpeedReport {
     raw_[name + "_units_per_s"] = speed.units_per_second;
     raw_[name + "_gb_per_s"] = speed.gb_per_second;
     raw_[name + "_stream_gb_per_s"] = speed.stream_gb_per_second;
+    const auto& products = speed.products_gb_per_second;
+    if (products) raw_[name + "_products_gb_per_s"] = *products;
     report_.table.AddRow(
         {name, cli::FormatRatio(speed.of_stream, 2), cli::FormatRatio(speed.of_limit(), 2),
          cli::FormatRatio(speed.units_per_second, 0), cli::FormatRatio(speed.gb_per_second, 2),
-         cli::FormatRatio(speed.stream_gb_per_second, 2), speed.stream});
+         cli::FormatRatio(speed.stream_gb_per_second, 2),
+         products ? cli::FormatRatio(*products, 2) : "-", speed.stream});
   }
   void WriteRatios() {
     report_.json["select_vs_stream_worst"] = of_stream_.figure();
@@ -447,6 +457,7 @@ StatusOr<BenchReport> Run(SelectOptions options) {
                                           {"UNITS/S", cli::Table::kRight},
                                           {"GB/S", cli::Table::kRight},
                                           {"STREAM GB/S", cli::Table::kRight},
+                                          {"PRODUCTS GB/S", cli::Table::kRight},
                                           {"STREAM"}})};
   SpeedReport speeds(report);
   for (const NamedKind& kind : kKinds) {

@@ -90,11 +90,12 @@ OpStatus Score(const ScoreArgs& args) {
   run.group = args.n_q / args.n_kv;
   run.scale = args.scale;
   run.score_stride = ScoreStride(args);
+  const int64_t part_pages = simd::ScorePartPages(run);
   std::vector<simd::ScorePages> parts;
   for (int64_t j = 0; j < args.n_pages; j += parts.back().pages) {
     const DigestPage page = FindDigestPage(args, args.first_page + j);
-    parts.push_back({At(page.block, page.index * page_elements, args.dtype),
-                     std::min(page.rest, simd::ScorePartPages(run.dtype, run.group))});
+    parts.push_back(
+        {At(page.block, page.index * page_elements, args.dtype), std::min(page.rest, part_pages)});
   }
   simd::Scores(run, parts.data(), std::ssize(parts), args.scores);
   return OpStatus::kOk;

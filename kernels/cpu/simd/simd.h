@@ -61,8 +61,17 @@ struct ScorePages {
 };
 /// Most pages of a part. One or more parts are scored, and fetched, in one turn.
 inline constexpr int64_t kScorePartPages = 8;
-constexpr int64_t ScorePartPages(DType dtype, int64_t group) {
-  return dtype == DType::kF32 && group < 8 ? kScorePartPages / 2 : kScorePartPages;
+/// Most pages of a part of a run. In f32 they are few where two turns and the queries fit the
+/// first-level cache together. Rows are then scored before they leave it.
+constexpr int64_t ScorePartPages(const ScoreRun& run) {
+  if (run.dtype != DType::kF32) return kScorePartPages;
+  constexpr int64_t kTurnBytes = 24 << 10, kQueryBytes = 20 << 10;
+  constexpr int64_t kElement = sizeof(float);
+  const int64_t page_bytes = run.n_kv * (run.corners ? 2 : 1) * run.terms * kElement;
+  if (run.n_kv * run.group * run.terms * kElement > kQueryBytes) return kScorePartPages;
+  int64_t pages = kScorePartPages / 2;
+  while (pages > 1 && pages * page_bytes > kTurnBytes) pages /= 2;
+  return pages;
 }
 /// Out[a * score_stride + j] = score of query row a over page j, counted over all parts.
 void Scores(const ScoreRun& run, const ScorePages* parts, int64_t n_parts, float* out);

@@ -55,12 +55,14 @@ constexpr int kTilePages = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 constexpr int kTotalsAtOnce = HWY_TARGET == HWY_NEON ? 4 : 8;
 
 /// Pages of a turn. Many pages share one read of the queries. The pages fetched during a turn must
-/// fit the second-level cache until the next. With few queries, long rows are used while still in
-/// the first level.
+/// fit the second-level cache until the next.
 HWY_INLINE int64_t TurnPages(const ScoreRun& run, int64_t page_bytes) {
+  const int64_t part_pages = ScorePartPages(run);
+  if (part_pages < kScorePartPages) return part_pages;
   constexpr int64_t kTurnBytes = int64_t{64} << 10;
-  const int64_t part_pages = ScorePartPages(run.dtype, run.group);
-  return part_pages < kScorePartPages ? part_pages : kTurnBytes / page_bytes;
+  constexpr int64_t kManyQueries = 8;  // Heads of a group whose queries take long to read.
+  if (run.dtype == DType::kF32) return 4 * kTurnBytes / page_bytes;
+  return (run.group >= kManyQueries ? 2 : 1) * kTurnBytes / page_bytes;
 }
 
 /// Returns the vector in a register. The compiler would otherwise reload it for each
@@ -85,9 +87,10 @@ HWY_INLINE ScoreVec LoadRow(const T* from) {
 HWY_INLINE ScoreVec LoadRow(const float* from) {
   return ScoreVec{_mm512_broadcast_f32x8(_mm256_loadu_ps(from))};
 }
+/// Repeats the row behind its conversion. A load that repeats is slow where it crosses lines.
 HWY_INLINE ScoreVec LoadRow(const hwy::float16_t* from) {
   const __m128i row = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-  return ScoreVec{_mm512_cvtph_ps(_mm256_broadcastsi128_si256(row))};
+  return ScoreVec{_mm512_broadcast_f32x8(_mm256_cvtph_ps(row))};
 }
 /// Uses one shuffle; widening integers and shifting them would take two.
 HWY_INLINE ScoreVec LoadRow(const hwy::bfloat16_t* from) {
@@ -367,9 +370,14 @@ HWY_NOINLINE void ScoreTile(const ScoreRun& run, const float* q, int64_t heads,
   for (int i = 0; i < kRounded; i += kTotalsAtOnce) {
     hn::Store(hn::Mul(hn::Set(tag, run.scale), Totals(sums + i)), tag, totals + i * kVectorHeads);
   }
-  const int64_t score_stride = run.score_stride;
-  for (int64_t head = 0; head < heads; ++head) {
-    memcpy(out + head * score_stride, totals + head * kHeadTotals, kPages * sizeof(float));
+  const auto copy = [out, stride = run.score_stride, &totals](int head) {
+    memcpy(out + head * stride, totals + head * kHeadTotals, kPages * sizeof(float));
+  };
+  constexpr int kHeads = kVectors * kVectorHeads;
+  if (heads == kHeads) {  // A known number, for code without a loop.
+    for (int head = 0; head < kHeads; ++head) copy(head);
+  } else {
+    for (int head = 0; head < heads; ++head) copy(head);
   }
 }
 
