@@ -13,7 +13,7 @@ namespace quire::worker {
 namespace {
 
 /// Documents that are looked up at a time.
-constexpr size_t kMostThreads = 8;
+constexpr size_t kMostThreads = 16;
 
 /// DRAM where all segments are there.
 SourceTier TierOf(const ContextStat& stat, const KvSpec& spec) {

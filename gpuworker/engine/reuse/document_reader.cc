@@ -20,13 +20,14 @@ PageLists OfAllHeads(uint32_t heads, std::span<const uint32_t> pages) {
 }  // namespace
 
 StatusOr<std::unique_ptr<DocumentReader>> DocumentReader::Open(
-    const EngineParts& parts, std::span<const ContextRef> documents, uint32_t most_pages) {
+    const EngineParts& parts, std::span<const ContextRef> documents, uint32_t most_pages,
+    bool scores) {
   SequenceSpec sequence;
   for (const ContextRef& document : documents) sequence.members.push_back({.context = document});
-  QUIRE_ASSIGN_OR_RETURN(auto session,
-                         parts.client->OpenSession({&sequence, 1}, {.spec = *parts.spec,
-                                                                    .slots_per_head = most_pages,
-                                                                    .codecs = CodecSet::All()}));
+  SessionOptions options{
+      .spec = *parts.spec, .slots_per_head = most_pages, .codecs = CodecSet::All()};
+  if (scores) options.hold_digests = HeldDigests{.kind = DigestKind::kContent};
+  QUIRE_ASSIGN_OR_RETURN(auto session, parts.client->OpenSession({&sequence, 1}, options));
   return std::unique_ptr<DocumentReader>(new DocumentReader(parts, std::move(session)));
 }
 

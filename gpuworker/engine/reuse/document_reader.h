@@ -3,7 +3,8 @@
 // DocumentReader: pages of several stored documents, read through one session. One request names
 // the pages of all documents and layers. The answer comes layer by layer while the model computes.
 //
-//   QUIRE_ASSIGN_OR_RETURN(auto reader, DocumentReader::Open(parts, documents, most_pages));
+//   QUIRE_ASSIGN_OR_RETURN(auto reader,
+//                          DocumentReader::Open(parts, documents, most_pages, /*scores=*/false));
 //   QUIRE_RETURN_IF_ERROR(reader->Ask({pages_of_layer_0, pages_of_layer_1}));
 //   QUIRE_ASSIGN_OR_RETURN(DocumentUnits units, reader->Read(0));
 //
@@ -49,10 +50,10 @@ class DocumentReader {
   static constexpr size_t kMostDocuments = 64;
 
   /// A session over `documents`, 1 to kMostDocuments, of which a layer may ask for up to
-  /// `most_pages` pages.
+  /// `most_pages` pages. With `scores` the server begins to read what Score needs.
   static StatusOr<std::unique_ptr<DocumentReader>> Open(const EngineParts& parts,
                                                         std::span<const ContextRef> documents,
-                                                        uint32_t most_pages);
+                                                        uint32_t most_pages, bool scores);
 
   /// Asks for the pages of each layer, [num_layers] ascending. Earlier requests are given up.
   /// Layers without pages are not read.

@@ -273,6 +273,7 @@ StatusOr<ReusePlan> ReuseRun::SelectAndPlan(std::span<const TokenId> prompt,
     if (!statistics_[i]) QUIRE_RETURN_IF_ERROR(ComputeStatistics(i));
     documents.push_back(&*statistics_[i]);
     splits.push_back(statistics_[i]->split);
+    scores_content_ |= options.method == ReuseMethod::kSamKv && splits.back().has_middle();
   }
   QueryMeans means(shape, model.rope);
   ReusePlan first = SamKvQuestion(layout_, splits, &means);
@@ -359,8 +360,9 @@ Status ReuseRun::OpenReader() {
   uint64_t pages = 0;
   // A variant may begin and end within a page.
   for (const StoredSource& source : sources_) pages += PageCount(*parts_.spec, source.tokens) + 1;
-  QUIRE_ASSIGN_OR_RETURN(reader_,
-                         DocumentReader::Open(parts_, contexts_, static_cast<uint32_t>(pages)));
+  QUIRE_ASSIGN_OR_RETURN(
+      reader_,
+      DocumentReader::Open(parts_, contexts_, static_cast<uint32_t>(pages), scores_content_));
   return OkStatus();
 }
 

@@ -188,6 +188,7 @@ class ReuseRun {
   std::vector<std::vector<TokenId>> tokens_;  ///< One list for each document.
   /// One entry for each document; of methods that select, complete once they have been computed.
   std::vector<std::optional<DocumentStatistics>> statistics_;
+  bool scores_content_ = false;  ///< The server is asked for scores of pages.
   PromptLayout layout_;
   std::vector<ContextRef> contexts_;        ///< Contexts of the documents.
   std::unique_ptr<DocumentReader> reader_;  ///< While the prefill reads.
