@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 
+#include "apps/kit/output/progress.h"
 #include "bench/kit/filled_pages.h"
 #include "bench/kit/side_by_side.h"
 #include "bench/rivals/raw_ucx.h"
