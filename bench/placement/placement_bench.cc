@@ -103,7 +103,8 @@ StatusOr<BenchReport> RunPlacement(const PlacementOptions& options) {
   for (const uint32_t nodes : {3u, 10u, 100u}) {
     const Placement placement = NodesOf(nodes);
     const auto owners = OwnersOfAll(placement, keys);
-    const double ideal = 1.0 / (nodes + 1);  // Of a join; a leave is the same read backwards.
+    // Share of a node that joins. A leave is the same read backwards.
+    const double ideal = 1.0 / (nodes + 1);
     const double moved = Moved(owners, OwnersOfAll(NodesOf(nodes + 1), keys)) / ideal;
     const double by_remainder = Moved(Remainders(keys, nodes), Remainders(keys, nodes + 1)) / ideal;
     const double one = NanosOf(placement, 1, keys, options.repeats);

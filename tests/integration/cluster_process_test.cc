@@ -34,7 +34,7 @@ using testing::ChildProcess;
 using testing::ChildResult;
 using ::testing::HasSubstr;
 
-constexpr Duration kPatience = std::chrono::seconds(30);
+constexpr Duration kClusterPatience = std::chrono::seconds(30);
 
 class ClusterProcessTest : public ::testing::Test {
  protected:
@@ -110,7 +110,7 @@ class ClusterProcessTest : public ::testing::Test {
     });
   }
   static bool WaitUntil(const std::function<bool()>& holds) {
-    const TimePoint deadline = SystemClock().Now() + kPatience;
+    const TimePoint deadline = SystemClock().Now() + kClusterPatience;
     while (!holds()) {
       if (SystemClock().Now() >= deadline) return false;
       SystemClock().Sleep(std::chrono::milliseconds(50));
