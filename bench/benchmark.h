@@ -43,6 +43,9 @@ void AddDecodeBench(Benches& benches);
 /// Bytes that recalls move against sending each selection again, on the synthetic stream and a
 /// model. Checks the slots after every step.
 void AddElasticBench(Benches& benches);
+/// Time to place a run, balance of nodes, and runs that move when nodes come and go, against
+/// placement by remainder.
+void AddPlacementBench(Benches& benches);
 /// Share of exact attention that every retrieval policy captures, on the synthetic stream and on
 /// steps of a model.
 void AddPolicyBench(Benches& benches);

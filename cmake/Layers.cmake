@@ -5,20 +5,21 @@
 set(QUIRE_SEES_common)
 set(QUIRE_SEES_proto)
 set(QUIRE_SEES_transport        common proto)
+set(QUIRE_SEES_cluster          common proto transport)
 set(QUIRE_SEES_kernels          common)
 set(QUIRE_SEES_kvserver_store    common kernels)
 set(QUIRE_SEES_kvserver_registry common kvserver_store)
 set(QUIRE_SEES_kvserver_select   common kernels kvserver_store)
 set(QUIRE_SEES_kvserver_session  common kernels kvserver_store kvserver_registry kvserver_select)
-set(QUIRE_SEES_kvserver_service  common proto transport kernels kvserver_store kvserver_registry kvserver_select kvserver_session)
-set(QUIRE_SEES_client           common proto transport kernels)
+set(QUIRE_SEES_kvserver_service  common proto transport cluster kernels kvserver_store kvserver_registry kvserver_select kvserver_session)
+set(QUIRE_SEES_client           common proto transport cluster kernels)
 set(QUIRE_SEES_gpuworker        common proto transport kernels client)
 # `app` is what ships above the libraries: the embedded mode and the programs. It sees no benchmark and no test.
-set(QUIRE_SEES_app              common proto transport kernels kvserver_store kvserver_registry
+set(QUIRE_SEES_app              common proto transport cluster kernels kvserver_store kvserver_registry
                                 kvserver_select kvserver_session kvserver_service client gpuworker)
-set(QUIRE_SEES_bench            common proto transport kernels kvserver_store kvserver_registry
+set(QUIRE_SEES_bench            common proto transport cluster kernels kvserver_store kvserver_registry
                                 kvserver_select kvserver_session kvserver_service client gpuworker app)
-set(QUIRE_SEES_test             common proto transport kernels kvserver_store kvserver_registry
+set(QUIRE_SEES_test             common proto transport cluster kernels kvserver_store kvserver_registry
                                 kvserver_select kvserver_session kvserver_service client gpuworker app bench)
 
 function(quire_check_layer target dep)

@@ -3,6 +3,8 @@
 # quire_library(NAME <dir_name> [SRCS ...] [DEPS ...] [EXTERNAL ...] [PUBLIC_HEADERS ...])
 # quire_test([ONE_THREAD] [WAITS] NAME <name> SRCS ... [DEPS ...] [STARTS program ...] [LABELS unit|integration|e2e]
 #            [TIMEOUT s] [SHARDS n])
+# quire_proto_library(NAME <name> PROTOS ...): generated messages (X.pb.h) and services (X.grpc.pb.h), which are
+# included by their paths below the calling folder
 # quire_test_library(NAME <name> SRCS ... [DEPS ...]): fakes and suites of several tests, compiled once
 # quire_binary([FOR_TESTS] NAME <name> SRCS ... [DEPS ...] [EXTERNAL ...])
 #
@@ -125,6 +127,27 @@ function(quire_library)
   set_property(GLOBAL PROPERTY QUIRE_DEPS_${A_NAME} ${A_DEPS})
   set_property(GLOBAL PROPERTY QUIRE_LAYER_${A_NAME} ${QUIRE_LAYER})
   _quire_link(${target} DEPS ${A_DEPS} EXTERNAL ${A_EXTERNAL})
+endfunction()
+
+function(quire_proto_library)
+  cmake_parse_arguments(A "" "NAME" "PROTOS" ${ARGN})
+  set(target quire_${A_NAME})
+  set(generated ${CMAKE_CURRENT_BINARY_DIR}/gen)
+  file(MAKE_DIRECTORY ${generated})
+  add_library(${target} STATIC ${A_PROTOS})
+  add_library(quire::${A_NAME} ALIAS ${target})
+  set_property(GLOBAL PROPERTY QUIRE_LAYER_${A_NAME} ${QUIRE_LAYER})
+  set_property(GLOBAL PROPERTY QUIRE_DEPS_${A_NAME} "")
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${A_NAME})
+  target_include_directories(${target} SYSTEM PUBLIC $<BUILD_INTERFACE:${generated}>)
+  target_compile_options(${target} PRIVATE -w)
+  target_link_libraries(${target} PUBLIC gRPC::grpc++ protobuf::libprotobuf)
+  protobuf_generate(TARGET ${target} LANGUAGE cpp PROTOC_OUT_DIR ${generated}
+    IMPORT_DIRS ${CMAKE_CURRENT_SOURCE_DIR})
+  protobuf_generate(TARGET ${target} LANGUAGE grpc PROTOC_OUT_DIR ${generated} IMPORT_DIRS ${CMAKE_CURRENT_SOURCE_DIR}
+    GENERATE_EXTENSIONS .grpc.pb.h .grpc.pb.cc
+    PLUGIN "protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin>")
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)  # Generated files have names in common.
 endfunction()
 
 function(quire_binary)

@@ -214,7 +214,10 @@ Commands::Commands(std::ostream& out, std::ostream& err, bool out_is_terminal,
       out_is_terminal_(out_is_terminal),
       environment_token_(std::move(environment_token)),
       app_(std::make_unique<CLI::App>(kDescription, "quire")) {
-  app_->add_option("--server", options_.server, "Address of the server")->capture_default_str();
+  app_->add_option("--server", options_.server,
+                   "Address of the server; put, ask and stat take several nodes of a cluster, "
+                   "divided by commas")
+      ->capture_default_str();
   app_->add_option("--tenant", options_.tenant, "Tenant whose data is meant")
       ->default_str(options_.tenant_name());
   app_->add_option("--token-file", options_.token_file,

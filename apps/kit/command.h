@@ -84,6 +84,11 @@ struct CommandContext {
   /// Errors are those of BearerToken.
   StatusOr<BearerToken> Token() const;
 
+  /// The same surroundings with other options, which outlive the result.
+  CommandContext With(const GlobalOptions& others) const {
+    return {others, out, err, out_is_terminal, environment_token};
+  }
+
   /// A client of the server named by --server and --tenant. It connects at the first call.
   StatusOr<std::unique_ptr<Client>> Connect() const;
   /// The same for a command that opens sessions. It connects now; pages come as `transport` says

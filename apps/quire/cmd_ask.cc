@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/kit/document_route.h"
 #include "apps/kit/output/answer_line.h"
 #include "apps/kit/output/json_output.h"
 #include "apps/kit/output/moved_json.h"
@@ -286,6 +287,12 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   return answer;
 }
 
+StatusOr<Answer> AskHolder(const AskArgs& args, const Readings<DocumentName>& names,
+                           const CommandContext& context, AnswerView* view) {
+  QUIRE_ASSIGN_OR_RETURN(const GlobalOptions node, RouteToHolder(context, names));
+  return AskHere(args, names, context.With(node), view);
+}
+
 Answer AnswerOver(const Names& names, std::vector<TokenId> tokens, const worker::ReuseStats& stats,
                   worker::ReuseMethod method) {
   Answer answer{.document = Json::array(),
@@ -435,9 +442,10 @@ StatusOr<Answer> AskSeveralThere(const AskArgs& args, const Names& names,
 StatusOr<Answer> AskSeveral(const AskArgs& args, const CommandContext& context, AnswerView* view) {
   QUIRE_ASSIGN_OR_RETURN(const Readings<Names> names,
                          ParseNames(args.several.documents, args.collection));
-  return FirstFound(names, [&](const Names& reading) {
-    return args.worker ? AskSeveralThere(args, reading, context, view)
-                       : AskSeveralHere(args, reading, context, view);
+  return FirstFound(names, [&](const Names& reading) -> StatusOr<Answer> {
+    if (args.worker) return AskSeveralThere(args, reading, context, view);
+    QUIRE_ASSIGN_OR_RETURN(const GlobalOptions node, RouteToHolder(context, reading));
+    return AskSeveralHere(args, reading, context.With(node), view);
   });
 }
 
@@ -445,8 +453,8 @@ StatusOr<Answer> AskAny(const AskArgs& args, const CommandContext& context, Answ
   if (!args.several.documents.empty()) return AskSeveral(args, context, view);
   QUIRE_ASSIGN_OR_RETURN(const Readings<DocumentName> names,
                          ParseDocumentName(args.document, args.collection));
-  const auto ask = args.worker ? AskThere : AskHere;
-  auto answer = ask(args, names, context, view);
+  auto answer =
+      args.worker ? AskThere(args, names, context, view) : AskHolder(args, names, context, view);
   if (answer.ok()) {
     answer->summary += " (" + answer->measures["policy"].get<std::string>() + ")";
   }

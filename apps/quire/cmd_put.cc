@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "apps/kit/document_route.h"
 #include "apps/kit/duration_flag.h"
 #include "apps/kit/output/json_output.h"
 #include "apps/kit/output/progress.h"
@@ -50,10 +51,21 @@ Status CheckLength(const Reading& reading, const worker::Engine& engine) {
                          " tokens, but the model's context is ", limit, "; split the file");
 }
 
+/// Names of the documents, in the order of the files.
+std::vector<DocumentName> NamesOf(const PutArgs& args) {
+  if (!args.token_ids.empty()) return {DocumentName{args.collection, args.name, 0}};
+  std::vector<DocumentName> names;
+  for (const std::string& file : args.files) {
+    const std::string name =
+        args.name.empty() ? std::filesystem::path(file).filename().string() : args.name;
+    names.push_back({args.collection, name, 0});
+  }
+  return names;
+}
+
 StatusOr<std::vector<Reading>> ReadIds(const PutArgs& args) {
   QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, ReadTokenIds(args.token_ids));
-  return std::vector<Reading>{
-      {"--token-ids", DocumentName{args.collection, args.name, 0}, std::move(tokens)}};
+  return std::vector<Reading>{{"--token-ids", NamesOf(args).front(), std::move(tokens)}};
 }
 
 /// Says of a file that is not text what becomes of it.
@@ -69,14 +81,14 @@ StatusOr<std::vector<Reading>> ReadFiles(const PutArgs& args, const LocalWorker&
   QUIRE_RETURN_IF_ERROR(
       local.NeedsTokenizer("give the document as token ids with --token-ids and --name"));
   std::vector<Reading> readings;
-  for (const std::string& file : args.files) {
-    const std::string name =
-        args.name.empty() ? std::filesystem::path(file).filename().string() : args.name;
+  const std::vector<DocumentName> names = NamesOf(args);
+  for (size_t i = 0; i < args.files.size(); ++i) {
+    const std::string& file = args.files[i];
     QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadDocumentFile(file));
     NoteBytes(file, text, err);
     auto tokens = local.DocumentTokens(text);
     if (!tokens.ok()) return Annotate(tokens.status(), file);
-    readings.push_back({file, DocumentName{args.collection, name, 0}, *std::move(tokens)});
+    readings.push_back({file, names[i], *std::move(tokens)});
   }
   return readings;
 }
@@ -153,7 +165,8 @@ void PrintResults(const std::vector<worker::IngestResult>& results, const Comman
 }
 
 Status RunPut(const PutArgs& args, const CommandContext& context) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
+  QUIRE_ASSIGN_OR_RETURN(const GlobalOptions node, RouteToPlace(context, NamesOf(args)));
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.With(node).Connect());
   QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Before a long prefill: is the server there?
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   worker::EngineOptions options;

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "apps/kit/document_route.h"
 #include "apps/kit/output/json_output.h"
 #include "apps/kit/output/table.h"
 #include "apps/kit/target.h"
@@ -71,8 +72,17 @@ Status StatServer(Client& client, const CommandContext& context) {
 }
 
 Status RunStat(const StatArgs& args, const CommandContext& context) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
-  return args.counters ? StatServer(*client, context) : StatContext(args, *client, context);
+  if (args.counters) {
+    QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.Connect());
+    return StatServer(*client, context);
+  }
+  GlobalOptions node = context.options;
+  if (!SegmentKey::FromHex(args.target)) {
+    QUIRE_ASSIGN_OR_RETURN(const auto names, ParseDocumentName(args.target, args.collection));
+    QUIRE_ASSIGN_OR_RETURN(node, RouteToHolder(context, names));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.With(node).Connect());
+  return StatContext(args, *client, context);
 }
 
 }  // namespace

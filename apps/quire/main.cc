@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   AddDocsCommand(commands);
   AddCollectionCommand(commands);
   AddPinCommands(commands);
+  AddClusterCommand(commands);
   AddWorkerCommand(commands);
   AddFsckCommand(commands);
   commands.AddProgram({.name = "bench",

@@ -19,6 +19,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench codec --questions 12\n"
                    "  quire bench decode --context 8192 --budget 1024\n"
                    "  quire bench elastic --json\n"
+                   "  quire bench placement --json\n"
                    "  quire bench policy --json\n"
                    "  quire bench rag --json\n"
                    "  quire bench registry --json\n"
@@ -34,6 +35,7 @@ void AddBenchCommand(Commands& commands) {
   bench::AddCodecBench(benches);
   bench::AddDecodeBench(benches);
   bench::AddElasticBench(benches);
+  bench::AddPlacementBench(benches);
   bench::AddPolicyBench(benches);
   bench::AddRagBench(benches);
   bench::AddRecallBench(benches);

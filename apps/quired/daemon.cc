@@ -448,6 +448,33 @@ StatusOr<std::unique_ptr<AdminServer>> StartAdmin(const DaemonOptions& options,
   return admin;
 }
 
+/// Tenant of calls between nodes; Server::Open refuses options without one.
+std::string FirstTenant(const ServerOptions& options) {
+  return options.tenants.empty() ? "" : options.tenants.front();
+}
+
+/// Logs what the daemon offers, and to whom.
+void LogStart(const DaemonOptions& options, const Server& server, const NetworkServer& listener,
+              const AdminServer* admin, const TenantTokens* tokens) {
+  LogInfo("listening", {{"address", listener.address()},
+                        {"admin", admin != nullptr ? admin->address() : "off"},
+                        {"data_dir", options.server.data_dir},
+                        {"dram", server.dram_mode()},
+                        {"ssd", server.ssd_mode()}});
+  LogTrust(options, tokens, listener.address());
+  LogMemory(options.server);
+  LogTransports(server, listener);
+}
+
+Status JoinCluster(ClusterNode& node, const DaemonOptions& options, const std::string& address) {
+  QUIRE_RETURN_IF_ERROR(node.Join({.data_dir = options.server.data_dir,
+                                   .listen = address,
+                                   .dram_bytes = options.server.dram_bytes,
+                                   .ssd_bytes = options.server.ssd_bytes}));
+  LogInfo("joined", {{"cluster", options.cluster.cluster}, {"node", node.place().node}});
+  return OkStatus();
+}
+
 }  // namespace
 
 void AddDaemonFlags(CLI::App* app, DaemonOptions* options) {
@@ -471,6 +498,7 @@ void AddDaemonFlags(CLI::App* app, DaemonOptions* options) {
   AddTransportFlags(app, options);
   AddStoreFlags(app, &options->server);
   AddLimitFlags(app, options);
+  AddClusterFlags(app, &options->cluster);
 }
 
 void PrintListening(const std::string& address) {
@@ -494,6 +522,9 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
   ServerOptions server_options = options.server;
   server_options.scrub_observer = &scrub_log;
   server_options.health = &health;
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterNode> node,
+                         ClusterNode::Start(options.cluster, FirstTenant(options.server), &health));
+  if (node != nullptr) server_options.cluster = node->place();
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(server_options));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<NetworkServer> listener,
                          NetworkServer::Start(*server, server_options,
@@ -505,18 +536,14 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
     serving.emplace(admin->Serve([&](MetricsVisitor& visit) {
       server->VisitMetrics(visit);
       listener->VisitMetrics(visit);
+      if (node != nullptr) node->VisitMetrics(visit);
     }));
   }
+  if (node != nullptr) QUIRE_RETURN_IF_ERROR(JoinCluster(*node, options, listener->address()));
   listening(listener->address());
-  LogInfo("listening", {{"address", listener->address()},
-                        {"admin", admin != nullptr ? admin->address() : "off"},
-                        {"data_dir", options.server.data_dir},
-                        {"dram", server->dram_mode()},
-                        {"ssd", server->ssd_mode()}});
-  LogTrust(options, tokens.get(), listener->address());
-  LogMemory(server_options);
-  LogTransports(*server, *listener);
+  LogStart(options, *server, *listener, admin.get(), tokens.get());
   const int signal = stop->Wait();
+  if (node != nullptr) node->Leave();
   if (serving) serving->Drain();
   LogInfo("shutting_down", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
   listener->Shutdown(std::chrono::seconds(options.shutdown_seconds));

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/quired/cluster_node.h"
 #include "kvserver/service/server_options.h"
 #include "quire/status.h"
 
@@ -21,6 +22,7 @@ namespace quire::kvserver {
 
 struct DaemonOptions {
   ServerOptions server;
+  ClusterOptions cluster;
   std::string listen = "127.0.0.1:7410";  ///< "host:port" (port 0: any free one) or "unix:/path".
   std::string port_file;  ///< File to write the port to, for scripts; none when empty.
   /// File of tokens that prove tenants (transport/auth/tenant_tokens.h). Empty: callers are

@@ -7,6 +7,7 @@
 #include "kvserver/service/admission/door.h"
 #include "kvserver/service/testing/service_fixture.h"
 #include "kvserver/session/testing/fake_page_store.h"
+#include "quire/v1/cluster.pb.h"
 #include "quire/v1/data_plane.pb.h"
 #include "transport/frames/part_collector.h"
 
@@ -22,7 +23,8 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
   for (const google::protobuf::FileDescriptor* file :
        {v1::FetchRequest::descriptor()->file(), v1::RecallRequest::descriptor()->file(),
         v1::Document::descriptor()->file(), v1::StatsReply::descriptor()->file(),
-        v1::OfferReply::descriptor()->file(), v1::RenewReply::descriptor()->file()}) {
+        v1::OfferReply::descriptor()->file(), v1::RenewReply::descriptor()->file(),
+        v1::ClusterViewReply::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       const auto* service = file->service(s);
       for (int m = 0; m < service->method_count(); ++m) {

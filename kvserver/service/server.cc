@@ -263,7 +263,8 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
                   &parts->dispatcher);
   AddSessionMethods(&parts->sessions, &parts->dispatcher);
   AddLeaseMethods(&parts->contexts, &parts->sessions, parts->registry.get(), &parts->dispatcher);
-  AddRegistryMethods(parts->registry.get(), &parts->contexts, &parts->dispatcher);
+  AddRegistryMethods(parts->registry.get(), &parts->contexts, options.cluster, &parts->dispatcher);
+  AddClusterMethods(options.cluster, clock, &parts->dispatcher);
   AddDataPlaneMethods(&parts->data_plane, &parts->dispatcher);
   AddAdminMethods([raw = parts.get()](MetricsVisitor& visit) { raw->VisitMetrics(visit); },
                   parts->health, clock, &parts->dispatcher);

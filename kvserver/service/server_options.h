@@ -12,6 +12,7 @@
 
 #include "common/base/observe/health.h"
 #include "common/wire/limits.h"
+#include "kvserver/service/cluster_place.h"
 #include "kvserver/store/page_store.h"
 #include "quire/clock.h"
 #include "quire/status.h"
@@ -66,6 +67,8 @@ struct ServerOptions {
   uint32_t max_connections_per_tenant = 64;  ///< Limit of data connections of each tenant.
   uint32_t stall_seconds = 10;  ///< Longest time that a client may take none of its reply.
   uint32_t lease_seconds = 60;  ///< Longest loan of shared memory to a client.
+
+  ClusterPlace cluster = {};  ///< In no cluster by default.
 
   Clock* clock = nullptr;    ///< SystemClock() when null.
   Health* health = nullptr;  ///< Null: the server makes its own. Outlives the server.

@@ -28,7 +28,7 @@ TEST(LayersTest, NoFileIncludesWhatItsLayerMayNotSee) {
   const LayerTable table = Table();
   size_t includes = 0;
   for (const char* folder :
-       {"common", "transport", "kernels", "kvserver", "client", "gpuworker", "apps"}) {
+       {"cluster", "common", "transport", "kernels", "kvserver", "client", "gpuworker", "apps"}) {
     for (const std::string& file : FilesUnder(folder, {".h", ".cc", ".cu", ".cuh"})) {
       if (IsForTests(file)) continue;
       const std::string layer =

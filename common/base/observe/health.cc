@@ -7,10 +7,10 @@ namespace quire {
 namespace {
 
 constexpr std::array<std::string_view, kNumTroubles> kNames = {
-    "data_damaged",       "records_damaged", "disk_full",       "device_failed",
-    "device_stalled",     "sync_failed",     "store_unreached", "read_failed",
-    "cleanup_failed",     "pins_waiting",    "data_torn",       "memory_damaged",
-    "damaged_on_the_way", "over_quota",      "call_refused",    "caller_unproven"};
+    "data_damaged",   "records_damaged", "disk_full",      "device_failed",  "device_stalled",
+    "sync_failed",    "store_unreached", "read_failed",    "cleanup_failed", "pins_waiting",
+    "cluster_frozen", "not_a_member",    "data_torn",      "memory_damaged", "damaged_on_the_way",
+    "over_quota",     "call_refused",    "caller_unproven"};
 /// Upper bound of a detail; the rest is cut off.
 constexpr size_t kMostDetailBytes = 1024;
 

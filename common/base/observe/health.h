@@ -41,6 +41,8 @@ enum class Trouble : uint8_t {
   kReadFailed,      ///< The device failed a read.
   kCleanupFailed,   ///< Expired or unreferenced data could not be deleted.
   kPinsWaiting,     ///< Pinned documents could not be brought to DRAM after a restart.
+  kClusterFrozen,   ///< The view of the cluster may be old: etcd is away or lost its data.
+  kNotAMember,      ///< The node's cluster refuses it.
   // Momentary troubles: over when they are reported.
   kDataTorn,         ///< A put without a sync was not whole at the start.
   kMemoryDamaged,    ///< Bytes in DRAM did not match their checksum.
@@ -49,7 +51,7 @@ enum class Trouble : uint8_t {
   kCallRefused,      ///< A call was refused for a limit of its tenant or of the server.
   kCallerUnproven,   ///< A call did not prove its tenant, or named one that there is not.
 };
-inline constexpr size_t kNumTroubles = 16;
+inline constexpr size_t kNumTroubles = 18;
 
 /// Name in logs, metrics and on the wire: "disk_full".
 std::string_view Name(Trouble trouble);

@@ -11,6 +11,7 @@
 #include "common/base/observe/health.h"
 #include "common/base/observe/metrics.h"
 #include "kvserver/registry/document_registry.h"
+#include "kvserver/service/cluster_place.h"
 #include "kvserver/service/data_plane/data_plane.h"
 #include "kvserver/service/dispatcher.h"
 #include "kvserver/session/context/context_resolver.h"
@@ -40,7 +41,11 @@ inline uint32_t LeaseSeconds(Duration lease) {
   return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::seconds>(lease).count());
 }
 
-void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts, Dispatcher* dispatcher);
+/// `place` decides which new documents are taken.
+void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts,
+                        const ClusterPlace& place, Dispatcher* dispatcher);
+
+void AddClusterMethods(const ClusterPlace& place, const Clock* clock, Dispatcher* dispatcher);
 
 void AddDataPlaneMethods(DataPlane* data_plane, Dispatcher* dispatcher);
 

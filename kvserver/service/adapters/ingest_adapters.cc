@@ -9,9 +9,10 @@
 namespace quire::kvserver {
 namespace {
 
-Status BeginIngest(DocumentRegistry& registry, const Call& call,
+Status BeginIngest(DocumentRegistry& registry, const ClusterPlace& place, const Call& call,
                    const v1::BeginIngestRequest& request, v1::BeginIngestReply* reply) {
   QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
+  QUIRE_RETURN_IF_ERROR(CheckMayName(place, registry, call.tenant, name));
   QUIRE_RETURN_IF_ERROR(wire::CheckContentHash(request.content_hash()));
   DocumentRegistry::IngestPlan plan{.content_hash = request.content_hash(),
                                     .source = request.source()};
@@ -35,12 +36,13 @@ Status FailIngest(DocumentRegistry& registry, const Call& call,
 
 }  // namespace
 
-void AddIngestMethods(DocumentRegistry* registry, Dispatcher* dispatcher) {
+void AddIngestMethods(DocumentRegistry* registry, const ClusterPlace& place,
+                      Dispatcher* dispatcher) {
   dispatcher->Add<v1::BeginIngestRequest, v1::BeginIngestReply>(
       "quire.v1.Registry/BeginIngest",
-      [registry](const Call& call, const v1::BeginIngestRequest& request,
-                 v1::BeginIngestReply* reply) {
-        return BeginIngest(*registry, call, request, reply);
+      [registry, place](const Call& call, const v1::BeginIngestRequest& request,
+                        v1::BeginIngestReply* reply) {
+        return BeginIngest(*registry, place, call, request, reply);
       });
   dispatcher->Add<v1::FailIngestRequest, v1::FailIngestReply>(
       "quire.v1.Registry/FailIngest",

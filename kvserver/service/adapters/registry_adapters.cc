@@ -55,9 +55,13 @@ StatusOr<SettingsChange> ChangeFromProto(const v1::SetCollectionRequest& request
   return change;
 }
 
-Status Register(DocumentRegistry& registry, ContextTable& contexts, const Call& call,
-                const v1::RegisterRequest& request, v1::RegisterReply* reply) {
+Status Register(DocumentRegistry& registry, ContextTable& contexts, const ClusterPlace& place,
+                const Call& call, const v1::RegisterRequest& request, v1::RegisterReply* reply) {
   QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
+  // The placement may have changed since an ingest began here.
+  if (request.ingest_id() == 0) {
+    QUIRE_RETURN_IF_ERROR(CheckMayName(place, registry, call.tenant, name));
+  }
   QUIRE_ASSIGN_OR_RETURN(const auto tip, wire::KeyFromBytes(request.chain_tip(), "chain_tip"));
   QUIRE_RETURN_IF_ERROR(wire::CheckContentHash(request.content_hash()));
   DocumentRegistry::Registration registration{.chain_tip = tip,
@@ -235,13 +239,22 @@ void Bind(DocumentRegistry* registry, const std::string& name,
 
 }  // namespace
 
+Status CheckMayName(const ClusterPlace& place, DocumentRegistry& registry, std::string_view tenant,
+                    const DocumentName& name) {
+  if (place.membership == nullptr) return OkStatus();
+  DocumentName latest = name;
+  latest.version = 0;
+  if (registry.Get(tenant, latest).ok()) return OkStatus();
+  return CheckTakes(place, tenant, name);
+}
+
 void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts,
-                        Dispatcher* dispatcher) {
+                        const ClusterPlace& place, Dispatcher* dispatcher) {
   dispatcher->Add<v1::RegisterRequest, v1::RegisterReply>(
       "quire.v1.Registry/Register",
-      [registry, contexts](const Call& call, const v1::RegisterRequest& request,
-                           v1::RegisterReply* reply) {
-        return Register(*registry, *contexts, call, request, reply);
+      [registry, contexts, place](const Call& call, const v1::RegisterRequest& request,
+                                  v1::RegisterReply* reply) {
+        return Register(*registry, *contexts, place, call, request, reply);
       });
   Bind(registry, "Get", &Get, dispatcher);
   Bind(registry, "List", &List, dispatcher);
@@ -255,7 +268,7 @@ void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts,
   Bind(registry, "SetCollection", &SetCollection, dispatcher);
   Bind(registry, "GetCollection", &GetCollection, dispatcher);
   Bind(registry, "ListCollections", &ListCollections, dispatcher);
-  AddIngestMethods(registry, dispatcher);
+  AddIngestMethods(registry, place, dispatcher);
   AddWatchMethods(registry, dispatcher);
   AddExtraMethods(registry, dispatcher);
 }

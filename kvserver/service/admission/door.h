@@ -42,8 +42,9 @@ inline constexpr std::array<std::string_view, 19> kReadingMethods = {
 
 /// Class of "quire.v1.Service/Method". Unknown methods count as writes.
 inline Door DoorOf(std::string_view method) {
-  if (method.starts_with("quire.v1.Admin/") || method.starts_with("quire.v1.DataPlane/") ||
-      method.starts_with("quire.v1.Leases/") || method == "quire.v1.Registry/Watch") {
+  if (method.starts_with("quire.v1.Admin/") || method.starts_with("quire.v1.Cluster/") ||
+      method.starts_with("quire.v1.DataPlane/") || method.starts_with("quire.v1.Leases/") ||
+      method == "quire.v1.Registry/Watch") {
     return Door::kControl;
   }
   return std::ranges::find(kReadingMethods, method) != kReadingMethods.end() ? Door::kRead

@@ -44,6 +44,7 @@ class ServiceFixture : public ::testing::Test {
     options.max_sessions = 4;
     options.max_contexts = 4;
     options.clock = &clock_;
+    options.cluster = cluster_;
     auto server = Server::Open(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -157,6 +158,7 @@ class ServiceFixture : public ::testing::Test {
   const KvSpec spec_ = TestSpec();
   quire::testing::TempDir dir_;
   quire::testing::FakeClock clock_;
+  ClusterPlace cluster_;  ///< In no cluster, unless a test sets it and starts again.
   std::string tenant_ = "default";
   std::unique_ptr<Server> server_;
   std::unique_ptr<LoopbackTransport> transport_;

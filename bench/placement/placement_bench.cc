@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Placement: the time to find the owners of a run, the balance of nodes, and the runs that move
+// when a node joins or leaves. The limit is the share of runs that the node gains or loses. The
+// rival places by the remainder of the hash.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/benchmark.h"
+#include "bench/kit/median.h"
+#include "cluster/placement/placement.h"
+#include "quire/clock.h"
+
+namespace quire::bench {
+namespace {
+
+using cluster::Placement;
+
+struct PlacementOptions {
+  uint32_t runs = 100'000;
+  uint32_t repeats = 5;
+};
+
+Placement NodesOf(uint32_t nodes) {
+  auto view = std::make_shared<cluster::ClusterView>();
+  for (uint32_t i = 0; i < nodes; ++i) {
+    const std::string number = std::to_string(100'000 + i);
+    view->members.push_back({.name = "node-" + number, .node_id = "id-" + number});
+  }
+  return Placement(std::move(view));
+}
+
+std::vector<cluster::PlacementKey> RunKeys(uint32_t runs) {
+  std::vector<cluster::PlacementKey> keys;
+  for (uint32_t i = 0; i < runs; ++i) {
+    keys.push_back(cluster::KeyOfDocument("default", "default", "document-" + std::to_string(i)));
+  }
+  return keys;
+}
+
+std::vector<uint32_t> OwnersOfAll(const Placement& placement,
+                                  const std::vector<cluster::PlacementKey>& keys) {
+  std::vector<uint32_t> owners;
+  owners.reserve(keys.size());
+  for (const cluster::PlacementKey key : keys) {
+    owners.push_back(placement.OwnersOf(key, 1).members[0]);
+  }
+  return owners;
+}
+
+/// Nanoseconds for one run, the median of the repeats.
+double NanosOf(const Placement& placement, uint32_t replicas,
+               const std::vector<cluster::PlacementKey>& keys, uint32_t repeats) {
+  std::vector<double> nanos;
+  uint64_t sum = 0;
+  for (uint32_t repeat = 0; repeat < repeats; ++repeat) {
+    const TimePoint start = SystemClock().Now();
+    for (const cluster::PlacementKey key : keys) {
+      sum += placement.OwnersOf(key, replicas).members[0];
+    }
+    nanos.push_back(static_cast<double>((SystemClock().Now() - start).count()) /
+                    static_cast<double>(keys.size()));
+  }
+  // Uses what was computed, so that it is computed.
+  return Median(nanos) + (sum == UINT64_MAX ? 1 : 0);
+}
+
+double MostOverMean(const std::vector<uint32_t>& owners, uint32_t nodes) {
+  std::vector<uint64_t> counts(nodes);
+  for (const uint32_t owner : owners) ++counts[owner];
+  return static_cast<double>(*std::ranges::max_element(counts)) * nodes /
+         static_cast<double>(owners.size());
+}
+
+/// Share of runs with another owner. Nodes are numbered alike in both.
+double Moved(const std::vector<uint32_t>& before, const std::vector<uint32_t>& after) {
+  size_t moved = 0;
+  for (size_t i = 0; i < before.size(); ++i) moved += before[i] != after[i] ? 1 : 0;
+  return static_cast<double>(moved) / static_cast<double>(before.size());
+}
+
+std::vector<uint32_t> Remainders(const std::vector<cluster::PlacementKey>& keys, uint32_t nodes) {
+  std::vector<uint32_t> owners;
+  for (const cluster::PlacementKey key : keys) {
+    owners.push_back(static_cast<uint32_t>(key.hash % nodes));
+  }
+  return owners;
+}
+
+StatusOr<BenchReport> RunPlacement(const PlacementOptions& options) {
+  const auto keys = RunKeys(options.runs);
+  BenchReport report{.json = {{"benchmark", "placement"}},
+                     .table = cli::Table({{"NODES", cli::Table::kRight},
+                                          {"NS, 1 REPLICA", cli::Table::kRight},
+                                          {"NS, 3 REPLICAS", cli::Table::kRight},
+                                          {"MOST OVER MEAN", cli::Table::kRight},
+                                          {"MOVED VS IDEAL", cli::Table::kRight},
+                                          {"BY REMAINDER", cli::Table::kRight}})};
+  cli::Json sizes = cli::Json::array();
+  for (const uint32_t nodes : {3u, 10u, 100u}) {
+    const Placement placement = NodesOf(nodes);
+    const auto owners = OwnersOfAll(placement, keys);
+    // Share of a node that joins. A leave is the same read backwards.
+    const double ideal = 1.0 / (nodes + 1);
+    const double moved = Moved(owners, OwnersOfAll(NodesOf(nodes + 1), keys)) / ideal;
+    const double by_remainder = Moved(Remainders(keys, nodes), Remainders(keys, nodes + 1)) / ideal;
+    const double one = NanosOf(placement, 1, keys, options.repeats);
+    const double three = NanosOf(placement, 3, keys, options.repeats);
+    const double balance = MostOverMean(owners, nodes);
+    report.table.AddRow({cli::FormatCount(nodes), cli::FormatRatio(one, 0),
+                         cli::FormatRatio(three, 0), cli::FormatRatio(balance),
+                         cli::FormatRatio(moved), cli::FormatRatio(by_remainder)});
+    sizes.push_back({{"nodes", nodes},
+                     {"moved_vs_ideal", moved},
+                     {"moved_vs_ideal_by_remainder", by_remainder},
+                     {"most_over_mean", balance},
+                     {"ns_1_replica", one},
+                     {"ns_3_replicas", three}});
+  }
+  report.json["moved_vs_ideal"] = sizes[0]["moved_vs_ideal"];
+  report.json["ns_3_nodes"] = sizes[0]["ns_1_replica"];
+  report.json["sizes"] = std::move(sizes);
+  report.json["runs"] = options.runs;
+  report.json["repeats"] = options.repeats;
+  report.json["machine"] = Machine();
+  return report;
+}
+
+}  // namespace
+
+void AddPlacementBench(Benches& benches) {
+  const auto options = std::make_shared<PlacementOptions>();
+  CLI::App& command = benches.Add(
+      {.name = "placement",
+       .summary = "Time to place a run, balance of nodes, and runs that move",
+       .examples = "  quire bench placement\n  quire bench placement --runs 1000000 --json"},
+      [options](const cli::CommandContext&) { return RunPlacement(*options); });
+  command.add_option("--runs", options->runs, "Runs that are placed")
+      ->check(CLI::Range(1, 100'000'000))
+      ->capture_default_str();
+  command.add_option("--repeats", options->repeats, "Repeats of each timing")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+}
+
+}  // namespace quire::bench

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/membership/etcd_member.h"
+
+#include <utility>
+
+#include "cluster/etcd/etcd_requests.h"
+#include "cluster/membership/node_identity.h"
+#include "common/base/random.h"
+
+namespace quire::cluster {
+namespace {
+
+/// Renewals in the time of a lease: two may be lost.
+constexpr int kRenewalsPerLease = 3;
+/// Attempts against changes that others make at the same time.
+constexpr int kMostJoinAttempts = 16;
+constexpr Duration kTurnPause = std::chrono::milliseconds(200);
+
+StatusOr<v1::NodeIdentity> IdentityOf(const EtcdMemberOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const auto disk, ReadIdentity(options.data_dir));
+  if (disk) return *disk;
+  v1::NodeIdentity fresh;
+  fresh.set_cluster_name(options.cluster_name);
+  fresh.set_node_name(options.self.name);
+  fresh.set_node_id(NewId());
+  QUIRE_RETURN_IF_ERROR(WriteIdentity(options.data_dir, fresh));
+  return fresh;
+}
+
+v1::ClusterRecord NewCluster() {
+  v1::ClusterRecord cluster;
+  cluster.set_cluster_id(NewId());
+  cluster.set_min_protocol(kClusterProtocol);
+  cluster.set_created_unix_micros(SystemClock().UnixMicros());
+  return cluster;
+}
+
+int64_t RevisionOf(const auto& map, const std::string& name) {
+  const auto found = map.find(name);
+  return found == map.end() ? 0 : found->second.mod_revision;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<EtcdMember>> EtcdMember::Join(EtcdClient* client,
+                                                       EtcdMemberOptions options) {
+  QUIRE_ASSIGN_OR_RETURN(v1::NodeIdentity identity, IdentityOf(options));
+  options.self.node_id = identity.node_id();
+  options.self.incarnation = SystemRandom().Next();
+  std::unique_ptr<EtcdMember> member(
+      new EtcdMember(client, std::move(options), std::move(identity)));
+  QUIRE_RETURN_IF_ERROR(member->Enter());
+  member->SetStanding(OkStatus());
+  member->keeper_ = std::make_unique<PeriodicTask>(member->options_.lease / kRenewalsPerLease,
+                                                   [raw = member.get()] { raw->Renew(); });
+  return member;
+}
+
+EtcdMember::EtcdMember(EtcdClient* client, EtcdMemberOptions options, v1::NodeIdentity identity)
+    : client_(*client), options_(std::move(options)), identity_(std::move(identity)) {}
+
+EtcdMember::~EtcdMember() {
+  keeper_.reset();
+  if (lease_ != 0) Leave();
+}
+
+Status EtcdMember::Standing() const {
+  MutexLock lock(mutex_);
+  return standing_;
+}
+
+void EtcdMember::SetStanding(const Status& status) {
+  {
+    MutexLock lock(mutex_);
+    standing_ = status;
+  }
+  if (options_.on_standing) options_.on_standing(status);
+}
+
+StatusOr<ClusterRecords> EtcdMember::ReadRecords() {
+  const std::string prefix = ClusterPrefix(options_.cluster_name);
+  QUIRE_ASSIGN_OR_RETURN(const auto range, client_.ReadPrefix(prefix));
+  return ParseRecords(SnapshotOf(range, prefix));
+}
+
+Status EtcdMember::AwaitTurn(ClusterRecords* records) {
+  const Joiner joiner{
+      .cluster_name = options_.cluster_name, .self = options_.self, .identity = identity_};
+  // A lease that nobody renews ends within its time; etcd looks twice a second.
+  const TimePoint deadline = SystemClock().Now() + options_.lease + std::chrono::seconds(2);
+  for (;;) {
+    QUIRE_ASSIGN_OR_RETURN(*records, ReadRecords());
+    QUIRE_ASSIGN_OR_RETURN(const JoinStep step, CheckJoin(joiner, *records));
+    if (step == JoinStep::kEnter) return OkStatus();
+    if (SystemClock().Now() >= deadline) {
+      return AlreadyExists("a node with this node's id is up at ",
+                           records->live.at(options_.self.name).record.address(),
+                           ": its data directory is a copy of this one; stop one of the two");
+    }
+    SystemClock().Sleep(kTurnPause);
+  }
+}
+
+Status EtcdMember::CheckOwnClock(const ClusterRecords& records) {
+  if (!options_.clock_offsets) return OkStatus();
+  const ClusterView view = ViewOf(options_.cluster_name, records);
+  return CheckClock(options_.clock_offsets(view),
+                    std::chrono::milliseconds(view.settings.max_clock_skew_millis));
+}
+
+Status EtcdMember::Enter() {
+  for (int attempt = 0; attempt < kMostJoinAttempts; ++attempt) {
+    ClusterRecords records;
+    QUIRE_RETURN_IF_ERROR(AwaitTurn(&records));
+    QUIRE_RETURN_IF_ERROR(CheckOwnClock(records));
+    QUIRE_ASSIGN_OR_RETURN(const bool entered, TryEnter(records));
+    if (!entered) continue;
+    joins_.Add();
+    return OkStatus();
+  }
+  return Unavailable("the records of cluster ", options_.cluster_name,
+                     " change all the time; try again");
+}
+
+etcdserverpb::TxnRequest EtcdMember::EnterTxn(const ClusterRecords& records,
+                                              const v1::ClusterRecord& cluster,
+                                              int64_t lease) const {
+  const std::string prefix = ClusterPrefix(options_.cluster_name);
+  const std::string& name = options_.self.name;
+  const std::string cluster_key = prefix + std::string(kClusterKey);
+  const std::string node_key = prefix + NodeKey(name), live_key = prefix + LiveKey(name);
+  v1::ClusterMember self = ToProto(options_.self);
+  self.clear_state();  // The records tell.
+  v1::NodeRecord node;
+  if (const auto known = records.nodes.find(name); known != records.nodes.end()) {
+    node.set_draining(known->second.record.draining());
+  }
+  node.set_node_id(options_.self.node_id);
+  *node.mutable_last() = self;
+
+  etcdserverpb::TxnRequest txn;
+  RequireRevision(txn, cluster_key, records.cluster ? records.cluster->mod_revision : 0);
+  RequireRevision(txn, node_key, RevisionOf(records.nodes, name));
+  RequireRevision(txn, live_key, RevisionOf(records.live, name));
+  if (!records.cluster) AddPut(txn, cluster_key, ToJsonText(cluster));
+  AddPut(txn, node_key, ToJsonText(node));
+  AddPut(txn, live_key, ToJsonText(self), lease);
+  return txn;
+}
+
+StatusOr<bool> EtcdMember::TryEnter(const ClusterRecords& records) {
+  const v1::ClusterRecord cluster = records.cluster ? records.cluster->record : NewCluster();
+  QUIRE_ASSIGN_OR_RETURN(const int64_t lease, client_.GrantLease(options_.lease));
+  QUIRE_ASSIGN_OR_RETURN(const auto answer, client_.Commit(EnterTxn(records, cluster, lease)));
+  if (!answer.succeeded()) {
+    (void)client_.RevokeLease(lease);  // It ends by itself otherwise.
+    return false;
+  }
+  lease_ = lease;
+  if (identity_.cluster_id() == cluster.cluster_id()) return true;
+  identity_.set_cluster_id(cluster.cluster_id());
+  QUIRE_RETURN_IF_ERROR(WriteIdentity(options_.data_dir, identity_));
+  return true;
+}
+
+void EtcdMember::Renew() {
+  Status status = lease_ != 0 ? client_.KeepAlive(lease_) : NotFound("it has no lease");
+  renewals_.Add();
+  if (IsNotFound(status)) {
+    lease_ = 0;
+    status = Enter();
+  }
+  if (!status.ok()) renewal_failures_.Add();
+  SetStanding(status);
+}
+
+void EtcdMember::Leave() {
+  const std::string prefix = ClusterPrefix(options_.cluster_name);
+  const auto records = ReadRecords();
+  if (records.ok()) {
+    const auto node = records->nodes.find(options_.self.name);
+    if (node != records->nodes.end() && node->second.record.node_id() == options_.self.node_id) {
+      v1::NodeRecord left = node->second.record;
+      left.set_left(true);
+      etcdserverpb::TxnRequest txn;
+      RequireRevision(txn, prefix + NodeKey(options_.self.name), node->second.mod_revision);
+      AddPut(txn, prefix + NodeKey(options_.self.name), ToJsonText(left));
+      (void)client_.Commit(txn);  // Without it the node counts as lost.
+    }
+  }
+  (void)client_.RevokeLease(lease_);  // It ends by itself otherwise.
+}
+
+void EtcdMember::VisitMetrics(MetricsVisitor& visit) const {
+  visit.Counter("cluster_joins", "Times that the node joined its cluster.", joins_.Get());
+  visit.Counter("cluster_lease_renewals", "Times that the node renewed its lease in etcd.",
+                renewals_.Get());
+  visit.Counter("cluster_lease_failures",
+                "Renewals that failed: etcd was away, or the node is no member.",
+                renewal_failures_.Get());
+}
+
+}  // namespace quire::cluster

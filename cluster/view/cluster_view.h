@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ClusterView: the members of a cluster and its settings at one moment. Clients and servers compute
+// the same placement from the same view. Value types.
+#ifndef QUIRE_CLUSTER_VIEW_CLUSTER_VIEW_H_
+#define QUIRE_CLUSTER_VIEW_CLUSTER_VIEW_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quire/status.h"
+
+namespace quire::cluster {
+
+/// Protocol between nodes and with clients that this build speaks.
+inline constexpr uint32_t kClusterProtocol = 1;
+/// Largest weight. Placement multiplies weights by logarithms in 64 bits.
+inline constexpr uint32_t kMaxMemberWeight = uint32_t{1} << 24;
+/// Most replicas of a run.
+inline constexpr uint32_t kMaxReplicas = 8;
+
+enum class MemberState : uint8_t {
+  kUp,        ///< Serves, and takes new runs.
+  kDraining,  ///< Serves what it has, and takes no new runs.
+  kLeft,      ///< Was stopped, and is expected back with its disk.
+  kLost,      ///< Its lease ended without a word.
+};
+
+/// "up", "draining", "left", "lost".
+std::string_view Name(MemberState state);
+
+struct Member {
+  std::string name;     ///< Unique in the cluster; chosen by the operator.
+  std::string node_id;  ///< Names the disk; made at its first join.
+  MemberState state = MemberState::kUp;
+  std::string zone = {};     ///< Failure domain. Empty: the node is one by itself.
+  uint32_t weight = 1;       ///< Share of the runs; 1..kMaxMemberWeight.
+  std::string address = {};  ///< Address for clients (NetAddress::ParseServer).
+  uint32_t protocol = kClusterProtocol;
+  std::string version = {};  ///< Version of the program.
+  uint64_t incarnation = 0;  ///< Differs at each start of the node.
+  uint64_t dram_bytes = 0;
+  uint64_t ssd_bytes = 0;
+
+  bool TakesNewRuns() const { return state == MemberState::kUp; }
+  bool Serves() const { return state == MemberState::kUp || state == MemberState::kDraining; }
+  friend bool operator==(const Member&, const Member&) = default;
+};
+
+struct ClusterSettings {
+  uint32_t replicas = 1;                  ///< Nodes that keep each named run; 1..kMaxReplicas.
+  uint32_t max_clock_skew_millis = 5000;  ///< Largest difference of clocks at a join.
+  friend bool operator==(const ClusterSettings&, const ClusterSettings&) = default;
+};
+
+struct ClusterView {
+  std::string name;
+  std::string id;      ///< Made when the cluster was founded. Empty before.
+  uint64_t epoch = 0;  ///< Every change up to this revision is in the view.
+  ClusterSettings settings = {};
+  std::vector<Member> members = {};  ///< Sorted by name.
+
+  /// Null when there is none.
+  const Member* Find(std::string_view member) const;
+  friend bool operator==(const ClusterView&, const ClusterView&) = default;
+};
+
+/// Checks a name of a cluster, node or zone: 1..64 characters of [a-z0-9._-], beginning with a
+/// letter or digit. `what` begins the error, INVALID_ARGUMENT.
+[[nodiscard]] Status CheckClusterName(std::string_view what, std::string_view name);
+
+}  // namespace quire::cluster
+
+#endif  // QUIRE_CLUSTER_VIEW_CLUSTER_VIEW_H_
