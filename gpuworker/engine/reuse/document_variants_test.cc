@@ -173,7 +173,8 @@ TEST_F(DocumentVariantsTest, ACancelledQuestionKeepsNothing) {
   };
   ASSERT_TRUE((*run)->Generate({.max_new_tokens = 2, .on_token = cancel}).ok());
   EXPECT_EQ((*run)->stats().variants_kept, 0u);
-  EXPECT_EQ(fixture_.store().calls("Registry/PutExtra"), 3u) << "statistics of the documents";
+  EXPECT_EQ(fixture_.store().calls("Registry/PutExtra"), 6u)
+      << "statistics and representative keys of three documents";
 }
 
 TEST_F(DocumentVariantsTest, ChainsOfAnotherModelOrOfOtherTokensAreNotUsed) {
