@@ -18,6 +18,23 @@ std::string List(const Names& names) {
   return list;
 }
 
+void AddHopFlags(CLI::App& command, worker::HopOptions& hops) {
+  command
+      .add_option("--hops", hops.hops, "hops: passes; each follows references one document further")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  command
+      .add_option("--hop-pages", hops.pages,
+                  "hops: pages that a token finds in a layer that retrieves")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  command
+      .add_option("--hop-layers", hops.layers,
+                  "hops: layers that retrieve, divided by commas; all when not given")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 4095));
+}
+
 }  // namespace
 
 void DocumentsFlags::SetRatio(const std::string& text) {
@@ -33,7 +50,7 @@ void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags) {
   command
       .add_option("--method", flags.method,
                   "How caches of --docs are reused: full, reuse_strict, reuse_isolated, epic, "
-                  "cacheblend, samkv, multi_infllm or cachecraft")
+                  "cacheblend, samkv, multi_infllm, cachecraft or hops")
       ->capture_default_str();
   command
       .add_option_function<std::string>(
@@ -79,6 +96,7 @@ void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags) {
       ->capture_default_str();
   command.add_flag("--overwrite", flags.overwrite,
                    "samkv: take computed keys as they are, without fusion with stored ones");
+  AddHopFlags(command, flags.reuse.hops);
   command.add_flag("--skip-missing", flags.reuse.skip_missing,
                    "Go on without documents of --docs that are not stored, and say which");
 }

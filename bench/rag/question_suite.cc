@@ -232,13 +232,13 @@ StatusOr<SuiteWords> ReadSuiteWords(const std::string& path) {
 
 std::vector<std::string> SuiteTasks() { return {kTasks.begin(), kTasks.end()}; }
 
-std::vector<std::string> SuiteNames() { return {"edges", "anywhere", "alone"}; }
+std::vector<std::string> SuiteNames() { return {"anywhere", "edges", "alone"}; }
 
 StatusOr<std::vector<DocumentSet>> MakeQuestionSuite(const SuiteWords& words,
                                                      const SuiteOptions& options) {
   const std::vector<std::string> suites = SuiteNames();
   if (std::ranges::find(suites, options.suite) == suites.end()) {
-    return InvalidArgument("no suite '", options.suite, "'; there are edges, anywhere and alone");
+    return InvalidArgument("no suite '", options.suite, "'; there are anywhere, edges and alone");
   }
   if (options.documents < 3) return InvalidArgument("a set has three documents or more");
   if (uint64_t{options.documents} * options.entries > words.names.size()) {

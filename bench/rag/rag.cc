@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "bench/rag/rag_report.h"
 #include "bench/rag/rag_run.h"
 #include "bench/rag/rag_store.h"
+#include "common/base/threads/stop_signals.h"
 
 namespace quire::bench {
 namespace {
@@ -38,7 +40,7 @@ constexpr float kLayersGain = 1.4f;
 
 std::vector<std::string> MethodNames() {
   std::vector<std::string> names;
-  for (const RagMethod& method : RagMethods(0)) names.push_back(method.name);
+  for (const RagMethod& method : RagMethods({})) names.push_back(method.name);
   return names;
 }
 
@@ -50,16 +52,18 @@ struct RagOptions {
   uint32_t layers = 8;    ///< Layers of the model of random weights; 0 for none.
   uint32_t layers_tokens = 8192;
   uint32_t timed = 5;  ///< Questions of each method on each tier and transport; 0 for none.
-  uint32_t check_layer = 2;
+  ModelLayers model_layers = {.check = 2, .retrieving = {0, 1}};  ///< Those of recall-across.
   std::vector<std::string> methods = MethodNames();
   std::vector<std::string> tiers = {"dram", "ssd"};
   std::vector<std::string> transports = {"shm", "ucx", "grpc"};
   std::string model;
+  std::string plot;
 };
 
 class RagBench {
  public:
-  explicit RagBench(const RagOptions& options) : options_(options) {}
+  /// `stop`, which outlives it, ends the run between two questions.
+  RagBench(const RagOptions& options, const StopSignals* stop) : options_(options), stop_(*stop) {}
 
   Status Run() {
     QUIRE_ASSIGN_OR_RETURN(bundled_, cli::FindModel(""));
@@ -67,6 +71,8 @@ class RagBench {
     if (options_.dossiers > 0) QUIRE_RETURN_IF_ERROR(MeasureDossiers());
     return options_.layers > 0 ? MeasureLayers() : OkStatus();
   }
+
+  const std::vector<RagCell>& cells() const { return cells_; }
 
   StatusOr<BenchReport> Report() const {
     const auto headline = std::ranges::find_if(
@@ -80,7 +86,8 @@ class RagBench {
     json["document_words"] = options_.suite.document_words;
     json["entries"] = options_.suite.entries;
     json["suite_block_tokens"] = kSuiteBlock;
-    json["cacheblend_check_layer"] = options_.check_layer;
+    json["cacheblend_check_layer"] = options_.model_layers.check;
+    json["hops_layers"] = options_.model_layers.retrieving;
     json["layers_gain"] = kLayersGain;
     json["machine"] = Machine();
     return BenchReport{.json = std::move(json), .table = RagTable(cells_, first_tokens_)};
@@ -155,12 +162,13 @@ class RagBench {
   }
 
   StatusOr<RagTotals> Measure(const RagStore& store, std::span<const PromptSet> prompts,
-                              const std::string& what) {
-    RagRunOptions options;
+                              const std::string& what, bool times_all = false) {
+    RagRunOptions options{.times_all = times_all,
+                          .keep_going = [this] { return !stop_.HasArrived(); }};
     if (store.worker.tokenizer && !store.worker.tokenizer->starts().empty()) {
       options.bos = store.worker.tokenizer->starts().front();
     }
-    std::vector<RagMethod> methods = RagMethods(options_.check_layer);
+    std::vector<RagMethod> methods = RagMethods(options_.model_layers);
     std::erase_if(methods, [&](const RagMethod& method) {
       return std::ranges::find(options_.methods, method.name) == options_.methods.end();
     });
@@ -184,7 +192,7 @@ class RagBench {
         QUIRE_RETURN_IF_ERROR(store.status());
         QUIRE_ASSIGN_OR_RETURN(
             const RagTotals totals,
-            Measure(*store, {&prompts, 1}, what + ", " + tier + ", " + transport));
+            Measure(*store, {&prompts, 1}, what + ", " + tier + ", " + transport, true));
         for (const auto& [method, measured] : totals.methods) {
           first_tokens_.push_back({.model = what,
                                    .tier = tier,
@@ -200,15 +208,26 @@ class RagBench {
   }
 
   const RagOptions options_;
+  const StopSignals& stop_;
   std::string bundled_;
   std::string suite_model_;
   std::vector<RagCell> cells_;
   std::vector<FirstToken> first_tokens_;
 };
 
+Status WritePlot(const std::string& path, const std::vector<RagCell>& cells) {
+  if (path.empty()) return OkStatus();
+  std::ofstream file(path);
+  file << ToSvg(RagPlot(cells));
+  file.close();
+  return file ? OkStatus() : InvalidArgument("cannot write ", path, "; name a file in a directory");
+}
+
 StatusOr<BenchReport> RunRag(const RagOptions& options) {
-  RagBench bench(options);
+  QUIRE_ASSIGN_OR_RETURN(const auto stop, StopSignals::Install());
+  RagBench bench(options, stop.get());
   QUIRE_RETURN_IF_ERROR(bench.Run());
+  QUIRE_RETURN_IF_ERROR(WritePlot(options.plot, bench.cells()));
   return bench.Report();
 }
 
@@ -270,9 +289,17 @@ void AddMeasureOptions(CLI::App& command, RagOptions* options) {
       ->delimiter(',')
       ->check(CLI::IsMember({"shm", "ucx", "grpc"}))
       ->capture_default_str();
+  command.add_option("--plot", options->plot,
+                     "File for a plot of answers right against bytes read (SVG)");
   command
-      .add_option("--check-layer", options->check_layer,
+      .add_option("--check-layer", options->model_layers.check,
                   "cacheblend: the layer that compares fresh and stored values")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  command
+      .add_option("--hop-layers", options->model_layers.retrieving,
+                  "hops: the layers that retrieve")
+      ->delimiter(',')
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
 }
@@ -293,7 +320,8 @@ void AddRagBench(Benches& benches) {
            "(method - reuse_strict) / (full - reuse_strict). METHOD_kl is the divergence from\n"
            "full prefill after the question; METHOD_kl_documents is that over the tokens of\n"
            "all documents but the first. Figures at the top of the report are of the first\n"
-           "suite with 10 documents. METHOD_ttft_speedup is of the model of random weights:\n"
+           "suite with 10 documents, and those of other suites begin with the suite. "
+           "METHOD_ttft_speedup is of the model of random weights:\n"
            "the time to the first token of dense prefill over the method's."},
       [options](const cli::CommandContext&) { return RunRag(*options); });
   AddSuiteOptions(command, options.get());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 namespace quire::bench {
@@ -116,6 +117,19 @@ cli::Json FirstTokenJson(const FirstToken& one) {
           {"ttft_speedup", SpeedUp(one)}};
 }
 
+/// Adds shares of a suite beside the headline.
+void AddSuiteShares(const RagCell& cell, cli::Json* json) {
+  const cli::Json of_cell = CellJson(cell);
+  const std::string prefix = cell.suite + "_";
+  (*json)[prefix + "full_accuracy"] = of_cell["full"]["accuracy"];
+  for (const auto& [name, method] : of_cell["methods"].items()) {
+    for (const char* const key :
+         {"accuracy", "sequence_ratio", "recompute_ratio", "bytes_vs_full", "recovery"}) {
+      (*json)[prefix + name + "_" + key] = method.value(key, cli::Json());
+    }
+  }
+}
+
 std::string Percent(const Share& share) {
   if (share.asked == 0) return "";
   const Interval interval = WilsonInterval(share);
@@ -182,6 +196,10 @@ void AddRagJson(const std::vector<RagCell>& cells, const RagCell& headline,
     (*json)[name + "_recovery_kl"] = method.value("recovery_kl_answer", cli::Json());
     (*json)[name + "_recovery_kl_documents"] = method.value("recovery_kl_documents", cli::Json());
   }
+  for (const RagCell& one : cells) {
+    const bool beside = one.suite != headline.suite && one.documents == headline.documents;
+    if (beside) AddSuiteShares(one, json);
+  }
   for (auto one = first_tokens.rbegin(); one != first_tokens.rend(); ++one) {
     if (one->model == kTimedModel) (*json)[one->method + "_ttft_speedup"] = SpeedUp(*one);
   }
@@ -189,6 +207,25 @@ void AddRagJson(const std::vector<RagCell>& cells, const RagCell& headline,
   for (const RagCell& one : cells) (*json)["cells"].push_back(CellJson(one));
   (*json)["first_token"] = cli::Json::array();
   for (const FirstToken& one : first_tokens) (*json)["first_token"].push_back(FirstTokenJson(one));
+}
+
+ScatterPlot RagPlot(const std::vector<RagCell>& cells) {
+  ScatterPlot plot{.title = "Answers right against bytes read, suite " + cells.front().suite,
+                   .x_title = "% of the documents' bytes that were read",
+                   .y_title = "% of answers right"};
+  std::map<std::string, PlotLine> lines;
+  for (const RagCell& cell : cells) {
+    if (cell.suite != cells.front().suite) continue;
+    const std::string documents = std::to_string(cell.documents) + " documents";
+    plot.levels.push_back({"full, " + documents, 100 * Accuracy(cell.totals.full.all)});
+    for (const auto& [name, method] : cell.totals.methods) {
+      lines[name].name = name;
+      lines[name].points.push_back(
+          {.x = 100 * BytesVsFull(method), .y = 100 * Accuracy(method.all), .label = documents});
+    }
+  }
+  for (auto& [name, line] : lines) plot.lines.push_back(std::move(line));
+  return plot;
 }
 
 cli::Table RagTable(const std::vector<RagCell>& cells,

@@ -11,6 +11,7 @@
 
 #include "apps/kit/output/json_output.h"
 #include "apps/kit/output/table.h"
+#include "bench/answers/scatter_plot.h"
 #include "bench/rag/rag_run.h"
 
 namespace quire::bench {
@@ -42,13 +43,18 @@ struct FirstToken {
   uint64_t prompt_tokens = 0;
 };
 
-/// Adds METHOD_accuracy and so on of `headline`. METHOD_ttft_speedup is of the first tier and
+/// Adds METHOD_accuracy and so on of `headline`, and SUITE_METHOD_accuracy and so on of the other
+/// suites with as many documents. METHOD_ttft_speedup is of the first tier and
 /// transport that "layers" was timed on, if it was. Then come "cells" and "first_token". A recovery
 /// is (method - reuse_strict) / (full - reuse_strict), of accuracy and of divergence. It is null
 /// where full and reuse_strict do not differ.
 void AddRagJson(const std::vector<RagCell>& cells, const RagCell& headline,
                 const std::vector<FirstToken>& first_tokens, cli::Json* json);
 cli::Table RagTable(const std::vector<RagCell>& cells, const std::vector<FirstToken>& first_tokens);
+
+/// Answers right against bytes read, of the suite of the first cell: a line for each method, with a
+/// point for each number of documents.
+ScatterPlot RagPlot(const std::vector<RagCell>& cells);
 
 /// 0 for no values.
 double MedianSeconds(std::vector<double> seconds);

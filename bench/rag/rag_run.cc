@@ -15,6 +15,9 @@ using worker::Decoder;
 using worker::DenseCache;
 using worker::ReuseMethod;
 
+/// EPIC computes about as much with it as hops do over ten documents of the suites.
+constexpr uint64_t kFewTokens = 4;
+
 TokenId MostLikely(std::span<const float> logits) {
   return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
 }
@@ -65,15 +68,20 @@ void MethodTotals::Count(const RagQuestion& question, bool right) {
   }
 }
 
-std::vector<RagMethod> RagMethods(uint32_t check_layer) {
+std::vector<RagMethod> RagMethods(const ModelLayers& layers) {
   std::vector<RagMethod> methods;
   for (const std::string_view name : worker::ReuseMethodNames()) {
     worker::ReuseOptions options;
     options.method = *worker::ParseReuseMethod(name);
     if (options.method == ReuseMethod::kFull) continue;
-    options.cacheblend.check_layer = check_layer;
+    options.cacheblend.check_layer = layers.check;
+    options.hops.layers = layers.retrieving;
     if (options.method == ReuseMethod::kCacheCraft) options.variants = kPublishedVariants;
     methods.push_back({.name = std::string(name), .options = options});
+    if (options.method == ReuseMethod::kEpic) {
+      options.epic_tokens = kFewTokens;
+      methods.push_back({.name = "epic_few", .options = options});
+    }
     if (options.method == ReuseMethod::kCacheBlend) {
       options.cacheblend.gradual = true;
       methods.push_back({.name = "cacheblend_gradual", .options = options});
@@ -103,6 +111,11 @@ StatusOr<RagTotals> RagRun::Run(std::span<const PromptSet> sets) {
   return std::move(totals_);
 }
 
+Status RagRun::CheckGoingOn() const {
+  if (!options_.keep_going || options_.keep_going()) return OkStatus();
+  return MakeStatus(StatusCode::kCancelled, "the run was stopped");
+}
+
 Status RagRun::RunSet(const PromptSet& set, size_t number) {
   QUIRE_ASSIGN_OR_RETURN(const Reference reference, Prefill(set, number));
   if (number < options_.timed_sets) QUIRE_RETURN_IF_ERROR(TimeFull(set, reference));
@@ -123,6 +136,7 @@ StatusOr<RagRun::Reference> RagRun::Prefill(const PromptSet& set, size_t number)
                                          all ? Decoder::Logits::kAll : Decoder::Logits::kNone,
                                          all ? reference.documents.data() : nullptr));
   for (const RagQuestion& question : set.questions) {
+    QUIRE_RETURN_IF_ERROR(CheckGoingOn());
     QUIRE_RETURN_IF_ERROR(cache.Truncate(tokens.size()));
     QUIRE_ASSIGN_OR_RETURN(std::vector<float> logits, AskFull(question, &cache));
     reference.answers.push_back(std::move(logits));
@@ -182,12 +196,21 @@ Status RagRun::Ask(const PromptSet& set, const Reference& reference, const RagMe
   std::vector<DocumentName> names;
   for (size_t i = 0; i < set.documents.size(); ++i) names.push_back(NameOf(i));
   MethodTotals& totals = totals_.methods[method.name];
+  std::unique_ptr<worker::ReuseRun> run;
   for (size_t i = 0; i < set.questions.size(); ++i) {
+    QUIRE_RETURN_IF_ERROR(CheckGoingOn());
     const RagQuestion& question = set.questions[i];
-    worker::ReuseOptions options = method.options;
-    options.bos = options_.bos;
-    options.max_new_tokens = static_cast<uint32_t>(question.answer.size() + 1);
-    QUIRE_ASSIGN_OR_RETURN(const auto run, engine_.OpenReuse(names, question.prompt, options));
+    const bool again =
+        run != nullptr && !options_.times_all && !worker::DependsOnQuestion(method.options.method);
+    if (again) {
+      QUIRE_RETURN_IF_ERROR(run->AskAgain(question.prompt));
+    } else {
+      worker::ReuseOptions options = method.options;
+      options.bos = options_.bos;
+      options.keep_going = options_.keep_going;
+      options.max_new_tokens = static_cast<uint32_t>(question.answer.size() + 1);
+      QUIRE_ASSIGN_OR_RETURN(run, engine_.OpenReuse(names, question.prompt, options));
+    }
     totals.answer_divergence += Divergence(reference.answers[i], run->logits());
     totals.questions += 1;
     const worker::ReuseStats& stats = run->stats();
@@ -195,7 +218,7 @@ Status RagRun::Ask(const PromptSet& set, const Reference& reference, const RagMe
     totals.recompute_ratio += stats.recompute_ratio;
     totals.bytes_read += stats.bytes_read;
     totals.bytes_whole += stats.bytes_whole;
-    if (stats.statistics_computed == 0) totals.seconds.push_back(stats.seconds_prefill);
+    if (!again && stats.statistics_computed == 0) totals.seconds.push_back(stats.seconds_prefill);
     if (!question.answer.empty()) {
       QUIRE_ASSIGN_OR_RETURN(
           const worker::Generation given,

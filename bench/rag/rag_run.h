@@ -31,8 +31,14 @@ struct RagMethod {
   worker::ReuseOptions options;
 };
 
-/// Every method of reuse but full prefill, and variants of some. `check_layer` is CacheBlend's.
-std::vector<RagMethod> RagMethods(uint32_t check_layer);
+/// Layers of a model that methods are told.
+struct ModelLayers {
+  uint32_t check = 0;                ///< CacheBlend compares values there.
+  std::vector<uint32_t> retrieving;  ///< Hops retrieve there; all when empty.
+};
+
+/// Every method of reuse but full prefill, and variants of some.
+std::vector<RagMethod> RagMethods(const ModelLayers& layers);
 
 struct RagQuestion {
   std::string task;
@@ -81,6 +87,11 @@ struct RagRunOptions {
   uint32_t divergence_sets = 2;
   /// Sets whose first question also has full prefill timed.
   uint32_t timed_sets = 3;
+  /// Every question reads and computes documents anew, for its time. Otherwise a method whose
+  /// documents do not depend on the question does so for the first question of a set.
+  bool times_all = false;
+  /// Asked before each question and layer; false ends the run with CANCELLED. None when empty.
+  std::function<bool()> keep_going = {};
 };
 
 class RagRun {
@@ -102,6 +113,7 @@ class RagRun {
 
  private:
   struct Reference;
+  Status CheckGoingOn() const;
   Status RunSet(const PromptSet& set, size_t number);
   StatusOr<Reference> Prefill(const PromptSet& set, size_t number);
   /// Logits after the question, which goes on from what the cache holds.

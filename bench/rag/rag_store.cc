@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kMemory = uint64_t{1} << 30;
 /// Less than any set of documents here has.
 constexpr uint64_t kLittleMemory = uint64_t{4} << 20;
-/// A page is not larger than a block, so that little is read beside selected blocks.
+/// A block has pages of its own, so that little is read beside selected blocks and pages.
 constexpr uint32_t kMostPageTokens = 32;
 constexpr uint32_t kSegmentTokens = 256;
 
@@ -36,7 +36,7 @@ StatusOr<RagStore> OpenRagStore(const std::string& model, const std::string& tie
   QUIRE_ASSIGN_OR_RETURN(
       opened.client,
       Client::Create({.transport = control, .data_transport = std::move(data.transport)}));
-  const uint32_t page_tokens = std::min(kMostPageTokens, block_tokens);
+  const uint32_t page_tokens = std::min(kMostPageTokens, block_tokens / 2);
   QUIRE_ASSIGN_OR_RETURN(opened.worker,
                          cli::LoadLocalWorker(model, opened.client.get(),
                                               {.page_tokens = page_tokens,

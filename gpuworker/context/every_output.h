@@ -32,6 +32,7 @@ class EveryOutput final : public RowPlan {
   std::vector<uint32_t> Choose(uint32_t layer, std::span<const double> deviations) override {
     return plan_->Choose(layer, deviations);
   }
+  std::vector<uint32_t> Asks(uint32_t layer) override { return plan_->Asks(layer); }
   bool ReadsQueries(uint32_t layer) const override { return plan_->ReadsQueries(layer); }
   void ReadQueries(uint32_t layer, std::span<const uint64_t> positions,
                    std::span<const float> queries) override {

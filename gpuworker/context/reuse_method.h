@@ -17,11 +17,15 @@
 
 namespace quire::worker {
 
+class CellChooser;
+
 struct ReusePlan {
   std::vector<uint64_t> positions;  ///< Tokens that may be computed, ascending.
   std::vector<ViewCells> layers;    ///< Cells of each layer; one entry serves all layers.
   std::unique_ptr<RowPlan> rows;    ///< Rows are indices into `positions`.
   RowUpdate update = RowUpdate::kOverwrite;
+  /// Chooses the cells while the plan runs, and outlives it; null: `layers` has them.
+  CellChooser* chooser = nullptr;
 
   /// True where one view serves all layers: none leaves tokens out.
   bool reads_everything() const { return layers.size() == 1; }

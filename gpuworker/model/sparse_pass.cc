@@ -61,6 +61,7 @@ Status SparsePass::Run(float* logits) {
 Status SparsePass::RunLayer(uint32_t layer) {
   LayerRows rows = plan_->Rows(layer);
   QUIRE_RETURN_IF_ERROR(CheckRows(layer, rows));
+  QUIRE_RETURN_IF_ERROR(Ask(layer));
   QUIRE_ASSIGN_OR_RETURN(const LayerView view, views_->View(layer));
   if (plan_->ChoosesIn(layer)) {
     std::vector<double> deviations;
@@ -73,6 +74,18 @@ Status SparsePass::RunLayer(uint32_t layer) {
   }
   QUIRE_RETURN_IF_ERROR(Narrow(rows.outputs));
   return ComputeOutputs(layer, view, rows.fresh);
+}
+
+Status SparsePass::Ask(uint32_t layer) {
+  const std::vector<uint32_t> asking = plan_->Asks(layer);
+  QUIRE_RETURN_IF_ERROR(CheckRows(layer, {.fresh = asking}));
+  return ForEachBlock(asking, [&](std::span<const uint32_t> block, size_t) -> Status {
+    const std::vector<uint64_t> positions = PositionsOf(block);
+    QUIRE_RETURN_IF_ERROR(Gather(block, block_.as<float>()));
+    QUIRE_RETURN_IF_ERROR(math_.SetRows(positions));
+    QUIRE_RETURN_IF_ERROR(math_.Queries(layer, block_.as<float>()));
+    return TellQueries(layer, positions);
+  });
 }
 
 Status SparsePass::CheckRows(uint32_t layer, const LayerRows& rows) const {

@@ -49,6 +49,8 @@ class SparsePass {
  private:
   Status RunLayer(uint32_t layer);
   Status CheckRows(uint32_t layer, const LayerRows& rows) const;
+  /// Tells the plan the queries of the rows that ask.
+  Status Ask(uint32_t layer);
   /// Computes keys and values of `rows` and takes them into the view. Appends their deviations,
   /// unless `deviations` is null.
   Status RefreshOnly(uint32_t layer, const LayerView& view, std::span<const uint32_t> rows,

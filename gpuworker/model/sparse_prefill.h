@@ -58,12 +58,19 @@ class RowPlan {
     (void)layer, (void)deviations;
     return {};
   }
+  /// Rows whose queries the plan reads before the view of `layer` is asked for, ascending: it
+  /// chooses what the layer reads by them. Outputs of the layer before.
+  virtual std::vector<uint32_t> Asks(uint32_t layer) {
+    (void)layer;
+    return {};
+  }
   /// True when the plan reads the queries of the outputs of `layer`.
   virtual bool ReadsQueries(uint32_t layer) const {
     (void)layer;
     return false;
   }
-  /// Rotated queries of some outputs, [positions][n_q][d]. Called until all outputs were told.
+  /// Rotated queries of some outputs, or of rows that ask, [positions][n_q][d]. Called until all
+  /// were told.
   virtual void ReadQueries(uint32_t layer, std::span<const uint64_t> positions,
                            std::span<const float> queries) {
     (void)layer, (void)positions, (void)queries;

@@ -38,6 +38,17 @@ Status CheckRanges(const v1::DocumentsPrompt& proto) {
   if (proto.variants() > kMaxVariants) {
     return InvalidArgument("variants is ", proto.variants(), "; it must be at most ", kMaxVariants);
   }
+  if (proto.has_hops() && (proto.hops() == 0 || proto.hops() > kMaxHops)) {
+    return InvalidArgument("hops is ", proto.hops(), "; it must be 1 to ", kMaxHops);
+  }
+  if (proto.has_hop_pages() && (proto.hop_pages() == 0 || proto.hop_pages() > kMaxHopPages)) {
+    return InvalidArgument("hop_pages is ", proto.hop_pages(), "; it must be 1 to ", kMaxHopPages);
+  }
+  for (const uint32_t layer : proto.hop_layers()) {
+    if (layer >= kMaxHopLayers) {
+      return InvalidArgument("hop_layers has ", layer, "; it must be below ", kMaxHopLayers);
+    }
+  }
   return OkStatus();
 }
 
@@ -59,6 +70,9 @@ StatusOr<DocumentsCall> DocumentsFromProto(const v1::DocumentsPrompt& proto) {
   options.balances_loading = proto.balances_loading();
   if (proto.has_infllm_blocks()) options.infllm.blocks = proto.infllm_blocks();
   if (proto.attended()) options.samkv.rows = SamKvRows::kAttended;
+  if (proto.has_hops()) options.hops.hops = proto.hops();
+  if (proto.has_hop_pages()) options.hops.pages = proto.hop_pages();
+  options.hops.layers.assign(proto.hop_layers().begin(), proto.hop_layers().end());
   if (proto.compact()) options.positions = PromptPositions::kCompact;
   options.variants = proto.variants();
   return call;
@@ -76,6 +90,9 @@ void DocumentsToProto(std::span<const DocumentName> names, const ReuseOptions& o
   proto->set_balances_loading(options.balances_loading);
   proto->set_infllm_blocks(options.infllm.blocks);
   proto->set_attended(options.samkv.rows == SamKvRows::kAttended);
+  proto->set_hops(options.hops.hops);
+  proto->set_hop_pages(options.hops.pages);
+  proto->mutable_hop_layers()->Assign(options.hops.layers.begin(), options.hops.layers.end());
   proto->set_compact(options.positions == PromptPositions::kCompact);
   proto->set_variants(options.variants);
 }

@@ -20,6 +20,9 @@ inline constexpr int kMaxDocuments = DocumentReader::kMostDocuments;
 inline constexpr uint32_t kMaxEpicTokens = 65536;
 inline constexpr uint32_t kMaxInfLlmBlocks = 65536;
 inline constexpr uint32_t kMaxVariants = 16;
+inline constexpr uint32_t kMaxHops = 16;
+inline constexpr uint32_t kMaxHopPages = 65536;
+inline constexpr uint32_t kMaxHopLayers = 4096;
 
 struct DocumentsCall {
   std::vector<DocumentName> names;

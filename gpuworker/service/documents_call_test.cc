@@ -81,6 +81,15 @@ TEST(DocumentsCallTest, WhatIsOutOfRangeIsNamed) {
   proto.set_variants(kMaxVariants + 1);
   EXPECT_THAT(message(proto), HasSubstr("variants is 17"));
   proto = Prompt();
+  proto.set_hops(0);
+  EXPECT_THAT(message(proto), HasSubstr("hops is 0"));
+  proto = Prompt();
+  proto.set_hop_pages(kMaxHopPages + 1);
+  EXPECT_THAT(message(proto), HasSubstr("hop_pages is 65537"));
+  proto = Prompt();
+  proto.add_hop_layers(kMaxHopLayers);
+  EXPECT_THAT(message(proto), HasSubstr("hop_layers has 4096"));
+  proto = Prompt();
   proto.set_method("blend");
   EXPECT_THAT(message(proto), HasSubstr("no method 'blend'"));
   proto = Prompt();

@@ -256,7 +256,7 @@ std::optional<std::string> FakeStore::RepresentativesOf(const Pages& pages, uint
 Status FakeStore::Digests(const v1::DigestsRequest& request, std::string* payload) {
   QUIRE_ASSIGN_OR_RETURN(SessionState * session, FindSession(request.session_id()));
   QUIRE_ASSIGN_OR_RETURN(const SequenceState* sequence, FindSequence(session, request.sequence()));
-  const Pages& pages = PagesOf(*sequence);
+  const Pages& pages = PagesOf(*sequence, request.member());
   const KvSpec& spec = pages.spec;
   const auto kind = static_cast<kernels::DigestKind>(request.kind());
   for (uint32_t layer : request.layers()) {

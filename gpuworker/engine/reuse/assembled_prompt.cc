@@ -137,6 +137,16 @@ Status AssembledPrompt::Ask(DocumentReader* reader) {
   return reader_->Ask(names);
 }
 
+Status AssembledPrompt::Choose(uint32_t layer, ViewCells cells, DocumentReader* reader) {
+  chooses_ = true;
+  reader_ = reader;
+  cells_[layer] = std::move(cells);
+  pages_[layer] = PagesOf(layer);
+  std::vector<std::vector<uint32_t>> names(layers_.size());
+  names[layer] = NamesOf(pages_[layer]);
+  return reader_->Ask(names);
+}
+
 SourceTier AssembledPrompt::TierOf(uint32_t layer) const {
   const bool from_ssd = std::ranges::any_of(pages_[layer], [&](const StagedPage& page) {
     return documents_[page.piece].tier == SourceTier::kSsd;
@@ -161,10 +171,10 @@ StatusOr<LayerView> AssembledPrompt::View(uint32_t layer) {
   loading_.reset();
   seconds_waited_ += SecondsSince(*parts_.clock, start);
   QUIRE_RETURN_IF_ERROR(loaded);
-  if (layer + 1 < layers_.size()) {
+  const bool is_last = layer + 1 == layers_.size();
+  if (is_last) before_.reset();
+  if (!is_last && !chooses_) {
     loading_ = std::async(std::launch::async, [this, next = layer + 1] { return Load(next); });
-  } else {
-    before_.reset();
   }
   return LayerView{.cells = &CellsOf(layer),
                    .keys = layers_[layer].keys.data(),

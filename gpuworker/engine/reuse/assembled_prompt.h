@@ -69,9 +69,13 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
 
   /// Most pages that a layer reads; 0: there is nothing to ask for.
   uint32_t MostPages() const;
+  const std::vector<ViewCells>& cells() const { return cells_; }
   /// Asks for the units of all layers. Called once, before the first View, where there are any.
   /// `reader` is over the documents, and outlives the last View.
   Status Ask(DocumentReader* reader);
+  /// Gives a layer its cells, and asks for their units alone. Called before the layer's View, for
+  /// every layer or for none, in place of Ask.
+  Status Choose(uint32_t layer, ViewCells cells, DocumentReader* reader);
   StatusOr<LayerView> View(uint32_t layer) override;
   /// Generated tokens attend to what `retrieval` selects from here on, in place of all cells.
   void Retrieve(std::unique_ptr<PromptRetrieval> retrieval) { retrieval_ = std::move(retrieval); }
@@ -145,7 +149,8 @@ class AssembledPrompt final : public LayerViews, public AttentionBackend {
 
   const EngineParts parts_;
   const std::vector<AssembledDocument> documents_;
-  const std::vector<ViewCells> cells_;
+  std::vector<ViewCells> cells_;
+  bool chooses_ = false;  ///< Each layer's cells are known only when the layer is asked for.
   const Shape shape_;
   DocumentReader* reader_ = nullptr;
   std::unique_ptr<AssembledPrompt> before_;  ///< Until every layer is loaded.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/api/page_digest.h"
 #include "quire/layout.h"
 #include "quire/page_name.h"
 
@@ -58,6 +59,26 @@ Status DocumentReader::Start() {
   QUIRE_ASSIGN_OR_RETURN(recall_, session_->Start(std::move(wants)));
   ++requests_;
   return OkStatus();
+}
+
+StatusOr<std::vector<std::byte>> DocumentReader::Bounds(uint32_t document,
+                                                        std::span<const uint32_t> layers,
+                                                        uint32_t pages) const {
+  const uint64_t page_bytes = kernels::PageDigestBytes(*parts_.spec);
+  const uint32_t batch = PagesPerBatch(parts_, page_bytes);
+  std::vector<std::byte> bounds(layers.size() * pages * page_bytes);
+  std::byte* to = bounds.data();
+  for (const uint32_t layer : layers) {
+    for (uint32_t first = 0; first < pages;) {
+      const uint32_t end = first + std::min(batch, pages - first);
+      QUIRE_ASSIGN_OR_RETURN(const Payload some,
+                             session_->Digests({&layer, 1}, first, end, 0, document));
+      some.CopyTo(to);
+      to += some.size_bytes();
+      first = end;
+    }
+  }
+  return bounds;
 }
 
 StatusOr<DocumentUnits> DocumentReader::Read(uint32_t layer) {

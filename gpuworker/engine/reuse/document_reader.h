@@ -64,6 +64,10 @@ class DocumentReader {
   /// Asks again for what Read returned last, and all behind it: it is not valid any more.
   Status ReadAgain();
 
+  /// Bounds of the keys of the first `pages` pages of document `document`, in these layers
+  /// (ClientSession::Digests).
+  StatusOr<std::vector<std::byte>> Bounds(uint32_t document, std::span<const uint32_t> layers,
+                                          uint32_t pages) const;
   /// Scores of pages by content: `wanted` is of the documents, by number. Its sequence is the
   /// reader's.
   StatusOr<std::vector<float>> Score(const ContentScoring& wanted) {

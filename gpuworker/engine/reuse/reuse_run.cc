@@ -15,6 +15,7 @@
 #include "gpuworker/context/statistics_collector.h"
 #include "gpuworker/engine/ingest/stored_statistics.h"
 #include "gpuworker/engine/request_checks.h"
+#include "gpuworker/engine/reuse/chosen_views.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/model/sampler.h"
 #include "quire/layout.h"
@@ -31,6 +32,7 @@ constexpr std::array kMethods = {
     std::pair{ReuseMethod::kSamKv, "samkv"},
     std::pair{ReuseMethod::kInfLlm, "multi_infllm"},
     std::pair{ReuseMethod::kCacheCraft, "cachecraft"},
+    std::pair{ReuseMethod::kHops, "hops"},
 };
 
 /// Fewer rows, times layers, are dominated by what does not grow with them.
@@ -69,6 +71,18 @@ std::vector<std::string_view> ReuseMethodNames() {
   return names;
 }
 
+bool DependsOnQuestion(ReuseMethod method) {
+  switch (method) {
+    case ReuseMethod::kReuse:
+    case ReuseMethod::kIsolated:
+    case ReuseMethod::kEpic:
+    case ReuseMethod::kCacheBlend:
+      return false;
+    default:
+      return true;
+  }
+}
+
 StatusOr<ReuseMethod> ParseReuseMethod(std::string_view name) {
   std::string known;
   for (const auto& [value, text] : kMethods) {
@@ -89,6 +103,7 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
   if (question.empty()) return InvalidArgument("the question is empty; give it a token or more");
   QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts.decoder->config(), question));
   std::unique_ptr<ReuseRun> run(new ReuseRun(parts));
+  run->method_ = options.method;
   run->keep_going_ = options.keep_going;
   std::unique_ptr<PromptRetrieval> retrieval;
   if (options.retrieval) {
@@ -143,16 +158,20 @@ Status ReuseRun::LayOut(uint64_t question_tokens, const ReuseOptions& options) {
   return OkStatus();
 }
 
-Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& options) {
-  QUIRE_RETURN_IF_ERROR(LayOut(question.size(), options));
+std::vector<TokenId> ReuseRun::PromptOf(std::span<const TokenId> question) const {
   std::vector<TokenId> all;
   for (size_t i = 0; i < documents_.size(); ++i) {
-    documents_[i].placed = layout_.sources[i];
-    all.insert(all.end(), tokens_[i].begin() + static_cast<ptrdiff_t>(documents_[i].placed.skipped),
-               tokens_[i].end());
+    const auto skipped = static_cast<ptrdiff_t>(layout_.sources[i].skipped);
+    all.insert(all.end(), tokens_[i].begin() + skipped, tokens_[i].end());
   }
   all.insert(all.end(), question.begin(), question.end());
+  return all;
+}
 
+Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& options) {
+  QUIRE_RETURN_IF_ERROR(LayOut(question.size(), options));
+  for (size_t i = 0; i < documents_.size(); ++i) documents_[i].placed = layout_.sources[i];
+  const std::vector<TokenId> all = PromptOf(question);
   room_ = options.max_new_tokens;
   OpenVariants(all, options);
   QUIRE_ASSIGN_OR_RETURN(ReusePlan plan, MakePlan(all, options));
@@ -164,6 +183,25 @@ Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& 
                                                                 : Run(plan, all, logits_.data()));
   Measure(plan, computed);
   NoteCosts(plan, computed, SecondsSince(*parts_.clock, start));
+  return OkStatus();
+}
+
+Status ReuseRun::AskAgain(std::span<const TokenId> question) {
+  if (DependsOnQuestion(method_)) {
+    return FailedPrecondition("what ", Name(method_), " keeps of documents is for one question");
+  }
+  const ModelConfig& model = parts_.decoder->config();
+  QUIRE_RETURN_IF_ERROR(CheckVocabulary(model, question));
+  if (question.empty()) return InvalidArgument("the question is empty; give it a token or more");
+  if (layout_.question_first + question.size() > model.max_positions) {
+    return InvalidArgument("the documents and the question are longer than the model's context");
+  }
+  layout_.question_tokens = question.size();
+  ReusePlan plan = method_ == ReuseMethod::kIsolated ? ReuseIsolated(layout_, model.num_layers)
+                                                     : ReuseOnly(layout_, model.num_layers);
+  const uint64_t read = stats_.bytes_read;  // Run adds those of the prompt before.
+  QUIRE_RETURN_IF_ERROR(Run(plan, PromptOf(question), logits_.data()).status());
+  stats_.bytes_read = read;
   return OkStatus();
 }
 
@@ -214,8 +252,31 @@ StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
     case ReuseMethod::kSamKv:
     case ReuseMethod::kInfLlm:
       return SelectAndPlan(prompt, options);
+    case ReuseMethod::kHops:
+      return PlanHops(prompt, options);
   }
   return FullPrefill(layout_, num_layers);
+}
+
+StatusOr<ReusePlan> ReuseRun::PlanHops(std::span<const TokenId> prompt,
+                                       const ReuseOptions& options) {
+  hops_ = std::make_unique<Hops>(layout_, *parts_.spec, options.hops);
+  QUIRE_RETURN_IF_ERROR(OpenReader());
+  for (const AssembledDocument& document : documents_) {
+    const auto pages =
+        static_cast<uint32_t>(StoredPages(document.placed, parts_.spec->page_tokens));
+    QUIRE_ASSIGN_OR_RETURN(std::vector<std::byte> bounds,
+                           reader_->Bounds(document.member, hops_->layers(), pages));
+    stats_.bytes_read += bounds.size();
+    hops_->AddDigests(std::move(bounds));
+  }
+  for (uint32_t hop = 1; hop < options.hops.hops; ++hop) {
+    ReusePlan plan = hops_->Pass();
+    QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, Run(plan, prompt, nullptr));
+    rows_before_ += computed.fresh_rows - layout_.question_tokens * parts_.spec->num_layers;
+    if (!hops_->EndPass()) break;
+  }
+  return hops_->Pass();
 }
 
 LayerCosts ReuseRun::CostsOfLayer() const {
@@ -380,16 +441,29 @@ StatusOr<SparsePrefillStats> ReuseRun::Run(ReusePlan& plan, std::span<const Toke
       std::min<uint64_t>(room_, parts_.decoder->config().max_positions - end_));
   // Compact positions are those of one plan, and rows of another are turned otherwise.
   if (stats_.compact) prompt_.reset();
+  if (plan.chooser != nullptr) plan.layers.resize(parts_.spec->num_layers);
   prompt_ = std::make_unique<AssembledPrompt>(
       parts_, documents, plan.layers,
       AssembledPrompt::Shape{.first_new = end_, .new_tokens = room_}, std::move(prompt_),
       keep_going_);
+  if (plan.chooser != nullptr) return RunChosen(plan, rows, logits);
   if (prompt_->MostPages() > 0) {
     QUIRE_RETURN_IF_ERROR(OpenReader());
     QUIRE_RETURN_IF_ERROR(prompt_->Ask(reader_.get()));
   }
   return parts_.decoder->SparsePrefill({rows, plan.positions}, plan.rows.get(), prompt_.get(),
                                        plan.update, logits);
+}
+
+StatusOr<SparsePrefillStats> ReuseRun::RunChosen(ReusePlan& plan, std::span<const TokenId> rows,
+                                                 float* logits) {
+  ChosenViews views(parts_, plan.chooser, prompt_.get(), reader_.get());
+  QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed,
+                         parts_.decoder->SparsePrefill({rows, plan.positions}, plan.rows.get(),
+                                                       &views, plan.update, logits));
+  QUIRE_RETURN_IF_ERROR(views.Finish());
+  plan.layers = prompt_->cells();
+  return computed;
 }
 
 void ReuseRun::Measure(const ReusePlan& plan, const SparsePrefillStats& computed) {
@@ -402,7 +476,8 @@ void ReuseRun::Measure(const ReusePlan& plan, const SparsePrefillStats& computed
   }
   stats_.prompt_tokens = layout_.tokens();
   stats_.question_tokens = layout_.question_tokens;
-  stats_.recompute_ratio = static_cast<double>(computed.fresh_rows - of_question) / of_documents;
+  const uint64_t of_passes = rows_before_ + computed.fresh_rows - of_question;
+  stats_.recompute_ratio = static_cast<double>(of_passes) / of_documents;
   stats_.sequence_ratio = static_cast<double>(visible - of_question) / of_documents;
   stats_.bytes_read += prompt_->bytes_read();
   stats_.requests = reader_ == nullptr ? 0 : reader_->requests();

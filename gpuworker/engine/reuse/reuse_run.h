@@ -22,6 +22,7 @@
 
 #include "gpuworker/context/cacheblend.h"
 #include "gpuworker/context/cachecraft.h"
+#include "gpuworker/context/hops.h"
 #include "gpuworker/context/infllm.h"
 #include "gpuworker/context/prompt_layout.h"
 #include "gpuworker/context/samkv.h"
@@ -49,15 +50,19 @@ enum class ReuseMethod : uint8_t {
   kSamKv,       ///< Selected blocks are read, and the tokens where documents meet are computed.
   kInfLlm,      ///< Blocks that each document selects are read; the question is computed.
   kCacheCraft,  ///< As they were computed behind others; the most affected tokens are computed.
+  kHops,        ///< Pages that rows find are read; those that they attend to are computed.
 };
 
 /// "full", "reuse_strict", "reuse_isolated", "epic", "cacheblend", "samkv", "multi_infllm",
-/// "cachecraft".
+/// "cachecraft", "hops".
 std::string_view Name(ReuseMethod method);
 /// The names of all methods, full prefill first.
 std::vector<std::string_view> ReuseMethodNames();
 /// INVALID_ARGUMENT naming the known methods.
 StatusOr<ReuseMethod> ParseReuseMethod(std::string_view name);
+
+/// True where what is read or computed of the documents depends on the question.
+bool DependsOnQuestion(ReuseMethod method);
 
 /// Positions of documents that methods read parts of.
 enum class PromptPositions : uint8_t {
@@ -79,6 +84,7 @@ struct ReuseOptions {
   /// Most variants of a document that are kept (document_variants.h), after questions by full
   /// prefill and by Cache-Craft. 0: none is kept.
   uint32_t variants = 0;
+  HopOptions hops;
   PromptLayoutOptions layout;
   PromptPositions positions = PromptPositions::kGapped;
   /// Documents that begin with it have a beginning token (PromptLayout).
@@ -103,14 +109,14 @@ struct ReuseStats {
   uint64_t prompt_tokens = 0;    ///< Tokens of documents and question.
   uint64_t question_tokens = 0;  ///< Tokens of the question.
   bool compact = false;          ///< Positions are those of a compact prompt.
-  /// Rows of documents whose keys were computed, of all layers, over those there are.
+  /// Rows of documents whose keys were computed, of all layers and passes, over those there are.
   double recompute_ratio = 0;
   /// Tokens of documents that attention reads, a mean over layers, over those there are.
   double sequence_ratio = 0;
   /// CacheBlend: the ratio of its options, or the balancing one.
   double chosen_ratio = 0;
   bool chose_full_prefill = false;  ///< CacheBlend: loading would have taken longer.
-  uint64_t bytes_read = 0;          ///< Payload bytes of units, as they came.
+  uint64_t bytes_read = 0;          ///< Payload bytes of units as they came, and of digests.
   uint64_t bytes_whole = 0;         ///< Bytes of elements of all units of the documents.
   uint64_t requests = 0;            ///< Requests for units.
   /// Documents whose statistics had to be computed for the method.
@@ -135,8 +141,13 @@ class ReuseRun {
                                                   std::span<const TokenId> question,
                                                   const ReuseOptions& options);
 
+  /// Asks another question over what the first one computed of the documents, and reads nothing.
+  /// The logits and Generate are about it; the stats stay. FAILED_PRECONDITION for a method whose
+  /// documents depend on the question (DependsOnQuestion), and INVALID_ARGUMENT as for Open.
+  Status AskAgain(std::span<const TokenId> question);
+
   /// Generates, up to the room that was made. Keeps variants, unless the question was cancelled.
-  /// Called once.
+  /// Called once for each question.
   StatusOr<Generation> Generate(const GenerateParams& params);
 
   /// Logits after the question, [vocab_size].
@@ -149,12 +160,16 @@ class ReuseRun {
   explicit ReuseRun(const EngineParts& parts) : parts_(parts) {}
   Status Find(std::span<const DocumentName> documents, const ReuseOptions& options);
   void Add(FoundDocument found, const ReuseOptions& options);
+  /// Tokens of the documents in the prompt, and the question.
+  std::vector<TokenId> PromptOf(std::span<const TokenId> question) const;
   /// Makes the layout, and says whether the prompt is compact.
   Status LayOut(uint64_t question_tokens, const ReuseOptions& options);
   Status Prefill(std::span<const TokenId> question, const ReuseOptions& options);
   /// Runs `plan`, and keeps the logits of all rows that its last layer computes.
   StatusOr<SparsePrefillStats> RunForRows(ReusePlan& plan, std::span<const TokenId> prompt);
   StatusOr<ReusePlan> MakePlan(std::span<const TokenId> prompt, const ReuseOptions& options);
+  /// Runs all passes but the last one.
+  StatusOr<ReusePlan> PlanHops(std::span<const TokenId> prompt, const ReuseOptions& options);
   ReusePlan PlanCacheBlend(const ReuseOptions& options);
   StatusOr<ReusePlan> PlanCacheCraft(const ReuseOptions& options);
   /// Opens the variants of the documents of `prompt`, for methods that use or keep any.
@@ -172,6 +187,9 @@ class ReuseRun {
   Status OpenReader();
   /// Runs a plan over a prompt that is assembled for it, compact where that is so.
   StatusOr<SparsePrefillStats> Run(ReusePlan& plan, std::span<const TokenId> prompt, float* logits);
+  /// Runs `rows` of a plan that chooses its cells.
+  StatusOr<SparsePrefillStats> RunChosen(ReusePlan& plan, std::span<const TokenId> rows,
+                                         float* logits);
   /// Renumbers the plan. Returns the pieces of documents that it reads.
   StatusOr<std::vector<AssembledDocument>> MakeCompact(ReusePlan& plan);
   void Measure(const ReusePlan& plan, const SparsePrefillStats& computed);
@@ -181,6 +199,7 @@ class ReuseRun {
   LayerCosts CostsOfLayer() const;
 
   const EngineParts parts_;
+  ReuseMethod method_ = ReuseMethod::kFull;
   std::function<bool()> keep_going_;
   std::vector<DocumentName> names_;
   std::vector<AssembledDocument> documents_;
@@ -194,6 +213,8 @@ class ReuseRun {
   std::unique_ptr<DocumentReader> reader_;  ///< While the prefill reads.
   std::optional<DocumentVariants> variants_;
   uint32_t most_variants_ = 0;  ///< ReuseOptions::variants
+  std::unique_ptr<Hops> hops_;  ///< Outlives its plans.
+  uint64_t rows_before_ = 0;    ///< Rows of documents that earlier passes computed, of all layers.
   std::unique_ptr<AssembledPrompt> prompt_;
   std::vector<float> logits_;
   RowLogits row_logits_;

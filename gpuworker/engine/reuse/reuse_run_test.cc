@@ -109,6 +109,56 @@ TEST_F(ReuseRunTest, SamKvSaysThatTheServerCannotScore) {
   EXPECT_EQ(run.status().code(), StatusCode::kUnimplemented);
 }
 
+TEST_F(ReuseRunTest, AnotherQuestionIsAnsweredAsIfItHadBeenTheFirst) {
+  Store({21, 30, 17});
+  const std::vector<TokenId> other = RandomTokens(12, 98);
+  for (const ReuseMethod method : {ReuseMethod::kReuse, ReuseMethod::kIsolated, ReuseMethod::kEpic,
+                                   ReuseMethod::kCacheBlend}) {
+    const auto run = Open({.method = method});
+    const uint64_t read = run->stats().bytes_read;
+    const Status asked = run->AskAgain(other);
+    ASSERT_TRUE(asked.ok()) << Name(method) << ": " << asked;
+    EXPECT_EQ(run->stats().bytes_read, read);
+    const auto first = fixture_.engine().OpenReuse(names_, other, {.method = method});
+    ASSERT_TRUE(first.ok()) << first.status();
+    EXPECT_LT(MaxDifference(run->logits(), (*first)->logits()), kSame) << Name(method);
+  }
+  EXPECT_EQ(Open({.method = ReuseMethod::kHops})->AskAgain(other).code(),
+            StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ReuseRunTest, HopsThatFindAndComputeEverythingEqualTheWholePromptInOneGo) {
+  Store({21, 30, 17});
+  const auto run = Open({.method = ReuseMethod::kHops,
+                         .hops = {.hops = 3,
+                                  .pages = 1000,
+                                  .question_rows = 1000,
+                                  .attended_pages = 1000,
+                                  .least_share = 0}});
+  EXPECT_LT(MaxDifference(run->logits(), Dense(all_)), kSame);
+  EXPECT_EQ(run->stats().sequence_ratio, 1);
+}
+
+TEST_F(ReuseRunTest, HopsReadEachPageOnceAndTheBoundsOfAll) {
+  Store({21, 30, 17});
+  const auto run = Open({.method = ReuseMethod::kHops,
+                         .hops = {.pages = 1000, .least_share = 2}});  // Nothing is attended to.
+  const auto strict = Open({.method = ReuseMethod::kReuse});
+  EXPECT_LT(MaxDifference(run->logits(), strict->logits()), kSame);
+  EXPECT_EQ(run->stats().recompute_ratio, 0);
+  const KvSpec spec = fixture_.engine().spec();
+  const uint64_t bounds =
+      run->stats().bytes_whole / spec.page_tokens;  // Two rows of a page's keys.
+  EXPECT_EQ(run->stats().bytes_read, run->stats().bytes_whole + bounds);
+}
+
+TEST_F(ReuseRunTest, HopsLeaveMostOfLongDocumentsOut) {
+  Store({250, 240});
+  const auto run = Open({.method = ReuseMethod::kHops, .hops = {.pages = 3, .layers = {1}}});
+  EXPECT_LT(run->stats().sequence_ratio, 0.5);
+  EXPECT_LT(run->stats().bytes_read, run->stats().bytes_whole / 2);
+}
+
 TEST_F(ReuseRunTest, LogitsOfRowsAreKeptOnRequest) {
   Store({21, 30});
   const auto dense = fixture_.engine().DenseLogits(all_, all_.size());
