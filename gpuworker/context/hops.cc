@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "gpuworker/context/layer_statistics.h"
+#include "gpuworker/context/statistics/layer_statistics.h"
 #include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"
 

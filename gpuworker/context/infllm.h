@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "gpuworker/context/samkv_selection.h"
+#include "gpuworker/context/samkv/samkv_selection.h"
 
 namespace quire::worker {
 

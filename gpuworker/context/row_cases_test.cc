@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gpuworker/context/positions.h"
-#include "gpuworker/context/samkv.h"
+#include "gpuworker/context/samkv/samkv.h"
 #include "gpuworker/testing/cached_documents.h"
 
 namespace quire::worker {

@@ -10,7 +10,7 @@
 #include "common/wire/convert_context.h"
 #include "common/wire/lane_records.h"
 #include "common/wire/unit_list.h"
-#include "gpuworker/context/layer_statistics.h"
+#include "gpuworker/context/statistics/layer_statistics.h"
 #include "gpuworker/testing/fake_store.h"
 #include "kernels/api/page_digest.h"
 #include "kernels/cpu/cpu_kernels.h"

@@ -19,8 +19,8 @@
 
 #include "common/base/random.h"
 #include "common/page/rope_rotation.h"
-#include "gpuworker/context/layer_statistics.h"
-#include "gpuworker/context/samkv_selection.h"
+#include "gpuworker/context/samkv/samkv_selection.h"
+#include "gpuworker/context/statistics/layer_statistics.h"
 #include "gpuworker/retrieval/page_observer.h"
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/testing/followed_run.h"

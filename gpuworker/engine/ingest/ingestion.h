@@ -18,7 +18,7 @@
 
 #include "common/base/threads/executor.h"
 #include "gpuworker/cache/budget_cache.h"
-#include "gpuworker/context/statistics_collector.h"
+#include "gpuworker/context/statistics/statistics_collector.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/ingest/represented_pages.h"
 #include "gpuworker/engine/offload/layer_sender.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gpuworker/context/statistics_record.h"
+#include "gpuworker/context/statistics/statistics_record.h"
 #include "quire/payload.h"
 
 namespace quire::worker {

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "gpuworker/context/samkv_selection.h"
+#include "gpuworker/context/samkv/samkv_selection.h"
 #include "quire/client.h"
 #include "quire/documents.h"
 #include "quire/status.h"

@@ -15,12 +15,6 @@ namespace {
 /// Documents that are looked up at a time.
 constexpr size_t kMostThreads = 16;
 
-/// DRAM where all segments are there.
-SourceTier TierOf(const ContextStat& stat, const KvSpec& spec) {
-  const uint64_t in_dram = uint64_t{stat.segments_in_dram} * spec.segment_tokens();
-  return in_dram < stat.context.num_tokens ? SourceTier::kSsd : SourceTier::kDram;
-}
-
 StatusOr<FoundDocument> LookUpOne(const EngineParts& parts, const DocumentName& name,
                                   WantedStatistics statistics) {
   QUIRE_ASSIGN_OR_RETURN(const Document document, FindDocument(parts, name));

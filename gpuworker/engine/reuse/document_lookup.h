@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "gpuworker/context/samkv_selection.h"
+#include "gpuworker/context/samkv/samkv_selection.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/reuse/reuse_costs.h"
 #include "quire/contexts.h"

@@ -12,7 +12,7 @@
 #include "gpuworker/context/loading_controller.h"
 #include "gpuworker/context/reuse_isolated.h"
 #include "gpuworker/context/reuse_method.h"
-#include "gpuworker/context/statistics_collector.h"
+#include "gpuworker/context/statistics/statistics_collector.h"
 #include "gpuworker/engine/ingest/stored_statistics.h"
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/engine/reuse/chosen_views.h"

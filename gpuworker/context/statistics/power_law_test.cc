@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/power_law.h"
+#include "gpuworker/context/statistics/power_law.h"
 
 #include <gtest/gtest.h>
 

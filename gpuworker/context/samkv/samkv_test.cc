@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SamKV against full prefill and against hand-made cases of computed and stored rows.
-#include "gpuworker/context/samkv.h"
+#include "gpuworker/context/samkv/samkv.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,8 +10,8 @@
 // that selected them. A token whose output a later layer needs may not be selected in a layer. It
 // keeps its cached key there, and is seen by itself alone (case 3). Thread-safety: pure functions.
 // Errors: none; shapes are the caller's.
-#ifndef QUIRE_GPUWORKER_CONTEXT_SAMKV_H_
-#define QUIRE_GPUWORKER_CONTEXT_SAMKV_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_SAMKV_SAMKV_H_
+#define QUIRE_GPUWORKER_CONTEXT_SAMKV_SAMKV_H_
 
 #include <cstdint>
 #include <memory>
@@ -20,7 +20,7 @@
 
 #include "common/page/rope_rotation.h"
 #include "gpuworker/context/reuse_method.h"
-#include "gpuworker/context/samkv_selection.h"
+#include "gpuworker/context/samkv/samkv_selection.h"
 
 namespace quire::worker {
 
@@ -71,4 +71,4 @@ ReusePlan SamKv(const PromptLayout& layout, std::span<const DocumentStatistics* 
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_SAMKV_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_SAMKV_SAMKV_H_

@@ -4,13 +4,13 @@
 // keys, the queries of sampled tokens and those of the last blocks. It stands between a decoder
 // and the attention that computes.
 // Ownership: borrows attention and device. Thread-safety: none.
-#ifndef QUIRE_GPUWORKER_CONTEXT_STATISTICS_COLLECTOR_H_
-#define QUIRE_GPUWORKER_CONTEXT_STATISTICS_COLLECTOR_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_STATISTICS_STATISTICS_COLLECTOR_H_
+#define QUIRE_GPUWORKER_CONTEXT_STATISTICS_STATISTICS_COLLECTOR_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "gpuworker/context/samkv_selection.h"
+#include "gpuworker/context/samkv/samkv_selection.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/checkpoint/config.h"
 #include "gpuworker/model/decoder.h"
@@ -47,4 +47,4 @@ class StatisticsCollector final : public AttentionBackend {
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_STATISTICS_COLLECTOR_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_STATISTICS_STATISTICS_COLLECTOR_H_

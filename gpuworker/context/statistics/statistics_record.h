@@ -2,14 +2,14 @@
 //
 // Statistics of a document as bytes that are stored with it (extras.proto), those of SamKV apart
 // from those of InfLLM. Thread-safety: pure functions.
-#ifndef QUIRE_GPUWORKER_CONTEXT_STATISTICS_RECORD_H_
-#define QUIRE_GPUWORKER_CONTEXT_STATISTICS_RECORD_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_STATISTICS_STATISTICS_RECORD_H_
+#define QUIRE_GPUWORKER_CONTEXT_STATISTICS_STATISTICS_RECORD_H_
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "gpuworker/context/samkv_selection.h"
+#include "gpuworker/context/samkv/samkv_selection.h"
 #include "quire/status.h"
 
 namespace quire::worker {
@@ -37,4 +37,4 @@ Status DecodeRepresentatives(std::string_view bytes, const SamKvShape& shape,
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_STATISTICS_RECORD_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_STATISTICS_STATISTICS_RECORD_H_

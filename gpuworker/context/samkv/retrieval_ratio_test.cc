@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/retrieval_ratio.h"
+#include "gpuworker/context/samkv/retrieval_ratio.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/samkv.h"
+#include "gpuworker/context/samkv/samkv.h"
 
 #include <algorithm>
 #include <numeric>

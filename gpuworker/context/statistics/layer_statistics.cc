@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/layer_statistics.h"
+#include "gpuworker/context/statistics/layer_statistics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <span>
 #include <tuple>
 
-#include "gpuworker/context/pauta.h"
-#include "gpuworker/context/power_law.h"
+#include "gpuworker/context/statistics/pauta.h"
+#include "gpuworker/context/statistics/power_law.h"
 #include "kernels/cpu/cpu_kernels.h"
 
 namespace quire::worker {

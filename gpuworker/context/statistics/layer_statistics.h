@@ -8,8 +8,8 @@
 // representative is the token with the largest mean attention from later queries, of which it needs
 // 16; the earlier one of equal ones. Exponents of every middle token with enough points are samples
 // for outliers. Thread-safety: pure function. Errors: none; shapes are the caller's.
-#ifndef QUIRE_GPUWORKER_CONTEXT_LAYER_STATISTICS_H_
-#define QUIRE_GPUWORKER_CONTEXT_LAYER_STATISTICS_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_STATISTICS_LAYER_STATISTICS_H_
+#define QUIRE_GPUWORKER_CONTEXT_STATISTICS_LAYER_STATISTICS_H_
 
 #include <cstdint>
 #include <span>
@@ -67,4 +67,4 @@ void Unrotate(float* vectors, uint32_t rows, uint32_t heads, uint32_t head_dim,
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_LAYER_STATISTICS_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_STATISTICS_LAYER_STATISTICS_H_

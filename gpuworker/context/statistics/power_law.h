@@ -4,8 +4,8 @@
 // x^-alpha. A smaller alpha means a more important token or block. Attention with alpha <= 0 does
 // not fall and is the most important. Thread-safety: pure function. Units: tokens of distance,
 // probabilities. Errors: none.
-#ifndef QUIRE_GPUWORKER_CONTEXT_POWER_LAW_H_
-#define QUIRE_GPUWORKER_CONTEXT_POWER_LAW_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_STATISTICS_POWER_LAW_H_
+#define QUIRE_GPUWORKER_CONTEXT_STATISTICS_POWER_LAW_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -37,4 +37,4 @@ PowerLaw FitPowerLaw(std::span<const DistantAttention> points);
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_POWER_LAW_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_STATISTICS_POWER_LAW_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/statistics_collector.h"
+#include "gpuworker/context/statistics/statistics_collector.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/layer_statistics.h"
+#include "gpuworker/context/statistics/layer_statistics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

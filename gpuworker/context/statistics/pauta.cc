@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/pauta.h"
+#include "gpuworker/context/statistics/pauta.h"
 
 #include <algorithm>
 #include <cmath>

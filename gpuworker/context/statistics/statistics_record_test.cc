@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/statistics_record.h"
+#include "gpuworker/context/statistics/statistics_record.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/random.h"
-#include "gpuworker/context/statistics_collector.h"
+#include "gpuworker/context/statistics/statistics_collector.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/testing/cached_documents.h"
 

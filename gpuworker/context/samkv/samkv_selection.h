@@ -11,16 +11,16 @@
 // documents retrieved, their number divided by the documents, rounded, at least one. Scores are
 // normalised by each document's mean and deviation over its middle blocks. Thread-safety: pure
 // functions. Errors: none; shapes are the caller's.
-#ifndef QUIRE_GPUWORKER_CONTEXT_SAMKV_SELECTION_H_
-#define QUIRE_GPUWORKER_CONTEXT_SAMKV_SELECTION_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_SAMKV_SAMKV_SELECTION_H_
+#define QUIRE_GPUWORKER_CONTEXT_SAMKV_SAMKV_SELECTION_H_
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "gpuworker/context/block_split.h"
-#include "gpuworker/context/layer_statistics.h"
-#include "gpuworker/context/retrieval_ratio.h"
+#include "gpuworker/context/samkv/retrieval_ratio.h"
+#include "gpuworker/context/statistics/layer_statistics.h"
 #include "gpuworker/model/checkpoint/config.h"
 
 namespace quire::worker {
@@ -73,4 +73,4 @@ SelectedBlocks SelectBlocks(std::span<const DocumentStatistics* const> documents
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_SAMKV_SELECTION_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_SAMKV_SAMKV_SELECTION_H_

@@ -5,8 +5,8 @@
 // share from the scores of three keys with that query. The anchor is the mean of the first block
 // and the last two, which are always read. The other keys are the middle blocks that the document
 // attends to most and least. Thread-safety: pure functions. Errors: none; shapes are the caller's.
-#ifndef QUIRE_GPUWORKER_CONTEXT_RETRIEVAL_RATIO_H_
-#define QUIRE_GPUWORKER_CONTEXT_RETRIEVAL_RATIO_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_SAMKV_RETRIEVAL_RATIO_H_
+#define QUIRE_GPUWORKER_CONTEXT_SAMKV_RETRIEVAL_RATIO_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -52,4 +52,4 @@ inline uint32_t RetrievalQuota(double ratio, uint32_t middle_blocks) {
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_RETRIEVAL_RATIO_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_SAMKV_RETRIEVAL_RATIO_H_

@@ -4,8 +4,8 @@
 // recomputed (SamKV, arXiv 2508.11661, appendix A.1). The mean and the population's deviation are
 // those of all samples, the outliers among them.
 // Thread-safety: pure functions. Errors: none.
-#ifndef QUIRE_GPUWORKER_CONTEXT_PAUTA_H_
-#define QUIRE_GPUWORKER_CONTEXT_PAUTA_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_STATISTICS_PAUTA_H_
+#define QUIRE_GPUWORKER_CONTEXT_STATISTICS_PAUTA_H_
 
 #include <cstddef>
 #include <span>
@@ -24,4 +24,4 @@ std::vector<size_t> PautaOutliers(std::span<const double> samples);
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_PAUTA_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_STATISTICS_PAUTA_H_
