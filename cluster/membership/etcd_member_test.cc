@@ -30,7 +30,7 @@ class EtcdMemberTest : public ::testing::Test {
     return {.cluster_name = "demo",
             .data_dir = dir_ / name,
             .self = {.name = name, .zone = "east", .address = "127.0.0.1:1"},
-            .lease = std::chrono::seconds(1)};
+            .lease = std::chrono::seconds(3)};
   }
   StatusOr<std::unique_ptr<EtcdMember>> Join(const EtcdMemberOptions& options) {
     return EtcdMember::Join(client_.get(), options);

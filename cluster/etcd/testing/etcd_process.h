@@ -19,24 +19,28 @@
 #include <vector>
 
 #include "cluster/etcd/etcd_client.h"
+#include "common/base/random.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::cluster::testing {
 
-/// A loopback port that nothing listens on now.
+/// A loopback port that nothing listens on now. It is below those that the system gives out, so
+/// that no program gets it by chance while etcd is down.
 inline int FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    throw std::runtime_error("cannot find a free port");
+  constexpr uint64_t kFirst = 15000, kNumber = 17000;
+  for (int tries = 0; tries < 100; ++tries) {
+    const int port = static_cast<int>(kFirst + SystemRandom().Below(kNumber));
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    const bool is_free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    close(fd);
+    if (is_free) return port;
   }
-  close(fd);
-  return ntohs(address.sin_port);
+  throw std::runtime_error("cannot find a free port");
 }
 
 class EtcdProcess {
