@@ -49,6 +49,15 @@ WantedStatistics StatisticsFor(const ReuseOptions& options) {
   }
 }
 
+Status CheckLayers(const HopOptions& hops, uint32_t num_layers) {
+  for (const uint32_t layer : hops.layers) {
+    if (layer < num_layers) continue;
+    return InvalidArgument("layer ", layer, " is to retrieve, and the model has ", num_layers,
+                           " layers; layers count from 0");
+  }
+  return OkStatus();
+}
+
 Status NotStored(std::span<const DocumentName> missing) {
   std::string labels;
   for (const DocumentName& name : missing) labels += (labels.empty() ? "" : ", ") + Label(name);
@@ -260,6 +269,7 @@ StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
 
 StatusOr<ReusePlan> ReuseRun::PlanHops(std::span<const TokenId> prompt,
                                        const ReuseOptions& options) {
+  QUIRE_RETURN_IF_ERROR(CheckLayers(options.hops, parts_.spec->num_layers));
   hops_ = std::make_unique<Hops>(layout_, *parts_.spec, options.hops);
   QUIRE_RETURN_IF_ERROR(OpenReader());
   for (const AssembledDocument& document : documents_) {

@@ -127,6 +127,16 @@ TEST_F(ReuseRunTest, AnotherQuestionIsAnsweredAsIfItHadBeenTheFirst) {
             StatusCode::kFailedPrecondition);
 }
 
+TEST_F(ReuseRunTest, ALayerThatTheModelLacksCannotRetrieve) {
+  Store({21, 30});
+  const auto run = fixture_.engine().OpenReuse(
+      names_, question_, {.method = ReuseMethod::kHops, .hops = {.layers = {0, 7}}});
+  EXPECT_EQ(run.status().code(), StatusCode::kInvalidArgument);
+  const std::string layers = std::to_string(fixture_.engine().spec().num_layers);
+  EXPECT_THAT(std::string(run.status().message()),
+              HasSubstr("layer 7 is to retrieve, and the model has " + layers + " layers"));
+}
+
 TEST_F(ReuseRunTest, HopsThatFindAndComputeEverythingEqualTheWholePromptInOneGo) {
   Store({21, 30, 17});
   const auto run = Open({.method = ReuseMethod::kHops,
