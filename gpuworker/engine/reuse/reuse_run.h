@@ -142,8 +142,9 @@ class ReuseRun {
                                                   const ReuseOptions& options);
 
   /// Asks another question over what the first one computed of the documents, and reads nothing.
-  /// The logits and Generate are about it; the stats stay. FAILED_PRECONDITION for a method whose
-  /// documents depend on the question (DependsOnQuestion), and INVALID_ARGUMENT as for Open.
+  /// The logits and Generate are about it, and retrieval begins anew; the stats stay.
+  /// FAILED_PRECONDITION for a method whose documents depend on the question (DependsOnQuestion),
+  /// and INVALID_ARGUMENT as for Open.
   Status AskAgain(std::span<const TokenId> question);
 
   /// Generates, up to the room that was made. Keeps variants, unless the question was cancelled.
@@ -158,6 +159,8 @@ class ReuseRun {
 
  private:
   explicit ReuseRun(const EngineParts& parts) : parts_(parts) {}
+  /// Null without ReuseOptions::retrieval.
+  StatusOr<std::unique_ptr<PromptRetrieval>> NewRetrieval() const;
   Status Find(std::span<const DocumentName> documents, const ReuseOptions& options);
   void Add(FoundDocument found, const ReuseOptions& options);
   /// Tokens of the documents in the prompt, and the question.
@@ -201,6 +204,7 @@ class ReuseRun {
   const EngineParts parts_;
   ReuseMethod method_ = ReuseMethod::kFull;
   std::function<bool()> keep_going_;
+  std::optional<RetrievalOptions> retrieval_;
   std::vector<DocumentName> names_;
   std::vector<AssembledDocument> documents_;
   std::vector<StoredSource> sources_;

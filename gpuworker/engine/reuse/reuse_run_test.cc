@@ -127,6 +127,23 @@ TEST_F(ReuseRunTest, AnotherQuestionIsAnsweredAsIfItHadBeenTheFirst) {
             StatusCode::kFailedPrecondition);
 }
 
+TEST_F(ReuseRunTest, AnotherQuestionIsAnsweredThroughThePolicyToo) {
+  Store({90, 80});
+  const std::vector<TokenId> other = RandomTokens(12, 98);
+  const ReuseOptions options{.method = ReuseMethod::kReuse,
+                             .retrieval = fixture_.engine().options().retrieval};
+  const auto run = Open(options);
+  ASSERT_TRUE(run->Generate({.max_new_tokens = 9}).ok());
+  ASSERT_TRUE(run->AskAgain(other).ok());
+  const auto again = run->Generate({.max_new_tokens = 12});
+  ASSERT_TRUE(again.ok()) << again.status();
+  const auto first = fixture_.engine().OpenReuse(names_, other, options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(again->tokens, (*first)->Generate({.max_new_tokens = 12})->tokens);
+  EXPECT_LT(run->stats().attended_ratio, 0.2);
+  EXPECT_EQ(run->stats().attended_ratio, (*first)->stats().attended_ratio);
+}
+
 TEST_F(ReuseRunTest, ALayerThatTheModelLacksCannotRetrieve) {
   Store({21, 30});
   const auto run = fixture_.engine().OpenReuse(
