@@ -380,6 +380,7 @@ StatusOr<DocumentScores> ReuseRun::ScoreBlocks(std::span<const DocumentStatistic
   if (wanted.candidates.empty()) return scores;
   QUIRE_RETURN_IF_ERROR(OpenReader());
   QUIRE_ASSIGN_OR_RETURN(const std::vector<float> of_pages, reader_->Score(wanted));
+  stats_.bytes_read += of_pages.size() * sizeof(float);
   std::span<const float> rest(of_pages);
   for (const CandidateRange& range : wanted.candidates) {
     const BlockSplit& split = documents[range.member]->split;

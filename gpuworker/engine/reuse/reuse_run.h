@@ -116,9 +116,9 @@ struct ReuseStats {
   /// CacheBlend: the ratio of its options, or the balancing one.
   double chosen_ratio = 0;
   bool chose_full_prefill = false;  ///< CacheBlend: loading would have taken longer.
-  uint64_t bytes_read = 0;          ///< Payload bytes of units as they came, and of digests.
+  uint64_t bytes_read = 0;          ///< Bytes of units as they came, and of digests and scores.
   uint64_t bytes_whole = 0;         ///< Bytes of elements of all units of the documents.
-  uint64_t requests = 0;            ///< Requests for units.
+  uint64_t requests = 0;            ///< Requests for units, digests and scores.
   /// Documents whose statistics had to be computed for the method.
   uint32_t statistics_computed = 0;
   uint32_t statistics_stored = 0;  ///< Computed statistics that the next question finds.

@@ -12,6 +12,7 @@
 
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/testing/engine_fixture.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {
@@ -98,6 +99,11 @@ TEST_F(ReuseRunTest, SamKvLeavesBlocksOfLongDocumentsOut) {
   EXPECT_LT(run->stats().recompute_ratio, 0.5);
   EXPECT_GT(run->stats().recompute_ratio, 0.1);
   EXPECT_LT(run->stats().bytes_read, 2 * run->stats().bytes_whole);
+  EXPECT_EQ(run->stats().requests, fixture_.store().calls("Session/Recall") + 1);
+  const KvSpec spec = fixture_.engine().spec();
+  const uint64_t scores = (63 + 60) * spec.num_layers * sizeof(float);
+  EXPECT_NE(scores % ExtentBytes(spec, 1), 0u);
+  EXPECT_EQ((run->stats().bytes_read - scores) % ExtentBytes(spec, 1), 0u) << "and whole pages";
   EXPECT_EQ(fixture_.store().calls("Session/ScorePages"), 1u) << "for all documents and layers";
 }
 
@@ -177,6 +183,10 @@ TEST_F(ReuseRunTest, HopsReadEachPageOnceAndTheBoundsOfAll) {
   const uint64_t bounds =
       run->stats().bytes_whole / spec.page_tokens;  // Two rows of a page's keys.
   EXPECT_EQ(run->stats().bytes_read, run->stats().bytes_whole + bounds);
+  // The bounds of each document and layer, and the units of each layer.
+  const uint64_t of_bounds = fixture_.store().calls("Session/Digests");
+  EXPECT_EQ(of_bounds, 3 * spec.num_layers);
+  EXPECT_EQ(run->stats().requests, of_bounds + spec.num_layers);
 }
 
 TEST_F(ReuseRunTest, HopsLeaveMostOfLongDocumentsOut) {
