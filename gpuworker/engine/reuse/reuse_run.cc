@@ -49,6 +49,15 @@ WantedStatistics StatisticsFor(const ReuseOptions& options) {
   }
 }
 
+Status CheckLayers(const HopOptions& hops, uint32_t num_layers) {
+  for (const uint32_t layer : hops.layers) {
+    if (layer < num_layers) continue;
+    return InvalidArgument("layer ", layer, " is to retrieve, and the model has ", num_layers,
+                           " layers; layers count from 0");
+  }
+  return OkStatus();
+}
+
 Status NotStored(std::span<const DocumentName> missing) {
   std::string labels;
   for (const DocumentName& name : missing) labels += (labels.empty() ? "" : ", ") + Label(name);
@@ -105,17 +114,20 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
   std::unique_ptr<ReuseRun> run(new ReuseRun(parts));
   run->method_ = options.method;
   run->keep_going_ = options.keep_going;
-  std::unique_ptr<PromptRetrieval> retrieval;
-  if (options.retrieval) {
-    QUIRE_ASSIGN_OR_RETURN(retrieval, PromptRetrieval::Create(parts, *options.retrieval));
-  }
+  run->retrieval_ = options.retrieval;
+  QUIRE_ASSIGN_OR_RETURN(auto retrieval, run->NewRetrieval());
   const TimePoint start = parts.clock->Now();
   QUIRE_RETURN_IF_ERROR(run->Find(documents, options));
   QUIRE_RETURN_IF_ERROR(run->Prefill(question, options));
-  if (retrieval != nullptr) run->prompt_->Retrieve(std::move(retrieval));
+  run->prompt_->Retrieve(std::move(retrieval));
   run->stats_.seconds_prefill = SecondsSince(*parts.clock, start);
   run->reader_.reset();  // Nothing is read any more: the server may end the session.
   return run;
+}
+
+StatusOr<std::unique_ptr<PromptRetrieval>> ReuseRun::NewRetrieval() const {
+  if (!retrieval_) return std::unique_ptr<PromptRetrieval>();
+  return PromptRetrieval::Create(parts_, *retrieval_);
 }
 
 Status ReuseRun::Find(std::span<const DocumentName> documents, const ReuseOptions& options) {
@@ -196,12 +208,14 @@ Status ReuseRun::AskAgain(std::span<const TokenId> question) {
   if (layout_.question_first + question.size() > model.max_positions) {
     return InvalidArgument("the documents and the question are longer than the model's context");
   }
+  QUIRE_ASSIGN_OR_RETURN(auto retrieval, NewRetrieval());  // The first one knows its cells.
   layout_.question_tokens = question.size();
   ReusePlan plan = method_ == ReuseMethod::kIsolated ? ReuseIsolated(layout_, model.num_layers)
                                                      : ReuseOnly(layout_, model.num_layers);
   const uint64_t read = stats_.bytes_read;  // Run adds those of the prompt before.
   QUIRE_RETURN_IF_ERROR(Run(plan, PromptOf(question), logits_.data()).status());
   stats_.bytes_read = read;
+  prompt_->Retrieve(std::move(retrieval));
   return OkStatus();
 }
 
@@ -260,6 +274,7 @@ StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
 
 StatusOr<ReusePlan> ReuseRun::PlanHops(std::span<const TokenId> prompt,
                                        const ReuseOptions& options) {
+  QUIRE_RETURN_IF_ERROR(CheckLayers(options.hops, parts_.spec->num_layers));
   hops_ = std::make_unique<Hops>(layout_, *parts_.spec, options.hops);
   QUIRE_RETURN_IF_ERROR(OpenReader());
   for (const AssembledDocument& document : documents_) {
@@ -365,6 +380,7 @@ StatusOr<DocumentScores> ReuseRun::ScoreBlocks(std::span<const DocumentStatistic
   if (wanted.candidates.empty()) return scores;
   QUIRE_RETURN_IF_ERROR(OpenReader());
   QUIRE_ASSIGN_OR_RETURN(const std::vector<float> of_pages, reader_->Score(wanted));
+  stats_.bytes_read += of_pages.size() * sizeof(float);
   std::span<const float> rest(of_pages);
   for (const CandidateRange& range : wanted.candidates) {
     const BlockSplit& split = documents[range.member]->split;
