@@ -304,7 +304,7 @@ void ReuseRun::OpenVariants(std::span<const TokenId> prompt, const ReuseOptions&
   const bool computes = uses || options.method == ReuseMethod::kFull;
   if (computes) most_variants_ = options.variants;
   if (!uses && most_variants_ == 0) return;
-  variants_.emplace(parts_, names_, contexts_, layout_, prompt);
+  variants_.emplace(parts_, names_, contexts_, layout_, prompt, keep_going_);
   if (!uses) variants_->ComputeAll();
 }
 

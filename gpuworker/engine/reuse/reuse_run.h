@@ -82,7 +82,7 @@ struct ReuseOptions {
   InfLlmOptions infllm;
   CacheCraftOptions cachecraft;
   /// Most variants of a document that are kept (document_variants.h), after questions by full
-  /// prefill and by Cache-Craft. 0: none is kept.
+  /// prefill and by Cache-Craft; at most kMostVariants. 0: none is kept.
   uint32_t variants = 0;
   HopOptions hops;
   PromptLayoutOptions layout;
