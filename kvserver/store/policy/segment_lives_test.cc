@@ -63,6 +63,15 @@ INSTANTIATE_TEST_SUITE_P(Policies, SegmentLivesTest, ::testing::ValuesIn(Evictio
                            return name;
                          });
 
+TEST_P(SegmentLivesTest, AStoredSegmentBelongsToItsTenantUnlessItsRecordIsDamaged) {
+  Add(1);
+  Add(2, 0, /*tenant=*/"");
+  EXPECT_TRUE(lives_.MayBelongTo("default", Key(1)));
+  EXPECT_FALSE(lives_.MayBelongTo("other", Key(1)));
+  EXPECT_TRUE(lives_.MayBelongTo("other", Key(2))) << "its record is damaged";
+  EXPECT_TRUE(lives_.MayBelongTo("other", Key(3))) << "it is not stored";
+}
+
 TEST_P(SegmentLivesTest, BytesKeepTheirIncarnationUntilOthersAreWritten) {
   Add(1);
   ASSERT_TRUE(lives_.Hold(Key(1), now_));
