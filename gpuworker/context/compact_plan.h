@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "gpuworker/context/prompt_layout.h"
-#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/reuse_plan.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 

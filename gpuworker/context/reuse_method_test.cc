@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Methods of reuse against full prefill, on documents that a small random model prefilled alone.
-#include "gpuworker/context/reuse_method.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +10,11 @@
 #include <vector>
 
 #include "gpuworker/context/cacheblend.h"
+#include "gpuworker/context/epic.h"
+#include "gpuworker/context/every_output.h"
+#include "gpuworker/context/full_prefill.h"
 #include "gpuworker/context/reuse_isolated.h"
+#include "gpuworker/context/reuse_strict.h"
 #include "gpuworker/testing/cached_documents.h"
 
 namespace quire::worker {
@@ -46,13 +48,13 @@ TEST_F(ReuseMethodTest, ComputingEverythingIsFullPrefillByEveryMethod) {
 
 TEST_F(ReuseMethodTest, OverKeysThatAreRightNothingHasToBeComputed) {
   const PromptKv together = documents_.Together();
-  EXPECT_LT(DistanceFromFull(ReuseOnly(layout_, layers()), together), kSame);
+  EXPECT_LT(DistanceFromFull(ReuseStrict(layout_, layers()), together), kSame);
   EXPECT_LT(DistanceFromFull(CacheBlend(layout_, layers(), {.ratio = 0}), together), kSame);
 }
 
 TEST_F(ReuseMethodTest, OneDocumentIsItsPrefix) {
   CachedDocuments one({80}, 10);
-  EXPECT_LT(Distance(one.Run(ReuseOnly(one.layout(), one.num_layers()), one.Alone()).logits,
+  EXPECT_LT(Distance(one.Run(ReuseStrict(one.layout(), one.num_layers()), one.Alone()).logits,
                      one.FullLogits()),
             kSame);
 }
@@ -62,7 +64,7 @@ TEST_F(ReuseMethodTest, AnIsolatedQuestionIsOneThatWasStoredAlone) {
   CachedDocuments four({70, 45, 90, 19}, 1);
   PromptKv alone = four.Alone();
   const std::vector<float> stored =
-      four.Run(ReuseOnly(four.layout(), four.num_layers()), alone).logits;
+      four.Run(ReuseStrict(four.layout(), four.num_layers()), alone).logits;
   PromptLayout three = four.layout();
   three.sources.pop_back();
   three.question_first -= 19;
@@ -70,11 +72,11 @@ TEST_F(ReuseMethodTest, AnIsolatedQuestionIsOneThatWasStoredAlone) {
   const std::vector<float> isolated =
       four.Run(ReuseIsolated(three, four.num_layers()), alone).logits;
   EXPECT_LT(Distance(isolated, stored), kSame);
-  EXPECT_GT(Distance(four.Run(ReuseOnly(three, four.num_layers()), alone).logits, stored), 1e-4);
+  EXPECT_GT(Distance(four.Run(ReuseStrict(three, four.num_layers()), alone).logits, stored), 1e-4);
 }
 
 TEST_F(ReuseMethodTest, TheMoreIsComputedTheNearerItIs) {
-  const double reused = DistanceFromFull(ReuseOnly(layout_, layers()), alone_);
+  const double reused = DistanceFromFull(ReuseStrict(layout_, layers()), alone_);
   const double blended = DistanceFromFull(CacheBlend(layout_, layers(), {.ratio = 0.5}), alone_);
   EXPECT_GT(reused, 1e-4) << "reuse alone has to show";
   EXPECT_LT(blended, reused);
@@ -82,8 +84,8 @@ TEST_F(ReuseMethodTest, TheMoreIsComputedTheNearerItIs) {
 }
 
 TEST_F(ReuseMethodTest, KeysOfAWrongPlaceShow) {
-  const double right = DistanceFromFull(ReuseOnly(layout_, layers()), alone_);
-  const double wrong = DistanceFromFull(ReuseOnly(layout_, layers()), documents_.Alone(37));
+  const double right = DistanceFromFull(ReuseStrict(layout_, layers()), alone_);
+  const double wrong = DistanceFromFull(ReuseStrict(layout_, layers()), documents_.Alone(37));
   EXPECT_GT(wrong, 1.5 * right);
 }
 

@@ -8,10 +8,13 @@
 #include <utility>
 
 #include "gpuworker/context/compact_plan.h"
+#include "gpuworker/context/epic.h"
 #include "gpuworker/context/every_output.h"
+#include "gpuworker/context/full_prefill.h"
 #include "gpuworker/context/loading_controller.h"
 #include "gpuworker/context/reuse_isolated.h"
-#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/reuse_plan.h"
+#include "gpuworker/context/reuse_strict.h"
 #include "gpuworker/context/statistics/statistics_collector.h"
 #include "gpuworker/engine/ingest/stored_statistics.h"
 #include "gpuworker/engine/request_checks.h"
@@ -198,7 +201,7 @@ Status ReuseRun::AskAgain(std::span<const TokenId> question) {
   }
   layout_.question_tokens = question.size();
   ReusePlan plan = method_ == ReuseMethod::kIsolated ? ReuseIsolated(layout_, model.num_layers)
-                                                     : ReuseOnly(layout_, model.num_layers);
+                                                     : ReuseStrict(layout_, model.num_layers);
   const uint64_t read = stats_.bytes_read;  // Run adds those of the prompt before.
   QUIRE_RETURN_IF_ERROR(Run(plan, PromptOf(question), logits_.data()).status());
   stats_.bytes_read = read;
@@ -240,7 +243,7 @@ StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
     case ReuseMethod::kFull:
       break;
     case ReuseMethod::kReuse:
-      return ReuseOnly(layout_, num_layers);
+      return ReuseStrict(layout_, num_layers);
     case ReuseMethod::kIsolated:
       return ReuseIsolated(layout_, num_layers);
     case ReuseMethod::kEpic:
