@@ -154,8 +154,7 @@ Status ReuseRun::LayOut(uint64_t question_tokens, const ReuseOptions& options) {
   const bool selects =
       options.method == ReuseMethod::kSamKv || options.method == ReuseMethod::kInfLlm;
   const uint64_t most = selects ? UINT64_MAX : model.max_positions;
-  QUIRE_ASSIGN_OR_RETURN(layout_,
-                         LayOutPrompt(sources_, question_tokens, model.rope, most, options.layout));
+  QUIRE_ASSIGN_OR_RETURN(layout_, LayOutPrompt(sources_, question_tokens, model.rope, most));
   stats_.compact = selects && (options.positions == PromptPositions::kCompact ||
                                layout_.tokens() > model.max_positions);
   return OkStatus();
@@ -398,12 +397,7 @@ Status ReuseRun::ComputeStatistics(size_t document) {
 
 StatusOr<std::vector<AssembledDocument>> ReuseRun::MakeCompact(ReusePlan& plan) {
   const ModelConfig& model = parts_.decoder->config();
-  if (model.rope.scaling == RopeScaling::kDynamic) {
-    return InvalidArgument(
-        "the model's rotation depends on the length of the context, so parts of ",
-        "documents keep their positions");
-  }
-  const CompactPrompt compact = Compact(layout_, &plan);
+  QUIRE_ASSIGN_OR_RETURN(const CompactPrompt compact, Compact(layout_, model.rope, &plan));
   if (compact.tokens > model.max_positions) {
     return InvalidArgument("what is read of the documents and the question have ", compact.tokens,
                            " tokens, ", compact.tokens - model.max_positions,

@@ -85,7 +85,6 @@ struct ReuseOptions {
   /// prefill and by Cache-Craft. 0: none is kept.
   uint32_t variants = 0;
   HopOptions hops;
-  PromptLayoutOptions layout;
   PromptPositions positions = PromptPositions::kGapped;
   /// Documents that begin with it have a beginning token (PromptLayout).
   std::optional<TokenId> bos;
