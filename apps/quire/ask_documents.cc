@@ -60,8 +60,9 @@ void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags) {
       ->check(CLI::Range(0.0, 1.0) | CLI::IsMember({"auto"}))
       ->type_name("SHARE|auto")
       ->default_str("0.15");
-  command.add_flag("--gradual", flags.reuse.cacheblend.gradual,
-                   "cacheblend: compute fewer tokens in each layer, the same on average");
+  command.add_flag(
+      "--gradual", flags.reuse.cacheblend.gradual,
+      "cacheblend: compute fewer tokens in each layer, with the same mean over layers");
   command
       .add_option("--epic-tokens", flags.reuse.epic_tokens,
                   "epic: first tokens of each document to compute")

@@ -4,8 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,21 @@ class ReuseMethodTest : public ::testing::Test {
     return Distance(documents_.Run(std::move(plan), kv).logits, full_);
   }
 
+  /// Logits of rows at `positions`, all of them computed in every layer.
+  std::vector<float> RowsOf(const std::vector<uint64_t>& positions, RowUpdate update,
+                            const std::vector<TokenId>& prompt, const PromptKv& kv) {
+    ReusePlan plan = Computing(positions, AllCells(layout_), layers());
+    plan.rows = std::make_unique<EveryOutput>(std::move(plan.rows), layers());
+    MemoryViews views(&plan, &kv, documents_.row());
+    std::vector<TokenId> tokens;
+    for (const uint64_t position : positions) tokens.push_back(prompt[position]);
+    std::vector<float> logits(tokens.size() * CachedDocuments::kVocabulary);
+    const auto computed = documents_.decoder().SparsePrefill(
+        {tokens, plan.positions}, plan.rows.get(), &views, update, logits.data());
+    EXPECT_TRUE(computed.ok()) << computed.status();
+    return logits;
+  }
+
   CachedDocuments documents_{{70, 45, 90}, 20};
   const PromptLayout& layout_ = documents_.layout();
   const std::vector<float> full_ = documents_.FullLogits();
@@ -44,6 +60,8 @@ TEST_F(ReuseMethodTest, ComputingEverythingIsFullPrefillByEveryMethod) {
   EXPECT_LT(DistanceFromFull(FullPrefill(layout_, layers()), alone_), kSame);
   EXPECT_LT(DistanceFromFull(Epic(layout_, layers(), 1000), alone_), kSame);
   EXPECT_LT(DistanceFromFull(CacheBlend(layout_, layers(), {.ratio = 1}), alone_), kSame);
+  EXPECT_LT(DistanceFromFull(CacheBlend(layout_, layers(), {.ratio = 1, .gradual = true}), alone_),
+            kSame);
 }
 
 TEST_F(ReuseMethodTest, OverKeysThatAreRightNothingHasToBeComputed) {
@@ -106,8 +124,46 @@ TEST_F(ReuseMethodTest, CacheBlendComputesItsShareBehindTheCheckLayer) {
 TEST_F(ReuseMethodTest, AGradualFilterComputesFewerRowsInEachLayer) {
   const CachedDocuments::Answer answer =
       documents_.Run(CacheBlend(layout_, layers(), {.ratio = 0.2, .gradual = true}), alone_);
-  // Behind layer 1 stay 0.26 of 205 rows, and 0.20 behind layer 2.
-  EXPECT_EQ(answer.stats.fresh_rows, 2 * 225u + (54 + 20) + (41 + 20));
+  // Behind layer 1 stay 0.26 of 205 rows, and 0.14 behind layer 2.
+  EXPECT_EQ(answer.stats.fresh_rows, 2 * 225u + (54 + 20) + (29 + 20));
+}
+
+TEST_F(ReuseMethodTest, AGradualFilterHasItsRatioAsTheMeanOverLayers) {
+  for (const double ratio : {0.15, 0.5, 0.9, 1.0}) {
+    const CachedDocuments::Answer answer =
+        documents_.Run(CacheBlend(layout_, layers(), {.ratio = ratio, .gradual = true}), alone_);
+    const double chosen = static_cast<double>(answer.stats.fresh_rows) - 2 * 225 - 2 * 20;
+    EXPECT_NEAR(chosen / (2 * 205), ratio, 1.0 / 205) << "layers behind the check layer";
+  }
+}
+
+TEST_F(ReuseMethodTest, AScatteredPlanNeverLooksAhead) {
+  std::vector<uint64_t> scattered = {3, 71, 73, 90, 116, 150, 151, 200};
+  for (uint64_t at = layout_.question_first; at < layout_.tokens(); ++at) scattered.push_back(at);
+  for (const RowUpdate update : {RowUpdate::kOverwrite, RowUpdate::kFusion}) {
+    const std::vector<float> before = RowsOf(scattered, update, documents_.prompt(), alone_);
+    const size_t row = documents_.row();
+    for (const uint64_t changed : {73u, 100u, 151u, 204u}) {  // Two of them are computed.
+      std::vector<TokenId> prompt = documents_.prompt();
+      prompt[changed] = (prompt[changed] + 1) % CachedDocuments::kVocabulary;
+      PromptKv kv = alone_;
+      for (uint32_t layer = 0; layer < layers(); ++layer) {
+        for (size_t i = changed * row; i < (changed + 1) * row; ++i) {
+          kv.keys[layer][i] += 1;
+          kv.values[layer][i] -= 1;
+        }
+      }
+      const std::vector<float> after = RowsOf(scattered, update, prompt, kv);
+      for (size_t i = 0; i < scattered.size(); ++i) {
+        const auto first = static_cast<ptrdiff_t>(i * CachedDocuments::kVocabulary);
+        const bool same = std::equal(before.begin() + first,
+                                     before.begin() + first + CachedDocuments::kVocabulary,
+                                     after.begin() + first);
+        EXPECT_EQ(same, scattered[i] < changed)
+            << "row of " << scattered[i] << ", token " << changed;
+      }
+    }
+  }
 }
 
 TEST_F(ReuseMethodTest, FreshRowsReplaceTheCachedOnesInTheView) {
