@@ -294,7 +294,9 @@ ReusePlan ReuseRun::PlanCacheBlend(const ReuseOptions& options) {
   const uint32_t num_layers = parts_.decoder->config().num_layers;
   CacheBlendOptions cacheblend = options.cacheblend;
   RatioChoice choice{.ratio = cacheblend.ratio};
-  if (options.balances_loading) choice = ChooseRatio(CostsOfLayer(), cacheblend.ratio);
+  if (options.balances_loading) {
+    choice = parts_.reuse_costs->Choose(CostsOfLayer(), cacheblend.ratio);
+  }
   stats_.chosen_ratio = cacheblend.ratio = choice.ratio;
   stats_.chose_full_prefill = !choice.loads;
   return choice.loads ? CacheBlend(layout_, num_layers, cacheblend)
