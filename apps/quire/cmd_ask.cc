@@ -322,6 +322,7 @@ StatusOr<Answer> AskSeveralHere(const AskArgs& args, const Names& names,
   QUIRE_ASSIGN_OR_RETURN(const auto run, local.engine->OpenReuse(names, prompt, options));
   QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, run->Generate(params));
   QUIRE_RETURN_IF_ERROR(shown.Finish());
+  run->KeepVariants();
   Answer answer = AnswerOver(names, std::move(generation.tokens), run->stats(), options.method);
   answer.summary += ", over " + connected.path.summary;
   answer.measures["transport"] = connected.path.name;

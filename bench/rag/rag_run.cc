@@ -224,6 +224,7 @@ Status RagRun::Ask(const PromptSet& set, const Reference& reference, const RagMe
           const worker::Generation given,
           run->Generate({.max_new_tokens = static_cast<uint32_t>(question.answer.size())}));
       totals.Count(question, given.tokens == question.answer);
+      run->KeepVariants();
     }
     if (observer_) observer_(method.name);
   }

@@ -183,6 +183,7 @@ Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& 
   QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, options.row_logits
                                                                 ? RunForRows(plan, all)
                                                                 : Run(plan, all, logits_.data()));
+  if (most_variants_ > 0) stats_.variants_kept = variants_->EndMeasuring();
   Measure(plan, computed);
   NoteCosts(plan, computed, SecondsSince(*parts_.clock, start));
   return OkStatus();
@@ -499,13 +500,17 @@ StatusOr<Generation> ReuseRun::Generate(const GenerateParams& params) {
     QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward({&token, 1}, position, *prompt_,
                                                   Decoder::Logits::kLast, logits_.data()));
   }
-  if (most_variants_ > 0 && (!keep_going_ || keep_going_())) {
-    stats_.variants_kept = variants_->Keep(*prompt_, most_variants_);
-  }
   if (prompt_->retrieval() != nullptr) {
     stats_.attended_ratio = prompt_->retrieval()->attended_ratio();
   }
   return generation;
+}
+
+uint32_t ReuseRun::KeepVariants() {
+  if (most_variants_ == 0) return 0;
+  const bool cancelled = keep_going_ && !keep_going_();
+  stats_.variants_kept = cancelled ? 0 : variants_->Keep(*prompt_, most_variants_);
+  return stats_.variants_kept;
 }
 
 }  // namespace quire::worker
