@@ -75,6 +75,7 @@ std::vector<RagMethod> RagMethods(const ModelLayers& layers) {
     options.method = *worker::ParseReuseMethod(name);
     if (options.method == ReuseMethod::kFull) continue;
     options.cacheblend.check_layer = layers.check;
+    options.selection.stable_layers = layers.stable;
     options.hops.layers = layers.retrieving;
     if (options.method == ReuseMethod::kCacheCraft) options.variants = kPublishedVariants;
     methods.push_back({.name = std::string(name), .options = options});

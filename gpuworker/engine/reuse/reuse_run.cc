@@ -52,6 +52,22 @@ WantedStatistics StatisticsFor(const ReuseOptions& options) {
   }
 }
 
+/// INVALID_ARGUMENT for a layer that the model lacks, among those that the method is told.
+Status CheckLayers(const ReuseOptions& options, uint32_t num_layers) {
+  if (options.method == ReuseMethod::kCacheBlend &&
+      options.cacheblend.check_layer.value_or(0) >= num_layers) {
+    return InvalidArgument("the check layer is ", *options.cacheblend.check_layer,
+                           "; the model has layers 0 to ", num_layers - 1);
+  }
+  if (options.method != ReuseMethod::kSamKv) return OkStatus();
+  for (const uint32_t layer : options.selection.stable_layers) {
+    if (layer < num_layers) continue;
+    return InvalidArgument("the stable layers have ", layer, "; the model has layers 0 to ",
+                           num_layers - 1);
+  }
+  return OkStatus();
+}
+
 Status NotStored(std::span<const DocumentName> missing) {
   std::string labels;
   for (const DocumentName& name : missing) labels += (labels.empty() ? "" : ", ") + Label(name);
@@ -105,6 +121,7 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
   }
   if (question.empty()) return InvalidArgument("the question is empty; give it a token or more");
   QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts.decoder->config(), question));
+  QUIRE_RETURN_IF_ERROR(CheckLayers(options, parts.decoder->config().num_layers));
   std::unique_ptr<ReuseRun> run(new ReuseRun(parts));
   run->method_ = options.method;
   run->keep_going_ = options.keep_going;

@@ -133,7 +133,7 @@ class ReuseRun {
  public:
   /// Prefills. Errors:
   /// - INVALID_ARGUMENT: no document or question, a document of another model or KvSpec, which it
-  ///   names, and those of LayOutPrompt.
+  ///   names, a layer that the model lacks, and those of LayOutPrompt.
   /// - NOT_FOUND: names every document that is not stored.
   /// - CANCELLED: ReuseOptions::keep_going said so.
   static StatusOr<std::unique_ptr<ReuseRun>> Open(const EngineParts& parts,
