@@ -507,12 +507,17 @@ void AddGenerateFlags(CLI::App& command, worker::GenerateParams& params) {
 void AddPromptFlags(Commands& commands, CLI::App& command, AskArgs& args) {
   CLI::Option* const question = command.add_option(
       "--question", args.question, "The question, as the model was trained to read it");
+  CLI::Option* const positional =
+      command.add_option("question", args.question, "The question, in place of --question")
+          ->type_name("QUESTION")
+          ->excludes(question);
   CLI::Option* const ids =
       command
           .add_option("--token-ids", args.token_ids,
                       "The question as token ids, or @FILE with them; the answer is token ids then")
           ->type_name("IDS")
-          ->excludes(question);
+          ->excludes(question)
+          ->excludes(positional);
   commands.MayBeEmpty(
       command
           .add_option(
@@ -526,8 +531,10 @@ void AddPromptFlags(Commands& commands, CLI::App& command, AskArgs& args) {
           "Token ids that end the answer, besides the line end of one in words without a chat "
           "template")
       ->type_name("IDS");
-  command.parse_complete_callback([&command, question, ids] {
-    if (question->empty() && ids->empty()) throw CLI::RequiredError("--question or --token-ids");
+  command.parse_complete_callback([&command, question, positional, ids] {
+    if (question->empty() && positional->empty() && ids->empty()) {
+      throw CLI::RequiredError("--question or --token-ids");
+    }
     if (command.get_option("--document")->empty() && command.get_option("--docs")->empty()) {
       throw CLI::RequiredError("--document or --docs");
     }
@@ -552,7 +559,7 @@ void AddAskCommand(Commands& commands) {
            "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --worker "
            "127.0.0.1:7411\n"
            "  quire ask --document ids --token-ids 5,8,13 --model DIR\n"
-           "  quire ask --docs dossier-01.txt,dossier-02.txt --method cacheblend --question "
+           "  quire ask --docs dossier-01.txt,dossier-02.txt --method cacheblend "
            "'Hector Nash has office'\n"
            "The first five ask about a document of the bundled model: quire put "
            "models/recall-small/documents/dossier-01.txt\n"
