@@ -181,5 +181,25 @@ TEST_F(ReuseMethodTest, FreshRowsReplaceTheCachedOnesInTheView) {
   EXPECT_EQ(views.values(2)[behind], alone_.values[2][behind]);
 }
 
+TEST_F(ReuseMethodTest, FusionMeetsKeysThatWereTurnedToTheirPlaces) {
+  // In layer 0 a fresh key equals the cached one at its place, so that fusion changes nothing.
+  const PromptKv together = documents_.Together();
+  const auto farthest = [&](const PromptKv& cached) {
+    ReusePlan plan = Epic(layout_, layers(), 4);
+    plan.update = RowUpdate::kFusion;
+    MemoryViews views(&plan, &cached, documents_.row());
+    documents_.Run(&plan, &views);
+    float most = 0;
+    for (const uint64_t first : {70u, 115u}) {
+      for (size_t i = first * documents_.row(); i < (first + 4) * documents_.row(); ++i) {
+        most = std::max(most, std::abs(views.keys(0)[i] - together.keys[0][i]));
+      }
+    }
+    return most;
+  };
+  EXPECT_LT(farthest(alone_), 1e-4);
+  EXPECT_GT(farthest(documents_.Alone(37)), 1e-2);
+}
+
 }  // namespace
 }  // namespace quire::worker
