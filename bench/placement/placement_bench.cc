@@ -83,10 +83,10 @@ double Moved(const std::vector<uint32_t>& before, const std::vector<uint32_t>& a
 }
 
 std::vector<uint32_t> Remainders(const std::vector<cluster::PlacementKey>& keys, uint32_t nodes) {
-  std::vector<uint32_t> owners;
-  for (const cluster::PlacementKey key : keys) {
-    owners.push_back(static_cast<uint32_t>(key.hash % nodes));
-  }
+  std::vector<uint32_t> owners(keys.size());
+  std::ranges::transform(keys, owners.begin(), [nodes](const cluster::PlacementKey& key) {
+    return static_cast<uint32_t>(key.hash % nodes);
+  });
   return owners;
 }
 

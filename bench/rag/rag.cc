@@ -101,7 +101,7 @@ class RagBench {
                        : options_.model;
     QUIRE_ASSIGN_OR_RETURN(const SuiteWords words, ReadSuiteWords(suite_model_ + kSuiteWordsFile));
     for (const std::string& suite : options_.suites) {
-      for (const uint32_t documents : options_.documents) {
+      for (const uint32_t documents : DocumentsOf(suite)) {
         SuiteOptions options = options_.suite;
         options.suite = suite;
         options.documents = documents;
@@ -111,6 +111,14 @@ class RagBench {
       }
     }
     return OkStatus();
+  }
+
+  /// All numbers of documents for the first suite, and the headline's for others.
+  std::vector<uint32_t> DocumentsOf(const std::string& suite) const {
+    const std::vector<uint32_t>& all = options_.documents;
+    if (suite == options_.suites.front()) return all;
+    const bool has_headline = std::ranges::find(all, kHeadlineDocuments) != all.end();
+    return {has_headline ? kHeadlineDocuments : all.front()};
   }
 
   Status MeasureSuite(const SuiteOptions& suite, const std::vector<DocumentSet>& sets) {
@@ -243,7 +251,10 @@ void AddSuiteOptions(CLI::App& command, RagOptions* options) {
       ->delimiter(',')
       ->check(CLI::IsMember(SuiteTasks()))
       ->capture_default_str();
-  command.add_option("--documents", options->documents, "Documents under one question")
+  command
+      .add_option(
+          "--documents", options->documents,
+          "Documents under one question of the first suite; of others 10, or the first number")
       ->delimiter(',')
       ->check(CLI::Range(3, 64))
       ->capture_default_str();

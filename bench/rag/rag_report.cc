@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace quire::bench {
@@ -26,14 +27,27 @@ double AnswerDivergence(const MethodTotals& totals) {
   return Mean(totals.answer_divergence, totals.questions);
 }
 
-double DocumentDivergence(const MethodTotals& totals) {
+/// Unset where no row of a document was measured.
+std::optional<double> DocumentDivergence(const MethodTotals& totals) {
+  if (totals.document_rows == 0) return std::nullopt;
   return Mean(totals.document_divergence, totals.document_rows);
+}
+
+cli::Json OrNull(std::optional<double> figure) {
+  return figure ? cli::Json(*figure) : cli::Json(nullptr);
 }
 
 /// Null where less than `least` was lost.
 cli::Json Recovery(double strict, double method, double full, double least) {
   if (std::abs(full - strict) < least) return nullptr;
   return (method - strict) / (full - strict);
+}
+
+/// Null also where one of the two was not measured.
+cli::Json DocumentRecovery(const MethodTotals& strict, const MethodTotals& method) {
+  const std::optional<double> lost = DocumentDivergence(strict);
+  const std::optional<double> left = DocumentDivergence(method);
+  return lost && left ? Recovery(*lost, *left, 0, kLeastDivergence) : cli::Json(nullptr);
 }
 
 double BytesVsFull(const MethodTotals& totals) {
@@ -70,7 +84,7 @@ cli::Json MethodJson(const RagTotals& totals, const MethodTotals& method) {
   json["bytes_vs_full"] = BytesVsFull(method);
   json["bytes_fetched"] = Mean(static_cast<double>(method.bytes_read), method.questions);
   json["kl_answer"] = AnswerDivergence(method);
-  json["kl_documents"] = DocumentDivergence(method);
+  json["kl_documents"] = OrNull(DocumentDivergence(method));
   json["kl_document_tokens"] = method.document_rows;
   const auto strict = totals.methods.find(kStrict);
   if (strict != totals.methods.end()) {
@@ -78,8 +92,7 @@ cli::Json MethodJson(const RagTotals& totals, const MethodTotals& method) {
                                 Accuracy(totals.full.all), kLeastLoss);
     json["recovery_kl_answer"] =
         Recovery(AnswerDivergence(strict->second), AnswerDivergence(method), 0, kLeastDivergence);
-    json["recovery_kl_documents"] = Recovery(DocumentDivergence(strict->second),
-                                             DocumentDivergence(method), 0, kLeastDivergence);
+    json["recovery_kl_documents"] = DocumentRecovery(strict->second, method);
   }
   const double seconds = MedianSeconds(method.seconds);
   json["seconds_to_first_token"] = seconds;
@@ -149,12 +162,13 @@ void AddCellRows(const RagCell& cell, cli::Table* table) {
   table->AddRow({label, "full", Percent(cell.totals.full.all), "", "100.0", "", "", "",
                  Seconds(MedianSeconds(cell.totals.full.seconds))});
   for (const auto& [name, method] : cell.totals.methods) {
+    const std::optional<double> of_documents = DocumentDivergence(method);
     table->AddRow({label, name, Percent(method.all),
                    cli::FormatRatio(100 * Mean(method.sequence_ratio, method.questions), 1),
                    cli::FormatRatio(100 * Mean(method.recompute_ratio, method.questions), 1),
                    cli::FormatRatio(100 * BytesVsFull(method), 1),
                    cli::FormatRatio(AnswerDivergence(method), 4),
-                   cli::FormatRatio(DocumentDivergence(method), 4),
+                   of_documents ? cli::FormatRatio(*of_documents, 4) : "",
                    Seconds(MedianSeconds(method.seconds))});
   }
 }

@@ -68,6 +68,23 @@ TEST(RagReportTest, NothingIsRecoveredWhereNothingIsLost) {
   EXPECT_TRUE(json["samkv_recovery"].is_null());
 }
 
+TEST(RagReportTest, AMethodOfWhichNoRowWasMeasuredHasNoDivergenceOverDocuments) {
+  RagCell cell = Cell();
+  MethodTotals& strict = cell.totals.methods["reuse_strict"];
+  strict.document_divergence = 30;
+  strict.document_rows = 20;
+  MethodTotals& measured = cell.totals.methods["samkv"];
+  measured.document_divergence = 3;
+  measured.document_rows = 20;
+  cell.totals.methods["cachecraft"] = Totals(8, 10);
+  cli::Json json;
+  AddRagJson({}, cell, {}, &json);
+  EXPECT_DOUBLE_EQ(json["samkv_kl_documents"], 0.15);
+  EXPECT_DOUBLE_EQ(json["samkv_recovery_kl_documents"], 0.9);
+  EXPECT_TRUE(json["cachecraft_kl_documents"].is_null());
+  EXPECT_TRUE(json["cachecraft_recovery_kl_documents"].is_null());
+}
+
 TEST(RagReportTest, TheSpeedUpAtTheTopIsThatOfTheRandomModel) {
   const std::vector<FirstToken> times = {{.model = "layers",
                                           .tier = "dram",

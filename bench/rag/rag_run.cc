@@ -2,6 +2,7 @@
 #include "bench/rag/rag_run.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "bench/rag/divergence.h"
@@ -15,8 +16,11 @@ using worker::Decoder;
 using worker::DenseCache;
 using worker::ReuseMethod;
 
-/// EPIC computes about as much with it as hops do over ten documents of the suites.
-constexpr uint64_t kFewTokens = 4;
+/// The k with which EPIC computes about as much as another method over documents of the suites.
+constexpr std::array kEpicEquals = {std::pair{"epic_equal_hops", uint64_t{4}},
+                                    std::pair{"epic_equal_samkv", uint64_t{39}}};
+/// Variants of a document that the question before those by Cache-Craft leaves.
+constexpr uint32_t kVariantsBefore = 1;
 
 TokenId MostLikely(std::span<const float> logits) {
   return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
@@ -24,6 +28,12 @@ TokenId MostLikely(std::span<const float> logits) {
 
 DocumentName NameOf(size_t document) {
   return {.collection = "bench", .name = "rag-" + std::to_string(document)};
+}
+
+std::vector<DocumentName> NamesOf(const PromptSet& set) {
+  std::vector<DocumentName> names;
+  for (size_t i = 0; i < set.documents.size(); ++i) names.push_back(NameOf(i));
+  return names;
 }
 
 /// Places of documents in the prompt. A beginning token stays with the first one only.
@@ -50,9 +60,6 @@ class Prompt {
 }  // namespace
 
 /// Full prefill of a set.
-/// Variants of a document that Cache-Craft keeps.
-constexpr uint32_t kPublishedVariants = 5;
-
 struct RagRun::Reference {
   Prompt prompt;
   std::vector<std::vector<float>> answers;  ///< Logits after each question.
@@ -77,11 +84,12 @@ std::vector<RagMethod> RagMethods(const ModelLayers& layers) {
     options.cacheblend.check_layer = layers.check;
     options.selection.stable_layers = layers.stable;
     options.hops.layers = layers.retrieving;
-    if (options.method == ReuseMethod::kCacheCraft) options.variants = kPublishedVariants;
     methods.push_back({.name = std::string(name), .options = options});
     if (options.method == ReuseMethod::kEpic) {
-      options.epic_tokens = kFewTokens;
-      methods.push_back({.name = "epic_few", .options = options});
+      for (const auto& [equal, tokens] : kEpicEquals) {
+        options.epic_tokens = tokens;
+        methods.push_back({.name = equal, .options = options});
+      }
     }
     if (options.method == ReuseMethod::kCacheBlend) {
       options.cacheblend.gradual = true;
@@ -194,8 +202,8 @@ Status RagRun::TimeFull(const PromptSet& set, const Reference& reference) {
 
 Status RagRun::Ask(const PromptSet& set, const Reference& reference, const RagMethod& method,
                    bool measures_documents) {
-  std::vector<DocumentName> names;
-  for (size_t i = 0; i < set.documents.size(); ++i) names.push_back(NameOf(i));
+  if (method.options.method == ReuseMethod::kCacheCraft) QUIRE_RETURN_IF_ERROR(LeaveVariants(set));
+  const std::vector<DocumentName> names = NamesOf(set);
   MethodTotals& totals = totals_.methods[method.name];
   std::unique_ptr<worker::ReuseRun> run;
   for (size_t i = 0; i < set.questions.size(); ++i) {
@@ -225,17 +233,29 @@ Status RagRun::Ask(const PromptSet& set, const Reference& reference, const RagMe
           const worker::Generation given,
           run->Generate({.max_new_tokens = static_cast<uint32_t>(question.answer.size())}));
       totals.Count(question, given.tokens == question.answer);
-      run->KeepVariants();
     }
     if (observer_) observer_(method.name);
   }
   return measures_documents ? MeasureDocuments(set, reference, method) : OkStatus();
 }
 
+Status RagRun::LeaveVariants(const PromptSet& set) const {
+  std::vector<DocumentName> names = NamesOf(set);
+  std::rotate(names.begin(), names.begin() + 1, names.end());
+  const worker::ReuseOptions options{.method = ReuseMethod::kFull,
+                                     .variants = kVariantsBefore,
+                                     .bos = options_.bos,
+                                     .max_new_tokens = 1,
+                                     .keep_going = options_.keep_going};
+  QUIRE_ASSIGN_OR_RETURN(const auto run,
+                         engine_.OpenReuse(names, set.questions.front().prompt, options));
+  run->KeepVariants();
+  return OkStatus();
+}
+
 Status RagRun::MeasureDocuments(const PromptSet& set, const Reference& reference,
                                 const RagMethod& method) {
-  std::vector<DocumentName> names;
-  for (size_t i = 0; i < set.documents.size(); ++i) names.push_back(NameOf(i));
+  const std::vector<DocumentName> names = NamesOf(set);
   worker::ReuseOptions options = method.options;
   options.bos = options_.bos;
   options.row_logits = true;

@@ -38,7 +38,8 @@ struct ModelLayers {
   std::vector<uint32_t> stable = {};  ///< SamKV's stable layers; the last eighth when empty.
 };
 
-/// Every method of reuse but full prefill, and variants of some.
+/// Every method of reuse but full prefill, and variants of some. Cache-Craft uses variants that are
+/// there, and keeps none.
 std::vector<RagMethod> RagMethods(const ModelLayers& layers);
 
 struct RagQuestion {
@@ -123,6 +124,9 @@ class RagRun {
   Status TimeFull(const PromptSet& set, const Reference& reference);
   Status Ask(const PromptSet& set, const Reference& reference, const RagMethod& method,
              bool measures_documents);
+  /// Asks the first question of `set` by full prefill over its documents in another order. Each
+  /// document keeps the variant that it has there, until it is deleted.
+  Status LeaveVariants(const PromptSet& set) const;
   Status MeasureDocuments(const PromptSet& set, const Reference& reference,
                           const RagMethod& method);
 

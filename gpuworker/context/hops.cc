@@ -25,7 +25,6 @@ std::vector<uint32_t> LayersOf(const HopOptions& options, uint32_t num_layers) {
   }
   std::ranges::sort(layers);
   layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
-  std::erase_if(layers, [&](uint32_t layer) { return layer >= num_layers; });
   return layers;
 }
 

@@ -45,7 +45,7 @@ struct HopOptions {
   /// Attention that a token gets from some row, a mean over heads, for its page to count as
   /// attended to.
   double least_share = 0.3;
-  /// Layers that retrieve. Others read what was attended to. Empty: all.
+  /// Layers of the model that retrieve. Others read what was attended to. Empty: all.
   std::vector<uint32_t> layers;
 };
 

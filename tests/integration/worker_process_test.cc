@@ -189,10 +189,11 @@ TEST_F(SeveralDocumentsProcessTest, LayersOfTheModelAreTakenAndOthersRefusedHere
     EXPECT_TRUE(with({"--method", "cacheblend", "--check-layer", "0"}).contains("tokens"));
     const auto stable = with({"--method", "samkv", "--stable-layers", "0,99"})["error"];
     EXPECT_EQ(stable["code"], "INVALID_ARGUMENT");
-    EXPECT_THAT(stable["message"].get<std::string>(), HasSubstr("the stable layers have 99"));
+    EXPECT_THAT(stable["message"].get<std::string>(),
+                HasSubstr("layer 99 is to decide how much is read"));
     const auto check = with({"--method", "cacheblend", "--check-layer", "99"})["error"];
     EXPECT_EQ(check["code"], "INVALID_ARGUMENT");
-    EXPECT_THAT(check["message"].get<std::string>(), HasSubstr("the check layer is 99"));
+    EXPECT_THAT(check["message"].get<std::string>(), HasSubstr("layer 99 is to compare values"));
   }
   StopWorker();
 }

@@ -63,7 +63,7 @@ Status DocumentReader::Start() {
 
 StatusOr<std::vector<std::byte>> DocumentReader::Bounds(uint32_t document,
                                                         std::span<const uint32_t> layers,
-                                                        uint32_t pages) const {
+                                                        uint32_t pages) {
   const uint64_t page_bytes = kernels::PageDigestBytes(*parts_.spec);
   const uint32_t batch = PagesPerBatch(parts_, page_bytes);
   std::vector<std::byte> bounds(layers.size() * pages * page_bytes);
@@ -73,6 +73,7 @@ StatusOr<std::vector<std::byte>> DocumentReader::Bounds(uint32_t document,
       const uint32_t end = first + std::min(batch, pages - first);
       QUIRE_ASSIGN_OR_RETURN(const Payload some,
                              session_->Digests({&layer, 1}, first, end, 0, document));
+      ++requests_;
       some.CopyTo(to);
       to += some.size_bytes();
       first = end;

@@ -67,15 +67,16 @@ class DocumentReader {
   /// Bounds of the keys of the first `pages` pages of document `document`, in these layers
   /// (ClientSession::Digests).
   StatusOr<std::vector<std::byte>> Bounds(uint32_t document, std::span<const uint32_t> layers,
-                                          uint32_t pages) const;
+                                          uint32_t pages);
   /// Scores of pages by content: `wanted` is of the documents, by number. Its sequence is the
   /// reader's.
   StatusOr<std::vector<float>> Score(const ContentScoring& wanted) {
+    ++requests_;
     return session_->ScorePages(wanted);
   }
   /// Tokens of a page of the documents.
   uint32_t RowsOf(uint32_t page) const;
-  /// Requests for pages made so far.
+  /// Requests for pages, bounds and scores made so far.
   uint64_t requests() const { return requests_; }
 
  private:

@@ -52,20 +52,30 @@ WantedStatistics StatisticsFor(const ReuseOptions& options) {
   }
 }
 
-/// INVALID_ARGUMENT for a layer that the model lacks, among those that the method is told.
-Status CheckLayers(const ReuseOptions& options, uint32_t num_layers) {
-  if (options.method == ReuseMethod::kCacheBlend &&
-      options.cacheblend.check_layer.value_or(0) >= num_layers) {
-    return InvalidArgument("the check layer is ", *options.cacheblend.check_layer,
-                           "; the model has layers 0 to ", num_layers - 1);
-  }
-  if (options.method != ReuseMethod::kSamKv) return OkStatus();
-  for (const uint32_t layer : options.selection.stable_layers) {
+/// INVALID_ARGUMENT for one of `layers` that the model lacks.
+Status CheckLayers(std::string_view use, std::span<const uint32_t> layers, uint32_t num_layers) {
+  for (const uint32_t layer : layers) {
     if (layer < num_layers) continue;
-    return InvalidArgument("the stable layers have ", layer, "; the model has layers 0 to ",
-                           num_layers - 1);
+    return InvalidArgument("layer ", layer, " is to ", use, ", and the model has ", num_layers,
+                           " layers; layers count from 0");
   }
   return OkStatus();
+}
+
+/// The same for layers that the options' method is told.
+Status CheckLayers(const ReuseOptions& options, uint32_t num_layers) {
+  switch (options.method) {
+    case ReuseMethod::kCacheBlend: {
+      const uint32_t check = options.cacheblend.check_layer.value_or(0);
+      return CheckLayers("compare values", {&check, 1}, num_layers);
+    }
+    case ReuseMethod::kSamKv:
+      return CheckLayers("decide how much is read", options.selection.stable_layers, num_layers);
+    case ReuseMethod::kHops:
+      return CheckLayers("retrieve", options.hops.layers, num_layers);
+    default:
+      return OkStatus();
+  }
 }
 
 Status NotStored(std::span<const DocumentName> missing) {
@@ -125,17 +135,20 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
   std::unique_ptr<ReuseRun> run(new ReuseRun(parts));
   run->method_ = options.method;
   run->keep_going_ = options.keep_going;
-  std::unique_ptr<PromptRetrieval> retrieval;
-  if (options.retrieval) {
-    QUIRE_ASSIGN_OR_RETURN(retrieval, PromptRetrieval::Create(parts, *options.retrieval));
-  }
+  run->retrieval_ = options.retrieval;
+  QUIRE_ASSIGN_OR_RETURN(auto retrieval, run->NewRetrieval());
   const TimePoint start = parts.clock->Now();
   QUIRE_RETURN_IF_ERROR(run->Find(documents, options));
   QUIRE_RETURN_IF_ERROR(run->Prefill(question, options));
-  if (retrieval != nullptr) run->prompt_->Retrieve(std::move(retrieval));
+  run->prompt_->Retrieve(std::move(retrieval));
   run->stats_.seconds_prefill = SecondsSince(*parts.clock, start);
   run->reader_.reset();  // Nothing is read any more: the server may end the session.
   return run;
+}
+
+StatusOr<std::unique_ptr<PromptRetrieval>> ReuseRun::NewRetrieval() const {
+  if (!retrieval_) return std::unique_ptr<PromptRetrieval>();
+  return PromptRetrieval::Create(parts_, *retrieval_);
 }
 
 Status ReuseRun::Find(std::span<const DocumentName> documents, const ReuseOptions& options) {
@@ -216,12 +229,14 @@ Status ReuseRun::AskAgain(std::span<const TokenId> question) {
   if (layout_.question_first + question.size() > model.max_positions) {
     return InvalidArgument("the documents and the question are longer than the model's context");
   }
+  QUIRE_ASSIGN_OR_RETURN(auto retrieval, NewRetrieval());  // The first one knows its cells.
   layout_.question_tokens = question.size();
   ReusePlan plan = method_ == ReuseMethod::kIsolated ? ReuseIsolated(layout_, model.num_layers)
                                                      : ReuseStrict(layout_, model.num_layers);
   const uint64_t read = stats_.bytes_read;  // Run adds those of the prompt before.
   QUIRE_RETURN_IF_ERROR(Run(plan, PromptOf(question), logits_.data()).status());
   stats_.bytes_read = read;
+  prompt_->Retrieve(std::move(retrieval));
   return OkStatus();
 }
 
@@ -387,6 +402,7 @@ StatusOr<DocumentScores> ReuseRun::ScoreBlocks(std::span<const DocumentStatistic
   if (wanted.candidates.empty()) return scores;
   QUIRE_RETURN_IF_ERROR(OpenReader());
   QUIRE_ASSIGN_OR_RETURN(const std::vector<float> of_pages, reader_->Score(wanted));
+  stats_.bytes_read += of_pages.size() * sizeof(float);
   std::span<const float> rest(of_pages);
   for (const CandidateRange& range : wanted.candidates) {
     const BlockSplit& split = documents[range.member]->split;

@@ -115,9 +115,9 @@ struct ReuseStats {
   /// CacheBlend: the ratio of its options, or the balancing one.
   double chosen_ratio = 0;
   bool chose_full_prefill = false;  ///< CacheBlend: loading would have taken longer.
-  uint64_t bytes_read = 0;          ///< Payload bytes of units as they came, and of digests.
+  uint64_t bytes_read = 0;          ///< Bytes of units as they came, and of digests and scores.
   uint64_t bytes_whole = 0;         ///< Bytes of elements of all units of the documents.
-  uint64_t requests = 0;            ///< Requests for units.
+  uint64_t requests = 0;            ///< Requests for units, digests and scores.
   /// Documents whose statistics had to be computed for the method.
   uint32_t statistics_computed = 0;
   uint32_t statistics_stored = 0;  ///< Computed statistics that the next question finds.
@@ -142,8 +142,9 @@ class ReuseRun {
                                                   const ReuseOptions& options);
 
   /// Asks another question over what the first one computed of the documents, and reads nothing.
-  /// The logits and Generate are about it; the stats stay. FAILED_PRECONDITION for a method whose
-  /// documents depend on the question (DependsOnQuestion), and INVALID_ARGUMENT as for Open.
+  /// The logits and Generate are about it, and retrieval begins anew; the stats stay.
+  /// FAILED_PRECONDITION for a method whose documents depend on the question (DependsOnQuestion),
+  /// and INVALID_ARGUMENT as for Open.
   Status AskAgain(std::span<const TokenId> question);
 
   /// Generates, up to the room that was made. Called once for each question.
@@ -161,6 +162,8 @@ class ReuseRun {
 
  private:
   explicit ReuseRun(const EngineParts& parts) : parts_(parts) {}
+  /// Null without ReuseOptions::retrieval.
+  StatusOr<std::unique_ptr<PromptRetrieval>> NewRetrieval() const;
   Status Find(std::span<const DocumentName> documents, const ReuseOptions& options);
   void Add(FoundDocument found, const ReuseOptions& options);
   /// Tokens of the documents in the prompt, and the question.
@@ -204,6 +207,7 @@ class ReuseRun {
   const EngineParts parts_;
   ReuseMethod method_ = ReuseMethod::kFull;
   std::function<bool()> keep_going_;
+  std::optional<RetrievalOptions> retrieval_;
   std::vector<DocumentName> names_;
   std::vector<AssembledDocument> documents_;
   std::vector<StoredSource> sources_;

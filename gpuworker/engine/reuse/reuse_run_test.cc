@@ -12,6 +12,7 @@
 
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/testing/engine_fixture.h"
+#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {
@@ -98,6 +99,11 @@ TEST_F(ReuseRunTest, SamKvLeavesBlocksOfLongDocumentsOut) {
   EXPECT_LT(run->stats().recompute_ratio, 0.5);
   EXPECT_GT(run->stats().recompute_ratio, 0.1);
   EXPECT_LT(run->stats().bytes_read, 2 * run->stats().bytes_whole);
+  EXPECT_EQ(run->stats().requests, fixture_.store().calls("Session/Recall") + 1);
+  const KvSpec spec = fixture_.engine().spec();
+  const uint64_t scores = (63 + 60) * spec.num_layers * sizeof(float);
+  EXPECT_NE(scores % ExtentBytes(spec, 1), 0u);
+  EXPECT_EQ((run->stats().bytes_read - scores) % ExtentBytes(spec, 1), 0u) << "and whole pages";
   EXPECT_EQ(fixture_.store().calls("Session/ScorePages"), 1u) << "for all documents and layers";
 }
 
@@ -127,6 +133,33 @@ TEST_F(ReuseRunTest, AnotherQuestionIsAnsweredAsIfItHadBeenTheFirst) {
             StatusCode::kFailedPrecondition);
 }
 
+TEST_F(ReuseRunTest, AnotherQuestionIsAnsweredThroughThePolicyToo) {
+  Store({90, 80});
+  const std::vector<TokenId> other = RandomTokens(12, 98);
+  const ReuseOptions options{.method = ReuseMethod::kReuse,
+                             .retrieval = fixture_.engine().options().retrieval};
+  const auto run = Open(options);
+  ASSERT_TRUE(run->Generate({.max_new_tokens = 9}).ok());
+  ASSERT_TRUE(run->AskAgain(other).ok());
+  const auto again = run->Generate({.max_new_tokens = 12});
+  ASSERT_TRUE(again.ok()) << again.status();
+  const auto first = fixture_.engine().OpenReuse(names_, other, options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(again->tokens, (*first)->Generate({.max_new_tokens = 12})->tokens);
+  EXPECT_LT(run->stats().attended_ratio, 0.2);
+  EXPECT_EQ(run->stats().attended_ratio, (*first)->stats().attended_ratio);
+}
+
+TEST_F(ReuseRunTest, ALayerThatTheModelLacksCannotRetrieve) {
+  Store({21, 30});
+  const auto run = fixture_.engine().OpenReuse(
+      names_, question_, {.method = ReuseMethod::kHops, .hops = {.layers = {0, 7}}});
+  EXPECT_EQ(run.status().code(), StatusCode::kInvalidArgument);
+  const std::string layers = std::to_string(fixture_.engine().spec().num_layers);
+  EXPECT_THAT(std::string(run.status().message()),
+              HasSubstr("layer 7 is to retrieve, and the model has " + layers + " layers"));
+}
+
 TEST_F(ReuseRunTest, HopsThatFindAndComputeEverythingEqualTheWholePromptInOneGo) {
   Store({21, 30, 17});
   const auto run = Open({.method = ReuseMethod::kHops,
@@ -150,6 +183,10 @@ TEST_F(ReuseRunTest, HopsReadEachPageOnceAndTheBoundsOfAll) {
   const uint64_t bounds =
       run->stats().bytes_whole / spec.page_tokens;  // Two rows of a page's keys.
   EXPECT_EQ(run->stats().bytes_read, run->stats().bytes_whole + bounds);
+  // The bounds of each document and layer, and the units of each layer.
+  const uint64_t of_bounds = fixture_.store().calls("Session/Digests");
+  EXPECT_EQ(of_bounds, 3 * spec.num_layers);
+  EXPECT_EQ(run->stats().requests, of_bounds + spec.num_layers);
 }
 
 TEST_F(ReuseRunTest, HopsLeaveMostOfLongDocumentsOut) {
@@ -231,9 +268,9 @@ TEST_F(ReuseRunTest, LayersThatTheModelLacksAreRefused) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
-  EXPECT_THAT(refused({.cacheblend = {.check_layer = layers}}), HasSubstr("the check layer is"));
+  EXPECT_THAT(refused({.cacheblend = {.check_layer = layers}}), HasSubstr("is to compare values"));
   EXPECT_THAT(refused({.method = ReuseMethod::kSamKv, .selection = {.stable_layers = {0, layers}}}),
-              HasSubstr("the stable layers have"));
+              HasSubstr("is to decide how much is read"));
   EXPECT_NE(Open({.cacheblend = {.check_layer = layers - 1}}), nullptr);
   EXPECT_NE(Open({.method = ReuseMethod::kSamKv, .selection = {.stable_layers = {0}}}), nullptr);
 }
