@@ -162,6 +162,20 @@ TEST(CacheCraftTest, RecordsReadBackAndOthersAreRefused) {
   EXPECT_TRUE(refused(bad)) << "more than four tokens have";
 }
 
+TEST(CacheCraftTest, RecordsOfMoreThanIsKeptAreRefused) {
+  std::vector<ChunkVariant> variants(kMostVariants, Behind123(0.8));
+  EXPECT_TRUE(DecodeVariants(EncodeVariants(variants), 4).ok());
+  variants.push_back(Behind123(0.8));
+  EXPECT_EQ(DecodeVariants(EncodeVariants(variants), 4).status().code(), StatusCode::kDataLoss);
+  ChunkVariant deep = Behind123(0.8);
+  deep.prefix.resize(kMostPrefix, Key(1));
+  deep.inter.resize(kMostPrefix, 0);
+  EXPECT_TRUE(DecodeVariants(EncodeVariants({&deep, 1}), 4).ok());
+  deep.prefix.push_back(Key(1));
+  deep.inter.push_back(0);
+  EXPECT_EQ(DecodeVariants(EncodeVariants({&deep, 1}), 4).status().code(), StatusCode::kDataLoss);
+}
+
 class CollectedAttentionTest : public ::testing::Test {
  protected:
   static constexpr double kSame = 1e-8;

@@ -114,6 +114,13 @@ std::optional<size_t> Hops::IndexOf(uint32_t layer) const {
   return at - layers_.begin();
 }
 
+uint64_t Hops::digest_bytes() const {
+  uint64_t pages = 0;
+  for (const PlacedSource& source : layout_.sources)
+    pages += StoredPages(source, spec_.page_tokens);
+  return pages * layers_.size() * kernels::PageDigestBytes(spec_, kKind);
+}
+
 ReusePlan Hops::Pass() {
   ReusePlan plan{.positions = rows_, .chooser = this};
   AppendRange(layout_.question_first, layout_.tokens(), &plan.positions);

@@ -47,6 +47,7 @@ struct HopOptions {
   double least_share = 0.3;
   /// Layers of the model that retrieve. Others read what was attended to. Empty: all.
   std::vector<uint32_t> layers;
+  uint64_t most_digest_bytes = 512u << 20;  ///< Host memory for bounds of keys, for one question.
 };
 
 class Hops final : public CellChooser {
@@ -55,6 +56,8 @@ class Hops final : public CellChooser {
 
   /// Layers that retrieve, ascending.
   const std::vector<uint32_t>& layers() const { return layers_; }
+  /// Bytes of the digests of all documents.
+  uint64_t digest_bytes() const;
   /// Adds bounds of the keys of the next document, DigestKind::kMinMax of all its pages:
   /// [layers()][pages][n_kv][2][d] in the dtype of the KvSpec.
   void AddDigests(std::vector<std::byte> digests) { digests_.push_back(std::move(digests)); }

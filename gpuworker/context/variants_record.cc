@@ -31,7 +31,8 @@ Status Check(const ChunkVariant& variant, uint64_t tokens) {
     return DataLoss("it has ", variant.tokens.size(), " and ", variant.skipped, " tokens of ",
                     tokens);
   }
-  if (variant.prefix.empty() || variant.prefix.size() != variant.inter.size()) {
+  if (variant.prefix.empty() || variant.prefix.size() > kMostPrefix ||
+      variant.prefix.size() != variant.inter.size()) {
     return DataLoss("it names ", variant.prefix.size(), " documents before it, and attention to ",
                     variant.inter.size());
   }
@@ -81,6 +82,10 @@ StatusOr<std::vector<ChunkVariant>> DecodeVariants(std::string_view bytes, uint6
   v1::CacheCraftVariants proto;
   if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return DataLoss("the variants of a document cannot be read");
+  }
+  if (proto.variants_size() > static_cast<int>(kMostVariants)) {
+    return DataLoss(proto.variants_size(), " variants of a document; at most ", kMostVariants,
+                    " are kept");
   }
   std::vector<ChunkVariant> variants;
   for (const v1::CacheCraftVariant& one : proto.variants()) {

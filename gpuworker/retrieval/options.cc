@@ -81,8 +81,9 @@ Status Validate(const RetrievalOptions& options, const KvSpec& spec) {
   }
   if (!Selects(options.digest) || !kernels::HasDigest(spec, options.digest)) {
     return InvalidArgument("digest is ", static_cast<int>(options.digest),
-                           ", which is none of the known kinds (1 to 6), or discs of keys with an "
-                           "odd number of channels");
+                           ", which is none of the kinds that select (1 to ",
+                           static_cast<int>(kSelectingKinds.back()),
+                           "), or discs of keys with an odd number of channels");
   }
   if (!std::isfinite(options.correction_threshold)) {
     return InvalidArgument("correction_threshold is ", options.correction_threshold,

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "gpuworker/context/variants_record.h"
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "quire/documents.h"
 #include "quire/status.h"
@@ -19,7 +20,7 @@ namespace quire::worker {
 inline constexpr int kMaxDocuments = DocumentReader::kMostDocuments;
 inline constexpr uint32_t kMaxEpicTokens = 65536;
 inline constexpr uint32_t kMaxInfLlmBlocks = 65536;
-inline constexpr uint32_t kMaxVariants = 16;
+inline constexpr uint32_t kMaxVariants = kMostVariants;
 inline constexpr uint32_t kMaxHops = 16;
 inline constexpr uint32_t kMaxHopPages = 65536;
 inline constexpr uint32_t kMaxHopLayers = 4096;

@@ -185,25 +185,24 @@ StatusOr<DocumentRegistryImpl::Notes> DocumentRegistryImpl::Commit(const Deletio
 StatusOr<std::vector<DocumentRegistryImpl::Loss>> DocumentRegistryImpl::OrphansOf(
     const Deletion& deletion) {
   std::map<std::string, Loss> losses;  // By ReferencesPrefix.
-  std::map<std::string, Loss> derived;
-  for (const auto& [document, segments, record, made] : deletion.documents) {
-    for (const SegmentKey& segment : segments) {
-      Loss& loss = losses[ReferencesPrefix(document.tenant, segment)];
-      loss.tenant = document.tenant;
-      loss.segment = segment;
-      loss.references.insert(ReferenceKey(document.tenant, segment, document.name));
+  const auto loss_of = [&losses](std::string_view tenant, const SegmentKey& segment) -> Loss& {
+    Loss& loss = losses[ReferencesPrefix(tenant, segment)];
+    loss.tenant = tenant;
+    loss.segment = segment;
+    return loss;
+  };
+  for (const Deletion::Entry& entry : deletion.documents) {
+    const auto& [tenant, name] = entry.document;
+    for (const SegmentKey& segment : entry.segments) {
+      loss_of(tenant, segment).references.insert(ReferenceKey(tenant, segment, name));
     }
-    for (const SegmentKey& segment : made) {
-      if (store_->CountNames(segment) > 0) continue;
-      derived[ReferencesPrefix(document.tenant, segment)] = {document.tenant, segment, {}};
-    }
+    for (const SegmentKey& segment : entry.derived) (void)loss_of(tenant, segment);
   }
   std::vector<Loss> orphans;
   for (auto& [prefix, loss] : losses) {
     QUIRE_ASSIGN_OR_RETURN(const bool orphan, LosesAll(loss));
     if (orphan) orphans.push_back(std::move(loss));
   }
-  for (auto& [prefix, loss] : derived) orphans.push_back(std::move(loss));
   return orphans;
 }
 
@@ -213,9 +212,9 @@ StatusOr<bool> DocumentRegistryImpl::LosesAll(const Loss& loss) {
   const auto most = static_cast<uint32_t>(loss.references.size() + 1);
   QUIRE_ASSIGN_OR_RETURN(const std::vector<MetadataEntry> references,
                          metadata_->Scan(ReferencesPrefix(loss.tenant, loss.segment), "", most));
-  return !references.empty() && std::ranges::all_of(references, [&](const MetadataEntry& entry) {
-    return loss.references.contains(entry.key);
-  });
+  if (references.empty()) return loss.references.empty();
+  return std::ranges::all_of(
+      references, [&](const MetadataEntry& entry) { return loss.references.contains(entry.key); });
 }
 
 StatusOr<uint32_t> DocumentRegistryImpl::RemoveOrphans() {

@@ -184,7 +184,7 @@ class DocumentRegistry {
 
   /// Stores bytes beside a READY document under a name. Replaces a version that is not newer.
   /// FAILED_PRECONDITION when a newer one is there. `segments` were made from the document. They go
-  /// with it, where no other document names them.
+  /// with it, where they are the tenant's and no other document names them.
   virtual StatusOr<Extra> PutExtra(std::string_view tenant, const DocumentName& document,
                                    std::string_view name, uint32_t version, std::string_view bytes,
                                    std::span<const SegmentKey> segments) = 0;

@@ -238,7 +238,7 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   /// Retries a failed removal of `due` later.
   void Postpone(const TenantDocument& due) QUIRE_REQUIRES(write_mutex_);
   CollectionState MakeCollection(std::string_view name, const CollectionSettings& settings) const;
-  /// A segment that loses `references`, the keys of its last references.
+  /// A segment that loses `references`, the keys of its last references. A derived one has none.
   struct Loss {
     std::string_view tenant;
     SegmentKey segment;

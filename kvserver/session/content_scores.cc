@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/session/content_scores.h"
 
+#include <algorithm>
+#include <memory>
 #include <span>
 
 #include "kernels/api/page_digest.h"
@@ -61,6 +63,24 @@ Status Check(const ContentQuery& query, const KvSpec& spec, std::span<const Memb
                            " of one reply: ask for fewer layers or pages at a time");
 }
 
+bool HoldsContent(const SessionShape& shape, uint32_t layer) {
+  return shape.hold_digests && shape.hold_digests->kind == DigestKind::kContent &&
+         std::ranges::find(shape.hold_digests->layers, layer) != shape.hold_digests->layers.end();
+}
+
+/// Digests of pages of a member. Shares those that the session holds.
+StatusOr<DigestBlocks> ContentOf(RecallParts& parts, const Caller& caller,
+                                 const SessionShape& shape, const MemberView& member,
+                                 const CandidatePages& pages, uint32_t layer) {
+  std::shared_ptr<const ResidentDigests> held;
+  if (HoldsContent(shape, layer)) {
+    const HoldArgs hold{*member.view->keys, std::span(&layer, 1), DigestKind::kContent};
+    QUIRE_ASSIGN_OR_RETURN(held, parts.residency->Hold(caller, shape.spec, hold));
+  }
+  return ReadDigests(*parts.store, caller, *member.view,
+                     {layer, pages.first_page, pages.end_page, DigestKind::kContent}, held.get());
+}
+
 }  // namespace
 
 StatusOr<std::vector<float>> ScoreContent(RecallParts& parts, const SessionShape& shape,
@@ -79,10 +99,8 @@ StatusOr<std::vector<float>> ScoreContent(RecallParts& parts, const SessionShape
       const std::span<const float> q = queries.first(row);
       queries = queries.subspan(row);
       if (range.num_pages() == 0) continue;
-      QUIRE_ASSIGN_OR_RETURN(
-          const DigestBlocks blocks,
-          ReadDigests(*parts.store, caller, *members[range.member].view,
-                      {layer, range.first_page, range.end_page, DigestKind::kContent}));
+      QUIRE_ASSIGN_OR_RETURN(const DigestBlocks blocks,
+                             ContentOf(parts, caller, shape, members[range.member], range, layer));
       const size_t at = scores.size();
       scores.resize(at + range.num_pages());
       QUIRE_RETURN_IF_ERROR(parts.selector->ScoreContent(spec, q, blocks, range.first_page,

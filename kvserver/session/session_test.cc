@@ -490,6 +490,29 @@ TEST_F(HeldDigestsTest, TheyAreReadAtOpenAndNoQueryReadsThemAgain) {
   EXPECT_EQ(Metric("digest_bytes_resident"), 0u);
 }
 
+TEST_F(HeldDigestsTest, ScoresOfContentAreMadeFromThem) {
+  const SegmentKey tip = SealedWith(11, 1)->chain_tip();  // Three segments, 12 pages.
+  const auto opened = sessions_.Open(
+      kTenant, {{{{{tip}}}}, spec_, 4, {0, 2}, HeldDigests{DigestKind::kContent, {}}});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const auto session = Find(*opened);
+  const auto reads_of = [&](std::vector<uint32_t> layers) {
+    const uint64_t before = store_.digest_reads();
+    ContentQuery query{.layers = std::move(layers), .ranges = {{.end_page = 12}}};
+    query.queries.resize(query.layers.size() * spec_.num_kv_heads * spec_.key_dim());
+    const auto scores = session->ScorePages(query);
+    EXPECT_TRUE(scores.ok()) << scores.status();
+    return store_.digest_reads() - before;
+  };
+  EXPECT_EQ(reads_of({0}), 3u) << "nothing is held yet";
+  RunTasks();
+  const uint64_t bytes = Metric("digest_bytes_resident");
+  EXPECT_EQ(bytes, 2 * 12 * PageDigestBytes(spec_, DigestKind::kContent));
+  EXPECT_EQ(reads_of({0, 2}), 0u);
+  EXPECT_EQ(reads_of({1}), 3u) << "the session does not hold this layer";
+  EXPECT_EQ(Metric("digest_bytes_resident"), bytes);
+}
+
 TEST_F(HeldDigestsTest, TheyGoWithTheirSequenceAndWithTheSession) {
   const SegmentKey tip = SealedWith(8)->chain_tip();
   const auto opened = OpenHolding(sessions_, tip, {2});

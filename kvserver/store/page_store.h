@@ -237,10 +237,11 @@ class PageStore {
   /// Number of referring documents; 0 when it is not stored.
   virtual uint64_t CountNames(const SegmentKey& key) const = 0;
   /// Marks the segments for deletion once they are neither named nor held. Naming or putting one
-  /// again cancels that. Returns their incarnations; 0 for one that is not stored.
+  /// again cancels that. Returns their incarnations; 0 for one that is not stored, or is another
+  /// tenant's.
   virtual std::vector<uint64_t> MarkForDeletion(std::string_view tenant,
                                                 std::span<const SegmentKey> keys) = 0;
-  /// Cancels MarkForDeletion.
+  /// Cancels MarkForDeletion. Leaves segments of other tenants as they are.
   virtual void UnmarkForDeletion(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
   /// Finishes a MarkForDeletion, also one from before a restart. NOT_FOUND when there is nothing to
   /// do: the segment is not stored, was put again since, or is named. FAILED_PRECONDITION while it

@@ -85,12 +85,12 @@ class PageStoreImpl final : public PageStore {
   }
   void RestoreNames(const SegmentNames& names) override { keeper_.RestoreNames(names); }
   uint64_t CountNames(const SegmentKey& key) const override { return keeper_.CountNames(key); }
-  std::vector<uint64_t> MarkForDeletion(std::string_view,
+  std::vector<uint64_t> MarkForDeletion(std::string_view tenant,
                                         std::span<const SegmentKey> keys) override {
-    return keeper_.Mark(keys);
+    return keeper_.Mark(tenant, keys);
   }
-  void UnmarkForDeletion(std::string_view, std::span<const SegmentKey> keys) override {
-    keeper_.Unmark(keys);
+  void UnmarkForDeletion(std::string_view tenant, std::span<const SegmentKey> keys) override {
+    keeper_.Unmark(tenant, keys);
   }
   Status RemoveMarked(std::string_view tenant, const SegmentKey& key,
                       uint64_t incarnation) override;

@@ -41,11 +41,13 @@ Status PutVariants(Client* client, const DocumentName& document,
 
 DocumentVariants::DocumentVariants(const EngineParts& parts, std::span<const DocumentName> names,
                                    std::span<const ContextRef> contexts, const PromptLayout& layout,
-                                   std::span<const TokenId> prompt)
+                                   std::span<const TokenId> prompt,
+                                   std::function<bool()> keep_going)
     : parts_(parts),
       names_(names.begin(), names.end()),
       layout_(layout),
       tokens_(prompt.begin(), prompt.begin() + static_cast<ptrdiff_t>(layout.question_first)),
+      keep_going_(std::move(keep_going)),
       variants_(names.size()) {
   for (const ContextRef& context : contexts) tips_.push_back(std::get<SegmentKey>(context));
 }
@@ -56,7 +58,7 @@ std::span<const TokenId> DocumentVariants::TokensOf(size_t document) const {
 }
 
 void DocumentVariants::LoadVariants() {
-  for (size_t i = 1; i < names_.size(); ++i) {
+  for (size_t i = 1; i < names_.size() && IsWanted(); ++i) {
     const PlacedSource& source = layout_.sources[i];
     auto stored = GetVariants(parts_.client, names_[i], source.skipped + source.tokens);
     if (stored.ok()) variants_[i] = *std::move(stored);
@@ -98,7 +100,8 @@ DocumentVariants::Chosen DocumentVariants::ChooseFor(size_t document,
   const uint64_t count = layout_.sources[document].tokens;
   for (;;) {
     const ChunkChoice best = RankVariants(variants, PrefixOf(document), options).front();
-    if (!best.variant) return {.fixed = TokensToFix(nullptr, best.overhead, count), .found = {}};
+    if (!best.variant || !IsWanted())
+      return {.fixed = TokensToFix(nullptr, best.overhead, count), .found = {}};
     const auto found = Find(document, variants[*best.variant]);
     if (found) {
       return {.fixed = TokensToFix(&variants[*best.variant], best.overhead, count), .found = found};
@@ -198,6 +201,7 @@ bool DocumentVariants::KeepOne(size_t document, std::span<const SegmentKey> segm
                       .inter = std::move(attention.inter),
                       .impact = impact,
                       .tokens = std::move(attention.tokens)});
+  most = std::min(most, kMostVariants);
   if (variants.size() > most) variants.erase(variants.begin(), variants.end() - most);
   return PutVariants(parts_.client, names_[document], variants).ok();
 }

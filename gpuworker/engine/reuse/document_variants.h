@@ -15,6 +15,7 @@
 #define QUIRE_GPUWORKER_ENGINE_REUSE_DOCUMENT_VARIANTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -32,10 +33,11 @@ namespace quire::worker {
 
 class DocumentVariants {
  public:
-  /// `contexts` are the chains of the documents alone. `prompt` has the tokens of `layout`.
+  /// `contexts` are the chains of the documents alone. `prompt` has the tokens of `layout`. Nothing
+  /// is looked up once `keep_going`, which may be empty, is false.
   DocumentVariants(const EngineParts& parts, std::span<const DocumentName> names,
                    std::span<const ContextRef> contexts, const PromptLayout& layout,
-                   std::span<const TokenId> prompt);
+                   std::span<const TokenId> prompt, std::function<bool()> keep_going);
 
   /// Chooses how each document is read. `documents` and `contexts` become those to read.
   ReusePlan Choose(const CacheCraftOptions& options, std::vector<AssembledDocument>* documents,
@@ -48,8 +50,8 @@ class DocumentVariants {
   void Measure(ReusePlan* plan);
   /// Called after the measured plan ran. Returns how many documents there are to keep.
   uint32_t EndMeasuring();
-  /// Keeps what was computed whole, at most `most` variants of each document; the oldest leave.
-  /// Called after EndMeasuring, with the prompt that ran. Returns how many were kept.
+  /// Keeps what was computed whole, at most `most` variants of each document, or kMostVariants. The
+  /// oldest leave. Called after EndMeasuring, with the prompt that ran. Returns how many were kept.
   uint32_t Keep(const AssembledPrompt& prompt, uint32_t most);
 
   /// Documents that are read as they were computed behind others.
@@ -69,6 +71,7 @@ class DocumentVariants {
   std::span<const SegmentKey> PrefixOf(size_t document) const {
     return std::span(tips_).first(document);
   }
+  bool IsWanted() const { return !keep_going_ || keep_going_(); }
   std::span<const TokenId> TokensOf(size_t document) const;
   void LoadVariants();
   /// Nullopt when the chain is gone, of another model, or of other tokens.
@@ -84,7 +87,8 @@ class DocumentVariants {
   const EngineParts parts_;
   const std::vector<DocumentName> names_;
   const PromptLayout layout_;
-  const std::vector<TokenId> tokens_;                ///< Tokens of all documents.
+  const std::vector<TokenId> tokens_;  ///< Tokens of all documents.
+  const std::function<bool()> keep_going_;
   std::vector<SegmentKey> tips_;                     ///< One for each document.
   std::vector<std::vector<ChunkVariant>> variants_;  ///< Lists of each document, oldest first.
   /// Documents that are computed whole behind exact ones, ascending.

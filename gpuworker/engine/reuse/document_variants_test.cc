@@ -180,6 +180,16 @@ TEST_F(DocumentVariantsTest, ACancelledQuestionKeepsNothing) {
       << "statistics and representative keys of three documents";
 }
 
+TEST_F(DocumentVariantsTest, ACancelledQuestionLooksNothingUp) {
+  Ask({0, 1, 2});
+  const uint64_t before = fixture_.store().calls("Registry/GetExtra");
+  const auto run = fixture_.engine().OpenReuse(
+      names_, question_,
+      {.method = ReuseMethod::kCacheCraft, .variants = 5, .keep_going = [] { return false; }});
+  EXPECT_EQ(run.status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(fixture_.store().calls("Registry/GetExtra"), before);
+}
+
 TEST_F(DocumentVariantsTest, ChainsOfAnotherModelOrOfOtherTokensAreNotUsed) {
   ChunkVariant variant{.chain_tip = TipOf(names_[2]),
                        .segments = {},

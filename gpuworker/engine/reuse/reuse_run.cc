@@ -84,6 +84,13 @@ Status NotStored(std::span<const DocumentName> missing) {
   return NotFound("not stored: ", labels, "; put what is missing, or ask to go on without it");
 }
 
+Status CheckDigestBytes(const Hops& hops, uint64_t most) {
+  if (hops.digest_bytes() <= most) return OkStatus();
+  return ResourceExhausted("the bounds of the documents' pages take ", hops.digest_bytes(),
+                           " bytes in ", hops.layers().size(), " layers, more than ", most,
+                           "; let fewer layers retrieve (--hop-layers), or name fewer documents");
+}
+
 }  // namespace
 
 std::string_view Name(ReuseMethod method) {
@@ -188,6 +195,11 @@ Status ReuseRun::LayOut(uint64_t question_tokens, const ReuseOptions& options) {
   stats_.compact = selects && (options.positions == PromptPositions::kCompact ||
                                layout_.tokens() > model.max_positions);
   return OkStatus();
+}
+
+Status ReuseRun::CheckWanted() const {
+  if (!keep_going_ || keep_going_()) return OkStatus();
+  return MakeStatus(StatusCode::kCancelled, "the question was cancelled");
 }
 
 std::vector<TokenId> ReuseRun::PromptOf(std::span<const TokenId> question) const {
@@ -296,8 +308,10 @@ StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
 StatusOr<ReusePlan> ReuseRun::PlanHops(std::span<const TokenId> prompt,
                                        const ReuseOptions& options) {
   hops_ = std::make_unique<Hops>(layout_, *parts_.spec, options.hops);
+  QUIRE_RETURN_IF_ERROR(CheckDigestBytes(*hops_, options.hops.most_digest_bytes));
   QUIRE_RETURN_IF_ERROR(OpenReader());
   for (const AssembledDocument& document : documents_) {
+    QUIRE_RETURN_IF_ERROR(CheckWanted());
     const auto pages =
         static_cast<uint32_t>(StoredPages(document.placed, parts_.spec->page_tokens));
     QUIRE_ASSIGN_OR_RETURN(std::vector<std::byte> bounds,
@@ -341,7 +355,7 @@ void ReuseRun::OpenVariants(std::span<const TokenId> prompt, const ReuseOptions&
   const bool computes = uses || options.method == ReuseMethod::kFull;
   if (computes) most_variants_ = options.variants;
   if (!uses && most_variants_ == 0) return;
-  variants_.emplace(parts_, names_, contexts_, layout_, prompt);
+  variants_.emplace(parts_, names_, contexts_, layout_, prompt, keep_going_);
   if (!uses) variants_->ComputeAll();
 }
 

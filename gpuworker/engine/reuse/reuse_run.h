@@ -82,7 +82,7 @@ struct ReuseOptions {
   InfLlmOptions infllm;
   CacheCraftOptions cachecraft;
   /// Most variants of a document that are kept (document_variants.h), after questions by full
-  /// prefill and by Cache-Craft. 0: none is kept.
+  /// prefill and by Cache-Craft; at most kMostVariants. 0: none is kept.
   uint32_t variants = 0;
   HopOptions hops;
   PromptPositions positions = PromptPositions::kGapped;
@@ -135,6 +135,7 @@ class ReuseRun {
   /// - INVALID_ARGUMENT: no document or question, a document of another model or KvSpec, which it
   ///   names, a layer that the model lacks, and those of LayOutPrompt.
   /// - NOT_FOUND: names every document that is not stored.
+  /// - RESOURCE_EXHAUSTED: the bounds that hops would read are larger than HopOptions allow.
   /// - CANCELLED: ReuseOptions::keep_going said so.
   static StatusOr<std::unique_ptr<ReuseRun>> Open(const EngineParts& parts,
                                                   std::span<const DocumentName> documents,
@@ -166,6 +167,8 @@ class ReuseRun {
   StatusOr<std::unique_ptr<PromptRetrieval>> NewRetrieval() const;
   Status Find(std::span<const DocumentName> documents, const ReuseOptions& options);
   void Add(FoundDocument found, const ReuseOptions& options);
+  /// CANCELLED once ReuseOptions::keep_going says so.
+  Status CheckWanted() const;
   /// Tokens of the documents in the prompt, and the question.
   std::vector<TokenId> PromptOf(std::span<const TokenId> question) const;
   /// Makes the layout, and says whether the prompt is compact.

@@ -12,6 +12,7 @@
 
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/testing/engine_fixture.h"
+#include "kernels/api/page_digest.h"
 #include "quire/layout.h"
 
 namespace quire::worker {
@@ -194,6 +195,35 @@ TEST_F(ReuseRunTest, HopsLeaveMostOfLongDocumentsOut) {
   const auto run = Open({.method = ReuseMethod::kHops, .hops = {.pages = 3, .layers = {1}}});
   EXPECT_LT(run->stats().sequence_ratio, 0.5);
   EXPECT_LT(run->stats().bytes_read, run->stats().bytes_whole / 2);
+}
+
+TEST_F(ReuseRunTest, HopsRefuseMoreBoundsThanTheyMayHold) {
+  Store({21, 30, 17});
+  const auto open = [&](uint64_t most, std::vector<uint32_t> layers) {
+    return fixture_.engine()
+        .OpenReuse(names_, question_,
+                   {.method = ReuseMethod::kHops,
+                    .hops = {.layers = std::move(layers), .most_digest_bytes = most}})
+        .status();
+  };
+  const KvSpec spec = fixture_.engine().spec();
+  const uint64_t pages = PageCount(spec, 21) + PageCount(spec, 30) + PageCount(spec, 17);
+  const uint64_t of_layer = pages * kernels::PageDigestBytes(spec);
+  EXPECT_TRUE(open(of_layer, {1}).ok());
+  const Status refused = open(of_layer, {});
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.message(), HasSubstr("--hop-layers"));
+}
+
+TEST_F(ReuseRunTest, HopsReadNoMoreBoundsOnceCancelled) {
+  Store({21, 30, 17});
+  int asked = 0;
+  const auto run = fixture_.engine().OpenReuse(
+      names_, question_, {.method = ReuseMethod::kHops, .hops = {.layers = {1}}, .keep_going = [&] {
+                            return ++asked < 3;
+                          }});
+  EXPECT_EQ(run.status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(fixture_.store().calls("Session/Digests"), 2u);
 }
 
 TEST_F(ReuseRunTest, LogitsOfRowsAreKeptOnRequest) {

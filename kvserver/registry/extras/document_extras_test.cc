@@ -51,6 +51,35 @@ TEST_F(DocumentExtrasTest, SegmentsThatWereMadeFromADocumentGoWithIt) {
   EXPECT_EQ(RowsLeft(), 0u);
 }
 
+TEST_F(DocumentExtrasTest, SegmentsOfAnotherTenantStay) {
+  const auto theirs = Chain({2}, "other");
+  ASSERT_TRUE(Register("a", Chain({1})).ok());
+  SegmentHold hold = store_->HoldSegments("other", {{theirs[0].key}}).value();
+  const SegmentKey segments[] = {theirs[0].key};
+  ASSERT_TRUE(registry_->PutExtra("default", name_, "made", 1, "x", segments).ok());
+  ASSERT_TRUE(registry_->Delete("default", name_, false).ok());
+  hold.Release();
+  ASSERT_TRUE(store_->Sweep().ok());
+  EXPECT_TRUE(store_->Tokens("other", theirs[0].key).ok());
+  EXPECT_EQ(RowsLeft(), 0u) << "nothing is left to do";
+}
+
+TEST_F(DocumentExtrasTest, SegmentsOfADocumentWhoseListIsDamagedStay) {
+  const auto other = Chain({4});
+  ASSERT_TRUE(Register("a", Chain({1})).ok());
+  ASSERT_TRUE(Register("b", other).ok());
+  const SegmentKey segments[] = {other[0].key};
+  ASSERT_TRUE(registry_->PutExtra("default", name_, "made", 1, "x", segments).ok());
+  const std::string key = ChainKey("default", {"books", "b", 1});
+  MetadataBatch batch;
+  batch.Put(key, "damaged");
+  ASSERT_TRUE(metadata_.Apply(batch).ok());
+  ReopenStore();
+  store_->RestoreNames({});
+  ASSERT_TRUE(registry_->Delete("default", name_, false).ok());
+  EXPECT_TRUE(IsStored(other[0])) << "its row on disk says that b needs it";
+}
+
 TEST_F(DocumentExtrasTest, SegmentsOfAnExtraAreBounded) {
   ASSERT_TRUE(Register("a", Chain({1})).ok());
   const std::vector<SegmentKey> many(4097);

@@ -237,6 +237,11 @@ std::string SegmentLives::TenantOf(const SegmentKey& key) const {
   return entry != nullptr ? entry->tenant : std::string();
 }
 
+bool SegmentLives::MayBelongTo(std::string_view tenant, const SegmentKey& key) const {
+  const Entry* const entry = Find(key);
+  return entry == nullptr || entry->tenant.empty() || entry->tenant == tenant;
+}
+
 uint64_t SegmentLives::BytesOf(const SegmentKey& key) const {
   const Entry* const entry = Find(key);
   return entry != nullptr ? entry->bytes : 0;

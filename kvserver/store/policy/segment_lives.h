@@ -110,6 +110,8 @@ class SegmentLives {
   bool misses_named() const { return !awaited_.empty(); }
   /// Empty when it is not stored, or its record is damaged.
   std::string TenantOf(const SegmentKey& key) const;
+  /// False for a stored segment of another tenant.
+  bool MayBelongTo(std::string_view tenant, const SegmentKey& key) const;
   /// Charged bytes; 0 when it is not stored.
   uint64_t BytesOf(const SegmentKey& key) const;
 

@@ -186,17 +186,23 @@ void SegmentKeeper::Unname(std::span<const SegmentKey> keys) {
   for (size_t i = keys.size(); i-- > 0;) lives_.Unname(keys[i], now);
 }
 
-std::vector<uint64_t> SegmentKeeper::Mark(std::span<const SegmentKey> keys) {
+std::vector<uint64_t> SegmentKeeper::Mark(std::string_view tenant,
+                                          std::span<const SegmentKey> keys) {
   std::vector<uint64_t> incarnations;
   incarnations.reserve(keys.size());
   MutexLock lock(mutex_);
-  for (const SegmentKey& key : keys) incarnations.push_back(lives_.Mark(key).value_or(0));
+  for (const SegmentKey& key : keys) {
+    const bool may = lives_.MayBelongTo(tenant, key);
+    incarnations.push_back(may ? lives_.Mark(key).value_or(0) : 0);
+  }
   return incarnations;
 }
 
-void SegmentKeeper::Unmark(std::span<const SegmentKey> keys) {
+void SegmentKeeper::Unmark(std::string_view tenant, std::span<const SegmentKey> keys) {
   MutexLock lock(mutex_);
-  for (const SegmentKey& key : keys) lives_.Unmark(key);
+  for (const SegmentKey& key : keys) {
+    if (lives_.MayBelongTo(tenant, key)) lives_.Unmark(key);
+  }
 }
 
 Status SegmentKeeper::RemoveMarked(const SegmentKey& key, uint64_t incarnation) {

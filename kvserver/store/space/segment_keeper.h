@@ -104,8 +104,9 @@ class SegmentKeeper final : public SegmentHold::Owner {
   void ReleaseSegments(std::span<const SegmentKey> keys) override QUIRE_EXCLUDES(mutex_);
   [[nodiscard]] Status Name(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
   void Unname(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
-  std::vector<uint64_t> Mark(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
-  void Unmark(std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
+  std::vector<uint64_t> Mark(std::string_view tenant, std::span<const SegmentKey> keys)
+      QUIRE_EXCLUDES(mutex_);
+  void Unmark(std::string_view tenant, std::span<const SegmentKey> keys) QUIRE_EXCLUDES(mutex_);
   [[nodiscard]] Status RemoveMarked(const SegmentKey& key, uint64_t incarnation)
       QUIRE_EXCLUDES(mutex_);
   std::vector<uint64_t> Incarnations(std::span<const SegmentKey> keys) const QUIRE_EXCLUDES(mutex_);
