@@ -32,6 +32,23 @@ void AddHopFlags(CLI::App& command, worker::HopOptions& hops) {
       .add_option("--hop-layers", hops.layers,
                   "hops: layers that retrieve, divided by commas; all when not given")
       ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(0, 4095));
+}
+
+/// Layers that are calibrated for a model.
+void AddLayerFlags(CLI::App& command, worker::ReuseOptions& reuse) {
+  command
+      .add_option("--check-layer", reuse.cacheblend.check_layer,
+                  "cacheblend: layer that compares computed and stored values; 1 when not given, "
+                  "or the model's only layer")
+      ->check(CLI::Range(0, 4095));
+  command
+      .add_option("--stable-layers", reuse.selection.stable_layers,
+                  "samkv: layers whose scores decide how much is read, divided by commas; the last "
+                  "eighth when not given")
+      ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(0, 4095));
 }
 
@@ -60,8 +77,9 @@ void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags) {
       ->check(CLI::Range(0.0, 1.0) | CLI::IsMember({"auto"}))
       ->type_name("SHARE|auto")
       ->default_str("0.15");
-  command.add_flag("--gradual", flags.reuse.cacheblend.gradual,
-                   "cacheblend: compute fewer tokens in each layer, the same on average");
+  command.add_flag(
+      "--gradual", flags.reuse.cacheblend.gradual,
+      "cacheblend: compute fewer tokens in each layer, with the same mean over layers");
   command
       .add_option("--epic-tokens", flags.reuse.epic_tokens,
                   "epic: first tokens of each document to compute")
@@ -96,6 +114,7 @@ void AddDocumentsFlags(CLI::App& command, DocumentsFlags& flags) {
       ->capture_default_str();
   command.add_flag("--overwrite", flags.overwrite,
                    "samkv: take computed keys as they are, without fusion with stored ones");
+  AddLayerFlags(command, flags.reuse);
   AddHopFlags(command, flags.reuse.hops);
   command.add_flag("--skip-missing", flags.reuse.skip_missing,
                    "Go on without documents of --docs that are not stored, and say which");

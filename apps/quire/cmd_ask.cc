@@ -322,6 +322,7 @@ StatusOr<Answer> AskSeveralHere(const AskArgs& args, const Names& names,
   QUIRE_ASSIGN_OR_RETURN(const auto run, local.engine->OpenReuse(names, prompt, options));
   QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, run->Generate(params));
   QUIRE_RETURN_IF_ERROR(shown.Finish());
+  run->KeepVariants();
   Answer answer = AnswerOver(names, std::move(generation.tokens), run->stats(), options.method);
   answer.summary += ", over " + connected.path.summary;
   answer.measures["transport"] = connected.path.name;
@@ -506,12 +507,17 @@ void AddGenerateFlags(CLI::App& command, worker::GenerateParams& params) {
 void AddPromptFlags(Commands& commands, CLI::App& command, AskArgs& args) {
   CLI::Option* const question = command.add_option(
       "--question", args.question, "The question, as the model was trained to read it");
+  CLI::Option* const positional =
+      command.add_option("question", args.question, "The question, in place of --question")
+          ->type_name("QUESTION")
+          ->excludes(question);
   CLI::Option* const ids =
       command
           .add_option("--token-ids", args.token_ids,
                       "The question as token ids, or @FILE with them; the answer is token ids then")
           ->type_name("IDS")
-          ->excludes(question);
+          ->excludes(question)
+          ->excludes(positional);
   commands.MayBeEmpty(
       command
           .add_option(
@@ -525,8 +531,10 @@ void AddPromptFlags(Commands& commands, CLI::App& command, AskArgs& args) {
           "Token ids that end the answer, besides the line end of one in words without a chat "
           "template")
       ->type_name("IDS");
-  command.parse_complete_callback([&command, question, ids] {
-    if (question->empty() && ids->empty()) throw CLI::RequiredError("--question or --token-ids");
+  command.parse_complete_callback([&command, question, positional, ids] {
+    if (question->empty() && positional->empty() && ids->empty()) {
+      throw CLI::RequiredError("--question or --token-ids");
+    }
     if (command.get_option("--document")->empty() && command.get_option("--docs")->empty()) {
       throw CLI::RequiredError("--document or --docs");
     }
@@ -551,7 +559,7 @@ void AddAskCommand(Commands& commands) {
            "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --worker "
            "127.0.0.1:7411\n"
            "  quire ask --document ids --token-ids 5,8,13 --model DIR\n"
-           "  quire ask --docs dossier-01.txt,dossier-02.txt --method cacheblend --question "
+           "  quire ask --docs dossier-01.txt,dossier-02.txt --method cacheblend "
            "'Hector Nash has office'\n"
            "The first five ask about a document of the bundled model: quire put "
            "models/recall-small/documents/dossier-01.txt\n"

@@ -87,6 +87,7 @@ class RagBench {
     json["entries"] = options_.suite.entries;
     json["suite_block_tokens"] = kSuiteBlock;
     json["cacheblend_check_layer"] = options_.model_layers.check;
+    json["samkv_stable_layers"] = options_.model_layers.stable;
     json["hops_layers"] = options_.model_layers.retrieving;
     json["layers_gain"] = kLayersGain;
     json["machine"] = Machine();
@@ -176,7 +177,9 @@ class RagBench {
     if (store.worker.tokenizer && !store.worker.tokenizer->starts().empty()) {
       options.bos = store.worker.tokenizer->starts().front();
     }
-    std::vector<RagMethod> methods = RagMethods(options_.model_layers);
+    ModelLayers layers = options_.model_layers;
+    layers.check = std::min(layers.check, store.worker.decoder->config().num_layers - 1);
+    std::vector<RagMethod> methods = RagMethods(layers);
     std::erase_if(methods, [&](const RagMethod& method) {
       return std::ranges::find(options_.methods, method.name) == options_.methods.end();
     });
@@ -307,6 +310,13 @@ void AddMeasureOptions(CLI::App& command, RagOptions* options) {
                   "cacheblend: the layer that compares fresh and stored values")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
+  command
+      .add_option(
+          "--stable-layers", options->model_layers.stable,
+          "samkv: the layers whose scores decide how much is read; the last eighth when not "
+          "given")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 64));
   command
       .add_option("--hop-layers", options->model_layers.retrieving,
                   "hops: the layers that retrieve")

@@ -82,6 +82,7 @@ std::vector<RagMethod> RagMethods(const ModelLayers& layers) {
     options.method = *worker::ParseReuseMethod(name);
     if (options.method == ReuseMethod::kFull) continue;
     options.cacheblend.check_layer = layers.check;
+    options.selection.stable_layers = layers.stable;
     options.hops.layers = layers.retrieving;
     methods.push_back({.name = std::string(name), .options = options});
     if (options.method == ReuseMethod::kEpic) {
@@ -248,7 +249,8 @@ Status RagRun::LeaveVariants(const PromptSet& set) const {
                                      .keep_going = options_.keep_going};
   QUIRE_ASSIGN_OR_RETURN(const auto run,
                          engine_.OpenReuse(names, set.questions.front().prompt, options));
-  return run->Generate({.max_new_tokens = 1}).status();
+  run->KeepVariants();
+  return OkStatus();
 }
 
 Status RagRun::MeasureDocuments(const PromptSet& set, const Reference& reference,

@@ -33,8 +33,9 @@ struct RagMethod {
 
 /// Layers of a model that methods are told.
 struct ModelLayers {
-  uint32_t check = 0;                ///< CacheBlend compares values there.
-  std::vector<uint32_t> retrieving;  ///< Hops retrieve there; all when empty.
+  uint32_t check = 0;                 ///< CacheBlend compares values there.
+  std::vector<uint32_t> retrieving;   ///< Hops retrieve there; all when empty.
+  std::vector<uint32_t> stable = {};  ///< SamKV's stable layers; the last eighth when empty.
 };
 
 /// Every method of reuse but full prefill, and variants of some. Cache-Craft uses variants that are

@@ -10,11 +10,18 @@
 namespace quire::worker {
 namespace {
 
+/// Most that a share of the gradual filter is above and below the mean, as a part of it.
+constexpr double kSpread = 0.3;
+
 class CacheBlendRows final : public RowPlan {
  public:
   CacheBlendRows(uint32_t cached, uint32_t rows, uint32_t num_layers,
                  const CacheBlendOptions& options)
-      : cached_(cached), num_layers_(num_layers), options_(options), rows_(rows) {
+      : cached_(cached),
+        num_layers_(num_layers),
+        options_(options),
+        check_layer_(std::min(options.check_layer.value_or(1), num_layers - 1)),
+        rows_(rows) {
     std::iota(rows_.begin(), rows_.end(), 0);
   }
 
@@ -25,7 +32,7 @@ class CacheBlendRows final : public RowPlan {
   }
 
   bool ChoosesIn(uint32_t layer) const override {
-    return layer == options_.check_layer || (options_.gradual && layer > options_.check_layer);
+    return layer == check_layer_ || (options_.gradual && layer > check_layer_);
   }
 
   std::vector<uint32_t> Choose(uint32_t layer, std::span<const double> deviations) override {
@@ -36,14 +43,17 @@ class CacheBlendRows final : public RowPlan {
  private:
   bool IsLast(uint32_t layer) const { return layer + 1 == num_layers_; }
 
-  /// Cached rows that stay behind `layer`.
+  /// Share of the cached rows that stay behind `layer`, for the next one to compute.
+  double Share(uint32_t layer) const {
+    const uint32_t steps = num_layers_ - 1 - check_layer_;
+    if (!options_.gradual || steps < 2 || options_.ratio <= 0) return options_.ratio;
+    const double spread = std::min(kSpread, 1 / options_.ratio - 1);
+    const uint32_t step = std::min(layer - check_layer_, steps - 1);
+    return options_.ratio * (1 + spread - 2 * spread * step / (steps - 1));
+  }
+
   uint32_t Quota(uint32_t layer) const {
-    double share = options_.ratio;
-    const uint32_t after = num_layers_ - 1 - options_.check_layer;
-    if (options_.gradual && after > 0) {
-      share *= 1.3 - 0.6 * (layer - options_.check_layer) / after;
-    }
-    const uint32_t quota = CeilShare(share, cached_);
+    const uint32_t quota = CeilShare(Share(layer), cached_);
     return options_.ratio > 0 ? std::max<uint32_t>(quota, 1) : quota;
   }
 
@@ -70,6 +80,7 @@ class CacheBlendRows final : public RowPlan {
   const uint32_t cached_;
   const uint32_t num_layers_;
   const CacheBlendOptions options_;
+  const uint32_t check_layer_;
   std::vector<uint32_t> rows_;  ///< Rows that are computed from here on.
 };
 
@@ -81,11 +92,9 @@ ReusePlan CacheBlend(const PromptLayout& layout, uint32_t num_layers,
   plan.positions.resize(layout.tokens());
   std::iota(plan.positions.begin(), plan.positions.end(), 0);
   plan.layers.push_back(AllCells(layout));
-  CacheBlendOptions valid = options;
-  valid.check_layer = std::min(options.check_layer, num_layers - 1);
   plan.rows =
       std::make_unique<CacheBlendRows>(static_cast<uint32_t>(layout.question_first),
-                                       static_cast<uint32_t>(layout.tokens()), num_layers, valid);
+                                       static_cast<uint32_t>(layout.tokens()), num_layers, options);
   return plan;
 }
 

@@ -8,16 +8,18 @@
 #define QUIRE_GPUWORKER_CONTEXT_CACHEBLEND_H_
 
 #include <cstdint>
+#include <optional>
 
-#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/reuse_plan.h"
 
 namespace quire::worker {
 
 struct CacheBlendOptions {
-  double ratio = 0.15;       ///< Share of the documents' tokens, in [0, 1].
-  uint32_t check_layer = 1;  ///< Layer that compares; at most the last one.
-  /// The share falls from 1.3 to 0.7 times the ratio behind the check layer, instead of being the
-  /// same in all layers.
+  double ratio = 0.15;  ///< Share of the documents' tokens, in [0, 1].
+  /// Layer that compares, one of the model's; 1 when unset, or the only layer.
+  std::optional<uint32_t> check_layer = {};
+  /// The share falls behind the check layer, and its mean over those layers is the ratio. It falls
+  /// from 1.3 to 0.7 times the ratio, or from 1 where that is less.
   bool gradual = false;
 };
 

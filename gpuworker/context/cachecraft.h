@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "gpuworker/context/chunk_attention.h"
-#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/reuse_plan.h"
 #include "quire/key.h"
 
 namespace quire::worker {

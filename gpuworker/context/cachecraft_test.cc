@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gpuworker/context/chunk_attention.h"
+#include "gpuworker/context/full_prefill.h"
 #include "gpuworker/context/variants_record.h"
 #include "gpuworker/testing/cached_documents.h"
 

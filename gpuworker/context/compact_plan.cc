@@ -48,14 +48,19 @@ std::vector<PlacedPiece> PiecesOf(const PromptLayout& layout, const Positions& r
 
 }  // namespace
 
-CompactPrompt Compact(const PromptLayout& layout, ReusePlan* plan) {
+StatusOr<CompactPrompt> Compact(const PromptLayout& layout, const RopeSpec& rope, ReusePlan* plan) {
+  if (rope.scaling == RopeScaling::kDynamic) {
+    return InvalidArgument(
+        "the model's rotation depends on the length of the context, so parts of documents keep "
+        "their positions");
+  }
   const Positions read = ReadBySome(*plan);
   Renumber(read, &plan->positions);
   for (ViewCells& cells : plan->layers) {
     Renumber(read, &cells.visible);
     Renumber(read, &cells.hidden);
   }
-  return {.pieces = PiecesOf(layout, read), .tokens = read.size()};
+  return CompactPrompt{.pieces = PiecesOf(layout, read), .tokens = read.size()};
 }
 
 }  // namespace quire::worker

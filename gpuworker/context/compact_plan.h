@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "gpuworker/context/prompt_layout.h"
-#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/reuse_plan.h"
+#include "quire/kv_spec.h"
+#include "quire/status.h"
 
 namespace quire::worker {
 
@@ -27,8 +29,9 @@ struct CompactPrompt {
   uint64_t tokens = 0;              ///< Tokens of documents and question.
 };
 
-/// Renumbers the positions of `plan`, which was made for `layout`.
-CompactPrompt Compact(const PromptLayout& layout, ReusePlan* plan);
+/// Renumbers the positions of `plan`, which was made for `layout`. INVALID_ARGUMENT where `rope`
+/// depends on the length of the context.
+StatusOr<CompactPrompt> Compact(const PromptLayout& layout, const RopeSpec& rope, ReusePlan* plan);
 
 }  // namespace quire::worker
 

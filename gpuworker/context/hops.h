@@ -32,7 +32,7 @@
 #include "gpuworker/context/positions.h"
 #include "gpuworker/context/prompt_layout.h"
 #include "gpuworker/context/prompt_pages.h"
-#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/reuse_plan.h"
 #include "quire/kv_spec.h"
 
 namespace quire::worker {

@@ -12,4 +12,12 @@ RatioChoice ChooseRatio(const LayerCosts& costs, double least) {
   return {.ratio = std::max(least, balancing)};
 }
 
+RatioChoice LoadProbe::Pass(RatioChoice choice) {
+  without_load_ = choice.loads ? 0 : without_load_ + 1;
+  if (without_load_ < kEvery) return choice;
+  without_load_ = 0;
+  choice.loads = true;
+  return choice;
+}
+
 }  // namespace quire::worker

@@ -40,5 +40,25 @@ TEST(LoadingControllerTest, UnknownCostsChangeNothing) {
   }
 }
 
+TEST(LoadProbeTest, OneInSixteenPromptsThatNeedNoLoadHasOneAndComputesEverythingAllTheSame) {
+  LoadProbe probe;
+  const RatioChoice full{.ratio = 1, .loads = false};
+  for (int round = 0; round < 3; ++round) {
+    for (uint32_t i = 1; i < LoadProbe::kEvery; ++i) EXPECT_FALSE(probe.Pass(full).loads);
+    const RatioChoice probed = probe.Pass(full);
+    EXPECT_TRUE(probed.loads);
+    EXPECT_EQ(probed.ratio, 1);
+  }
+}
+
+TEST(LoadProbeTest, ALoadThatWasChosenStartsTheCountAgain) {
+  LoadProbe probe;
+  for (uint32_t i = 1; i < LoadProbe::kEvery; ++i) probe.Pass({.ratio = 1, .loads = false});
+  const RatioChoice chosen = probe.Pass({.ratio = 0.4});
+  EXPECT_TRUE(chosen.loads);
+  EXPECT_EQ(chosen.ratio, 0.4);
+  EXPECT_FALSE(probe.Pass({.ratio = 1, .loads = false}).loads);
+}
+
 }  // namespace
 }  // namespace quire::worker

@@ -6,13 +6,12 @@
 namespace quire::worker {
 
 StatusOr<PromptLayout> LayOutPrompt(std::span<const StoredSource> sources, uint64_t question_tokens,
-                                    const RopeSpec& rope, uint64_t max_positions,
-                                    const PromptLayoutOptions& options) {
+                                    const RopeSpec& rope, uint64_t max_positions) {
   if (sources.empty()) return InvalidArgument("a prompt of no documents");
   if (question_tokens == 0) return InvalidArgument("a prompt without a question");
   PromptLayout layout{.question_tokens = question_tokens};
   for (const StoredSource& source : sources) {
-    const bool skips = source.has_bos && !layout.sources.empty() && !options.keeps_every_bos;
+    const bool skips = source.has_bos && !layout.sources.empty();
     PlacedSource placed{.skipped = skips ? 1u : 0u, .first = layout.question_first};
     placed.tokens = source.tokens - std::min(placed.skipped, source.tokens);
     placed.move = static_cast<int64_t>(placed.first) -

@@ -2,7 +2,7 @@
 //
 // PromptLayout: where documents that were prefilled alone, and a question after them, lie in one
 // prompt. Documents keep their order and follow one another without gaps. A document's beginning
-// token stays with the first document only, unless all keep theirs (EPIC's harness does).
+// token stays with the first document only.
 // Thread-safety: pure function. Units: tokens. Errors: INVALID_ARGUMENT.
 #ifndef QUIRE_GPUWORKER_CONTEXT_PROMPT_LAYOUT_H_
 #define QUIRE_GPUWORKER_CONTEXT_PROMPT_LAYOUT_H_
@@ -39,17 +39,12 @@ struct PromptLayout {
   uint64_t tokens() const { return question_first + question_tokens; }
 };
 
-struct PromptLayoutOptions {
-  bool keeps_every_bos = false;
-};
-
 /// Lays out the documents, in this order, and the question. INVALID_ARGUMENT:
 /// - a key has to be turned, and `rope` depends on the length of the context;
 /// - the prompt is longer than `max_positions`; the message says by how much;
 /// - there is no document or no question.
 StatusOr<PromptLayout> LayOutPrompt(std::span<const StoredSource> sources, uint64_t question_tokens,
-                                    const RopeSpec& rope, uint64_t max_positions,
-                                    const PromptLayoutOptions& options = {});
+                                    const RopeSpec& rope, uint64_t max_positions);
 
 }  // namespace quire::worker
 

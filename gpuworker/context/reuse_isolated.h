@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/reuse_plan.h"
 
 namespace quire::worker {
 

@@ -49,6 +49,10 @@ Status CheckRanges(const v1::DocumentsPrompt& proto) {
       return InvalidArgument("hop_layers has ", layer, "; it must be below ", kMaxHopLayers);
     }
   }
+  if (proto.stable_layers_size() > kMaxStableLayers) {
+    return InvalidArgument("stable_layers has ", proto.stable_layers_size(),
+                           " layers; it must have at most ", kMaxStableLayers);
+  }
   return OkStatus();
 }
 
@@ -65,6 +69,7 @@ StatusOr<DocumentsCall> DocumentsFromProto(const v1::DocumentsPrompt& proto) {
   options.skip_missing = proto.skip_missing();
   if (proto.has_recompute_ratio()) options.cacheblend.ratio = proto.recompute_ratio();
   options.cacheblend.gradual = proto.gradual();
+  if (proto.has_check_layer()) options.cacheblend.check_layer = proto.check_layer();
   if (proto.has_epic_tokens()) options.epic_tokens = proto.epic_tokens();
   if (proto.overwrite()) options.samkv.update = RowUpdate::kOverwrite;
   options.balances_loading = proto.balances_loading();
@@ -73,6 +78,8 @@ StatusOr<DocumentsCall> DocumentsFromProto(const v1::DocumentsPrompt& proto) {
   if (proto.has_hops()) options.hops.hops = proto.hops();
   if (proto.has_hop_pages()) options.hops.pages = proto.hop_pages();
   options.hops.layers.assign(proto.hop_layers().begin(), proto.hop_layers().end());
+  options.selection.stable_layers.assign(proto.stable_layers().begin(),
+                                         proto.stable_layers().end());
   if (proto.compact()) options.positions = PromptPositions::kCompact;
   options.variants = proto.variants();
   return call;
@@ -85,6 +92,7 @@ void DocumentsToProto(std::span<const DocumentName> names, const ReuseOptions& o
   proto->set_skip_missing(options.skip_missing);
   proto->set_recompute_ratio(options.cacheblend.ratio);
   proto->set_gradual(options.cacheblend.gradual);
+  if (options.cacheblend.check_layer) proto->set_check_layer(*options.cacheblend.check_layer);
   proto->set_epic_tokens(static_cast<uint32_t>(options.epic_tokens));
   proto->set_overwrite(options.samkv.update == RowUpdate::kOverwrite);
   proto->set_balances_loading(options.balances_loading);
@@ -93,6 +101,8 @@ void DocumentsToProto(std::span<const DocumentName> names, const ReuseOptions& o
   proto->set_hops(options.hops.hops);
   proto->set_hop_pages(options.hops.pages);
   proto->mutable_hop_layers()->Assign(options.hops.layers.begin(), options.hops.layers.end());
+  proto->mutable_stable_layers()->Assign(options.selection.stable_layers.begin(),
+                                         options.selection.stable_layers.end());
   proto->set_compact(options.positions == PromptPositions::kCompact);
   proto->set_variants(options.variants);
 }

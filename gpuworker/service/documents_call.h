@@ -24,6 +24,7 @@ inline constexpr uint32_t kMaxVariants = kMostVariants;
 inline constexpr uint32_t kMaxHops = 16;
 inline constexpr uint32_t kMaxHopPages = 65536;
 inline constexpr uint32_t kMaxHopLayers = 4096;
+inline constexpr int kMaxStableLayers = 4096;
 
 struct DocumentsCall {
   std::vector<DocumentName> names;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
 #include <string>
 
 namespace quire::worker {
@@ -23,7 +24,8 @@ v1::DocumentsPrompt Prompt(const ReuseOptions& options = {}) {
 
 TEST(DocumentsCallTest, WhatTravelsIsReadBack) {
   ReuseOptions options{.method = ReuseMethod::kSamKv, .epic_tokens = 5, .skip_missing = true};
-  options.cacheblend = {.ratio = 0.25, .gradual = true};
+  options.cacheblend = {.ratio = 0.25, .check_layer = 3, .gradual = true};
+  options.selection.stable_layers = {2, 5};
   options.samkv = {.update = RowUpdate::kOverwrite, .rows = SamKvRows::kAttended};
   options.balances_loading = true;
   options.infllm.blocks = 9;
@@ -36,6 +38,8 @@ TEST(DocumentsCallTest, WhatTravelsIsReadBack) {
   EXPECT_EQ(call->options.epic_tokens, 5u);
   EXPECT_TRUE(call->options.skip_missing);
   EXPECT_EQ(call->options.cacheblend.ratio, 0.25);
+  EXPECT_EQ(call->options.cacheblend.check_layer, 3u);
+  EXPECT_THAT(call->options.selection.stable_layers, ElementsAre(2, 5));
   EXPECT_TRUE(call->options.cacheblend.gradual);
   EXPECT_EQ(call->options.samkv.update, RowUpdate::kOverwrite);
   EXPECT_EQ(call->options.samkv.rows, SamKvRows::kAttended);
@@ -54,6 +58,8 @@ TEST(DocumentsCallTest, WhatIsLeftOutIsTheDefault) {
   EXPECT_EQ(call->options.method, defaults.method);
   EXPECT_EQ(call->options.epic_tokens, defaults.epic_tokens);
   EXPECT_EQ(call->options.cacheblend.ratio, defaults.cacheblend.ratio);
+  EXPECT_EQ(call->options.cacheblend.check_layer, std::nullopt);
+  EXPECT_THAT(call->options.selection.stable_layers, ElementsAre());
   EXPECT_EQ(call->options.samkv.update, defaults.samkv.update);
   EXPECT_FALSE(call->options.skip_missing);
 }
@@ -89,6 +95,9 @@ TEST(DocumentsCallTest, WhatIsOutOfRangeIsNamed) {
   proto = Prompt();
   proto.add_hop_layers(kMaxHopLayers);
   EXPECT_THAT(message(proto), HasSubstr("hop_layers has 4096"));
+  proto = Prompt();
+  for (int i = 0; i <= kMaxStableLayers; ++i) proto.add_stable_layers(0);
+  EXPECT_THAT(message(proto), HasSubstr("stable_layers has 4097 layers"));
   proto = Prompt();
   proto.set_method("blend");
   EXPECT_THAT(message(proto), HasSubstr("no method 'blend'"));

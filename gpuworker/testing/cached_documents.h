@@ -15,7 +15,7 @@
 
 #include "common/base/random.h"
 #include "common/page/rope_rotation.h"
-#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/reuse_plan.h"
 #include "gpuworker/model/checkpoint/random_checkpoint.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/dense_cache.h"

@@ -155,7 +155,7 @@ class SeveralDocumentsProcessTest : public WorkerProcessTest {
     }
   }
   nlohmann::json AskOver(const std::string& names, const std::vector<std::string>& more) {
-    std::vector<std::string> args = {"ask", "--docs", names, "--question", bundled_["question"]};
+    std::vector<std::string> args = {"ask", "--docs", names, bundled_["question"]};
     args.insert(args.end(), more.begin(), more.end());
     return QuireJson(args);
   }
@@ -175,6 +175,37 @@ TEST_F(SeveralDocumentsProcessTest, AWorkerAnswersAsThisProcessDoes) {
     }
   }
   StopWorker();
+}
+
+TEST_F(SeveralDocumentsProcessTest, LayersOfTheModelAreTakenAndOthersRefusedHereAndThere) {
+  const std::string address = StartWorker({});
+  for (const std::vector<std::string>& where :
+       {std::vector<std::string>{"--worker", address}, {"--model", kModel}}) {
+    const auto with = [&](std::vector<std::string> flags) {
+      flags.insert(flags.end(), where.begin(), where.end());
+      return AskOver("a,b", flags);
+    };
+    EXPECT_TRUE(with({"--method", "samkv", "--stable-layers", "0,1"}).contains("tokens"));
+    EXPECT_TRUE(with({"--method", "cacheblend", "--check-layer", "0"}).contains("tokens"));
+    const auto stable = with({"--method", "samkv", "--stable-layers", "0,99"})["error"];
+    EXPECT_EQ(stable["code"], "INVALID_ARGUMENT");
+    EXPECT_THAT(stable["message"].get<std::string>(),
+                HasSubstr("layer 99 is to decide how much is read"));
+    const auto check = with({"--method", "cacheblend", "--check-layer", "99"})["error"];
+    EXPECT_EQ(check["code"], "INVALID_ARGUMENT");
+    EXPECT_THAT(check["message"].get<std::string>(), HasSubstr("layer 99 is to compare values"));
+  }
+  StopWorker();
+}
+
+TEST_F(SeveralDocumentsProcessTest, TheQuestionIsGivenOnce) {
+  EXPECT_EQ(Quire({"ask", "--docs", "a,b", "q", "--question", "q"}).exit_code, 2);
+  EXPECT_EQ(Quire({"ask", "--docs", "a,b", "q", "--token-ids", "1,2"}).exit_code, 2);
+  EXPECT_EQ(Quire({"ask", "--docs", "a,b"}).exit_code, 2);
+  EXPECT_EQ(Quire({"ask", "--docs", "a,b", "--stable-layers", "0,1", "q", "--method", "samkv",
+                   "--model", kModel})
+                .exit_code,
+            0);
 }
 
 TEST_F(SeveralDocumentsProcessTest, MissingDocumentsAreNamedOrSkippedHereAndThere) {

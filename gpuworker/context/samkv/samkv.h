@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "common/page/rope_rotation.h"
-#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/reuse_plan.h"
 #include "gpuworker/context/samkv/samkv_selection.h"
 
 namespace quire::worker {

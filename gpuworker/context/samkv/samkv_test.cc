@@ -78,7 +78,7 @@ TEST_F(SamKvTest, ACompactPlanIsThePromptWithoutWhatIsNotRead) {
   std::vector<TokenId> read;
   for (const uint64_t position : plan.cells(0).visible) read.push_back(two.prompt()[position]);
   const std::vector<TokenId> rows(read.begin() + 40, read.end());
-  const CompactPrompt compact = Compact(two.layout(), &plan);
+  const CompactPrompt compact = Compact(two.layout(), {}, &plan).value();
   EXPECT_EQ(compact.tokens, 40u + 36 + 10);
   ASSERT_EQ(compact.pieces.size(), 3u);
   EXPECT_EQ(compact.pieces[2].document, 1u);

@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/reuse_plan.h"
 #include "gpuworker/device/device_list.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/reuse/document_reader.h"

@@ -160,11 +160,15 @@ void DocumentVariants::Measure(ReusePlan* plan) {
   plan->rows = std::make_unique<AttentionCollector>(std::move(plan->rows), layout_, &attention_);
 }
 
-uint32_t DocumentVariants::Keep(const AssembledPrompt& prompt, uint32_t most) {
-  if (attention_.empty() || most == 0) return 0;
+uint32_t DocumentVariants::EndMeasuring() {
+  if (attention_.empty()) to_keep_.clear();
   AttentionCollector::Finish(&attention_);
   std::erase_if(to_keep_, [&](size_t document) { return attention_[document].layers == 0; });
-  if (to_keep_.empty()) return 0;
+  return static_cast<uint32_t>(to_keep_.size());
+}
+
+uint32_t DocumentVariants::Keep(const AssembledPrompt& prompt, uint32_t most) {
+  if (to_keep_.empty() || most == 0) return 0;
   const PlacedSource& last = layout_.sources[to_keep_.back()];
   const auto segments =
       StorePrompt(parts_, prompt, std::span(tokens_).first(last.first + last.tokens),

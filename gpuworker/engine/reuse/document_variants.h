@@ -48,8 +48,10 @@ class DocumentVariants {
   void ComputeAll();
   /// Has `plan` measure attention, if there is a document to keep.
   void Measure(ReusePlan* plan);
+  /// Called after the measured plan ran. Returns how many documents there are to keep.
+  uint32_t EndMeasuring();
   /// Keeps what was computed whole, at most `most` variants of each document, or kMostVariants. The
-  /// oldest leave. Called after `prompt` ran the measured plan. Returns how many were kept.
+  /// oldest leave. Called after EndMeasuring, with the prompt that ran. Returns how many were kept.
   uint32_t Keep(const AssembledPrompt& prompt, uint32_t most);
 
   /// Documents that are read as they were computed behind others.

@@ -48,6 +48,8 @@ class DocumentVariantsTest : public ::testing::Test {
     if (!run.ok()) return {};
     Asked asked{.logits = {(*run)->logits().begin(), (*run)->logits().end()}};
     EXPECT_TRUE((*run)->Generate({.max_new_tokens = 2}).ok());
+    const uint32_t to_keep = (*run)->stats().variants_kept;
+    EXPECT_LE((*run)->KeepVariants(), to_keep);
     asked.stats = (*run)->stats();
     return asked;
   }
@@ -172,6 +174,7 @@ TEST_F(DocumentVariantsTest, ACancelledQuestionKeepsNothing) {
     return false;
   };
   ASSERT_TRUE((*run)->Generate({.max_new_tokens = 2, .on_token = cancel}).ok());
+  EXPECT_EQ((*run)->KeepVariants(), 0u);
   EXPECT_EQ((*run)->stats().variants_kept, 0u);
   EXPECT_EQ(fixture_.store().calls("Registry/PutExtra"), 6u)
       << "statistics and representative keys of three documents";

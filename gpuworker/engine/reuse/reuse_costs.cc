@@ -28,6 +28,11 @@ void ReuseCosts::AddPrefill(uint64_t rows, double seconds) {
   seconds_per_row_.Add(seconds / static_cast<double>(rows));
 }
 
+RatioChoice ReuseCosts::Choose(const LayerCosts& costs, double least) {
+  MutexLock lock(mutex_);
+  return probe_.Pass(ChooseRatio(costs, least));
+}
+
 LayerCosts ReuseCosts::OfLayer(const OfTiers<uint64_t>& bytes, uint64_t rows) const {
   MutexLock lock(mutex_);
   LayerCosts costs{.prefill = seconds_per_row_.value() * static_cast<double>(rows)};

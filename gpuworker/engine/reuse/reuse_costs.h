@@ -46,6 +46,10 @@ class ReuseCosts {
   /// `rows` counts rows times layers.
   void AddPrefill(uint64_t rows, double seconds) QUIRE_EXCLUDES(mutex_);
 
+  /// CacheBlend's choice for a layer of these costs (loading_controller.h). One in
+  /// LoadProbe::kEvery choices of full prefill loads all the same.
+  RatioChoice Choose(const LayerCosts& costs, double least) QUIRE_EXCLUDES(mutex_);
+
   /// Costs of a layer with so many bytes to load, and `rows` rows; 0 before they were measured.
   LayerCosts OfLayer(const OfTiers<uint64_t>& bytes, uint64_t rows) const QUIRE_EXCLUDES(mutex_);
 
@@ -66,6 +70,7 @@ class ReuseCosts {
   mutable Mutex mutex_;
   OfTiers<Mean> seconds_per_byte_ QUIRE_GUARDED_BY(mutex_);
   Mean seconds_per_row_ QUIRE_GUARDED_BY(mutex_);
+  LoadProbe probe_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire::worker

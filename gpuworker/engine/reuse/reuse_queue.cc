@@ -82,21 +82,25 @@ void ReuseQueue::RunNext() {
 
 void ReuseQueue::Run(const ReuseRequest& request, ReuseAnswer* answer) {
   BatchResult result;
-  Status status = Compute(request, answer, &result);
+  std::unique_ptr<ReuseRun> run;
+  Status status = Compute(request, answer, &run, &result);
   if (stopping_) status = Unavailable("the worker shuts down; ask another one");
-  if (!status.ok()) failed_.Add();
+  const bool answered = status.ok();
+  if (!answered) failed_.Add();
   answer->stream.Finish(std::move(status), result);
+  if (answered) variants_kept_.Add(run->KeepVariants());
 }
 
-Status ReuseQueue::Compute(const ReuseRequest& request, ReuseAnswer* answer, BatchResult* result) {
+Status ReuseQueue::Compute(const ReuseRequest& request, ReuseAnswer* answer,
+                           std::unique_ptr<ReuseRun>* opened, BatchResult* result) {
   const auto keep_going = [this, answer] { return !stopping_ && !answer->stream.cancelled(); };
   ReuseOptions options = request.options;
   options.keep_going = keep_going;
   options.max_new_tokens = request.params.max_new_tokens;
   if (options.variants == 0) options.variants = limits_.variants;
   if (!keep_going()) return MakeStatus(StatusCode::kCancelled, "the question was cancelled");
-  QUIRE_ASSIGN_OR_RETURN(const auto run,
-                         engine_->OpenReuse(request.documents, request.question, options));
+  QUIRE_ASSIGN_OR_RETURN(*opened, engine_->OpenReuse(request.documents, request.question, options));
+  ReuseRun* const run = opened->get();
   answer->SetStats(run->stats());
   bytes_read_.Add(run->stats().bytes_read);
   prefills_.Record(std::chrono::duration_cast<Duration>(
@@ -109,7 +113,6 @@ Status ReuseQueue::Compute(const ReuseRequest& request, ReuseAnswer* answer, Bat
   QUIRE_ASSIGN_OR_RETURN(const Generation generation, run->Generate(params));
   answer->SetStats(run->stats());
   variants_used_.Add(run->stats().variants_used);
-  variants_kept_.Add(run->stats().variants_kept);
   result->num_new_tokens = generation.tokens.size();
   result->stopped = generation.stopped;
   return OkStatus();

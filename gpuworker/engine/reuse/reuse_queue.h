@@ -89,9 +89,11 @@ class ReuseQueue {
   ReuseWork WorkOf(const ReuseRequest& request) const;
   /// Takes the next question, and computes its answer.
   void RunNext() QUIRE_EXCLUDES(mutex_);
-  /// Computes one answer to its end.
+  /// Computes one answer, ends its stream, and keeps variants then.
   void Run(const ReuseRequest& request, ReuseAnswer* answer);
-  Status Compute(const ReuseRequest& request, ReuseAnswer* answer, BatchResult* result);
+  /// Leaves the run in `run`, once it is open.
+  Status Compute(const ReuseRequest& request, ReuseAnswer* answer, std::unique_ptr<ReuseRun>* run,
+                 BatchResult* result);
 
   const Engine* const engine_;
   const ReuseLimits limits_;

@@ -117,6 +117,23 @@ TEST_F(ReuseQueueTest, AQuestionWithMoreInDramPassesAnother) {
   EXPECT_EQ(MetricValuesOf(*queue)["reuse_passed_over"], 1u) << "full prefill, once";
 }
 
+TEST_F(ReuseQueueTest, AnAnswerEndsBeforeItsDocumentsAreKept) {
+  const auto queue = Make({});
+  ReuseRequest request = Ask();
+  request.options = {.method = ReuseMethod::kFull, .variants = 1};
+  fixture_.store().Hold("Store/Seal");  // Nothing can be kept yet.
+  const auto answer = queue->Submit(request).value();
+  fixture_.store().AwaitCalls("Store/Seal", 3);  // Two documents were sealed before.
+  EXPECT_TRUE(answer->stream.WaitFor(Duration::zero()));
+  EXPECT_EQ(ReadAll(*answer)->size(), 4u);
+  EXPECT_TRUE(answer->stream.WaitFor(Duration::zero())) << "the end is there, too";
+  EXPECT_EQ(answer->stats().variants_kept, 1u);
+  EXPECT_EQ(MetricValuesOf(*queue)["reuse_variants_kept"], 0u);
+  fixture_.store().Release();
+  EXPECT_TRUE(ReadAll(*queue->Submit(Ask(2)).value()).ok());  // It starts after the first one.
+  EXPECT_EQ(MetricValuesOf(*queue)["reuse_variants_kept"], 1u);
+}
+
 TEST_F(ReuseQueueTest, WhatIsLeftEndsWithTheQueue) {
   auto queue = Make({});
   std::vector<std::shared_ptr<ReuseAnswer>> answers;

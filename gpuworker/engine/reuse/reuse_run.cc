@@ -8,10 +8,13 @@
 #include <utility>
 
 #include "gpuworker/context/compact_plan.h"
+#include "gpuworker/context/epic.h"
 #include "gpuworker/context/every_output.h"
+#include "gpuworker/context/full_prefill.h"
 #include "gpuworker/context/loading_controller.h"
 #include "gpuworker/context/reuse_isolated.h"
-#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/reuse_plan.h"
+#include "gpuworker/context/reuse_strict.h"
 #include "gpuworker/context/statistics/statistics_collector.h"
 #include "gpuworker/engine/ingest/stored_statistics.h"
 #include "gpuworker/engine/request_checks.h"
@@ -49,13 +52,30 @@ WantedStatistics StatisticsFor(const ReuseOptions& options) {
   }
 }
 
-Status CheckLayers(const HopOptions& hops, uint32_t num_layers) {
-  for (const uint32_t layer : hops.layers) {
+/// INVALID_ARGUMENT for one of `layers` that the model lacks.
+Status CheckLayers(std::string_view use, std::span<const uint32_t> layers, uint32_t num_layers) {
+  for (const uint32_t layer : layers) {
     if (layer < num_layers) continue;
-    return InvalidArgument("layer ", layer, " is to retrieve, and the model has ", num_layers,
+    return InvalidArgument("layer ", layer, " is to ", use, ", and the model has ", num_layers,
                            " layers; layers count from 0");
   }
   return OkStatus();
+}
+
+/// The same for layers that the options' method is told.
+Status CheckLayers(const ReuseOptions& options, uint32_t num_layers) {
+  switch (options.method) {
+    case ReuseMethod::kCacheBlend: {
+      const uint32_t check = options.cacheblend.check_layer.value_or(0);
+      return CheckLayers("compare values", {&check, 1}, num_layers);
+    }
+    case ReuseMethod::kSamKv:
+      return CheckLayers("decide how much is read", options.selection.stable_layers, num_layers);
+    case ReuseMethod::kHops:
+      return CheckLayers("retrieve", options.hops.layers, num_layers);
+    default:
+      return OkStatus();
+  }
 }
 
 Status NotStored(std::span<const DocumentName> missing) {
@@ -118,6 +138,7 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
   }
   if (question.empty()) return InvalidArgument("the question is empty; give it a token or more");
   QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts.decoder->config(), question));
+  QUIRE_RETURN_IF_ERROR(CheckLayers(options, parts.decoder->config().num_layers));
   std::unique_ptr<ReuseRun> run(new ReuseRun(parts));
   run->method_ = options.method;
   run->keep_going_ = options.keep_going;
@@ -170,8 +191,7 @@ Status ReuseRun::LayOut(uint64_t question_tokens, const ReuseOptions& options) {
   const bool selects =
       options.method == ReuseMethod::kSamKv || options.method == ReuseMethod::kInfLlm;
   const uint64_t most = selects ? UINT64_MAX : model.max_positions;
-  QUIRE_ASSIGN_OR_RETURN(layout_,
-                         LayOutPrompt(sources_, question_tokens, model.rope, most, options.layout));
+  QUIRE_ASSIGN_OR_RETURN(layout_, LayOutPrompt(sources_, question_tokens, model.rope, most));
   stats_.compact = selects && (options.positions == PromptPositions::kCompact ||
                                layout_.tokens() > model.max_positions);
   return OkStatus();
@@ -205,6 +225,7 @@ Status ReuseRun::Prefill(std::span<const TokenId> question, const ReuseOptions& 
   QUIRE_ASSIGN_OR_RETURN(const SparsePrefillStats computed, options.row_logits
                                                                 ? RunForRows(plan, all)
                                                                 : Run(plan, all, logits_.data()));
+  if (most_variants_ > 0) stats_.variants_kept = variants_->EndMeasuring();
   Measure(plan, computed);
   NoteCosts(plan, computed, SecondsSince(*parts_.clock, start));
   return OkStatus();
@@ -223,7 +244,7 @@ Status ReuseRun::AskAgain(std::span<const TokenId> question) {
   QUIRE_ASSIGN_OR_RETURN(auto retrieval, NewRetrieval());  // The first one knows its cells.
   layout_.question_tokens = question.size();
   ReusePlan plan = method_ == ReuseMethod::kIsolated ? ReuseIsolated(layout_, model.num_layers)
-                                                     : ReuseOnly(layout_, model.num_layers);
+                                                     : ReuseStrict(layout_, model.num_layers);
   const uint64_t read = stats_.bytes_read;  // Run adds those of the prompt before.
   QUIRE_RETURN_IF_ERROR(Run(plan, PromptOf(question), logits_.data()).status());
   stats_.bytes_read = read;
@@ -266,7 +287,7 @@ StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
     case ReuseMethod::kFull:
       break;
     case ReuseMethod::kReuse:
-      return ReuseOnly(layout_, num_layers);
+      return ReuseStrict(layout_, num_layers);
     case ReuseMethod::kIsolated:
       return ReuseIsolated(layout_, num_layers);
     case ReuseMethod::kEpic:
@@ -286,7 +307,6 @@ StatusOr<ReusePlan> ReuseRun::MakePlan(std::span<const TokenId> prompt,
 
 StatusOr<ReusePlan> ReuseRun::PlanHops(std::span<const TokenId> prompt,
                                        const ReuseOptions& options) {
-  QUIRE_RETURN_IF_ERROR(CheckLayers(options.hops, parts_.spec->num_layers));
   hops_ = std::make_unique<Hops>(layout_, *parts_.spec, options.hops);
   QUIRE_RETURN_IF_ERROR(CheckDigestBytes(*hops_, options.hops.most_digest_bytes));
   QUIRE_RETURN_IF_ERROR(OpenReader());
@@ -321,7 +341,9 @@ ReusePlan ReuseRun::PlanCacheBlend(const ReuseOptions& options) {
   const uint32_t num_layers = parts_.decoder->config().num_layers;
   CacheBlendOptions cacheblend = options.cacheblend;
   RatioChoice choice{.ratio = cacheblend.ratio};
-  if (options.balances_loading) choice = ChooseRatio(CostsOfLayer(), cacheblend.ratio);
+  if (options.balances_loading) {
+    choice = parts_.reuse_costs->Choose(CostsOfLayer(), cacheblend.ratio);
+  }
   stats_.chosen_ratio = cacheblend.ratio = choice.ratio;
   stats_.chose_full_prefill = !choice.loads;
   return choice.loads ? CacheBlend(layout_, num_layers, cacheblend)
@@ -425,12 +447,7 @@ Status ReuseRun::ComputeStatistics(size_t document) {
 
 StatusOr<std::vector<AssembledDocument>> ReuseRun::MakeCompact(ReusePlan& plan) {
   const ModelConfig& model = parts_.decoder->config();
-  if (model.rope.scaling == RopeScaling::kDynamic) {
-    return InvalidArgument(
-        "the model's rotation depends on the length of the context, so parts of ",
-        "documents keep their positions");
-  }
-  const CompactPrompt compact = Compact(layout_, &plan);
+  QUIRE_ASSIGN_OR_RETURN(const CompactPrompt compact, Compact(layout_, model.rope, &plan));
   if (compact.tokens > model.max_positions) {
     return InvalidArgument("what is read of the documents and the question have ", compact.tokens,
                            " tokens, ", compact.tokens - model.max_positions,
@@ -530,13 +547,17 @@ StatusOr<Generation> ReuseRun::Generate(const GenerateParams& params) {
     QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward({&token, 1}, position, *prompt_,
                                                   Decoder::Logits::kLast, logits_.data()));
   }
-  if (most_variants_ > 0 && (!keep_going_ || keep_going_())) {
-    stats_.variants_kept = variants_->Keep(*prompt_, most_variants_);
-  }
   if (prompt_->retrieval() != nullptr) {
     stats_.attended_ratio = prompt_->retrieval()->attended_ratio();
   }
   return generation;
+}
+
+uint32_t ReuseRun::KeepVariants() {
+  if (most_variants_ == 0) return 0;
+  const bool cancelled = keep_going_ && !keep_going_();
+  stats_.variants_kept = cancelled ? 0 : variants_->Keep(*prompt_, most_variants_);
+  return stats_.variants_kept;
 }
 
 }  // namespace quire::worker

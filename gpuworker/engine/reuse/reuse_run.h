@@ -85,7 +85,6 @@ struct ReuseOptions {
   /// prefill and by Cache-Craft; at most kMostVariants. 0: none is kept.
   uint32_t variants = 0;
   HopOptions hops;
-  PromptLayoutOptions layout;
   PromptPositions positions = PromptPositions::kGapped;
   /// Documents that begin with it have a beginning token (PromptLayout).
   std::optional<TokenId> bos;
@@ -123,7 +122,8 @@ struct ReuseStats {
   uint32_t statistics_computed = 0;
   uint32_t statistics_stored = 0;  ///< Computed statistics that the next question finds.
   uint32_t variants_used = 0;      ///< Documents read as they were computed behind others.
-  uint32_t variants_kept = 0;      ///< Documents kept as they were computed, after the answer.
+  /// Documents to keep as they were computed; after KeepVariants, those that were kept.
+  uint32_t variants_kept = 0;
   double seconds_prefill = 0;
   double attended_ratio = 1;  ///< Cells that the last generated token attended to, over all.
   std::vector<DocumentName> missing;  ///< Skipped, since they are not stored.
@@ -133,7 +133,7 @@ class ReuseRun {
  public:
   /// Prefills. Errors:
   /// - INVALID_ARGUMENT: no document or question, a document of another model or KvSpec, which it
-  ///   names, a layer of hops that the model lacks, and those of LayOutPrompt.
+  ///   names, a layer that the model lacks, and those of LayOutPrompt.
   /// - NOT_FOUND: names every document that is not stored.
   /// - RESOURCE_EXHAUSTED: the bounds that hops would read are larger than HopOptions allow.
   /// - CANCELLED: ReuseOptions::keep_going said so.
@@ -148,9 +148,12 @@ class ReuseRun {
   /// and INVALID_ARGUMENT as for Open.
   Status AskAgain(std::span<const TokenId> question);
 
-  /// Generates, up to the room that was made. Keeps variants, unless the question was cancelled.
-  /// Called once for each question.
+  /// Generates, up to the room that was made. Called once for each question.
   StatusOr<Generation> Generate(const GenerateParams& params);
+
+  /// Keeps variants, unless the question was cancelled. Called once, after the caller of the
+  /// question has the answer. Updates ReuseStats::variants_kept, and returns it.
+  uint32_t KeepVariants();
 
   /// Logits after the question, [vocab_size].
   std::span<const float> logits() const { return logits_; }

@@ -290,6 +290,21 @@ TEST_F(ReuseRunTest, CacheBlendTakesItsRatioUntilLoadingIsMeasured) {
   EXPECT_FALSE(run->stats().chose_full_prefill);
 }
 
+TEST_F(ReuseRunTest, LayersThatTheModelLacksAreRefused) {
+  Store({21, 30});
+  const uint32_t layers = fixture_.engine().model().num_layers;
+  const auto refused = [&](const ReuseOptions& options) {
+    const Status status = fixture_.engine().OpenReuse(names_, question_, options).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refused({.cacheblend = {.check_layer = layers}}), HasSubstr("is to compare values"));
+  EXPECT_THAT(refused({.method = ReuseMethod::kSamKv, .selection = {.stable_layers = {0, layers}}}),
+              HasSubstr("is to decide how much is read"));
+  EXPECT_NE(Open({.cacheblend = {.check_layer = layers - 1}}), nullptr);
+  EXPECT_NE(Open({.method = ReuseMethod::kSamKv, .selection = {.stable_layers = {0}}}), nullptr);
+}
+
 TEST_F(ReuseRunTest, InfLlmReadsBlocksAndComputesTheQuestionAlone) {
   Store({250, 240});  // Four blocks each, of which one is a middle one.
   const auto none = Open({.method = ReuseMethod::kInfLlm, .infllm = {.blocks = 0}});

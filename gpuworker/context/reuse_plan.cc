@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/reuse_method.h"
+#include "gpuworker/context/reuse_plan.h"
 
-#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -38,25 +37,6 @@ ReusePlan Computing(Positions positions, ViewCells cells, uint32_t num_layers) {
   plan.positions = std::move(positions);
   plan.layers.push_back(std::move(cells));
   return plan;
-}
-
-ReusePlan FullPrefill(const PromptLayout& layout, uint32_t num_layers) {
-  Positions positions;
-  AppendRange(0, layout.tokens(), &positions);
-  return Computing(std::move(positions), AllCells(layout, true), num_layers);
-}
-
-ReusePlan ReuseOnly(const PromptLayout& layout, uint32_t num_layers) {
-  return Epic(layout, num_layers, 0);
-}
-
-ReusePlan Epic(const PromptLayout& layout, uint32_t num_layers, uint64_t k) {
-  Positions positions;
-  for (const PlacedSource& source : std::span(layout.sources).subspan(1)) {
-    AppendRange(source.first, source.first + std::min(k, source.tokens), &positions);
-  }
-  AppendRange(layout.question_first, layout.tokens(), &positions);
-  return Computing(std::move(positions), AllCells(layout), num_layers);
 }
 
 }  // namespace quire::worker

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReuseMethod: a way to answer over documents that were cached alone. It says which tokens of a
-// prompt each layer attends to, and which of them it computes. One file each: full_prefill, reuse,
-// epic, cacheblend.
+// ReusePlan: which tokens of a prompt over documents that were cached alone each layer attends to,
+// and which of them it computes. Each method of reuse makes one, in a file of its name.
 // Thread-safety: pure functions. Units: rows are tokens of the prompt, by position.
-#ifndef QUIRE_GPUWORKER_CONTEXT_REUSE_METHOD_H_
-#define QUIRE_GPUWORKER_CONTEXT_REUSE_METHOD_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_REUSE_PLAN_H_
+#define QUIRE_GPUWORKER_CONTEXT_REUSE_PLAN_H_
 
 #include <cstdint>
 #include <memory>
@@ -51,16 +50,6 @@ class FixedRows final : public RowPlan {
 /// Computes `positions`, ascending, in every layer.
 ReusePlan Computing(std::vector<uint64_t> positions, ViewCells cells, uint32_t num_layers);
 
-/// Computes everything: what the others are measured against.
-ReusePlan FullPrefill(const PromptLayout& layout, uint32_t num_layers);
-
-/// Computes the question alone, over keys that were moved to their places.
-ReusePlan ReuseOnly(const PromptLayout& layout, uint32_t num_layers);
-
-/// EPIC (arXiv 2410.15332), LegoLink-k: computes the first `k` tokens of each document but the
-/// first, whole documents where they are shorter, and the question.
-ReusePlan Epic(const PromptLayout& layout, uint32_t num_layers, uint64_t k);
-
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_REUSE_METHOD_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_REUSE_PLAN_H_
