@@ -189,8 +189,9 @@ TEST_F(ClusterProcessTest, DocumentsOfOtherNodesAnswerWhileOneIsDown) {
   ASSERT_TRUE(WaitForState("b", "lost"));
   EXPECT_THAT(ClusterJson({"status"})["problems"].dump(), HasSubstr("node b is lost"));
   EXPECT_EQ(router_->FindHolder({.name = documents[dead][0]}).status().code(),
-            StatusCode::kNotFound);
-  EXPECT_NE(router_->FindPlace({.name = documents[dead][0]}).value(), dead);
+            StatusCode::kUnavailable);
+  EXPECT_THAT(router_->FindPlace({.name = documents[dead][0]}).status().ToString(),
+              HasSubstr("node b is lost"));
 
   Start("b");
   for (const std::string& name : documents[dead]) {
