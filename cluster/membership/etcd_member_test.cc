@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "cluster/etcd/testing/etcd_front.h"
 #include "cluster/etcd/testing/etcd_process.h"
 #include "cluster/membership/cluster_admin.h"
 #include "cluster/membership/etcd_membership.h"
@@ -87,9 +88,22 @@ TEST_F(EtcdMemberTest, NodesJoinDrainLeaveAndAreRemoved) {
   EXPECT_TRUE(WaitForState(membership, "a", std::nullopt));
   EXPECT_THAT(Join(NodeOptions("a")).status().ToString(), HasSubstr("was removed"));
 
-  EXPECT_EQ(admin_.Change({.replicas = 2})->replicas, 2u);
-  EXPECT_EQ(admin_.Read()->settings.replicas, 2u);
-  EXPECT_EQ(admin_.Change({.replicas = 9}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(admin_.Change({.max_clock_skew_millis = 2000})->max_clock_skew_millis, 2000u);
+  EXPECT_EQ(admin_.Read()->settings.max_clock_skew_millis, 2000u);
+  EXPECT_EQ(admin_.Change({.replicas = 1})->replicas, 1u);
+  EXPECT_EQ(admin_.Change({.replicas = 2}).status().code(), StatusCode::kUnimplemented);
+}
+
+TEST_F(EtcdMemberTest, ARemovalWhoseReplyIsLostIsDone) {
+  ASSERT_TRUE(Join(NodeOptions("a")).ok()) << "and leaves";
+  testing::EtcdFront front(etcd_.address());
+  const auto client = EtcdClient::Create({.endpoints = {front.address()}}).value();
+  ClusterAdmin admin(client.get(), "demo");
+  front.replies_to_lose = 1;
+  EXPECT_EQ(admin.Remove("a"), OkStatus());
+  EXPECT_EQ(front.replies_to_lose, 0);
+  EXPECT_TRUE(admin_.Read()->members.empty());
+  EXPECT_EQ(admin.Remove("a").code(), StatusCode::kNotFound) << "it was gone before";
 }
 
 TEST_F(EtcdMemberTest, ALeaseThatEndsMakesTheNodeLostUntilItJoinsAgain) {

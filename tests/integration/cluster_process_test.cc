@@ -223,7 +223,9 @@ TEST_F(ClusterProcessTest, PeoplePutAskDrainAndRemove) {
   ASSERT_TRUE(WaitForState(owner, "left"));
   EXPECT_EQ(ClusterJson({"remove", owner})["state"], "removed");
   EXPECT_EQ(ClusterJson({"status"})["nodes"], 2);
-  EXPECT_EQ(ClusterJson({"settings", "--replicas", "2"})["replicas"], 2);
+  EXPECT_EQ(ClusterJson({"settings", "--replicas", "1"})["replicas"], 1);
+  EXPECT_THAT(Quire({"cluster", "settings", "--replicas", "2", "--etcd", etcd_.address()}).err,
+              HasSubstr("nothing copies documents"));
 }
 
 TEST_F(ClusterProcessTest, WithoutEtcdReadsGoOnAndNewDocumentsWait) {
