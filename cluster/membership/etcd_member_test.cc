@@ -53,6 +53,14 @@ class EtcdMemberTest : public ::testing::Test {
     return membership.Frozen().ok() != frozen;
   }
 
+  static bool WaitForStanding(const EtcdMember& member, StatusCode code) {
+    const TimePoint deadline = SystemClock().Now() + kLongEnough;
+    while (member.Standing().code() != code && SystemClock().Now() < deadline) {
+      SystemClock().Sleep(std::chrono::milliseconds(20));
+    }
+    return member.Standing().code() == code;
+  }
+
   quire::testing::TempDir dir_;
   testing::EtcdProcess etcd_;
   const std::unique_ptr<EtcdClient> client_ =
@@ -127,11 +135,32 @@ TEST_F(EtcdMemberTest, ALeaseThatEndsMakesTheNodeLostUntilItJoinsAgain) {
   etcd_.Start();
   EXPECT_TRUE(WaitForFrozen(membership, false));
   EXPECT_TRUE(WaitForState(membership, "a", MemberState::kUp));
-  const TimePoint deadline = SystemClock().Now() + kLongEnough;
-  while (!(*member)->Standing().ok() && SystemClock().Now() < deadline) {
-    SystemClock().Sleep(std::chrono::milliseconds(20));
-  }
-  EXPECT_TRUE((*member)->Standing().ok()) << (*member)->Standing();
+  EXPECT_TRUE(WaitForStanding(**member, StatusCode::kOk)) << (*member)->Standing();
+}
+
+TEST_F(EtcdMemberTest, AnAdvertisedAddressDoesNotReplaceALiveProcess) {
+  EtcdMemberOptions options = NodeOptions("a");
+  options.lease = std::chrono::seconds(1);
+  auto first = Join(options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EtcdMemberOptions copy = options;
+  copy.data_dir = dir_ / "copy";
+  std::filesystem::create_directories(copy.data_dir);
+  std::filesystem::copy(dir_ / "a/cluster.json", dir_ / "copy/cluster.json");
+  EXPECT_THAT(Join(copy).status().ToString(), HasSubstr("is a copy of this one"));
+  copy.lease = std::chrono::hours(1);
+  copy.is_stopping = [] { return true; };
+  EXPECT_EQ(Join(copy).status().code(), StatusCode::kCancelled);
+
+  copy.is_stopping = {};
+  copy.listens_on_address = true;
+  auto second = Join(copy);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_TRUE(WaitForStanding(**first, StatusCode::kFailedPrecondition));
+  EXPECT_THAT((*first)->Standing().ToString(), HasSubstr("another process"));
+  EXPECT_TRUE((*second)->Standing().ok());
+  second->reset();
+  EXPECT_TRUE(WaitForStanding(**first, StatusCode::kOk)) << "its place is free again";
 }
 
 TEST_F(EtcdMemberTest, AnEtcdThatLostItsDataFreezesTheViewAndNobodyJoins) {
@@ -149,10 +178,7 @@ TEST_F(EtcdMemberTest, AnEtcdThatLostItsDataFreezesTheViewAndNobodyJoins) {
   }
   EXPECT_THAT(membership.Frozen().ToString(), HasSubstr("etcd has lost the records"));
   EXPECT_NE(membership.View()->Find("a"), nullptr);
-  while ((*member)->Standing().code() != StatusCode::kFailedPrecondition &&
-         SystemClock().Now() < deadline) {
-    SystemClock().Sleep(std::chrono::milliseconds(20));
-  }
+  ASSERT_TRUE(WaitForStanding(**member, StatusCode::kFailedPrecondition));
   EXPECT_THAT((*member)->Standing().ToString(), HasSubstr("etcd has lost its data"));
 }
 
