@@ -6,11 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
 
+#include "cluster/etcd/etcd_requests.h"
 #include "cluster/etcd/testing/etcd_front.h"
 #include "cluster/etcd/testing/etcd_process.h"
 #include "cluster/membership/cluster_admin.h"
@@ -161,6 +163,38 @@ TEST_F(EtcdMemberTest, AnAdvertisedAddressDoesNotReplaceALiveProcess) {
   EXPECT_TRUE((*second)->Standing().ok());
   second->reset();
   EXPECT_TRUE(WaitForStanding(**first, StatusCode::kOk)) << "its place is free again";
+}
+
+TEST_F(EtcdMemberTest, DestructionEndsTheWaitOfARenewal) {
+  EtcdMemberOptions options = NodeOptions("a");
+  options.lease = std::chrono::seconds(6);
+  std::atomic<int> times_asked = 0;
+  options.is_stopping = [&] {
+    ++times_asked;
+    return false;
+  };
+  auto member = Join(options);
+  ASSERT_TRUE(member.ok()) << member.status();
+  const std::string prefix = ClusterPrefix("demo");
+  const auto live = client_->ReadPrefix(prefix + LiveKey("a"));
+  ASSERT_EQ(live->kvs_size(), 1);
+  v1::ClusterMember other = ToProto((*member)->self());
+  other.set_incarnation(other.incarnation() + 1);
+  other.set_address("127.0.0.1:2");
+  etcdserverpb::TxnRequest txn;
+  AddPut(txn, prefix + LiveKey("a"), ToJsonText(other));
+  ASSERT_TRUE(client_->Commit(txn).ok());
+  ASSERT_TRUE(client_->RevokeLease(live->kvs(0).lease()).ok());
+
+  const int before = times_asked;
+  const TimePoint deadline = SystemClock().Now() + kLongEnough;
+  while (times_asked < before + 6 && SystemClock().Now() < deadline) {
+    SystemClock().Sleep(std::chrono::milliseconds(20));
+  }
+  ASSERT_GE(times_asked, before + 6) << "the renewal waits for the other process";
+  const TimePoint begun = SystemClock().Now();
+  member->reset();
+  EXPECT_LT(SystemClock().Now() - begun, std::chrono::seconds(4)) << "its turn is 8 s away";
 }
 
 TEST_F(EtcdMemberTest, AnEtcdThatLostItsDataFreezesTheViewAndNobodyJoins) {
