@@ -264,13 +264,15 @@ void AddNodeCommands(Commands& commands, CLI::App& group,
 }
 
 void AddSettings(Commands& commands, CLI::App& group, const std::shared_ptr<ClusterArgs>& args) {
-  CLI::App& settings =
-      AddOne(commands, group,
-             {.name = "settings",
-              .summary = "Show the settings of the cluster, or change those that are named",
-              .examples = "  quire cluster settings\n  quire cluster settings --replicas 2"},
-             args, &RunSettings);
-  settings.add_option("--replicas", args->change.replicas, "Nodes that own each document; 1..8");
+  CLI::App& settings = AddOne(
+      commands, group,
+      {.name = "settings",
+       .summary = "Show the settings of the cluster, or change those that are named",
+       .examples =
+           "  quire cluster settings\n  quire cluster settings --max-clock-skew-millis 2000"},
+      args, &RunSettings);
+  settings.add_option("--replicas", args->change.replicas,
+                      "Nodes that keep each document; 1, as nothing copies documents yet");
   settings.add_option("--max-clock-skew-millis", args->change.max_clock_skew_millis,
                       "Largest difference to the other nodes' clocks with which a node may join");
 }

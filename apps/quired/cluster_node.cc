@@ -15,6 +15,7 @@
 #include "cluster/membership/etcd_membership.h"
 #include "cluster/membership/static_membership.h"
 #include "common/base/net_address.h"
+#include "common/base/observe/log.h"
 #include "quire/version.h"
 
 namespace quire::kvserver {
@@ -130,6 +131,7 @@ Status ClusterNode::Follow() {
   auto etcd = cluster::EtcdClient::Create({.endpoints = options_.etcd});
   if (!etcd.ok()) return Annotate(etcd.status(), "--etcd");
   etcd_ = *std::move(etcd);
+  health_.Raise(Trouble::kNotAMember, "the node has not joined its cluster yet");
   membership_ = std::make_unique<cluster::EtcdMembership>(
       etcd_.get(), options_.cluster, [this](const Status& frozen) {
         if (frozen.ok()) return health_.Clear(Trouble::kClusterFrozen);
@@ -186,15 +188,21 @@ StatusOr<cluster::Member> ClusterNode::Describe(const Facts& facts) const {
                          .ssd_bytes = facts.ssd_bytes};
 }
 
-Status ClusterNode::Join(const Facts& facts) {
+Status ClusterNode::Join(const Facts& facts, std::function<bool()> is_stopping) {
   if (etcd_ == nullptr) return OkStatus();
   cluster::EtcdMemberOptions options{.cluster_name = options_.cluster,
                                      .data_dir = facts.data_dir,
-                                     .lease = std::chrono::seconds(options_.lease_seconds)};
+                                     .lease = std::chrono::seconds(options_.lease_seconds),
+                                     .is_stopping = std::move(is_stopping)};
   QUIRE_ASSIGN_OR_RETURN(options.self, Describe(facts));
-  options.clock_offsets = [this](const cluster::ClusterView& view) {
-    return ClockOffsets(view, options_.node, tenant_);
-  };
+  options.listens_on_address = options.self.address == facts.listen;
+  if (tenant_.empty()) {
+    LogInfo("clock_not_checked", {{"why", "other nodes ask for a token, and the node has none"}});
+  } else {
+    options.clock_offsets = [this](const cluster::ClusterView& view) {
+      return ClockOffsets(view, options_.node, tenant_);
+    };
+  }
   options.on_standing = [this](const Status& standing) {
     if (standing.ok()) return health_.Clear(Trouble::kNotAMember);
     // While etcd is away, the membership says so.

@@ -9,6 +9,7 @@
 #define QUIRE_APPS_QUIRED_CLUSTER_NODE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,7 +45,8 @@ void AddClusterFlags(CLI::App* app, ClusterOptions* options);
 
 class ClusterNode {
  public:
-  /// Null when the options name no cluster. `tenant` is one that other nodes know, too.
+  /// Null when the options name no cluster. `tenant` is one that other nodes believe without proof.
+  /// Without one they are not asked for the time. The board says `not_a_member` until Join is done.
   /// INVALID_ARGUMENT naming the option that is wrong or needs another one.
   static StatusOr<std::unique_ptr<ClusterNode>> Start(const ClusterOptions& options,
                                                       const std::string& tenant, Health* health);
@@ -61,8 +63,8 @@ class ClusterNode {
     uint64_t ssd_bytes = 0;  ///< 0: unlimited.
   };
   /// Joins the cluster. Errors: those of EtcdMember::Join; INVALID_ARGUMENT when others could not
-  /// reach the address.
-  Status Join(const Facts& facts) QUIRE_EXCLUDES(mutex_);
+  /// reach the address. `is_stopping` ends the waits, and is asked as long as the node is a member.
+  Status Join(const Facts& facts, std::function<bool()> is_stopping = {}) QUIRE_EXCLUDES(mutex_);
   /// Leaves the cluster, so that clients go elsewhere.
   void Leave() QUIRE_EXCLUDES(mutex_);
 

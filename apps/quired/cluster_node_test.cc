@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/quired/cluster_node.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -17,6 +23,32 @@ namespace quire::kvserver {
 namespace {
 
 using ::testing::HasSubstr;
+
+/// A port that hears calls and answers none.
+class ListeningSocket {
+ public:
+  ListeningSocket() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(fd_, generic, size), 0);
+    EXPECT_EQ(listen(fd_, 8), 0);
+    EXPECT_EQ(getsockname(fd_, generic, &size), 0);
+    address_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  }
+  ~ListeningSocket() { close(fd_); }
+  const std::string& address() const { return address_; }
+  bool WasCalled() const {
+    pollfd asked{.fd = fd_, .events = POLLIN, .revents = 0};
+    return poll(&asked, 1, 0) == 1;
+  }
+
+ private:
+  const int fd_;
+  std::string address_;
+};
 
 class ClusterNodeTest : public ::testing::Test {
  protected:
@@ -63,12 +95,14 @@ TEST_F(ClusterNodeTest, ANodeJoinsLeavesAndItsMetricsAreDocumented) {
   const auto node = StartNode({.cluster = "demo", .etcd = {etcd.address()}, .node = "a"});
   ASSERT_TRUE(node.ok()) << node.status();
   EXPECT_EQ((*node)->place().standing().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(health_.IsRaised(Trouble::kNotAMember));
   EXPECT_THAT((*node)->Join({.data_dir = dir_.path(), .listen = "0.0.0.0:7410"}).ToString(),
               HasSubstr("give --advertise"));
   const Status joined = (*node)->Join(
       {.data_dir = dir_.path(), .listen = "127.0.0.1:7410", .ssd_bytes = uint64_t{5} << 30});
   ASSERT_TRUE(joined.ok()) << joined;
   EXPECT_TRUE((*node)->place().standing().ok());
+  EXPECT_FALSE(health_.IsRaised(Trouble::kNotAMember));
   const auto is_up = [](const cluster::ClusterView& view) { return view.Find("a") != nullptr; };
   const auto view = (*node)->membership().WaitFor(is_up, std::chrono::seconds(20));
   ASSERT_TRUE(is_up(*view));
@@ -76,6 +110,25 @@ TEST_F(ClusterNodeTest, ANodeJoinsLeavesAndItsMetricsAreDocumented) {
   quire::testing::ExpectSectionLists("Cluster", **node, 6);
   (*node)->Leave();
   EXPECT_EQ((*node)->place().standing().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(ClusterNodeTest, OtherNodesAreAskedForTheTimeOnlyByATenantThatNeedsNoToken) {
+  const cluster::testing::EtcdProcess etcd;
+  const ListeningSocket peer;
+  const auto start = [&](const std::string& name, const std::string& tenant) {
+    std::filesystem::create_directories(dir_ / name);
+    auto node = ClusterNode::Start({.cluster = "demo", .etcd = {etcd.address()}, .node = name},
+                                   tenant, &health_)
+                    .value();
+    const std::string listen = name == "peer" ? peer.address() : "127.0.0.1:7410";
+    EXPECT_EQ(node->Join({.data_dir = dir_ / name, .listen = listen}), OkStatus());
+    return node;
+  };
+  const auto first = start("peer", "");
+  const auto without = start("a", "");
+  EXPECT_FALSE(peer.WasCalled());
+  const auto with = start("b", "default");
+  EXPECT_TRUE(peer.WasCalled());
 }
 
 }  // namespace

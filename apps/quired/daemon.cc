@@ -448,9 +448,9 @@ StatusOr<std::unique_ptr<AdminServer>> StartAdmin(const DaemonOptions& options,
   return admin;
 }
 
-/// Tenant of calls between nodes; Server::Open refuses options without one.
-std::string FirstTenant(const ServerOptions& options) {
-  return options.tenants.empty() ? "" : options.tenants.front();
+/// Tenant of calls between nodes. Empty where other nodes ask for a token.
+std::string TenantBetweenNodes(const ServerOptions& options, const TenantTokens* tokens) {
+  return tokens != nullptr || options.tenants.empty() ? "" : options.tenants.front();
 }
 
 /// Logs what the daemon offers, and to whom.
@@ -466,12 +466,18 @@ void LogStart(const DaemonOptions& options, const Server& server, const NetworkS
   LogTransports(server, listener);
 }
 
-Status JoinCluster(ClusterNode& node, const DaemonOptions& options, const std::string& address) {
-  QUIRE_RETURN_IF_ERROR(node.Join({.data_dir = options.server.data_dir,
-                                   .listen = address,
-                                   .dram_bytes = options.server.dram_bytes,
-                                   .ssd_bytes = options.server.ssd_bytes}));
-  LogInfo("joined", {{"cluster", options.cluster.cluster}, {"node", node.place().node}});
+/// Joins where `node` is not null. OK also when a signal ends the wait.
+Status JoinCluster(ClusterNode* node, const DaemonOptions& options, const std::string& address,
+                   const StopSignals& stop) {
+  if (node == nullptr) return OkStatus();
+  const Status joined = node->Join({.data_dir = options.server.data_dir,
+                                    .listen = address,
+                                    .dram_bytes = options.server.dram_bytes,
+                                    .ssd_bytes = options.server.ssd_bytes},
+                                   [&stop] { return stop.HasArrived(); });
+  if (stop.HasArrived()) return OkStatus();
+  QUIRE_RETURN_IF_ERROR(joined);
+  LogInfo("joined", {{"cluster", options.cluster.cluster}, {"node", node->place().node}});
   return OkStatus();
 }
 
@@ -522,8 +528,10 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
   ServerOptions server_options = options.server;
   server_options.scrub_observer = &scrub_log;
   server_options.health = &health;
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterNode> node,
-                         ClusterNode::Start(options.cluster, FirstTenant(options.server), &health));
+  QUIRE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<ClusterNode> node,
+      ClusterNode::Start(options.cluster, TenantBetweenNodes(options.server, tokens.get()),
+                         &health));
   if (node != nullptr) server_options.cluster = node->place();
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(server_options));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<NetworkServer> listener,
@@ -539,8 +547,8 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
       if (node != nullptr) node->VisitMetrics(visit);
     }));
   }
-  if (node != nullptr) QUIRE_RETURN_IF_ERROR(JoinCluster(*node, options, listener->address()));
-  listening(listener->address());
+  QUIRE_RETURN_IF_ERROR(JoinCluster(node.get(), options, listener->address(), *stop));
+  if (!stop->HasArrived()) listening(listener->address());
   LogStart(options, *server, *listener, admin.get(), tokens.get());
   const int signal = stop->Wait();
   if (node != nullptr) node->Leave();

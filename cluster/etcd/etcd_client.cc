@@ -202,6 +202,8 @@ Status EtcdClient::Watch(std::string_view prefix, int64_t first_revision, WatchC
   const size_t number = current_;
   Endpoint& endpoint = *all_[number % all_.size()];
   grpc::ClientContext context;
+  // A member without a leader ends the watch then, instead of waiting for changes that cannot come.
+  context.AddMetadata("hasleader", "true");
   if (!call.rep_->Begin(&context)) return Status(StatusCode::kCancelled, "the watch was ended");
   const auto stream = endpoint.watch->Watch(&context);
   Status status = Follow(prefix, first_revision, *stream, on_response);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "cluster/etcd/etcd_requests.h"
+#include "cluster/etcd/testing/etcd_front.h"
 #include "cluster/etcd/testing/etcd_process.h"
 
 namespace quire::cluster {
@@ -107,6 +108,16 @@ TEST_F(EtcdClientTest, AWatchBeginsAtARevisionAndSaysWhenThatIsCompacted) {
   std::thread canceller([&] { call.Cancel(); });
   EXPECT_EQ(client->Watch("/watch/", second, call, nothing).code(), StatusCode::kCancelled);
   canceller.join();
+}
+
+TEST_F(EtcdClientTest, AWatchEndsAtAMemberWithoutALeader) {
+  testing::EtcdFront front(etcd_->address());
+  const auto client = ClientOf({front.address()});
+  EtcdClient::WatchCall call;
+  const Status ended =
+      client->Watch("/", 1, call, [](const etcdserverpb::WatchResponse&) { return OkStatus(); });
+  EXPECT_EQ(ended.code(), StatusCode::kUnavailable) << ended;
+  EXPECT_TRUE(front.needs_leader) << "etcd lets a watch wait without it";
 }
 
 }  // namespace

@@ -71,7 +71,10 @@ Status ClusterAdmin::SetDraining(const std::string& node, bool draining) {
 }
 
 Status ClusterAdmin::Remove(const std::string& node) {
+  bool tried = false;
   return Commit([&](const ClusterRecords& records, etcdserverpb::TxnRequest& txn) -> Status {
+    // The reply of the first attempt may have been lost.
+    if (tried && !records.nodes.contains(node)) return OkStatus();
     QUIRE_ASSIGN_OR_RETURN(const auto found, FindNode(records, node));
     if (records.live.contains(node)) {
       return FailedPrecondition("node ", node, " is up at ", records.live.at(node).record.address(),
@@ -80,11 +83,16 @@ Status ClusterAdmin::Remove(const std::string& node) {
     RequireRevision(txn, Key(NodeKey(node)), found.mod_revision);
     RequireRevision(txn, Key(LiveKey(node)), 0);
     AddDelete(txn, Key(NodeKey(node)));
+    tried = true;
     return OkStatus();
   });
 }
 
 StatusOr<ClusterSettings> ClusterAdmin::Change(const SettingsChange& change) {
+  if (change.replicas && *change.replicas > 1) {
+    return Unimplemented("replicas is ", *change.replicas,
+                         ": nothing copies documents to other nodes yet, so 1 is the only choice");
+  }
   ClusterSettings result;
   QUIRE_RETURN_IF_ERROR(
       Commit([&](const ClusterRecords& records, etcdserverpb::TxnRequest& txn) -> Status {

@@ -6,7 +6,8 @@
 // concurrently. Ownership: the client outlives the object.
 //
 // Errors: NOT_FOUND for a cluster or node that there is not; FAILED_PRECONDITION for a node in the
-// wrong state; INVALID_ARGUMENT for settings out of range; those of EtcdClient.
+// wrong state; INVALID_ARGUMENT for settings out of range. More than one replica is UNIMPLEMENTED.
+// Others are those of EtcdClient.
 #ifndef QUIRE_CLUSTER_MEMBERSHIP_CLUSTER_ADMIN_H_
 #define QUIRE_CLUSTER_MEMBERSHIP_CLUSTER_ADMIN_H_
 

@@ -60,6 +60,7 @@ EtcdMember::EtcdMember(EtcdClient* client, EtcdMemberOptions options, v1::NodeId
     : client_(*client), options_(std::move(options)), identity_(std::move(identity)) {}
 
 EtcdMember::~EtcdMember() {
+  is_ending_ = true;
   keeper_.reset();
   if (lease_ != 0) Leave();
 }
@@ -77,18 +78,25 @@ void EtcdMember::SetStanding(const Status& status) {
   if (options_.on_standing) options_.on_standing(status);
 }
 
-StatusOr<ClusterRecords> EtcdMember::ReadRecords() {
+bool EtcdMember::IsStopping() const {
+  return is_ending_ || (options_.is_stopping && options_.is_stopping());
+}
+
+StatusOr<ClusterRecords> EtcdMember::ReadRecords(const std::string& name) {
   const std::string prefix = ClusterPrefix(options_.cluster_name);
-  QUIRE_ASSIGN_OR_RETURN(const auto range, client_.ReadPrefix(prefix));
+  QUIRE_ASSIGN_OR_RETURN(const auto range, client_.ReadPrefix(prefix + name));
   return ParseRecords(SnapshotOf(range, prefix));
 }
 
 Status EtcdMember::AwaitTurn(ClusterRecords* records) {
-  const Joiner joiner{
-      .cluster_name = options_.cluster_name, .self = options_.self, .identity = identity_};
+  const Joiner joiner{.cluster_name = options_.cluster_name,
+                      .self = options_.self,
+                      .identity = identity_,
+                      .listens_on_address = options_.listens_on_address};
   // A lease that nobody renews ends within its time; etcd looks twice a second.
   const TimePoint deadline = SystemClock().Now() + options_.lease + std::chrono::seconds(2);
   for (;;) {
+    if (IsStopping()) return Status(StatusCode::kCancelled, "the node stops before it has joined");
     QUIRE_ASSIGN_OR_RETURN(*records, ReadRecords());
     QUIRE_ASSIGN_OR_RETURN(const JoinStep step, CheckJoin(joiner, *records));
     if (step == JoinStep::kEnter) return OkStatus();
@@ -163,13 +171,28 @@ StatusOr<bool> EtcdMember::TryEnter(const ClusterRecords& records) {
   return true;
 }
 
+Status EtcdMember::KeepPlace() {
+  if (lease_ == 0) return NotFound("it has no lease");
+  QUIRE_RETURN_IF_ERROR(client_.KeepAlive(lease_));
+  const std::string& name = options_.self.name;
+  QUIRE_ASSIGN_OR_RETURN(const ClusterRecords records, ReadRecords(LiveKey(name)));
+  const auto live = records.live.find(name);
+  if (live == records.live.end()) return NotFound("its record is gone");
+  if (live->second.record.incarnation() == options_.self.incarnation) return OkStatus();
+  return FailedPrecondition("another process with this node's id has joined at ",
+                            live->second.record.address(), ": stop one of the two");
+}
+
 void EtcdMember::Renew() {
-  Status status = lease_ != 0 ? client_.KeepAlive(lease_) : NotFound("it has no lease");
+  Status status = KeepPlace();
   renewals_.Add();
   if (IsNotFound(status)) {
+    // A lease without its record serves nothing.
+    if (lease_ != 0) (void)client_.RevokeLease(lease_);
     lease_ = 0;
     status = Enter();
   }
+  if (IsStopping()) return;
   if (!status.ok()) renewal_failures_.Add();
   SetStanding(status);
 }
@@ -178,8 +201,11 @@ void EtcdMember::Leave() {
   const std::string prefix = ClusterPrefix(options_.cluster_name);
   const auto records = ReadRecords();
   if (records.ok()) {
+    const auto live = records->live.find(options_.self.name);
     const auto node = records->nodes.find(options_.self.name);
-    if (node != records->nodes.end() && node->second.record.node_id() == options_.self.node_id) {
+    const bool is_ours = live != records->live.end() &&
+                         live->second.record.incarnation() == options_.self.incarnation;
+    if (is_ours && node != records->nodes.end()) {
       v1::NodeRecord left = node->second.record;
       left.set_left(true);
       etcdserverpb::TxnRequest txn;

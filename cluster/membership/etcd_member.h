@@ -10,6 +10,7 @@
 #ifndef QUIRE_CLUSTER_MEMBERSHIP_ETCD_MEMBER_H_
 #define QUIRE_CLUSTER_MEMBERSHIP_ETCD_MEMBER_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,18 +32,22 @@ struct EtcdMemberOptions {
   std::string cluster_name;
   std::string data_dir;  ///< Has the node's identity.
   Member self;           ///< The node id and the incarnation are filled in.
+  /// This process listens on the address of `self`. A former process that did is dead then.
+  bool listens_on_address = false;
   Duration lease = std::chrono::seconds(10);
   /// Offsets of this clock to those of members that serve, in microseconds. Asked before a join;
   /// empty: the clock is not checked.
   std::function<std::vector<int64_t>(const ClusterView&)> clock_offsets = {};
   /// Hears, from the member's thread, if the node is a member: OK, or why it is not at present.
   std::function<void(const Status&)> on_standing = {};
+  /// Ends the waits of a join when true. Asked by any thread; empty: never.
+  std::function<bool()> is_stopping = {};
 };
 
 class EtcdMember {
  public:
   /// Joins, waiting for the lease of a former process of this node where needed. Errors: those of
-  /// CheckJoin and CheckClock; UNAVAILABLE when etcd does not answer.
+  /// CheckJoin and CheckClock; UNAVAILABLE when etcd does not answer; CANCELLED when stopping.
   static StatusOr<std::unique_ptr<EtcdMember>> Join(EtcdClient* client, EtcdMemberOptions options);
   /// Leaves.
   ~EtcdMember();
@@ -62,18 +67,24 @@ class EtcdMember {
   /// Puts the records of this node, and those of a new cluster, if the known ones still stand.
   etcdserverpb::TxnRequest EnterTxn(const ClusterRecords& records, const v1::ClusterRecord& cluster,
                                     int64_t lease) const;
-  StatusOr<ClusterRecords> ReadRecords();
+  /// Reads the records whose keys begin with `name`; all by default.
+  StatusOr<ClusterRecords> ReadRecords(const std::string& name = "");
   /// Waits until a live record of this name is gone or is our own former one.
   Status AwaitTurn(ClusterRecords* records);
   Status CheckOwnClock(const ClusterRecords& records);
+  /// Renews the lease. NOT_FOUND when that, or this process's live record, is gone.
+  /// FAILED_PRECONDITION while another process of this node has taken its place.
+  Status KeepPlace();
   void Renew();
   void Leave();
   void SetStanding(const Status& status) QUIRE_EXCLUDES(mutex_);
+  bool IsStopping() const;
 
   EtcdClient& client_;
   EtcdMemberOptions options_;
   v1::NodeIdentity identity_;
   int64_t lease_ = 0;  ///< 0: none. Used by Join, then by the thread of keeper_ only.
+  std::atomic<bool> is_ending_{false};  ///< The destructor has begun.
   Counter renewals_, renewal_failures_, joins_;
   mutable Mutex mutex_;
   Status standing_ QUIRE_GUARDED_BY(mutex_);

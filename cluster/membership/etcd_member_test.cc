@@ -6,11 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
 
+#include "cluster/etcd/etcd_requests.h"
+#include "cluster/etcd/testing/etcd_front.h"
 #include "cluster/etcd/testing/etcd_process.h"
 #include "cluster/membership/cluster_admin.h"
 #include "cluster/membership/etcd_membership.h"
@@ -52,6 +55,14 @@ class EtcdMemberTest : public ::testing::Test {
     return membership.Frozen().ok() != frozen;
   }
 
+  static bool WaitForStanding(const EtcdMember& member, StatusCode code) {
+    const TimePoint deadline = SystemClock().Now() + kLongEnough;
+    while (member.Standing().code() != code && SystemClock().Now() < deadline) {
+      SystemClock().Sleep(std::chrono::milliseconds(20));
+    }
+    return member.Standing().code() == code;
+  }
+
   quire::testing::TempDir dir_;
   testing::EtcdProcess etcd_;
   const std::unique_ptr<EtcdClient> client_ =
@@ -87,9 +98,22 @@ TEST_F(EtcdMemberTest, NodesJoinDrainLeaveAndAreRemoved) {
   EXPECT_TRUE(WaitForState(membership, "a", std::nullopt));
   EXPECT_THAT(Join(NodeOptions("a")).status().ToString(), HasSubstr("was removed"));
 
-  EXPECT_EQ(admin_.Change({.replicas = 2})->replicas, 2u);
-  EXPECT_EQ(admin_.Read()->settings.replicas, 2u);
-  EXPECT_EQ(admin_.Change({.replicas = 9}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(admin_.Change({.max_clock_skew_millis = 2000})->max_clock_skew_millis, 2000u);
+  EXPECT_EQ(admin_.Read()->settings.max_clock_skew_millis, 2000u);
+  EXPECT_EQ(admin_.Change({.replicas = 1})->replicas, 1u);
+  EXPECT_EQ(admin_.Change({.replicas = 2}).status().code(), StatusCode::kUnimplemented);
+}
+
+TEST_F(EtcdMemberTest, ARemovalWhoseReplyIsLostIsDone) {
+  ASSERT_TRUE(Join(NodeOptions("a")).ok()) << "and leaves";
+  testing::EtcdFront front(etcd_.address());
+  const auto client = EtcdClient::Create({.endpoints = {front.address()}}).value();
+  ClusterAdmin admin(client.get(), "demo");
+  front.replies_to_lose = 1;
+  EXPECT_EQ(admin.Remove("a"), OkStatus());
+  EXPECT_EQ(front.replies_to_lose, 0);
+  EXPECT_TRUE(admin_.Read()->members.empty());
+  EXPECT_EQ(admin.Remove("a").code(), StatusCode::kNotFound) << "it was gone before";
 }
 
 TEST_F(EtcdMemberTest, ALeaseThatEndsMakesTheNodeLostUntilItJoinsAgain) {
@@ -113,11 +137,64 @@ TEST_F(EtcdMemberTest, ALeaseThatEndsMakesTheNodeLostUntilItJoinsAgain) {
   etcd_.Start();
   EXPECT_TRUE(WaitForFrozen(membership, false));
   EXPECT_TRUE(WaitForState(membership, "a", MemberState::kUp));
+  EXPECT_TRUE(WaitForStanding(**member, StatusCode::kOk)) << (*member)->Standing();
+}
+
+TEST_F(EtcdMemberTest, AnAdvertisedAddressDoesNotReplaceALiveProcess) {
+  EtcdMemberOptions options = NodeOptions("a");
+  options.lease = std::chrono::seconds(1);
+  auto first = Join(options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EtcdMemberOptions copy = options;
+  copy.data_dir = dir_ / "copy";
+  std::filesystem::create_directories(copy.data_dir);
+  std::filesystem::copy(dir_ / "a/cluster.json", dir_ / "copy/cluster.json");
+  EXPECT_THAT(Join(copy).status().ToString(), HasSubstr("is a copy of this one"));
+  copy.lease = std::chrono::hours(1);
+  copy.is_stopping = [] { return true; };
+  EXPECT_EQ(Join(copy).status().code(), StatusCode::kCancelled);
+
+  copy.is_stopping = {};
+  copy.listens_on_address = true;
+  auto second = Join(copy);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_TRUE(WaitForStanding(**first, StatusCode::kFailedPrecondition));
+  EXPECT_THAT((*first)->Standing().ToString(), HasSubstr("another process"));
+  EXPECT_TRUE((*second)->Standing().ok());
+  second->reset();
+  EXPECT_TRUE(WaitForStanding(**first, StatusCode::kOk)) << "its place is free again";
+}
+
+TEST_F(EtcdMemberTest, DestructionEndsTheWaitOfARenewal) {
+  EtcdMemberOptions options = NodeOptions("a");
+  options.lease = std::chrono::seconds(6);
+  std::atomic<int> times_asked = 0;
+  options.is_stopping = [&] {
+    ++times_asked;
+    return false;
+  };
+  auto member = Join(options);
+  ASSERT_TRUE(member.ok()) << member.status();
+  const std::string prefix = ClusterPrefix("demo");
+  const auto live = client_->ReadPrefix(prefix + LiveKey("a"));
+  ASSERT_EQ(live->kvs_size(), 1);
+  v1::ClusterMember other = ToProto((*member)->self());
+  other.set_incarnation(other.incarnation() + 1);
+  other.set_address("127.0.0.1:2");
+  etcdserverpb::TxnRequest txn;
+  AddPut(txn, prefix + LiveKey("a"), ToJsonText(other));
+  ASSERT_TRUE(client_->Commit(txn).ok());
+  ASSERT_TRUE(client_->RevokeLease(live->kvs(0).lease()).ok());
+
+  const int before = times_asked;
   const TimePoint deadline = SystemClock().Now() + kLongEnough;
-  while (!(*member)->Standing().ok() && SystemClock().Now() < deadline) {
+  while (times_asked < before + 6 && SystemClock().Now() < deadline) {
     SystemClock().Sleep(std::chrono::milliseconds(20));
   }
-  EXPECT_TRUE((*member)->Standing().ok()) << (*member)->Standing();
+  ASSERT_GE(times_asked, before + 6) << "the renewal waits for the other process";
+  const TimePoint begun = SystemClock().Now();
+  member->reset();
+  EXPECT_LT(SystemClock().Now() - begun, std::chrono::seconds(4)) << "its turn is 8 s away";
 }
 
 TEST_F(EtcdMemberTest, AnEtcdThatLostItsDataFreezesTheViewAndNobodyJoins) {
@@ -135,10 +212,7 @@ TEST_F(EtcdMemberTest, AnEtcdThatLostItsDataFreezesTheViewAndNobodyJoins) {
   }
   EXPECT_THAT(membership.Frozen().ToString(), HasSubstr("etcd has lost the records"));
   EXPECT_NE(membership.View()->Find("a"), nullptr);
-  while ((*member)->Standing().code() != StatusCode::kFailedPrecondition &&
-         SystemClock().Now() < deadline) {
-    SystemClock().Sleep(std::chrono::milliseconds(20));
-  }
+  ASSERT_TRUE(WaitForStanding(**member, StatusCode::kFailedPrecondition));
   EXPECT_THAT((*member)->Standing().ToString(), HasSubstr("etcd has lost its data"));
 }
 

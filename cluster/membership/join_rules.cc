@@ -78,8 +78,10 @@ StatusOr<JoinStep> CheckJoin(const Joiner& joiner, const ClusterRecords& records
   QUIRE_RETURN_IF_ERROR(CheckName(joiner, records));
   const auto live = records.live.find(joiner.self.name);
   if (live == records.live.end()) return JoinStep::kEnter;
-  // An address is held by one process at a time, and this one has it now.
-  const bool is_former = live->second.record.address() == joiner.self.address;
+  if (live->second.record.incarnation() == joiner.self.incarnation) return JoinStep::kEnter;
+  // A process listens on an address alone. One that is only advertised proves nothing.
+  const bool is_former =
+      joiner.listens_on_address && live->second.record.address() == joiner.self.address;
   return is_former ? JoinStep::kEnter : JoinStep::kWait;
 }
 

@@ -23,6 +23,8 @@ struct Joiner {
   std::string cluster_name;
   Member self;                ///< With the node id and the incarnation.
   v1::NodeIdentity identity;  ///< From its disk, or new with an empty cluster_id.
+  /// This process listens on the address of `self`, so that no other can.
+  bool listens_on_address = false;
 };
 
 enum class JoinStep : uint8_t {

@@ -17,8 +17,9 @@ using ::testing::HasSubstr;
 
 /// Node "a" that was in the cluster before and comes back with its disk.
 Joiner KnownNode() {
-  Joiner joiner{.cluster_name = "demo",
-                .self = {.name = "a", .node_id = "disk-a", .address = "10.0.0.1:7410"}};
+  Joiner joiner{
+      .cluster_name = "demo",
+      .self = {.name = "a", .node_id = "disk-a", .address = "10.0.0.1:7410", .incarnation = 7}};
   joiner.identity.set_cluster_name("demo");
   joiner.identity.set_cluster_id("cluster-1");
   joiner.identity.set_node_id("disk-a");
@@ -88,9 +89,15 @@ TEST(JoinRulesTest, TwoNodesWithOneName) {
 TEST(JoinRulesTest, TwoProcessesWithOneDisk) {
   ClusterRecords records = Founded();
   AddNode(&records, "a", "10.0.0.9:7410", /*live=*/true);
-  EXPECT_EQ(CheckJoin(KnownNode(), records).value(), JoinStep::kWait);
+  Joiner joiner = KnownNode();
+  joiner.listens_on_address = true;
+  EXPECT_EQ(CheckJoin(joiner, records).value(), JoinStep::kWait);
   AddNode(&records, "a", "10.0.0.1:7410", /*live=*/true);
-  EXPECT_EQ(CheckJoin(KnownNode(), records).value(), JoinStep::kEnter);
+  EXPECT_EQ(CheckJoin(joiner, records).value(), JoinStep::kEnter);
+  joiner.listens_on_address = false;
+  EXPECT_EQ(CheckJoin(joiner, records).value(), JoinStep::kWait) << "both may advertise it";
+  records.live["a"].record.set_incarnation(joiner.self.incarnation);
+  EXPECT_EQ(CheckJoin(joiner, records).value(), JoinStep::kEnter) << "its own record";
 }
 
 TEST(JoinRulesTest, AnOldProtocol) {

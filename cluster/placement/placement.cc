@@ -40,7 +40,6 @@ Placement::Placement(std::shared_ptr<const ClusterView> view) : view_(std::move(
   std::map<std::pair<bool, std::string>, uint32_t> zones;  // A node without a zone has its own.
   for (uint32_t i = 0; i < view_->members.size(); ++i) {
     const Member& member = view_->members[i];
-    if (!member.Serves()) continue;
     const bool alone = member.zone.empty();
     const auto zone = zones.try_emplace({alone, alone ? member.name : member.zone},
                                         static_cast<uint32_t>(zones.size()));
@@ -89,6 +88,12 @@ Owners Placement::OwnersOf(PlacementKey key, uint32_t replicas) const {
 }
 
 std::vector<uint32_t> Placement::ReadOrder(PlacementKey key) const {
+  std::vector<uint32_t> members = MayHold(key);
+  std::erase_if(members, [&](uint32_t member) { return !view_->members[member].Serves(); });
+  return members;
+}
+
+std::vector<uint32_t> Placement::MayHold(PlacementKey key) const {
   std::vector<Distance> distances = Distances(key);
   std::ranges::sort(distances,
                     [&](const Distance& a, const Distance& b) { return IsNearer(a, b); });

@@ -37,6 +37,8 @@ class Placement {
   /// Members that serve, nearest first. After a change of members a run lies among the first ones,
   /// so a reader asks in this order.
   [[nodiscard]] std::vector<uint32_t> ReadOrder(PlacementKey key) const;
+  /// All members, nearest first. Members that left or are lost may have the run on their disks.
+  [[nodiscard]] std::vector<uint32_t> MayHold(PlacementKey key) const;
 
  private:
   struct Node {
@@ -54,7 +56,7 @@ class Placement {
   std::vector<Distance> Distances(PlacementKey key) const;
 
   const std::shared_ptr<const ClusterView> view_;
-  std::vector<Node> nodes_;  ///< Members that serve.
+  std::vector<Node> nodes_;  ///< One for each member, in the view's order.
 };
 
 /// Why `owners` are not `replicas` nodes in as many zones; empty when they are.

@@ -155,11 +155,15 @@ TEST(PlacementTest, ReadersAskTheFormerOwnerSecondAndADrainingNodeToo) {
   const Placement before = Place(small), after = Place(ViewOfNodes(5));
   small.members[1].state = MemberState::kDraining;
   const Placement draining = Place(small);
+  small.members[1].state = MemberState::kLost;
+  const Placement lost = Place(small);
   for (const PlacementKey key : Keys()) {
     const uint32_t owner = before.OwnersOf(key, 1).members[0];
     const std::vector<uint32_t> order = after.ReadOrder(key);
     EXPECT_TRUE(order[0] == owner || order[1] == owner);
     EXPECT_EQ(draining.ReadOrder(key)[0], owner);
+    EXPECT_EQ(lost.MayHold(key)[0], owner);
+    EXPECT_EQ(lost.ReadOrder(key).size(), 3u);
   }
 }
 

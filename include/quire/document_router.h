@@ -40,11 +40,13 @@ class DocumentRouter {
   static StatusOr<std::unique_ptr<DocumentRouter>> Create(Options options);
   ~DocumentRouter();
 
-  /// Address of the nearest node that has the document. NOT_FOUND when no node has it. UNAVAILABLE
-  /// when a node that may have it does not answer, or no server tells the members.
+  /// Address of the nearest node that has the document. NOT_FOUND when no node has it, by a current
+  /// view. UNAVAILABLE when a nearer node does not answer, left or is lost, or no server tells the
+  /// members. FAILED_PRECONDITION when the servers are of another cluster than before.
   StatusOr<std::string> FindHolder(const DocumentName& name);
   /// Address of the node to put the document to: the nearest one that has a version of it, or its
-  /// owner. UNAVAILABLE when the owner does not answer, or no node takes documents.
+  /// owner. UNAVAILABLE when that one or a nearer one does not answer, left or is lost, or no node
+  /// takes documents. FAILED_PRECONDITION as from FindHolder.
   StatusOr<std::string> FindPlace(const DocumentName& name);
 
  private:

@@ -2,7 +2,7 @@
 //
 // ClusterPlace: a server's place in a cluster, and the rule which documents it takes. A server
 // answers for all that it holds. It takes a new document only if the placement of its view makes it
-// an owner; otherwise it names the owner. Thread-safety: a value; CheckTakes may be called
+// the owner; otherwise it names the owner. Thread-safety: a value; CheckTakes may be called
 // concurrently. Ownership: what it points to outlives the server.
 #ifndef QUIRE_KVSERVER_SERVICE_CLUSTER_PLACE_H_
 #define QUIRE_KVSERVER_SERVICE_CLUSTER_PLACE_H_

@@ -8,7 +8,9 @@
 
 #include "cluster/membership/static_membership.h"
 #include "cluster/placement/placement.h"
+#include "kvserver/registry/rows/document_keys.h"
 #include "kvserver/service/testing/service_fixture.h"
+#include "kvserver/store/metadata/database.h"
 #include "quire/v1/cluster.pb.h"
 
 namespace quire::kvserver::testing {
@@ -48,6 +50,20 @@ class ClusterServiceTest : public ServiceFixture {
     return Call<v1::BeginIngestReply>("Registry/BeginIngest", request).status();
   }
 
+  /// Writes rubbish over a document's record while the server is stopped.
+  void DamageRecord(const DocumentName& name) {
+    transport_.reset();
+    server_.reset();
+    {
+      const auto database = Database::Open({.path = dir_ / "data/metadata"});
+      ASSERT_TRUE(database.ok()) << database.status();
+      Database::Batch batch = (*database)->NewBatch();
+      batch.Put(Table::kMetadata, DocumentKey("default", name), {"rubbish"});
+      ASSERT_EQ((*database)->Commit(batch, /*sync=*/false), OkStatus());
+    }
+    Start();
+  }
+
   cluster::StaticMembership membership_{TwoNodes()};
   Status standing_;
 };
@@ -74,6 +90,11 @@ TEST_F(ClusterServiceTest, ADocumentOfAnotherNodeIsRefusedAndItsOwnerNamed) {
   const Status refused = BeginIngest(NameOwnedBy("there"));
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(refused.ToString(), HasSubstr("belongs to node there at 10.0.0.2:7410 (epoch 7)"));
+  cluster::ClusterView two_replicas = TwoNodes();
+  two_replicas.settings.replicas = 2;
+  membership_.Set(two_replicas);
+  EXPECT_EQ(BeginIngest(NameOwnedBy("there")).code(), StatusCode::kFailedPrecondition)
+      << "readers would not look here first";
 
   standing_ = FailedPrecondition("its lease has ended");
   const Status no_member = BeginIngest(NameOwnedBy("here"));
@@ -99,6 +120,8 @@ TEST_F(ClusterServiceTest, ADocumentThatIsHeldTakesFurtherVersions) {
   ASSERT_TRUE(registered.ok()) << registered.status();
   membership_.Set(TwoNodes());
   EXPECT_TRUE(BeginIngest(name).ok());
+  DamageRecord({"default", name, 1});
+  EXPECT_TRUE(BeginIngest(name).ok()) << "a damaged version is held, too";
 }
 
 }  // namespace

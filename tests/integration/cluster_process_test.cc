@@ -5,30 +5,37 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "cluster/etcd/testing/etcd_process.h"
+#include "cluster/view/view_proto.h"
 #include "common/metrics/testing/http_get.h"
 #include "quire/client.h"
 #include "quire/connect.h"
 #include "quire/document_router.h"
 #include "quire/layout.h"
+#include "quire/v1/cluster.pb.h"
 #include "tests/integration/fault_document.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
+#include "transport/transport.h"
 
 namespace quire {
 namespace {
 
+using cluster::MemberState;
 using nlohmann::json;
 using testing::ChildProcess;
 using testing::ChildResult;
@@ -42,11 +49,25 @@ class ClusterProcessTest : public ::testing::Test {
     std::unique_ptr<ChildProcess> process;
     std::string address;
     int admin_port = 0;
+    bool runs = false;  ///< It listens, and was not ended.
   };
 
-  /// Starts a node, or starts it again with its disk.
+  /// Starts a node, or starts it again with its disk, and waits until every server knows it.
   void Start(const std::string& name) {
+    Launch(name);
     Node& node = nodes_[name];
+    std::string line;
+    const std::string prefix = "quired listening on ";
+    ASSERT_TRUE(node.process->ReadLine(&line) && line.starts_with(prefix))
+        << line << node.process->Stderr();
+    node.address = line.substr(prefix.size());
+    node.runs = true;
+    std::ifstream(dir_ / (name + ".admin")) >> node.admin_port;
+    ASSERT_TRUE(WaitForState(name, MemberState::kUp)) << node.process->Stderr();
+  }
+  void Launch(const std::string& name) {
+    Node& node = nodes_[name];
+    std::filesystem::remove(dir_ / (name + ".admin"));
     node.process = std::make_unique<ChildProcess>(QUIRE_BINARY_DIR "/bin/quired",
                                                   std::vector<std::string>{"--data-dir",
                                                                            dir_ / name,
@@ -69,15 +90,8 @@ class ClusterProcessTest : public ::testing::Test {
                                                                            "--node",
                                                                            name,
                                                                            "--node-lease-seconds",
-                                                                           "5"},
+                                                                           lease_seconds_},
                                                   dir_ / (name + ".err"));
-    std::string line;
-    const std::string prefix = "quired listening on ";
-    ASSERT_TRUE(node.process->ReadLine(&line) && line.starts_with(prefix))
-        << line << node.process->Stderr();
-    node.address = line.substr(prefix.size());
-    std::ifstream(dir_ / (name + ".admin")) >> node.admin_port;
-    ASSERT_TRUE(WaitForState(name, "up")) << node.process->Stderr();
   }
   void StartAll() {
     for (const char* name : {"a", "b", "c"}) Start(name);
@@ -86,10 +100,13 @@ class ClusterProcessTest : public ::testing::Test {
     // Views are read anew for each document, so that the test need not wait for them.
     router_ = DocumentRouter::Create({.servers = servers, .view_age = Duration::zero()}).value();
   }
-  void Kill(const std::string& name) {
-    nodes_[name].process->Signal(SIGKILL);
-    nodes_[name].process->Wait();
+  /// Returns the exit status.
+  int End(const std::string& name, int signal) {
+    nodes_[name].runs = false;
+    nodes_[name].process->Signal(signal);
+    return nodes_[name].process->Wait();
   }
+  void Kill(const std::string& name) { End(name, SIGKILL); }
 
   static ChildResult Quire(std::vector<std::string> args) {
     return testing::RunChild(QUIRE_BINARY_DIR "/bin/quire", std::move(args));
@@ -99,15 +116,24 @@ class ClusterProcessTest : public ::testing::Test {
     args.insert(args.end(), {"--etcd", etcd_.address(), "--json"});
     return json::parse(Quire(std::move(args)).out, nullptr, /*allow_exceptions=*/false);
   }
-  bool WaitForState(const std::string& name, const std::string& state) {
+  /// Waits until every server that runs sees `name` in this state. Each follows etcd by itself.
+  bool WaitForState(const std::string& name, MemberState state) {
     return WaitUntil([&] {
-      const json listed = ClusterJson({"nodes"});
-      if (!listed.contains("nodes")) return false;
-      for (const json& node : listed["nodes"]) {
-        if (node["name"] == name) return node["state"] == state;
-      }
-      return false;
+      return std::ranges::all_of(nodes_, [&](const auto& node) {
+        return !node.second.runs || StateOf(name, node.second.address) == state;
+      });
     });
+  }
+  /// State of `name` in the view of the server at `address`.
+  static std::optional<MemberState> StateOf(const std::string& name, const std::string& address) {
+    CallMessage answer;
+    v1::ClusterViewReply reply;
+    const Status status = ConnectGrpc(address).value()->Call("quire.v1.Cluster/View", {}, &answer,
+                                                             {.tenant = "default"});
+    if (!status.ok() || !reply.ParseFromString(answer.control)) return std::nullopt;
+    const auto view = cluster::FromProto(reply.view());
+    const cluster::Member* const member = view.ok() ? view->Find(name) : nullptr;
+    return member != nullptr ? std::optional(member->state) : std::nullopt;
   }
   static bool WaitUntil(const std::function<bool()>& holds) {
     const TimePoint deadline = SystemClock().Now() + kClusterPatience;
@@ -154,6 +180,7 @@ class ClusterProcessTest : public ::testing::Test {
   cluster::testing::EtcdProcess etcd_;
   std::map<std::string, Node> nodes_;
   std::unique_ptr<DocumentRouter> router_;
+  std::string lease_seconds_ = "5";
   int num_new_ = 0;
 };
 
@@ -182,19 +209,23 @@ TEST_F(ClusterProcessTest, DocumentsOfOtherNodesAnswerWhileOneIsDown) {
         EXPECT_FALSE(holder.ok()) << name;
         continue;
       }
-      ASSERT_EQ(holder.value(), address) << name;
+      ASSERT_TRUE(holder.ok()) << name << holder.status();
+      EXPECT_EQ(*holder, address) << name;
       EXPECT_TRUE(ClientOf(address)->Stat(DocumentName{.name = name}).ok());
     }
   }
-  ASSERT_TRUE(WaitForState("b", "lost"));
+  ASSERT_TRUE(WaitForState("b", MemberState::kLost));
   EXPECT_THAT(ClusterJson({"status"})["problems"].dump(), HasSubstr("node b is lost"));
   EXPECT_EQ(router_->FindHolder({.name = documents[dead][0]}).status().code(),
-            StatusCode::kNotFound);
-  EXPECT_NE(router_->FindPlace({.name = documents[dead][0]}).value(), dead);
+            StatusCode::kUnavailable);
+  EXPECT_THAT(router_->FindPlace({.name = documents[dead][0]}).status().ToString(),
+              HasSubstr("node b is lost"));
 
   Start("b");
   for (const std::string& name : documents[dead]) {
-    EXPECT_EQ(router_->FindHolder({.name = name}).value(), nodes_["b"].address) << name;
+    const auto holder = router_->FindHolder({.name = name});
+    ASSERT_TRUE(holder.ok()) << name << holder.status();
+    EXPECT_EQ(*holder, nodes_["b"].address) << name;
   }
 }
 
@@ -217,12 +248,27 @@ TEST_F(ClusterProcessTest, PeoplePutAskDrainAndRemove) {
   EXPECT_EQ(Quire({"--server", servers, "stat", "note.txt"}).exit_code, 0) << "it is still there";
   EXPECT_THAT(Quire({"cluster", "remove", owner, "--etcd", etcd_.address()}).err,
               HasSubstr("stop it before"));
-  nodes_[owner].process->Signal(SIGTERM);
-  EXPECT_EQ(nodes_[owner].process->Wait(), 0);
-  ASSERT_TRUE(WaitForState(owner, "left"));
+  EXPECT_EQ(End(owner, SIGTERM), 0);
+  ASSERT_TRUE(WaitForState(owner, MemberState::kLeft));
   EXPECT_EQ(ClusterJson({"remove", owner})["state"], "removed");
   EXPECT_EQ(ClusterJson({"status"})["nodes"], 2);
-  EXPECT_EQ(ClusterJson({"settings", "--replicas", "2"})["replicas"], 2);
+  EXPECT_EQ(ClusterJson({"settings", "--replicas", "1"})["replicas"], 1);
+  EXPECT_THAT(Quire({"cluster", "settings", "--replicas", "2", "--etcd", etcd_.address()}).err,
+              HasSubstr("nothing copies documents"));
+}
+
+TEST_F(ClusterProcessTest, ANodeThatWaitsForItsTurnSaysSoAndStopsAtOnce) {
+  lease_seconds_ = "60";
+  Start("a");
+  Kill("a");
+  Launch("a");  // At another address, so that it waits for the former lease.
+  ASSERT_TRUE(WaitUntil([&] {
+    std::ifstream(dir_ / "a.admin") >> nodes_["a"].admin_port;
+    return Ready("a").find("not_a_member") != std::string::npos;
+  }));
+  EXPECT_EQ(End("a", SIGTERM), 0) << nodes_["a"].process->Stderr();
+  std::string line;
+  EXPECT_FALSE(nodes_["a"].process->ReadLine(&line)) << "it joined before it stopped: " << line;
 }
 
 TEST_F(ClusterProcessTest, WithoutEtcdReadsGoOnAndNewDocumentsWait) {

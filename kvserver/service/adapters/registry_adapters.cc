@@ -244,8 +244,10 @@ Status CheckMayName(const ClusterPlace& place, DocumentRegistry& registry, std::
   if (place.membership == nullptr) return OkStatus();
   DocumentName latest = name;
   latest.version = 0;
-  if (registry.Get(tenant, latest).ok()) return OkStatus();
-  return CheckTakes(place, tenant, name);
+  const Status held = registry.Get(tenant, latest).status();
+  if (IsNotFound(held)) return CheckTakes(place, tenant, name);
+  // A damaged version is held, too, and a put mends it.
+  return IsDataLoss(held) ? OkStatus() : held;
 }
 
 void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts,
