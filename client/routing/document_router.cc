@@ -86,7 +86,7 @@ StatusOr<Reply> DocumentRouter::Impl::Ask(const std::string& address, std::strin
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Transport> node, NodeAt(address));
   CallMessage answer;
   QUIRE_RETURN_IF_ERROR(
-      Annotate(node->Call(method, {.control = request.SerializeAsString()}, &answer,
+      Annotate(node->Call(method, {.control = request.SerializeAsString(), .payload = {}}, &answer,
                           {.tenant = options_.tenant, .timeout = options_.node_timeout}),
                "node at ", address));
   Reply reply;
