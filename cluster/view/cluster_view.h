@@ -50,7 +50,7 @@ struct Member {
 };
 
 struct ClusterSettings {
-  uint32_t replicas = 1;                  ///< Nodes that keep each named run; 1..kMaxReplicas.
+  uint32_t replicas = 1;                  ///< 1..kMaxReplicas; one node keeps a run so far.
   uint32_t max_clock_skew_millis = 5000;  ///< Largest difference of clocks at a join.
   friend bool operator==(const ClusterSettings&, const ClusterSettings&) = default;
 };

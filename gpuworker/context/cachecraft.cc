@@ -12,7 +12,7 @@
 namespace quire::worker {
 namespace {
 
-/// Where `key` stands first; nullopt when it does not.
+/// Index of the first `key`; nullopt if there is none.
 std::optional<size_t> PlaceOf(const SegmentKey& key, std::span<const SegmentKey> keys) {
   const auto at = std::ranges::find(keys, key);
   if (at == keys.end()) return std::nullopt;

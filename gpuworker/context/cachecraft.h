@@ -10,7 +10,7 @@
 //   disorder    gamma: share of pairs of those that have changed places (Kendall's tau)
 //   overhead    CFO = alpha * CCI * (1 - beta * (1 - gamma)), the share of tokens to compute
 //
-// Where the paper is silent:
+// Choices that the paper leaves open:
 // - A document that was stored alone has no prefix. A beta of 1 would say that it needs no fix, in
 //   whatever prompt. It counts as 0 here, and CCI as the least of the document's variants. A
 //   document without variants has no CCI. It counts as 1, so all of it is computed, and may be
