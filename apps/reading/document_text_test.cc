@@ -46,6 +46,13 @@ TEST(DocumentTextTest, CellsOfMarkdownTablesStay) {
   EXPECT_THAT(text, HasSubstr("red | 7"));
 }
 
+TEST(DocumentTextTest, CharactersThatAreNoneBecomeTheReplacement) {
+  const std::string noncharacters = "a\xEF\xBF\xBF b\xEF\xBF\xBE";
+  const std::string replaced = "a\xEF\xBF\xBD b\xEF\xBF\xBD\n";
+  EXPECT_EQ(Text("a.md", noncharacters), replaced);
+  EXPECT_EQ(Text("a.html", noncharacters), replaced);
+}
+
 TEST(DocumentTextTest, ADocumentWithoutWordsIsRefused) {
   for (const auto& [path, bytes] : {std::pair("a.txt", ""),
                                     {"a.txt", " \n"},

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "common/base/utf8.h"
+
 namespace quire::cli {
 namespace {
 
@@ -33,7 +35,8 @@ std::string MarkdownToText(std::string_view markdown) {
   const Node root(cmark_parser_finish(parser.get()), cmark_node_free);
   const Rendered text(cmark_render_plaintext(root.get(), CMARK_OPT_DEFAULT, kNoWrapping),
                       std::free);
-  return text.get();
+  // cmark writes the noncharacters U+FFFE and U+FFFF as bytes of no character.
+  return ReplaceInvalidUtf8(text.get());
 }
 
 }  // namespace quire::cli
