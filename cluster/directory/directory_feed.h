@@ -48,7 +48,8 @@ class DirectoryFeed {
   /// cannot be read is left out and logged. INVALID_ARGUMENT for a limit of 0.
   virtual StatusOr<DirectoryPage> Scan(std::string_view after, uint32_t limit) = 0;
   /// Waits until something changed behind revision `since`, until `deadline` of the system's
-  /// monotonic clock. OUT_OF_RANGE when these changes are forgotten: scan again.
+  /// monotonic clock. A past deadline asks for what has changed already. OUT_OF_RANGE when these
+  /// changes are forgotten: scan again.
   virtual StatusOr<DirectoryChanges> Changes(uint64_t since, TimePoint deadline) = 0;
 };
 

@@ -10,7 +10,9 @@
 //
 // Implementations: cluster/directory. Thread-safety: all methods may be called concurrently.
 // Errors: UNAVAILABLE while the agreement cannot be reached. A change is unknown then: it may have
-// been made, or be made a little later. Made again, it changes nothing more.
+// been made, or be made a little later. Made again, it changes nothing more; only Reserve takes
+// another number. DATA_LOSS naming what cannot be read. RESOURCE_EXHAUSTED when the name's versions
+// do not fit.
 #ifndef QUIRE_COMMON_DOCUMENTS_DOCUMENT_AGREEMENT_H_
 #define QUIRE_COMMON_DOCUMENTS_DOCUMENT_AGREEMENT_H_
 
