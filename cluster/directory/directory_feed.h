@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DirectoryFeed: what is agreed on all names of a cluster, for nodes that keep replicas. Scan reads
-// all names once. Changes then tells what changed since. Neither keeps a copy of the directory.
+// DirectoryFeed: the agreed state of all names of a cluster, for nodes that keep replicas. Scan
+// reads all names once. Changes then tells what changed since. Neither keeps a copy of the
+// directory.
 //
-// To follow the names: scan all pages, then ask for changes since the first page's revision. What
-// changed during the scan may be told twice, the newer state last.
+// To follow the names: scan all pages, then ask for changes since the first page's revision. A
+// change during the scan may be told twice, the newer state last.
 //
 // Implementations: EtcdDirectory, LocalDirectory. Thread-safety: all methods may be called
 // concurrently. Errors: UNAVAILABLE while the directory cannot be reached.

@@ -17,7 +17,7 @@ Status NotAgreed(const DocumentName& name) {
                   ": it was deleted, or another document took its version");
 }
 
-/// What is agreed of a document. All else differs between servers.
+/// The fields of a document that are agreed. All else differs between servers.
 Document Agreed(const Document& document) {
   return {.name = document.name,
           .chain_tip = document.chain_tip,

@@ -9,10 +9,10 @@
 // Version 0 is the alias `latest`, a READY version. Every change is an event of the tenant's log,
 // committed with it (event_log.h).
 //
-// With a DocumentAgreement, names, versions and the alias are those of all servers of a cluster.
-// What a call changes is agreed first, and the rows follow. Rows that a crash or another server
-// left behind are made what was agreed by Align. Calls that change names are UNAVAILABLE while the
-// agreement is away. Events tell of what this server's calls changed.
+// With a DocumentAgreement, names, versions and the alias are those of all servers of a cluster. A
+// change is agreed first, and the rows follow. Align heals rows that a crash or another server left
+// behind. Calls that change names are UNAVAILABLE while the agreement is away. Events tell of
+// changes by this server's callers.
 //
 // A document expires when its time to live, its own or else its collection's, has passed since its
 // registration. From then on it is NOT_FOUND, in no list, and its version can be registered again.

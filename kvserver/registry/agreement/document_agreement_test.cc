@@ -88,7 +88,7 @@ struct Node {
 
 class DocumentAgreementTest : public ::testing::Test {
  protected:
-  /// What was agreed on the name of all tests.
+  /// The name of all tests.
   AgreedName Agreed() { return agreement_.Read("default", kName).value(); }
   std::vector<uint64_t> AgreedVersions() {
     std::vector<uint64_t> versions;
