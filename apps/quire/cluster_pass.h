@@ -32,7 +32,7 @@ class ClusterPass {
   /// Waits until the passes are over and nothing is pending. Says on stderr what is left, now and
   /// then. DEADLINE_EXCEEDED at the command's limit: the nodes go on by themselves.
   Status Wait();
-  /// What each node did, once Wait has returned.
+  /// Prints the work of each node, once Wait has returned.
   void Print() const;
 
  private:

@@ -101,8 +101,8 @@ std::vector<std::string> ProblemsOf(const ClusterView& view) {
   return problems;
 }
 
-Status PrintStatus(const ClusterView& view, const CommandContext& context) {
-  const std::vector<std::string> problems = ProblemsOf(view);
+Status PrintStatus(const ClusterView& view, const std::vector<std::string>& problems,
+                   const CommandContext& context) {
   std::map<std::string, uint64_t> counts;
   for (const Member& member : view.members) ++counts[std::string(Name(member.state))];
   if (context.options.json) {
@@ -126,10 +126,26 @@ Status PrintStatus(const ClusterView& view, const CommandContext& context) {
   return OkStatus();
 }
 
+/// Documents that draining nodes still have, in words. Nodes that do not answer are left out.
+std::vector<std::string> LeftOnDrainingNodes(const ClusterView& view,
+                                             const CommandContext& context) {
+  std::vector<std::string> left;
+  for (const Member& member : view.members) {
+    if (member.state != MemberState::kDraining) continue;
+    const auto progress = ClusterPass(&context).Ask(member);
+    if (!progress.ok() || (progress->releases_pending() == 0 && !progress->pass_runs())) continue;
+    left.push_back("node " + member.name + " has " + FormatCount(progress->releases_pending()) +
+                   " versions to hand over: wait before you stop it");
+  }
+  return left;
+}
+
 Status RunStatus(const ClusterArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const AdminConnection connection, ConnectAdmin(args, context));
   QUIRE_ASSIGN_OR_RETURN(const ClusterView view, connection.admin->Read());
-  return PrintStatus(view, context);
+  std::vector<std::string> problems = ProblemsOf(view);
+  for (std::string& left : LeftOnDrainingNodes(view, context)) problems.push_back(std::move(left));
+  return PrintStatus(view, problems, context);
 }
 
 Status RunNodes(const ClusterArgs& args, const CommandContext& context) {

@@ -18,7 +18,7 @@
 
 namespace quire::cluster {
 
-/// A chain that is being copied to this node. What was found or put stays while the object lives.
+/// A chain that is being copied to this node. Its segments here stay while the object lives.
 /// Thread-safety: none.
 class ChainPut {
  public:

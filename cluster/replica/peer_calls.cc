@@ -184,4 +184,13 @@ Status PeerCalls::Adopt(const Member& member, std::string_view tenant, const Doc
   return Call(member, tenant, "Replica/AdoptDocument", request, &reply, nullptr, timeout_);
 }
 
+Status PeerCalls::CopyExtras(const Member& member, std::string_view tenant,
+                             const DocumentName& name, std::string_view from) {
+  v1::CopyExtrasRequest request;
+  wire::DocumentNameToProto(name, request.mutable_document());
+  request.set_from(std::string(from));
+  v1::CopyExtrasReply reply;
+  return Call(member, tenant, "Replica/CopyExtras", request, &reply, nullptr, timeout_);
+}
+
 }  // namespace quire::cluster

@@ -44,6 +44,8 @@ class PeerCalls final : public PeerNodes {
   Status CopyChain(const Member& member, std::string_view tenant, const SegmentKey& tip,
                    std::string_view from, TimePoint deadline) override;
   Status Adopt(const Member& member, std::string_view tenant, const DocumentName& name) override;
+  Status CopyExtras(const Member& member, std::string_view tenant, const DocumentName& name,
+                    std::string_view from) override;
 
  private:
   StatusOr<std::shared_ptr<Transport>> TransportTo(const std::string& address)

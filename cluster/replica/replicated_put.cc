@@ -4,17 +4,16 @@
 #include <algorithm>
 
 #include "cluster/placement/placement.h"
-#include "cluster/replica/replica_plan.h"
+#include "common/base/observe/log.h"
 
 namespace quire::cluster {
 
 StatusOr<std::vector<Member>> ReplicatedPut::Prepare(std::string_view tenant,
                                                      const DocumentName& name,
                                                      const SegmentKey& tip, TimePoint deadline) {
-  const NamePlace place = PlaceOf(Placement(membership_->View()), node_, tenant, name);
   std::vector<Member> copied;
   Status failure;
-  for (const Member& owner : place.other_owners) {
+  for (const Member& owner : Place(tenant, name).other_owners) {
     const Status status = peers_->CopyChain(owner, tenant, tip, node_, deadline);
     if (status.ok()) {
       copied.push_back(owner);
@@ -40,6 +39,18 @@ StatusOr<uint32_t> ReplicatedPut::Adopt(std::string_view tenant, const DocumentN
   }
   QUIRE_RETURN_IF_ERROR(CheckEnough(copies, failure));
   return copies;
+}
+
+void ReplicatedPut::ShareExtras(std::string_view tenant, const DocumentName& name) {
+  for (const Member& owner : Place(tenant, name).other_owners) {
+    const Status shared = peers_->CopyExtras(owner, tenant, name, node_);
+    if (shared.ok()) continue;
+    LogInfo("extras_not_copied", {{"node", owner.name}, {"why", shared.ToString()}});
+  }
+}
+
+NamePlace ReplicatedPut::Place(std::string_view tenant, const DocumentName& name) const {
+  return PlaceOf(Placement(membership_->View()), node_, tenant, name);
 }
 
 Status ReplicatedPut::CheckEnough(uint64_t copies, const Status& failure) const {

@@ -15,6 +15,7 @@
 
 #include "cluster/membership/membership.h"
 #include "cluster/replica/peer_nodes.h"
+#include "cluster/replica/replica_plan.h"
 #include "quire/clock.h"
 #include "quire/documents.h"
 #include "quire/key.h"
@@ -36,8 +37,11 @@ class ReplicatedPut {
   /// come.
   StatusOr<uint32_t> Adopt(std::string_view tenant, const DocumentName& name,
                            const std::vector<Member>& members);
+  /// Has the other owners copy the extras of a version. An owner that fails does without.
+  void ShareExtras(std::string_view tenant, const DocumentName& name);
 
  private:
+  NamePlace Place(std::string_view tenant, const DocumentName& name) const;
   Status CheckEnough(uint64_t copies, const Status& failure) const;
 
   PeerNodes* const peers_;

@@ -130,7 +130,7 @@ class Replicator {
   const Parts parts_;
   TransferPace pace_;
   std::shared_ptr<const ClusterView> view_;  ///< Null before the first step.
-  std::optional<Placement> placement_;       ///< That of `view_`.
+  std::optional<Placement> placement_;       ///< Placement of `view_`.
   std::optional<uint64_t> revision_;         ///< Changes up to it are compared.
   bool pass_runs_ = false;
   std::string pass_at_;                    ///< Argument of the pass's next Scan.

@@ -196,6 +196,13 @@ class FakePeers final : public PeerNodes {
     return node->Adopt(tenant, name, agreed);
   }
 
+  Status CopyExtras(const Member& member, std::string_view, const DocumentName& name,
+                    std::string_view from) override {
+    QUIRE_ASSIGN_OR_RETURN(FakeNode* const node, Find(member));
+    node->extras_[name.name] = nodes.at(std::string(from))->extras_[name.name];
+    return OkStatus();
+  }
+
   std::map<std::string, FakeNode*> nodes;
   DocumentAgreement* agreement = nullptr;
   std::set<std::string> silent;

@@ -294,7 +294,7 @@ void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts,
   Bind(registry, "ListCollections", &ListCollections, dispatcher);
   AddIngestMethods(registry, place, dispatcher);
   AddWatchMethods(registry, dispatcher);
-  AddExtraMethods(registry, dispatcher);
+  AddExtraMethods(registry, place, dispatcher);
 }
 
 }  // namespace quire::kvserver

@@ -57,16 +57,12 @@ class ReplicaAdapters {
                    v1::CopyChainReply* reply) const {
     QUIRE_RETURN_IF_ERROR(CheckReplicates());
     QUIRE_ASSIGN_OR_RETURN(const auto tip, wire::KeyFromBytes(request.chain_tip(), "chain_tip"));
-    const auto view = deps_.place.membership->View();
-    const cluster::Member* const from = view->Find(request.from());
-    if (from == nullptr) {
-      return NotFound("from: node ", request.from(), " is no member of cluster ", view->name);
-    }
+    QUIRE_ASSIGN_OR_RETURN(const cluster::Member from, FindMember(request.from()));
     cluster::ChainCopier copier(deps_.segments, deps_.place.peers, call.tenant, tip);
     const auto may_go = [&] {
       return SystemClock().Now() < call.context.deadline && !call.context.IsCancelled();
     };
-    QUIRE_ASSIGN_OR_RETURN(const bool whole, copier.Advance({*from}, may_go));
+    QUIRE_ASSIGN_OR_RETURN(const bool whole, copier.Advance({from}, may_go));
     if (!whole) return DeadlineExceeded("the chain is not copied yet; ask again for the rest");
     reply->set_copied_bytes(copier.copied_bytes());
     return OkStatus();
@@ -101,6 +97,16 @@ class ReplicaAdapters {
     return deps_.documents->Adopt(call.tenant, name, agreed);
   }
 
+  Status CopyExtras(const Call& call, const v1::CopyExtrasRequest& request,
+                    v1::CopyExtrasReply*) const {
+    QUIRE_RETURN_IF_ERROR(CheckReplicates());
+    QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.document()));
+    QUIRE_ASSIGN_OR_RETURN(const cluster::Member from, FindMember(request.from()));
+    QUIRE_ASSIGN_OR_RETURN(const auto extras,
+                           deps_.place.peers->ReadExtras(from, call.tenant, name));
+    return deps_.documents->PutExtras(call.tenant, name, extras);
+  }
+
   Status Progress(const Call&, const v1::ReplicaProgressRequest&,
                   v1::ReplicaProgressReply* reply) const {
     QUIRE_RETURN_IF_ERROR(CheckReplicates());
@@ -124,6 +130,11 @@ class ReplicaAdapters {
   }
 
  private:
+  StatusOr<cluster::Member> FindMember(const std::string& name) const {
+    const auto view = deps_.place.membership->View();
+    if (const cluster::Member* const member = view->Find(name)) return *member;
+    return NotFound("from: node ", name, " is no member of cluster ", view->name);
+  }
   Status CheckReplicates() const {
     if (deps_.replicator != nullptr) return OkStatus();
     return FailedPrecondition("this server keeps no replicas: it is in no cluster on etcd");
@@ -151,6 +162,7 @@ void AddReplicaMethods(const ReplicaAdapterDeps& deps, Dispatcher* dispatcher) {
   bind("CopyChain", &ReplicaAdapters::CopyChain);
   bind("Holds", &ReplicaAdapters::Holds);
   bind("AdoptDocument", &ReplicaAdapters::AdoptDocument);
+  bind("CopyExtras", &ReplicaAdapters::CopyExtras);
   bind("Progress", &ReplicaAdapters::Progress);
   bind("StartPass", &ReplicaAdapters::StartPass);
 }

@@ -249,6 +249,23 @@ TEST_F(ReplicaServiceTest, AReplicatedPutIsOnEveryOwnerWhenItReturns) {
   EXPECT_TRUE(IsNotFound(Get("a", "y").status())) << "nothing is agreed then";
 }
 
+TEST_F(ReplicaServiceTest, ExtrasOfADocumentGoToItsOwners) {
+  ASSERT_TRUE(Register("x", PutChain("raw").back(), v1::DURABILITY_REPLICATED).ok());
+  v1::PutExtraRequest put;
+  put.mutable_document()->set_collection("default");
+  put.mutable_document()->set_name("x");
+  put.set_name("samkv.statistics");
+  put.set_version(3);
+  put.set_payload_crc32c(0);
+  ASSERT_TRUE(Call<v1::PutExtraReply>("a", "Registry/PutExtra", put).ok());
+  v1::ListExtrasRequest list;
+  *list.mutable_document() = put.document();
+  const auto extras = Call<v1::ListExtrasReply>("b", "Registry/ListExtras", list);
+  ASSERT_TRUE(extras.ok()) << extras.status();
+  ASSERT_EQ(extras->extras_size(), 1);
+  EXPECT_EQ(extras->extras(0).version(), 3u);
+}
+
 TEST_F(ReplicaServiceTest, AServerCopiesInTheBackgroundAndServesNothingThatWasDeleted) {
   const std::vector<SegmentKey> keys = PutChain("int8+zstd");
   const auto registered = Register("x", keys.back(), v1::DURABILITY_PERSISTED);
