@@ -133,6 +133,7 @@ Status ClusterNode::Follow() {
   if (!etcd.ok()) return Annotate(etcd.status(), "--etcd");
   etcd_ = *std::move(etcd);
   directory_ = std::make_unique<cluster::EtcdDirectory>(etcd_.get(), options_.cluster);
+  collections_ = std::make_unique<cluster::EtcdCollections>(etcd_.get(), options_.cluster);
   health_.Raise(Trouble::kNotAMember, "the node has not joined its cluster yet");
   membership_ = std::make_unique<cluster::EtcdMembership>(
       etcd_.get(), options_.cluster, [this](const Status& frozen) {
@@ -159,6 +160,7 @@ ClusterPlace ClusterNode::place() const {
                      }};
   if (etcd_ == nullptr) return place;
   place.documents = directory_.get();
+  place.collections = collections_.get();
   place.agree_on_salts = [this](const std::vector<std::string>& tenants,
                                 const TenantSalts& stored) {
     return cluster::AgreeOnSalts(etcd_.get(), options_.cluster, tenants, stored);

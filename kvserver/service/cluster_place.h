@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "cluster/membership/membership.h"
+#include "common/documents/collection_agreement.h"
 #include "common/documents/document_agreement.h"
 #include "kvserver/store/metadata/tenant_salts.h"
 #include "quire/documents.h"
@@ -24,8 +25,9 @@ struct ClusterPlace {
   std::string node = {};                            ///< The server's name there.
   /// OK while the server is a member. Empty: always.
   std::function<Status()> standing = {};
-  DocumentAgreement* documents = nullptr;  ///< Null: names of documents are the server's own.
-  AgreeOnSalts agree_on_salts = {};        ///< Empty: salts of tenants are the server's own.
+  DocumentAgreement* documents = nullptr;      ///< Null: names of documents are the server's own.
+  CollectionAgreement* collections = nullptr;  ///< Null: settings of collections are its own.
+  AgreeOnSalts agree_on_salts = {};            ///< Empty: salts of tenants are the server's own.
 };
 
 /// Checks that the server takes a document that it does not hold yet. FAILED_PRECONDITION naming
