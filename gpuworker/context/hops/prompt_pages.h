@@ -2,8 +2,8 @@
 //
 // PromptPages: the stored pages of a prompt's documents, by where their tokens lie in it.
 // Thread-safety: pure functions. Units: positions of the prompt. Errors: none.
-#ifndef QUIRE_GPUWORKER_CONTEXT_PROMPT_PAGES_H_
-#define QUIRE_GPUWORKER_CONTEXT_PROMPT_PAGES_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_HOPS_PROMPT_PAGES_H_
+#define QUIRE_GPUWORKER_CONTEXT_HOPS_PROMPT_PAGES_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -44,4 +44,4 @@ inline std::vector<PromptPage> PagesOf(const PromptLayout& layout, uint32_t page
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_PROMPT_PAGES_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_HOPS_PROMPT_PAGES_H_

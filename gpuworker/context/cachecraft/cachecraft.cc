@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/cachecraft.h"
+#include "gpuworker/context/cachecraft/cachecraft.h"
 
 #include <algorithm>
 #include <cmath>

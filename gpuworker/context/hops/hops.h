@@ -16,8 +16,8 @@
 //
 // Ownership: the layout is copied; digests too. Thread-safety: none. Units: positions of the
 // prompt. Errors: none; shapes are the caller's.
-#ifndef QUIRE_GPUWORKER_CONTEXT_HOPS_H_
-#define QUIRE_GPUWORKER_CONTEXT_HOPS_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_HOPS_HOPS_H_
+#define QUIRE_GPUWORKER_CONTEXT_HOPS_HOPS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -28,10 +28,10 @@
 #include <vector>
 
 #include "common/page/rope_rotation.h"
-#include "gpuworker/context/cell_chooser.h"
+#include "gpuworker/context/hops/cell_chooser.h"
+#include "gpuworker/context/hops/prompt_pages.h"
 #include "gpuworker/context/positions.h"
 #include "gpuworker/context/prompt_layout.h"
-#include "gpuworker/context/prompt_pages.h"
 #include "gpuworker/context/reuse_plan.h"
 #include "quire/kv_spec.h"
 
@@ -121,4 +121,4 @@ class Hops final : public CellChooser {
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_HOPS_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_HOPS_HOPS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/loading_controller.h"
+#include "gpuworker/context/cacheblend/loading_controller.h"
 
 #include <gtest/gtest.h>
 

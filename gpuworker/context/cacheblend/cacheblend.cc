@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/cacheblend.h"
+#include "gpuworker/context/cacheblend/cacheblend.h"
 
 #include <algorithm>
 #include <numeric>

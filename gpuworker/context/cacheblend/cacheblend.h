@@ -4,8 +4,8 @@
 // are computed in every layer. Layers up to the check layer compute all rows. The check layer
 // chooses, and where the filter is gradual each layer after it chooses again, from fewer and fewer.
 // Thread-safety: pure function. Units: shares of the documents' tokens.
-#ifndef QUIRE_GPUWORKER_CONTEXT_CACHEBLEND_H_
-#define QUIRE_GPUWORKER_CONTEXT_CACHEBLEND_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_CACHEBLEND_CACHEBLEND_H_
+#define QUIRE_GPUWORKER_CONTEXT_CACHEBLEND_CACHEBLEND_H_
 
 #include <cstdint>
 #include <optional>
@@ -28,4 +28,4 @@ ReusePlan CacheBlend(const PromptLayout& layout, uint32_t num_layers,
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_CACHEBLEND_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_CACHEBLEND_CACHEBLEND_H_

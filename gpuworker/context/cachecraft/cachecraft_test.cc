@@ -2,7 +2,7 @@
 //
 // Cache-Craft's scores against hand-computed ones, its choice, and the attention that they are
 // made of.
-#include "gpuworker/context/cachecraft.h"
+#include "gpuworker/context/cachecraft/cachecraft.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "gpuworker/context/chunk_attention.h"
+#include "gpuworker/context/cachecraft/chunk_attention.h"
+#include "gpuworker/context/cachecraft/variants_record.h"
 #include "gpuworker/context/full_prefill.h"
-#include "gpuworker/context/variants_record.h"
 #include "gpuworker/testing/cached_documents.h"
 
 namespace quire::worker {

@@ -4,8 +4,8 @@
 // layer's rows load beside the work on the layer before. Where loading takes longer, the time is
 // spent on more computed rows. Where it takes longer than computing all, nothing is loaded.
 // Thread-safety: pure functions. Units: seconds of one layer. Errors: none.
-#ifndef QUIRE_GPUWORKER_CONTEXT_LOADING_CONTROLLER_H_
-#define QUIRE_GPUWORKER_CONTEXT_LOADING_CONTROLLER_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_CACHEBLEND_LOADING_CONTROLLER_H_
+#define QUIRE_GPUWORKER_CONTEXT_CACHEBLEND_LOADING_CONTROLLER_H_
 
 #include <cstdint>
 
@@ -40,4 +40,4 @@ class LoadProbe {
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_LOADING_CONTROLLER_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_CACHEBLEND_LOADING_CONTROLLER_H_

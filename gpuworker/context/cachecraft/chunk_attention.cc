@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/chunk_attention.h"
+#include "gpuworker/context/cachecraft/chunk_attention.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/hops.h"
+#include "gpuworker/context/hops/hops.h"
 
 #include <algorithm>
 #include <cmath>

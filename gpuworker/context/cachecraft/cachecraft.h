@@ -18,15 +18,15 @@
 // - Its first tokens are computed then, as EPIC does.
 // - The first document of a prompt has nothing before it, and is read as it is stored.
 // Thread-safety: pure functions. Units: tokens.
-#ifndef QUIRE_GPUWORKER_CONTEXT_CACHECRAFT_H_
-#define QUIRE_GPUWORKER_CONTEXT_CACHECRAFT_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_CACHECRAFT_CACHECRAFT_H_
+#define QUIRE_GPUWORKER_CONTEXT_CACHECRAFT_CACHECRAFT_H_
 
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "gpuworker/context/chunk_attention.h"
+#include "gpuworker/context/cachecraft/chunk_attention.h"
 #include "gpuworker/context/reuse_plan.h"
 #include "quire/key.h"
 
@@ -80,4 +80,4 @@ ReusePlan CacheCraft(const PromptLayout& layout, uint32_t num_layers,
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_CACHECRAFT_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_CACHECRAFT_CACHECRAFT_H_

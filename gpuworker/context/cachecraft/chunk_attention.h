@@ -4,8 +4,8 @@
 // AttentionCollector gathers it while a plan runs that computes whole documents. Layers that
 // compute no outputs of documents are left out: the last one.
 // Ownership: the collector borrows what it fills. Thread-safety: none.
-#ifndef QUIRE_GPUWORKER_CONTEXT_CHUNK_ATTENTION_H_
-#define QUIRE_GPUWORKER_CONTEXT_CHUNK_ATTENTION_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_CACHECRAFT_CHUNK_ATTENTION_H_
+#define QUIRE_GPUWORKER_CONTEXT_CACHECRAFT_CHUNK_ATTENTION_H_
 
 #include <cstdint>
 #include <memory>
@@ -47,4 +47,4 @@ class AttentionCollector final : public RowPlan {
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_CHUNK_ATTENTION_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_CACHECRAFT_CHUNK_ATTENTION_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Hops over digests that are made by hand: keys of one channel.
-#include "gpuworker/context/hops.h"
+#include "gpuworker/context/hops/hops.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,8 +3,8 @@
 // CellChooser: chooses the cells of each layer while a sparse prefill runs. A plan that has one
 // learns what its rows look for in a layer (RowPlan::Asks) before the layer is read.
 // Thread-safety: none. Policy without I/O.
-#ifndef QUIRE_GPUWORKER_CONTEXT_CELL_CHOOSER_H_
-#define QUIRE_GPUWORKER_CONTEXT_CELL_CHOOSER_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_HOPS_CELL_CHOOSER_H_
+#define QUIRE_GPUWORKER_CONTEXT_HOPS_CELL_CHOOSER_H_
 
 #include <cstdint>
 #include <span>
@@ -27,4 +27,4 @@ class CellChooser {
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_CELL_CHOOSER_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_HOPS_CELL_CHOOSER_H_

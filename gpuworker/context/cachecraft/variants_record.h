@@ -2,8 +2,8 @@
 //
 // Variants of a document (Cache-Craft) as bytes that are stored with it (extras.proto).
 // Thread-safety: pure functions.
-#ifndef QUIRE_GPUWORKER_CONTEXT_VARIANTS_RECORD_H_
-#define QUIRE_GPUWORKER_CONTEXT_VARIANTS_RECORD_H_
+#ifndef QUIRE_GPUWORKER_CONTEXT_CACHECRAFT_VARIANTS_RECORD_H_
+#define QUIRE_GPUWORKER_CONTEXT_CACHECRAFT_VARIANTS_RECORD_H_
 
 #include <cstdint>
 #include <span>
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gpuworker/context/cachecraft.h"
+#include "gpuworker/context/cachecraft/cachecraft.h"
 #include "quire/status.h"
 
 namespace quire::worker {
@@ -29,4 +29,4 @@ StatusOr<std::vector<ChunkVariant>> DecodeVariants(std::string_view bytes, uint6
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_CONTEXT_VARIANTS_RECORD_H_
+#endif  // QUIRE_GPUWORKER_CONTEXT_CACHECRAFT_VARIANTS_RECORD_H_

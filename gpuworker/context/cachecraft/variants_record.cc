@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/context/variants_record.h"
+#include "gpuworker/context/cachecraft/variants_record.h"
 
 #include <algorithm>
 #include <utility>
