@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "apps/quired/peer_clocks.h"
+#include "cluster/directory/tenant_salts.h"
 #include "cluster/membership/etcd_membership.h"
 #include "cluster/membership/static_membership.h"
 #include "common/base/net_address.h"
@@ -131,6 +132,7 @@ Status ClusterNode::Follow() {
   auto etcd = cluster::EtcdClient::Create({.endpoints = options_.etcd});
   if (!etcd.ok()) return Annotate(etcd.status(), "--etcd");
   etcd_ = *std::move(etcd);
+  directory_ = std::make_unique<cluster::EtcdDirectory>(etcd_.get(), options_.cluster);
   health_.Raise(Trouble::kNotAMember, "the node has not joined its cluster yet");
   membership_ = std::make_unique<cluster::EtcdMembership>(
       etcd_.get(), options_.cluster, [this](const Status& frozen) {
@@ -152,9 +154,16 @@ Status ClusterNode::CheckListed() const {
 }
 
 ClusterPlace ClusterNode::place() const {
-  return {.membership = membership_.get(), .node = options_.node, .standing = [this] {
-            return Standing();
-          }};
+  ClusterPlace place{.membership = membership_.get(), .node = options_.node, .standing = [this] {
+                       return Standing();
+                     }};
+  if (etcd_ == nullptr) return place;
+  place.documents = directory_.get();
+  place.agree_on_salts = [this](const std::vector<std::string>& tenants,
+                                const TenantSalts& stored) {
+    return cluster::AgreeOnSalts(etcd_.get(), options_.cluster, tenants, stored);
+  };
+  return place;
 }
 
 Status ClusterNode::Standing() const {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/directory/etcd_directory.h"
 #include "cluster/etcd/etcd_client.h"
 #include "cluster/membership/etcd_member.h"
 #include "cluster/membership/membership.h"
@@ -54,6 +55,8 @@ class ClusterNode {
 
   ClusterPlace place() const;
   const cluster::Membership& membership() const { return *membership_; }
+  /// Names of documents as all nodes know them. Null with a file of members.
+  cluster::EtcdDirectory* directory() const { return directory_.get(); }
 
   /// Description that a node gives of itself when it joins.
   struct Facts {
@@ -82,6 +85,7 @@ class ClusterNode {
   const std::string tenant_;
   Health& health_;
   std::unique_ptr<cluster::EtcdClient> etcd_;  ///< Null with a file of members.
+  std::unique_ptr<cluster::EtcdDirectory> directory_;
   std::unique_ptr<cluster::Membership> membership_;
   mutable Mutex mutex_;
   /// Null before Join, and with a file.

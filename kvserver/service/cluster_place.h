@@ -12,6 +12,8 @@
 #include <string_view>
 
 #include "cluster/membership/membership.h"
+#include "common/documents/document_agreement.h"
+#include "kvserver/store/metadata/tenant_salts.h"
 #include "quire/documents.h"
 #include "quire/status.h"
 
@@ -22,6 +24,8 @@ struct ClusterPlace {
   std::string node = {};                            ///< The server's name there.
   /// OK while the server is a member. Empty: always.
   std::function<Status()> standing = {};
+  DocumentAgreement* documents = nullptr;  ///< Null: names of documents are the server's own.
+  AgreeOnSalts agree_on_salts = {};        ///< Empty: salts of tenants are the server's own.
 };
 
 /// Checks that the server takes a document that it does not hold yet. FAILED_PRECONDITION naming

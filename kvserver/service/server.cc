@@ -70,6 +70,7 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.ssd_write_bytes_per_second = options.ssd_write_bytes_per_second;
   store.ssd_write_burst_bytes = options.ssd_write_burst_bytes;
   store.tenants = options.tenants;
+  store.agree_on_salts = options.cluster.agree_on_salts;
   store.tenant_dram_quota_bytes = options.tenant_dram_quota_bytes;
   store.tenant_ssd_quota_bytes = options.tenant_ssd_quota_bytes;
   store.eviction_policy = options.eviction_policy;
@@ -251,7 +252,8 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
   QUIRE_ASSIGN_OR_RETURN(const CodecParams default_codec, CodecByName(options.default_codec));
   QUIRE_ASSIGN_OR_RETURN(
       auto registry, DocumentRegistry::Open(store.get(), &store->metadata(), clock, default_codec,
-                                            std::chrono::seconds(options.idle_seconds)));
+                                            std::chrono::seconds(options.idle_seconds),
+                                            options.cluster.documents));
   auto parts = std::make_unique<Parts>(options, clock, std::move(*own_health), std::move(store),
                                        std::move(registry));
   AddStoreMethods({.store = parts->store.get(),

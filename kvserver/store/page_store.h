@@ -29,6 +29,7 @@
 #include "kvserver/store/chain.h"
 #include "kvserver/store/codec/codec.h"
 #include "kvserver/store/metadata/metadata_store.h"
+#include "kvserver/store/metadata/tenant_salts.h"
 #include "kvserver/store/policy/eviction/prefill_cost.h"
 #include "kvserver/store/policy/quota_table.h"
 #include "kvserver/store/read/io_gate.h"
@@ -131,6 +132,7 @@ class PageStore {
     uint64_t ssd_volume_bytes = 256ull << 20;  ///< Size of a new payload volume.
     std::vector<std::string> tenants = {
         "default"};  ///< Tenants of the store; 1..64 bytes of [A-Za-z0-9_.-] each.
+    AgreeOnSalts agree_on_salts = {};  ///< Empty: the salts are this store's own.
     /// Reads of an extent from SSD before it is promoted to DRAM; at least 1.
     uint32_t promote_after_touches = 2;
     /// Eviction policy of DRAM and of cached segments on SSD; a name of policy/eviction_factory.h.

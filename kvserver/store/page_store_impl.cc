@@ -133,8 +133,8 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   QUIRE_RETURN_IF_ERROR(parts.directory->Upgrade());
   QUIRE_RETURN_IF_ERROR(NoteFormat(*parts.database));
   QUIRE_RETURN_IF_ERROR(OpenPayload(machine, &parts));
-  QUIRE_ASSIGN_OR_RETURN(parts.tenants,
-                         TenantDirectory::Open(parts.database.get(), options.tenants));
+  QUIRE_ASSIGN_OR_RETURN(parts.tenants, TenantDirectory::Open(parts.database.get(), options.tenants,
+                                                              options.agree_on_salts));
   SsdTier ssd(parts.database.get(), parts.payload.get(), 0);
   QUIRE_ASSIGN_OR_RETURN(const SsdTier::Recovered recovered, ssd.Recover());
   SegmentCatalog catalog(parts.database.get(), 0);

@@ -51,6 +51,8 @@ void DocumentRegistryImpl::NoteReuse(std::string_view tenant, const SegmentKey& 
 }
 
 Status DocumentRegistryImpl::KeepUp() {
+  // It is tried again while the agreement is away.
+  if (const Status status = IntroduceAll(); !IsUnavailable(status)) QUIRE_RETURN_IF_ERROR(status);
   MutexLock lock(write_mutex_);
   QUIRE_RETURN_IF_ERROR(events_.Trim().status());
   return statistics_.Flush(/*now=*/false);
