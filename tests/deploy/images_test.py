@@ -2,8 +2,10 @@
 """The images: lint, the flags they start with, and that they have the libraries that the programs link."""
 import json
 import re
+import shlex
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 import kit
@@ -107,6 +109,24 @@ class ImagesTest(unittest.TestCase):
             self.assertGreater(len(needed), 10, program)
             have = with_dependencies(installed_packages(stages()[name])) | base
             self.assertLessEqual(needed, have, f'{name} lacks libraries of {program}')
+
+    def test_the_tree_configures_as_the_build_stages_do(self):
+        for name in ('build', 'build-cuda'):
+            run, = [rest for word, rest in stages()[name] if word == 'RUN' and rest.startswith('cmake ')]
+            configure, build = (shlex.split(part) for part in run.split('&&')[:2])
+            with self.subTest(stage=name), tempfile.TemporaryDirectory() as folder:
+                self.expect_configures(configure, build, folder)
+
+    def expect_configures(self, configure, build, folder):
+        """Runs a stage's first command in another folder, and has ninja plan the targets of its second."""
+        compilers = [word.split('=')[1] for word in configure if word.startswith('-DCMAKE_CUDA_COMPILER=')] + ['clang++-14']
+        if not all(shutil.which(program) for program in compilers):
+            self.skipTest(f'no {compilers[0]}')
+        configure = [word for word in configure if not word.startswith('build/')]
+        configure = [word for word in configure if word != '-B'] + ['-B', folder]
+        kit.run(*configure, cwd=kit.ROOT)
+        targets = build[build.index('--target') + 1:]
+        kit.run('ninja', '-C', folder, '-n', *targets)
 
     def test_what_is_copied_from_the_tree_is_there(self):
         for instructions in stages().values():
