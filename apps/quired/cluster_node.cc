@@ -145,6 +145,7 @@ Status ClusterNode::Follow() {
           return GrpcTransport::Create({.address = address, .token = caller_.token});
         });
   }
+  collections_ = std::make_unique<cluster::EtcdCollections>(etcd_.get(), options_.cluster);
   health_.Raise(Trouble::kNotAMember, "the node has not joined its cluster yet");
   membership_ = std::make_unique<cluster::EtcdMembership>(
       etcd_.get(), options_.cluster, [this](const Status& frozen) {
@@ -173,6 +174,7 @@ ClusterPlace ClusterNode::place() const {
   place.documents = directory_.get();
   place.feed = directory_.get();
   place.peers = peers_.get();
+  place.collections = collections_.get();
   place.agree_on_salts = [this](const std::vector<std::string>& tenants,
                                 const TenantSalts& stored) {
     return cluster::AgreeOnSalts(etcd_.get(), options_.cluster, tenants, stored);

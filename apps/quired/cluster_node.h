@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/directory/etcd_collections.h"
 #include "cluster/directory/etcd_directory.h"
 #include "cluster/etcd/etcd_client.h"
 #include "cluster/membership/etcd_member.h"
@@ -94,6 +95,7 @@ class ClusterNode {
   std::unique_ptr<cluster::EtcdClient> etcd_;  ///< Null with a file of members.
   std::unique_ptr<cluster::EtcdDirectory> directory_;
   std::unique_ptr<cluster::PeerCalls> peers_;  ///< Null when other nodes would refuse its calls.
+  std::unique_ptr<cluster::EtcdCollections> collections_;
   std::unique_ptr<cluster::Membership> membership_;
   mutable Mutex mutex_;
   /// Null before Join, and with a file.

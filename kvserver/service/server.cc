@@ -284,9 +284,10 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
   Clock* const clock = ClockOf(options);
   QUIRE_ASSIGN_OR_RETURN(const CodecParams default_codec, CodecByName(options.default_codec));
   QUIRE_ASSIGN_OR_RETURN(
-      auto registry, DocumentRegistry::Open(store.get(), &store->metadata(), clock, default_codec,
-                                            std::chrono::seconds(options.idle_seconds),
-                                            options.cluster.documents));
+      auto registry,
+      DocumentRegistry::Open(store.get(), &store->metadata(), clock, default_codec,
+                             std::chrono::seconds(options.idle_seconds), options.cluster.documents,
+                             options.cluster.collections));
   auto parts = std::make_unique<Parts>(options, clock, std::move(*own_health), std::move(store),
                                        std::move(registry));
   AddStoreMethods({.store = parts->store.get(),
