@@ -119,6 +119,7 @@ void Replicator::EndPass() {
   passed_epoch_ = pass_epoch_;
   ++passes_;
   if (queue_.empty()) return;
+  moving_ = true;
   LogInfo("replicas_to_move",
           {{"names", std::to_string(queue_.size())}, {"epoch", std::to_string(pass_epoch_)}});
 }
@@ -288,6 +289,10 @@ Replicator::Outcome Replicator::Failed(const Job& job, const Status& why) {
 }
 
 void Replicator::NoteProgress() {
+  if (moving_ && queue_.empty() && !pass_runs_) {
+    moving_ = false;
+    LogInfo("replicas_moved", {{"epoch", std::to_string(passed_epoch_)}});
+  }
   uint64_t copies = 0, releases = 0;
   for (const Job& job : queue_) {
     copies += job.copies;

@@ -139,6 +139,7 @@ class Replicator {
   uint64_t pass_epoch_ = 0;                ///< Epoch of the view at its begin.
   std::optional<uint64_t> pass_revision_;  ///< Revision of its first page.
   TimePoint next_pass_ = {};
+  bool moving_ = false;   ///< A pass found work, which is not done yet.
   uint64_t damaged_ = 0;  ///< Segments that were lost at the last look.
   std::deque<Job> queue_;
   std::set<JobKey> queued_;              ///< Keys of `queue_`.
