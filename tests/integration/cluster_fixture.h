@@ -62,29 +62,14 @@ class ClusterFixture : public ::testing::Test {
   void Launch(const std::string& name) {
     Node& node = nodes_[name];
     std::filesystem::remove(dir_ / (name + ".admin"));
-    node.process = std::make_unique<ChildProcess>(QUIRE_BINARY_DIR "/bin/quired",
-                                                  std::vector<std::string>{"--data-dir",
-                                                                           dir_ / name,
-                                                                           "--listen",
-                                                                           "127.0.0.1:0",
-                                                                           "--dram-bytes",
-                                                                           "32MiB",
-                                                                           "--ssd-bytes",
-                                                                           "64MiB",
-                                                                           "--transports",
-                                                                           "grpc",
-                                                                           "--admin-listen",
-                                                                           "127.0.0.1:0",
-                                                                           "--admin-port-file",
-                                                                           dir_ / (name + ".admin"),
-                                                                           "--cluster",
-                                                                           "demo",
-                                                                           "--etcd",
-                                                                           etcd_.address(),
-                                                                           "--node",
-                                                                           name,
-                                                                           "--node-lease-seconds",
-                                                                           lease_seconds_},
+    std::vector<std::string> flags = {"--data-dir", dir_ / name, "--listen", "127.0.0.1:0"};
+    flags.insert(flags.end(), {"--dram-bytes", "32MiB", "--ssd-bytes", "64MiB"});
+    flags.insert(flags.end(), {"--transports", "grpc", "--admin-listen", "127.0.0.1:0"});
+    flags.insert(flags.end(), {"--admin-port-file", dir_ / (name + ".admin")});
+    flags.insert(flags.end(), {"--cluster", "demo", "--etcd", etcd_.address(), "--node", name});
+    flags.insert(flags.end(), {"--node-lease-seconds", lease_seconds_});
+    flags.insert(flags.end(), more_flags_.begin(), more_flags_.end());
+    node.process = std::make_unique<ChildProcess>(QUIRE_BINARY_DIR "/bin/quired", flags,
                                                   dir_ / (name + ".err"));
   }
   void StartAll() {
@@ -119,12 +104,12 @@ class ClusterFixture : public ::testing::Test {
     });
   }
   /// State of `name` in the view of the server at `address`.
-  static std::optional<cluster::MemberState> StateOf(const std::string& name,
-                                                     const std::string& address) {
+  std::optional<cluster::MemberState> StateOf(const std::string& name, const std::string& address) {
     CallMessage answer;
     v1::ClusterViewReply reply;
-    const Status status = ConnectGrpc(address).value()->Call("quire.v1.Cluster/View", {}, &answer,
-                                                             {.tenant = "default"});
+    const Status status = ConnectGrpc(address, connect_)
+                              .value()
+                              ->Call("quire.v1.Cluster/View", {}, &answer, {.tenant = "default"});
     if (!status.ok() || !reply.ParseFromString(answer.control)) return std::nullopt;
     const auto view = cluster::FromProto(reply.view());
     const cluster::Member* const member = view.ok() ? view->Find(name) : nullptr;
@@ -139,13 +124,13 @@ class ClusterFixture : public ::testing::Test {
     return true;
   }
 
-  static std::unique_ptr<Client> ClientOf(const std::string& address) {
-    return Client::Create({.transport = ConnectGrpc(address).value(),
+  std::unique_ptr<Client> ClientOf(const std::string& address) const {
+    return Client::Create({.transport = ConnectGrpc(address, connect_).value(),
                            .deadline = std::chrono::seconds(5),
                            .retry = {.max_attempts = 2}})
         .value();
   }
-  static Status Put(const std::string& address, const std::string& name) {
+  Status Put(const std::string& address, const std::string& name) {
     const auto client = ClientOf(address);
     const KvSpec spec = FaultSpec();
     const std::vector<TokenId> tokens(spec.segment_tokens(), 1);
@@ -174,6 +159,8 @@ class ClusterFixture : public ::testing::Test {
   std::map<std::string, Node> nodes_;
   std::unique_ptr<DocumentRouter> router_;
   std::string lease_seconds_ = "5";
+  std::vector<std::string> more_flags_;  ///< Given to every node.
+  ConnectOptions connect_;               ///< Options of the test's own connections.
   int num_new_ = 0;
 };
 

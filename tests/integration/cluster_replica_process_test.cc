@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/integration/cluster_fixture.h"
+#include "tests/kit/caller_tokens.h"
 
 namespace quire {
 namespace {
@@ -36,11 +37,12 @@ class ClusterReplicaProcessTest : public testing::ClusterFixture {
       return true;
     }));
   }
-  static uint32_t ReplicasKnownAt(const std::string& address) {
+  uint32_t ReplicasKnownAt(const std::string& address) {
     CallMessage answer;
     v1::ClusterViewReply reply;
-    const Status status = ConnectGrpc(address).value()->Call("quire.v1.Cluster/View", {}, &answer,
-                                                             {.tenant = "default"});
+    const Status status = ConnectGrpc(address, connect_)
+                              .value()
+                              ->Call("quire.v1.Cluster/View", {}, &answer, {.tenant = "default"});
     return status.ok() && reply.ParseFromString(answer.control) ? reply.view().settings().replicas()
                                                                 : 0;
   }
@@ -63,7 +65,7 @@ class ClusterReplicaProcessTest : public testing::ClusterFixture {
     QUIRE_ASSIGN_OR_RETURN(const std::string place, router_->FindPlace({.name = NameOf(i)}));
     return PutAt(place, i);
   }
-  static Status PutAt(const std::string& address, int i) {
+  Status PutAt(const std::string& address, int i) {
     const auto client = ClientOf(address);
     const KvSpec spec = testing::FaultSpec();
     std::vector<TokenId> tokens(spec.segment_tokens());
@@ -75,7 +77,7 @@ class ClusterReplicaProcessTest : public testing::ClusterFixture {
     return client->RegisterDocument({.name = NameOf(i)}, tip).status();
   }
   /// Checks that the node answers with the document's bytes.
-  static Status ReadFrom(const std::string& address, int i) {
+  Status ReadFrom(const std::string& address, int i) {
     const auto client = ClientOf(address);
     const KvSpec spec = testing::FaultSpec();
     std::vector<uint32_t> pages(spec.segment_pages);
@@ -174,6 +176,19 @@ TEST_F(ClusterReplicaProcessTest, APutThatCannotHaveItsCopiesSaysSo) {
     EXPECT_FALSE(refused.ok()) << NameOf(i);
   }
   EXPECT_THAT(refused.ToString(), HasSubstr("min_replicas"));
+}
+
+TEST_F(ClusterReplicaProcessTest, WithTenantTokensNodesProveThemselvesByTheirSecret) {
+  const std::string tokens = testing::WriteSecretFile(dir_ / "tokens", testing::kTenantTokens);
+  const std::string secret =
+      testing::WriteSecretFile(dir_ / "secret", "the-secret-by-which-nodes-know-each-other");
+  more_flags_ = {"--tenants", "default,other",         "--tenant-tokens",
+                 tokens,      "--cluster-secret-file", secret};
+  connect_.token = BearerToken::Make(testing::kDefaultToken).value();
+  StartReplicated();
+  const Status put = PutAt(nodes_[*OwnersOf(0).begin()].address, 0);
+  ASSERT_TRUE(put.ok()) << put;
+  EXPECT_EQ(HoldersOf(0), OwnersOf(0));
 }
 
 }  // namespace
