@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/routing/cluster_transport.h"
+
+#include <optional>
+#include <string>
+
+#include "client/routing/node_transport.h"
+
+namespace quire::internal {
+namespace {
+
+/// Nodes that one call goes to after the first.
+constexpr int kMostMoves = 2;
+
+/// True for a call that does no harm at a second node after a first one has failed. What a failed
+/// node may have opened ends there with its lease.
+bool MayMove(std::string_view method) {
+  return HedgedReads::MethodIndex(method) || method == "quire.v1.Session/Open" ||
+         method == "quire.v1.Store/OpenContext";
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<PendingCall>> ClusterTransport::Start(std::string_view method,
+                                                               CallMessage request,
+                                                               const CallOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const NodeChoice::Node node, choice_->Current());
+  return StartNoted(choice_, node, *node.transport, method, std::move(request), options);
+}
+
+Status ClusterTransport::CallAt(const NodeChoice::Node& node, std::string_view method,
+                                const CallMessage& request, CallMessage* reply,
+                                const CallOptions& options) {
+  const std::optional<size_t> read = HedgedReads::MethodIndex(method);
+  const Status status = read ? reads_.Call(node, *read, request, reply, options)
+                             : node.transport->Call(method, request, reply, options);
+  choice_->Note(node, status);
+  return status;
+}
+
+Status ClusterTransport::Call(std::string_view method, const CallMessage& request,
+                              CallMessage* reply, const CallOptions& options) {
+  const TimePoint deadline = clock_.Now() + options.timeout;
+  QUIRE_ASSIGN_OR_RETURN(NodeChoice::Node node, choice_->Current());
+  Status status = CallAt(node, method, request, reply, options);
+  for (int moves = 0; moves < kMostMoves && IsUnavailable(status) && MayMove(method); ++moves) {
+    auto next = choice_->Current();
+    CallOptions rest = options;
+    rest.timeout = deadline - clock_.Now();
+    // The caller waits before it asks the same node again.
+    if (!next.ok() || next->address == node.address || rest.timeout <= Duration::zero()) break;
+    node = *std::move(next);
+    status = CallAt(node, method, request, reply, rest);
+  }
+  return status;
+}
+
+}  // namespace quire::internal
