@@ -38,15 +38,20 @@ StatusOr<DataConnection> ConnectToCurrent(const std::shared_ptr<NodeChoice>& cho
 
 }  // namespace
 
-StatusOr<std::unique_ptr<ClusterConnection>> ClusterConnection::Open(
-    std::shared_ptr<DocumentRouter> router, std::vector<DocumentName> documents, Clock* clock) {
-  if (router == nullptr) return InvalidArgument("the router is null; make a DocumentRouter");
-  if (clock == nullptr) clock = &SystemClock();
+StatusOr<std::unique_ptr<ClusterConnection>> ClusterConnection::Open(Options options) {
+  if (options.router == nullptr) {
+    return InvalidArgument("ClusterConnection::Options::router is null; make a DocumentRouter");
+  }
+  Clock* const clock = options.clock != nullptr ? options.clock : &SystemClock();
   auto impl = std::make_unique<Impl>();
-  impl->choice = std::make_shared<NodeChoice>(std::move(router), std::move(documents), clock);
+  impl->choice =
+      std::make_shared<NodeChoice>(std::move(options.router), std::move(options.documents), clock);
   QUIRE_ASSIGN_OR_RETURN(const NodeChoice::Node node, impl->choice->Current());
-  impl->control =
-      std::make_shared<ClusterTransport>(impl->choice, node.transport->capabilities(), clock);
+  impl->control = std::make_shared<ClusterTransport>(
+      ClusterTransport::Options{.choice = impl->choice,
+                                .capabilities = node.transport->capabilities(),
+                                .hedge_reads = options.hedge_reads,
+                                .clock = clock});
   return std::unique_ptr<ClusterConnection>(new ClusterConnection(std::move(impl)));
 }
 

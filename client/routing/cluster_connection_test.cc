@@ -25,7 +25,9 @@ class ClusterConnectionTest : public ::testing::Test {
  protected:
   ClusterConnectionTest() {
     for (const std::string& address : {order_[0], order_[1]}) cluster_.documents[address] = {"x"};
-    connection_ = ClusterConnection::Open(router_, {{.name = "x"}}, &cluster_.clock).value();
+    connection_ = ClusterConnection::Open(
+                      {.router = router_, .documents = {{.name = "x"}}, .clock = &cluster_.clock})
+                      .value();
   }
   /// Address of the node that answered.
   StatusOr<std::string> Call(std::string_view method) {
@@ -117,10 +119,12 @@ TEST_F(ClusterConnectionTest, ADataConnectionEndsWhenTheCallsGoElsewhere) {
 }
 
 TEST_F(ClusterConnectionTest, ItIsOpenedOverDocumentsThatAreThere) {
-  EXPECT_EQ(ClusterConnection::Open(router_, {{.name = "y"}}).status().code(),
-            StatusCode::kNotFound);
-  EXPECT_EQ(ClusterConnection::Open(router_, {}).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(ClusterConnection::Open(nullptr, {{.name = "x"}}).status().code(),
+  EXPECT_EQ(
+      ClusterConnection::Open({.router = router_, .documents = {{.name = "y"}}}).status().code(),
+      StatusCode::kNotFound);
+  EXPECT_EQ(ClusterConnection::Open({.router = router_}).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(ClusterConnection::Open({.documents = {{.name = "x"}}}).status().code(),
             StatusCode::kInvalidArgument);
 }
 

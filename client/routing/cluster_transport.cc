@@ -24,29 +24,30 @@ bool MayMove(std::string_view method) {
 StatusOr<std::unique_ptr<PendingCall>> ClusterTransport::Start(std::string_view method,
                                                                CallMessage request,
                                                                const CallOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(const NodeChoice::Node node, choice_->Current());
-  return StartNoted(choice_, node, *node.transport, method, std::move(request), options);
+  QUIRE_ASSIGN_OR_RETURN(const NodeChoice::Node node, options_.choice->Current());
+  return StartNoted(options_.choice, node, *node.transport, method, std::move(request), options);
 }
 
 Status ClusterTransport::CallAt(const NodeChoice::Node& node, std::string_view method,
                                 const CallMessage& request, CallMessage* reply,
                                 const CallOptions& options) {
-  const std::optional<size_t> read = HedgedReads::MethodIndex(method);
+  const std::optional<size_t> read =
+      options_.hedge_reads ? HedgedReads::MethodIndex(method) : std::nullopt;
   const Status status = read ? reads_.Call(node, *read, request, reply, options)
                              : node.transport->Call(method, request, reply, options);
-  choice_->Note(node, status);
+  options_.choice->Note(node, status);
   return status;
 }
 
 Status ClusterTransport::Call(std::string_view method, const CallMessage& request,
                               CallMessage* reply, const CallOptions& options) {
-  const TimePoint deadline = clock_.Now() + options.timeout;
-  QUIRE_ASSIGN_OR_RETURN(NodeChoice::Node node, choice_->Current());
+  const TimePoint deadline = options_.clock->Now() + options.timeout;
+  QUIRE_ASSIGN_OR_RETURN(NodeChoice::Node node, options_.choice->Current());
   Status status = CallAt(node, method, request, reply, options);
   for (int moves = 0; moves < kMostMoves && IsUnavailable(status) && MayMove(method); ++moves) {
-    auto next = choice_->Current();
+    auto next = options_.choice->Current();
     CallOptions rest = options;
-    rest.timeout = deadline - clock_.Now();
+    rest.timeout = deadline - options_.clock->Now();
     // The caller waits before it asks the same node again.
     if (!next.ok() || next->address == node.address || rest.timeout <= Duration::zero()) break;
     node = *std::move(next);

@@ -18,15 +18,16 @@ namespace quire::internal {
 
 class ClusterTransport final : public Transport {
  public:
-  /// `capabilities` are those of each node. `clock` outlives this.
-  ClusterTransport(std::shared_ptr<NodeChoice> choice, TransportCapabilities capabilities,
-                   Clock* clock)
-      : choice_(std::move(choice)),
-        capabilities_(std::move(capabilities)),
-        clock_(*clock),
-        reads_(choice_.get(), clock) {}
+  struct Options {
+    std::shared_ptr<NodeChoice> choice;
+    TransportCapabilities capabilities;  ///< Those of each node.
+    bool hedge_reads = true;
+    Clock* clock = &SystemClock();  ///< Outlives the transport.
+  };
+  explicit ClusterTransport(Options options)
+      : options_(std::move(options)), reads_(options_.choice.get(), options_.clock) {}
 
-  TransportCapabilities capabilities() const override { return capabilities_; }
+  TransportCapabilities capabilities() const override { return options_.capabilities; }
   StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view method, CallMessage request,
                                                const CallOptions& options) override;
   Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
@@ -38,9 +39,7 @@ class ClusterTransport final : public Transport {
   Status CallAt(const NodeChoice::Node& node, std::string_view method, const CallMessage& request,
                 CallMessage* reply, const CallOptions& options);
 
-  const std::shared_ptr<NodeChoice> choice_;
-  const TransportCapabilities capabilities_;
-  Clock& clock_;
+  const Options options_;
   HedgedReads reads_;
 };
 

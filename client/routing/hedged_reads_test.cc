@@ -24,8 +24,14 @@ class HedgedReadsTest : public ::testing::Test {
       cluster_.documents[address] = {"x"};
       cluster_.latency[address] = 1ms;
     }
-    connection_ =
-        ClusterConnection::Open(cluster_.MakeRouter(), {{.name = "x"}}, &cluster_.clock).value();
+    connection_ = Open(/*hedge_reads=*/true);
+  }
+  std::unique_ptr<ClusterConnection> Open(bool hedge_reads) {
+    return ClusterConnection::Open({.router = cluster_.MakeRouter(),
+                                    .documents = {{.name = "x"}},
+                                    .hedge_reads = hedge_reads,
+                                    .clock = &cluster_.clock})
+        .value();
   }
   StatusOr<std::string> Fetch(Duration timeout = 30s) {
     CallMessage reply;
@@ -96,6 +102,14 @@ TEST_F(HedgedReadsTest, AFirstNodeThatFailsMeanwhileIsLeft) {
   cluster_.silent = {order_[0]};
   EXPECT_EQ(Fetch().value(), order_[1]);
   EXPECT_EQ(Counters().node_changes, 1u);
+}
+
+TEST_F(HedgedReadsTest, HedgingMayBeOff) {
+  connection_ = Open(/*hedge_reads=*/false);
+  LearnPace();
+  cluster_.latency[order_[0]] = 1s;
+  EXPECT_EQ(Fetch().value(), order_[0]);
+  EXPECT_EQ(Counters().reads, 0u);
 }
 
 TEST(ReadPaceTest, SlowIsBeyondMostOfTheLatestAnswers) {

@@ -5,7 +5,8 @@
 // What was open on the first node is NOT_FOUND on the other one: open it again.
 //
 //   QUIRE_ASSIGN_OR_RETURN(auto connection,
-//                          ClusterConnection::Open(router, {{.name = "handbook.md"}}));
+//                          ClusterConnection::Open({.router = router,
+//                                                   .documents = {{.name = "handbook.md"}}}));
 //   QUIRE_ASSIGN_OR_RETURN(auto data, connection->ConnectData({}));
 //   Client::Create({.transport = connection->control(), .data_transport = data.transport});
 //
@@ -36,11 +37,14 @@ namespace quire {
 
 class ClusterConnection {
  public:
-  /// Finds a node that has all of `documents`, at least one. `clock` outlives the transports;
-  /// SystemClock() when null. Errors: those of DocumentRouter::FindHolder.
-  static StatusOr<std::unique_ptr<ClusterConnection>> Open(std::shared_ptr<DocumentRouter> router,
-                                                           std::vector<DocumentName> documents,
-                                                           Clock* clock = nullptr);
+  struct Options {
+    std::shared_ptr<DocumentRouter> router = nullptr;
+    std::vector<DocumentName> documents = {};  ///< At least one.
+    bool hedge_reads = true;
+    Clock* clock = nullptr;  ///< SystemClock() when null; outlives the transports.
+  };
+  /// Finds a node that has all of the documents. Errors: those of DocumentRouter::FindHolder.
+  static StatusOr<std::unique_ptr<ClusterConnection>> Open(Options options);
   ~ClusterConnection();
 
   /// For Client::Options::transport.
