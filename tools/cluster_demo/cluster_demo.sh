@@ -101,8 +101,8 @@ ask() {
   "$BIN/quire" --server "$(servers)" ask --document "$1" --question "${QUESTION[$1]}" 2>>"$WORK/ask.log"
 }
 
-# ask_all WHEN DOCUMENT...: every answer must be the expected one.
-ask_all() {
+# check_answers WHEN DOCUMENT...: every answer must be the expected one.
+check_answers() {
   local when=$1 document answer
   shift
   for document in "$@"; do
@@ -110,7 +110,23 @@ ask_all() {
     [[ $answer == "${EXPECTED[$document]}" ]] ||
       fail "another answer about $document $when: '$answer' instead of '${EXPECTED[$document]}'"
   done
-  say "$# answers $when: all as before"
+}
+
+ask_all() {
+  check_answers "$@"
+  say "$(($# - 1)) answers $1: all as before"
+}
+
+# ask_until FILE COUNT WHEN DOCUMENT...: asks about all, again and again, until the file is there. Writes how many
+# answers there were to the file COUNT.
+ask_until() {
+  local stop=$1 count=$2 answers=0
+  shift 2
+  until [[ -e $stop ]]; do
+    check_answers "$@"
+    answers=$((answers + $# - 1))
+  done
+  echo "$answers" >"$count"
 }
 
 # owners DOCUMENT: names of the nodes that it belongs to.
@@ -143,15 +159,22 @@ read_questions() {
   done
 }
 
-# ask_during_kill NODE: asks from another process meanwhile.
+# ask_during_kill NODE: two processes ask while the node is killed, and until it is lost.
 ask_during_kill() {
-  local victim=$1
-  ask_all "while $victim is killed" "${NAMES[@]}" "${NAMES[@]}" &
-  local asker=$!
-  sleep 2
+  local victim=$1 askers=() asker
+  for asker in 1 2; do
+    ask_until "$WORK/enough" "$WORK/answers.$asker" "while $victim is killed" "${NAMES[@]}" &
+    askers+=($!)
+  done
+  sleep 1
   end "$victim" KILL
   say "$victim was killed during the questions"
-  wait "$asker" || { FAILED=1; exit 1; }
+  until_true "the loss of $victim" is_in_state "$victim" lost
+  touch "$WORK/enough"
+  for asker in "${askers[@]}"; do
+    wait "$asker" || { FAILED=1; exit 1; }
+  done
+  say "$(($(<"$WORK/answers.1") + $(<"$WORK/answers.2"))) answers before, during and after that: all as before"
 }
 
 main() {
@@ -169,7 +192,6 @@ main() {
   say "asked: '${QUESTION[${NAMES[0]}]}', answered: '${EXPECTED[${NAMES[0]}]}'"
 
   ask_during_kill b
-  until_true "the loss of b" is_in_state b lost
   put "$LATE"
   EXPECTED[$LATE]=$(ask "$LATE") || fail "no first answer about $LATE"
   say "$LATE was put while b is lost"
