@@ -12,8 +12,8 @@ namespace {
 /// Nodes that one call goes to after the first.
 constexpr int kMostMoves = 2;
 
-/// True for a call that does no harm at a second node after a first one has failed. What a failed
-/// node may have opened ends there with its lease.
+/// True for a call that does no harm at a second node after a first one has failed. A lease ends
+/// the session or context that the failed node may have opened.
 bool MayMove(std::string_view method) {
   return HedgedReads::MethodIndex(method) || method == "quire.v1.Session/Open" ||
          method == "quire.v1.Store/OpenContext";

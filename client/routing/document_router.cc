@@ -17,7 +17,7 @@ using cluster::Member;
 
 bool IsSilence(const Status& status) { return IsUnavailable(status) || IsDeadlineExceeded(status); }
 
-/// What the members said about some documents. Pure.
+/// The answers of members about some documents. Pure.
 class Answers {
  public:
   explicit Answers(std::span<const DocumentName> names) : names_(names), nearest_(names.size()) {}

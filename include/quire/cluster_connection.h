@@ -2,7 +2,7 @@
 //
 // ClusterConnection: transports to whichever node of a cluster has some documents. Calls go to one
 // node while it answers. After its failure the next call goes to another node with the documents.
-// What was open on the first node is NOT_FOUND on the other one: open it again.
+// Sessions and contexts of the first node are NOT_FOUND on the other one: open them again.
 //
 //   QUIRE_ASSIGN_OR_RETURN(auto connection,
 //                          ClusterConnection::Open({.router = router,
