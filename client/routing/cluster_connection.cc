@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quire/cluster_connection.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "client/data/data_transport.h"
@@ -26,7 +27,8 @@ namespace {
 /// Connects to the node that the calls go to now.
 StatusOr<DataConnection> ConnectToCurrent(const std::shared_ptr<NodeChoice>& choice,
                                           DataOptions options, TimePoint deadline) {
-  QUIRE_ASSIGN_OR_RETURN(NodeChoice::Node node, choice->Current());
+  const TimePoint now = SystemClock().Now();
+  QUIRE_ASSIGN_OR_RETURN(NodeChoice::Node node, choice->Current(std::max(deadline, now) - now));
   options.control_address = node.address;
   auto made = internal::ConnectDataOnce(node.transport, options, deadline);
   choice->Note(node, made.status());
@@ -46,7 +48,7 @@ StatusOr<std::unique_ptr<ClusterConnection>> ClusterConnection::Open(Options opt
   auto impl = std::make_unique<Impl>();
   impl->choice =
       std::make_shared<NodeChoice>(std::move(options.router), std::move(options.documents), clock);
-  QUIRE_ASSIGN_OR_RETURN(const NodeChoice::Node node, impl->choice->Current());
+  QUIRE_ASSIGN_OR_RETURN(const NodeChoice::Node node, impl->choice->Current(Duration::max()));
   impl->control = std::make_shared<ClusterTransport>(
       ClusterTransport::Options{.choice = impl->choice,
                                 .capabilities = node.transport->capabilities(),

@@ -12,6 +12,7 @@
 #include "client/routing/node_transport.h"
 #include "client/routing/testing/fake_cluster.h"
 #include "common/base/answered.h"
+#include "common/base/retry_hint.h"
 
 namespace quire {
 namespace {
@@ -68,11 +69,24 @@ TEST_F(ClusterConnectionTest, ANodeThatLetsACallsTimePassIsLeft) {
   EXPECT_EQ(Where(kAppend), order_[1]);
 }
 
+TEST_F(ClusterConnectionTest, TheSearchForANodeKeepsToTheTimeOfTheCall) {
+  cluster_.hung = {"a:1", "b:1", "c:1"};
+  EXPECT_EQ(Call(kAppend).status().code(), StatusCode::kDeadlineExceeded);
+  const TimePoint start = cluster_.clock.Now();
+  CallMessage reply;
+  const CallOptions options{.timeout = std::chrono::milliseconds(50)};
+  EXPECT_EQ(connection_->control()->Call(kOpen, {}, &reply, options).code(),
+            StatusCode::kUnavailable);
+  EXPECT_LE(cluster_.clock.Now() - start, options.timeout);
+}
+
 TEST_F(ClusterConnectionTest, TheOnlyHolderIsWaitedFor) {
   cluster_.documents.erase(order_[1]);
   cluster_.silent = {order_[0]};
   EXPECT_EQ(Call(kOpen).status().code(), StatusCode::kUnavailable);
-  EXPECT_THAT(Call(kOpen).status().ToString(), HasSubstr("may lie on a node"));
+  const Status not_sent = Call(kAppend).status();
+  EXPECT_THAT(not_sent.ToString(), HasSubstr("may lie on a node"));
+  EXPECT_TRUE(RetryAfter(not_sent)) << "every call may be repeated";
   cluster_.silent = {};
   EXPECT_EQ(Where(kOpen), order_[0]);
 }
@@ -105,14 +119,14 @@ TEST_F(ClusterConnectionTest, CallsInPartsMoveToo) {
 TEST_F(ClusterConnectionTest, ADataConnectionEndsWhenTheCallsGoElsewhere) {
   const auto choice = std::make_shared<internal::NodeChoice>(
       router_, std::vector<DocumentName>{{.name = "x"}}, &cluster_.clock);
-  const auto node = choice->Current().value();
+  const auto node = choice->Current(Duration::max()).value();
   internal::NodeTransport data(choice, node, node.transport);
   CallMessage reply;
   EXPECT_EQ(data.Call("quire.v1.Session/Recall", {}, &reply, {}), OkStatus());
   EXPECT_EQ(reply.control, order_[0]);
   EXPECT_TRUE(data.Start("quire.v1.Session/Recall", {}, {}).ok());
   choice->Note(node, Unavailable("lost"));
-  EXPECT_EQ(choice->Current().value().address, order_[1]);
+  EXPECT_EQ(choice->Current(Duration::max()).value().address, order_[1]);
   EXPECT_EQ(data.Call("quire.v1.Session/Recall", {}, &reply, {}).code(), StatusCode::kUnavailable);
   EXPECT_EQ(data.Start("quire.v1.Session/Recall", {}, {}).status().code(),
             StatusCode::kUnavailable);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/routing/cluster_members.h"
 
+#include <algorithm>
+
 #include "cluster/view/view_proto.h"
 #include "quire/v1/cluster.pb.h"
 
@@ -17,7 +19,11 @@ StatusOr<std::shared_ptr<Transport>> ClusterMembers::ConnectTo(const std::string
 }
 
 StatusOr<CallMessage> ClusterMembers::Answer(const std::string& address, std::string_view method,
-                                             std::string request, Duration timeout) {
+                                             std::string request, TimePoint end) {
+  const Duration timeout = std::min<Duration>(options_.node_timeout, end - options_.clock->Now());
+  if (timeout <= Duration::zero()) {
+    return DeadlineExceeded("node at ", address, ": there was no time left to ask it");
+  }
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Transport> node, ConnectTo(address));
   CallMessage answer;
   QUIRE_RETURN_IF_ERROR(
@@ -48,10 +54,11 @@ std::optional<ClusterMembers::Told> ClusterMembers::Known() {
 }
 
 StatusOr<ClusterMembers::Told> ClusterMembers::ToldBy(const std::string& address,
-                                                      const std::optional<Told>& known) {
+                                                      const std::optional<Told>& known,
+                                                      TimePoint end) {
   QUIRE_ASSIGN_OR_RETURN(
-      const auto reply, Ask<v1::ClusterViewReply>(address, "quire.v1.Cluster/View",
-                                                  v1::ClusterViewRequest(), options_.node_timeout));
+      const auto reply,
+      Ask<v1::ClusterViewReply>(address, "quire.v1.Cluster/View", v1::ClusterViewRequest(), end));
   QUIRE_ASSIGN_OR_RETURN(cluster::ClusterView view, cluster::FromProto(reply.view()));
   if (view.id.empty() && !reply.frozen().empty()) {
     return Unavailable("node at ", address, " knows no members yet: ", reply.frozen());
@@ -66,7 +73,7 @@ StatusOr<ClusterMembers::Told> ClusterMembers::ToldBy(const std::string& address
               .frozen = reply.frozen()};
 }
 
-StatusOr<ClusterMembers::Told> ClusterMembers::Read() {
+StatusOr<ClusterMembers::Told> ClusterMembers::Read(TimePoint end) {
   const std::optional<Told> known = Known();
   Status failure;
   std::optional<Told> best;
@@ -74,7 +81,7 @@ StatusOr<ClusterMembers::Told> ClusterMembers::Read() {
     return best && best->frozen.empty() && (!known || best->epoch() >= known->epoch());
   };
   for (const std::string& address : AddressesToAsk()) {
-    auto told = ToldBy(address, known);
+    auto told = ToldBy(address, known, end);
     if (!told.ok()) {
       if (failure.ok() || IsFailedPrecondition(told.status())) failure = told.status();
       continue;
@@ -84,7 +91,8 @@ StatusOr<ClusterMembers::Told> ClusterMembers::Read() {
     if (is_better) best = *std::move(told);
     if (is_settled()) break;
   }
-  if (!best) return Annotate(failure, "no server tells the members of the cluster");
+  if (!best && IsFailedPrecondition(failure)) return failure;
+  if (!best) return Unavailable("no server tells the members of the cluster: ", Message(failure));
   // A frozen view may be older than what is known. Where all current ones are, etcd was set back.
   if (known && !best->frozen.empty() && best->epoch() < known->epoch()) {
     best->placement = known->placement;
@@ -96,14 +104,14 @@ StatusOr<ClusterMembers::Told> ClusterMembers::Read() {
   return *best;
 }
 
-StatusOr<ClusterMembers::Told> ClusterMembers::Current() {
+StatusOr<ClusterMembers::Told> ClusterMembers::Current(TimePoint end) {
   {
     MutexLock lock(mutex_);
     if (known_ && !known_is_old_ && options_.clock->Now() - read_at_ < options_.view_age) {
       return *known_;
     }
   }
-  return Read();
+  return Read(end);
 }
 
 }  // namespace quire::internal

@@ -36,33 +36,39 @@ class ClusterMembers {
     std::string frozen = {};  ///< Why the view may be old; empty when it is current.
     uint64_t epoch() const { return placement->view().epoch; }
   };
-  /// The view, read anew when it is too old. UNAVAILABLE when no server tells it.
+  /// The view, read anew until `end` when it is too old. UNAVAILABLE when no server tells it.
   /// FAILED_PRECONDITION when the servers are of another cluster than before.
-  StatusOr<Told> Current() QUIRE_EXCLUDES(mutex_);
+  StatusOr<Told> Current(TimePoint end) QUIRE_EXCLUDES(mutex_);
+  /// End of something that may take `timeout` from now on.
+  TimePoint EndOf(Duration timeout) const {
+    const TimePoint now = options_.clock->Now();
+    return timeout > TimePoint::max() - now ? TimePoint::max() : now + timeout;
+  }
   /// A member did not answer: the view is read anew before its next use.
   void NoteSilence() QUIRE_EXCLUDES(mutex_);
 
   const DocumentRouter::Options& options() const { return options_; }
   StatusOr<std::shared_ptr<Transport>> ConnectTo(const std::string& address) QUIRE_EXCLUDES(mutex_);
-  /// One call to the node at `address`, within `timeout`.
+  /// One call to the node at `address`, within its time and until `end`.
   template <typename Reply>
   StatusOr<Reply> Ask(const std::string& address, std::string_view method,
-                      const google::protobuf::Message& request, Duration timeout) {
+                      const google::protobuf::Message& request, TimePoint end) {
     QUIRE_ASSIGN_OR_RETURN(const CallMessage answer,
-                           Answer(address, method, request.SerializeAsString(), timeout));
+                           Answer(address, method, request.SerializeAsString(), end));
     Reply reply;
     if (reply.ParseFromString(answer.control)) return reply;
     return Internal("node at ", address, ": its reply is no ", reply.GetTypeName());
   }
 
  private:
-  StatusOr<Told> Read() QUIRE_EXCLUDES(mutex_);
+  StatusOr<Told> Read(TimePoint end) QUIRE_EXCLUDES(mutex_);
   /// Asks one server. FAILED_PRECONDITION when it is of another cluster than `known`.
-  StatusOr<Told> ToldBy(const std::string& address, const std::optional<Told>& known);
+  StatusOr<Told> ToldBy(const std::string& address, const std::optional<Told>& known,
+                        TimePoint end);
   std::optional<Told> Known() QUIRE_EXCLUDES(mutex_);
   std::vector<std::string> AddressesToAsk() QUIRE_EXCLUDES(mutex_);
   StatusOr<CallMessage> Answer(const std::string& address, std::string_view method,
-                               std::string request, Duration timeout);
+                               std::string request, TimePoint end);
 
   const DocumentRouter::Options options_;
   Mutex mutex_;

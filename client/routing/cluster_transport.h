@@ -36,6 +36,8 @@ class ClusterTransport final : public Transport {
   const HedgedReads& reads() const { return reads_; }
 
  private:
+  /// The node to call now. Sets the time that is left for the call.
+  StatusOr<NodeChoice::Node> NodeUntil(TimePoint deadline, CallOptions* options);
   Status CallAt(const NodeChoice::Node& node, std::string_view method, const CallMessage& request,
                 CallMessage* reply, const CallOptions& options);
 

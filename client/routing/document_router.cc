@@ -87,17 +87,17 @@ class DocumentRouter::Impl {
     return cluster::KeyOfDocument(members.options().tenant, name.collection, name.name);
   }
   /// Asks the node at `address` for a document. True when the node lacks none of its segments.
-  StatusOr<bool> HasWhole(const std::string& address, const DocumentName& name, Duration timeout) {
+  StatusOr<bool> HasWhole(const std::string& address, const DocumentName& name, TimePoint end) {
     v1::GetDocumentRequest request;
     wire::DocumentNameToProto(name, request.mutable_name());
     const auto reply =
-        members.Ask<v1::GetDocumentReply>(address, "quire.v1.Registry/Get", request, timeout);
+        members.Ask<v1::GetDocumentReply>(address, "quire.v1.Registry/Get", request, end);
     if (IsSilence(reply.status())) members.NoteSilence();
     QUIRE_RETURN_IF_ERROR(reply.status());
     return reply->document().segments_lost() == 0;
   }
   /// Asks `member` about all documents. True when no other member need be asked.
-  bool AskAbout(std::span<const DocumentName> names, const Member& member, Duration timeout,
+  bool AskAbout(std::span<const DocumentName> names, const Member& member, TimePoint end,
                 Answers* answers) {
     if (!member.Serves()) {
       answers->AddSilent(Unavailable("node ", member.name, " is ", Name(member.state)));
@@ -105,7 +105,7 @@ class DocumentRouter::Impl {
     }
     bool has_all = true, has_whole = true;
     for (size_t i = 0; i < names.size(); ++i) {
-      const StatusOr<bool> whole = HasWhole(member.address, names[i], timeout);
+      const StatusOr<bool> whole = HasWhole(member.address, names[i], end);
       if (IsSilence(whole.status())) {
         answers->AddSilent(whole.status());
         return false;
@@ -136,20 +136,18 @@ DocumentRouter::~DocumentRouter() = default;
 StatusOr<std::string> DocumentRouter::FindHolder(std::span<const DocumentName> names,
                                                  const HolderSearch& search) {
   if (names.empty()) return InvalidArgument("there is no document to find a node for; name one");
-  QUIRE_ASSIGN_OR_RETURN(const auto told, impl_->members.Current());
-  const Duration timeout = search.node_timeout > Duration::zero()
-                               ? search.node_timeout
-                               : impl_->members.options().node_timeout;
+  const TimePoint end = impl_->members.EndOf(search.timeout);
+  QUIRE_ASSIGN_OR_RETURN(const auto told, impl_->members.Current(end));
   Answers answers(names);
   for (const Member* const member :
        OrderToAsk(*told.placement, impl_->KeyOf(names.front()), search)) {
-    if (impl_->AskAbout(names, *member, timeout, &answers)) break;
+    if (impl_->AskAbout(names, *member, end, &answers)) break;
   }
   return answers.Holder(told.frozen);
 }
 
 StatusOr<std::string> DocumentRouter::FindPlace(const DocumentName& name) {
-  QUIRE_ASSIGN_OR_RETURN(const auto told, impl_->members.Current());
+  QUIRE_ASSIGN_OR_RETURN(const auto told, impl_->members.Current(TimePoint::max()));
   const cluster::ClusterView& view = told.placement->view();
   const auto owners = told.placement->OwnersOf(impl_->KeyOf(name), view.settings.replicas);
   if (owners.members.empty()) {
@@ -160,8 +158,7 @@ StatusOr<std::string> DocumentRouter::FindPlace(const DocumentName& name) {
   Status silence;
   for (const uint32_t owner : owners.members) {
     const std::string& address = view.members[owner].address;
-    const Status answer =
-        impl_->HasWhole(address, latest, impl_->members.options().node_timeout).status();
+    const Status answer = impl_->HasWhole(address, latest, TimePoint::max()).status();
     if (!IsSilence(answer)) return address;
     silence.Update(answer);
   }

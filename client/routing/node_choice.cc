@@ -14,12 +14,12 @@ StatusOr<NodeChoice::Node> NodeChoice::Find(const HolderSearch& search) {
   return Node{std::move(address), std::move(transport)};
 }
 
-StatusOr<NodeChoice::Node> NodeChoice::Current() {
+StatusOr<NodeChoice::Node> NodeChoice::Current(Duration timeout) {
   HolderSearch search;
   {
     MutexLock lock(mutex_);
     if (settled_) return node_;
-    search = {.first = node_.address, .last = failed_};
+    search = {.first = node_.address, .last = failed_, .timeout = timeout};
   }
   QUIRE_ASSIGN_OR_RETURN(Node found, Find(search));
   MutexLock lock(mutex_);
@@ -34,7 +34,7 @@ StatusOr<NodeChoice::Node> NodeChoice::Current() {
 }
 
 std::optional<NodeChoice::Node> NodeChoice::Spare(const Node& than) {
-  HolderSearch search{.node_timeout = kSpareTimeout};
+  HolderSearch search{.timeout = kSpareTimeout};
   const TimePoint now = clock_.Now();
   {
     MutexLock lock(mutex_);

@@ -33,9 +33,10 @@ class NodeChoice {
              Clock* clock)
       : router_(std::move(router)), documents_(std::move(documents)), clock_(*clock) {}
 
-  /// The node that has the documents. After a failure of it the nearest other one, and the failed
-  /// ones only when no other has them. Errors: those of DocumentRouter::FindHolder.
-  StatusOr<Node> Current() QUIRE_EXCLUDES(mutex_);
+  /// The node that has the documents, found within `timeout`. After a failure of it the nearest
+  /// other one, and the failed ones only when no other has them. Errors: those of
+  /// DocumentRouter::FindHolder.
+  StatusOr<Node> Current(Duration timeout) QUIRE_EXCLUDES(mutex_);
   /// Another node that has the documents; nullopt when none answers soon.
   std::optional<Node> Spare(const Node& than) QUIRE_EXCLUDES(mutex_);
   /// Takes in how a call to `node` ended. UNAVAILABLE without an answer and DEADLINE_EXCEEDED are
@@ -47,7 +48,7 @@ class NodeChoice {
   uint64_t changes() const QUIRE_EXCLUDES(mutex_);
 
  private:
-  /// Limit of a node's answer to the search for a spare, which a read waits for.
+  /// Limit of the search for a spare, which a read waits for.
   static constexpr Duration kSpareTimeout = std::chrono::milliseconds(100);
   /// Time for which a spare, or the lack of one, is taken as known.
   static constexpr Duration kSpareAge = std::chrono::seconds(5);

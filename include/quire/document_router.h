@@ -28,12 +28,11 @@
 
 namespace quire {
 
-/// Order in which DocumentRouter asks the nodes, other than by distance, and the time that each
-/// gets.
+/// Order in which DocumentRouter asks the nodes, other than by distance, and its time.
 struct HolderSearch {
   std::string first = {};              ///< Address that is asked before all others.
   std::vector<std::string> last = {};  ///< Addresses that are asked after all others, in order.
-  Duration node_timeout = {};          ///< DocumentRouter::Options::node_timeout when 0.
+  Duration timeout = Duration::max();  ///< Limit of the search; nodes not asked by then are silent.
 };
 
 class DocumentRouter {
