@@ -71,7 +71,8 @@ struct SegmentPut {
 class QuiredTest : public ::testing::Test {
  protected:
   std::unique_ptr<ChildProcess> Run(std::vector<std::string> args) {
-    return std::make_unique<ChildProcess>(QUIRED_PATH, std::move(args), dir_ / "stderr");
+    return std::make_unique<ChildProcess>(QUIRE_BINARY_DIR "/bin/quired", std::move(args),
+                                          dir_ / "stderr");
   }
   std::vector<std::string> Args(const std::string& listen = "127.0.0.1:0") {
     return {"--data-dir", dir_ / "data", "--dram-bytes", "8MiB", "--listen", listen};
@@ -397,7 +398,7 @@ TEST_F(QuiredTest, ATakenAdminPortIsNamed) {
 }
 
 TEST_F(QuiredTest, HelpHasExamples) {
-  const auto help = quire::testing::RunChild(QUIRED_PATH, {"--help"});
+  const auto help = quire::testing::RunChild(QUIRE_BINARY_DIR "/bin/quired", {"--help"});
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_THAT(help.out, HasSubstr("Examples:\n  quired --data-dir"));
   EXPECT_THAT(help.out, HasSubstr("--config"));
@@ -640,7 +641,8 @@ TEST_F(QuiredTest, ATakenPortIsNamed) {
   const std::string address = Address(*first);
   ASSERT_NE(address, "") << first->Stderr();
   const auto second = quire::testing::RunChild(
-      QUIRED_PATH, {"--data-dir", dir_ / "other", "--dram-bytes", "8MiB", "--listen", address});
+      QUIRE_BINARY_DIR "/bin/quired",
+      {"--data-dir", dir_ / "other", "--dram-bytes", "8MiB", "--listen", address});
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_THAT(second.err, HasSubstr("cannot listen on " + address));
 }
