@@ -6,6 +6,7 @@
 
 #include "cluster/membership/cluster_records.h"
 #include "common/documents/agreed_changes.h"
+#include "common/wire/convert.h"
 #include "common/wire/convert_document.h"
 #include "quire/v1/directory.pb.h"
 
@@ -39,6 +40,10 @@ Status CheckVersion(const DirectoryKey& key, const AgreedName& name, const Docum
 
 std::string DocumentsPrefix(std::string_view cluster_name) {
   return RegistryPrefix(cluster_name) + "documents/";
+}
+
+std::string CollectionsPrefix(std::string_view cluster_name) {
+  return RegistryPrefix(cluster_name) + "collections/";
 }
 
 std::string TenantKey(std::string_view cluster_name, std::string_view tenant) {
@@ -96,6 +101,29 @@ StatusOr<AgreedName> ParseDirectoryRecord(const DirectoryKey& key, std::string_v
   }
   MarkLatest(&name);
   return name;
+}
+
+std::string CollectionRecordText(const Collection& collection) {
+  v1::CollectionRecord record;
+  record.set_codec(collection.codec);
+  record.set_ttl_seconds(collection.ttl_seconds.value_or(0));
+  return ToJsonText(record);
+}
+
+StatusOr<AgreedCollection> ParseCollectionRecord(std::string_view key, std::string_view text) {
+  v1::CollectionRecord record;
+  const size_t slash = key.find('/');
+  const Status parsed = FromJsonText(key, text, &record);
+  const auto ttl_seconds = wire::TtlFromProto(record.ttl_seconds());
+  if (slash == std::string_view::npos || slash == 0 || !parsed.ok() || !ttl_seconds.ok()) {
+    return DataLoss("etcd's record collections/", key, " is no collection: set it again");
+  }
+  Collection settings{.name = std::string(key.substr(slash + 1)),
+                      .codec = record.codec(),
+                      .codec_is_default = record.codec().empty(),
+                      .ttl_seconds = *ttl_seconds};
+  return AgreedCollection{.tenant = std::string(key.substr(0, slash)),
+                          .settings = std::move(settings)};
 }
 
 std::string TenantRecordText(const TenantSalt& salt) {

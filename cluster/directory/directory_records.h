@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/documents/collection_agreement.h"
 #include "common/documents/document_agreement.h"
 #include "quire/documents.h"
 #include "quire/key.h"
@@ -23,6 +24,8 @@ inline constexpr size_t kMaxDirectoryRecordBytes = size_t{1} << 20;
 
 /// "/quire-registry/NAME/documents/".
 [[nodiscard]] std::string DocumentsPrefix(std::string_view cluster_name);
+/// "/quire-registry/NAME/collections/".
+[[nodiscard]] std::string CollectionsPrefix(std::string_view cluster_name);
 /// "/quire-registry/NAME/tenants/TENANT".
 [[nodiscard]] std::string TenantKey(std::string_view cluster_name, std::string_view tenant);
 
@@ -40,6 +43,11 @@ struct DirectoryKey {
 /// Reads the record under `key`. The revision is 0.
 [[nodiscard]] StatusOr<AgreedName> ParseDirectoryRecord(const DirectoryKey& key,
                                                         std::string_view record);
+
+[[nodiscard]] std::string CollectionRecordText(const Collection& collection);
+/// Reads the record under "TENANT/COLLECTION". An empty codec is the default.
+[[nodiscard]] StatusOr<AgreedCollection> ParseCollectionRecord(std::string_view key,
+                                                               std::string_view record);
 
 [[nodiscard]] std::string TenantRecordText(const TenantSalt& salt);
 [[nodiscard]] StatusOr<TenantSalt> ParseTenantRecord(std::string_view tenant,

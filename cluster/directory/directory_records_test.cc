@@ -65,6 +65,24 @@ TEST(DirectoryRecordsTest, ANameWithTooMuchToSayIsRefused) {
             StatusCode::kResourceExhausted);
 }
 
+TEST(DirectoryRecordsTest, SettingsOfACollectionAreReadAsTheyWereWritten) {
+  const Collection settings{.name = "books", .codec = "int8+zstd", .ttl_seconds = 60};
+  const auto read = ParseCollectionRecord("t/books", CollectionRecordText(settings));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->tenant, "t");
+  EXPECT_EQ(read->settings.name, "books");
+  EXPECT_EQ(read->settings.codec, "int8+zstd");
+  EXPECT_FALSE(read->settings.codec_is_default);
+  EXPECT_EQ(read->settings.ttl_seconds, 60u);
+  EXPECT_TRUE(ParseCollectionRecord("t/books", "{}")->settings.codec_is_default);
+  for (const char* key : {"", "t", "/books"}) {
+    EXPECT_TRUE(IsDataLoss(ParseCollectionRecord(key, "{}").status())) << key;
+  }
+  EXPECT_TRUE(IsDataLoss(ParseCollectionRecord("t/books", "rubbish").status()));
+  EXPECT_TRUE(
+      IsDataLoss(ParseCollectionRecord("t/books", R"({"ttl_seconds": "99999999999"})").status()));
+}
+
 TEST(DirectoryRecordsTest, SaltsAreHexadecimal) {
   TenantSalt salt{};
   salt[31] = 0xab;

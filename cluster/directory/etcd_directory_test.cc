@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "cluster/directory/etcd_collections.h"
 #include "cluster/directory/tenant_salts.h"
 #include "cluster/directory/testing/directory_conformance.h"
 #include "cluster/etcd/etcd_requests.h"
@@ -105,6 +106,28 @@ TEST_F(EtcdDirectoryTest, TheFirstNodeDecidesOnASalt) {
   EXPECT_NE(AgreeOnSalts(client_.get(), "other", tenants, {}).value(), *first);
   etcd_.Kill();
   EXPECT_TRUE(IsUnavailable(AgreeOnSalts(client_.get(), "demo", tenants, others).status()));
+}
+
+TEST_F(EtcdDirectoryTest, SettingsOfCollectionsAreFollowed) {
+  EtcdCollections collections(client_.get(), "demo");
+  const uint64_t begin = collections.ChangedSince(0)->revision;
+  ASSERT_TRUE(collections.Change("t", "books", {.codec = "int8"}).ok());
+  const auto both = collections.Change("t", "books", {.ttl_seconds = 60});
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(both->codec, "int8");
+  const auto changed = collections.ChangedSince(begin);
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  ASSERT_EQ(changed->changed.size(), 1u);
+  EXPECT_EQ(changed->changed[0].tenant, "t");
+  EXPECT_EQ(changed->changed[0].settings.name, "books");
+  EXPECT_EQ(changed->changed[0].settings.codec, "int8");
+  EXPECT_EQ(changed->changed[0].settings.ttl_seconds, 60u);
+  EXPECT_TRUE(collections.ChangedSince(changed->revision)->changed.empty());
+  ASSERT_TRUE(collections.Change("t", "books", {.codec = "", .ttl_seconds = 0}).ok());
+  const auto reset = collections.ChangedSince(changed->revision);
+  ASSERT_EQ(reset->changed.size(), 1u) << "it stays, at the defaults";
+  EXPECT_TRUE(reset->changed[0].settings.codec_is_default);
+  EXPECT_FALSE(reset->changed[0].settings.ttl_seconds);
 }
 
 TEST_F(EtcdDirectoryTest, AnUnreadableRecordIsToldAndStopsNoOther) {

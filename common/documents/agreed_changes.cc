@@ -56,6 +56,14 @@ void MarkLatest(AgreedName* name) {
   }
 }
 
+Collection WithChange(Collection collection, const CollectionChange& change) {
+  if (change.codec) collection.codec = *change.codec;
+  collection.codec_is_default = collection.codec.empty();
+  if (change.ttl_seconds) collection.ttl_seconds = *change.ttl_seconds;
+  if (collection.ttl_seconds == 0) collection.ttl_seconds.reset();
+  return collection;
+}
+
 AgreedName WithReserved(AgreedName name) {
   ++name.highest;
   return name;

@@ -25,6 +25,9 @@ namespace quire {
 [[nodiscard]] StatusOr<AgreedName> WithLatest(AgreedName name, const DocumentName& latest);
 [[nodiscard]] AgreedName Without(AgreedName name, std::span<const uint64_t> versions);
 
+/// Settings of a collection after a change. A codec of a server's default is empty.
+[[nodiscard]] Collection WithChange(Collection collection, const CollectionChange& change);
+
 /// Sets `is_latest` of every version. For names that were read from outside.
 void MarkLatest(AgreedName* name);
 

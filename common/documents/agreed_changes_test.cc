@@ -111,5 +111,16 @@ TEST(AgreedChangesTest, RemovalMovesTheAliasToTheHighestThatIsLeft) {
   EXPECT_FALSE(Without(WithReserved({}), {}).exists());
 }
 
+TEST(AgreedChangesTest, SettingsOfACollectionChangeOneByOne) {
+  Collection collection = WithChange({.name = "books"}, {.codec = "int8"});
+  EXPECT_FALSE(collection.codec_is_default);
+  collection = WithChange(collection, {.ttl_seconds = 60});
+  EXPECT_EQ(collection.codec, "int8");
+  EXPECT_EQ(collection.ttl_seconds, 60u);
+  collection = WithChange(collection, {.codec = "", .ttl_seconds = 0});
+  EXPECT_TRUE(collection.codec_is_default);
+  EXPECT_FALSE(collection.ttl_seconds);
+}
+
 }  // namespace
 }  // namespace quire

@@ -11,9 +11,9 @@
 namespace quire::kvserver {
 StatusOr<std::unique_ptr<DocumentRegistry>> DocumentRegistry::Open(
     PageStore* store, MetadataStore* metadata, Clock* clock, const CodecParams& default_codec,
-    Duration ingest_lease, DocumentAgreement* agreement) {
+    Duration ingest_lease, DocumentAgreement* agreement, CollectionAgreement* settings) {
   auto registry = std::make_unique<DocumentRegistryImpl>(store, metadata, clock, default_codec,
-                                                         ingest_lease, agreement);
+                                                         ingest_lease, agreement, settings);
   QUIRE_RETURN_IF_ERROR(registry->Upgrade());
   QUIRE_RETURN_IF_ERROR(registry->LoadRows());
   QUIRE_RETURN_IF_ERROR(registry->RestoreNames());

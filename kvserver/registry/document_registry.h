@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DocumentRegistry: tenant / collection / name / version -> sealed chain, kept in a MetadataStore
-// (RocksDB on one machine). It counts the documents that refer to each segment. Deleting a document
-// therefore deletes exactly the segments that no other document needs.
+// DocumentRegistry: tenant / collection / name / version -> sealed chain, kept in the
+// MetadataStore of its server. It counts the documents that refer to each segment. Deleting a
+// document therefore deletes exactly the segments that no other document needs.
 //
 // A document is READY, or not there yet: an ingest reserves its version and ends by registering it,
 // or leaves it FAILED for a day. Only READY ones are found; a listing shows the others on request.
@@ -12,7 +12,8 @@
 // With a DocumentAgreement, names, versions and the alias are those of all servers of a cluster. A
 // change is agreed first, and the rows follow. Align heals rows that a crash or another server left
 // behind. Calls that change names are UNAVAILABLE while the agreement is away. Events tell of
-// changes by this server's callers.
+// changes by this server's callers. A CollectionAgreement decides likewise on settings; KeepUp
+// takes those of other servers.
 //
 // A document expires when its time to live, its own or else its collection's, has passed since its
 // registration. From then on it is NOT_FOUND, in no list, and its version can be registered again.
@@ -31,6 +32,7 @@
 #include <vector>
 
 #include "common/base/observe/metrics.h"
+#include "common/documents/collection_agreement.h"
 #include "common/documents/document_agreement.h"
 #include "kvserver/registry/collections/collection_settings.h"
 #include "kvserver/registry/events/event_log.h"
@@ -57,13 +59,14 @@ class DocumentRegistry {
   static constexpr Duration kIngestLease = std::chrono::seconds(30);
 
   /// Finishes interrupted deletions. `store`, `metadata` and `clock` outlive the registry.
-  /// `default_codec` applies to collections without a codec. `agreement` outlives the registry
+  /// `default_codec` applies to collections without a codec. Both agreements outlive the registry
   /// too; null for a server by itself.
   static StatusOr<std::unique_ptr<DocumentRegistry>> Open(PageStore* store, MetadataStore* metadata,
                                                           Clock* clock,
                                                           const CodecParams& default_codec = {},
                                                           Duration ingest_lease = kIngestLease,
-                                                          DocumentAgreement* agreement = nullptr);
+                                                          DocumentAgreement* agreement = nullptr,
+                                                          CollectionAgreement* settings = nullptr);
   virtual ~DocumentRegistry() = default;
 
   /// Facts about a chain that becomes a document.
@@ -235,7 +238,8 @@ class DocumentRegistry {
   virtual void NoteReuse(std::string_view tenant, const SegmentKey& tip, uint64_t tokens) = 0;
   /// A read of the document returned `bytes`.
   virtual void NoteServed(std::string_view tenant, const DocumentName& name, uint64_t bytes) = 0;
-  /// Writes the statistics that have changed, and trims the log of events, when it is time.
+  /// Writes the statistics that have changed, trims the log of events, and takes settings of
+  /// collections from other servers, each when it is time.
   virtual Status KeepUp() = 0;
 
   struct PinResult {

@@ -47,11 +47,12 @@ class DocumentRegistryImpl final : public DocumentRegistry {
  public:
   DocumentRegistryImpl(PageStore* store, MetadataStore* metadata, Clock* clock,
                        const CodecParams& default_codec, Duration ingest_lease,
-                       DocumentAgreement* agreement)
+                       DocumentAgreement* agreement, CollectionAgreement* settings)
       : store_(store),
         metadata_(metadata),
         clock_(clock),
         agreement_(agreement),
+        settings_(settings),
         default_codec_(default_codec),
         collections_(metadata),
         events_(metadata, clock),
@@ -343,6 +344,13 @@ class DocumentRegistryImpl final : public DocumentRegistry {
       QUIRE_EXCLUDES(write_mutex_);
   /// Retries a failed removal of `due` later.
   void Postpone(const TenantDocument& due) QUIRE_REQUIRES(write_mutex_);
+  /// Takes agreed settings of a collection.
+  StatusOr<CollectionState> TakeSettings(std::string_view tenant, const Collection& agreed)
+      QUIRE_REQUIRES(write_mutex_);
+  /// Takes settings that other servers changed, when it is time.
+  Status FollowSettings() QUIRE_EXCLUDES(write_mutex_);
+  /// Publishes settings from before the server had an agreement.
+  Status IntroduceSettings(const AgreedCollections& known) QUIRE_EXCLUDES(write_mutex_);
   CollectionState MakeCollection(std::string_view name, const CollectionSettings& settings) const;
   /// A segment that loses `references`, the keys of its last references. A derived one has none.
   struct Loss {
@@ -361,7 +369,8 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   PageStore* const store_;
   MetadataStore* const metadata_;
   Clock* const clock_;
-  DocumentAgreement* const agreement_;  ///< Null: the server is by itself.
+  DocumentAgreement* const agreement_;   ///< Null: the server is by itself.
+  CollectionAgreement* const settings_;  ///< Null likewise.
   const CodecParams default_codec_;
   CollectionTable collections_;
   EventLog events_;
@@ -377,6 +386,9 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   std::map<std::string, TimePoint> waiting_pins_ QUIRE_GUARDED_BY(write_mutex_);
   Counter registered_, deleted_, expired_, pinned_, pins_waiting_, expiry_failures_,
       orphans_deleted_, ingests_failed_, adopted_, released_, withdrawn_;
+  /// Settings up to this revision were taken; time of the next look.
+  uint64_t settings_revision_ QUIRE_GUARDED_BY(write_mutex_) = 0;
+  TimePoint settings_due_ QUIRE_GUARDED_BY(write_mutex_) = TimePoint::min();
   std::atomic<bool> introduced_{false};  ///< IntroduceAll is done.
   std::atomic<uint64_t> orphans_pending_{0};
 };

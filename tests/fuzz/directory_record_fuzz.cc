@@ -18,6 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t line = std::min(input.find('\n'), input.size());
   const std::string_view record = input.substr(std::min(line + 1, input.size()));
   (void)ParseTenantRecord("t", record);
+  (void)ParseCollectionRecord(input.substr(0, line), record);
   const auto key = ParseDirectoryKey(input.substr(0, line));
   if (!key) return 0;
   if (DirectoryKeyText(key->tenant, key->name) != input.substr(0, line)) std::abort();

@@ -19,11 +19,13 @@ class MemoryAgreement final : public ChangingAgreement {
  public:
   StatusOr<AgreedName> Read(std::string_view tenant, const DocumentName& name) override {
     MutexLock lock(mutex_);
+    ++num_calls;
     if (is_away) return Unavailable("the agreement is away");
     return Find(Key(tenant, name));
   }
 
-  bool is_away = false;      ///< Nothing is answered or changed.
+  bool is_away = false;  ///< Nothing is answered or changed.
+  int num_calls = 0;
   bool loses_reply = false;  ///< The next change is made, and its answer is lost.
 
  private:
@@ -37,6 +39,7 @@ class MemoryAgreement final : public ChangingAgreement {
   StatusOr<AgreedName> Change(std::string_view tenant, const DocumentName& name,
                               const Edit& edit) override {
     MutexLock lock(mutex_);
+    ++num_calls;
     if (is_away) return Unavailable("the agreement is away");
     const std::string key = Key(tenant, name);
     const AgreedName before = Find(key);

@@ -112,7 +112,9 @@ Status DocumentRegistryImpl::WithdrawDue(std::vector<TenantDocument>* due,
   Status first_failure;
   std::vector<TenantDocument> withdrawn;
   for (TenantDocument& document : *due) {
-    auto name = WithdrawExpired(document.tenant, document.name);
+    // Each call would wait for an agreement that is away.
+    const bool is_away = IsUnavailable(first_failure);
+    auto name = is_away ? first_failure : WithdrawExpired(document.tenant, document.name);
     if (!name.ok()) {
       first_failure.Update(Annotate(name.status(), "expiry of ", Describe(document.name)));
       MutexLock lock(write_mutex_);

@@ -4,11 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/documents/testing/memory_agreement.h"
+#include "common/documents/testing/memory_collections.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/registry/rows/document_keys.h"
 #include "kvserver/registry/testing/registry_fixture.h"
@@ -22,8 +25,8 @@ using ::testing::SizeIs;
 
 /// A server of the cluster: a store, its metadata and a registry.
 struct Node {
-  Node(Clock* its_clock, DocumentAgreement* its_agreement)
-      : clock(its_clock), agreement(its_agreement) {
+  Node(Clock* its_clock, DocumentAgreement* its_agreement, CollectionAgreement* its_settings)
+      : clock(its_clock), agreement(its_agreement), settings(its_settings) {
     PageStore::Options options{.ssd_path = dir.path(), .dram_bytes = 1 << 20};
     options.agree_on_salts = [](const auto&, const auto&) {
       return StatusOr<TenantSalts>(TenantSalts{{"default", TenantSalt{}}});
@@ -33,9 +36,9 @@ struct Node {
   }
   void Reopen(DocumentAgreement* with) {
     registry.reset();
-    registry =
-        DocumentRegistry::Open(store.get(), &metadata, clock, {}, std::chrono::seconds(30), with)
-            .value();
+    registry = DocumentRegistry::Open(store.get(), &metadata, clock, {}, std::chrono::seconds(30),
+                                      with, with == nullptr ? nullptr : settings)
+                   .value();
   }
   void Reopen() { Reopen(agreement); }
 
@@ -79,6 +82,7 @@ struct Node {
 
   Clock* const clock;
   DocumentAgreement* const agreement;
+  CollectionAgreement* const settings;
   const KvSpec spec = SmallSpec();
   quire::testing::TempDir dir;
   FlakyMetadata metadata;
@@ -99,8 +103,9 @@ class DocumentAgreementTest : public ::testing::Test {
   const DocumentName kName{"books", "a", 0};
   quire::testing::FakeClock clock_;
   quire::testing::MemoryAgreement agreement_;
-  Node one_{&clock_, &agreement_};
-  Node two_{&clock_, &agreement_};
+  quire::testing::MemoryCollections settings_;
+  Node one_{&clock_, &agreement_, &settings_};
+  Node two_{&clock_, &agreement_, &settings_};
 };
 
 TEST_F(DocumentAgreementTest, VersionsAreNumberedOverAllServers) {
@@ -345,7 +350,7 @@ TEST_F(DocumentAgreementTest, DeletingANameDeletesVersionsOfAllServers) {
 }
 
 TEST_F(DocumentAgreementTest, DocumentsFromBeforeTheClusterBecomeItsDocuments) {
-  Node old(&clock_, &agreement_);
+  Node old(&clock_, &agreement_, &settings_);
   old.Reopen(nullptr);
   ASSERT_TRUE(old.Register(kName, {1}).ok());
   ASSERT_TRUE(old.Register(kName, {2}).ok());
@@ -361,6 +366,117 @@ TEST_F(DocumentAgreementTest, DocumentsFromBeforeTheClusterBecomeItsDocuments) {
   EXPECT_EQ(Agreed().latest, 1u);
   EXPECT_EQ(old.Follow(), 0u);
   EXPECT_EQ(old.Register(kName, {3})->name.version, 3u);
+}
+
+TEST_F(DocumentAgreementTest, AnAgreementThatIsAwayIsAskedOnceForAllThatExpired) {
+  for (const char* name : {"a", "b", "c"}) {
+    ASSERT_TRUE(one_.Register({"books", name}, {1}, 60).ok());
+  }
+  clock_.Advance(std::chrono::seconds(61));
+  agreement_.is_away = true;
+  const int before = agreement_.num_calls;
+  EXPECT_TRUE(IsUnavailable(one_.registry->RemoveExpired().status()));
+  EXPECT_EQ(agreement_.num_calls, before + 1);
+  agreement_.is_away = false;
+  clock_.Advance(std::chrono::minutes(2));
+  EXPECT_EQ(one_.registry->RemoveExpired()->num_documents, 3u);
+}
+
+TEST_F(DocumentAgreementTest, SettingsOfCollectionsAreThoseOfAllServers) {
+  const auto ttl_on = [](Node& node) {
+    return node.registry->GetCollection("default", "books")->ttl_seconds;
+  };
+  ASSERT_TRUE(one_.Register(kName, {1}).ok());
+  two_.Chain({1});
+  two_.Follow();
+  SettingsChange change{.codec = *CodecByName("int8"), .ttl_seconds = std::optional(uint64_t{60})};
+  ASSERT_TRUE(one_.registry->SetCollection("default", "books", change).ok());
+  EXPECT_EQ(ttl_on(one_), 60u);
+  EXPECT_TRUE(two_.registry->KeepUp().ok());
+  EXPECT_EQ(ttl_on(two_), 60u);
+  EXPECT_EQ(two_.registry->CodecOf("default", "books")->id, CodecId::kInt8);
+  EXPECT_NE(two_.Get()->expires_unix_micros, 0);
+
+  SettingsChange reset;
+  reset.codec.emplace();
+  reset.ttl_seconds.emplace();
+  ASSERT_TRUE(two_.registry->SetCollection("default", "books", reset).ok());
+  EXPECT_TRUE(one_.registry->KeepUp().ok());
+  EXPECT_EQ(ttl_on(one_), std::nullopt) << "its first look";
+  ASSERT_TRUE(two_.registry->SetCollection("default", "books", change).ok());
+  EXPECT_TRUE(one_.registry->KeepUp().ok());
+  EXPECT_EQ(ttl_on(one_), std::nullopt) << "until it looks again";
+  clock_.Advance(std::chrono::seconds(11));
+  EXPECT_TRUE(one_.registry->KeepUp().ok());
+  EXPECT_EQ(ttl_on(one_), 60u);
+}
+
+TEST_F(DocumentAgreementTest, SettingsStayWhileTheAgreementIsAway) {
+  SettingsChange change;
+  change.ttl_seconds = std::optional(uint64_t{60});
+  settings_.is_away = true;
+  EXPECT_TRUE(IsUnavailable(one_.registry->SetCollection("default", "books", change).status()));
+  EXPECT_TRUE(one_.registry->KeepUp().ok());
+  EXPECT_EQ(one_.registry->GetCollection("default", "books")->ttl_seconds, std::nullopt);
+}
+
+TEST_F(DocumentAgreementTest, SettingsFromBeforeTheClusterBecomeEverybodys) {
+  Node old(&clock_, &agreement_, &settings_);
+  old.Reopen(nullptr);
+  SettingsChange change;
+  change.ttl_seconds = std::optional(uint64_t{60});
+  for (const char* collection : {"books", "films"}) {
+    ASSERT_TRUE(old.registry->SetCollection("default", collection, change).ok());
+  }
+  change.ttl_seconds = std::optional(uint64_t{90});
+  ASSERT_TRUE(one_.registry->SetCollection("default", "books", change).ok());
+  old.Reopen(&agreement_);
+  EXPECT_TRUE(old.registry->KeepUp().ok());
+  EXPECT_TRUE(one_.registry->KeepUp().ok());
+  EXPECT_EQ(old.registry->GetCollection("default", "books")->ttl_seconds, 90u);
+  EXPECT_EQ(one_.registry->GetCollection("default", "films")->ttl_seconds, 60u);
+}
+
+TEST_F(DocumentAgreementTest, ServersThatRegisterAtOnceEndWithTheSameVersions) {
+  constexpr uint64_t kEach = 8;
+  for (uint64_t seed = 1; seed <= 2 * kEach; ++seed) {
+    one_.Chain({seed});
+    two_.Chain({seed});
+  }
+  const auto put = [this](Node& node, uint64_t first) {
+    for (uint64_t i = 0; i < kEach; ++i) {
+      const auto document = node.Register(kName, {first + i});
+      EXPECT_TRUE(document.ok()) << document.status();
+    }
+  };
+  std::atomic<bool> done{false};
+  std::thread follower([this, &done] {
+    while (!done) {
+      for (Node* node : {&one_, &two_}) {
+        const AgreedName agreed = Agreed();
+        const auto missing = node->registry->Align("default", kName, agreed).value();
+        for (const Document& document : missing) {
+          // A newer state may have become known.
+          (void)node->registry->Adopt("default", document.name, agreed);
+        }
+      }
+    }
+  });
+  std::thread other([&] { put(two_, 1 + kEach); });
+  put(one_, 1);
+  other.join();
+  done = true;
+  follower.join();
+  one_.Follow();
+  two_.Follow();
+  EXPECT_THAT(AgreedVersions(), SizeIs(2 * kEach));
+  for (Node* node : {&one_, &two_}) {
+    EXPECT_EQ(node->Get()->name.version, 2 * kEach);
+    for (const Document& document : Agreed().versions) {
+      EXPECT_EQ(node->Get(document.name.version)->chain_tip, document.chain_tip);
+      EXPECT_EQ(node->store->CountNames(document.chain_tip), 1u);
+    }
+  }
 }
 
 TEST_F(DocumentAgreementTest, HeldNamesAreListedInPages) {

@@ -51,8 +51,10 @@ void DocumentRegistryImpl::NoteReuse(std::string_view tenant, const SegmentKey& 
 }
 
 Status DocumentRegistryImpl::KeepUp() {
-  // It is tried again while the agreement is away.
-  if (const Status status = IntroduceAll(); !IsUnavailable(status)) QUIRE_RETURN_IF_ERROR(status);
+  // Both are tried again while the agreements are away.
+  for (const Status& status : {IntroduceAll(), FollowSettings()}) {
+    if (!IsUnavailable(status)) QUIRE_RETURN_IF_ERROR(status);
+  }
   MutexLock lock(write_mutex_);
   QUIRE_RETURN_IF_ERROR(events_.Trim().status());
   return statistics_.Flush(/*now=*/false);
