@@ -70,6 +70,9 @@ struct PutSegmentArgs {
   /// Codec of the stored units. Digests are made of the decoded units. A segment that is stored
   /// already keeps its codec.
   CodecParams codec = {};
+  /// The payload's units are encoded by `codec` already, as another store has them, and are stored
+  /// as they are. A replaced segment takes this codec. Not with payload_rows.
+  bool is_encoded = false;
   /// Replaces the tenant's salt in the key. The segment is then private to the context with this
   /// salt. Others' lookups and chains do not find it, and it is deleted at the next open.
   const TenantSalt* private_salt = nullptr;
@@ -171,6 +174,12 @@ class PageStore {
   /// Token ids of one segment.
   virtual StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) = 0;
 
+  /// Codec of a segment's stored units. NOT_FOUND also for one that is known to be damaged.
+  virtual StatusOr<CodecParams> StoredCodec(std::string_view tenant, const SegmentKey& key) {
+    (void)tenant;
+    return Unimplemented("this store does not tell the codec of segment ", key.Hex());
+  }
+
   /// Reads units for sending. The receiver verifies them and calls Recheck for mismatches. Units
   /// come as they are stored where their codec is in `codecs`, and decoded otherwise. `out` has one
   /// entry per address in order, or none on failure. Reuse the vector: units in DRAM that are not
@@ -209,6 +218,13 @@ class PageStore {
   virtual StatusOr<bool> PutRepresentatives(std::string_view tenant, const SegmentKey& key,
                                             std::span<const std::byte> digests) = 0;
 
+  /// Representatives as they were put; empty when there are none. Errors as ReadDigests.
+  virtual StatusOr<std::vector<std::byte>> ReadRepresentatives(const Caller& caller,
+                                                               const SegmentKey& key) {
+    (void)caller;
+    return Unimplemented("this store has no representatives of segment ", key.Hex());
+  }
+
   virtual StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) = 0;
 
   /// Removes a segment from every tier, damaged or referred to or not: now, or when its last
@@ -220,6 +236,9 @@ class PageStore {
     (void)tenant, (void)tip;
     return 0;
   }
+
+  /// Number of segments that are known to be damaged or lost now.
+  virtual uint64_t num_damaged() const { return 0; }
 
   // Holds, names and deletes of segments. Rules: policy/segment_lives.h.
 
