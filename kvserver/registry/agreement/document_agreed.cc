@@ -83,24 +83,23 @@ StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::DeleteAgreed(
 
 StatusOr<std::optional<AgreedName>> DocumentRegistryImpl::WithdrawExpired(
     std::string_view tenant, const DocumentName& version) {
-  const auto is_due = [&]() -> StatusOr<bool> {
-    const StatusOr<Document> document = ReadDocument(tenant, version);
-    if (IsNotFound(document.status()) || IsDataLoss(document.status())) return false;
-    QUIRE_RETURN_IF_ERROR(document.status());
-    return HasExpired(*document);
+  const auto due_row = [&]() -> StatusOr<std::optional<Document>> {
+    StatusOr<Document> row = ReadDocument(tenant, version);
+    if (row.ok() && HasExpired(*row)) return std::optional(*std::move(row));
+    const bool is_gone = IsNotFound(row.status()) || IsDataLoss(row.status());
+    if (!is_gone) QUIRE_RETURN_IF_ERROR(row.status());
+    return std::optional<Document>();
   };
-  QUIRE_ASSIGN_OR_RETURN(const bool was_due, is_due());
-  if (!was_due) return std::optional<AgreedName>();
+  QUIRE_ASSIGN_OR_RETURN(std::optional<Document> due, due_row());
+  if (!due) return std::optional<AgreedName>();
   // Its time to live may have been changed by another server.
   QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed, Refresh(tenant, version));
-  QUIRE_ASSIGN_OR_RETURN(const bool due, is_due());
+  QUIRE_ASSIGN_OR_RETURN(due, due_row());
   if (!due) return std::optional<AgreedName>();
-  const StatusOr<Document> document = ReadDocument(tenant, version);
-  QUIRE_RETURN_IF_ERROR(document.status());
   const Document* const published = agreed.Find(version.version);
   // A failed ingest here says nothing of a document of that version elsewhere.
-  const bool is_other = published != nullptr && (document->state != DocumentState::kReady ||
-                                                 document->chain_tip != published->chain_tip);
+  const bool is_other = published != nullptr && (due->state != DocumentState::kReady ||
+                                                 due->chain_tip != published->chain_tip);
   if (is_other) return std::optional(agreed);
   const uint64_t number = version.version;
   QUIRE_ASSIGN_OR_RETURN(AgreedName after, agreement_->Remove(tenant, version, {&number, 1}));
