@@ -75,6 +75,9 @@ class SimRun {
       CheckCopies();
     }
     const TimePoint settled = Settle();
+    // A copy that its node wrote after it had heard of the version waits for the next pass.
+    for (const auto& node : world_.nodes) node->StartPass();
+    (void)Settle();
     CheckEnd();
     SimReport report{.broken = world_.history.broken(),
                      .story = world_.history.Story(),

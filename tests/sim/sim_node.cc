@@ -232,6 +232,10 @@ bool SimNode::HasChain(const SegmentKey& tip) {
   return process_->store.ResolveChain(kSimTenant, tip).ok();
 }
 
+void SimNode::StartPass() {
+  if (process_ != nullptr && process_->is_ready) process_->replicator->StartPass();
+}
+
 Status SimNode::Settled() {
   QUIRE_ASSIGN_OR_RETURN(const ProcessPtr process, Ready());
   const cluster::ReplicaProgress progress = process->replicator->progress();

@@ -69,6 +69,8 @@ class SimNode {
   std::vector<Document> Documents();
   /// True when the chain is stored: in the process that runs, or else on the disk.
   bool HasChain(const SegmentKey& tip);
+  /// Begins a comparison of all names, as an operator or the time does.
+  void StartPass();
   /// Why the node is not ready or has work left; OK when it is done.
   Status Settled();
 
