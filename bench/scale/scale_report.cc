@@ -83,8 +83,7 @@ cli::Json ScaleJson(const ScaleOptions& options, const ScaleFigures& figures) {
   const PlacementScale& placement = figures.placement;
   const double pass_seconds =
       placement.seconds_per_document * static_cast<double>(options.documents());
-  return {{"benchmark", "scale"},
-          {"join_moved_vs_least", placement.join.vs_least()},
+  return {{"join_moved_vs_least", placement.join.vs_least()},
           {"leave_moved_vs_least", placement.leave.vs_least()},
           {"nodes", options.nodes},
           {"segments", options.segments},
