@@ -115,7 +115,7 @@ class SimRun {
     (void)world_.etcd.model.Commit(txn);  // It compares nothing.
   }
 
-  /// What is agreed on all names, from etcd's own state.
+  /// Reads the agreed names from etcd's own state.
   std::map<std::string, AgreedName> Agreed() const {
     std::map<std::string, AgreedName> names;
     etcdserverpb::RangeRequest all;

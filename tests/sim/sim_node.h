@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SimNode: a server of a simulated cluster. Its disk outlives its processes. A process has the
-// product's registry, directory and replicator, over a simulated store, network and etcd. What
-// clients and peers ask for runs in tasks. Thread-safety: none.
+// product's registry, directory and replicator, over a simulated store, network and etcd. Calls
+// of clients and peers run in tasks. Thread-safety: none.
 #ifndef QUIRE_TESTS_SIM_SIM_NODE_H_
 #define QUIRE_TESTS_SIM_SIM_NODE_H_
 
@@ -24,7 +24,7 @@
 
 namespace quire::sim {
 
-/// What all nodes share.
+/// Parts that all nodes share.
 struct SimSurroundings {
   SimScheduler& scheduler;
   SimNetwork& network;
@@ -47,10 +47,10 @@ class SimNode {
 
   /// Starts a process, which joins as soon as it can.
   void Start();
-  /// Ends the process at once. What it has not written is lost.
+  /// Ends the process at once. Unwritten bytes are lost.
   void Crash();
 
-  /// What its process answers peers; null when it is not ready.
+  /// Answers of its process to peers; null when it is not ready.
   SimPeerService* peer_service();
 
   // --- Calls of clients, in tasks of this node. UNAVAILABLE when it is not ready.
@@ -82,7 +82,7 @@ class SimNode {
   void Run(const ProcessPtr& process);
   Status Open(const ProcessPtr& process);
   void Serve(const ProcessPtr& process);
-  /// What peers ask for.
+  /// Calls of peers.
   Status CopyChain(std::string_view tenant, const SegmentKey& tip, std::string_view from);
   Status Adopt(std::string_view tenant, const DocumentName& version);
   /// The process, when it is ready.

@@ -19,7 +19,7 @@
 
 namespace quire::sim {
 
-/// What a running node answers its peers.
+/// Answers of a running node to its peers.
 struct SimPeerService {
   cluster::LocalDocuments* documents = nullptr;
   cluster::LocalSegments* segments = nullptr;
@@ -49,6 +49,10 @@ class SimPeers final : public cluster::PeerNodes {
   }
   StatusOr<std::vector<bool>> Holds(const cluster::Member& member, std::string_view tenant,
                                     std::span<const Document> documents) override;
+  Status CopyExtras(const cluster::Member&, std::string_view, const DocumentName&,
+                    std::string_view) override {
+    return OkStatus();  // There are none.
+  }
   Status CopyChain(const cluster::Member& member, std::string_view tenant, const SegmentKey& tip,
                    std::string_view from, TimePoint deadline) override;
   Status Adopt(const cluster::Member& member, std::string_view tenant,

@@ -19,11 +19,11 @@ namespace quire::sim {
 enum class SimFaultKind : uint8_t {
   kCrash,      ///< A node's process ends, and starts again.
   kPartition,  ///< Some processes and the others do not reach each other.
-  kOneWay,     ///< What one process sends to another one is lost.
+  kOneWay,     ///< Messages of one process to another one are lost.
   kClockJump,  ///< A node's wall clock jumps, and back.
   kSlowDisk,   ///< A node's disk is a hundred times slower.
-  kEtcdAway,   ///< etcd does not answer.
-  kCompact,    ///< etcd forgets its history.
+  kEtcdAway,   ///< No answer comes from etcd.
+  kCompact,    ///< A compaction of etcd: its history is forgotten.
   kDrain,      ///< A node is drained, and undrained.
   kJoin,       ///< A node that never was there joins, and stays.
   kLongCrash,  ///< A node is away for much longer than its lease.

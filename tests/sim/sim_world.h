@@ -41,7 +41,7 @@ struct SimWorld {
   std::map<SegmentKey, uint64_t> contents;  ///< By the tips of their chains.
   uint64_t num_faults = 0;
   uint32_t num_busy = 0;  ///< Clients and kinds of faults that have not ended.
-  TimePoint end{};        ///< Of clients and faults.
+  TimePoint end{};        ///< End of clients and faults.
 };
 
 /// Runs one client until the end, as a task.
