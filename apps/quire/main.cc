@@ -34,5 +34,9 @@ int main(int argc, char** argv) {
                        .summary = "Try to make the store lose something",
                        .examples = "  quire torture --help"},
                       "quire_bench");
+  commands.AddProgram({.name = "sim",
+                       .summary = "Look at large clusters, metadata only",
+                       .examples = "  quire sim --help"},
+                      "quire_bench");
   return commands.Run(argc, argv);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commands of the `quire_bench` program. `quire` starts it for `quire bench` and `quire torture`.
+// Commands of the `quire_bench` program. `quire` starts it for `quire bench`,
+// `quire torture` and `quire sim`.
 #ifndef QUIRE_APPS_QUIRE_BENCH_COMMANDS_H_
 #define QUIRE_APPS_QUIRE_BENCH_COMMANDS_H_
 
@@ -10,6 +11,7 @@ namespace quire::cli {
 
 void AddBenchCommand(Commands& commands);
 void AddTortureCommand(Commands& commands);
+void AddSimCommand(Commands& commands);
 
 }  // namespace quire::cli
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quire_bench: benchmarks, and torture of the store. Usually started as `quire bench` or
-// `quire torture`.
+// quire_bench: benchmarks, torture of the store, and large clusters on paper. Usually started as
+// `quire bench`, `quire torture` or `quire sim`.
 #include <unistd.h>
 
 #include <iostream>
@@ -13,5 +13,6 @@ int main(int argc, char** argv) {
   Commands commands(std::cout, std::cerr, isatty(STDOUT_FILENO) == 1);
   AddBenchCommand(commands);
   AddTortureCommand(commands);
+  AddSimCommand(commands);
   return commands.Run(argc, argv);
 }

@@ -42,25 +42,25 @@ class EtcdClient {
  public:
   /// Connects at the first call. INVALID_ARGUMENT for no endpoint or a malformed one.
   static StatusOr<std::unique_ptr<EtcdClient>> Create(const EtcdOptions& options);
-  ~EtcdClient();
+  virtual ~EtcdClient();
 
   /// "127.0.0.1:2379,127.0.0.1:2389", for messages.
   const std::string& endpoints() const { return endpoints_; }
 
   /// Reads the newest state of keys.
-  StatusOr<etcdserverpb::RangeResponse> Read(const etcdserverpb::RangeRequest& request);
+  virtual StatusOr<etcdserverpb::RangeResponse> Read(const etcdserverpb::RangeRequest& request);
   /// The same for every key that begins with `prefix`.
   StatusOr<etcdserverpb::RangeResponse> ReadPrefix(std::string_view prefix);
-  StatusOr<etcdserverpb::TxnResponse> Commit(const etcdserverpb::TxnRequest& txn);
+  virtual StatusOr<etcdserverpb::TxnResponse> Commit(const etcdserverpb::TxnRequest& txn);
   /// Forgets the history before `revision`.
   Status Compact(int64_t revision);
 
   /// Grants a lease of at least `ttl`, rounded up to seconds. Returns its id.
-  StatusOr<int64_t> GrantLease(Duration ttl);
+  virtual StatusOr<int64_t> GrantLease(Duration ttl);
   /// Renews a lease for its whole time. NOT_FOUND when it has ended.
-  Status KeepAlive(int64_t lease);
+  virtual Status KeepAlive(int64_t lease);
   /// Ends a lease and deletes its keys.
-  Status RevokeLease(int64_t lease);
+  virtual Status RevokeLease(int64_t lease);
 
   /// A running Watch, which another thread or its deadline may end.
   class WatchCall;
@@ -68,12 +68,15 @@ class EtcdClient {
   /// Watches keys that begin with `prefix`, from `first_revision` on. Hands each response to
   /// `on_response`, and returns its error, or why the stream ended. DEADLINE_EXCEEDED at the call's
   /// deadline.
-  Status Watch(std::string_view prefix, int64_t first_revision, WatchCall& call,
-               const OnWatchResponse& on_response);
+  virtual Status Watch(std::string_view prefix, int64_t first_revision, WatchCall& call,
+                       const OnWatchResponse& on_response);
+
+ protected:
+  /// For simulations, which override the calls.
+  explicit EtcdClient(const EtcdOptions& options);
 
  private:
   struct Endpoint;
-  explicit EtcdClient(const EtcdOptions& options);
   using OneCall = std::function<grpc::Status(Endpoint&, grpc::ClientContext&)>;
   /// Makes one call, at one endpoint after another.
   Status Call(const OneCall& call);

@@ -35,11 +35,6 @@ v1::ClusterRecord NewCluster() {
   return cluster;
 }
 
-int64_t RevisionOf(const auto& map, const std::string& name) {
-  const auto found = map.find(name);
-  return found == map.end() ? 0 : found->second.mod_revision;
-}
-
 }  // namespace
 
 StatusOr<std::unique_ptr<EtcdMember>> EtcdMember::Join(EtcdClient* client,
@@ -88,11 +83,15 @@ StatusOr<ClusterRecords> EtcdMember::ReadRecords(const std::string& name) {
   return ParseRecords(SnapshotOf(range, prefix));
 }
 
+Joiner EtcdMember::AsJoiner() const {
+  return {.cluster_name = options_.cluster_name,
+          .self = options_.self,
+          .identity = identity_,
+          .listens_on_address = options_.listens_on_address};
+}
+
 Status EtcdMember::AwaitTurn(ClusterRecords* records) {
-  const Joiner joiner{.cluster_name = options_.cluster_name,
-                      .self = options_.self,
-                      .identity = identity_,
-                      .listens_on_address = options_.listens_on_address};
+  const Joiner joiner = AsJoiner();
   // A lease that nobody renews ends within its time; etcd looks twice a second.
   const TimePoint deadline = SystemClock().Now() + options_.lease + std::chrono::seconds(2);
   for (;;) {
@@ -130,36 +129,11 @@ Status EtcdMember::Enter() {
                      " change all the time; try again");
 }
 
-etcdserverpb::TxnRequest EtcdMember::EnterTxn(const ClusterRecords& records,
-                                              const v1::ClusterRecord& cluster,
-                                              int64_t lease) const {
-  const std::string prefix = ClusterPrefix(options_.cluster_name);
-  const std::string& name = options_.self.name;
-  const std::string cluster_key = prefix + std::string(kClusterKey);
-  const std::string node_key = prefix + NodeKey(name), live_key = prefix + LiveKey(name);
-  v1::ClusterMember self = ToProto(options_.self);
-  self.clear_state();  // The records tell.
-  v1::NodeRecord node;
-  if (const auto known = records.nodes.find(name); known != records.nodes.end()) {
-    node.set_draining(known->second.record.draining());
-  }
-  node.set_node_id(options_.self.node_id);
-  *node.mutable_last() = self;
-
-  etcdserverpb::TxnRequest txn;
-  RequireRevision(txn, cluster_key, records.cluster ? records.cluster->mod_revision : 0);
-  RequireRevision(txn, node_key, RevisionOf(records.nodes, name));
-  RequireRevision(txn, live_key, RevisionOf(records.live, name));
-  if (!records.cluster) AddPut(txn, cluster_key, ToJsonText(cluster));
-  AddPut(txn, node_key, ToJsonText(node));
-  AddPut(txn, live_key, ToJsonText(self), lease);
-  return txn;
-}
-
 StatusOr<bool> EtcdMember::TryEnter(const ClusterRecords& records) {
   const v1::ClusterRecord cluster = records.cluster ? records.cluster->record : NewCluster();
   QUIRE_ASSIGN_OR_RETURN(const int64_t lease, client_.GrantLease(options_.lease));
-  QUIRE_ASSIGN_OR_RETURN(const auto answer, client_.Commit(EnterTxn(records, cluster, lease)));
+  QUIRE_ASSIGN_OR_RETURN(const auto answer,
+                         client_.Commit(JoinTxn(AsJoiner(), records, cluster, lease)));
   if (!answer.succeeded()) {
     (void)client_.RevokeLease(lease);  // It ends by itself otherwise.
     return false;

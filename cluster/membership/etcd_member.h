@@ -64,9 +64,7 @@ class EtcdMember {
   Status Enter();
   /// One attempt; false when another change came in between.
   StatusOr<bool> TryEnter(const ClusterRecords& records);
-  /// Puts the records of this node, and those of a new cluster, if the known ones still stand.
-  etcdserverpb::TxnRequest EnterTxn(const ClusterRecords& records, const v1::ClusterRecord& cluster,
-                                    int64_t lease) const;
+  Joiner AsJoiner() const;
   /// Reads the records whose keys begin with `name`; all by default.
   StatusOr<ClusterRecords> ReadRecords(const std::string& name = "");
   /// Waits until a live record of this name is gone or is our own former one.

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "cluster/etcd/etcd_requests.h"
+
 namespace quire::cluster {
 namespace {
 
@@ -70,6 +72,12 @@ Status CheckName(const Joiner& joiner, const ClusterRecords& records) {
                             name, "`");
 }
 
+/// 0: it is not there.
+int64_t RevisionOf(const auto& records, const std::string& name) {
+  const auto found = records.find(name);
+  return found == records.end() ? 0 : found->second.mod_revision;
+}
+
 }  // namespace
 
 StatusOr<JoinStep> CheckJoin(const Joiner& joiner, const ClusterRecords& records) {
@@ -83,6 +91,31 @@ StatusOr<JoinStep> CheckJoin(const Joiner& joiner, const ClusterRecords& records
   const bool is_former =
       joiner.listens_on_address && live->second.record.address() == joiner.self.address;
   return is_former ? JoinStep::kEnter : JoinStep::kWait;
+}
+
+etcdserverpb::TxnRequest JoinTxn(const Joiner& joiner, const ClusterRecords& records,
+                                 const v1::ClusterRecord& founding, int64_t lease) {
+  const std::string prefix = ClusterPrefix(joiner.cluster_name);
+  const std::string& name = joiner.self.name;
+  const std::string cluster_key = prefix + std::string(kClusterKey);
+  const std::string node_key = prefix + NodeKey(name), live_key = prefix + LiveKey(name);
+  v1::ClusterMember self = ToProto(joiner.self);
+  self.clear_state();  // The records tell.
+  v1::NodeRecord node;
+  if (const auto known = records.nodes.find(name); known != records.nodes.end()) {
+    node.set_draining(known->second.record.draining());
+  }
+  node.set_node_id(joiner.self.node_id);
+  *node.mutable_last() = self;
+
+  etcdserverpb::TxnRequest txn;
+  RequireRevision(txn, cluster_key, records.cluster ? records.cluster->mod_revision : 0);
+  RequireRevision(txn, node_key, RevisionOf(records.nodes, name));
+  RequireRevision(txn, live_key, RevisionOf(records.live, name));
+  if (!records.cluster) AddPut(txn, cluster_key, ToJsonText(founding));
+  AddPut(txn, node_key, ToJsonText(node));
+  AddPut(txn, live_key, ToJsonText(self), lease);
+  return txn;
 }
 
 Status CheckClock(std::span<const int64_t> offsets_micros, Duration limit) {

@@ -2,7 +2,7 @@
 //
 // Rules of joining a cluster: a node may join when its disk, its name and its clock fit the
 // records. Every refusal says what is wrong and what to do. Nothing is changed before all rules
-// hold, so a refused node has done no harm. Pure functions.
+// hold, so a refused node has done no harm. The node enters by one transaction. Pure functions.
 #ifndef QUIRE_CLUSTER_MEMBERSHIP_JOIN_RULES_H_
 #define QUIRE_CLUSTER_MEMBERSHIP_JOIN_RULES_H_
 
@@ -39,6 +39,11 @@ enum class JoinStep : uint8_t {
 /// - etcd has lost the cluster that the disk belongs to.
 /// ALREADY_EXISTS when another node of this name is up.
 [[nodiscard]] StatusOr<JoinStep> CheckJoin(const Joiner& joiner, const ClusterRecords& records);
+
+/// The transaction by which the node enters, with its live record under `lease`, if `records` still
+/// stand. It founds the cluster with `founding` where there is none.
+[[nodiscard]] etcdserverpb::TxnRequest JoinTxn(const Joiner& joiner, const ClusterRecords& records,
+                                               const v1::ClusterRecord& founding, int64_t lease);
 
 /// FAILED_PRECONDITION when the clock differs from most of the asked nodes' by more than `limit`.
 /// `offsets_micros` are this clock less theirs. Without any, all is well.

@@ -24,6 +24,8 @@ Duration RetryAfter(uint32_t attempts) {
 }  // namespace
 
 Status Replicator::CatchUp() {
+  // Names that are removed from here on are told as changes.
+  QUIRE_ASSIGN_OR_RETURN(const DirectoryPage first, parts_.feed->Scan("", 1));
   std::string after;
   do {
     QUIRE_ASSIGN_OR_RETURN(LocalNames page, parts_.documents->HeldNames(after));
@@ -33,6 +35,7 @@ Status Replicator::CatchUp() {
     }
     after = std::move(page.next);
   } while (!after.empty());
+  revision_ = first.revision;
   return OkStatus();
 }
 
@@ -76,9 +79,7 @@ void Replicator::FollowChanges() {
   auto changes = parts_.feed->Changes(*revision_, SystemClock().Now() + wait);
   if (changes.status().code() == StatusCode::kOutOfRange) {
     // Removals are among the forgotten changes.
-    if (const Status caught_up = CatchUp(); !caught_up.ok()) return;
-    revision_.reset();
-    StartPass();
+    if (CatchUp().ok()) StartPass();
     return;
   }
   if (!changes.ok()) return;  // The directory is away; the next step asks again.

@@ -173,6 +173,21 @@ TEST_F(ReplicatorTest, ANodeThatWasAwayServesNothingThatWasDeleted) {
   EXPECT_EQ(HoldersOf(kept), OwnersOf(kept));
 }
 
+TEST_F(ReplicatorTest, ARemovalBetweenCatchingUpAndTheFirstPassIsFollowed) {
+  const Document document = Put("a", "x");
+  Settle();
+  const std::set<std::string> holders = HoldersOf(document);
+  ASSERT_FALSE(holders.empty());
+  for (const std::string& holder : holders) {
+    replicators_[holder] = MakeReplicator(holder);
+    ASSERT_TRUE(replicators_[holder]->CatchUp().ok());
+  }
+  const uint64_t version = document.name.version;
+  ASSERT_TRUE(directory_.Remove("default", document.name, {&version, 1}).ok());
+  Settle();
+  EXPECT_TRUE(HoldersOf(document).empty());
+}
+
 TEST_F(ReplicatorTest, RemovalsAmongForgottenChangesAreFoundOut) {
   Settle();
   const Document gone = Put("a", "gone");

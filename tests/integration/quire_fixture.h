@@ -47,7 +47,8 @@ class QuireFixture : public ::testing::Test {
   }
   /// Runs a command against the server.
   ChildResult Quire(std::vector<std::string> args) {
-    static const std::set<std::string> kLocal = {"bench", "demo", "fsck", "serve", "torture"};
+    static const std::set<std::string> kLocal = {"bench", "demo", "fsck",
+                                                 "serve", "sim",  "torture"};
     // A worker has a separate store.
     const bool by_worker = std::ranges::find(args, "--worker") != args.end();
     if (!by_worker && !kLocal.contains(args.front())) {

@@ -83,6 +83,11 @@ const std::vector<Goal>& PlainGoals() {
       // A change of nodes moves the runs that it must, and placing a run takes no time that counts.
       {.file = "placement", .figure = "/moved_vs_ideal", .most = 1.1},
       {.file = "placement", .figure = "/ns_3_nodes", .most = 1000},
+      {.file = "scale", .figure = "/nodes", .least = 1000},
+      {.file = "scale", .figure = "/segments", .least = 1e9},
+      {.file = "scale", .figure = "/join_moved_vs_least", .most = 1.1},
+      {.file = "scale", .figure = "/leave_moved_vs_least", .most = 1.1},
+      {.file = "scale", .figure = "/balance/most_over_fair_at_full_size", .most = 1.1},
       {.file = "trace", .figure = "/pgdsf_saved_vs_lru", .least = 1},
       {.file = "trace", .figure = "/pgdsf_saved_vs_lfu", .least = 1},
       // Acknowledged data exists, and no other.
