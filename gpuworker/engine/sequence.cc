@@ -26,6 +26,8 @@ Status Sequence::Impl::Open(const std::optional<DocumentName>& document) {
   Status status = document ? FindDocument(*document) : OkStatus();
   // Without a document there is nothing to read before the prompt has come.
   if (status.ok()) status = document ? OpenRun() : CheckRetrieval();
+  // A server that stops meanwhile takes the session along, and another one may have the document.
+  if (IsNotFound(status) && document_) status = OpenRun();
   if (IsLoss(status) && !options_.document_tokens.empty()) status = GoLocal();
   stats_.seconds_open = SecondsSince(*parts_.clock, start);
   return status;
