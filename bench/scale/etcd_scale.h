@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a large cluster keeps in etcd, and what its nodes hear from it. Records are encoded as nodes
-// encode them. Rates follow from the options. Pure functions.
+// Keys that a large cluster has in etcd, and events that its nodes hear from it. Records are
+// encoded as nodes encode them. Rates follow from the options. Pure functions.
 #ifndef QUIRE_BENCH_SCALE_ETCD_SCALE_H_
 #define QUIRE_BENCH_SCALE_ETCD_SCALE_H_
 
