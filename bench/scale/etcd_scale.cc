@@ -46,7 +46,7 @@ uint64_t EntryBytes(const ClusterView& view, const Document& document) {
          (record.ok() ? record->size() : 0);
 }
 
-/// What a node hears of a restart: the record of its lease goes, then both are put.
+/// Bytes that a node hears of a restart: the record of its lease goes, then both are put.
 double RestartBytes(const ClusterView& view) {
   const NodeRecords records = RecordsOf(view, view.members[0]);
   return static_cast<double>(records.node + 2 * records.live);

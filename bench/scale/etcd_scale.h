@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a large cluster keeps in etcd, and what its nodes hear from it. Records are encoded as nodes
-// encode them. Rates follow from the options. Pure functions.
+// Keys that a large cluster has in etcd, and events that its nodes hear from it. Records are
+// encoded as nodes encode them. Rates follow from the options. Pure functions.
 #ifndef QUIRE_BENCH_SCALE_ETCD_SCALE_H_
 #define QUIRE_BENCH_SCALE_ETCD_SCALE_H_
 
@@ -14,11 +14,11 @@ namespace quire::scale {
 /// Bytes of a key and its value together.
 struct EtcdScale {
   uint64_t keys = 0;
-  uint64_t bytes = 0;             ///< Of all keys, without etcd's own overhead and old revisions.
-  double bytes_per_node = 0;      ///< Both records.
+  uint64_t bytes = 0;         ///< Bytes of all keys, without etcd's own overhead and old revisions.
+  double bytes_per_node = 0;  ///< Both records.
   double bytes_per_document = 0;  ///< The entry of a name with one version.
 
-  double renewals_per_second = 0;      ///< Of leases; each is a renewal and a read.
+  double renewals_per_second = 0;      ///< Renewals of leases; each has a read.
   double transactions_per_second = 0;  ///< Registrations and restarts.
   double events_per_second = 0;        ///< Changed keys times the nodes that watch them.
   double event_bytes_per_second = 0;   ///< Sent by etcd to all nodes together.

@@ -14,7 +14,7 @@ namespace quire::scale {
 struct MemoryScale {
   uint64_t view_bytes = 0;  ///< The view and its placement, of all nodes.
   uint64_t sampled_segments = 0;
-  uint64_t sampled_bytes = 0;  ///< What a store keeps in memory of the sampled segments.
+  uint64_t sampled_bytes = 0;  ///< Memory that a store takes for them.
   double bytes_per_segment() const {
     return static_cast<double>(sampled_bytes) / static_cast<double>(sampled_segments);
   }

@@ -22,7 +22,7 @@ struct MovedCopies {
 };
 
 struct PlacementScale {
-  uint64_t documents = 0;       ///< Of the sample.
+  uint64_t documents = 0;       ///< Size of the sample.
   double most_over_fair = 0;    ///< Fullest node over its share by weight.
   double least_over_fair = 0;   ///< Emptiest node likewise.
   double random_deviation = 0;  ///< Standard deviation of a node's filling by chance alone.

@@ -26,7 +26,7 @@ struct ScaleOptions {
   uint32_t sampled_segments = 200'000;          ///< Kept in real structures, to measure memory.
   double lease_seconds = 10;
   double registrations_per_second = 10;  ///< New versions, in the whole cluster.
-  double restarts_per_day = 1;           ///< Of each node.
+  double restarts_per_day = 1;           ///< Restarts of each node.
 
   uint64_t documents() const { return segments / segments_per_document; }
 };

@@ -32,8 +32,8 @@ namespace quire::sim {
 
 struct SimReport {
   std::vector<std::string> broken;  ///< Promises; empty when all were kept.
-  std::vector<std::string> story;   ///< What clients asked for and were told.
-  uint64_t fingerprint = 0;         ///< Of all events in their order.
+  std::vector<std::string> story;   ///< Calls of clients, and their answers.
+  uint64_t fingerprint = 0;         ///< Number that depends on all events.
   uint64_t events = 0;
   uint64_t registered = 0, deleted = 0, found = 0;
   uint64_t faults = 0;

@@ -24,7 +24,7 @@
 
 namespace quire::sim {
 
-/// Whether the process goes on. Shared by all of its parts.
+/// Tells if the process goes on. Shared by all of its parts.
 struct SimLife {
   bool is_alive = true;
   Status Check() const {
@@ -44,7 +44,7 @@ struct SimDisk {
   v1::NodeIdentity identity = {};
   std::map<std::string, std::string, std::less<>> rows = {};
   std::map<SegmentKey, Segment> segments = {};
-  Duration write_time = std::chrono::milliseconds(2);  ///< Of one segment.
+  Duration write_time = std::chrono::milliseconds(2);  ///< Time to write one segment.
 
   bool HasChain(const SegmentKey& tip) const;
 };

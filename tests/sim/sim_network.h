@@ -5,8 +5,8 @@
 // direction or both. A call whose reply is lost was carried out all the same. A call may also be
 // carried out after its caller has given up.
 //
-// A process has an incarnation while it runs. What was meant for an ended one is lost, and replies
-// of an ended one never leave. Thread-safety: none.
+// A process has an incarnation while it runs. Messages to an ended one are lost, and so are its
+// replies. Thread-safety: none.
 #ifndef QUIRE_TESTS_SIM_SIM_NETWORK_H_
 #define QUIRE_TESTS_SIM_SIM_NETWORK_H_
 
