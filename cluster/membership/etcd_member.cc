@@ -16,6 +16,7 @@ constexpr int kRenewalsPerLease = 3;
 constexpr int kMostJoinAttempts = 16;
 constexpr Duration kTurnPause = std::chrono::milliseconds(200);
 
+/// The identity of the data directory, or a new one, which is not written.
 StatusOr<v1::NodeIdentity> IdentityOf(const EtcdMemberOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const auto disk, ReadIdentity(options.data_dir));
   if (disk) return *disk;
@@ -23,7 +24,6 @@ StatusOr<v1::NodeIdentity> IdentityOf(const EtcdMemberOptions& options) {
   fresh.set_cluster_name(options.cluster_name);
   fresh.set_node_name(options.self.name);
   fresh.set_node_id(NewId());
-  QUIRE_RETURN_IF_ERROR(WriteIdentity(options.data_dir, fresh));
   return fresh;
 }
 
@@ -45,6 +45,8 @@ int64_t RevisionOf(const auto& map, const std::string& name) {
 StatusOr<std::unique_ptr<EtcdMember>> EtcdMember::Join(EtcdClient* client,
                                                        EtcdMemberOptions options) {
   QUIRE_ASSIGN_OR_RETURN(v1::NodeIdentity identity, IdentityOf(options));
+  const bool has_joined = !identity.cluster_id().empty();
+  if (!has_joined) QUIRE_RETURN_IF_ERROR(WriteIdentity(options.data_dir, identity));
   options.self.node_id = identity.node_id();
   options.self.incarnation = SystemRandom().Next();
   std::unique_ptr<EtcdMember> member(
@@ -54,6 +56,14 @@ StatusOr<std::unique_ptr<EtcdMember>> EtcdMember::Join(EtcdClient* client,
   member->keeper_ = std::make_unique<PeriodicTask>(member->options_.lease / kRenewalsPerLease,
                                                    [raw = member.get()] { raw->Renew(); });
   return member;
+}
+
+Status EtcdMember::CheckMayJoin(EtcdClient* client, EtcdMemberOptions options) {
+  QUIRE_ASSIGN_OR_RETURN(v1::NodeIdentity identity, IdentityOf(options));
+  options.self.node_id = identity.node_id();
+  EtcdMember candidate(client, std::move(options), std::move(identity));
+  QUIRE_ASSIGN_OR_RETURN(const ClusterRecords records, candidate.ReadRecords());
+  return CheckJoin(candidate.MakeJoiner(), records).status();
 }
 
 EtcdMember::EtcdMember(EtcdClient* client, EtcdMemberOptions options, v1::NodeIdentity identity)
@@ -88,11 +98,15 @@ StatusOr<ClusterRecords> EtcdMember::ReadRecords(const std::string& name) {
   return ParseRecords(SnapshotOf(range, prefix));
 }
 
+Joiner EtcdMember::MakeJoiner() const {
+  return {.cluster_name = options_.cluster_name,
+          .self = options_.self,
+          .identity = identity_,
+          .listens_on_address = options_.listens_on_address};
+}
+
 Status EtcdMember::AwaitTurn(ClusterRecords* records) {
-  const Joiner joiner{.cluster_name = options_.cluster_name,
-                      .self = options_.self,
-                      .identity = identity_,
-                      .listens_on_address = options_.listens_on_address};
+  const Joiner joiner = MakeJoiner();
   // A lease that nobody renews ends within its time; etcd looks twice a second.
   const TimePoint deadline = SystemClock().Now() + options_.lease + std::chrono::seconds(2);
   for (;;) {
