@@ -166,6 +166,16 @@ Status ClusterNode::CheckListed() const {
                          ": add it there, or give the --node that is meant");
 }
 
+Status ClusterNode::CheckMayJoin(const std::string& data_dir) const {
+  if (etcd_ == nullptr) return OkStatus();
+  const Status may_join = cluster::EtcdMember::CheckMayJoin(
+      etcd_.get(), {.cluster_name = options_.cluster,
+                    .data_dir = data_dir,
+                    .self = {.name = options_.node, .zone = options_.zone}});
+  if (IsUnavailable(may_join)) return OkStatus();
+  return Annotate(may_join, "cannot join cluster ", options_.cluster);
+}
+
 ClusterPlace ClusterNode::place() const {
   ClusterPlace place{.membership = membership_.get(), .node = options_.node, .standing = [this] {
                        return Standing();

@@ -61,10 +61,11 @@ class ClusterNode {
                                                       Health* health);
   ~ClusterNode();
 
+  /// Checks, before the node's store is opened, that its data directory belongs to the cluster. OK
+  /// while etcd is away: Join checks again. Errors: those of EtcdMember::CheckMayJoin.
+  Status CheckMayJoin(const std::string& data_dir) const;
   ClusterPlace place() const;
   const cluster::Membership& membership() const { return *membership_; }
-  /// Names of documents as all nodes know them. Null with a file of members.
-  cluster::EtcdDirectory* directory() const { return directory_.get(); }
 
   /// Description that a node gives of itself when it joins.
   struct Facts {

@@ -112,6 +112,22 @@ TEST_F(ClusterNodeTest, ANodeJoinsLeavesAndItsMetricsAreDocumented) {
   EXPECT_EQ((*node)->place().standing().code(), StatusCode::kUnavailable);
 }
 
+TEST_F(ClusterNodeTest, ADiskOfAnotherClusterIsRefusedBeforeItsStoreIsOpened) {
+  const cluster::testing::EtcdProcess etcd;
+  const auto start = [&](const std::string& cluster) {
+    return StartNode({.cluster = cluster, .etcd = {etcd.address()}, .node = "a"}).value();
+  };
+  const auto node = start("demo");
+  EXPECT_TRUE(node->CheckMayJoin(dir_.path()).ok()) << "an empty disk";
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path())) << "and nothing is written";
+  ASSERT_TRUE(node->Join({.data_dir = dir_.path(), .listen = "127.0.0.1:7410"}).ok());
+  EXPECT_TRUE(node->CheckMayJoin(dir_.path()).ok());
+  EXPECT_THAT(start("typo")->CheckMayJoin(dir_.path()).ToString(),
+              HasSubstr("belongs to cluster demo, not to typo"));
+  const auto away = StartNode({.cluster = "demo", .etcd = {"127.0.0.1:1"}, .node = "a"}).value();
+  EXPECT_TRUE(away->CheckMayJoin(dir_.path()).ok()) << "Join checks again";
+}
+
 TEST_F(ClusterNodeTest, OtherNodesAreAskedForTheTimeOnlyByATenantThatNeedsNoToken) {
   const cluster::testing::EtcdProcess etcd;
   const ListeningSocket peer;

@@ -556,7 +556,10 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
       const std::unique_ptr<ClusterNode> node,
       ClusterNode::Start(options.cluster, CallerBetweenNodes(options.server, tokens.get(), secret),
                          &health));
-  if (node != nullptr) server_options.cluster = node->place();
+  if (node != nullptr) {
+    QUIRE_RETURN_IF_ERROR(node->CheckMayJoin(options.server.data_dir));
+    server_options.cluster = node->place();
+  }
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(server_options));
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<NetworkServer> listener,
                          NetworkServer::Start(*server, server_options,

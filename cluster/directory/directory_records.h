@@ -20,7 +20,7 @@
 namespace quire::cluster {
 
 /// Most bytes of one record. etcd refuses requests above 1.5 MiB.
-inline constexpr size_t kMaxDirectoryRecordBytes = size_t{1} << 20;
+inline constexpr size_t kMaxDirectoryRecordBytes = size_t{128} << 10;
 
 /// "/quire-registry/NAME/documents/".
 [[nodiscard]] std::string DocumentsPrefix(std::string_view cluster_name);

@@ -36,7 +36,7 @@ TEST(DirectoryRecordsTest, KeysNameTenantCollectionAndDocument) {
 }
 
 TEST(DirectoryRecordsTest, ARecordIsReadAsItWasWritten) {
-  const AgreedName name = WithReserved(Published(4));
+  const AgreedName name = WithReserved(Published(4)).value();
   const AgreedName read = ParseDirectoryRecord(kKey, DirectoryRecord(name).value()).value();
   EXPECT_TRUE(SaysTheSame(name, read));
   EXPECT_TRUE(read.versions[0].is_latest);

@@ -8,6 +8,7 @@
 #include "cluster/etcd/etcd_requests.h"
 #include "common/base/observe/log.h"
 #include "common/documents/agreed_changes.h"
+#include "common/wire/limits.h"
 
 namespace quire::cluster {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 namespace pb = etcdserverpb;
 
 constexpr int kMostDirectoryAttempts = 64;
+constexpr uint32_t kMostNamesOfAPage = 256;
+static_assert(kMostNamesOfAPage * kMaxDirectoryRecordBytes < wire::kDefaultMaxMessageBytes);
 /// Time that a watch needs to tell what has changed already.
 constexpr Duration kShortestWatch = std::chrono::milliseconds(100);
 
@@ -114,7 +117,7 @@ StatusOr<DirectoryPage> EtcdDirectory::Scan(std::string_view after, uint32_t lim
   pb::RangeRequest request;
   request.set_key(after.empty() ? prefix_ : std::string(prefix_).append(after).append(1, '\0'));
   request.set_range_end(PrefixEnd(prefix_));
-  request.set_limit(limit);
+  request.set_limit(std::min(limit, kMostNamesOfAPage));
   QUIRE_ASSIGN_OR_RETURN(const auto range, client_.Read(request));
   DirectoryPage page{.revision = static_cast<uint64_t>(range.header().revision())};
   for (const pb::KeyValue& kv : range.kvs()) {

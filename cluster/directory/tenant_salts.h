@@ -5,18 +5,15 @@
 #ifndef QUIRE_CLUSTER_DIRECTORY_TENANT_SALTS_H_
 #define QUIRE_CLUSTER_DIRECTORY_TENANT_SALTS_H_
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cluster/etcd/etcd_client.h"
-#include "quire/key.h"
+#include "common/page/tenant_salts.h"
 #include "quire/status.h"
 
 namespace quire::cluster {
-
-using TenantSalts = std::map<std::string, TenantSalt, std::less<>>;
 
 /// Returns the cluster's salt of each tenant. A tenant without one gets that of `stored`, or else a
 /// random one. UNAVAILABLE while etcd is away; DATA_LOSS for a record that cannot be read.

@@ -16,6 +16,7 @@ constexpr int kRenewalsPerLease = 3;
 constexpr int kMostJoinAttempts = 16;
 constexpr Duration kTurnPause = std::chrono::milliseconds(200);
 
+/// The identity of the data directory, or a new one, which is not written.
 StatusOr<v1::NodeIdentity> IdentityOf(const EtcdMemberOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const auto disk, ReadIdentity(options.data_dir));
   if (disk) return *disk;
@@ -23,7 +24,6 @@ StatusOr<v1::NodeIdentity> IdentityOf(const EtcdMemberOptions& options) {
   fresh.set_cluster_name(options.cluster_name);
   fresh.set_node_name(options.self.name);
   fresh.set_node_id(NewId());
-  QUIRE_RETURN_IF_ERROR(WriteIdentity(options.data_dir, fresh));
   return fresh;
 }
 
@@ -40,6 +40,8 @@ v1::ClusterRecord NewCluster() {
 StatusOr<std::unique_ptr<EtcdMember>> EtcdMember::Join(EtcdClient* client,
                                                        EtcdMemberOptions options) {
   QUIRE_ASSIGN_OR_RETURN(v1::NodeIdentity identity, IdentityOf(options));
+  const bool has_joined = !identity.cluster_id().empty();
+  if (!has_joined) QUIRE_RETURN_IF_ERROR(WriteIdentity(options.data_dir, identity));
   options.self.node_id = identity.node_id();
   options.self.incarnation = SystemRandom().Next();
   std::unique_ptr<EtcdMember> member(
@@ -49,6 +51,14 @@ StatusOr<std::unique_ptr<EtcdMember>> EtcdMember::Join(EtcdClient* client,
   member->keeper_ = std::make_unique<PeriodicTask>(member->options_.lease / kRenewalsPerLease,
                                                    [raw = member.get()] { raw->Renew(); });
   return member;
+}
+
+Status EtcdMember::CheckMayJoin(EtcdClient* client, EtcdMemberOptions options) {
+  QUIRE_ASSIGN_OR_RETURN(v1::NodeIdentity identity, IdentityOf(options));
+  options.self.node_id = identity.node_id();
+  EtcdMember candidate(client, std::move(options), std::move(identity));
+  QUIRE_ASSIGN_OR_RETURN(const ClusterRecords records, candidate.ReadRecords());
+  return CheckJoin(candidate.AsJoiner(), records).status();
 }
 
 EtcdMember::EtcdMember(EtcdClient* client, EtcdMemberOptions options, v1::NodeIdentity identity)

@@ -49,6 +49,9 @@ class EtcdMember {
   /// Joins, waiting for the lease of a former process of this node where needed. Errors: those of
   /// CheckJoin and CheckClock; UNAVAILABLE when etcd does not answer; CANCELLED when stopping.
   static StatusOr<std::unique_ptr<EtcdMember>> Join(EtcdClient* client, EtcdMemberOptions options);
+  /// Checks the rules of CheckJoin, before anything else of the data directory is told to others.
+  /// Changes nothing. UNAVAILABLE when etcd does not answer.
+  static Status CheckMayJoin(EtcdClient* client, EtcdMemberOptions options);
   /// Leaves.
   ~EtcdMember();
 

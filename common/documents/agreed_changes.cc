@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "common/documents/document_rules.h"
+
 namespace quire {
 namespace {
 
@@ -64,8 +66,8 @@ Collection WithChange(Collection collection, const CollectionChange& change) {
   return collection;
 }
 
-AgreedName WithReserved(AgreedName name) {
-  ++name.highest;
+StatusOr<AgreedName> WithReserved(AgreedName name) {
+  QUIRE_ASSIGN_OR_RETURN(name.highest, VersionAfter(name.highest));
   return name;
 }
 

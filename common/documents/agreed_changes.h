@@ -17,7 +17,8 @@ namespace quire {
 /// True when both names say the same. Revisions are not compared.
 [[nodiscard]] bool SaysTheSame(const AgreedName& one, const AgreedName& other);
 
-[[nodiscard]] AgreedName WithReserved(AgreedName name);
+/// RESOURCE_EXHAUSTED after the last version.
+[[nodiscard]] StatusOr<AgreedName> WithReserved(AgreedName name);
 /// INVALID_ARGUMENT for version 0.
 [[nodiscard]] StatusOr<AgreedName> WithPublished(AgreedName name, const Document& document,
                                                  bool keep_latest);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 namespace quire {
@@ -33,12 +34,18 @@ AgreedName Published(const std::vector<uint64_t>& versions, bool keep_latest = f
 }
 
 TEST(AgreedChangesTest, ReservedNumbersAreNotGivenTwice) {
-  AgreedName name = WithReserved({});
+  const AgreedName name = WithReserved({}).value();
   EXPECT_TRUE(name.exists());
   EXPECT_EQ(name.highest, 1u);
   EXPECT_EQ(name.latest, 0u);
-  EXPECT_EQ(WithReserved(name).highest, 2u);
-  EXPECT_EQ(WithReserved(Published({5})).highest, 6u);
+  EXPECT_EQ(WithReserved(name)->highest, 2u);
+  EXPECT_EQ(WithReserved(Published({5}))->highest, 6u);
+}
+
+TEST(AgreedChangesTest, NoVersionFollowsTheLastOne) {
+  const uint64_t last = std::numeric_limits<uint64_t>::max();
+  EXPECT_EQ(WithReserved(Published({last})).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(WithReserved(Published({last - 1}))->highest, last);
 }
 
 TEST(AgreedChangesTest, VersionsAreInOrderAndTheAliasFollowsTheHighest) {
@@ -108,7 +115,7 @@ TEST(AgreedChangesTest, RemovalMovesTheAliasToTheHighestThatIsLeft) {
   const std::vector<uint64_t> all = {1, 2, 3};
   EXPECT_FALSE(Without(name, all).exists());
   EXPECT_THAT(Without(name, all).versions, IsEmpty());
-  EXPECT_FALSE(Without(WithReserved({}), {}).exists());
+  EXPECT_FALSE(Without(*WithReserved({}), {}).exists());
 }
 
 TEST(AgreedChangesTest, SettingsOfACollectionChangeOneByOne) {

@@ -6,9 +6,7 @@
 namespace quire {
 
 StatusOr<AgreedName> ChangingAgreement::Reserve(std::string_view tenant, const DocumentName& name) {
-  return Change(tenant, name, [](const AgreedName& agreed) -> StatusOr<AgreedName> {
-    return WithReserved(agreed);
-  });
+  return Change(tenant, name, [](const AgreedName& agreed) { return WithReserved(agreed); });
 }
 
 StatusOr<AgreedName> ChangingAgreement::Publish(std::string_view tenant, const Document& document,

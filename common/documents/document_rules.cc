@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <variant>
 
@@ -37,6 +38,12 @@ Status CheckTagValue(std::string_view key, const TagValue& value) {
 }
 
 }  // namespace
+
+StatusOr<uint64_t> VersionAfter(uint64_t highest) {
+  if (highest < std::numeric_limits<uint64_t>::max()) return highest + 1;
+  return ResourceExhausted("version ", highest,
+                           " is the last one; delete it, or name a lower version");
+}
 
 Status CheckTagKey(std::string_view key) {
   if (!key.empty() && key.size() <= kMaxTagKeyBytes && IsLetter(key[0]) &&

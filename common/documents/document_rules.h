@@ -6,6 +6,7 @@
 #define QUIRE_COMMON_DOCUMENTS_DOCUMENT_RULES_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "quire/documents.h"
@@ -21,6 +22,8 @@ inline constexpr size_t kMaxFailureBytes = 1024;
 inline constexpr size_t kMaxExtraBytes = size_t{4} << 20;
 inline constexpr size_t kMaxExtraNameBytes = 64;
 
+/// The version after the highest one of a name. RESOURCE_EXHAUSTED after 2^64 - 1.
+[[nodiscard]] StatusOr<uint64_t> VersionAfter(uint64_t highest);
 /// A tag's key: 1..64 bytes of [a-z0-9_.-], the first a letter.
 [[nodiscard]] Status CheckTagKey(std::string_view key);
 /// At most 32 tags with valid keys. Texts are short and printable, numbers are finite.

@@ -12,8 +12,9 @@ namespace quire::kvserver {
 
 StatusOr<LatestVersion> DocumentRegistryImpl::ReadLatest(std::string_view tenant,
                                                          const DocumentName& name) {
-  const StatusOr<std::string> row = metadata_->Get(LatestKey(tenant, name));
-  if (IsNotFound(row.status())) return LatestVersion();
+  const std::string key = LatestKey(tenant, name);
+  const StatusOr<std::string> row = metadata_->Get(key);
+  if (IsNotFound(row.status())) return LatestVersion{.revision = gone_names_.RevisionOf(key)};
   QUIRE_RETURN_IF_ERROR(row.status());
   return DecodeLatest(name, *row);
 }
@@ -57,16 +58,19 @@ Status DocumentRegistryImpl::MoveLatestOff(const Deletion& deletion, MetadataBat
   for (const auto& entry : names) {
     const Lost& lost = entry.second;
     const auto& [tenant, name] = *lost.first;
+    const auto agreed = deletion.agreed.find(entry.first);
     QUIRE_ASSIGN_OR_RETURN(const std::vector<DocumentName> versions, Versions(tenant, name));
     if (std::ranges::all_of(versions, [&](const DocumentName& version) {
           return lost.versions.contains(version.version);
         })) {
       batch->Delete(entry.first);
+      const StatusOr<LatestVersion> last = ReadLatest(tenant, name);
+      if (last.ok()) gone_names_.Note(entry.first, last->revision);
+      if (agreed != deletion.agreed.end()) gone_names_.Note(entry.first, agreed->second.revision);
       continue;
     }
     QUIRE_ASSIGN_OR_RETURN(const LatestVersion from, ReadLatest(tenant, name));
     if (agreement_ != nullptr) {
-      const auto agreed = deletion.agreed.find(entry.first);
       if (agreed == deletion.agreed.end()) continue;
       MoveLatest(tenant, name, from, NewerOf(from, agreed->second), batch, events);
       continue;

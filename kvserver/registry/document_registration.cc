@@ -131,7 +131,7 @@ StatusOr<Document> DocumentRegistryImpl::FindIngest(std::string_view tenant,
 StatusOr<uint64_t> DocumentRegistryImpl::NextVersion(std::string_view tenant,
                                                      const DocumentName& name) {
   QUIRE_ASSIGN_OR_RETURN(const LatestVersion row, ReadLatest(tenant, name));
-  return row.highest + 1;
+  return VersionAfter(row.highest);
 }
 
 StatusOr<std::optional<Document>> DocumentRegistryImpl::ClaimVersion(std::string_view tenant,

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "common/base/threads/mutex.h"
+#include "kvserver/registry/agreement/gone_names.h"
 #include "kvserver/registry/collections/collection_table.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/registry/dram/pinned_names.h"
@@ -208,10 +209,10 @@ class DocumentRegistryImpl final : public DocumentRegistry {
     std::vector<Document> missing;             ///< Agreed and not held.
     std::vector<DocumentName> withdrawn = {};  ///< Held and not agreed.
     struct Changed {
-      Tags before;
+      std::optional<Document> before;  ///< Unset when it cannot be read.
       Document after;
     };
-    std::vector<Changed> changed = {};  ///< Held, with other tags or time to live than agreed.
+    std::vector<Changed> changed = {};  ///< Held, and said of it is other than agreed.
     size_t num_kept = 0;                ///< Rows that stay.
   };
   Status CompareRow(std::string_view tenant, const DocumentName& version, Alignment* alignment)
@@ -222,6 +223,8 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   /// Writes a READY document, whose version is in `agreed`, over whatever row its version has.
   Status Settle(std::string_view tenant, const Document& document, const Chain& chain,
                 const AgreedName& agreed, Events events) QUIRE_REQUIRES(write_mutex_);
+  /// The last segment of a version by its list of segments; nullopt when that cannot be read.
+  std::optional<SegmentKey> TipOf(std::string_view tenant, const DocumentName& version);
   /// Reads what is agreed and aligns the rows.
   StatusOr<AgreedName> Refresh(std::string_view tenant, const DocumentName& name)
       QUIRE_EXCLUDES(write_mutex_);
@@ -229,8 +232,9 @@ class DocumentRegistryImpl final : public DocumentRegistry {
                                   const Change& change) QUIRE_EXCLUDES(write_mutex_);
   /// Publishes the versions of a name from before the server had an agreement.
   Status Introduce(std::string_view tenant, const DocumentName& name) QUIRE_EXCLUDES(write_mutex_);
-  /// The same for all names, once.
-  Status IntroduceAll() QUIRE_EXCLUDES(write_mutex_);
+  /// The same for the next names that are held, until all had their turn. A name that fails does
+  /// not stop the others. Returns the first error.
+  Status IntroduceSome() QUIRE_EXCLUDES(write_mutex_);
   /// Deletes documents in batches, each of this kind. Returns and counts what went.
   StatusOr<DeleteResult> DeleteRowsOf(std::string_view tenant,
                                       const std::vector<DocumentName>& versions,
@@ -267,6 +271,14 @@ class DocumentRegistryImpl final : public DocumentRegistry {
       QUIRE_EXCLUDES(write_mutex_);
   StatusOr<RegisterResult> RegisterAgreed(std::string_view tenant, const DocumentName& name,
                                           const Registration& registration)
+      QUIRE_EXCLUDES(write_mutex_);
+  /// Settles a published version at the newest state that is known. NOT_FOUND when others have
+  /// deleted it meanwhile.
+  Status SettlePublished(std::string_view tenant, const DocumentName& version,
+                         const Candidate& candidate, AgreedName agreed)
+      QUIRE_EXCLUDES(write_mutex_);
+  /// Makes room for a version that has expired by what is agreed, whether it is held or not.
+  Status WithdrawStale(std::string_view tenant, const DocumentName& version)
       QUIRE_EXCLUDES(write_mutex_);
   /// Withdraws a version from the agreement when its time is over. Returns its name after that;
   /// nullopt when the version stays, or is gone already.
@@ -389,7 +401,10 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   /// Settings up to this revision were taken; time of the next look.
   uint64_t settings_revision_ QUIRE_GUARDED_BY(write_mutex_) = 0;
   TimePoint settings_due_ QUIRE_GUARDED_BY(write_mutex_) = TimePoint::min();
-  std::atomic<bool> introduced_{false};  ///< IntroduceAll is done.
+  GoneNames gone_names_;
+  Mutex introduction_mutex_;             ///< One introduction at a time. Taken before write_mutex_.
+  std::atomic<bool> introduced_{false};  ///< All names had their turn.
+  std::string introduced_up_to_ QUIRE_GUARDED_BY(write_mutex_);  ///< Names of former turns.
   std::atomic<uint64_t> orphans_pending_{0};
 };
 

@@ -5,6 +5,7 @@
 #ifndef QUIRE_COMMON_DOCUMENTS_TESTING_MEMORY_AGREEMENT_H_
 #define QUIRE_COMMON_DOCUMENTS_TESTING_MEMORY_AGREEMENT_H_
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,6 +28,8 @@ class MemoryAgreement final : public ChangingAgreement {
   bool is_away = false;  ///< Nothing is answered or changed.
   int num_calls = 0;
   bool loses_reply = false;  ///< The next change is made, and its answer is lost.
+  /// Runs once, when the next change is made and not yet answered.
+  std::function<void()> before_reply;
 
  private:
   static std::string Key(std::string_view tenant, const DocumentName& name) {
@@ -38,6 +41,12 @@ class MemoryAgreement final : public ChangingAgreement {
   }
   StatusOr<AgreedName> Change(std::string_view tenant, const DocumentName& name,
                               const Edit& edit) override {
+    StatusOr<AgreedName> after = MakeChange(tenant, name, edit);
+    if (const auto meanwhile = std::exchange(before_reply, nullptr)) meanwhile();
+    return after;
+  }
+  StatusOr<AgreedName> MakeChange(std::string_view tenant, const DocumentName& name,
+                                  const Edit& edit) {
     MutexLock lock(mutex_);
     ++num_calls;
     if (is_away) return Unavailable("the agreement is away");

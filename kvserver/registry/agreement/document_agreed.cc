@@ -23,7 +23,12 @@ StatusOr<AgreedName> DocumentRegistryImpl::Refresh(std::string_view tenant,
 StatusOr<DocumentRegistry::RegisterResult> DocumentRegistryImpl::RegisterAgreed(
     std::string_view tenant, const DocumentName& name, const Registration& registration) {
   QUIRE_RETURN_IF_ERROR(Introduce(tenant, name));
-  if (name.version != 0) QUIRE_RETURN_IF_ERROR(WithdrawExpired(tenant, name).status());
+  HeldChain held;
+  if (name.version != 0) {
+    // The chain stays when a row that names it is out of date, and goes.
+    QUIRE_ASSIGN_OR_RETURN(held, store_->HoldChain(tenant, registration.chain_tip));
+    QUIRE_RETURN_IF_ERROR(WithdrawStale(tenant, name));
+  }
   Candidate candidate;
   {
     MutexLock lock(write_mutex_);
@@ -34,25 +39,46 @@ StatusOr<DocumentRegistry::RegisterResult> DocumentRegistryImpl::RegisterAgreed(
     QUIRE_ASSIGN_OR_RETURN(const AgreedName reserved, agreement_->Reserve(tenant, name));
     document.name.version = reserved.highest;
   }
-  QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed,
+  QUIRE_ASSIGN_OR_RETURN(AgreedName agreed,
                          agreement_->Publish(tenant, document, registration.keep_latest));
-  bool is_newest = true;
-  {
-    MutexLock lock(write_mutex_);
-    QUIRE_ASSIGN_OR_RETURN(const LatestVersion known, ReadLatest(tenant, name));
-    is_newest = known.revision <= agreed.revision;
-    std::vector<NewEvent> events;
-    if (!candidate.stored) {
-      events.push_back({std::string(tenant), DocumentEventKind::kRegistered, document.name});
-      registered_.Add();
-    }
-    QUIRE_RETURN_IF_ERROR(Settle(tenant, *agreed.Find(document.name.version), *candidate.held.chain,
-                                 agreed, std::move(events)));
-  }
-  // Others may have deleted the version meanwhile.
-  if (!is_newest) QUIRE_RETURN_IF_ERROR(Refresh(tenant, name).status());
+  QUIRE_RETURN_IF_ERROR(SettlePublished(tenant, document.name, candidate, std::move(agreed)));
   QUIRE_ASSIGN_OR_RETURN(document, Get(tenant, document.name));
   return RegisterResult{.document = std::move(document), .existed = candidate.stored.has_value()};
+}
+
+Status DocumentRegistryImpl::SettlePublished(std::string_view tenant, const DocumentName& version,
+                                             const Candidate& candidate, AgreedName agreed) {
+  const Chain& chain = *candidate.held.chain;
+  for (;;) {
+    {
+      MutexLock lock(write_mutex_);
+      QUIRE_ASSIGN_OR_RETURN(const LatestVersion known, ReadLatest(tenant, version));
+      if (known.revision <= agreed.revision) {
+        const Document* const published = agreed.Find(version.version);
+        if (published == nullptr || published->chain_tip != chain.keys.back()) {
+          return NotFound("document ", Describe(version), " was deleted while it was registered");
+        }
+        std::vector<NewEvent> events;
+        if (!candidate.stored) {
+          events.push_back({std::string(tenant), DocumentEventKind::kRegistered, version});
+          registered_.Add();
+        }
+        return Settle(tenant, *published, chain, agreed, std::move(events));
+      }
+    }
+    // Others may have deleted the version meanwhile.
+    QUIRE_ASSIGN_OR_RETURN(agreed, agreement_->Read(tenant, version));
+  }
+}
+
+Status DocumentRegistryImpl::WithdrawStale(std::string_view tenant, const DocumentName& version) {
+  QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed, Refresh(tenant, version));
+  const Document* const published = agreed.Find(version.version);
+  if (published == nullptr) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(const int64_t expires, ExpiryOfDocument(tenant, *published));
+  if (expires == 0 || expires > clock_->UnixMicros()) return OkStatus();
+  const uint64_t number = version.version;
+  return agreement_->Remove(tenant, version, {&number, 1}).status();
 }
 
 StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::DeleteAgreed(

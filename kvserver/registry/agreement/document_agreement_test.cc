@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 
 #include "common/documents/testing/memory_agreement.h"
 #include "common/documents/testing/memory_collections.h"
+#include "kvserver/registry/agreement/gone_names.h"
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/registry/rows/document_keys.h"
 #include "kvserver/registry/testing/registry_fixture.h"
@@ -477,6 +479,169 @@ TEST_F(DocumentAgreementTest, ServersThatRegisterAtOnceEndWithTheSameVersions) {
       EXPECT_EQ(node->store->CountNames(document.chain_tip), 1u);
     }
   }
+}
+
+TEST_F(DocumentAgreementTest, ADeletionBeforeTheReplyOfARegistrationStands) {
+  const DocumentName version{"books", "a", 1};
+  agreement_.before_reply = [&] {
+    EXPECT_EQ(one_.registry->Delete("default", kName, false)->num_documents, 1u);
+  };
+  EXPECT_TRUE(IsNotFound(one_.Register(version, {1}).status()));
+  EXPECT_EQ(one_.CodeOf(1), StatusCode::kNotFound);
+  EXPECT_FALSE(Agreed().exists());
+  EXPECT_TRUE(one_.Register(version, {1}).ok()) << "its name is free again";
+}
+
+TEST_F(DocumentAgreementTest, WhatWasDeletedMeanwhileIsNotAdopted) {
+  ASSERT_TRUE(one_.Register(kName, {1}).ok());
+  const AgreedName before = Agreed();
+  two_.Chain({1});
+  ASSERT_TRUE(one_.registry->Delete("default", kName, false).ok());
+  ASSERT_TRUE(two_.registry->Align("default", kName, Agreed()).ok());
+  EXPECT_EQ(two_.registry->Adopt("default", {"books", "a", 1}, before).code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(two_.CodeOf(1), StatusCode::kNotFound);
+}
+
+TEST_F(DocumentAgreementTest, AReplicaThatIsDeletedIsNotAdoptedAgain) {
+  ASSERT_TRUE(one_.Register(kName, {1}).ok());
+  const AgreedName before = Agreed();
+  two_.Chain({1});
+  two_.Follow();
+  ASSERT_TRUE(one_.registry->Delete("default", kName, false).ok());
+  two_.Follow();
+  two_.Chain({1});
+  EXPECT_EQ(two_.registry->Adopt("default", {"books", "a", 1}, before).code(),
+            StatusCode::kFailedPrecondition);
+}
+
+TEST_F(DocumentAgreementTest, DamagedRowsDeleteNothingThatIsAgreed) {
+  const Document document = *one_.Register(kName, {1});
+  SettingsChange change;
+  change.ttl_seconds = std::optional(uint64_t{600});
+  ASSERT_TRUE(one_.registry->SetCollection("default", "books", change).ok());
+  const std::string settings = *one_.metadata.Get(CollectionKey("default", "books"));
+  const auto damage = [this](const std::string& key) {
+    MetadataBatch batch;
+    batch.Put(key, "damaged");
+    ASSERT_TRUE(one_.metadata.Apply(batch).ok());
+  };
+  damage(CollectionKey("default", "books"));
+  damage(DocumentKey("default", document.name));
+  EXPECT_THAT(*one_.registry->Align("default", kName, Agreed()), IsEmpty());
+  MetadataBatch batch;
+  batch.Put(CollectionKey("default", "books"), settings);
+  ASSERT_TRUE(one_.metadata.Apply(batch).ok());
+  EXPECT_EQ(one_.Get()->chain_tip, document.chain_tip) << "the row is written again";
+  EXPECT_TRUE(one_.store->Tokens("default", document.chain_tip).ok());
+
+  damage(DocumentKey("default", document.name));
+  damage(ChainKey("default", document.name));
+  EXPECT_THAT(*one_.registry->Align("default", kName, Agreed()), SizeIs(1)) << "chain unknown";
+  EXPECT_EQ(one_.CodeOf(1), StatusCode::kNotFound);
+}
+
+TEST_F(DocumentAgreementTest, ARegistrationOfTheSameChainIsNotExpiredByAnOlderRow) {
+  ASSERT_TRUE(one_.Register(kName, {1}, 60).ok());
+  two_.Chain({1});
+  two_.Follow();
+  const int64_t before = two_.Get()->created_unix_micros;
+  ASSERT_TRUE(one_.registry->Delete("default", kName, false).ok());
+  clock_.Advance(std::chrono::seconds(30));
+  const Document again = *one_.Register(kName, {1}, 60);
+  clock_.Advance(std::chrono::seconds(31));
+  EXPECT_EQ(two_.registry->RemoveExpired()->num_documents, 0u);
+  EXPECT_EQ(one_.Get()->name, again.name);
+  EXPECT_EQ(two_.Get()->created_unix_micros, again.created_unix_micros);
+  EXPECT_TRUE(IsNotFound(two_.metadata.Get(CreatedKey("default", before, again.name)).status()));
+  EXPECT_TRUE(two_.metadata.Get(CreatedKey("default", again.created_unix_micros, again.name)).ok());
+}
+
+TEST_F(DocumentAgreementTest, AVersionThatExpiredElsewhereCanBeTakenAgain) {
+  ASSERT_TRUE(one_.Register({"books", "a", 3}, {1}, 60).ok());
+  clock_.Advance(std::chrono::seconds(61));
+  const auto same = two_.Register({"books", "a", 3}, {1}, 60);
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ(same->created_unix_micros, clock_.UnixMicros());
+  clock_.Advance(std::chrono::seconds(61));
+  const auto other = one_.Register({"books", "a", 3}, {2});
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(Agreed().versions.at(0).chain_tip, other->chain_tip);
+}
+
+TEST_F(DocumentAgreementTest, ALateRowIsNotPublishedAgain) {
+  ASSERT_TRUE(one_.Register({"books", "a", 1}, {1}).ok());
+  two_.Chain({1});
+  two_.Follow();
+  ASSERT_TRUE(one_.registry->Delete("default", kName, false).ok());
+  clock_.Advance(std::chrono::seconds(5));
+  const auto again = two_.Register({"books", "a", 1}, {1});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(Agreed().versions.at(0).created_unix_micros, clock_.UnixMicros());
+}
+
+TEST_F(DocumentAgreementTest, AnIngestTakesANumberThatIsFreeHere) {
+  const auto failed = one_.registry->BeginIngest("default", kName, {});
+  ASSERT_TRUE(failed.ok());
+  ASSERT_TRUE(one_.registry->FailIngest("default", failed->id, "stopped").ok());
+  ASSERT_TRUE(one_.registry->BeginIngest("default", kName, {}).ok());
+  ASSERT_TRUE(two_.Register(kName, {1}).ok());
+  ASSERT_TRUE(two_.registry->Delete("default", kName, false).ok());
+  ASSERT_FALSE(Agreed().exists()) << "its numbers are given again";
+  const auto first = one_.registry->BeginIngest("default", kName, {});
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->document.name.version, 1u) << "the failed one gives way";
+  const auto second = one_.registry->BeginIngest("default", kName, {});
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->document.name.version, 3u) << "2 is being ingested";
+}
+
+TEST_F(DocumentAgreementTest, ABadNameStopsNeitherUpkeepNorOtherNames) {
+  Node old(&clock_, &agreement_, &settings_);
+  old.Reopen(nullptr);
+  ASSERT_TRUE(old.Register({"books", "A"}, {1}).ok());
+  ASSERT_TRUE(old.Register(kName, {2}).ok());
+  MetadataBatch batch;
+  batch.Put(LatestKey("default", {"books", "A", 0}), "damaged");
+  ASSERT_TRUE(old.metadata.Apply(batch).ok());
+  old.Reopen(&agreement_);
+  EXPECT_TRUE(IsDataLoss(old.registry->KeepUp()));
+  EXPECT_THAT(AgreedVersions(), ElementsAre(1));
+  EXPECT_TRUE(old.registry->KeepUp().ok()) << "every name had its turn";
+}
+
+TEST_F(DocumentAgreementTest, ADiskFromBeforeTheClusterLeavesTheAliasWhereItIs) {
+  ASSERT_TRUE(one_.Register({"books", "a", 1}, {1}).ok());
+  ASSERT_TRUE(one_.Register({"books", "a", 3}, {3}).ok());
+  Node old(&clock_, &agreement_, &settings_);
+  old.Reopen(nullptr);
+  ASSERT_TRUE(old.Register(kName, {1}).ok());
+  ASSERT_TRUE(old.Register(kName, {2}).ok());
+  ASSERT_TRUE(old.registry->SetLatest("default", {"books", "a", 1}).ok());
+  old.Reopen(&agreement_);
+  EXPECT_TRUE(old.registry->KeepUp().ok());
+  EXPECT_THAT(AgreedVersions(), ElementsAre(1, 2, 3));
+  EXPECT_EQ(Agreed().latest, 3u);
+}
+
+TEST_F(DocumentAgreementTest, NothingFollowsTheLastVersion) {
+  const uint64_t last = std::numeric_limits<uint64_t>::max();
+  ASSERT_TRUE(one_.Register({"books", "a", last}, {1}).ok());
+  EXPECT_EQ(one_.Register(kName, {2}).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(one_.Get()->name.version, last);
+  EXPECT_THAT(AgreedVersions(), ElementsAre(last));
+}
+
+TEST(GoneNamesTest, TheNewestNamesAndStatesAreKnown) {
+  GoneNames names;
+  names.Note("never agreed", 0);
+  names.Note("a", 7);
+  names.Note("a", 5);
+  EXPECT_EQ(names.RevisionOf("a"), 7u);
+  EXPECT_EQ(names.RevisionOf("never agreed"), 0u);
+  for (size_t i = 0; i < GoneNames::kMostNames; ++i) names.Note(std::to_string(i), 8);
+  EXPECT_EQ(names.RevisionOf("a"), 0u);
+  EXPECT_EQ(names.RevisionOf("0"), 8u);
 }
 
 TEST_F(DocumentAgreementTest, HeldNamesAreListedInPages) {

@@ -3,7 +3,10 @@
 // DocumentRegistryImpl: documents from before the server had an agreement become the cluster's. A
 // name whose row has no revision was never agreed. Its versions are published before anything else
 // happens to it.
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/observe/log.h"
 #include "kvserver/registry/document_registry_impl.h"
@@ -12,14 +15,25 @@
 namespace quire::kvserver {
 namespace {
 
-constexpr uint32_t kIntroducedAtOnce = 256;
+/// Names of one turn of the upkeep.
+constexpr uint32_t kIntroducedAtOnce = 64;
+
+/// True for a name with versions that were never agreed.
+bool IsOfOneServer(const LatestVersion& row) { return row.highest != 0 && row.revision == 0; }
 
 }  // namespace
 
 Status DocumentRegistryImpl::Introduce(std::string_view tenant, const DocumentName& name) {
-  QUIRE_ASSIGN_OR_RETURN(const LatestVersion from, ReadLatest(tenant, name));
-  if (from.highest == 0 || from.revision != 0) return OkStatus();
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<DocumentName> versions, Versions(tenant, name));
+  QUIRE_ASSIGN_OR_RETURN(LatestVersion from, ReadLatest(tenant, name));
+  if (!IsOfOneServer(from)) return OkStatus();
+  MutexLock one_at_a_time(introduction_mutex_);
+  QUIRE_ASSIGN_OR_RETURN(from, ReadLatest(tenant, name));
+  if (!IsOfOneServer(from)) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(std::vector<DocumentName> versions, Versions(tenant, name));
+  // The first version of a name that nobody has becomes its latest. An alias that is agreed stays.
+  std::stable_partition(versions.begin(), versions.end(), [&](const DocumentName& version) {
+    return version.version == from.latest;
+  });
   for (const DocumentName& version : versions) {
     const StatusOr<Document> document = ReadReady(tenant, version);
     if (!document.ok()) continue;  // An ingest, or gone.
@@ -33,12 +47,6 @@ Status DocumentRegistryImpl::Introduce(std::string_view tenant, const DocumentNa
                 {"document", Describe(version)},
                 {"why", "the cluster has another document of this name and version"}});
   }
-  DocumentName latest = name;
-  latest.version = from.latest;
-  if (from.latest != 0) {
-    const Status moved = agreement_->MoveLatest(tenant, latest).status();
-    if (!IsNotFound(moved)) QUIRE_RETURN_IF_ERROR(moved);
-  }
   QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed, agreement_->Read(tenant, name));
   MutexLock lock(write_mutex_);
   QUIRE_ASSIGN_OR_RETURN(const LatestVersion known, ReadLatest(tenant, name));
@@ -49,18 +57,24 @@ Status DocumentRegistryImpl::Introduce(std::string_view tenant, const DocumentNa
   return AlignRows(tenant, name, agreed, std::nullopt).status();
 }
 
-Status DocumentRegistryImpl::IntroduceAll() {
+Status DocumentRegistryImpl::IntroduceSome() {
   if (agreement_ == nullptr || introduced_.load(std::memory_order_relaxed)) return OkStatus();
   std::string after;
-  do {
-    QUIRE_ASSIGN_OR_RETURN(const HeldNamesPage page, HeldNames(after, kIntroducedAtOnce));
-    for (const auto& [tenant, name] : page.names) {
-      QUIRE_RETURN_IF_ERROR(Introduce(tenant, name));
-    }
-    after = page.next;
-  } while (!after.empty());
-  introduced_.store(true, std::memory_order_relaxed);
-  return OkStatus();
+  {
+    MutexLock lock(write_mutex_);
+    after = introduced_up_to_;
+  }
+  QUIRE_ASSIGN_OR_RETURN(const HeldNamesPage page, HeldNames(after, kIntroducedAtOnce));
+  Status first_failure;
+  for (const auto& [tenant, name] : page.names) {
+    const Status introduced = Introduce(tenant, name);
+    if (IsUnavailable(introduced)) return introduced;
+    first_failure.Update(Annotate(introduced, "publishing ", Describe(name)));
+  }
+  MutexLock lock(write_mutex_);
+  introduced_up_to_ = page.next;
+  introduced_.store(page.next.empty(), std::memory_order_relaxed);
+  return first_failure;
 }
 
 }  // namespace quire::kvserver

@@ -2,6 +2,7 @@
 //
 // DocumentRegistryImpl: rows follow what was agreed. Nothing here asks the agreement.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "kvserver/registry/document_registry_impl.h"
@@ -50,23 +51,37 @@ StatusOr<std::vector<Document>> DocumentRegistryImpl::AlignRows(std::string_view
 
 Status DocumentRegistryImpl::CompareRow(std::string_view tenant, const DocumentName& version,
                                         Alignment* alignment) {
-  StatusOr<Document> row = ReadDocument(tenant, version);
+  // The record alone: settings of a collection say nothing of what is agreed.
+  QUIRE_ASSIGN_OR_RETURN(const std::string record, metadata_->Get(DocumentKey(tenant, version)));
+  StatusOr<Document> row = DecodeDocument(version, record);
   if (!row.ok() && !IsDataLoss(row.status())) return row.status();
   if (row.ok() && row->state != DocumentState::kReady) {
     ++alignment->num_kept;  // An ingest of this server.
     return OkStatus();
   }
   const Document* const agreed = alignment->agreed.Find(version.version);
-  if (!row.ok() || agreed == nullptr || agreed->chain_tip != row->chain_tip) {
+  const auto tip = row.ok() ? std::optional(row->chain_tip) : TipOf(tenant, version);
+  if (agreed == nullptr || agreed->chain_tip != tip) {
     alignment->withdrawn.push_back(version);
     return OkStatus();
   }
   ++alignment->num_kept;
   std::erase_if(alignment->missing,
                 [&](const Document& document) { return document.name.version == version.version; });
-  if (row->tags == agreed->tags && row->ttl_seconds == agreed->ttl_seconds) return OkStatus();
-  alignment->changed.push_back({.before = std::move(row->tags), .after = *agreed});
+  if (record == EncodeDocument(*agreed)) return OkStatus();
+  std::optional<Document> before;
+  if (row.ok()) before = *std::move(row);
+  alignment->changed.push_back({.before = std::move(before), .after = *agreed});
   return OkStatus();
+}
+
+std::optional<SegmentKey> DocumentRegistryImpl::TipOf(std::string_view tenant,
+                                                      const DocumentName& version) {
+  const StatusOr<std::string> chain = metadata_->Get(ChainKey(tenant, version));
+  if (!chain.ok()) return std::nullopt;
+  const auto segments = DecodeSegmentKeys(*chain);
+  if (!segments.ok() || segments->empty()) return std::nullopt;
+  return segments->back();
 }
 
 Status DocumentRegistryImpl::WriteAlignment(std::string_view tenant, const DocumentName& name,
@@ -74,18 +89,25 @@ Status DocumentRegistryImpl::WriteAlignment(std::string_view tenant, const Docum
                                             Events events) {
   MetadataBatch batch;
   for (const auto& change : alignment.changed) {
-    batch.Put(DocumentKey(tenant, change.after.name), EncodeDocument(change.after));
+    const DocumentName& version = change.after.name;
+    if (change.before) {
+      batch.Delete(CreatedKey(tenant, change.before->created_unix_micros, version));
+    }
+    batch.Put(CreatedKey(tenant, change.after.created_unix_micros, version), "");
+    batch.Put(DocumentKey(tenant, version), EncodeDocument(change.after));
   }
   std::vector<NewEvent> unheard;
   if (alignment.num_kept > 0) {
     MoveLatest(tenant, name, from, NewerOf(from, alignment.agreed), &batch,
                events ? &*events : &unheard);
+  } else {
+    gone_names_.Note(LatestKey(tenant, name), alignment.agreed.revision);
   }
   const std::vector<NewEvent> told = std::move(events).value_or(std::vector<NewEvent>());
   if (batch.operations.empty() && told.empty()) return OkStatus();
   QUIRE_RETURN_IF_ERROR(events_.Apply(std::move(batch), told));
   for (const auto& change : alignment.changed) {
-    tags_.Remove(tenant, change.before);
+    if (change.before) tags_.Remove(tenant, change.before->tags);
     tags_.Add(tenant, change.after.tags);
     expiries_.Add(tenant, change.after);
   }

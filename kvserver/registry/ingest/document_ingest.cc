@@ -27,7 +27,7 @@ StatusOr<DocumentRegistry::BegunIngest> DocumentRegistryImpl::BeginIngest(std::s
   QUIRE_ASSIGN_OR_RETURN(auto unchanged, FindUnchanged(tenant, name, plan));
   if (unchanged) return *std::move(unchanged);
   QUIRE_ASSIGN_OR_RETURN(const LatestVersion from, ReadLatest(tenant, name));
-  const uint64_t version = from.highest + 1;
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t version, VersionAfter(from.highest));
   return ReserveVersion(tenant, {name.collection, name.name, version}, plan,
                         {.latest = from.latest, .highest = version});
 }
@@ -40,11 +40,19 @@ StatusOr<DocumentRegistry::BegunIngest> DocumentRegistryImpl::BeginAgreedIngest(
     QUIRE_ASSIGN_OR_RETURN(auto unchanged, FindUnchanged(tenant, name, plan));
     if (unchanged) return *std::move(unchanged);
   }
-  QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed, agreement_->Reserve(tenant, name));
-  MutexLock lock(write_mutex_);
-  QUIRE_ASSIGN_OR_RETURN(const LatestVersion from, ReadLatest(tenant, name));
-  return ReserveVersion(tenant, {name.collection, name.name, agreed.highest}, plan,
-                        NewerOf(from, agreed));
+  for (;;) {
+    QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed, agreement_->Reserve(tenant, name));
+    DocumentName version{name.collection, name.name, agreed.highest};
+    MutexLock lock(write_mutex_);
+    // Numbers of a name that was deleted are given again, and rows of this server may have one.
+    const Status free = ClaimVersion(tenant, kRootKey, &version).status();
+    const bool is_taken =
+        free.code() == StatusCode::kFailedPrecondition || free.code() == StatusCode::kAlreadyExists;
+    if (is_taken) continue;
+    QUIRE_RETURN_IF_ERROR(free);
+    QUIRE_ASSIGN_OR_RETURN(const LatestVersion from, ReadLatest(tenant, name));
+    return ReserveVersion(tenant, version, plan, NewerOf(from, agreed));
+  }
 }
 
 StatusOr<std::optional<DocumentRegistry::BegunIngest>> DocumentRegistryImpl::FindUnchanged(

@@ -51,13 +51,17 @@ void DocumentRegistryImpl::NoteReuse(std::string_view tenant, const SegmentKey& 
 }
 
 Status DocumentRegistryImpl::KeepUp() {
-  // Both are tried again while the agreements are away.
-  for (const Status& status : {IntroduceAll(), FollowSettings()}) {
-    if (!IsUnavailable(status)) QUIRE_RETURN_IF_ERROR(status);
+  Status kept;
+  {
+    MutexLock lock(write_mutex_);
+    kept.Update(events_.Trim().status());
+    kept.Update(statistics_.Flush(/*now=*/false));
   }
-  MutexLock lock(write_mutex_);
-  QUIRE_RETURN_IF_ERROR(events_.Trim().status());
-  return statistics_.Flush(/*now=*/false);
+  // Both are tried again while the agreements are away.
+  for (const Status& status : {IntroduceSome(), FollowSettings()}) {
+    if (!IsUnavailable(status)) kept.Update(status);
+  }
+  return kept;
 }
 
 }  // namespace quire::kvserver

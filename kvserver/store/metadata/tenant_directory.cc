@@ -96,8 +96,10 @@ Status KeepSalt(Database* database, const std::string& tenant, const TenantSalt&
   if (!has_segments) return WriteSalt(database, tenant, salt);
   return FailedPrecondition(
       "tenant '", tenant,
-      "' has segments whose keys were made with another salt than the cluster's: start the server "
-      "with an empty data directory and put the documents again, or leave the tenant away");
+      "' has segments whose keys were made with another salt than the cluster's: correct --cluster "
+      "or --etcd if they are wrong; otherwise start the server with an empty data directory and "
+      "put "
+      "the documents again, or leave the tenant away");
 }
 
 }  // namespace

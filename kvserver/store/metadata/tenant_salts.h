@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Salts of tenants, and how the servers of a cluster come to the same ones. Value types.
+// AgreeOnSalts: how the servers of a cluster come to the same salts of tenants. A value type.
 #ifndef QUIRE_KVSERVER_STORE_METADATA_TENANT_SALTS_H_
 #define QUIRE_KVSERVER_STORE_METADATA_TENANT_SALTS_H_
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "quire/key.h"
+#include "common/page/tenant_salts.h"
 #include "quire/status.h"
 
 namespace quire::kvserver {
-
-using TenantSalts = std::map<std::string, TenantSalt, std::less<>>;
 
 /// Returns the salt that all servers have for each tenant. `stored` are those of this disk, which
 /// become everybody's where there are none yet. UNAVAILABLE while the others cannot be asked.
