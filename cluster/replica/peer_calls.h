@@ -2,8 +2,8 @@
 //
 // PeerCalls: PeerNodes over transports. It keeps a transport to each address that it called. A
 // segment comes in several replies when it does not fit in one. A member that did not answer in
-// time is UNAVAILABLE to reads and questions for the next ten seconds, so that one silent member
-// holds up the work with others only once. Thread-safety: all methods may be called concurrently.
+// time is UNAVAILABLE to reads and questions for the next ten seconds. Thread-safety: all methods
+// may be called concurrently.
 #ifndef QUIRE_CLUSTER_REPLICA_PEER_CALLS_H_
 #define QUIRE_CLUSTER_REPLICA_PEER_CALLS_H_
 
