@@ -29,6 +29,8 @@ namespace {
 
 constexpr uint64_t kSpareThreads = 16;
 constexpr Duration kCatchUpPause = std::chrono::seconds(1);
+/// Time after which a node serves what it has, though etcd is away.
+constexpr Duration kCatchUpBeforeCalls = std::chrono::seconds(5);
 /// Most threads by default; --max-threads raises it.
 constexpr uint64_t kMostThreads = 4096;
 /// Most gRPC streams by default; --max-streams raises it.
@@ -479,12 +481,15 @@ void LogStart(const DaemonOptions& options, const Server& server, const NetworkS
   LogTransports(server, listener);
 }
 
-/// Makes what the disk has as the cluster agreed meanwhile. Waits while etcd is away.
-Status CatchUp(Server* server, const StopSignals& stop) {
+/// Makes what the disk has as the cluster agreed meanwhile. Waits while etcd is away, `most` at
+/// most. UNAVAILABLE after that.
+Status CatchUp(Server* server, const StopSignals& stop, Duration most) {
+  const TimePoint begin = SystemClock().Now();
   for (;;) {
     const Status caught_up = server->CatchUpReplicas();
     if (!IsUnavailable(caught_up)) return caught_up;
     if (stop.HasArrived()) return OkStatus();
+    if (SystemClock().Now() - begin >= most) return caught_up;
     SystemClock().Sleep(kCatchUpPause);
   }
 }
@@ -561,6 +566,9 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
     server_options.cluster = node->place();
   }
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(server_options));
+  // Before calls are served: others may count a node as up that was away for less than its lease.
+  const Status caught_up = CatchUp(server.get(), *stop, kCatchUpBeforeCalls);
+  if (!IsUnavailable(caught_up)) QUIRE_RETURN_IF_ERROR(caught_up);
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<NetworkServer> listener,
                          NetworkServer::Start(*server, server_options,
                                               NetworkOptions(options, threads, streams, tokens)));
@@ -574,12 +582,13 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
       if (node != nullptr) node->VisitMetrics(visit);
     }));
   }
-  QUIRE_RETURN_IF_ERROR(CatchUp(server.get(), *stop));
+  if (!caught_up.ok()) QUIRE_RETURN_IF_ERROR(CatchUp(server.get(), *stop, Duration::max()));
   QUIRE_RETURN_IF_ERROR(JoinCluster(node.get(), options, listener->address(), *stop));
   server->StartReplication();
   if (!stop->HasArrived()) listening(listener->address());
   LogStart(options, *server, *listener, admin.get(), tokens.get());
   const int signal = stop->Wait();
+  server->StopReplication();
   if (node != nullptr) node->Leave();
   if (serving) serving->Drain();
   LogInfo("shutting_down", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});

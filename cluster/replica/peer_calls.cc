@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/replica/peer_calls.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/memory/checksum.h"
@@ -21,6 +22,17 @@ constexpr size_t kMostTransports = 256;
 constexpr uint64_t kMostChainSegments = 65536;
 /// Most bytes of a segment, as PageStore takes them.
 constexpr uint64_t kMostSegmentBytes = uint64_t{1} << 30;
+
+/// Time for a question that reads no segment.
+constexpr Duration kQuestionTime = std::chrono::seconds(3);
+/// Time for which a member that did not answer is asked nothing.
+constexpr Duration kSilence = std::chrono::seconds(10);
+
+/// Positive, since a transport takes no other timeout.
+Duration TimeUntil(TimePoint deadline, Duration most) {
+  const Duration left = deadline - SystemClock().Now();
+  return std::clamp<Duration>(left, std::chrono::milliseconds(1), most);
+}
 
 void AppendTo(std::vector<std::byte>* bytes, const Payload& payload) {
   const size_t before = bytes->size();
@@ -54,13 +66,33 @@ Status PeerCalls::Call(const Member& member, std::string_view tenant, std::strin
   return OkStatus();
 }
 
+Status PeerCalls::Ask(const Member& member, std::string_view tenant, std::string_view method,
+                      const google::protobuf::Message& request, google::protobuf::Message* reply,
+                      Payload* payload, Duration timeout) {
+  {
+    MutexLock lock(mutex_);
+    const auto silent = silent_until_.find(member.address);
+    if (silent != silent_until_.end() && SystemClock().Now() < silent->second) {
+      return Unavailable("node ", member.name, " did not answer a moment ago; it is asked later");
+    }
+  }
+  Status status = Call(member, tenant, method, request, reply, payload, timeout);
+  MutexLock lock(mutex_);
+  if (status.code() == StatusCode::kDeadlineExceeded) {
+    silent_until_[member.address] = SystemClock().Now() + kSilence;
+  } else {
+    silent_until_.erase(member.address);
+  }
+  return status;
+}
+
 StatusOr<ChainDescription> PeerCalls::Describe(const Member& member, std::string_view tenant,
                                                const SegmentKey& tip) {
   v1::DescribeChainRequest request;
   request.set_chain_tip(wire::KeyToBytes(tip));
   v1::DescribeChainReply reply;
-  QUIRE_RETURN_IF_ERROR(
-      Call(member, tenant, "Replica/DescribeChain", request, &reply, nullptr, timeout_));
+  QUIRE_RETURN_IF_ERROR(Ask(member, tenant, "Replica/DescribeChain", request, &reply, nullptr,
+                            std::min(timeout_, kQuestionTime)));
   ChainDescription chain;
   QUIRE_ASSIGN_OR_RETURN(chain.spec, wire::KvSpecFromProto(reply.spec()));
   QUIRE_ASSIGN_OR_RETURN(chain.keys, wire::KeysFromProto(reply.keys(), kMostChainSegments, "keys"));
@@ -88,7 +120,7 @@ Status PeerCalls::ReadMore(const Member& member, std::string_view tenant, const 
   v1::ReadSegmentReply reply;
   Payload payload;
   QUIRE_RETURN_IF_ERROR(
-      Call(member, tenant, "Replica/ReadSegment", request, &reply, &payload, timeout_));
+      Ask(member, tenant, "Replica/ReadSegment", request, &reply, &payload, timeout_));
   const std::vector<TokenId> tokens(reply.tokens().begin(), reply.tokens().end());
   if (segment->unit_crc32c.empty()) {
     segment->tokens = tokens;
@@ -113,7 +145,7 @@ Status PeerCalls::ReadRepresentatives(const Member& member, std::string_view ten
   v1::ReadRepresentativesReply reply;
   Payload payload;
   QUIRE_RETURN_IF_ERROR(
-      Call(member, tenant, "Replica/ReadRepresentatives", request, &reply, &payload, timeout_));
+      Ask(member, tenant, "Replica/ReadRepresentatives", request, &reply, &payload, timeout_));
   AppendTo(&segment->representatives, payload);
   if (Crc32c(segment->representatives) == reply.payload_crc32c()) return OkStatus();
   return DataLoss("representatives of segment ", key.Hex(), " were damaged on the way");
@@ -157,7 +189,8 @@ StatusOr<std::vector<bool>> PeerCalls::Holds(const Member& member, std::string_v
     asked->set_chain_tip(wire::KeyToBytes(document.chain_tip));
   }
   v1::HoldsReply reply;
-  QUIRE_RETURN_IF_ERROR(Call(member, tenant, "Replica/Holds", request, &reply, nullptr, timeout_));
+  QUIRE_RETURN_IF_ERROR(Ask(member, tenant, "Replica/Holds", request, &reply, nullptr,
+                            std::min(timeout_, kQuestionTime)));
   if (static_cast<size_t>(reply.holds_size()) != documents.size()) {
     return Internal(reply.holds_size(), " answers for ", documents.size(), " documents");
   }
@@ -177,20 +210,23 @@ Status PeerCalls::CopyChain(const Member& member, std::string_view tenant, const
   return Call(member, tenant, "Replica/CopyChain", request, &reply, nullptr, left);
 }
 
-Status PeerCalls::Adopt(const Member& member, std::string_view tenant, const DocumentName& name) {
+Status PeerCalls::Adopt(const Member& member, std::string_view tenant, const DocumentName& name,
+                        TimePoint deadline) {
   v1::AdoptDocumentRequest request;
   wire::DocumentNameToProto(name, request.mutable_name());
   v1::AdoptDocumentReply reply;
-  return Call(member, tenant, "Replica/AdoptDocument", request, &reply, nullptr, timeout_);
+  return Call(member, tenant, "Replica/AdoptDocument", request, &reply, nullptr,
+              TimeUntil(deadline, timeout_));
 }
 
 Status PeerCalls::CopyExtras(const Member& member, std::string_view tenant,
-                             const DocumentName& name, std::string_view from) {
+                             const DocumentName& name, std::string_view from, TimePoint deadline) {
   v1::CopyExtrasRequest request;
   wire::DocumentNameToProto(name, request.mutable_document());
   request.set_from(std::string(from));
   v1::CopyExtrasReply reply;
-  return Call(member, tenant, "Replica/CopyExtras", request, &reply, nullptr, timeout_);
+  return Call(member, tenant, "Replica/CopyExtras", request, &reply, nullptr,
+              TimeUntil(deadline, timeout_));
 }
 
 }  // namespace quire::cluster

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PeerCalls: PeerNodes over transports. It keeps a transport to each address that it called. A
-// segment comes in several replies when it does not fit in one. Thread-safety: all methods may be
-// called concurrently.
+// segment comes in several replies when it does not fit in one. A member that did not answer in
+// time is UNAVAILABLE to reads and questions for the next ten seconds. Thread-safety: all methods
+// may be called concurrently.
 #ifndef QUIRE_CLUSTER_REPLICA_PEER_CALLS_H_
 #define QUIRE_CLUSTER_REPLICA_PEER_CALLS_H_
 
@@ -29,7 +30,7 @@ class PeerCalls final : public PeerNodes {
  public:
   /// Makes a transport to an address.
   using Connect = std::function<StatusOr<std::unique_ptr<Transport>>(const std::string& address)>;
-  /// `timeout` bounds each call, but CopyChain.
+  /// `timeout` bounds each call without a deadline.
   explicit PeerCalls(Connect connect, Duration timeout = std::chrono::seconds(30))
       : connect_(std::move(connect)), timeout_(timeout) {}
 
@@ -43,9 +44,10 @@ class PeerCalls final : public PeerNodes {
                                     std::span<const Document> documents) override;
   Status CopyChain(const Member& member, std::string_view tenant, const SegmentKey& tip,
                    std::string_view from, TimePoint deadline) override;
-  Status Adopt(const Member& member, std::string_view tenant, const DocumentName& name) override;
+  Status Adopt(const Member& member, std::string_view tenant, const DocumentName& name,
+               TimePoint deadline) override;
   Status CopyExtras(const Member& member, std::string_view tenant, const DocumentName& name,
-                    std::string_view from) override;
+                    std::string_view from, TimePoint deadline) override;
 
  private:
   StatusOr<std::shared_ptr<Transport>> TransportTo(const std::string& address)
@@ -53,6 +55,10 @@ class PeerCalls final : public PeerNodes {
   Status Call(const Member& member, std::string_view tenant, std::string_view method,
               const google::protobuf::Message& request, google::protobuf::Message* reply,
               Payload* payload, Duration timeout);
+  /// Call, unless the member was silent of late.
+  Status Ask(const Member& member, std::string_view tenant, std::string_view method,
+             const google::protobuf::Message& request, google::protobuf::Message* reply,
+             Payload* payload, Duration timeout) QUIRE_EXCLUDES(mutex_);
   /// Adds the units from the end of `segment` on.
   Status ReadMore(const Member& member, std::string_view tenant, const SegmentKey& key,
                   SegmentCopy* segment);
@@ -63,6 +69,8 @@ class PeerCalls final : public PeerNodes {
   const Duration timeout_;
   Mutex mutex_;
   std::map<std::string, std::shared_ptr<Transport>> transports_ QUIRE_GUARDED_BY(mutex_);
+  /// Ends of the pauses of addresses that did not answer.
+  std::map<std::string, TimePoint> silent_until_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire::cluster

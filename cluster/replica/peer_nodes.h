@@ -48,10 +48,11 @@ class PeerNodes {
                                          const SegmentKey& tip, std::string_view from,
                                          TimePoint deadline) = 0;
   [[nodiscard]] virtual Status Adopt(const Member& member, std::string_view tenant,
-                                     const DocumentName& name) = 0;
+                                     const DocumentName& name, TimePoint deadline) = 0;
   /// Has the member copy the extras of a version from node `from`.
   [[nodiscard]] virtual Status CopyExtras(const Member& member, std::string_view tenant,
-                                          const DocumentName& name, std::string_view from) = 0;
+                                          const DocumentName& name, std::string_view from,
+                                          TimePoint deadline) = 0;
 };
 
 }  // namespace quire::cluster

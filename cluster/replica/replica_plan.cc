@@ -12,6 +12,10 @@ NamePlace PlaceOf(const Placement& placement, std::string_view node, std::string
   const ClusterView& view = placement.view();
   const PlacementKey key = KeyOfDocument(tenant, name.collection, name.name);
   NamePlace place;
+  // A drained node may be one of too few. All others keep what too few would have.
+  const Member* const self = view.Find(node);
+  const bool drains = self != nullptr && self->state == MemberState::kDraining;
+  place.min_owners = drains ? 1 : view.settings.replicas;
   for (const uint32_t member : placement.OwnersOf(key, view.settings.replicas).members) {
     if (view.members[member].name == node) {
       place.owned = true;
@@ -31,7 +35,8 @@ ReplicaTask TaskOf(const NamePlace& place, Held held) {
 }
 
 bool MayRelease(const NamePlace& place, const std::vector<bool>& owners_hold) {
-  return !place.owned && !owners_hold.empty() && owners_hold.size() == place.other_owners.size() &&
+  return !place.owned && owners_hold.size() >= place.min_owners &&
+         owners_hold.size() == place.other_owners.size() &&
          std::ranges::all_of(owners_hold, [](bool holds) { return holds; });
 }
 

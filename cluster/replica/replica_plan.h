@@ -20,6 +20,7 @@ namespace quire::cluster {
 /// A name's place in a view, as one node sees it.
 struct NamePlace {
   bool owned = false;                 ///< The node is an owner.
+  uint32_t min_owners = 1;            ///< With fewer other owners the node drops nothing.
   std::vector<Member> other_owners;   ///< Nearest first.
   std::vector<Member> other_holders;  ///< Other members that serve and may have it, nearest first.
 };
@@ -31,7 +32,7 @@ enum class ReplicaTask : uint8_t { kNone, kCopy, kRelease };
 [[nodiscard]] ReplicaTask TaskOf(const NamePlace& place, Held held);
 
 /// True when a node that is no owner may drop a version. `owners_hold` has the owners' answers, in
-/// their order. Without an owner nothing is dropped.
+/// their order. With fewer than `min_owners` nothing is dropped.
 [[nodiscard]] bool MayRelease(const NamePlace& place, const std::vector<bool>& owners_hold);
 
 /// True when the same names have the same owners in both views.

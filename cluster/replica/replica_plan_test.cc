@@ -63,6 +63,10 @@ TEST(ReplicaPlanTest, NothingIsReleasedBeforeEveryOwnerHasIt) {
   EXPECT_TRUE(MayRelease(place, {true, true}));
   EXPECT_FALSE(MayRelease(place, {true, false}));
   EXPECT_FALSE(MayRelease(place, {true})) << "one was not asked";
+  place.min_owners = 3;
+  EXPECT_FALSE(MayRelease(place, {true, true})) << "there are too few owners";
+  place.min_owners = 2;
+  EXPECT_TRUE(MayRelease(place, {true, true}));
   place.owned = true;
   EXPECT_FALSE(MayRelease(place, {true, true}));
   EXPECT_FALSE(MayRelease({}, {})) << "there is no owner";

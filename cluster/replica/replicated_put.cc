@@ -7,6 +7,12 @@
 #include "common/base/observe/log.h"
 
 namespace quire::cluster {
+namespace {
+
+/// Most time that an owner gets for extras, which it can do without.
+constexpr Duration kExtrasTime = std::chrono::seconds(3);
+
+}  // namespace
 
 StatusOr<std::vector<Member>> ReplicatedPut::Prepare(std::string_view tenant,
                                                      const DocumentName& name,
@@ -14,7 +20,9 @@ StatusOr<std::vector<Member>> ReplicatedPut::Prepare(std::string_view tenant,
   std::vector<Member> copied;
   Status failure;
   for (const Member& owner : Place(tenant, name).other_owners) {
-    const Status status = peers_->CopyChain(owner, tenant, tip, node_, deadline);
+    // A silent owner leaves time for the others, and for the put itself.
+    const TimePoint now = SystemClock().Now();
+    const Status status = peers_->CopyChain(owner, tenant, tip, node_, now + (deadline - now) / 2);
     if (status.ok()) {
       copied.push_back(owner);
     } else {
@@ -26,11 +34,11 @@ StatusOr<std::vector<Member>> ReplicatedPut::Prepare(std::string_view tenant,
 }
 
 StatusOr<uint32_t> ReplicatedPut::Adopt(std::string_view tenant, const DocumentName& name,
-                                        const std::vector<Member>& members) {
+                                        const std::vector<Member>& members, TimePoint deadline) {
   uint32_t copies = 1;
   Status failure;
   for (const Member& member : members) {
-    const Status status = peers_->Adopt(member, tenant, name);
+    const Status status = peers_->Adopt(member, tenant, name, deadline);
     if (status.ok()) {
       ++copies;
     } else {
@@ -41,9 +49,11 @@ StatusOr<uint32_t> ReplicatedPut::Adopt(std::string_view tenant, const DocumentN
   return copies;
 }
 
-void ReplicatedPut::ShareExtras(std::string_view tenant, const DocumentName& name) {
+void ReplicatedPut::ShareExtras(std::string_view tenant, const DocumentName& name,
+                                TimePoint deadline) {
   for (const Member& owner : Place(tenant, name).other_owners) {
-    const Status shared = peers_->CopyExtras(owner, tenant, name, node_);
+    const TimePoint until = std::min(deadline, SystemClock().Now() + kExtrasTime);
+    const Status shared = peers_->CopyExtras(owner, tenant, name, node_, until);
     if (shared.ok()) continue;
     LogInfo("extras_not_copied", {{"node", owner.name}, {"why", shared.ToString()}});
   }

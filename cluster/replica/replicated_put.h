@@ -29,16 +29,17 @@ class ReplicatedPut {
       : peers_(peers), membership_(membership), node_(std::move(node)) {}
 
   /// Members that have the chain besides this node. UNAVAILABLE when fewer nodes than the
-  /// cluster's min_replicas would keep the document.
+  /// cluster's min_replicas would keep the document. Each owner gets half of the time that is left,
+  /// so some remains for the caller.
   StatusOr<std::vector<Member>> Prepare(std::string_view tenant, const DocumentName& name,
                                         const SegmentKey& tip, TimePoint deadline);
   /// Has `members` adopt an agreed version. Returns the number of copies, this node's included.
   /// UNAVAILABLE when they are fewer than min_replicas: the version is agreed, and more copies
   /// come.
   StatusOr<uint32_t> Adopt(std::string_view tenant, const DocumentName& name,
-                           const std::vector<Member>& members);
+                           const std::vector<Member>& members, TimePoint deadline);
   /// Has the other owners copy the extras of a version. An owner that fails does without.
-  void ShareExtras(std::string_view tenant, const DocumentName& name);
+  void ShareExtras(std::string_view tenant, const DocumentName& name, TimePoint deadline);
 
  private:
   NamePlace Place(std::string_view tenant, const DocumentName& name) const;

@@ -14,6 +14,9 @@ constexpr size_t kJobsPerStep = 64;
 /// Jobs above which a pass waits, and those above which a changed name is left to the next pass.
 constexpr size_t kMostJobsInPass = 1024;
 constexpr size_t kMostJobs = 65536;
+constexpr Duration kStepTime = std::chrono::seconds(1);
+/// Time until other nodes are asked again that are not so far.
+constexpr Duration kAskAgain = std::chrono::seconds(2);
 constexpr Duration kFirstRetry = std::chrono::seconds(1);
 constexpr uint32_t kMostDoublings = 6;
 
@@ -24,31 +27,51 @@ Duration RetryAfter(uint32_t attempts) {
 }  // namespace
 
 Status Replicator::CatchUp() {
-  // Names that are removed from here on are told as changes.
-  QUIRE_ASSIGN_OR_RETURN(const DirectoryPage first, parts_.feed->Scan("", 1));
+  // First, since a deletion that comes after a name was read is told as a change.
+  QUIRE_RETURN_IF_ERROR(BeginToFollow());
   std::string after;
   do {
-    QUIRE_ASSIGN_OR_RETURN(LocalNames page, parts_.documents->HeldNames(after));
-    for (const auto& [tenant, name] : page.names) {
-      QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed, parts_.agreement->Read(tenant, name));
-      QUIRE_RETURN_IF_ERROR(parts_.documents->Align(tenant, name, agreed));
-    }
-    after = std::move(page.next);
-  } while (!after.empty());
-  revision_ = first.revision;
+    QUIRE_ASSIGN_OR_RETURN(after, AlignHeldPage(after));
+  } while (!after.empty() && !stopping_);
   return OkStatus();
 }
 
+Status Replicator::BeginToFollow() {
+  QUIRE_ASSIGN_OR_RETURN(const DirectoryPage page, parts_.feed->Scan("", 1));
+  revision_ = page.revision;
+  return OkStatus();
+}
+
+StatusOr<std::string> Replicator::AlignHeldPage(const std::string& after) {
+  QUIRE_ASSIGN_OR_RETURN(LocalNames page, parts_.documents->HeldNames(after));
+  for (const auto& [tenant, name] : page.names) {
+    if (!HasTenant(tenant)) continue;
+    const auto agreed = parts_.agreement->Read(tenant, name);
+    const Status aligned =
+        agreed.ok() ? parts_.documents->Align(tenant, name, *agreed) : agreed.status();
+    if (IsUnavailable(aligned)) return aligned;
+    if (!aligned.ok()) (void)Failed({.tenant = tenant, .name = name}, aligned);
+  }
+  return std::move(page.next);
+}
+
 void Replicator::Step() {
+  if (stopping_) return;
   FollowView();
-  const bool is_member = view_->Find(parts_.node) != nullptr;
-  if (!is_member || !parts_.membership->Frozen().ok()) return;
+  // A node that left, or is lost to the others, owns nothing by its own view.
+  const Member* const self = view_->Find(parts_.node);
+  if (self == nullptr || !self->Serves() || !parts_.membership->Frozen().ok()) return;
   FollowLosses();
   FollowChanges();
   BeginPassIfDue();
-  if (pass_runs_ && queue_.size() < kMostJobsInPass) ComparePage();
+  if (pass_runs_ && NumDue() < kMostJobsInPass) ComparePage();
+  step_end_ = parts_.clock->Now() + kStepTime;
   WorkOffQueue();
   NoteProgress();
+}
+
+bool Replicator::MustEnd() const {
+  return stopping_ || parts_.clock->Now() >= step_end_ || parts_.membership->View() != view_;
 }
 
 void Replicator::StartPass() {
@@ -58,7 +81,10 @@ void Replicator::StartPass() {
 
 void Replicator::FollowView() {
   auto view = parts_.membership->View();
-  if (view_ == nullptr || !SamePlacement(*view_, *view)) StartPass();
+  if (view_ == nullptr || !SamePlacement(*view_, *view)) {
+    StartPass();
+    for (Job& job : queue_) MakeDue(&job);
+  }
   if (view != view_) {
     view_ = std::move(view);
     placement_.emplace(view_);
@@ -73,13 +99,14 @@ void Replicator::FollowLosses() {
 }
 
 void Replicator::FollowChanges() {
-  if (!revision_) return;
+  if (!revision_ && !BeginToFollow().ok()) return;
   const bool is_idle = queue_.empty() && !pass_runs_;
   const Duration wait = is_idle ? parts_.change_wait : Duration::zero();
   auto changes = parts_.feed->Changes(*revision_, SystemClock().Now() + wait);
   if (changes.status().code() == StatusCode::kOutOfRange) {
-    // Removals are among the forgotten changes.
-    if (CatchUp().ok()) StartPass();
+    // Removals are among the forgotten changes. A pass from here on finds them.
+    revision_.reset();
+    if (BeginToFollow().ok()) StartPass();
     return;
   }
   if (!changes.ok()) return;  // The directory is away; the next step asks again.
@@ -88,35 +115,46 @@ void Replicator::FollowChanges() {
 }
 
 void Replicator::BeginPassIfDue() {
+  if (pass_runs_) return;  // It ends first, or one loss after the other would hold it up.
   const TimePoint now = parts_.clock->Now();
   MutexLock lock(mutex_);
   if (!pass_wanted_ && now < next_pass_) return;
   pass_wanted_ = false;
   next_pass_ = now + kPassInterval;
-  pass_runs_ = true;
+  pass_runs_ = pass_scans_ = true;
   pass_at_.clear();
   pass_epoch_ = view_->epoch;
-  pass_revision_.reset();
   progress_.pass_runs = true;
   progress_.names_compared = 0;
 }
 
-void Replicator::ComparePage() {
-  const auto page = parts_.feed->Scan(pass_at_, kNamesPerStep);
+size_t Replicator::NumDue() const {
+  const TimePoint now = parts_.clock->Now();
+  return std::ranges::count_if(queue_, [&](const Job& job) { return job.not_before <= now; });
+}
+
+void Replicator::ComparePage() { pass_scans_ ? CompareAgreedPage() : CompareHeldPage(); }
+
+void Replicator::CompareAgreedPage() {
+  auto page = parts_.feed->Scan(pass_at_, kNamesPerStep);
   if (!page.ok()) return;  // The directory is away; the next step asks again.
-  if (!pass_revision_) pass_revision_ = page->revision;
   for (const DirectoryEntry& entry : page->entries) Compare(entry);
-  {
-    MutexLock lock(mutex_);
-    progress_.names_compared += page->entries.size();
-  }
-  pass_at_ = page->next;
+  pass_at_ = std::move(page->next);
+  pass_scans_ = !pass_at_.empty();
+  MutexLock lock(mutex_);
+  progress_.names_compared += page->entries.size();
+}
+
+// A name that was deleted is among these only.
+void Replicator::CompareHeldPage() {
+  auto next = AlignHeldPage(pass_at_);
+  if (!next.ok()) return;  // The directory is away; the next step asks again.
+  pass_at_ = *std::move(next);
   if (pass_at_.empty()) EndPass();
 }
 
 void Replicator::EndPass() {
   pass_runs_ = false;
-  if (!revision_) revision_ = pass_revision_;
   passed_epoch_ = pass_epoch_;
   ++passes_;
   if (queue_.empty()) return;
@@ -134,6 +172,7 @@ void Replicator::Compare(const DirectoryEntry& entry) {
     Enqueue(std::move(job));
     return;
   }
+  if (parts_.peers == nullptr) return;
   CountWork(entry.agreed, &job);
   if (job.copies + job.releases > 0) Enqueue(std::move(job));
 }
@@ -158,30 +197,50 @@ void Replicator::CountWork(const AgreedName& agreed, Job* job) const {
 }
 
 void Replicator::Enqueue(Job job) {
-  if (queue_.size() >= kMostJobs) {
-    StartPass();
+  if (queued_.contains(KeyOf(job))) {
+    renewed_.insert(KeyOf(job));
     return;
   }
-  if (queued_.insert(KeyOf(job)).second) queue_.push_back(std::move(job));
+  if (queue_.size() >= kMostJobs) return;  // The next pass finds it.
+  queued_.insert(KeyOf(job));
+  queue_.push_back(std::move(job));
+}
+
+void Replicator::MakeDue(Job* job) {
+  job->not_before = {};
+  job->attempts = 0;
 }
 
 void Replicator::WorkOffQueue() {
-  const size_t count = std::min(queue_.size(), kJobsPerStep);
-  for (size_t i = 0; i < count; ++i) {
+  size_t worked = 0;
+  for (size_t left = queue_.size(); left > 0 && worked < kJobsPerStep && !MustEnd(); --left) {
     Job job = std::move(queue_.front());
     queue_.pop_front();
-    const bool is_due = job.not_before <= parts_.clock->Now();
-    const Outcome outcome = is_due ? Work(job) : Outcome::kWaits;
-    if (outcome == Outcome::kDone) {
-      queued_.erase(KeyOf(job));
-    } else if (outcome == Outcome::kPaused) {
-      queue_.push_front(std::move(job));
-      return;
-    } else {
-      if (is_due) job.not_before = parts_.clock->Now() + RetryAfter(job.attempts++);
+    if (renewed_.erase(KeyOf(job)) > 0) MakeDue(&job);
+    if (job.not_before > parts_.clock->Now()) {
       queue_.push_back(std::move(job));
+      continue;
     }
+    ++worked;
+    if (!WorkOff(std::move(job))) return;
   }
+}
+
+bool Replicator::WorkOff(Job job) {
+  const Outcome outcome = Work(job);
+  if (outcome == Outcome::kPaused) {
+    queue_.push_front(std::move(job));
+    return false;
+  }
+  copier_.reset();  // It holds segments that nothing may name any more.
+  if (outcome == Outcome::kDone) {
+    queued_.erase(KeyOf(job));
+    return true;
+  }
+  const Duration wait = outcome == Outcome::kWaits ? kAskAgain : RetryAfter(job.attempts++);
+  job.not_before = parts_.clock->Now() + wait;
+  queue_.push_back(std::move(job));
+  return true;
 }
 
 Replicator::Outcome Replicator::Work(Job& job) {
@@ -238,7 +297,7 @@ Replicator::Outcome Replicator::CopyChain(const Job& job, const NamePlace& place
   };
   const auto whole = copier_->Advance(place.other_holders, [&] {
     draw();
-    return pace_.MayBegin();
+    return pace_.MayBegin() && !MustEnd();
   });
   draw();
   if (!whole.ok()) {
@@ -262,18 +321,39 @@ void Replicator::CopyExtras(const Job& job, const NamePlace& place, const Docume
 
 Replicator::Outcome Replicator::Release(const Job& job, const NamePlace& place,
                                         const Document& document) {
+  // Before others are asked: of two nodes that ask each other, at most one hears that it may.
+  SetReleasing(Releasing{.tenant = job.tenant, .name = document.name});
+  const Outcome outcome = ReleaseIfHeld(job, place, document);
+  SetReleasing(std::nullopt);
+  return outcome;
+}
+
+Replicator::Outcome Replicator::ReleaseIfHeld(const Job& job, const NamePlace& place,
+                                              const Document& document) {
   std::vector<bool> owners_hold;
   for (const Member& owner : place.other_owners) {
+    if (MustEnd()) return Outcome::kWaits;
     const auto holds = parts_.peers->Holds(owner, job.tenant, {&document, 1});
     if (!holds.ok()) return Failed(job, Annotate(holds.status(), "node ", owner.name));
     owners_hold.push_back(holds->front());
   }
   if (!MayRelease(place, owners_hold)) return Outcome::kWaits;
+  if (parts_.membership->View() != view_) return Outcome::kWaits;  // The owners may be others.
   const Status released = parts_.documents->Release(job.tenant, document.name);
   if (!released.ok()) return Failed(job, released);
   MutexLock lock(mutex_);
   ++progress_.releases;
   return Outcome::kDone;
+}
+
+void Replicator::SetReleasing(std::optional<Releasing> version) {
+  MutexLock lock(mutex_);
+  releasing_ = std::move(version);
+}
+
+bool Replicator::IsReleasing(std::string_view tenant, const DocumentName& name) const {
+  MutexLock lock(mutex_);
+  return releasing_ && releasing_->tenant == tenant && releasing_->name == name;
 }
 
 Replicator::Outcome Replicator::Failed(const Job& job, const Status& why) {
@@ -286,7 +366,7 @@ Replicator::Outcome Replicator::Failed(const Job& job, const Status& why) {
                                {"why", text}});
   }
   progress_.last_failure = std::move(text);
-  return Outcome::kWaits;
+  return Outcome::kFailed;
 }
 
 void Replicator::NoteProgress() {

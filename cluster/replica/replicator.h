@@ -3,22 +3,29 @@
 // Replicator: gives each document its copies. It follows what is agreed on names. It copies what
 // this node owns and lacks, mends what is damaged, and releases what others own once they have it.
 //
-// A pass compares all names. One begins at the start, after a change of members, when segments are
-// lost, and every ten minutes. Between passes only changed names are compared. Names with work wait
-// in a bounded queue. One that fails is tried again later, and leaves the others going.
+// A pass compares all agreed names, and then all names that are here. One begins at the start,
+// after a change of members, when segments are lost, and every ten minutes. Between passes only
+// changed names are compared. Names with work wait in a bounded queue. One that fails is tried
+// again later, and leaves the others going.
 //
-// It has no thread: its owner calls CatchUp once and Step every now and then. A Step does a bounded
-// amount of work, within the cluster's bandwidth limit. Thread-safety: CatchUp and Step belong to
-// one thread; all else may be called concurrently. Ownership: the parts outlive it.
+// It has no thread: its owner calls CatchUp once and Step every now and then. A Step compares a
+// page, and then copies and releases within the cluster's bandwidth limit. It begins nothing more
+// after a second of that, or after a change of members, and waits for the call that has begun.
+// Without peers nothing is copied or released, and names are made as agreed.
+//
+// Thread-safety: CatchUp and Step belong to one thread; all else may be called concurrently.
+// Ownership: the parts outlive it.
 #ifndef QUIRE_CLUSTER_REPLICA_REPLICATOR_H_
 #define QUIRE_CLUSTER_REPLICA_REPLICATOR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -59,7 +66,7 @@ class Replicator {
   struct Parts {
     LocalDocuments* documents = nullptr;
     LocalSegments* segments = nullptr;
-    PeerNodes* peers = nullptr;
+    PeerNodes* peers = nullptr;  ///< Null: nothing is copied or released.
     DocumentAgreement* agreement = nullptr;
     DirectoryFeed* feed = nullptr;
     const Membership* membership = nullptr;
@@ -72,12 +79,18 @@ class Replicator {
   explicit Replicator(Parts parts) : parts_(std::move(parts)), pace_(parts_.clock) {}
 
   /// Makes everything here as agreed, so that the node serves nothing that was deleted while it was
-  /// away. UNAVAILABLE while the agreement cannot be reached: call it again.
+  /// away. Changes from its begin on are told to the Steps. UNAVAILABLE while the agreement cannot
+  /// be reached: call it again. A name that fails otherwise is logged and left as it is.
   [[nodiscard]] Status CatchUp();
   /// Does the next part of the work.
   void Step();
   /// Begins a pass at the next Step.
   void StartPass() QUIRE_EXCLUDES(mutex_);
+  /// Ends a running Step soon, and makes all later ones do nothing.
+  void Stop() { stopping_ = true; }
+  /// True while this node may be about to drop the version. It then counts as no holder for others:
+  /// two nodes must not leave a version to each other.
+  bool IsReleasing(std::string_view tenant, const DocumentName& name) const QUIRE_EXCLUDES(mutex_);
 
   ReplicaProgress progress() const QUIRE_EXCLUDES(mutex_);
   /// replica_copies, replica_releases, replica_copied_bytes, replica_failures,
@@ -100,14 +113,28 @@ class Replicator {
   enum class Outcome : uint8_t {
     kDone,
     kPaused,  ///< The bandwidth limit is reached.
-    kWaits,   ///< It failed, or other nodes are not so far.
+    kWaits,   ///< Other nodes are not so far.
+    kFailed,
   };
 
+  /// A version that this node releases.
+  struct Releasing {
+    std::string tenant;
+    DocumentName name;
+  };
+
+  bool MustEnd() const;
   void FollowView();
   void FollowLosses();
   void FollowChanges();
   void BeginPassIfDue() QUIRE_EXCLUDES(mutex_);
+  Status BeginToFollow();
+  /// Makes a page of the names that are here as agreed. Returns the argument of the next page.
+  StatusOr<std::string> AlignHeldPage(const std::string& after);
+  size_t NumDue() const;
   void ComparePage() QUIRE_EXCLUDES(mutex_);
+  void CompareAgreedPage() QUIRE_EXCLUDES(mutex_);
+  void CompareHeldPage();
   void EndPass();
   /// Aligns a name, and queues it when there is work on it.
   void Compare(const DirectoryEntry& entry);
@@ -116,6 +143,9 @@ class Replicator {
   void CountWork(const AgreedName& agreed, Job* job) const;
   void Enqueue(Job job);
   void WorkOffQueue();
+  /// Does a due job, and queues it again unless it is done. False when the Step has to end.
+  bool WorkOff(Job job);
+  void MakeDue(Job* job);
   Outcome Work(Job& job);
   Outcome Work(const Job& job, const AgreedName& agreed, const Document& document)
       QUIRE_EXCLUDES(mutex_);
@@ -124,6 +154,9 @@ class Replicator {
   void CopyExtras(const Job& job, const NamePlace& place, const DocumentName& name);
   Outcome Release(const Job& job, const NamePlace& place, const Document& document)
       QUIRE_EXCLUDES(mutex_);
+  Outcome ReleaseIfHeld(const Job& job, const NamePlace& place, const Document& document)
+      QUIRE_EXCLUDES(mutex_);
+  void SetReleasing(std::optional<Releasing> version) QUIRE_EXCLUDES(mutex_);
   Outcome Failed(const Job& job, const Status& why) QUIRE_EXCLUDES(mutex_);
   void NoteProgress() QUIRE_EXCLUDES(mutex_);
 
@@ -133,21 +166,25 @@ class Replicator {
   std::optional<Placement> placement_;       ///< Placement of `view_`.
   std::optional<uint64_t> revision_;         ///< Changes up to it are compared.
   bool pass_runs_ = false;
-  std::string pass_at_;                    ///< Argument of the pass's next Scan.
-  uint64_t passes_ = 0;                    ///< Complete ones.
-  uint64_t passed_epoch_ = 0;              ///< `pass_epoch_` of the last complete one.
-  uint64_t pass_epoch_ = 0;                ///< Epoch of the view at its begin.
-  std::optional<uint64_t> pass_revision_;  ///< Revision of its first page.
+  bool pass_scans_ = false;    ///< The pass compares agreed names still, and then those held.
+  std::string pass_at_;        ///< Argument of the pass's next page.
+  uint64_t passes_ = 0;        ///< Complete ones.
+  uint64_t passed_epoch_ = 0;  ///< `pass_epoch_` of the last complete one.
+  uint64_t pass_epoch_ = 0;    ///< Epoch of the view at its begin.
   TimePoint next_pass_ = {};
+  TimePoint step_end_ = {};  ///< No copy or release begins after it in this Step.
+  std::atomic<bool> stopping_ = false;
   bool moving_ = false;   ///< A pass found work, which is not done yet.
   uint64_t damaged_ = 0;  ///< Segments that were lost at the last look.
   std::deque<Job> queue_;
   std::set<JobKey> queued_;              ///< Keys of `queue_`.
+  std::set<JobKey> renewed_;             ///< Those of them that changed while they wait.
   std::unique_ptr<ChainCopier> copier_;  ///< A copy that paused.
 
   mutable Mutex mutex_;
   bool pass_wanted_ QUIRE_GUARDED_BY(mutex_) = true;
   ReplicaProgress progress_ QUIRE_GUARDED_BY(mutex_);
+  std::optional<Releasing> releasing_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire::cluster

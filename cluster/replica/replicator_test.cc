@@ -43,15 +43,17 @@ class ReplicatorTest : public ::testing::Test {
     peers_.nodes[name] = &nodes_[name];
     replicators_[name] = MakeReplicator(name);
   }
-  std::unique_ptr<Replicator> MakeReplicator(const std::string& name) {
-    return std::make_unique<Replicator>(Replicator::Parts{.documents = &nodes_[name],
-                                                          .segments = &nodes_[name],
-                                                          .peers = &peers_,
-                                                          .agreement = &directory_,
-                                                          .feed = &directory_,
-                                                          .membership = &membership_,
-                                                          .clock = &clock_,
-                                                          .node = name});
+  std::unique_ptr<Replicator> MakeReplicator(const std::string& name,
+                                             const Membership* membership = nullptr) {
+    return std::make_unique<Replicator>(
+        Replicator::Parts{.documents = &nodes_[name],
+                          .segments = &nodes_[name],
+                          .peers = &peers_,
+                          .agreement = &directory_,
+                          .feed = &directory_,
+                          .membership = membership != nullptr ? membership : &membership_,
+                          .clock = &clock_,
+                          .node = name});
   }
   /// Sets the state of a member.
   void Set(const std::string& name, MemberState state) {
@@ -159,6 +161,120 @@ TEST_F(ReplicatorTest, ANodeKeepsWhatItDoesNotOwnUntilEveryOwnerHasIt) {
   peers_.silent.clear();
   Settle();
   EXPECT_EQ(HoldersOf(document), std::set<std::string>{owner});
+}
+
+TEST_F(ReplicatorTest, TwoNodesDoNotLeaveTheLastCopiesToEachOther) {
+  SetReplicas(1);
+  const Document document = Put("a", "x");
+  nodes_["b"].PutChain(FakeChain(1));
+  ASSERT_TRUE(
+      nodes_["b"].Adopt("default", document.name, *directory_.Read("default", document.name)).ok());
+  // By each node's view the other one is the only owner.
+  std::map<std::string, std::unique_ptr<StaticMembership>> memberships;
+  const std::map<std::string, std::string> other = {{"a", "b"}, {"b", "a"}};
+  for (const auto& [name, owner] : other) {
+    ClusterView view = view_;
+    std::erase_if(view.members, [](const Member& member) { return member.name == "c"; });
+    std::ranges::find(view.members, name, &Member::name)->state = MemberState::kDraining;
+    memberships[name] = std::make_unique<StaticMembership>(view);
+    replicators_[name] = MakeReplicator(name, memberships[name].get());
+  }
+  peers_.is_releasing = [&](const std::string& member, std::string_view tenant,
+                            const DocumentName& name) {
+    return replicators_[member]->IsReleasing(tenant, name);
+  };
+  std::set<std::string> asked;
+  peers_.after_holds = [&](const std::string& member) {
+    // The member decides about its own copy before the asking one hears its answer.
+    if (asked.insert(member).second) replicators_[member]->Step();
+  };
+  replicators_["a"]->Step();
+  EXPECT_EQ(asked, (std::set<std::string>{"a", "b"}));
+  EXPECT_FALSE(HoldersOf(document).empty());
+}
+
+TEST_F(ReplicatorTest, ANodeThatIsLostToTheOthersReleasesNothing) {
+  const Document document = Put("a", "x");
+  Settle();
+  const std::set<std::string> owners = OwnersOf(document);
+  Set(*owners.begin(), MemberState::kLost);
+  replicators_[*owners.begin()]->Step();
+  Set(*owners.rbegin(), MemberState::kLeft);
+  Settle();
+  EXPECT_TRUE(HoldersOf(document).contains(*owners.begin()));
+  EXPECT_TRUE(HoldersOf(document).contains(*owners.rbegin()));
+}
+
+TEST_F(ReplicatorTest, ADeletionBetweenCatchingUpAndTheFirstPassIsFollowed) {
+  const Document gone = Put("a", "gone");
+  ASSERT_TRUE(replicators_["a"]->CatchUp().ok());
+  ASSERT_TRUE(directory_.Remove("default", gone.name, std::vector<uint64_t>{1}).ok());
+  replicators_["a"]->Step();
+  EXPECT_TRUE(HoldersOf(gone).empty());
+}
+
+TEST_F(ReplicatorTest, APassFindsDeletionsThatNothingTold) {
+  Settle();
+  const Document gone = Put("a", "gone");
+  Settle();
+  const AgreedName before = *directory_.Read("default", gone.name);
+  ASSERT_TRUE(directory_.Remove("default", gone.name, std::vector<uint64_t>{1}).ok());
+  Settle();
+  nodes_["a"].PutChain(FakeChain(1));
+  ASSERT_TRUE(nodes_["a"].Adopt("default", gone.name, before).ok());
+  replicators_["a"]->StartPass();
+  Settle();
+  EXPECT_TRUE(HoldersOf(gone).empty());
+}
+
+TEST_F(ReplicatorTest, ANameOfATenantThatIsNotServedAnyMoreStopsNothing) {
+  const Document strange = Put("a", "strange");
+  nodes_["a"].tenants_ = {};
+  ASSERT_TRUE(replicators_["a"]->CatchUp().ok());
+  Settle();
+  EXPECT_TRUE(HoldersOf(strange).contains("a"));
+}
+
+TEST_F(ReplicatorTest, WithoutPeersNamesAreMadeAsAgreedOnly) {
+  view_.settings.replicas = 1;
+  membership_.Set(view_);
+  Replicator alone({.documents = &nodes_["a"],
+                    .segments = &nodes_["a"],
+                    .agreement = &directory_,
+                    .feed = &directory_,
+                    .membership = &membership_,
+                    .clock = &clock_,
+                    .node = "a"});
+  ASSERT_TRUE(alone.CatchUp().ok());
+  const Document kept = Put("a", "kept");
+  const Document gone = Put("a", "gone");
+  ASSERT_TRUE(directory_.Remove("default", gone.name, std::vector<uint64_t>{1}).ok());
+  for (int i = 0; i < kManySteps; ++i) alone.Step();
+  EXPECT_EQ(HoldersOf(kept), std::set<std::string>{"a"});
+  EXPECT_TRUE(HoldersOf(gone).empty());
+}
+
+TEST_F(ReplicatorTest, AChangedNameDoesNotWaitForItsOldFailure) {
+  SetReplicas(3);
+  Settle();
+  const Document first = Put("a", "x");
+  peers_.failing.insert(FakeChain(1).keys[0]);
+  for (int i = 0; i < 8; ++i) {
+    replicators_["b"]->Step();
+    clock_.Advance(std::chrono::minutes(1));
+  }
+  replicators_["b"]->Step();
+  peers_.failing.clear();
+  const Document second = Put("a", "x", 2);
+  replicators_["b"]->Step();
+  EXPECT_TRUE(HoldersOf(second).contains("b"));
+}
+
+TEST_F(ReplicatorTest, AStoppedReplicatorDoesNothing) {
+  const Document document = Put("a", "x");
+  for (auto& [name, replicator] : replicators_) replicator->Stop();
+  Settle();
+  EXPECT_EQ(HoldersOf(document), std::set<std::string>{"a"});
 }
 
 TEST_F(ReplicatorTest, ANodeThatWasAwayServesNothingThatWasDeleted) {
@@ -291,7 +407,7 @@ TEST_F(ReplicatorTest, AReplicatedPutHasItsCopiesBeforeItIsAcknowledged) {
   const auto members = put.Prepare("default", document.name, document.chain_tip, TimePoint::max());
   ASSERT_TRUE(members.ok()) << members.status();
   ASSERT_EQ(members->size(), 1u);
-  EXPECT_EQ(put.Adopt("default", document.name, *members).value(), 2u);
+  EXPECT_EQ(put.Adopt("default", document.name, *members, TimePoint::max()).value(), 2u);
   EXPECT_TRUE(HoldersOf(document).contains(other));
 
   peers_.silent.insert(other);

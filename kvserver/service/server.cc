@@ -183,7 +183,7 @@ struct Server::Parts {
 
   std::unique_ptr<cluster::Replicator> MakeReplicator(const ClusterPlace& place,
                                                       const Clock* of_intervals) {
-    if (!place.keeps_replicas()) return nullptr;
+    if (place.documents == nullptr || place.feed == nullptr) return nullptr;
     return std::make_unique<cluster::Replicator>(
         cluster::Replicator::Parts{.documents = &replica_documents,
                                    .segments = &replica_segments,
@@ -256,7 +256,7 @@ struct Server::Parts {
   const TimePoint start;
   RecurringTrouble cleanup;
   RecurringTrouble pins;
-  std::unique_ptr<cluster::Replicator> replicator;  ///< Null when the server keeps no replicas.
+  std::unique_ptr<cluster::Replicator> replicator;  ///< Null when names are the server's own.
   PeriodicTask expiry;
   PeriodicTask device_check;
   std::unique_ptr<PeriodicTask> replication;  ///< Null before StartReplication.
@@ -314,7 +314,7 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
 }
 
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
-Server::~Server() = default;
+Server::~Server() { StopReplication(); }
 
 CallHandler* Server::handler() { return &parts_->dispatcher; }
 DataPlane& Server::data_plane() const { return parts_->data_plane; }
@@ -331,6 +331,11 @@ void Server::StartReplication() {
   if (parts_->replicator == nullptr) return;
   parts_->replication = std::make_unique<PeriodicTask>(
       kReplicationPause, std::bind_front(&cluster::Replicator::Step, parts_->replicator.get()));
+}
+void Server::StopReplication() {
+  if (parts_->replicator == nullptr) return;
+  parts_->replicator->Stop();
+  parts_->replication.reset();
 }
 void Server::KeepUpSoon() { parts_->expiry.RunSoon(); }
 

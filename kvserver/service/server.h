@@ -40,11 +40,15 @@ class Server {
   /// Connections besides those of the handler's transports. Empty until a listener is added.
   DataPlane& data_plane() const;
   void VisitMetrics(MetricsVisitor& visit) const;
-  /// See Replicator::CatchUp. Call it before the server joins its cluster. OK when it keeps no
-  /// replicas.
+  /// See Replicator::CatchUp. Call it before the server joins its cluster. OK when names of
+  /// documents are the server's own.
   [[nodiscard]] Status CatchUpReplicas();
-  /// Begins to copy and release documents as the cluster's members and agreement call for.
+  /// Begins to follow the agreed names, and to copy and release documents as the cluster's members
+  /// call for.
   void StartReplication();
+  /// Ends it for good. Call it before the server leaves its cluster, since a node that left owns
+  /// nothing.
+  void StopReplication();
   /// Begins the upkeep of every second now: what expired goes. For owners of a clock that jumps.
   void KeepUpSoon();
   /// See PageStore::shared_memory.

@@ -6,6 +6,7 @@
 #define QUIRE_CLUSTER_REPLICA_TESTING_FAKE_NODES_H_
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -57,7 +58,7 @@ class FakeNode final : public LocalDocuments, public LocalSegments {
   const std::map<Version, Document>& documents() const { return documents_; }
 
   // LocalDocuments.
-  std::vector<std::string> Tenants() const override { return {"default"}; }
+  std::vector<std::string> Tenants() const override { return tenants_; }
   StatusOr<LocalNames> HeldNames(std::string_view) override {
     std::set<std::pair<std::string, std::string>> names;
     for (const auto& [key, document] : documents_)
@@ -123,6 +124,7 @@ class FakeNode final : public LocalDocuments, public LocalSegments {
   }
   uint64_t NumDamaged() const override { return damaged_.size(); }
 
+  std::vector<std::string> tenants_ = {"default"};
   std::map<std::string, std::vector<std::string>> extras_;  ///< Names of extras by document.
 
  private:
@@ -179,8 +181,10 @@ class FakePeers final : public PeerNodes {
     QUIRE_ASSIGN_OR_RETURN(FakeNode* const node, Find(member));
     std::vector<bool> holds;
     for (const Document& document : documents) {
-      holds.push_back(node->StateOf(tenant, document) == Held::kWhole);
+      const bool leaves = is_releasing && is_releasing(member.name, tenant, document.name);
+      holds.push_back(!leaves && node->StateOf(tenant, document) == Held::kWhole);
     }
+    if (after_holds) after_holds(member.name);
     return holds;
   }
   Status CopyChain(const Member& member, std::string_view tenant, const SegmentKey& tip,
@@ -190,14 +194,15 @@ class FakePeers final : public PeerNodes {
     node->PutChain(chain);
     return OkStatus();
   }
-  Status Adopt(const Member& member, std::string_view tenant, const DocumentName& name) override {
+  Status Adopt(const Member& member, std::string_view tenant, const DocumentName& name,
+               TimePoint) override {
     QUIRE_ASSIGN_OR_RETURN(FakeNode* const node, Find(member));
     QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed, agreement->Read(tenant, name));
     return node->Adopt(tenant, name, agreed);
   }
 
   Status CopyExtras(const Member& member, std::string_view, const DocumentName& name,
-                    std::string_view from) override {
+                    std::string_view from, TimePoint) override {
     QUIRE_ASSIGN_OR_RETURN(FakeNode* const node, Find(member));
     node->extras_[name.name] = nodes.at(std::string(from))->extras_[name.name];
     return OkStatus();
@@ -205,6 +210,11 @@ class FakePeers final : public PeerNodes {
 
   std::map<std::string, FakeNode*> nodes;
   DocumentAgreement* agreement = nullptr;
+  /// Called between a member's answer what it holds and its arrival. Empty: nothing happens.
+  std::function<void(const std::string& member)> after_holds;
+  /// Tells what a member releases. Empty: nothing.
+  std::function<bool(const std::string& member, std::string_view tenant, const DocumentName&)>
+      is_releasing;
   std::set<std::string> silent;
   std::set<SegmentKey> failing;
   uint64_t reads = 0;

@@ -54,7 +54,7 @@ struct ReplicaAdapterDeps {
   ClusterPlace place;
   cluster::LocalSegments* segments = nullptr;
   cluster::LocalDocuments* documents = nullptr;
-  cluster::Replicator* replicator = nullptr;  ///< Null when the server keeps no replicas.
+  cluster::Replicator* replicator = nullptr;  ///< Null when names are the server's own.
   uint64_t max_reply_bytes = 0;               ///< Limit of the payload of one ReadSegment.
 };
 void AddReplicaMethods(const ReplicaAdapterDeps& deps, Dispatcher* dispatcher);

@@ -24,7 +24,7 @@ void ShareExtras(const ClusterPlace& place, DocumentRegistry& registry, const Ca
   const auto found = registry.Get(call.tenant, document);
   if (!found.ok()) return;  // Deleted meanwhile.
   cluster::ReplicatedPut(place.peers, place.membership, place.node)
-      .ShareExtras(call.tenant, found->name);
+      .ShareExtras(call.tenant, found->name, call.context.deadline);
 }
 
 Status PutExtra(DocumentRegistry& registry, const ClusterPlace& place, const Call& call,

@@ -87,6 +87,10 @@ Status Register(DocumentRegistry& registry, ContextTable& contexts, const Cluste
   std::vector<cluster::Member> copied;
   if (replicated) {
     QUIRE_ASSIGN_OR_RETURN(copied, copies.Prepare(call.tenant, name, tip, call.context.deadline));
+    // A version that is agreed now would be one that the client never hears of.
+    if (SystemClock().Now() >= call.context.deadline) {
+      return DeadlineExceeded("the time is over before the copies of ", name.name, " are made");
+    }
   }
   QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Register(call.tenant, name, registration));
   // The document keeps the segments from now on.
@@ -94,8 +98,8 @@ Status Register(DocumentRegistry& registry, ContextTable& contexts, const Cluste
   wire::DocumentToProto(result.document, reply->mutable_document());
   reply->set_existed(result.existed);
   if (!replicated) return OkStatus();
-  QUIRE_ASSIGN_OR_RETURN(const uint32_t num_copies,
-                         copies.Adopt(call.tenant, result.document.name, copied));
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t num_copies, copies.Adopt(call.tenant, result.document.name,
+                                                                 copied, call.context.deadline));
   reply->set_copies(num_copies);
   return OkStatus();
 }

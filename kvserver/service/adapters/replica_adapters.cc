@@ -79,7 +79,10 @@ class ReplicaAdapters {
       QUIRE_ASSIGN_OR_RETURN(document.name, wire::DocumentNameFromProto(asked.name()));
       QUIRE_ASSIGN_OR_RETURN(document.chain_tip,
                              wire::KeyFromBytes(asked.chain_tip(), "chain_tip"));
-      reply->add_holds(deps_.documents->StateOf(call.tenant, document) == cluster::Held::kWhole);
+      // Asked first: what this node begins to release after that, it asks the caller about.
+      const bool leaves = deps_.replicator->IsReleasing(call.tenant, document.name);
+      reply->add_holds(!leaves &&
+                       deps_.documents->StateOf(call.tenant, document) == cluster::Held::kWhole);
     }
     return OkStatus();
   }
@@ -88,13 +91,21 @@ class ReplicaAdapters {
                        v1::AdoptDocumentReply*) const {
     QUIRE_RETURN_IF_ERROR(CheckReplicates());
     QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
-    QUIRE_ASSIGN_OR_RETURN(const auto agreed, deps_.place.documents->Read(call.tenant, name));
-    const Document* const document = agreed.Find(name.version);
-    if (document == nullptr) {
-      return NotFound("version ", name.version, " of ", name.name, " is not agreed");
+    QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed, ReadAgreed(call.tenant, name));
+    const Document& document = *agreed.Find(name.version);
+    switch (deps_.documents->StateOf(call.tenant, document)) {
+      case cluster::Held::kWhole:
+        return OkStatus();
+      case cluster::Held::kDamaged:
+        return DataLoss("version ", name.version, " of ", name.name, " has lost segments here");
+      case cluster::Held::kNot:
+        break;
     }
-    if (deps_.documents->StateOf(call.tenant, *document) != cluster::Held::kNot) return OkStatus();
-    return deps_.documents->Adopt(call.tenant, name, agreed);
+    QUIRE_RETURN_IF_ERROR(deps_.documents->Adopt(call.tenant, name, agreed));
+    // The version may have been removed since, and its removal told before it was here.
+    QUIRE_ASSIGN_OR_RETURN(const AgreedName now, deps_.place.documents->Read(call.tenant, name));
+    QUIRE_RETURN_IF_ERROR(deps_.documents->Align(call.tenant, name, now));
+    return CheckAgreed(now, name);
   }
 
   Status CopyExtras(const Call& call, const v1::CopyExtrasRequest& request,
@@ -130,13 +141,23 @@ class ReplicaAdapters {
   }
 
  private:
+  static Status CheckAgreed(const AgreedName& agreed, const DocumentName& name) {
+    if (agreed.Find(name.version) != nullptr) return OkStatus();
+    return NotFound("version ", name.version, " of ", name.name, " is not agreed");
+  }
+  /// The agreed state of a name that has the version.
+  StatusOr<AgreedName> ReadAgreed(std::string_view tenant, const DocumentName& name) const {
+    QUIRE_ASSIGN_OR_RETURN(AgreedName agreed, deps_.place.documents->Read(tenant, name));
+    QUIRE_RETURN_IF_ERROR(CheckAgreed(agreed, name));
+    return agreed;
+  }
   StatusOr<cluster::Member> FindMember(const std::string& name) const {
     const auto view = deps_.place.membership->View();
     if (const cluster::Member* const member = view->Find(name)) return *member;
     return NotFound("from: node ", name, " is no member of cluster ", view->name);
   }
   Status CheckReplicates() const {
-    if (deps_.replicator != nullptr) return OkStatus();
+    if (deps_.replicator != nullptr && deps_.place.keeps_replicas()) return OkStatus();
     return FailedPrecondition("this server keeps no replicas: it is in no cluster on etcd");
   }
 

@@ -45,6 +45,7 @@ class StoreChainPut final : public ChainPut {
     auto hold = store_.HoldSegments(tenant_, {&key, 1});
     const auto stat = store_.StatChain(tenant_, {.spec = chain_.spec, .keys = {key}});
     if (!hold.ok() || !stat.ok() || stat->segments_lost > 0) return false;
+    if (stat->segments_on_ssd == 0) return false;  // A put of it writes it there.
     hold_.Add(*std::move(hold));
     return true;
   }

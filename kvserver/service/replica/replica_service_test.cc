@@ -206,6 +206,28 @@ TEST_F(ReplicaServiceTest, ACopyIsPersistedAndCopyingAgainMovesNothing) {
   EXPECT_EQ(CountersOf(*stores_["b"])["puts"], 0u);
 }
 
+TEST_F(ReplicaServiceTest, AMemberThatDidNotAnswerIsNotAskedAgainAtOnce) {
+  class Silent final : public CallHandler {
+   public:
+    std::vector<std::string> Methods() const override { return {}; }
+    Status Handle(const CallContext&, std::string_view, const CallMessage&, ReplyWriter&) override {
+      ++calls;
+      return DeadlineExceeded("no answer");
+    }
+    int calls = 0;
+  };
+  Silent silent;
+  cluster::PeerCalls peers([&](const std::string&) {
+    return StatusOr<std::unique_ptr<Transport>>(
+        std::make_unique<LoopbackTransport>(&silent, LoopbackTransport::Options()));
+  });
+  const auto ask = [&] { return peers.Describe(View().members[0], "default", {}).status(); };
+  EXPECT_EQ(ask().code(), StatusCode::kDeadlineExceeded);
+  const Status second = ask();
+  EXPECT_TRUE(IsUnavailable(second)) << second;
+  EXPECT_EQ(silent.calls, 1);
+}
+
 TEST_F(ReplicaServiceTest, ADamagedSegmentIsNotCopiedAndALostOneIsMended) {
   const std::vector<SegmentKey> keys = PutChain("raw");
   ASSERT_TRUE(Copy(keys.back()).ok());
