@@ -36,6 +36,8 @@ struct Benches {
 void AddAnswersBench(Benches& benches);
 /// Tokens per second of a batch against one sequence after another.
 void AddBatchBench(Benches& benches);
+/// Reads from one server and from several, reads with a slow node, and what the router costs.
+void AddClusterBench(Benches& benches);
 /// Size, speed, error and lost answers of the page codecs.
 void AddCodecBench(Benches& benches);
 /// Step and stall time with the pages in a remote server, ablated, and against rivals.

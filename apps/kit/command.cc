@@ -177,11 +177,20 @@ StatusOr<SessionClient> CommandContext::ConnectForSessions(const std::string& tr
                                                            Health* health) const {
   QUIRE_ASSIGN_OR_RETURN(const BearerToken token, Token());
   QUIRE_ASSIGN_OR_RETURN(auto control, Control(options, token));
+  return ConnectForSessionsOver(control, ConnectorOver(control), transport, timeout, health);
+}
+
+StatusOr<SessionClient> CommandContext::ConnectForSessionsOver(std::shared_ptr<Transport> control,
+                                                               const DataConnector& connect_data,
+                                                               const std::string& transport,
+                                                               TimeoutOf timeout,
+                                                               Health* health) const {
+  QUIRE_ASSIGN_OR_RETURN(const BearerToken token, Token());
   // A server that starts again meanwhile is waited for; how pages come is decided once.
   QUIRE_ASSIGN_OR_RETURN(auto first, MakeClient(options, control, nullptr, timeout));
   QUIRE_RETURN_IF_ERROR(first->Stats().status());
   QUIRE_ASSIGN_OR_RETURN(DataPath path,
-                         ChooseDataPath(control,
+                         ChooseDataPath(connect_data,
                                         {.transport = transport,
                                          .tenant = options.tenant_name(),
                                          .token = token,

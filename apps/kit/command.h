@@ -96,6 +96,12 @@ struct CommandContext {
   StatusOr<SessionClient> ConnectForSessions(const std::string& transport,
                                              TimeoutOf timeout = TimeoutOf::kCommand,
                                              Health* health = nullptr) const;
+  /// The same over connections that the caller has.
+  StatusOr<SessionClient> ConnectForSessionsOver(std::shared_ptr<Transport> control,
+                                                 const DataConnector& connect_data,
+                                                 const std::string& transport,
+                                                 TimeoutOf timeout = TimeoutOf::kCommand,
+                                                 Health* health = nullptr) const;
 };
 
 /// Says on stderr that there are no documents, in `collection` unless that is empty: an answer, and

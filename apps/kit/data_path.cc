@@ -2,6 +2,7 @@
 #include "apps/kit/data_path.h"
 
 #include <CLI/CLI.hpp>
+#include <utility>
 #include <vector>
 
 namespace quire::cli {
@@ -31,8 +32,14 @@ kvserver::ListenerOptions ListenersFor(const std::string& transport) {
   return options;
 }
 
-StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,
-                                  const DataOptions& asked, std::ostream& notes) {
+DataConnector ConnectorOver(std::shared_ptr<Transport> control) {
+  return [control = std::move(control)](const DataOptions& options, auto on_other_way) {
+    return ConnectData(control, options, std::move(on_other_way));
+  };
+}
+
+StatusOr<DataPath> ChooseDataPath(const DataConnector& connect, const DataOptions& asked,
+                                  std::ostream& notes) {
   DataOptions options = asked;
   options.spin = kWorkerSpin;
   if (options.transport == kUcxDirect) {
@@ -40,7 +47,7 @@ StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,
     options.ucx_within_host = true;
     options.direct_landings = true;
   }
-  const auto data = ConnectData(control, options, [&notes](const DataReport& report) {
+  const auto data = connect(options, [&notes](const DataReport& report) {
     notes << "pages now come over " + report.Summary() + "\n" << std::flush;
   });
   if (data.ok()) {

@@ -4,6 +4,7 @@
 #ifndef QUIRE_APPS_KIT_DATA_PATH_H_
 #define QUIRE_APPS_KIT_DATA_PATH_H_
 
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -33,12 +34,19 @@ struct DataPath {
   std::string summary = {};  ///< For people: the name, and why not the others.
 };
 
+/// Opens a connection for recalls, as quire::ConnectData does.
+using DataConnector = std::function<StatusOr<DataConnection>(
+    const DataOptions& options, std::function<void(const DataReport&)> on_other_way)>;
+
+/// Connects with the offers that come over `control`.
+DataConnector ConnectorOver(std::shared_ptr<Transport> control);
+
 /// Chooses as `options.transport` says; "ucx-direct" is ucx, also on the server's host, with
 /// DataOptions::direct_landings. A transport that is named must work; without one ("auto") the
 /// control channel is good enough where nothing else works. A connection that is made after a loss
 /// chooses anew; when it takes another way, that is said on `notes`, which outlives the transport.
-StatusOr<DataPath> ChooseDataPath(const std::shared_ptr<Transport>& control,
-                                  const DataOptions& options, std::ostream& notes);
+StatusOr<DataPath> ChooseDataPath(const DataConnector& connect, const DataOptions& options,
+                                  std::ostream& notes);
 
 }  // namespace quire::cli
 

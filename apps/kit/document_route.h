@@ -7,6 +7,7 @@
 #define QUIRE_APPS_KIT_DOCUMENT_ROUTE_H_
 
 #include <span>
+#include <string>
 
 #include "apps/kit/command.h"
 #include "apps/kit/target.h"
@@ -22,6 +23,12 @@ StatusOr<GlobalOptions> RouteToHolder(const CommandContext& context,
 /// The same for the node to put the documents to.
 StatusOr<GlobalOptions> RouteToPlace(const CommandContext& context,
                                      std::span<const DocumentName> names);
+/// A client for sessions over the documents. It calls a node that has all of them, and another such
+/// node after a failure. With one address it is ConnectForSessions. Errors: those of RouteToHolder
+/// and of ConnectForSessions.
+StatusOr<SessionClient> ConnectToHolder(const CommandContext& context,
+                                        std::span<const DocumentName> names,
+                                        const std::string& transport);
 /// RouteToHolder for one document, whose text may be read in two ways.
 StatusOr<GlobalOptions> RouteToHolder(const CommandContext& context,
                                       const Readings<DocumentName>& names);

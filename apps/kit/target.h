@@ -54,7 +54,7 @@ auto FirstFound(const Readings<Ref>& readings, const Use& use) -> decltype(use(r
   };
   if (!readings.second || !is_missing(result)) return result;
   auto other = use(*readings.second);
-  return is_missing(other) ? result : other;
+  return is_missing(other) ? std::move(result) : std::move(other);
 }
 
 /// COLLECTION/NAME@VERSION; without "@VERSION" for version 0, unless the name would be read without

@@ -253,7 +253,10 @@ StatusOr<LocalWorker> LoadAsked(const AskArgs& args, const worker::EngineOptions
 
 StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& names,
                          const CommandContext& context, AnswerView* view) {
-  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
+  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected,
+                         FirstFound(names, [&](const DocumentName& name) {
+                           return ConnectToHolder(context, std::span(&name, 1), args.transport);
+                         }));
   Client* const client = connected.client.get();
   QUIRE_ASSIGN_OR_RETURN(Asked asked, FindDocument(names, *client, !args.text_file.empty()));
   worker::EngineOptions& options = asked.options;
@@ -287,12 +290,6 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   return answer;
 }
 
-StatusOr<Answer> AskHolder(const AskArgs& args, const Readings<DocumentName>& names,
-                           const CommandContext& context, AnswerView* view) {
-  QUIRE_ASSIGN_OR_RETURN(const GlobalOptions node, RouteToHolder(context, names));
-  return AskHere(args, names, context.With(node), view);
-}
-
 Answer AnswerOver(const Names& names, std::vector<TokenId> tokens, const worker::ReuseStats& stats,
                   worker::ReuseMethod method) {
   Answer answer{.document = Json::array(),
@@ -306,7 +303,8 @@ Answer AnswerOver(const Names& names, std::vector<TokenId> tokens, const worker:
 StatusOr<Answer> AskSeveralHere(const AskArgs& args, const Names& names,
                                 const CommandContext& context, AnswerView* view) {
   QUIRE_ASSIGN_OR_RETURN(worker::ReuseOptions options, args.several.Options());
-  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, context.ConnectForSessions(args.transport));
+  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected,
+                         ConnectToHolder(context, names, args.transport));
   Client* const client = connected.client.get();
   QUIRE_ASSIGN_OR_RETURN(const StoredIn stored, FirstStored(names, *client));
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadAsked(args, EngineFor(stored.spec), client));
@@ -445,8 +443,7 @@ StatusOr<Answer> AskSeveral(const AskArgs& args, const CommandContext& context, 
                          ParseNames(args.several.documents, args.collection));
   return FirstFound(names, [&](const Names& reading) -> StatusOr<Answer> {
     if (args.worker) return AskSeveralThere(args, reading, context, view);
-    QUIRE_ASSIGN_OR_RETURN(const GlobalOptions node, RouteToHolder(context, reading));
-    return AskSeveralHere(args, reading, context.With(node), view);
+    return AskSeveralHere(args, reading, context, view);
   });
 }
 
@@ -455,7 +452,7 @@ StatusOr<Answer> AskAny(const AskArgs& args, const CommandContext& context, Answ
   QUIRE_ASSIGN_OR_RETURN(const Readings<DocumentName> names,
                          ParseDocumentName(args.document, args.collection));
   auto answer =
-      args.worker ? AskThere(args, names, context, view) : AskHolder(args, names, context, view);
+      args.worker ? AskThere(args, names, context, view) : AskHere(args, names, context, view);
   if (answer.ok()) {
     answer->summary += " (" + answer->measures["policy"].get<std::string>() + ")";
   }

@@ -46,8 +46,8 @@ StatusOr<SessionClient> Connect(const std::string& transport, EmbeddedStore* sto
     QUIRE_ASSIGN_OR_RETURN(control, ConnectGrpc(store->address()));
     QUIRE_ASSIGN_OR_RETURN(
         connected.path,
-        ChooseDataPath(control, {.transport = transport, .control_address = store->address()},
-                       notes));
+        ChooseDataPath(ConnectorOver(control),
+                       {.transport = transport, .control_address = store->address()}, notes));
   }
   QUIRE_ASSIGN_OR_RETURN(
       connected.client,

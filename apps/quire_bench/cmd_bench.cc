@@ -16,6 +16,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench recall --steps 256 --json\n"
                    "  quire bench answers --policies freekv --samples 24\n"
                    "  quire bench batch --json\n"
+                   "  quire bench cluster --json\n"
                    "  quire bench codec --questions 12\n"
                    "  quire bench decode --context 8192 --budget 1024\n"
                    "  quire bench elastic --json\n"
@@ -32,6 +33,7 @@ void AddBenchCommand(Commands& commands) {
   bench::Benches benches{.commands = commands, .parent = command};
   bench::AddAnswersBench(benches);
   bench::AddBatchBench(benches);
+  bench::AddClusterBench(benches);
   bench::AddCodecBench(benches);
   bench::AddDecodeBench(benches);
   bench::AddElasticBench(benches);

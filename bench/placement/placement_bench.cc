@@ -11,6 +11,7 @@
 
 #include "bench/benchmark.h"
 #include "bench/kit/median.h"
+#include "bench/placement/moved_runs.h"
 #include "cluster/placement/placement.h"
 #include "quire/clock.h"
 
@@ -23,33 +24,6 @@ struct PlacementOptions {
   uint32_t runs = 100'000;
   uint32_t repeats = 5;
 };
-
-Placement NodesOf(uint32_t nodes) {
-  auto view = std::make_shared<cluster::ClusterView>();
-  for (uint32_t i = 0; i < nodes; ++i) {
-    const std::string number = std::to_string(100'000 + i);
-    view->members.push_back({.name = "node-" + number, .node_id = "id-" + number});
-  }
-  return Placement(std::move(view));
-}
-
-std::vector<cluster::PlacementKey> RunKeys(uint32_t runs) {
-  std::vector<cluster::PlacementKey> keys;
-  for (uint32_t i = 0; i < runs; ++i) {
-    keys.push_back(cluster::KeyOfDocument("default", "default", "document-" + std::to_string(i)));
-  }
-  return keys;
-}
-
-std::vector<uint32_t> OwnersOfAll(const Placement& placement,
-                                  const std::vector<cluster::PlacementKey>& keys) {
-  std::vector<uint32_t> owners;
-  owners.reserve(keys.size());
-  for (const cluster::PlacementKey key : keys) {
-    owners.push_back(placement.OwnersOf(key, 1).members[0]);
-  }
-  return owners;
-}
 
 /// Nanoseconds for one run, the median of the repeats.
 double NanosOf(const Placement& placement, uint32_t replicas,
@@ -66,20 +40,6 @@ double NanosOf(const Placement& placement, uint32_t replicas,
   }
   // Uses what was computed, so that it is computed.
   return Median(nanos) + (sum == UINT64_MAX ? 1 : 0);
-}
-
-double MostOverMean(const std::vector<uint32_t>& owners, uint32_t nodes) {
-  std::vector<uint64_t> counts(nodes);
-  for (const uint32_t owner : owners) ++counts[owner];
-  return static_cast<double>(*std::ranges::max_element(counts)) * nodes /
-         static_cast<double>(owners.size());
-}
-
-/// Share of runs with another owner. Nodes are numbered alike in both.
-double Moved(const std::vector<uint32_t>& before, const std::vector<uint32_t>& after) {
-  size_t moved = 0;
-  for (size_t i = 0; i < before.size(); ++i) moved += before[i] != after[i] ? 1 : 0;
-  return static_cast<double>(moved) / static_cast<double>(before.size());
 }
 
 std::vector<uint32_t> Remainders(const std::vector<cluster::PlacementKey>& keys, uint32_t nodes) {

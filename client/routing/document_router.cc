@@ -2,206 +2,124 @@
 #include "quire/document_router.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 
-#include "cluster/placement/placement.h"
-#include "cluster/view/view_proto.h"
-#include "common/base/threads/mutex.h"
+#include "client/routing/cluster_members.h"
+#include "cluster/placement/placement_key.h"
 #include "common/wire/convert_context.h"
-#include "quire/v1/cluster.pb.h"
 #include "quire/v1/registry.pb.h"
-#include "transport/transport.h"
 
 namespace quire {
-
-class DocumentRouter::Impl {
- public:
-  explicit Impl(Options options) : options_(std::move(options)) {}
-
-  /// Members of the cluster, as a server told them.
-  struct Members {
-    std::shared_ptr<const cluster::Placement> placement;
-    std::string frozen = {};  ///< Why the view may be old; empty when it is current.
-    uint64_t epoch() const { return placement->view().epoch; }
-  };
-  /// Answers of the members that may have a document. Members that are away count as silent.
-  struct Search {
-    Members members;
-    std::vector<uint32_t> order = {};   ///< Members, nearest first.
-    std::optional<size_t> holder = {};  ///< Place in `order` of the nearest that has it.
-    std::optional<size_t> silent = {};  ///< Place of the nearest silent one before the holder.
-    Status why_silent = {};             ///< Error of that one.
-    const cluster::Member& At(size_t place) const {
-      return members.placement->view().members[order[place]];
-    }
-    /// Place of the owner of a new document. Nullopt when no member takes any.
-    std::optional<size_t> Owner() const {
-      for (size_t place = 0; place < order.size(); ++place) {
-        if (At(place).TakesNewRuns()) return place;
-      }
-      return std::nullopt;
-    }
-  };
-  /// Asks the members in the order of the placement until one has the document.
-  StatusOr<Search> Find(const DocumentName& name);
-
- private:
-  StatusOr<Members> CurrentMembers() QUIRE_EXCLUDES(mutex_);
-  StatusOr<Members> ReadMembers() QUIRE_EXCLUDES(mutex_);
-  /// Asks one server. FAILED_PRECONDITION when it is of another cluster than `known`.
-  StatusOr<Members> MembersFrom(const std::string& address, const std::optional<Members>& known);
-  std::optional<Members> Known() QUIRE_EXCLUDES(mutex_);
-  std::vector<std::string> AddressesToAsk() QUIRE_EXCLUDES(mutex_);
-  StatusOr<std::shared_ptr<Transport>> NodeAt(const std::string& address) QUIRE_EXCLUDES(mutex_);
-  template <typename Reply>
-  StatusOr<Reply> Ask(const std::string& address, std::string_view method,
-                      const google::protobuf::Message& request);
-  cluster::PlacementKey KeyOf(const DocumentName& name) const {
-    return cluster::KeyOfDocument(options_.tenant, name.collection, name.name);
-  }
-
-  const Options options_;
-  Mutex mutex_;
-  std::optional<Members> known_ QUIRE_GUARDED_BY(mutex_);
-  TimePoint read_at_ QUIRE_GUARDED_BY(mutex_);
-  bool known_is_old_ QUIRE_GUARDED_BY(mutex_) = false;
-  std::map<std::string, std::shared_ptr<Transport>> nodes_ QUIRE_GUARDED_BY(mutex_);
-};
-
-StatusOr<std::shared_ptr<Transport>> DocumentRouter::Impl::NodeAt(const std::string& address) {
-  MutexLock lock(mutex_);
-  std::shared_ptr<Transport>& node = nodes_[address];
-  if (node != nullptr) return node;
-  auto made =
-      options_.connect ? options_.connect(address) : ConnectGrpc(address, options_.connect_options);
-  if (made.ok()) node = *made;
-  return made;
-}
-
-template <typename Reply>
-StatusOr<Reply> DocumentRouter::Impl::Ask(const std::string& address, std::string_view method,
-                                          const google::protobuf::Message& request) {
-  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Transport> node, NodeAt(address));
-  CallMessage answer;
-  QUIRE_RETURN_IF_ERROR(
-      Annotate(node->Call(method, {.control = request.SerializeAsString(), .payload = {}}, &answer,
-                          {.tenant = options_.tenant, .timeout = options_.node_timeout}),
-               "node at ", address));
-  Reply reply;
-  if (reply.ParseFromString(answer.control)) return reply;
-  return Internal("node at ", address, ": its reply is no ", reply.GetTypeName());
-}
-
-std::vector<std::string> DocumentRouter::Impl::AddressesToAsk() {
-  std::vector<std::string> addresses = options_.servers;
-  MutexLock lock(mutex_);
-  if (!known_) return addresses;
-  for (const cluster::Member& member : known_->placement->view().members) {
-    if (member.Serves()) addresses.push_back(member.address);
-  }
-  return addresses;
-}
-
-std::optional<DocumentRouter::Impl::Members> DocumentRouter::Impl::Known() {
-  MutexLock lock(mutex_);
-  return known_;
-}
-
-StatusOr<DocumentRouter::Impl::Members> DocumentRouter::Impl::MembersFrom(
-    const std::string& address, const std::optional<Members>& known) {
-  QUIRE_ASSIGN_OR_RETURN(
-      const auto reply,
-      Ask<v1::ClusterViewReply>(address, "quire.v1.Cluster/View", v1::ClusterViewRequest()));
-  QUIRE_ASSIGN_OR_RETURN(cluster::ClusterView view, cluster::FromProto(reply.view()));
-  if (view.id.empty() && !reply.frozen().empty()) {
-    return Unavailable("node at ", address, " knows no members yet: ", reply.frozen());
-  }
-  if (known && known->placement->view().id != view.id) {
-    return FailedPrecondition("node at ", address, " is of another cluster named ", view.name, " (",
-                              view.id, " instead of ", known->placement->view().id,
-                              "): make a new DocumentRouter to use that one");
-  }
-  return Members{.placement = std::make_shared<const cluster::Placement>(
-                     std::make_shared<const cluster::ClusterView>(std::move(view))),
-                 .frozen = reply.frozen()};
-}
-
-StatusOr<DocumentRouter::Impl::Members> DocumentRouter::Impl::ReadMembers() {
-  const std::optional<Members> known = Known();
-  Status failure;
-  std::optional<Members> best;
-  const auto is_settled = [&] {
-    return best && best->frozen.empty() && (!known || best->epoch() >= known->epoch());
-  };
-  for (const std::string& address : AddressesToAsk()) {
-    auto told = MembersFrom(address, known);
-    if (!told.ok()) {
-      if (failure.ok() || IsFailedPrecondition(told.status())) failure = told.status();
-      continue;
-    }
-    const bool is_better = !best || std::pair(told->frozen.empty(), told->epoch()) >
-                                        std::pair(best->frozen.empty(), best->epoch());
-    if (is_better) best = *std::move(told);
-    if (is_settled()) break;
-  }
-  if (!best) return Annotate(failure, "no server tells the members of the cluster");
-  // A frozen view may be older than what is known. Where all current ones are, etcd was set back.
-  if (known && !best->frozen.empty() && best->epoch() < known->epoch()) {
-    best->placement = known->placement;
-  }
-  MutexLock lock(mutex_);
-  known_ = best;
-  read_at_ = options_.clock->Now();
-  known_is_old_ = false;
-  return *best;
-}
-
-StatusOr<DocumentRouter::Impl::Members> DocumentRouter::Impl::CurrentMembers() {
-  {
-    MutexLock lock(mutex_);
-    if (known_ && !known_is_old_ && options_.clock->Now() - read_at_ < options_.view_age) {
-      return *known_;
-    }
-  }
-  return ReadMembers();
-}
-
-StatusOr<DocumentRouter::Impl::Search> DocumentRouter::Impl::Find(const DocumentName& name) {
-  Search search;
-  QUIRE_ASSIGN_OR_RETURN(search.members, CurrentMembers());
-  search.order = search.members.placement->MayHold(KeyOf(name));
-  v1::GetDocumentRequest request;
-  wire::DocumentNameToProto(name, request.mutable_name());
-  bool unanswered = false;
-  for (size_t place = 0; place < search.order.size() && !search.holder; ++place) {
-    const cluster::Member& member = search.At(place);
-    Status status = Unavailable("node ", member.name, " is ", Name(member.state));
-    if (member.Serves()) {
-      status = Ask<v1::GetDocumentReply>(member.address, "quire.v1.Registry/Get", request).status();
-      if (status.ok()) search.holder = place;
-      if (status.ok() || IsNotFound(status)) continue;
-      if (!IsUnavailable(status) && !IsDeadlineExceeded(status)) return status;
-      unanswered = true;
-    }
-    if (!search.silent) search.silent = place;
-    search.why_silent.Update(status);
-  }
-  // The view is older than the silence of its members.
-  MutexLock lock(mutex_);
-  if (unanswered) known_is_old_ = true;
-  return search;
-}
-
 namespace {
 
-Status MayLieElsewhere(const DocumentName& name, const Status& why) {
-  return Unavailable("document ", name.name,
-                     " may lie on a node that does not answer: ", Message(why));
+using cluster::Member;
+
+bool IsSilence(const Status& status) { return IsUnavailable(status) || IsDeadlineExceeded(status); }
+
+/// The answers of members about some documents. Pure.
+class Answers {
+ public:
+  explicit Answers(std::span<const DocumentName> names) : names_(names), nearest_(names.size()) {}
+
+  /// A member that is away, or did not answer.
+  void AddSilent(const Status& why) { silence_.Update(why); }
+  /// The answer of the node at `address` about document `index`.
+  void Add(size_t index, const std::string& address, const Status& status) {
+    if (status.ok() && nearest_[index].empty()) nearest_[index] = address;
+    if (!status.ok() && !IsNotFound(status)) refusal_.Update(status);
+  }
+  /// A node that has all documents. `whole`: it lacks none of their segments.
+  void AddHolder(const std::string& address, bool whole) {
+    if (holder_.empty() || whole) holder_ = address;
+  }
+
+  /// `frozen`: why the view may be old; empty when it is current.
+  StatusOr<std::string> Holder(const std::string& frozen) const {
+    if (!holder_.empty()) return holder_;
+    const size_t missing = std::ranges::find(nearest_, std::string()) - nearest_.begin();
+    const std::string& name = names_[std::min(missing, names_.size() - 1)].name;
+    if (!silence_.ok()) {
+      return Unavailable("document ", name,
+                         " may lie on a node that does not answer: ", Message(silence_));
+    }
+    QUIRE_RETURN_IF_ERROR(refusal_);
+    if (missing == names_.size()) {
+      return InvalidArgument("the documents lie on several nodes (", nearest_.front(), ", ",
+                             nearest_.back(),
+                             "): name those of one node at a time; `quire cluster where` tells");
+    }
+    if (frozen.empty()) return NotFound("no node of the cluster has document ", name);
+    return Unavailable("document ", name, " may lie on a node that joined meanwhile: ", frozen);
+  }
+
+ private:
+  const std::span<const DocumentName> names_;
+  std::vector<std::string> nearest_;  ///< For each document its nearest node; empty without one.
+  std::string holder_;
+  Status silence_;
+  Status refusal_;
+};
+
+/// Members in the order to ask: `first`, the others by distance, `last`.
+std::vector<const Member*> OrderToAsk(const cluster::Placement& placement,
+                                      cluster::PlacementKey key, const HolderSearch& search) {
+  std::vector<const Member*> order;
+  for (const uint32_t member : placement.MayHold(key)) {
+    order.push_back(&placement.view().members[member]);
+  }
+  const auto rank = [&](const Member* member) -> ptrdiff_t {
+    const auto last = std::ranges::find(search.last, member->address);
+    if (last != search.last.end()) return 2 + (last - search.last.begin());
+    return member->address == search.first ? 0 : 1;
+  };
+  std::ranges::stable_sort(order, {}, rank);
+  return order;
 }
 
 }  // namespace
+
+class DocumentRouter::Impl {
+ public:
+  explicit Impl(Options options) : members(std::move(options)) {}
+
+  cluster::PlacementKey KeyOf(const DocumentName& name) const {
+    return cluster::KeyOfDocument(members.options().tenant, name.collection, name.name);
+  }
+  /// Asks the node at `address` for a document. True when the node lacks none of its segments.
+  StatusOr<bool> HasWhole(const std::string& address, const DocumentName& name, TimePoint end) {
+    v1::GetDocumentRequest request;
+    wire::DocumentNameToProto(name, request.mutable_name());
+    const auto reply =
+        members.Ask<v1::GetDocumentReply>(address, "quire.v1.Registry/Get", request, end);
+    if (IsSilence(reply.status())) members.NoteSilence();
+    QUIRE_RETURN_IF_ERROR(reply.status());
+    return reply->document().segments_lost() == 0;
+  }
+  /// Asks `member` about all documents. True when no other member need be asked.
+  bool AskAbout(std::span<const DocumentName> names, const Member& member, TimePoint end,
+                Answers* answers) {
+    if (!member.Serves()) {
+      answers->AddSilent(Unavailable("node ", member.name, " is ", Name(member.state)));
+      return false;
+    }
+    bool has_all = true, has_whole = true;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const StatusOr<bool> whole = HasWhole(member.address, names[i], end);
+      if (IsSilence(whole.status())) {
+        answers->AddSilent(whole.status());
+        return false;
+      }
+      answers->Add(i, member.address, whole.status());
+      has_all = has_all && whole.ok();
+      has_whole = has_whole && whole.ok() && *whole;
+    }
+    if (has_all) answers->AddHolder(member.address, has_whole);
+    return has_whole;
+  }
+
+  internal::ClusterMembers members;
+};
 
 StatusOr<std::unique_ptr<DocumentRouter>> DocumentRouter::Create(Options options) {
   if (options.servers.empty()) {
@@ -215,28 +133,41 @@ StatusOr<std::unique_ptr<DocumentRouter>> DocumentRouter::Create(Options options
 DocumentRouter::DocumentRouter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 DocumentRouter::~DocumentRouter() = default;
 
-StatusOr<std::string> DocumentRouter::FindHolder(const DocumentName& name) {
-  QUIRE_ASSIGN_OR_RETURN(const Impl::Search search, impl_->Find(name));
-  if (search.silent) return MayLieElsewhere(name, search.why_silent);
-  if (search.holder) return search.At(*search.holder).address;
-  if (search.members.frozen.empty()) {
-    return NotFound("no node of the cluster has document ", name.name);
+StatusOr<std::string> DocumentRouter::FindHolder(std::span<const DocumentName> names,
+                                                 const HolderSearch& search) {
+  if (names.empty()) return InvalidArgument("there is no document to find a node for; name one");
+  const TimePoint end = impl_->members.EndOf(search.timeout);
+  QUIRE_ASSIGN_OR_RETURN(const auto told, impl_->members.Current(end));
+  Answers answers(names);
+  for (const Member* const member :
+       OrderToAsk(*told.placement, impl_->KeyOf(names.front()), search)) {
+    if (impl_->AskAbout(names, *member, end, &answers)) break;
   }
-  return Unavailable("document ", name.name,
-                     " may lie on a node that joined meanwhile: ", search.members.frozen);
+  return answers.Holder(told.frozen);
 }
 
 StatusOr<std::string> DocumentRouter::FindPlace(const DocumentName& name) {
+  QUIRE_ASSIGN_OR_RETURN(const auto told, impl_->members.Current(TimePoint::max()));
+  const cluster::ClusterView& view = told.placement->view();
+  const auto owners = told.placement->OwnersOf(impl_->KeyOf(name), view.settings.replicas);
+  if (owners.members.empty()) {
+    return Unavailable("no node of cluster ", view.name, " takes documents: start or undrain one");
+  }
   DocumentName latest = name;
   latest.version = 0;
-  QUIRE_ASSIGN_OR_RETURN(const Impl::Search search, impl_->Find(latest));
-  const std::optional<size_t> place = search.holder ? search.holder : search.Owner();
-  if (!place) {
-    return Unavailable("no node of cluster ", search.members.placement->view().name,
-                       " takes documents: start or undrain one");
+  Status silence;
+  for (const uint32_t owner : owners.members) {
+    const std::string& address = view.members[owner].address;
+    const Status answer = impl_->HasWhole(address, latest, TimePoint::max()).status();
+    if (!IsSilence(answer)) return address;
+    silence.Update(answer);
   }
-  if (search.silent && *search.silent <= *place) return MayLieElsewhere(name, search.why_silent);
-  return search.At(*place).address;
+  return Unavailable("no node that document ", name.name,
+                     " belongs to answers: ", Message(silence));
+}
+
+StatusOr<std::shared_ptr<Transport>> DocumentRouter::ConnectTo(const std::string& address) {
+  return impl_->members.ConnectTo(address);
 }
 
 }  // namespace quire

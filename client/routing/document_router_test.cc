@@ -7,16 +7,10 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "cluster/placement/placement.h"
-#include "cluster/view/view_proto.h"
-#include "quire/v1/cluster.pb.h"
-#include "quire/v1/registry.pb.h"
-#include "tests/kit/fake_clock.h"
-#include "transport/transport.h"
+#include "client/routing/testing/fake_cluster.h"
 
 namespace quire {
 namespace {
@@ -25,83 +19,12 @@ using cluster::ClusterView;
 using cluster::MemberState;
 using ::testing::HasSubstr;
 
-/// The nodes of a cluster, as far as a router asks them.
-struct FakeCluster {
-  ClusterView view;
-  std::map<std::string, ClusterView> other_views;          ///< By address, where they differ.
-  std::map<std::string, std::string> frozen;               ///< By address: why a view may be old.
-  std::map<std::string, std::set<std::string>> documents;  ///< By address.
-  std::set<std::string> silent;                            ///< Addresses that do not answer.
-  std::map<std::string, int> views_read;                   ///< By address.
-};
-
-class FakeNode final : public Transport {
- public:
-  FakeNode(FakeCluster* cluster, std::string address)
-      : cluster_(*cluster), address_(std::move(address)) {}
-  TransportCapabilities capabilities() const override { return {.name = "fake"}; }
-  StatusOr<std::unique_ptr<PendingCall>> Start(std::string_view, CallMessage,
-                                               const CallOptions&) override {
-    return Unimplemented("a router makes whole calls");
-  }
-  Status Call(std::string_view method, const CallMessage& request, CallMessage* reply,
-              const CallOptions&) override {
-    if (cluster_.silent.contains(address_)) return Unavailable("no answer");
-    if (method == "quire.v1.Cluster/View") {
-      ++cluster_.views_read[address_];
-      v1::ClusterViewReply view;
-      const auto other = cluster_.other_views.find(address_);
-      *view.mutable_view() =
-          cluster::ToProto(other != cluster_.other_views.end() ? other->second : cluster_.view);
-      view.set_frozen(cluster_.frozen[address_]);
-      reply->control = view.SerializeAsString();
-      return OkStatus();
-    }
-    v1::GetDocumentRequest get;
-    EXPECT_TRUE(get.ParseFromString(request.control));
-    if (!cluster_.documents[address_].contains(get.name().name())) return NotFound("not here");
-    reply->control = v1::GetDocumentReply().SerializeAsString();
-    return OkStatus();
-  }
-
- private:
-  FakeCluster& cluster_;
-  const std::string address_;
-};
-
 class DocumentRouterTest : public ::testing::Test {
  protected:
-  DocumentRouterTest() {
-    cluster_.view = {.name = "demo", .epoch = 1};
-    for (const char* name : {"a", "b", "c"}) {
-      cluster_.view.members.push_back(
-          {.name = name, .node_id = name, .address = std::string(name) + ":1"});
-    }
-    router_ = DocumentRouter::Create({.servers = {"a:1", "b:1"},
-                                      .connect =
-                                          [this](const std::string& address) {
-                                            return std::shared_ptr<Transport>(
-                                                std::make_shared<FakeNode>(&cluster_, address));
-                                          },
-                                      .clock = &clock_})
-                  .value();
-  }
-  /// Addresses, nearest first.
-  std::vector<std::string> Order(const std::string& name) const {
-    const cluster::Placement placement(std::make_shared<const ClusterView>(cluster_.view));
-    std::vector<std::string> order;
-    for (const uint32_t member :
-         placement.ReadOrder(cluster::KeyOfDocument("default", "default", name))) {
-      order.push_back(placement.view().members[member].address);
-    }
-    return order;
-  }
-
-  cluster::Member& MemberAt(const std::string& address) {
-    return *std::ranges::find(cluster_.view.members, address, &cluster::Member::address);
-  }
+  std::vector<std::string> Order(const std::string& name) const { return cluster_.Order(name); }
+  cluster::Member& MemberAt(const std::string& address) { return cluster_.MemberAt(address); }
   /// Goes past the age up to which the router uses a view.
-  void LetViewsAge() { clock_.Advance(std::chrono::minutes(1)); }
+  void LetViewsAge() { cluster_.clock.Advance(std::chrono::minutes(1)); }
   StatusCode HolderCode(const std::string& name) {
     return router_->FindHolder({.name = name}).status().code();
   }
@@ -109,40 +32,95 @@ class DocumentRouterTest : public ::testing::Test {
     return router_->FindPlace({.name = name}).status().code();
   }
 
-  FakeCluster cluster_;
-  quire::testing::FakeClock clock_;
-  std::unique_ptr<DocumentRouter> router_;
+  quire::testing::FakeCluster cluster_;
+  const std::unique_ptr<DocumentRouter> router_ = cluster_.MakeRouter();
 };
 
 TEST_F(DocumentRouterTest, ADocumentIsFoundWhereItLiesAndPutWhereItBelongs) {
   const std::vector<std::string> order = Order("x");
-  EXPECT_EQ(router_->FindHolder({.name = "x"}).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(HolderCode("x"), StatusCode::kNotFound);
   EXPECT_EQ(router_->FindPlace({.name = "x"}).value(), order[0]);
   cluster_.documents[order[1]] = {"x"};
   EXPECT_EQ(router_->FindHolder({.name = "x"}).value(), order[1]) << "before a node joined";
-  EXPECT_EQ(router_->FindPlace({.name = "x", .version = 7}).value(), order[1]);
+  EXPECT_EQ(router_->FindPlace({.name = "x", .version = 7}).value(), order[0]);
   EXPECT_EQ(cluster_.views_read, (std::map<std::string, int>{{"a:1", 1}})) << "one view serves all";
 }
 
-TEST_F(DocumentRouterTest, ASilentNodeHidesOnlyWhatItMayHave) {
+TEST_F(DocumentRouterTest, AnyHolderAnswersAndAbsenceNeedsEveryMember) {
   const std::vector<std::string> order = Order("x");
-  cluster_.silent = {order[1]};
-  EXPECT_EQ(router_->FindPlace({.name = "x"}).value(), order[0]) << "the owner is nearer";
+  cluster_.silent = {order[0]};
   EXPECT_EQ(HolderCode("x"), StatusCode::kUnavailable);
   cluster_.documents[order[2]] = {"x"};
-  EXPECT_EQ(HolderCode("x"), StatusCode::kUnavailable) << "the silent one may have a newer version";
-  EXPECT_EQ(PlaceCode("x"), StatusCode::kUnavailable);
+  EXPECT_EQ(router_->FindHolder({.name = "x"}).value(), order[2]);
+  cluster_.documents[order[1]] = {"x"};
+  EXPECT_EQ(router_->FindHolder({.name = "x"}).value(), order[1]);
+  cluster_.silent = {};
   cluster_.documents[order[0]] = {"x"};
   EXPECT_EQ(router_->FindHolder({.name = "x"}).value(), order[0]);
-  EXPECT_EQ(router_->FindPlace({.name = "x"}).value(), order[0]);
 }
 
-TEST_F(DocumentRouterTest, APutWaitsForADrainingNodeThatIsSilent) {
+TEST_F(DocumentRouterTest, ANodeWithoutTheLatestVersionGivesWayToOneThatHasIt) {
   const std::vector<std::string> order = Order("x");
-  MemberAt(order[0]).state = MemberState::kDraining;
-  EXPECT_EQ(router_->FindPlace({.name = "x"}).value(), order[1]);
+  cluster_.behind = {order[0]};
+  cluster_.documents[order[2]] = {"x"};
+  EXPECT_EQ(router_->FindHolder({.name = "x"}).value(), order[2]);
+  cluster_.documents.clear();
+  EXPECT_THAT(router_->FindHolder({.name = "x"}).status().ToString(),
+              HasSubstr("lies on another node"));
+  cluster_.silent = {order[1]};
+  EXPECT_EQ(HolderCode("x"), StatusCode::kUnavailable) << "that one may have it";
+}
+
+TEST_F(DocumentRouterTest, AWholeCopyIsPreferredToOneThatLacksSegments) {
+  const std::vector<std::string> order = Order("x");
+  cluster_.documents = {{order[0], {"x"}}, {order[2], {"x"}}};
+  cluster_.lossy = {order[0]};
+  EXPECT_EQ(router_->FindHolder({.name = "x"}).value(), order[2]);
+  cluster_.silent = {order[2]};
+  EXPECT_EQ(router_->FindHolder({.name = "x"}).value(), order[0]) << "better than none";
+}
+
+TEST_F(DocumentRouterTest, SeveralDocumentsAreReadFromANodeThatHasAll) {
+  const std::vector<std::string> order = Order("x");
+  cluster_.documents = {{order[0], {"x"}}, {order[1], {"y"}}, {order[2], {"x", "y"}}};
+  const std::vector<DocumentName> names = {{.name = "x"}, {.name = "y"}};
+  EXPECT_EQ(router_->FindHolder(names).value(), order[2]);
+  cluster_.documents.erase(order[2]);
+  const Status scattered = router_->FindHolder(names).status();
+  EXPECT_EQ(scattered.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(scattered.ToString(), HasSubstr(order[0] + ", " + order[1]));
+  cluster_.silent = {order[2]};
+  EXPECT_EQ(router_->FindHolder(names).status().code(), StatusCode::kUnavailable);
+  cluster_.silent = {};
+  cluster_.documents.erase(order[1]);
+  EXPECT_THAT(router_->FindHolder(names).status().ToString(), HasSubstr("has document y"));
+  EXPECT_EQ(router_->FindHolder(std::span<const DocumentName>()).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(DocumentRouterTest, ASearchMayAskSomeNodesFirstAndOthersLast) {
+  const std::vector<std::string> order = Order("x");
+  for (const std::string& address : order) cluster_.documents[address] = {"x"};
+  const std::vector<DocumentName> names = {{.name = "x"}};
+  EXPECT_EQ(router_->FindHolder(names, {.first = order[2]}).value(), order[2]);
+  EXPECT_EQ(router_->FindHolder(names, {.last = {order[0]}}).value(), order[1]);
+  cluster_.silent = {order[2]};
+  EXPECT_EQ(router_->FindHolder(names, {.last = {order[1], order[0]}}).value(), order[1]);
+  EXPECT_EQ(cluster_.documents_asked, (std::map<std::string, int>{{order[1], 2}, {order[2], 1}}));
+}
+
+TEST_F(DocumentRouterTest, APutGoesToTheNearestOwnerThatAnswers) {
+  const std::vector<std::string> order = Order("x");
   cluster_.silent = {order[0]};
-  EXPECT_EQ(PlaceCode("x"), StatusCode::kUnavailable) << "it may hold an acknowledged version";
+  EXPECT_EQ(PlaceCode("x"), StatusCode::kUnavailable) << "the others are no owners";
+  cluster_.view.settings.replicas = 2;
+  LetViewsAge();
+  EXPECT_EQ(router_->FindPlace({.name = "x"}).value(), order[1]);
+  cluster_.silent = {};
+  EXPECT_EQ(router_->FindPlace({.name = "x"}).value(), order[0]);
+  MemberAt(order[0]).state = MemberState::kDraining;
+  LetViewsAge();
+  EXPECT_EQ(router_->FindPlace({.name = "x"}).value(), order[1]);
 }
 
 TEST_F(DocumentRouterTest, ANodeThatIsAwayCountsAsSilentUntilItIsRemoved) {
@@ -150,9 +128,10 @@ TEST_F(DocumentRouterTest, ANodeThatIsAwayCountsAsSilentUntilItIsRemoved) {
   for (const MemberState away : {MemberState::kLost, MemberState::kLeft}) {
     MemberAt(order[0]).state = away;
     LetViewsAge();
-    EXPECT_EQ(HolderCode("x"), StatusCode::kUnavailable);
-    EXPECT_THAT(router_->FindPlace({.name = "x"}).status().ToString(),
+    EXPECT_THAT(router_->FindHolder({.name = "x"}).status().ToString(),
                 HasSubstr(std::string("is ") + std::string(Name(away))));
+    EXPECT_EQ(HolderCode("x"), StatusCode::kUnavailable);
+    EXPECT_EQ(router_->FindPlace({.name = "x"}).value(), order[1]) << "names are agreed on";
   }
   std::erase_if(cluster_.view.members,
                 [&](const cluster::Member& member) { return member.address == order[0]; });

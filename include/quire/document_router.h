@@ -4,6 +4,9 @@
 // node for the members, computes the placement as the nodes do, and asks the nearest nodes first.
 // The view is kept for a while. A node that does not answer makes it be read anew.
 //
+// Nodes agree on the versions of a document, so the answer of any node that has it stands. Absence
+// needs a current view and the answer of every member.
+//
 //   QUIRE_ASSIGN_OR_RETURN(auto router, DocumentRouter::Create({.servers = {"10.0.0.1:7410"}}));
 //   QUIRE_ASSIGN_OR_RETURN(std::string address, router->FindHolder({.name = "handbook.md"}));
 //
@@ -14,6 +17,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +27,13 @@
 #include "quire/status.h"
 
 namespace quire {
+
+/// Order in which DocumentRouter asks the nodes, other than by distance, and its time.
+struct HolderSearch {
+  std::string first = {};              ///< Address that is asked before all others.
+  std::vector<std::string> last = {};  ///< Addresses that are asked after all others, in order.
+  Duration timeout = Duration::max();  ///< Limit of the search; nodes not asked by then are silent.
+};
 
 class DocumentRouter {
  public:
@@ -40,14 +51,22 @@ class DocumentRouter {
   static StatusOr<std::unique_ptr<DocumentRouter>> Create(Options options);
   ~DocumentRouter();
 
-  /// Address of the nearest node that has the document. NOT_FOUND when no node has it, by a current
-  /// view. UNAVAILABLE when a nearer node does not answer, left or is lost, or no server tells the
-  /// members. FAILED_PRECONDITION when the servers are of another cluster than before.
-  StatusOr<std::string> FindHolder(const DocumentName& name);
-  /// Address of the node to put the document to: the nearest one that has a version of it, or its
-  /// owner. UNAVAILABLE when that one or a nearer one does not answer, left or is lost, or no node
-  /// takes documents. FAILED_PRECONDITION as from FindHolder.
+  /// Address of the nearest node that has all of the documents. Errors:
+  /// - NOT_FOUND: no node has one of them, by a current view and the answer of every member.
+  /// - UNAVAILABLE: a member that may have them does not answer, left or is lost; or no server
+  ///   tells the members, or none tells them by a current view.
+  /// - INVALID_ARGUMENT: all are there, and no node has all of them.
+  /// - FAILED_PRECONDITION: a node knows a later version, which no node has; or the servers are of
+  ///   another cluster than before.
+  StatusOr<std::string> FindHolder(std::span<const DocumentName> names,
+                                   const HolderSearch& search = {});
+  StatusOr<std::string> FindHolder(const DocumentName& name) { return FindHolder({&name, 1}); }
+  /// Address of the node to put the document to: the nearest owner that is up and answers.
+  /// UNAVAILABLE when no owner answers, or no node takes documents. FAILED_PRECONDITION when the
+  /// servers are of another cluster than before.
   StatusOr<std::string> FindPlace(const DocumentName& name);
+  /// The connection to a node, which the router keeps.
+  StatusOr<std::shared_ptr<Transport>> ConnectTo(const std::string& address);
 
  private:
   class Impl;
