@@ -10,6 +10,7 @@
 #include "apps/kit/output/json_output.h"
 #include "apps/kit/output/table.h"
 #include "apps/kit/target.h"
+#include "apps/quire/cluster_pass.h"
 #include "apps/quire/commands.h"
 #include "cluster/membership/cluster_admin.h"
 #include "cluster/placement/placement.h"
@@ -27,6 +28,7 @@ struct ClusterArgs {
   std::string cluster;
   std::string node;
   std::string target;
+  bool wait = false;
   cluster::SettingsChange change;
 };
 
@@ -78,6 +80,8 @@ Json NodeJson(const Member& member) {
 
 Json SettingsJson(const cluster::ClusterSettings& settings) {
   return {{"replicas", settings.replicas},
+          {"min_replicas", settings.min_replicas},
+          {"copy_bytes_per_second", settings.copy_bytes_per_second},
           {"max_clock_skew_millis", settings.max_clock_skew_millis}};
 }
 
@@ -97,8 +101,8 @@ std::vector<std::string> ProblemsOf(const ClusterView& view) {
   return problems;
 }
 
-Status PrintStatus(const ClusterView& view, const CommandContext& context) {
-  const std::vector<std::string> problems = ProblemsOf(view);
+Status PrintStatus(const ClusterView& view, const std::vector<std::string>& problems,
+                   const CommandContext& context) {
   std::map<std::string, uint64_t> counts;
   for (const Member& member : view.members) ++counts[std::string(Name(member.state))];
   if (context.options.json) {
@@ -122,10 +126,26 @@ Status PrintStatus(const ClusterView& view, const CommandContext& context) {
   return OkStatus();
 }
 
+/// Documents that draining nodes still have, in words. Nodes that do not answer are left out.
+std::vector<std::string> LeftOnDrainingNodes(const ClusterView& view,
+                                             const CommandContext& context) {
+  std::vector<std::string> left;
+  for (const Member& member : view.members) {
+    if (member.state != MemberState::kDraining) continue;
+    const auto progress = ClusterPass(&context).Ask(member);
+    if (!progress.ok() || (progress->releases_pending() == 0 && !progress->pass_runs())) continue;
+    left.push_back("node " + member.name + " has " + FormatCount(progress->releases_pending()) +
+                   " versions to hand over: wait before you stop it");
+  }
+  return left;
+}
+
 Status RunStatus(const ClusterArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const AdminConnection connection, ConnectAdmin(args, context));
   QUIRE_ASSIGN_OR_RETURN(const ClusterView view, connection.admin->Read());
-  return PrintStatus(view, context);
+  std::vector<std::string> problems = ProblemsOf(view);
+  for (std::string& left : LeftOnDrainingNodes(view, context)) problems.push_back(std::move(left));
+  return PrintStatus(view, problems, context);
 }
 
 Status RunNodes(const ClusterArgs& args, const CommandContext& context) {
@@ -159,9 +179,29 @@ Status PrintNode(ClusterAdmin& admin, const std::string& node, const CommandCont
   return OkStatus();
 }
 
+/// Has every node compare all names with what it has, and waits until nothing is left to do.
+Status MoveDocuments(ClusterAdmin& admin, ClusterPass* pass) {
+  QUIRE_ASSIGN_OR_RETURN(const ClusterView view, admin.Read());
+  QUIRE_RETURN_IF_ERROR(pass->AwaitView(view));
+  QUIRE_RETURN_IF_ERROR(pass->Start(view.members));
+  return pass->Wait();
+}
+
+Status RunPass(const ClusterArgs& args, const CommandContext& context) {
+  QUIRE_ASSIGN_OR_RETURN(const AdminConnection connection, ConnectAdmin(args, context));
+  ClusterPass pass(&context);
+  QUIRE_RETURN_IF_ERROR(MoveDocuments(*connection.admin, &pass));
+  pass.Print();
+  return OkStatus();
+}
+
 Status RunDrain(const ClusterArgs& args, const CommandContext& context, bool draining) {
   QUIRE_ASSIGN_OR_RETURN(const AdminConnection connection, ConnectAdmin(args, context));
   QUIRE_RETURN_IF_ERROR(connection.admin->SetDraining(args.node, draining));
+  if (args.wait) {
+    ClusterPass pass(&context);
+    QUIRE_RETURN_IF_ERROR(MoveDocuments(*connection.admin, &pass));
+  }
   return PrintNode(*connection.admin, args.node, context);
 }
 
@@ -174,7 +214,7 @@ Status RunRemove(const ClusterArgs& args, const CommandContext& context) {
 Status RunSettings(const ClusterArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const AdminConnection connection, ConnectAdmin(args, context));
   cluster::ClusterSettings settings;
-  if (args.change.replicas || args.change.max_clock_skew_millis) {
+  if (!args.change.is_empty()) {
     QUIRE_ASSIGN_OR_RETURN(settings, connection.admin->Change(args.change));
   } else {
     QUIRE_ASSIGN_OR_RETURN(const ClusterView view, connection.admin->Read());
@@ -186,6 +226,10 @@ Status RunSettings(const ClusterArgs& args, const CommandContext& context) {
   }
   Table table({{"SETTING"}, {"VALUE", Table::kRight}});
   table.AddRow({"replicas", FormatCount(settings.replicas)});
+  table.AddRow({"min replicas", FormatCount(settings.min_replicas)});
+  table.AddRow({"copies", settings.copy_bytes_per_second == 0
+                              ? "no limit"
+                              : FormatBytes(settings.copy_bytes_per_second) + "/s"});
   table.AddRow({"max clock skew", FormatCount(settings.max_clock_skew_millis) + " ms"});
   table.Print(context.out);
   return OkStatus();
@@ -247,20 +291,35 @@ CLI::App& AddOne(Commands& commands, CLI::App& group, const Commands::Spec& spec
 
 void AddNodeCommands(Commands& commands, CLI::App& group,
                      const std::shared_ptr<ClusterArgs>& args) {
-  const auto add = [&](const std::string& name, const std::string& summary, auto run) {
-    AddOne(commands, group,
-           {.name = name,
-            .summary = summary,
-            .examples = "  quire cluster " + name + " node-3 --etcd 10.0.0.1:2379"},
-           args, run)
-        .add_option("NODE", args->node, "Name of the node")
-        ->required();
+  const auto add = [&](const std::string& name, const std::string& summary, auto run) -> CLI::App& {
+    CLI::App& command =
+        AddOne(commands, group,
+               {.name = name,
+                .summary = summary,
+                .examples = "  quire cluster " + name + " node-3 --etcd 10.0.0.1:2379"},
+               args, run);
+    command.add_option("NODE", args->node, "Name of the node")->required();
+    return command;
   };
-  add("drain", "Give a node no new data; it goes on serving what it has",
-      [](const ClusterArgs& a, const CommandContext& c) { return RunDrain(a, c, true); });
+  add("drain", "Give a node no new data, and move what it has to other nodes",
+      [](const ClusterArgs& a, const CommandContext& c) { return RunDrain(a, c, true); })
+      .add_flag("--wait", args->wait, "Return when other nodes have all that it had");
   add("undrain", "Give a node new data again",
       [](const ClusterArgs& a, const CommandContext& c) { return RunDrain(a, c, false); });
   add("remove", "Forget a node that is stopped, and give up what only it has", &RunRemove);
+}
+
+void AddPasses(Commands& commands, CLI::App& group, const std::shared_ptr<ClusterArgs>& args) {
+  AddOne(commands, group,
+         {.name = "rebalance",
+          .summary = "Move documents to the nodes that own them now, and wait until all are there",
+          .examples = "  quire cluster rebalance"},
+         args, &RunPass);
+  AddOne(commands, group,
+         {.name = "repair",
+          .summary = "Compare what every node has with what it should, and copy what is missing",
+          .examples = "  quire cluster repair"},
+         args, &RunPass);
 }
 
 void AddSettings(Commands& commands, CLI::App& group, const std::shared_ptr<ClusterArgs>& args) {
@@ -272,7 +331,14 @@ void AddSettings(Commands& commands, CLI::App& group, const std::shared_ptr<Clus
            "  quire cluster settings\n  quire cluster settings --max-clock-skew-millis 2000"},
       args, &RunSettings);
   settings.add_option("--replicas", args->change.replicas,
-                      "Nodes that keep each document; 1, as nothing copies documents yet");
+                      "Nodes that keep each document, in different zones where there are enough");
+  settings.add_option("--min-replicas", args->change.min_replicas,
+                      "Nodes that must have a document before its put is acknowledged");
+  settings
+      .add_option("--copy-bytes-per-second", args->change.copy_bytes_per_second,
+                  "Limit of each node's copies from others, besides those of puts; 0 = none")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("SIZE");
   settings.add_option("--max-clock-skew-millis", args->change.max_clock_skew_millis,
                       "Largest difference to the other nodes' clocks with which a node may join");
 }
@@ -309,6 +375,7 @@ void AddClusterCommand(Commands& commands) {
                   "[COLLECTION/]NAME, or the key of a chain's first segment (64 hex digits)")
       ->required();
   AddNodeCommands(commands, group, args);
+  AddPasses(commands, group, args);
   AddSettings(commands, group, args);
 }
 

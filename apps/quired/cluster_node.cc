@@ -12,11 +12,13 @@
 #include <utility>
 
 #include "apps/quired/peer_clocks.h"
+#include "cluster/directory/tenant_salts.h"
 #include "cluster/membership/etcd_membership.h"
 #include "cluster/membership/static_membership.h"
 #include "common/base/net_address.h"
 #include "common/base/observe/log.h"
 #include "quire/version.h"
+#include "transport/grpc/grpc_transport.h"
 
 namespace quire::kvserver {
 namespace {
@@ -36,12 +38,12 @@ std::string HostName() {
 Status CheckClusterOptions(const ClusterOptions& options) {
   if (options.cluster.empty()) {
     const bool stray = !options.etcd.empty() || !options.members.empty() || !options.node.empty() ||
-                       !options.zone.empty() || !options.advertise.empty() || options.weight != 0;
+                       !options.zone.empty() || !options.advertise.empty() || options.weight != 0 ||
+                       !options.secret_file.empty();
     if (!stray) return OkStatus();
     return InvalidArgument(
-        "--etcd, --members, --node, --zone, --advertise and --weight are of a cluster: name it "
-        "with "
-        "--cluster, or leave them away");
+        "--etcd, --members, --node, --zone, --advertise, --weight and --cluster-secret-file are "
+        "of a cluster: name it with --cluster, or leave them away");
   }
   QUIRE_RETURN_IF_ERROR(cluster::CheckClusterName("--cluster", options.cluster));
   if (options.etcd.empty() == options.members.empty()) {
@@ -98,26 +100,29 @@ void AddClusterFlags(CLI::App* app, ClusterOptions* options) {
                   "This node's share of the data beside the others'; 0 = GiB of disk that its data "
                   "may take")
       ->capture_default_str();
+  app->add_option("--cluster-secret-file", options->secret_file,
+                  "File with a token, the same on all nodes, by which they call each other where "
+                  "there are --tenant-tokens")
+      ->type_name("FILE");
   app->add_option("--node-lease-seconds", options->lease_seconds,
                   "The cluster counts this node as lost after this time without a word")
       ->capture_default_str();
 }
 
 StatusOr<std::unique_ptr<ClusterNode>> ClusterNode::Start(const ClusterOptions& options,
-                                                          const std::string& tenant,
-                                                          Health* health) {
+                                                          Caller caller, Health* health) {
   QUIRE_RETURN_IF_ERROR(CheckClusterOptions(options));
   if (options.cluster.empty()) return nullptr;
   ClusterOptions named = options;
   if (named.node.empty()) named.node = HostName();
   QUIRE_RETURN_IF_ERROR(cluster::CheckClusterName("--node", named.node));
-  std::unique_ptr<ClusterNode> node(new ClusterNode(std::move(named), tenant, health));
+  std::unique_ptr<ClusterNode> node(new ClusterNode(std::move(named), std::move(caller), health));
   QUIRE_RETURN_IF_ERROR(node->Follow());
   return node;
 }
 
-ClusterNode::ClusterNode(ClusterOptions options, std::string tenant, Health* health)
-    : options_(std::move(options)), tenant_(std::move(tenant)), health_(*health) {}
+ClusterNode::ClusterNode(ClusterOptions options, Caller caller, Health* health)
+    : options_(std::move(options)), caller_(std::move(caller)), health_(*health) {}
 
 ClusterNode::~ClusterNode() = default;
 
@@ -131,6 +136,16 @@ Status ClusterNode::Follow() {
   auto etcd = cluster::EtcdClient::Create({.endpoints = options_.etcd});
   if (!etcd.ok()) return Annotate(etcd.status(), "--etcd");
   etcd_ = *std::move(etcd);
+  directory_ = std::make_unique<cluster::EtcdDirectory>(etcd_.get(), options_.cluster);
+  if (caller_.tenant.empty()) {
+    LogWarning("no_replicas", {{"why", "other nodes ask for a token, and the node has none"}});
+  } else {
+    peers_ = std::make_unique<cluster::PeerCalls>(
+        [this](const std::string& address) -> StatusOr<std::unique_ptr<Transport>> {
+          return GrpcTransport::Create({.address = address, .token = caller_.token});
+        });
+  }
+  collections_ = std::make_unique<cluster::EtcdCollections>(etcd_.get(), options_.cluster);
   health_.Raise(Trouble::kNotAMember, "the node has not joined its cluster yet");
   membership_ = std::make_unique<cluster::EtcdMembership>(
       etcd_.get(), options_.cluster, [this](const Status& frozen) {
@@ -152,9 +167,19 @@ Status ClusterNode::CheckListed() const {
 }
 
 ClusterPlace ClusterNode::place() const {
-  return {.membership = membership_.get(), .node = options_.node, .standing = [this] {
-            return Standing();
-          }};
+  ClusterPlace place{.membership = membership_.get(), .node = options_.node, .standing = [this] {
+                       return Standing();
+                     }};
+  if (etcd_ == nullptr) return place;
+  place.documents = directory_.get();
+  place.feed = directory_.get();
+  place.peers = peers_.get();
+  place.collections = collections_.get();
+  place.agree_on_salts = [this](const std::vector<std::string>& tenants,
+                                const TenantSalts& stored) {
+    return cluster::AgreeOnSalts(etcd_.get(), options_.cluster, tenants, stored);
+  };
+  return place;
 }
 
 Status ClusterNode::Standing() const {
@@ -196,11 +221,11 @@ Status ClusterNode::Join(const Facts& facts, std::function<bool()> is_stopping) 
                                      .is_stopping = std::move(is_stopping)};
   QUIRE_ASSIGN_OR_RETURN(options.self, Describe(facts));
   options.listens_on_address = options.self.address == facts.listen;
-  if (tenant_.empty()) {
+  if (caller_.tenant.empty()) {
     LogInfo("clock_not_checked", {{"why", "other nodes ask for a token, and the node has none"}});
   } else {
     options.clock_offsets = [this](const cluster::ClusterView& view) {
-      return ClockOffsets(view, options_.node, tenant_);
+      return ClockOffsets(view, options_.node, caller_.tenant, caller_.token);
     };
   }
   options.on_standing = [this](const Status& standing) {

@@ -14,13 +14,17 @@
 #include <string>
 #include <vector>
 
+#include "cluster/directory/etcd_collections.h"
+#include "cluster/directory/etcd_directory.h"
 #include "cluster/etcd/etcd_client.h"
 #include "cluster/membership/etcd_member.h"
 #include "cluster/membership/membership.h"
+#include "cluster/replica/peer_calls.h"
 #include "common/base/observe/health.h"
 #include "common/base/observe/metrics.h"
 #include "common/base/threads/mutex.h"
 #include "kvserver/service/cluster_place.h"
+#include "quire/bearer_token.h"
 #include "quire/status.h"
 
 namespace CLI {
@@ -37,6 +41,7 @@ struct ClusterOptions {
   std::string zone;               ///< Empty: the node is a zone by itself.
   std::string advertise;          ///< Address for others; empty: the one that is listened on.
   uint32_t weight = 0;            ///< 0: GiB of disk that the data may take.
+  std::string secret_file;        ///< File with what proves every tenant between nodes.
   uint32_t lease_seconds = 10;    ///< The node counts as lost after this time without a word.
 };
 
@@ -45,15 +50,21 @@ void AddClusterFlags(CLI::App* app, ClusterOptions* options);
 
 class ClusterNode {
  public:
-  /// Null when the options name no cluster. `tenant` is one that other nodes believe without proof.
-  /// Without one they are not asked for the time. The board says `not_a_member` until Join is done.
+  /// How a node calls others. Without a tenant it does not, so that it keeps no replicas.
+  struct Caller {
+    std::string tenant;
+    BearerToken token = {};  ///< Proves every tenant to nodes that ask for it.
+  };
+  /// Null when the options name no cluster. The board says `not_a_member` until Join is done.
   /// INVALID_ARGUMENT naming the option that is wrong or needs another one.
-  static StatusOr<std::unique_ptr<ClusterNode>> Start(const ClusterOptions& options,
-                                                      const std::string& tenant, Health* health);
+  static StatusOr<std::unique_ptr<ClusterNode>> Start(const ClusterOptions& options, Caller caller,
+                                                      Health* health);
   ~ClusterNode();
 
   ClusterPlace place() const;
   const cluster::Membership& membership() const { return *membership_; }
+  /// Names of documents as all nodes know them. Null with a file of members.
+  cluster::EtcdDirectory* directory() const { return directory_.get(); }
 
   /// Description that a node gives of itself when it joins.
   struct Facts {
@@ -71,7 +82,7 @@ class ClusterNode {
   void VisitMetrics(MetricsVisitor& visit) const QUIRE_EXCLUDES(mutex_);
 
  private:
-  ClusterNode(ClusterOptions options, std::string tenant, Health* health);
+  ClusterNode(ClusterOptions options, Caller caller, Health* health);
   Status Follow();
   Status Standing() const QUIRE_EXCLUDES(mutex_);
   StatusOr<cluster::Member> Describe(const Facts& facts) const;
@@ -79,9 +90,12 @@ class ClusterNode {
   Status CheckListed() const;
 
   ClusterOptions options_;
-  const std::string tenant_;
+  const Caller caller_;
   Health& health_;
   std::unique_ptr<cluster::EtcdClient> etcd_;  ///< Null with a file of members.
+  std::unique_ptr<cluster::EtcdDirectory> directory_;
+  std::unique_ptr<cluster::PeerCalls> peers_;  ///< Null when other nodes would refuse its calls.
+  std::unique_ptr<cluster::EtcdCollections> collections_;
   std::unique_ptr<cluster::Membership> membership_;
   mutable Mutex mutex_;
   /// Null before Join, and with a file.

@@ -53,7 +53,7 @@ class ListeningSocket {
 class ClusterNodeTest : public ::testing::Test {
  protected:
   StatusOr<std::unique_ptr<ClusterNode>> StartNode(const ClusterOptions& options) {
-    return ClusterNode::Start(options, "default", &health_);
+    return ClusterNode::Start(options, {.tenant = "default"}, &health_);
   }
   std::string Refusal(const ClusterOptions& options) {
     return StartNode(options).status().ToString();
@@ -118,7 +118,7 @@ TEST_F(ClusterNodeTest, OtherNodesAreAskedForTheTimeOnlyByATenantThatNeedsNoToke
   const auto start = [&](const std::string& name, const std::string& tenant) {
     std::filesystem::create_directories(dir_ / name);
     auto node = ClusterNode::Start({.cluster = "demo", .etcd = {etcd.address()}, .node = name},
-                                   tenant, &health_)
+                                   {.tenant = tenant}, &health_)
                     .value();
     const std::string listen = name == "peer" ? peer.address() : "127.0.0.1:7410";
     EXPECT_EQ(node->Join({.data_dir = dir_ / name, .listen = listen}), OkStatus());

@@ -28,6 +28,7 @@ namespace quire::kvserver {
 namespace {
 
 constexpr uint64_t kSpareThreads = 16;
+constexpr Duration kCatchUpPause = std::chrono::seconds(1);
 /// Most threads by default; --max-threads raises it.
 constexpr uint64_t kMostThreads = 4096;
 /// Most gRPC streams by default; --max-streams raises it.
@@ -269,11 +270,21 @@ StatusOr<int> Streams(const DaemonOptions& options) {
                          " is the limit");
 }
 
+/// Empty when none is configured.
+StatusOr<BearerToken> ReadClusterSecret(const DaemonOptions& options) {
+  if (options.cluster.secret_file.empty()) return BearerToken();
+  auto secret = BearerToken::ReadFile(options.cluster.secret_file);
+  if (!secret.ok()) return Annotate(secret.status(), "--cluster-secret-file");
+  return secret;
+}
+
 /// Null when none are configured.
-StatusOr<std::shared_ptr<const TenantTokens>> ReadTenantTokens(const DaemonOptions& options) {
+StatusOr<std::shared_ptr<const TenantTokens>> ReadTenantTokens(const DaemonOptions& options,
+                                                               const BearerToken& of_nodes) {
   if (options.tenant_tokens.empty()) return nullptr;
   auto tokens = TenantTokens::ReadFile(options.tenant_tokens, options.server.tenants);
   if (!tokens.ok()) return Annotate(tokens.status(), "--tenant-tokens");
+  if (!of_nodes.empty()) tokens->AddForNodes(options.server.tenants, of_nodes);
   return std::make_shared<const TenantTokens>(*std::move(tokens));
 }
 
@@ -448,9 +459,11 @@ StatusOr<std::unique_ptr<AdminServer>> StartAdmin(const DaemonOptions& options,
   return admin;
 }
 
-/// Tenant of calls between nodes. Empty where other nodes ask for a token.
-std::string TenantBetweenNodes(const ServerOptions& options, const TenantTokens* tokens) {
-  return tokens != nullptr || options.tenants.empty() ? "" : options.tenants.front();
+/// Without a tenant where other nodes ask for a token and there is none.
+ClusterNode::Caller CallerBetweenNodes(const ServerOptions& options, const TenantTokens* tokens,
+                                       const BearerToken& secret) {
+  if (options.tenants.empty() || (tokens != nullptr && secret.empty())) return {};
+  return {.tenant = options.tenants.front(), .token = secret};
 }
 
 /// Logs what the daemon offers, and to whom.
@@ -464,6 +477,16 @@ void LogStart(const DaemonOptions& options, const Server& server, const NetworkS
   LogTrust(options, tokens, listener.address());
   LogMemory(options.server);
   LogTransports(server, listener);
+}
+
+/// Makes what the disk has as the cluster agreed meanwhile. Waits while etcd is away.
+Status CatchUp(Server* server, const StopSignals& stop) {
+  for (;;) {
+    const Status caught_up = server->CatchUpReplicas();
+    if (!IsUnavailable(caught_up)) return caught_up;
+    if (stop.HasArrived()) return OkStatus();
+    SystemClock().Sleep(kCatchUpPause);
+  }
 }
 
 /// Joins where `node` is not null. OK also when a signal ends the wait.
@@ -519,7 +542,8 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
   QUIRE_RETURN_IF_ERROR(CheckDependentSettings(options));
   QUIRE_ASSIGN_OR_RETURN(const int threads, Threads(options));
   QUIRE_ASSIGN_OR_RETURN(const int streams, Streams(options));
-  QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadTenantTokens(options));
+  QUIRE_ASSIGN_OR_RETURN(const BearerToken secret, ReadClusterSecret(options));
+  QUIRE_ASSIGN_OR_RETURN(const auto tokens, ReadTenantTokens(options, secret));
   QUIRE_RETURN_IF_ERROR(CheckDirectLandings(options, tokens.get()));
   // Before the store is opened, which may take a while: the process is alive and not ready.
   Health health(&SystemClock(), LogTrouble);
@@ -530,7 +554,7 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
   server_options.health = &health;
   QUIRE_ASSIGN_OR_RETURN(
       const std::unique_ptr<ClusterNode> node,
-      ClusterNode::Start(options.cluster, TenantBetweenNodes(options.server, tokens.get()),
+      ClusterNode::Start(options.cluster, CallerBetweenNodes(options.server, tokens.get(), secret),
                          &health));
   if (node != nullptr) server_options.cluster = node->place();
   QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Open(server_options));
@@ -547,7 +571,9 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
       if (node != nullptr) node->VisitMetrics(visit);
     }));
   }
+  QUIRE_RETURN_IF_ERROR(CatchUp(server.get(), *stop));
   QUIRE_RETURN_IF_ERROR(JoinCluster(node.get(), options, listener->address(), *stop));
+  server->StartReplication();
   if (!stop->HasArrived()) listening(listener->address());
   LogStart(options, *server, *listener, admin.get(), tokens.get());
   const int signal = stop->Wait();

@@ -14,8 +14,9 @@ constexpr size_t kMostClocks = 3;
 constexpr Duration kClockTimeout = std::chrono::seconds(1);
 
 /// Nullopt when the member does not answer.
-std::optional<int64_t> OffsetTo(const std::string& address, const std::string& tenant) {
-  const auto transport = GrpcTransport::Create({.address = address});
+std::optional<int64_t> OffsetTo(const std::string& address, const std::string& tenant,
+                                const BearerToken& token) {
+  const auto transport = GrpcTransport::Create({.address = address, .token = token});
   if (!transport.ok()) return std::nullopt;
   CallMessage answer;
   const int64_t before = SystemClock().UnixMicros();
@@ -31,12 +32,12 @@ std::optional<int64_t> OffsetTo(const std::string& address, const std::string& t
 }  // namespace
 
 std::vector<int64_t> ClockOffsets(const cluster::ClusterView& view, const std::string& self,
-                                  const std::string& tenant) {
+                                  const std::string& tenant, const BearerToken& token) {
   std::vector<int64_t> offsets;
   for (const cluster::Member& member : view.members) {
     if (offsets.size() == kMostClocks) break;
     if (!member.Serves() || member.name == self) continue;
-    if (const auto offset = OffsetTo(member.address, tenant)) offsets.push_back(*offset);
+    if (const auto offset = OffsetTo(member.address, tenant, token)) offsets.push_back(*offset);
   }
   return offsets;
 }

@@ -9,13 +9,15 @@
 #include <vector>
 
 #include "cluster/view/cluster_view.h"
+#include "quire/bearer_token.h"
 
 namespace quire::kvserver {
 
 /// Offsets of this machine's clock to those of up to three members that serve and answer, in
 /// microseconds. `self` is not asked. Members that do not answer within a second are left out.
 [[nodiscard]] std::vector<int64_t> ClockOffsets(const cluster::ClusterView& view,
-                                                const std::string& self, const std::string& tenant);
+                                                const std::string& self, const std::string& tenant,
+                                                const BearerToken& token);
 
 }  // namespace quire::kvserver
 

@@ -64,7 +64,7 @@ struct RagRun::Reference {
   Prompt prompt;
   std::vector<std::vector<float>> answers;  ///< Logits after each question.
   std::vector<float> documents = {};        ///< [tokens][vocab_size], for some sets.
-  std::vector<float> alone = {};            ///< Likewise, of each document alone.
+  std::vector<float> alone = {};            ///< [tokens][vocab_size], of each document alone.
 };
 
 void MethodTotals::Count(const RagQuestion& question, bool right) {

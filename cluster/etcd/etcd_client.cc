@@ -27,6 +27,9 @@ struct EtcdClient::Endpoint {
 };
 
 struct EtcdClient::WatchCall::Rep {
+  explicit Rep(TimePoint its_deadline) : deadline(its_deadline) {}
+
+  const TimePoint deadline;
   Mutex mutex;
   bool cancelled QUIRE_GUARDED_BY(mutex) = false;
   grpc::ClientContext* running QUIRE_GUARDED_BY(mutex) = nullptr;
@@ -45,7 +48,7 @@ struct EtcdClient::WatchCall::Rep {
   }
 };
 
-EtcdClient::WatchCall::WatchCall() : rep_(std::make_unique<Rep>()) {}
+EtcdClient::WatchCall::WatchCall(TimePoint deadline) : rep_(std::make_unique<Rep>(deadline)) {}
 EtcdClient::WatchCall::~WatchCall() = default;
 
 void EtcdClient::WatchCall::Cancel() {
@@ -133,15 +136,19 @@ Status EtcdClient::Call(const OneCall& call) {
   }
 }
 
-StatusOr<pb::RangeResponse> EtcdClient::ReadPrefix(std::string_view prefix) {
-  pb::RangeRequest request;
-  request.set_key(std::string(prefix));
-  request.set_range_end(PrefixEnd(prefix));
+StatusOr<pb::RangeResponse> EtcdClient::Read(const pb::RangeRequest& request) {
   pb::RangeResponse response;
   QUIRE_RETURN_IF_ERROR(Call([&](Endpoint& endpoint, grpc::ClientContext& context) {
     return endpoint.kv->Range(&context, request, &response);
   }));
   return response;
+}
+
+StatusOr<pb::RangeResponse> EtcdClient::ReadPrefix(std::string_view prefix) {
+  pb::RangeRequest request;
+  request.set_key(std::string(prefix));
+  request.set_range_end(PrefixEnd(prefix));
+  return Read(request);
 }
 
 StatusOr<pb::TxnResponse> EtcdClient::Commit(const pb::TxnRequest& txn) {
@@ -204,12 +211,17 @@ Status EtcdClient::Watch(std::string_view prefix, int64_t first_revision, WatchC
   grpc::ClientContext context;
   // A member without a leader ends the watch then, instead of waiting for changes that cannot come.
   context.AddMetadata("hasleader", "true");
+  const TimePoint deadline = call.rep_->deadline;
+  if (deadline != TimePoint::max()) {
+    context.set_deadline(DeadlineAfter(deadline - SystemClock().Now()));
+  }
   if (!call.rep_->Begin(&context)) return Status(StatusCode::kCancelled, "the watch was ended");
   const auto stream = endpoint.watch->Watch(&context);
   Status status = Follow(prefix, first_revision, *stream, on_response);
   if (!status.ok()) context.TryCancel();
-  const Status end = FromGrpc(stream->Finish());
+  const Status end = UnreachedAtDeadline(FromGrpc(stream->Finish()), *endpoint.channel);
   if (!call.rep_->End()) return Status(StatusCode::kCancelled, "the watch was ended");
+  if (status.ok() && IsDeadlineExceeded(end)) return end;
   if (status.ok()) status = Unavailable("the watch ended: ", Message(end));
   if (MayHelpElsewhere(status)) LeaveEndpoint(number);
   return Annotate(status, "etcd at ", endpoint.address);

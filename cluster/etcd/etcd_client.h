@@ -47,7 +47,9 @@ class EtcdClient {
   /// "127.0.0.1:2379,127.0.0.1:2389", for messages.
   const std::string& endpoints() const { return endpoints_; }
 
-  /// Reads the newest state of every key that begins with `prefix`.
+  /// Reads the newest state of keys.
+  StatusOr<etcdserverpb::RangeResponse> Read(const etcdserverpb::RangeRequest& request);
+  /// The same for every key that begins with `prefix`.
   StatusOr<etcdserverpb::RangeResponse> ReadPrefix(std::string_view prefix);
   StatusOr<etcdserverpb::TxnResponse> Commit(const etcdserverpb::TxnRequest& txn);
   /// Forgets the history before `revision`.
@@ -60,11 +62,12 @@ class EtcdClient {
   /// Ends a lease and deletes its keys.
   Status RevokeLease(int64_t lease);
 
-  /// A running Watch, which another thread may end.
+  /// A running Watch, which another thread or its deadline may end.
   class WatchCall;
   using OnWatchResponse = std::function<Status(const etcdserverpb::WatchResponse&)>;
   /// Watches keys that begin with `prefix`, from `first_revision` on. Hands each response to
-  /// `on_response`, and returns its error, or why the stream ended.
+  /// `on_response`, and returns its error, or why the stream ended. DEADLINE_EXCEEDED at the call's
+  /// deadline.
   Status Watch(std::string_view prefix, int64_t first_revision, WatchCall& call,
                const OnWatchResponse& on_response);
 
@@ -85,7 +88,8 @@ class EtcdClient {
 
 class EtcdClient::WatchCall {
  public:
-  WatchCall();
+  /// The deadline is one of the system's monotonic clock.
+  explicit WatchCall(TimePoint deadline = TimePoint::max());
   ~WatchCall();
   /// Ends the watch, or the next one when none runs. Thread-safe.
   void Cancel();

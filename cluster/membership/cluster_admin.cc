@@ -89,10 +89,6 @@ Status ClusterAdmin::Remove(const std::string& node) {
 }
 
 StatusOr<ClusterSettings> ClusterAdmin::Change(const SettingsChange& change) {
-  if (change.replicas && *change.replicas > 1) {
-    return Unimplemented("replicas is ", *change.replicas,
-                         ": nothing copies documents to other nodes yet, so 1 is the only choice");
-  }
   ClusterSettings result;
   QUIRE_RETURN_IF_ERROR(
       Commit([&](const ClusterRecords& records, etcdserverpb::TxnRequest& txn) -> Status {
@@ -100,6 +96,10 @@ StatusOr<ClusterSettings> ClusterAdmin::Change(const SettingsChange& change) {
         if (change.replicas) settings.set_replicas(*change.replicas);
         if (change.max_clock_skew_millis) {
           settings.set_max_clock_skew_millis(*change.max_clock_skew_millis);
+        }
+        if (change.min_replicas) settings.set_min_replicas(*change.min_replicas);
+        if (change.copy_bytes_per_second) {
+          settings.set_copy_bytes_per_second(*change.copy_bytes_per_second);
         }
         QUIRE_ASSIGN_OR_RETURN(result, FromProto(settings));
         RequireRevision(txn, Key(std::string(kSettingsKey)), records.settings.mod_revision);

@@ -6,8 +6,7 @@
 // concurrently. Ownership: the client outlives the object.
 //
 // Errors: NOT_FOUND for a cluster or node that there is not; FAILED_PRECONDITION for a node in the
-// wrong state; INVALID_ARGUMENT for settings out of range. More than one replica is UNIMPLEMENTED.
-// Others are those of EtcdClient.
+// wrong state; INVALID_ARGUMENT for settings out of range. Others are those of EtcdClient.
 #ifndef QUIRE_CLUSTER_MEMBERSHIP_CLUSTER_ADMIN_H_
 #define QUIRE_CLUSTER_MEMBERSHIP_CLUSTER_ADMIN_H_
 
@@ -29,6 +28,11 @@ namespace quire::cluster {
 struct SettingsChange {
   std::optional<uint32_t> replicas = {};
   std::optional<uint32_t> max_clock_skew_millis = {};
+  std::optional<uint32_t> min_replicas = {};
+  std::optional<uint64_t> copy_bytes_per_second = {};
+
+  bool is_empty() const { return *this == SettingsChange(); }
+  friend bool operator==(const SettingsChange&, const SettingsChange&) = default;
 };
 
 class ClusterAdmin {

@@ -101,7 +101,10 @@ TEST_F(EtcdMemberTest, NodesJoinDrainLeaveAndAreRemoved) {
   EXPECT_EQ(admin_.Change({.max_clock_skew_millis = 2000})->max_clock_skew_millis, 2000u);
   EXPECT_EQ(admin_.Read()->settings.max_clock_skew_millis, 2000u);
   EXPECT_EQ(admin_.Change({.replicas = 1})->replicas, 1u);
-  EXPECT_EQ(admin_.Change({.replicas = 2}).status().code(), StatusCode::kUnimplemented);
+  EXPECT_EQ(admin_.Change({.replicas = 2, .copy_bytes_per_second = 0})->replicas, 2u);
+  EXPECT_EQ(admin_.Change({.min_replicas = 2})->min_replicas, 2u);
+  EXPECT_EQ(admin_.Read()->settings.copy_bytes_per_second, 0u);
+  EXPECT_EQ(admin_.Change({.replicas = 9}).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(EtcdMemberTest, ARemovalWhoseReplyIsLostIsDone) {

@@ -50,8 +50,12 @@ struct Member {
 };
 
 struct ClusterSettings {
-  uint32_t replicas = 1;                  ///< 1..kMaxReplicas; one node keeps a run so far.
+  uint32_t replicas = 1;                  ///< 1..kMaxReplicas
   uint32_t max_clock_skew_millis = 5000;  ///< Largest difference of clocks at a join.
+  /// Copies that a put at durability `replicated` needs; at most `replicas` count.
+  uint32_t min_replicas = 1;
+  /// Limit of a node's copies from others, besides those of puts; 0 for none.
+  uint64_t copy_bytes_per_second = uint64_t{64} << 20;
   friend bool operator==(const ClusterSettings&, const ClusterSettings&) = default;
 };
 

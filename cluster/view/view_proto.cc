@@ -58,6 +58,8 @@ v1::ClusterSettings ToProto(const ClusterSettings& settings) {
   v1::ClusterSettings proto;
   proto.set_replicas(settings.replicas);
   proto.set_max_clock_skew_millis(settings.max_clock_skew_millis);
+  proto.set_min_replicas(settings.min_replicas);
+  proto.set_copy_bytes_per_second(settings.copy_bytes_per_second);
   return proto;
 }
 
@@ -100,6 +102,13 @@ StatusOr<ClusterSettings> FromProto(const v1::ClusterSettings& proto) {
   if (proto.replicas() > 0) settings.replicas = proto.replicas();
   if (proto.max_clock_skew_millis() > 0) {
     settings.max_clock_skew_millis = proto.max_clock_skew_millis();
+  }
+  if (proto.min_replicas() > kMaxReplicas) {
+    return InvalidArgument("min_replicas is ", proto.min_replicas(), ", must be 1..", kMaxReplicas);
+  }
+  if (proto.min_replicas() > 0) settings.min_replicas = proto.min_replicas();
+  if (proto.has_copy_bytes_per_second()) {
+    settings.copy_bytes_per_second = proto.copy_bytes_per_second();
   }
   return settings;
 }

@@ -177,7 +177,8 @@ StatusOr<Extra> ExtraFromProto(const v1::Extra& proto) {
                .version = proto.version(),
                .size = proto.size(),
                .crc32c = proto.crc32c(),
-               .created_unix_micros = proto.created_unix_micros()};
+               .created_unix_micros = proto.created_unix_micros(),
+               .num_segments = proto.num_segments()};
 }
 
 void ExtraToProto(const Extra& extra, v1::Extra* proto) {
@@ -186,6 +187,7 @@ void ExtraToProto(const Extra& extra, v1::Extra* proto) {
   proto->set_size(extra.size);
   proto->set_crc32c(extra.crc32c);
   proto->set_created_unix_micros(extra.created_unix_micros);
+  proto->set_num_segments(extra.num_segments);
 }
 
 }  // namespace quire::wire

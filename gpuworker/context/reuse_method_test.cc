@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "gpuworker/context/cacheblend.h"
+#include "gpuworker/context/cacheblend/cacheblend.h"
 #include "gpuworker/context/epic.h"
 #include "gpuworker/context/every_output.h"
 #include "gpuworker/context/full_prefill.h"

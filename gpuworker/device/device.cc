@@ -27,7 +27,7 @@ class PassedEvent final : public DeviceEvent {
   Status Await() override { return OkStatus(); }
 };
 
-/// Likewise: nothing is held.
+/// Timer of a device whose calls return when their work is done: nothing is held.
 class IdleHoldTimer final : public HoldTimer {
  public:
   Status Hold(DeviceEvent& event, DeviceStream stream) override { return event.Hold(stream); }

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "gpuworker/context/variants_record.h"
+#include "gpuworker/context/cachecraft/variants_record.h"
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "quire/documents.h"
 #include "quire/status.h"

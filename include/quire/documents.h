@@ -74,6 +74,7 @@ struct Extra {
   uint64_t size = 0;
   uint32_t crc32c = 0;
   int64_t created_unix_micros = 0;
+  uint32_t num_segments = 0;  ///< Segments that were made from the document, and go with it.
 
   friend bool operator==(const Extra&, const Extra&) = default;
 };

@@ -23,8 +23,10 @@ struct SiluMulArgs {
   float* y = nullptr;           ///< Out [rows][dim]; may be gate or up when its stride is dim
   int64_t rows = 0;
   int64_t dim = 0;
-  int64_t gate_stride = 0;  ///< >= dim elements; 0 stands for dim
-  int64_t up_stride = 0;    ///< Likewise; strides allow one fused [rows][2*dim] product
+  /// Elements from row to row, at least dim; 0 stands for dim. Columns of one product
+  /// [rows][2*dim] have 2*dim.
+  int64_t gate_stride = 0;
+  int64_t up_stride = 0;
   void* stream = nullptr;
 };
 using SiluMulFn = OpStatus (*)(const SiluMulArgs&);

@@ -59,7 +59,15 @@ StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::DeleteVersions(
     std::string_view tenant, const DocumentName& name, DocumentEventKind why, bool keep_segments) {
   QUIRE_RETURN_IF_ERROR(store_->CheckTenant(tenant));
   QUIRE_RETURN_IF_ERROR(CheckDocumentName(name));
+  if (agreement_ != nullptr) return DeleteAgreed(tenant, name, why, keep_segments);
   MutexLock lock(write_mutex_);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<DocumentName> versions, LiveVersions(tenant, name));
+  if (versions.empty()) return NoSuchDocument(name);
+  return DeleteRowsOf(tenant, versions, {.why = why}, keep_segments, &deleted_);
+}
+
+StatusOr<std::vector<DocumentName>> DocumentRegistryImpl::LiveVersions(std::string_view tenant,
+                                                                       const DocumentName& name) {
   QUIRE_ASSIGN_OR_RETURN(std::vector<DocumentName> versions, Versions(tenant, name));
   std::erase_if(versions, [&](const DocumentName& version) {
     if (name.version != 0 && version.version != name.version) return true;
@@ -67,15 +75,20 @@ StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::DeleteVersions(
     const StatusOr<Document> document = ReadDocument(tenant, version);
     return document.ok() && HasExpired(*document);
   });
-  if (versions.empty()) return NoSuchDocument(name);
+  return versions;
+}
+
+StatusOr<DocumentRegistry::DeleteResult> DocumentRegistryImpl::DeleteRowsOf(
+    std::string_view tenant, const std::vector<DocumentName>& versions, const Deletion& kind,
+    bool keep_segments, Counter* counter) {
   DeleteResult result;
   for (auto version = versions.begin(); version != versions.end();) {
-    Deletion deletion{.why = why};
+    Deletion deletion = kind;
     for (; version != versions.end() && !deletion.IsFull(); ++version) {
       QUIRE_RETURN_IF_ERROR(AddTo({std::string(tenant), *version}, &deletion));
     }
     QUIRE_ASSIGN_OR_RETURN(const Notes notes, Commit(deletion, keep_segments));
-    deleted_.Add(deletion.documents.size());
+    counter->Add(deletion.documents.size());
     result.num_documents += static_cast<uint32_t>(deletion.documents.size());
     QUIRE_ASSIGN_OR_RETURN(const uint32_t removed, RemoveNoted(notes));
     result.num_segments += removed;
@@ -165,6 +178,7 @@ StatusOr<DocumentRegistryImpl::Notes> DocumentRegistryImpl::Commit(const Deletio
     events.push_back({entry.document.tenant, deletion.why, entry.document.name});
   }
   QUIRE_RETURN_IF_ERROR(MoveLatestOff(deletion, &batch, &events));
+  if (!deletion.has_events) events.clear();
   Notes notes;
   for (const Loss& orphan : orphans) {
     // Before the note: later puts then have another incarnation than the note.

@@ -65,6 +65,12 @@ Status DocumentRegistryImpl::MoveLatestOff(const Deletion& deletion, MetadataBat
       continue;
     }
     QUIRE_ASSIGN_OR_RETURN(const LatestVersion from, ReadLatest(tenant, name));
+    if (agreement_ != nullptr) {
+      const auto agreed = deletion.agreed.find(entry.first);
+      if (agreed == deletion.agreed.end()) continue;
+      MoveLatest(tenant, name, from, NewerOf(from, agreed->second), batch, events);
+      continue;
+    }
     if (!lost.versions.contains(from.latest)) continue;
     QUIRE_ASSIGN_OR_RETURN(const auto highest, HighestReady(tenant, name, lost.versions));
     const uint64_t latest = highest ? highest->name.version : 0;
@@ -77,6 +83,14 @@ StatusOr<Document> DocumentRegistryImpl::SetLatest(std::string_view tenant,
                                                    const DocumentName& name) {
   QUIRE_RETURN_IF_ERROR(store_->CheckTenant(tenant));
   QUIRE_RETURN_IF_ERROR(CheckDocumentName(name));
+  if (agreement_ != nullptr) {
+    QUIRE_RETURN_IF_ERROR(Introduce(tenant, name));
+    QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed, agreement_->MoveLatest(tenant, name));
+    MutexLock lock(write_mutex_);
+    QUIRE_RETURN_IF_ERROR(AlignRows(tenant, name, agreed, std::vector<NewEvent>()).status());
+    const StatusOr<Document> held = ReadReady(tenant, name);
+    return Completed(tenant, held.ok() ? *held : *agreed.Find(name.version));
+  }
   MutexLock lock(write_mutex_);
   QUIRE_ASSIGN_OR_RETURN(Document document, ReadReady(tenant, name));
   QUIRE_ASSIGN_OR_RETURN(const LatestVersion from, ReadLatest(tenant, name));

@@ -40,42 +40,73 @@ StatusOr<DocumentRegistry::RegisterResult> DocumentRegistryImpl::Register(
   QUIRE_RETURN_IF_ERROR(CheckDocumentName(name));
   QUIRE_RETURN_IF_ERROR(CheckSaid(registration.content_hash, registration.source, registration.tags,
                                   registration.ttl_seconds));
-  MutexLock lock(write_mutex_);
-  // Held until the document names it.
-  QUIRE_ASSIGN_OR_RETURN(const HeldChain held, store_->HoldChain(tenant, registration.chain_tip));
+  return agreement_ == nullptr ? RegisterAlone(tenant, name, registration)
+                               : RegisterAgreed(tenant, name, registration);
+}
+
+StatusOr<DocumentRegistryImpl::Candidate> DocumentRegistryImpl::Prepare(
+    std::string_view tenant, const DocumentName& name, const Registration& registration) {
+  Candidate candidate;
+  QUIRE_ASSIGN_OR_RETURN(candidate.held, store_->HoldChain(tenant, registration.chain_tip));
   DocumentName versioned = name;
-  std::optional<Document> reserved, stored;
+  std::optional<Document> reserved;
   if (registration.ingest_id != 0) {
     QUIRE_ASSIGN_OR_RETURN(reserved, FindIngest(tenant, name, registration));
     versioned = reserved->name;
-    if (reserved->state == DocumentState::kReady) stored.swap(reserved);
-  } else {
-    QUIRE_ASSIGN_OR_RETURN(stored, ClaimVersion(tenant, registration.chain_tip, &versioned));
+    if (reserved->state == DocumentState::kReady) candidate.stored.swap(reserved);
+  } else if (agreement_ == nullptr || name.version != 0) {
+    QUIRE_ASSIGN_OR_RETURN(candidate.stored,
+                           ClaimVersion(tenant, registration.chain_tip, &versioned));
   }
-  if (stored) {
-    // An empty batch is durable only when nothing earlier is in doubt. A failed delete of the
-    // document could otherwise take effect after a restart.
-    QUIRE_RETURN_IF_ERROR(metadata_->Apply({}));
-    QUIRE_ASSIGN_OR_RETURN(Document document, Completed(tenant, *std::move(stored)));
-    return RegisterResult{.document = std::move(document), .existed = true};
-  }
-  QUIRE_ASSIGN_OR_RETURN(Document document, MakeDocument(tenant, versioned, *held.chain));
+  if (candidate.stored) return candidate;
+  Document& document = candidate.document;
+  QUIRE_ASSIGN_OR_RETURN(document, MakeDocument(tenant, versioned, *candidate.held.chain));
   document.content_hash = reserved ? reserved->content_hash : registration.content_hash;
   document.ttl_seconds = reserved ? reserved->ttl_seconds : registration.ttl_seconds;
   document.source = reserved ? reserved->source : registration.source;
   document.tags = reserved ? reserved->tags : registration.tags;
   QUIRE_ASSIGN_OR_RETURN(document.expires_unix_micros, ExpiryOfDocument(tenant, document));
-  QUIRE_RETURN_IF_ERROR(Write(tenant, document, *held.chain, reserved, registration.keep_latest));
-  QUIRE_RETURN_IF_ERROR(store_->NameSegments(tenant, held.chain->keys));
-  if (reserved) {
-    ingests_.Remove(tenant, versioned);
-  } else {
-    tags_.Add(tenant, document.tags);
+  candidate.reserved = std::move(reserved);
+  return candidate;
+}
+
+StatusOr<DocumentRegistry::RegisterResult> DocumentRegistryImpl::RegisterAlone(
+    std::string_view tenant, const DocumentName& name, const Registration& registration) {
+  MutexLock lock(write_mutex_);
+  QUIRE_ASSIGN_OR_RETURN(Candidate candidate, Prepare(tenant, name, registration));
+  if (candidate.stored) {
+    // An empty batch is durable only when nothing earlier is in doubt. A failed delete of the
+    // document could otherwise take effect after a restart.
+    QUIRE_RETURN_IF_ERROR(metadata_->Apply({}));
+    QUIRE_ASSIGN_OR_RETURN(Document document, Completed(tenant, *std::move(candidate.stored)));
+    return RegisterResult{.document = std::move(document), .existed = true};
   }
-  expiries_.Add(tenant, document);
+  Document& document = candidate.document;
+  const uint64_t version = document.name.version;
+  QUIRE_ASSIGN_OR_RETURN(const LatestVersion from, ReadLatest(tenant, document.name));
+  LatestVersion to = {.latest = from.latest, .highest = std::max(from.highest, version)};
+  const bool moves = from.latest == 0 || (!registration.keep_latest && version > from.latest);
+  if (moves) to.latest = version;
+  QUIRE_RETURN_IF_ERROR(WriteReady(
+      tenant, document, *candidate.held.chain, candidate.reserved, to,
+      std::vector<NewEvent>{{std::string(tenant), DocumentEventKind::kRegistered, document.name}}));
   registered_.Add();
   QUIRE_ASSIGN_OR_RETURN(document, Completed(tenant, std::move(document)));
   return RegisterResult{.document = std::move(document), .existed = false};
+}
+
+Status DocumentRegistryImpl::WriteReady(std::string_view tenant, const Document& document,
+                                        const Chain& chain, const std::optional<Document>& reserved,
+                                        const LatestVersion& to, Events events) {
+  QUIRE_RETURN_IF_ERROR(Write(tenant, document, chain, reserved, to, std::move(events)));
+  QUIRE_RETURN_IF_ERROR(store_->NameSegments(tenant, chain.keys));
+  if (reserved) {
+    ingests_.Remove(tenant, document.name);
+    tags_.Remove(tenant, reserved->tags);
+  }
+  tags_.Add(tenant, document.tags);
+  expiries_.Add(tenant, document);
+  return OkStatus();
 }
 
 StatusOr<Document> DocumentRegistryImpl::FindIngest(std::string_view tenant,
@@ -152,7 +183,7 @@ StatusOr<Document> DocumentRegistryImpl::MakeDocument(std::string_view tenant,
 
 Status DocumentRegistryImpl::Write(std::string_view tenant, const Document& document,
                                    const Chain& chain, const std::optional<Document>& reserved,
-                                   bool keep_latest) {
+                                   const LatestVersion& to, Events events) {
   const DocumentName& name = document.name;
   const std::string key = DocumentKey(tenant, name);
   MetadataBatch batch;
@@ -169,13 +200,10 @@ Status DocumentRegistryImpl::Write(std::string_view tenant, const Document& docu
     batch.Put(ReferenceKey(tenant, segment, name), "");
     batch.Delete(PendingDeleteKey(tenant, segment));
   }
-  std::vector<NewEvent> events = {{std::string(tenant), DocumentEventKind::kRegistered, name}};
   QUIRE_ASSIGN_OR_RETURN(const LatestVersion from, ReadLatest(tenant, name));
-  LatestVersion to = {.latest = from.latest, .highest = std::max(from.highest, name.version)};
-  const bool moves = from.latest == 0 || (!keep_latest && name.version > from.latest);
-  if (moves) to.latest = name.version;
-  MoveLatest(tenant, name, from, to, &batch, &events);
-  return events_.Apply(std::move(batch), events);
+  std::vector<NewEvent> unheard;
+  MoveLatest(tenant, name, from, to, &batch, events ? &*events : &unheard);
+  return events_.Apply(std::move(batch), events.value_or(std::vector<NewEvent>()));
 }
 
 }  // namespace quire::kvserver

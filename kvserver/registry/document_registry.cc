@@ -9,13 +9,11 @@
 #include "kvserver/registry/rows/document_record.h"
 
 namespace quire::kvserver {
-StatusOr<std::unique_ptr<DocumentRegistry>> DocumentRegistry::Open(PageStore* store,
-                                                                   MetadataStore* metadata,
-                                                                   Clock* clock,
-                                                                   const CodecParams& default_codec,
-                                                                   Duration ingest_lease) {
-  auto registry =
-      std::make_unique<DocumentRegistryImpl>(store, metadata, clock, default_codec, ingest_lease);
+StatusOr<std::unique_ptr<DocumentRegistry>> DocumentRegistry::Open(
+    PageStore* store, MetadataStore* metadata, Clock* clock, const CodecParams& default_codec,
+    Duration ingest_lease, DocumentAgreement* agreement, CollectionAgreement* settings) {
+  auto registry = std::make_unique<DocumentRegistryImpl>(store, metadata, clock, default_codec,
+                                                         ingest_lease, agreement, settings);
   QUIRE_RETURN_IF_ERROR(registry->Upgrade());
   QUIRE_RETURN_IF_ERROR(registry->LoadRows());
   QUIRE_RETURN_IF_ERROR(registry->RestoreNames());
@@ -76,6 +74,7 @@ StatusOr<Document> DocumentRegistryImpl::Get(std::string_view tenant, const Docu
   if (name.version == 0) asked.version = row.latest;
   StatusOr<Document> document = ReadReady(tenant, asked);
   if (name.version == 0 && IsNotFound(document.status())) {
+    QUIRE_RETURN_IF_ERROR(CheckHeld(tenant, asked));
     // The latest one has just expired.
     QUIRE_ASSIGN_OR_RETURN(auto highest, HighestReady(tenant, name));
     if (!highest) return NoSuchDocument(name);
@@ -84,6 +83,14 @@ StatusOr<Document> DocumentRegistryImpl::Get(std::string_view tenant, const Docu
   QUIRE_RETURN_IF_ERROR(document.status());
   Complete(tenant, row.latest, &*document);
   return document;
+}
+
+Status DocumentRegistryImpl::CheckHeld(std::string_view tenant, const DocumentName& latest) {
+  if (agreement_ == nullptr || latest.version == 0) return OkStatus();
+  const StatusOr<Document> row = ReadDocument(tenant, latest);
+  if (row.ok() && row->state == DocumentState::kReady) return OkStatus();
+  return FailedPrecondition("the latest version of ", latest.collection, "/", latest.name, " is ",
+                            latest.version, ", which lies on another node");
 }
 
 void DocumentRegistryImpl::Complete(std::string_view tenant, uint64_t latest, Document* document) {
@@ -151,6 +158,11 @@ void DocumentRegistryImpl::VisitMetrics(MetricsVisitor& visit) const {
                 ingests_failed_.Get());
   visit.Counter("document_events", "Events written to the log of documents.",
                 events_.num_written());
+  visit.Counter("documents_adopted", "Replicas of documents that the server took.", adopted_.Get());
+  visit.Counter("documents_released", "Replicas of documents that other servers keep from now on.",
+                released_.Get());
+  visit.Counter("documents_withdrawn",
+                "Documents deleted here because the cluster had deleted them.", withdrawn_.Get());
   visit.Gauge("document_watchers", "Calls that wait for an event.", events_.num_waiting());
 }
 

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DocumentRegistry: tenant / collection / name / version -> sealed chain, kept in a MetadataStore
-// (RocksDB on one machine). It counts the documents that refer to each segment. Deleting a document
-// therefore deletes exactly the segments that no other document needs.
+// DocumentRegistry: tenant / collection / name / version -> sealed chain, kept in the
+// MetadataStore of its server. It counts the documents that refer to each segment. Deleting a
+// document therefore deletes exactly the segments that no other document needs.
 //
 // A document is READY, or not there yet: an ingest reserves its version and ends by registering it,
 // or leaves it FAILED for a day. Only READY ones are found; a listing shows the others on request.
 // Version 0 is the alias `latest`, a READY version. Every change is an event of the tenant's log,
 // committed with it (event_log.h).
+//
+// With a DocumentAgreement, names, versions and the alias are those of all servers of a cluster. A
+// change is agreed first, and the rows follow. Align heals rows that a crash or another server left
+// behind. Calls that change names are UNAVAILABLE while the agreement is away. Events tell of
+// changes by this server's callers. A CollectionAgreement decides likewise on settings; KeepUp
+// takes those of other servers.
 //
 // A document expires when its time to live, its own or else its collection's, has passed since its
 // registration. From then on it is NOT_FOUND, in no list, and its version can be registered again.
@@ -22,9 +28,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/observe/metrics.h"
+#include "common/documents/collection_agreement.h"
+#include "common/documents/document_agreement.h"
 #include "kvserver/registry/collections/collection_settings.h"
 #include "kvserver/registry/events/event_log.h"
 #include "kvserver/store/metadata/metadata_store.h"
@@ -50,11 +59,14 @@ class DocumentRegistry {
   static constexpr Duration kIngestLease = std::chrono::seconds(30);
 
   /// Finishes interrupted deletions. `store`, `metadata` and `clock` outlive the registry.
-  /// `default_codec` applies to collections without a codec.
+  /// `default_codec` applies to collections without a codec. Both agreements outlive the registry
+  /// too; null for a server by itself.
   static StatusOr<std::unique_ptr<DocumentRegistry>> Open(PageStore* store, MetadataStore* metadata,
                                                           Clock* clock,
                                                           const CodecParams& default_codec = {},
-                                                          Duration ingest_lease = kIngestLease);
+                                                          Duration ingest_lease = kIngestLease,
+                                                          DocumentAgreement* agreement = nullptr,
+                                                          CollectionAgreement* settings = nullptr);
   virtual ~DocumentRegistry() = default;
 
   /// Facts about a chain that becomes a document.
@@ -114,6 +126,7 @@ class DocumentRegistry {
   virtual StatusOr<uint32_t> FailAbandonedIngests() = 0;
 
   /// Returns a document. Version 0 is the latest one. NOT_FOUND names the document.
+  /// FAILED_PRECONDITION when the agreed latest version is not held here.
   virtual StatusOr<Document> Get(std::string_view tenant, const DocumentName& name) = 0;
 
   struct ListResult {
@@ -165,6 +178,28 @@ class DocumentRegistry {
   virtual StatusOr<DeleteResult> InvalidateSource(std::string_view tenant,
                                                   std::string_view source) = 0;
 
+  // Replicas of a cluster's documents. None of these asks the agreement or writes events.
+
+  /// Makes the versions held of a name what was agreed: tags, time to live and alias. Deletes READY
+  /// versions that are not agreed. Returns agreed ones that are not held. An older state than the
+  /// one that is known changes nothing, and returns nothing.
+  virtual StatusOr<std::vector<Document>> Align(std::string_view tenant, const DocumentName& name,
+                                                const AgreedName& agreed) = 0;
+  /// Takes a version exactly as agreed; its chain is stored. NOT_FOUND when a segment is lost or
+  /// missing. FAILED_PRECONDITION when `agreed` does not have the version with this chain, or a
+  /// newer state is known: read what is agreed again.
+  virtual Status Adopt(std::string_view tenant, const DocumentName& name,
+                       const AgreedName& agreed) = 0;
+  /// Forgets a version here only. Segments that no other document names are deleted. NOT_FOUND when
+  /// it is not held.
+  virtual Status Release(std::string_view tenant, const DocumentName& name) = 0;
+  struct HeldNamesPage {
+    std::vector<std::pair<std::string, DocumentName>> names;  ///< Tenant and name, version 0.
+    std::string next;  ///< Argument for the next page; empty after the last one.
+  };
+  /// Names of all tenants with a version here, in any state. A page has at most `limit`.
+  virtual StatusOr<HeldNamesPage> HeldNames(std::string_view after, uint32_t limit) = 0;
+
   struct WarmResult {
     Document document;
     uint32_t next_segment = 0;
@@ -203,7 +238,8 @@ class DocumentRegistry {
   virtual void NoteReuse(std::string_view tenant, const SegmentKey& tip, uint64_t tokens) = 0;
   /// A read of the document returned `bytes`.
   virtual void NoteServed(std::string_view tenant, const DocumentName& name, uint64_t bytes) = 0;
-  /// Writes the statistics that have changed, and trims the log of events, when it is time.
+  /// Writes the statistics that have changed, trims the log of events, and takes settings of
+  /// collections from other servers, each when it is time.
   virtual Status KeepUp() = 0;
 
   struct PinResult {
@@ -265,7 +301,7 @@ class DocumentRegistry {
 
   /// documents_registered, documents_deleted, documents_expired, documents_pinned, expiry_failures,
   /// collections, orphans_deleted, orphans_pending, ingests, ingests_failed, document_events,
-  /// document_watchers.
+  /// document_watchers, documents_adopted, documents_released, documents_withdrawn.
   virtual void VisitMetrics(MetricsVisitor& visit) const = 0;
 };
 

@@ -15,7 +15,8 @@
 //
 // Locks: `write_mutex_` serialises register, delete, expiry, pins and settings, so that no document
 // starts to refer to a segment during its removal. Get and List do not take it. It is taken before
-// any lock of the store.
+// any lock of the store. The agreement is asked without it, since etcd may be slow. The rows of a
+// name know the revision of their state, so a late answer does not set them back.
 #ifndef QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_IMPL_H_
 #define QUIRE_KVSERVER_REGISTRY_DOCUMENT_REGISTRY_IMPL_H_
 
@@ -45,10 +46,13 @@ namespace quire::kvserver {
 class DocumentRegistryImpl final : public DocumentRegistry {
  public:
   DocumentRegistryImpl(PageStore* store, MetadataStore* metadata, Clock* clock,
-                       const CodecParams& default_codec, Duration ingest_lease)
+                       const CodecParams& default_codec, Duration ingest_lease,
+                       DocumentAgreement* agreement, CollectionAgreement* settings)
       : store_(store),
         metadata_(metadata),
         clock_(clock),
+        agreement_(agreement),
+        settings_(settings),
         default_codec_(default_codec),
         collections_(metadata),
         events_(metadata, clock),
@@ -76,6 +80,12 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   StatusOr<DeleteResult> Invalidate(std::string_view tenant, const DocumentName& name) override;
   StatusOr<DeleteResult> InvalidateSource(std::string_view tenant,
                                           std::string_view source) override;
+  StatusOr<std::vector<Document>> Align(std::string_view tenant, const DocumentName& name,
+                                        const AgreedName& agreed) override;
+  Status Adopt(std::string_view tenant, const DocumentName& name,
+               const AgreedName& agreed) override;
+  Status Release(std::string_view tenant, const DocumentName& name) override;
+  StatusOr<HeldNamesPage> HeldNames(std::string_view after, uint32_t limit) override;
   StatusOr<WarmResult> Warm(std::string_view tenant, const DocumentName& name,
                             uint32_t first_segment, uint64_t max_bytes) override;
   StatusOr<DocumentEvents> Watch(const EventLog::Query& query, TimePoint deadline,
@@ -138,6 +148,9 @@ class DocumentRegistryImpl final : public DocumentRegistry {
     std::vector<Entry> documents;
     size_t num_segments = 0;
     DocumentEventKind why = DocumentEventKind::kDeleted;
+    bool has_events = true;
+    /// By LatestKey: names after the deletion. Empty without an agreement.
+    std::map<std::string, AgreedName> agreed = {};
     bool IsFull() const {
       return documents.size() >= kMostDocuments || num_segments >= kMostSegments;
     }
@@ -161,6 +174,8 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   void Complete(std::string_view tenant, uint64_t latest, Document* document);
   StatusOr<Document> Completed(std::string_view tenant, Document document);
   bool IsPinned(std::string_view tenant, const DocumentName& name) const;
+  /// FAILED_PRECONDITION when the agreed latest version is not held here.
+  Status CheckHeld(std::string_view tenant, const DocumentName& latest);
 
   StatusOr<LatestVersion> ReadLatest(std::string_view tenant, const DocumentName& name);
   /// Adds the row and the event of the alias.
@@ -179,6 +194,52 @@ class DocumentRegistryImpl final : public DocumentRegistry {
                                   std::vector<Document>* documents);
   Status CheckTagsKnown(std::string_view tenant, const DocumentFilter& filter) const;
 
+  /// The row of a name that was agreed, unless a newer state is known.
+  static LatestVersion NewerOf(const LatestVersion& known, const AgreedName& agreed);
+  /// Events of a change, to which a move of the alias adds one. nullopt: the change is silent.
+  using Events = std::optional<std::vector<NewEvent>>;
+  /// As Align, with events of another change.
+  StatusOr<std::vector<Document>> AlignRows(std::string_view tenant, const DocumentName& name,
+                                            const AgreedName& agreed, Events events)
+      QUIRE_REQUIRES(write_mutex_);
+  /// Versions of a name beside what was agreed.
+  struct Alignment {
+    const AgreedName& agreed;
+    std::vector<Document> missing;             ///< Agreed and not held.
+    std::vector<DocumentName> withdrawn = {};  ///< Held and not agreed.
+    struct Changed {
+      Tags before;
+      Document after;
+    };
+    std::vector<Changed> changed = {};  ///< Held, with other tags or time to live than agreed.
+    size_t num_kept = 0;                ///< Rows that stay.
+  };
+  Status CompareRow(std::string_view tenant, const DocumentName& version, Alignment* alignment)
+      QUIRE_REQUIRES(write_mutex_);
+  Status WriteAlignment(std::string_view tenant, const DocumentName& name,
+                        const LatestVersion& from, const Alignment& alignment, Events events)
+      QUIRE_REQUIRES(write_mutex_);
+  /// Writes a READY document, whose version is in `agreed`, over whatever row its version has.
+  Status Settle(std::string_view tenant, const Document& document, const Chain& chain,
+                const AgreedName& agreed, Events events) QUIRE_REQUIRES(write_mutex_);
+  /// Reads what is agreed and aligns the rows.
+  StatusOr<AgreedName> Refresh(std::string_view tenant, const DocumentName& name)
+      QUIRE_EXCLUDES(write_mutex_);
+  StatusOr<Document> UpdateAgreed(std::string_view tenant, const DocumentName& name,
+                                  const Change& change) QUIRE_EXCLUDES(write_mutex_);
+  /// Publishes the versions of a name from before the server had an agreement.
+  Status Introduce(std::string_view tenant, const DocumentName& name) QUIRE_EXCLUDES(write_mutex_);
+  /// The same for all names, once.
+  Status IntroduceAll() QUIRE_EXCLUDES(write_mutex_);
+  /// Deletes documents in batches, each of this kind. Returns and counts what went.
+  StatusOr<DeleteResult> DeleteRowsOf(std::string_view tenant,
+                                      const std::vector<DocumentName>& versions,
+                                      const Deletion& kind, bool keep_segments, Counter* counter)
+      QUIRE_REQUIRES(write_mutex_);
+  /// Versions of a name, or the one that is named, that were not gone before. Unreadable ones too.
+  StatusOr<std::vector<DocumentName>> LiveVersions(std::string_view tenant,
+                                                   const DocumentName& name);
+
   /// Checks what is said of a document.
   [[nodiscard]] static Status CheckSaid(std::string_view content_hash, std::string_view source,
                                         const Tags& tags, std::optional<uint64_t> ttl_seconds);
@@ -192,12 +253,50 @@ class DocumentRegistryImpl final : public DocumentRegistry {
                                 const Registration& registration) QUIRE_REQUIRES(write_mutex_);
   StatusOr<Document> MakeDocument(std::string_view tenant, const DocumentName& name,
                                   const Chain& chain);
-  /// Writes a READY document in place of `reserved`, if there is one.
+  /// A chain on its way to a document.
+  struct Candidate {
+    HeldChain held;                         ///< Until the document names it.
+    Document document = {};                 ///< Version 0: the next one.
+    std::optional<Document> reserved = {};  ///< Row of the ingest that ends.
+    std::optional<Document> stored = {};    ///< The document is there already.
+  };
+  StatusOr<Candidate> Prepare(std::string_view tenant, const DocumentName& name,
+                              const Registration& registration) QUIRE_REQUIRES(write_mutex_);
+  StatusOr<RegisterResult> RegisterAlone(std::string_view tenant, const DocumentName& name,
+                                         const Registration& registration)
+      QUIRE_EXCLUDES(write_mutex_);
+  StatusOr<RegisterResult> RegisterAgreed(std::string_view tenant, const DocumentName& name,
+                                          const Registration& registration)
+      QUIRE_EXCLUDES(write_mutex_);
+  /// Withdraws a version from the agreement when its time is over. Returns its name after that;
+  /// nullopt when the version stays, or is gone already.
+  StatusOr<std::optional<AgreedName>> WithdrawExpired(std::string_view tenant,
+                                                      const DocumentName& version)
+      QUIRE_EXCLUDES(write_mutex_);
+  /// Write, and all that follows from it in memory.
+  Status WriteReady(std::string_view tenant, const Document& document, const Chain& chain,
+                    const std::optional<Document>& reserved, const LatestVersion& to, Events events)
+      QUIRE_REQUIRES(write_mutex_);
+  /// Writes a READY document in place of `reserved`, if there is one, and the row of its name.
   Status Write(std::string_view tenant, const Document& document, const Chain& chain,
-               const std::optional<Document>& reserved, bool keep_latest)
+               const std::optional<Document>& reserved, const LatestVersion& to, Events events)
+      QUIRE_REQUIRES(write_mutex_);
+  StatusOr<BegunIngest> BeginAgreedIngest(std::string_view tenant, const DocumentName& name,
+                                          const IngestPlan& plan) QUIRE_EXCLUDES(write_mutex_);
+  /// The answer of BeginIngest that reserves nothing; nullopt when a version is to be reserved.
+  StatusOr<std::optional<BegunIngest>> FindUnchanged(std::string_view tenant,
+                                                     const DocumentName& name,
+                                                     const IngestPlan& plan)
+      QUIRE_REQUIRES(write_mutex_);
+  /// Writes the rows of a reserved version; `to` is the row of its name.
+  StatusOr<BegunIngest> ReserveVersion(std::string_view tenant, const DocumentName& version,
+                                       const IngestPlan& plan, const LatestVersion& to)
       QUIRE_REQUIRES(write_mutex_);
   StatusOr<Document> Fail(std::string_view tenant, const DocumentName& name,
                           std::string_view reason) QUIRE_REQUIRES(write_mutex_);
+  StatusOr<DeleteResult> DeleteAgreed(std::string_view tenant, const DocumentName& name,
+                                      DocumentEventKind why, bool keep_segments)
+      QUIRE_EXCLUDES(write_mutex_);
   StatusOr<DeleteResult> DeleteVersions(std::string_view tenant, const DocumentName& name,
                                         DocumentEventKind why, bool keep_segments);
   /// Accepts expired documents and damaged records, too.
@@ -231,12 +330,27 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   Status RestorePin(const std::string& document_key) QUIRE_REQUIRES(write_mutex_);
   /// Puts a document into the index of expiries, where its state has one.
   void Schedule(std::string_view tenant, const Document& document) QUIRE_REQUIRES(write_mutex_);
+  /// Withdraws due documents from the agreement. Adds their names after that to `agreed`. Documents
+  /// that fail are tried again later, and erased from `due`. Returns the first error.
+  Status WithdrawDue(std::vector<TenantDocument>* due, std::map<std::string, AgreedName>* agreed)
+      QUIRE_EXCLUDES(write_mutex_);
   /// Adds the due document. Ignores one whose record cannot be read.
   Status AddExpired(const TenantDocument& due, Deletion* deletion) QUIRE_REQUIRES(write_mutex_);
-  /// Deletes a slice of expired documents. Returns false when there are none.
-  StatusOr<bool> ExpireSlice(ExpiryResult* result) QUIRE_REQUIRES(write_mutex_);
+  /// Documents that may have expired.
+  std::vector<TenantDocument> PopDue() QUIRE_EXCLUDES(write_mutex_);
+  /// Deletes the documents that have expired.
+  Status ExpireSlice(const std::vector<TenantDocument>& due,
+                     std::map<std::string, AgreedName> agreed, ExpiryResult* result)
+      QUIRE_EXCLUDES(write_mutex_);
   /// Retries a failed removal of `due` later.
   void Postpone(const TenantDocument& due) QUIRE_REQUIRES(write_mutex_);
+  /// Takes agreed settings of a collection.
+  StatusOr<CollectionState> TakeSettings(std::string_view tenant, const Collection& agreed)
+      QUIRE_REQUIRES(write_mutex_);
+  /// Takes settings that other servers changed, when it is time.
+  Status FollowSettings() QUIRE_EXCLUDES(write_mutex_);
+  /// Publishes settings from before the server had an agreement.
+  Status IntroduceSettings(const AgreedCollections& known) QUIRE_EXCLUDES(write_mutex_);
   CollectionState MakeCollection(std::string_view name, const CollectionSettings& settings) const;
   /// A segment that loses `references`, the keys of its last references. A derived one has none.
   struct Loss {
@@ -255,6 +369,8 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   PageStore* const store_;
   MetadataStore* const metadata_;
   Clock* const clock_;
+  DocumentAgreement* const agreement_;   ///< Null: the server is by itself.
+  CollectionAgreement* const settings_;  ///< Null likewise.
   const CodecParams default_codec_;
   CollectionTable collections_;
   EventLog events_;
@@ -269,7 +385,11 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   /// Pending pins not yet in DRAM, by DocumentKey, with the time of the next try.
   std::map<std::string, TimePoint> waiting_pins_ QUIRE_GUARDED_BY(write_mutex_);
   Counter registered_, deleted_, expired_, pinned_, pins_waiting_, expiry_failures_,
-      orphans_deleted_, ingests_failed_;
+      orphans_deleted_, ingests_failed_, adopted_, released_, withdrawn_;
+  /// Settings up to this revision were taken; time of the next look.
+  uint64_t settings_revision_ QUIRE_GUARDED_BY(write_mutex_) = 0;
+  TimePoint settings_due_ QUIRE_GUARDED_BY(write_mutex_) = TimePoint::min();
+  std::atomic<bool> introduced_{false};  ///< IntroduceAll is done.
   std::atomic<uint64_t> orphans_pending_{0};
 };
 

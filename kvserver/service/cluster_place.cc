@@ -16,12 +16,15 @@ Status CheckTakes(const ClusterPlace& place, std::string_view tenant, const Docu
   const cluster::Placement placement(place.membership->View());
   const cluster::ClusterView& view = placement.view();
   const cluster::PlacementKey key = cluster::KeyOfDocument(tenant, name.collection, name.name);
-  const cluster::Owners owners = placement.OwnersOf(key, 1);
+  const uint32_t replicas = place.keeps_replicas() ? view.settings.replicas : 1;
+  const cluster::Owners owners = placement.OwnersOf(key, replicas);
   if (owners.members.empty()) {
     return Unavailable("no node of cluster ", view.name, " takes documents: start or undrain one");
   }
+  for (const uint32_t member : owners.members) {
+    if (view.members[member].name == place.node) return OkStatus();
+  }
   const cluster::Member& owner = view.members[owners.members[0]];
-  if (owner.name == place.node) return OkStatus();
   return FailedPrecondition("the document belongs to node ", owner.name, " at ", owner.address,
                             " (epoch ", view.epoch, "), not to ", place.node);
 }

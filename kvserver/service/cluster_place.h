@@ -2,7 +2,7 @@
 //
 // ClusterPlace: a server's place in a cluster, and the rule which documents it takes. A server
 // answers for all that it holds. It takes a new document only if the placement of its view makes it
-// the owner; otherwise it names the owner. Thread-safety: a value; CheckTakes may be called
+// an owner; otherwise it names the nearest one. Thread-safety: a value; CheckTakes may be called
 // concurrently. Ownership: what it points to outlives the server.
 #ifndef QUIRE_KVSERVER_SERVICE_CLUSTER_PLACE_H_
 #define QUIRE_KVSERVER_SERVICE_CLUSTER_PLACE_H_
@@ -11,7 +11,12 @@
 #include <string>
 #include <string_view>
 
+#include "cluster/directory/directory_feed.h"
 #include "cluster/membership/membership.h"
+#include "cluster/replica/peer_nodes.h"
+#include "common/documents/collection_agreement.h"
+#include "common/documents/document_agreement.h"
+#include "kvserver/store/metadata/tenant_salts.h"
 #include "quire/documents.h"
 #include "quire/status.h"
 
@@ -22,6 +27,21 @@ struct ClusterPlace {
   std::string node = {};                            ///< The server's name there.
   /// OK while the server is a member. Empty: always.
   std::function<Status()> standing = {};
+  DocumentAgreement* documents = nullptr;      ///< Null: names of documents are the server's own.
+  CollectionAgreement* collections = nullptr;  ///< Null: settings of collections are its own.
+  AgreeOnSalts agree_on_salts = {};            ///< Empty: salts of tenants are the server's own.
+  cluster::PeerNodes* peers = nullptr;         ///< Null: the server keeps no replicas.
+  cluster::DirectoryFeed* feed = nullptr;      ///< Changes of `documents`, for replicas.
+
+  bool keeps_replicas() const { return peers != nullptr; }
+};                                       ///< Empty: salts of tenants are the server's own.
+cluster::PeerNodes* peers = nullptr;     ///< Null: the server keeps no replicas.
+cluster::DirectoryFeed* feed = nullptr;  ///< Changes of `documents`, for replicas.
+
+bool keeps_replicas() const { return peers != nullptr; }
+DocumentAgreement* documents = nullptr;      ///< Null: names of documents are the server's own.
+CollectionAgreement* collections = nullptr;  ///< Null: settings of collections are its own.
+AgreeOnSalts agree_on_salts = {};            ///< Empty: salts of tenants are the server's own.
 };
 
 /// Checks that the server takes a document that it does not hold yet. FAILED_PRECONDITION naming

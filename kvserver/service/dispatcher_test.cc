@@ -9,6 +9,7 @@
 #include "kvserver/session/testing/fake_page_store.h"
 #include "quire/v1/cluster.pb.h"
 #include "quire/v1/data_plane.pb.h"
+#include "quire/v1/replica.pb.h"
 #include "transport/frames/part_collector.h"
 
 namespace quire::kvserver::testing {
@@ -24,7 +25,8 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
        {v1::FetchRequest::descriptor()->file(), v1::RecallRequest::descriptor()->file(),
         v1::Document::descriptor()->file(), v1::StatsReply::descriptor()->file(),
         v1::OfferReply::descriptor()->file(), v1::RenewReply::descriptor()->file(),
-        v1::ClusterViewReply::descriptor()->file()}) {
+        v1::ClusterViewReply::descriptor()->file(),
+        v1::ReplicaProgressReply::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       const auto* service = file->service(s);
       for (int m = 0; m < service->method_count(); ++m) {
@@ -36,7 +38,7 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
   }
   const auto methods = server_->handler()->Methods();
   EXPECT_EQ(std::set<std::string>(methods.begin(), methods.end()), defined);
-  EXPECT_EQ(defined.size(), 45u);
+  EXPECT_EQ(defined.size(), 54u);
 }
 
 TEST_F(DispatcherTest, EveryMethodThatIsSaidToReadExists) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "cluster/replica/replicator.h"
 #include "common/base/threads/executor.h"
 #include "common/base/threads/periodic_task.h"
 #include "common/metrics/build_info.h"
@@ -17,6 +18,8 @@
 #include "kvserver/service/admission/call_limits.h"
 #include "kvserver/service/data_plane/data_plane.h"
 #include "kvserver/service/dispatcher.h"
+#include "kvserver/service/replica/replica_documents.h"
+#include "kvserver/service/replica/replica_segments.h"
 #include "kvserver/session/context/context_resolver.h"
 #include "kvserver/session/context/context_table.h"
 #include "kvserver/session/context/tail_scrub.h"
@@ -38,6 +41,13 @@ constexpr Duration kPinRestoreTime = std::chrono::milliseconds(500);
 /// Time without a failure after which upkeep counts as recovered. The registry retries its failures
 /// a minute later.
 constexpr Duration kUpkeepQuiet = std::chrono::minutes(2);
+
+/// Pause between two steps of replication, and the longest wait for changed names in one.
+constexpr Duration kReplicationPause = std::chrono::milliseconds(50);
+constexpr Duration kChangeWait = std::chrono::seconds(1);
+
+/// Payload of a reply to another node, which may take smaller messages than this one.
+constexpr uint64_t kMostBytesToPeers = 16 << 20;
 
 /// Payload that fits in a message with its control bytes, which get at most an eighth. A unit takes
 /// some 20 bytes there, and is rarely below 256.
@@ -70,6 +80,7 @@ PageStore::Options StoreOptions(const ServerOptions& options) {
   store.ssd_write_bytes_per_second = options.ssd_write_bytes_per_second;
   store.ssd_write_burst_bytes = options.ssd_write_burst_bytes;
   store.tenants = options.tenants;
+  store.agree_on_salts = options.cluster.agree_on_salts;
   store.tenant_dram_quota_bytes = options.tenant_dram_quota_bytes;
   store.tenant_ssd_quota_bytes = options.tenant_ssd_quota_bytes;
   store.eviction_policy = options.eviction_policy;
@@ -138,6 +149,8 @@ struct Server::Parts {
         registry(std::move(document_registry)),
         contexts(ContextOptions(options, store.get(), clock)),
         resolver(store.get(), registry.get(), &contexts),
+        replica_segments(store.get()),
+        replica_documents(registry.get(), options.tenants),
         digest_threads({.threads = kDigestThreads}),
         sessions(SessionOptions(options, store.get(), &resolver, &digest_threads, clock)),
         reads(AdmissionOf(options, Door::kRead)),
@@ -160,11 +173,27 @@ struct Server::Parts {
         start(clock->Now()),
         cleanup(health, Trouble::kCleanupFailed, clock, kUpkeepQuiet),
         pins(health, Trouble::kPinsWaiting, clock, kUpkeepQuiet),
+        replicator(MakeReplicator(options.cluster, clock)),
         expiry(kExpiryPeriod, std::bind_front(&Parts::KeepUp, this)),
         // Separate from the expiry, which waits for the device.
         device_check(kDeviceCheckPeriod, std::bind_front(&PageStore::CheckDevice, store.get())) {
     if (options.scrub_bytes_per_second.digests > 0) held_digest_scrub.Start();
     if (options.scrub_bytes_per_second.dram > 0) tail_scrub.Start();
+  }
+
+  std::unique_ptr<cluster::Replicator> MakeReplicator(const ClusterPlace& place,
+                                                      const Clock* of_intervals) {
+    if (!place.keeps_replicas()) return nullptr;
+    return std::make_unique<cluster::Replicator>(
+        cluster::Replicator::Parts{.documents = &replica_documents,
+                                   .segments = &replica_segments,
+                                   .peers = place.peers,
+                                   .agreement = place.documents,
+                                   .feed = place.feed,
+                                   .membership = place.membership,
+                                   .clock = of_intervals,
+                                   .node = place.node,
+                                   .change_wait = kChangeWait});
   }
 
   /// Upkeep once a second. A failure is reported and retried by itself.
@@ -201,6 +230,7 @@ struct Server::Parts {
     data_plane.VisitMetrics(visit);
     held_digest_scrub.VisitMetrics(visit);
     tail_scrub.VisitMetrics(visit);
+    if (replicator != nullptr) replicator->VisitMetrics(visit);
     VisitBuildInfo(visit);
     visit.Gauge("uptime_seconds", "Time since the server started.",
                 std::chrono::duration_cast<std::chrono::seconds>(clock->Now() - start).count());
@@ -212,6 +242,8 @@ struct Server::Parts {
   std::unique_ptr<DocumentRegistry> registry;
   ContextTable contexts;
   ContextResolver resolver;
+  ReplicaSegments replica_segments;
+  ReplicaDocuments replica_documents;
   ThreadPool digest_threads;
   SessionManager sessions;
   Admission reads;
@@ -224,8 +256,10 @@ struct Server::Parts {
   const TimePoint start;
   RecurringTrouble cleanup;
   RecurringTrouble pins;
+  std::unique_ptr<cluster::Replicator> replicator;  ///< Null when the server keeps no replicas.
   PeriodicTask expiry;
   PeriodicTask device_check;
+  std::unique_ptr<PeriodicTask> replication;  ///< Null before StartReplication.
 };
 
 StatusOr<std::unique_ptr<Server>> Server::Open(const ServerOptions& options) {
@@ -250,8 +284,10 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
   Clock* const clock = ClockOf(options);
   QUIRE_ASSIGN_OR_RETURN(const CodecParams default_codec, CodecByName(options.default_codec));
   QUIRE_ASSIGN_OR_RETURN(
-      auto registry, DocumentRegistry::Open(store.get(), &store->metadata(), clock, default_codec,
-                                            std::chrono::seconds(options.idle_seconds)));
+      auto registry,
+      DocumentRegistry::Open(store.get(), &store->metadata(), clock, default_codec,
+                             std::chrono::seconds(options.idle_seconds), options.cluster.documents,
+                             options.cluster.collections));
   auto parts = std::make_unique<Parts>(options, clock, std::move(*own_health), std::move(store),
                                        std::move(registry));
   AddStoreMethods({.store = parts->store.get(),
@@ -265,6 +301,12 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
   AddLeaseMethods(&parts->contexts, &parts->sessions, parts->registry.get(), &parts->dispatcher);
   AddRegistryMethods(parts->registry.get(), &parts->contexts, options.cluster, &parts->dispatcher);
   AddClusterMethods(options.cluster, clock, &parts->dispatcher);
+  AddReplicaMethods({.place = options.cluster,
+                     .segments = &parts->replica_segments,
+                     .documents = &parts->replica_documents,
+                     .replicator = parts->replicator.get(),
+                     .max_reply_bytes = std::min(MaxReplyBytes(options), kMostBytesToPeers)},
+                    &parts->dispatcher);
   AddDataPlaneMethods(&parts->data_plane, &parts->dispatcher);
   AddAdminMethods([raw = parts.get()](MetricsVisitor& visit) { raw->VisitMetrics(visit); },
                   parts->health, clock, &parts->dispatcher);
@@ -281,6 +323,14 @@ void Server::VisitMetrics(MetricsVisitor& visit) const { parts_->VisitMetrics(vi
 
 std::optional<SharedMemoryView> Server::shared_memory() const {
   return parts_->store->shared_memory();
+}
+Status Server::CatchUpReplicas() {
+  return parts_->replicator != nullptr ? parts_->replicator->CatchUp() : OkStatus();
+}
+void Server::StartReplication() {
+  if (parts_->replicator == nullptr) return;
+  parts_->replication = std::make_unique<PeriodicTask>(
+      kReplicationPause, std::bind_front(&cluster::Replicator::Step, parts_->replicator.get()));
 }
 void Server::KeepUpSoon() { parts_->expiry.RunSoon(); }
 

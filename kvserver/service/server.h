@@ -40,6 +40,11 @@ class Server {
   /// Connections besides those of the handler's transports. Empty until a listener is added.
   DataPlane& data_plane() const;
   void VisitMetrics(MetricsVisitor& visit) const;
+  /// See Replicator::CatchUp. Call it before the server joins its cluster. OK when it keeps no
+  /// replicas.
+  [[nodiscard]] Status CatchUpReplicas();
+  /// Begins to copy and release documents as the cluster's members and agreement call for.
+  void StartReplication();
   /// Begins the upkeep of every second now: what expired goes. For owners of a clock that jumps.
   void KeepUpSoon();
   /// See PageStore::shared_memory.

@@ -29,6 +29,7 @@
 #include "kvserver/store/chain.h"
 #include "kvserver/store/codec/codec.h"
 #include "kvserver/store/metadata/metadata_store.h"
+#include "kvserver/store/metadata/tenant_salts.h"
 #include "kvserver/store/policy/eviction/prefill_cost.h"
 #include "kvserver/store/policy/quota_table.h"
 #include "kvserver/store/read/io_gate.h"
@@ -69,6 +70,9 @@ struct PutSegmentArgs {
   /// Codec of the stored units. Digests are made of the decoded units. A segment that is stored
   /// already keeps its codec.
   CodecParams codec = {};
+  /// The payload's units are encoded by `codec` already, as another store has them, and are stored
+  /// as they are. A replaced segment takes this codec. Not with payload_rows.
+  bool is_encoded = false;
   /// Replaces the tenant's salt in the key. The segment is then private to the context with this
   /// salt. Others' lookups and chains do not find it, and it is deleted at the next open.
   const TenantSalt* private_salt = nullptr;
@@ -131,6 +135,7 @@ class PageStore {
     uint64_t ssd_volume_bytes = 256ull << 20;  ///< Size of a new payload volume.
     std::vector<std::string> tenants = {
         "default"};  ///< Tenants of the store; 1..64 bytes of [A-Za-z0-9_.-] each.
+    AgreeOnSalts agree_on_salts = {};  ///< Empty: the salts are this store's own.
     /// Reads of an extent from SSD before it is promoted to DRAM; at least 1.
     uint32_t promote_after_touches = 2;
     /// Eviction policy of DRAM and of cached segments on SSD; a name of policy/eviction_factory.h.
@@ -168,6 +173,12 @@ class PageStore {
   virtual StatusOr<ChainPtr> ResolveChain(std::string_view tenant, const SegmentKey& tip) = 0;
   /// Token ids of one segment.
   virtual StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) = 0;
+
+  /// Codec of a segment's stored units. NOT_FOUND also for one that is known to be damaged.
+  virtual StatusOr<CodecParams> StoredCodec(std::string_view tenant, const SegmentKey& key) {
+    (void)tenant;
+    return Unimplemented("this store does not tell the codec of segment ", key.Hex());
+  }
 
   /// Reads units for sending. The receiver verifies them and calls Recheck for mismatches. Units
   /// come as they are stored where their codec is in `codecs`, and decoded otherwise. `out` has one
@@ -207,6 +218,13 @@ class PageStore {
   virtual StatusOr<bool> PutRepresentatives(std::string_view tenant, const SegmentKey& key,
                                             std::span<const std::byte> digests) = 0;
 
+  /// Representatives as they were put; empty when there are none. Errors as ReadDigests.
+  virtual StatusOr<std::vector<std::byte>> ReadRepresentatives(const Caller& caller,
+                                                               const SegmentKey& key) {
+    (void)caller;
+    return Unimplemented("this store has no representatives of segment ", key.Hex());
+  }
+
   virtual StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) = 0;
 
   /// Removes a segment from every tier, damaged or referred to or not: now, or when its last
@@ -218,6 +236,9 @@ class PageStore {
     (void)tenant, (void)tip;
     return 0;
   }
+
+  /// Number of segments that are known to be damaged or lost now.
+  virtual uint64_t num_damaged() const { return 0; }
 
   // Holds, names and deletes of segments. Rules: policy/segment_lives.h.
 

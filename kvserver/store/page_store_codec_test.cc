@@ -123,6 +123,41 @@ TEST_P(PageStoreCodecTest, EveryKindOfDigestsIsOfTheKeysThatAreReadAndIsMadeOnce
   }
 }
 
+TEST_P(PageStoreCodecTest, StoredUnitsOfAnotherStoreAreTakenAsTheyAre) {
+  const auto segment = PutEncoded(codec(), 7);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  EXPECT_EQ(store_->StoredCodec("default", segment->key).value(), codec());
+  const std::vector<UnitAddress> addresses = AllUnits(spec_, segment->key, 7);
+  std::vector<UnitBytes> units;
+  ASSERT_TRUE(store_->ReadUnits("default", addresses, CodecSet::All(), &units).ok());
+  const std::vector<std::byte> stored = Concatenate(units);
+  std::vector<uint32_t> crc32c;
+  for (const UnitBytes& unit : units) crc32c.push_back(unit.crc32c());
+  const std::vector<std::byte> decoded = Read(*segment);
+  const auto digests = store_->ReadDigests("default", segment->key, 1);
+  ASSERT_TRUE(store_->DeleteSegment("default", segment->key).ok());
+
+  PutSegmentArgs args{.spec = &spec_,
+                      .tokens = segment->tokens,
+                      .payload = stored,
+                      .unit_crc32c = crc32c,
+                      .codec = codec(),
+                      .is_encoded = true};
+  ASSERT_TRUE(store_->PutSegment("default", args).ok());
+  EXPECT_FALSE(store_->PutSegment("default", args)->differs);
+  EXPECT_EQ(Read(*segment), decoded);
+  EXPECT_EQ(*store_->ReadDigests("default", segment->key, 1)->bytes, *digests->bytes);
+  ASSERT_TRUE(store_->ReadUnits("default", addresses, CodecSet::All(), &units).ok());
+  EXPECT_EQ(Concatenate(units), stored);
+
+  crc32c[3] ^= 1;
+  ASSERT_TRUE(store_->DeleteSegment("default", segment->key).ok());
+  EXPECT_EQ(store_->PutSegment("default", args).status().code(), StatusCode::kDataLoss)
+      << "a unit was damaged on the way";
+  args.payload = std::span(stored).first(stored.size() - 1);
+  EXPECT_EQ(store_->PutSegment("default", args).status().code(), StatusCode::kInvalidArgument);
+}
+
 // Promise 1: a sealed segment never changes, whatever the codec of a later put.
 TEST_P(PageStoreCodecTest, Promise1ALaterPutKeepsTheCodecAndIsComparedByIt) {
   const auto segment = PutEncoded(codec());

@@ -133,8 +133,8 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   QUIRE_RETURN_IF_ERROR(parts.directory->Upgrade());
   QUIRE_RETURN_IF_ERROR(NoteFormat(*parts.database));
   QUIRE_RETURN_IF_ERROR(OpenPayload(machine, &parts));
-  QUIRE_ASSIGN_OR_RETURN(parts.tenants,
-                         TenantDirectory::Open(parts.database.get(), options.tenants));
+  QUIRE_ASSIGN_OR_RETURN(parts.tenants, TenantDirectory::Open(parts.database.get(), options.tenants,
+                                                              options.agree_on_salts));
   SsdTier ssd(parts.database.get(), parts.payload.get(), 0);
   QUIRE_ASSIGN_OR_RETURN(const SsdTier::Recovered recovered, ssd.Recover());
   SegmentCatalog catalog(parts.database.get(), 0);
@@ -368,6 +368,13 @@ StatusOr<std::vector<TokenId>> PageStoreImpl::Tokens(std::string_view tenant,
   return record->tokens;
 }
 
+StatusOr<CodecParams> PageStoreImpl::StoredCodec(std::string_view tenant, const SegmentKey& key) {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
+  if (catalog_.IsDamaged(key)) return NotStored(key);
+  return record->codec;
+}
+
 Status PageStoreImpl::ReadUnits(const Caller& caller, std::span<const UnitAddress> units,
                                 const CodecSet& codecs, std::vector<UnitBytes>* out) {
   QUIRE_RETURN_IF_ERROR(CheckTenant(caller.tenant));
@@ -424,6 +431,20 @@ StatusOr<bool> PageStoreImpl::PutRepresentatives(std::string_view tenant, const 
   if (existed) return true;
   QUIRE_RETURN_IF_ERROR(digests_.KeepRepresentatives(key, *record, digests));
   return false;
+}
+
+StatusOr<std::vector<std::byte>> PageStoreImpl::ReadRepresentatives(const Caller& caller,
+                                                                    const SegmentKey& key) {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(caller.tenant));
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(caller.tenant, key));
+  std::vector<std::byte> all;
+  for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
+    const DigestId id{{key, layer}, kernels::DigestKind::kRepresentatives};
+    QUIRE_ASSIGN_OR_RETURN(const DigestBytes kept, digests_.Find(id, *record, caller.priority));
+    if (kept == nullptr) return std::vector<std::byte>();
+    all.insert(all.end(), kept->bytes().begin(), kept->bytes().end());
+  }
+  return all;
 }
 
 StatusOr<ChainStat> PageStoreImpl::StatChain(std::string_view tenant, const Chain& chain) {

@@ -65,6 +65,7 @@ class PageStoreImpl final : public PageStore {
   using PageStore::ReadUnits;
   Status ReadUnits(const Caller& caller, std::span<const UnitAddress> units, const CodecSet& codecs,
                    std::vector<UnitBytes>* out) override;
+  StatusOr<CodecParams> StoredCodec(std::string_view tenant, const SegmentKey& key) override;
   Status ReadVerified(const Caller& caller, std::span<const UnitAddress> units,
                       std::vector<VerifiedBytes>* out) override;
   Status Recheck(const Caller& caller, std::span<const ReportedUnit> units) override;
@@ -73,9 +74,12 @@ class PageStoreImpl final : public PageStore {
                                        kernels::DigestKind kind) override;
   StatusOr<bool> PutRepresentatives(std::string_view tenant, const SegmentKey& key,
                                     std::span<const std::byte> digests) override;
+  StatusOr<std::vector<std::byte>> ReadRepresentatives(const Caller& caller,
+                                                       const SegmentKey& key) override;
   StatusOr<ChainStat> StatChain(std::string_view tenant, const Chain& chain) override;
   Status DeleteSegment(std::string_view tenant, const SegmentKey& key) override;
   uint32_t LostSegments(std::string_view tenant, const SegmentKey& tip) override;
+  uint64_t num_damaged() const override { return catalog_.NumDamaged(); }
   void CheckDevice() override;
   StatusOr<SegmentHold> HoldSegments(std::string_view tenant,
                                      std::span<const SegmentKey> keys) override;

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "gpuworker/context/variants_record.h"
+#include "gpuworker/context/cachecraft/variants_record.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace quire::worker;

@@ -15,6 +15,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,12 +55,20 @@ BearerToken TokenOf(const std::string& secret) {
   return *std::move(token);
 }
 
+bool DefinesService(const std::filesystem::path& proto) {
+  std::ifstream file(proto);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("service ")) return true;
+  }
+  return false;
+}
+
 /// Every method that proto/quire/v1 defines, as a path of gRPC.
 std::vector<std::string> Methods() {
   std::vector<std::string> paths;
   for (const auto& entry :
        std::filesystem::directory_iterator(QUIRE_SOURCE_DIR "/proto/quire/v1")) {
-    if (entry.path().extension() != ".proto") continue;
+    if (entry.path().extension() != ".proto" || !DefinesService(entry.path())) continue;
     const std::string name = "quire/v1/" + entry.path().filename().string();
     const auto* const file =
         google::protobuf::DescriptorPool::generated_pool()->FindFileByName(name);

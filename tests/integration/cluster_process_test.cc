@@ -5,32 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "cluster/etcd/testing/etcd_process.h"
-#include "cluster/view/view_proto.h"
-#include "common/metrics/testing/http_get.h"
-#include "quire/client.h"
-#include "quire/connect.h"
-#include "quire/document_router.h"
-#include "quire/layout.h"
-#include "quire/v1/cluster.pb.h"
-#include "tests/integration/fault_document.h"
-#include "tests/kit/child_process.h"
-#include "tests/kit/paths.h"
-#include "tests/kit/temp_dir.h"
-#include "transport/transport.h"
+#include "tests/integration/cluster_fixture.h"
 
 namespace quire {
 namespace {
@@ -41,148 +22,7 @@ using testing::ChildProcess;
 using testing::ChildResult;
 using ::testing::HasSubstr;
 
-constexpr Duration kClusterPatience = std::chrono::seconds(30);
-
-class ClusterProcessTest : public ::testing::Test {
- protected:
-  struct Node {
-    std::unique_ptr<ChildProcess> process;
-    std::string address;
-    int admin_port = 0;
-    bool runs = false;  ///< It listens, and was not ended.
-  };
-
-  /// Starts a node, or starts it again with its disk, and waits until every server knows it.
-  void Start(const std::string& name) {
-    Launch(name);
-    Node& node = nodes_[name];
-    std::string line;
-    const std::string prefix = "quired listening on ";
-    ASSERT_TRUE(node.process->ReadLine(&line) && line.starts_with(prefix))
-        << line << node.process->Stderr();
-    node.address = line.substr(prefix.size());
-    node.runs = true;
-    std::ifstream(dir_ / (name + ".admin")) >> node.admin_port;
-    ASSERT_TRUE(WaitForState(name, MemberState::kUp)) << node.process->Stderr();
-  }
-  void Launch(const std::string& name) {
-    Node& node = nodes_[name];
-    std::filesystem::remove(dir_ / (name + ".admin"));
-    node.process = std::make_unique<ChildProcess>(QUIRE_BINARY_DIR "/bin/quired",
-                                                  std::vector<std::string>{"--data-dir",
-                                                                           dir_ / name,
-                                                                           "--listen",
-                                                                           "127.0.0.1:0",
-                                                                           "--dram-bytes",
-                                                                           "32MiB",
-                                                                           "--ssd-bytes",
-                                                                           "64MiB",
-                                                                           "--transports",
-                                                                           "grpc",
-                                                                           "--admin-listen",
-                                                                           "127.0.0.1:0",
-                                                                           "--admin-port-file",
-                                                                           dir_ / (name + ".admin"),
-                                                                           "--cluster",
-                                                                           "demo",
-                                                                           "--etcd",
-                                                                           etcd_.address(),
-                                                                           "--node",
-                                                                           name,
-                                                                           "--node-lease-seconds",
-                                                                           lease_seconds_},
-                                                  dir_ / (name + ".err"));
-  }
-  void StartAll() {
-    for (const char* name : {"a", "b", "c"}) Start(name);
-    std::vector<std::string> servers;
-    for (const auto& [name, node] : nodes_) servers.push_back(node.address);
-    // Views are read anew for each document, so that the test need not wait for them.
-    router_ = DocumentRouter::Create({.servers = servers, .view_age = Duration::zero()}).value();
-  }
-  /// Returns the exit status.
-  int End(const std::string& name, int signal) {
-    nodes_[name].runs = false;
-    nodes_[name].process->Signal(signal);
-    return nodes_[name].process->Wait();
-  }
-  void Kill(const std::string& name) { End(name, SIGKILL); }
-
-  static ChildResult Quire(std::vector<std::string> args) {
-    return testing::RunChild(QUIRE_BINARY_DIR "/bin/quire", std::move(args));
-  }
-  json ClusterJson(std::vector<std::string> args) {
-    args.insert(args.begin(), "cluster");
-    args.insert(args.end(), {"--etcd", etcd_.address(), "--json"});
-    return json::parse(Quire(std::move(args)).out, nullptr, /*allow_exceptions=*/false);
-  }
-  /// Waits until every server that runs sees `name` in this state. Each follows etcd by itself.
-  bool WaitForState(const std::string& name, MemberState state) {
-    return WaitUntil([&] {
-      return std::ranges::all_of(nodes_, [&](const auto& node) {
-        return !node.second.runs || StateOf(name, node.second.address) == state;
-      });
-    });
-  }
-  /// State of `name` in the view of the server at `address`.
-  static std::optional<MemberState> StateOf(const std::string& name, const std::string& address) {
-    CallMessage answer;
-    v1::ClusterViewReply reply;
-    const Status status = ConnectGrpc(address).value()->Call("quire.v1.Cluster/View", {}, &answer,
-                                                             {.tenant = "default"});
-    if (!status.ok() || !reply.ParseFromString(answer.control)) return std::nullopt;
-    const auto view = cluster::FromProto(reply.view());
-    const cluster::Member* const member = view.ok() ? view->Find(name) : nullptr;
-    return member != nullptr ? std::optional(member->state) : std::nullopt;
-  }
-  static bool WaitUntil(const std::function<bool()>& holds) {
-    const TimePoint deadline = SystemClock().Now() + kClusterPatience;
-    while (!holds()) {
-      if (SystemClock().Now() >= deadline) return false;
-      SystemClock().Sleep(std::chrono::milliseconds(50));
-    }
-    return true;
-  }
-
-  static std::unique_ptr<Client> ClientOf(const std::string& address) {
-    return Client::Create({.transport = ConnectGrpc(address).value(),
-                           .deadline = std::chrono::seconds(5),
-                           .retry = {.max_attempts = 2}})
-        .value();
-  }
-  static Status Put(const std::string& address, const std::string& name) {
-    const auto client = ClientOf(address);
-    const KvSpec spec = testing::FaultSpec();
-    const std::vector<TokenId> tokens(spec.segment_tokens(), 1);
-    Payload payload;
-    payload.Append(std::vector<std::byte>(SegmentBytes(spec, spec.segment_pages)));
-    QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip,
-                           client->PutSegment(spec, kRootKey, tokens, payload));
-    return client->RegisterDocument({.name = name}, tip).status();
-  }
-  /// Puts a document that there was not before where it belongs.
-  Status PutNew() {
-    const std::string name = "new-" + std::to_string(num_new_++);
-    QUIRE_ASSIGN_OR_RETURN(const std::string place, router_->FindPlace({.name = name}));
-    return Put(place, name);
-  }
-  std::string AddressNotOf(const std::string& address) const {
-    for (const auto& [name, node] : nodes_) {
-      if (node.address != address) return node.address;
-    }
-    return "";
-  }
-  std::string Ready(const std::string& name) {
-    return testing::HttpGet(nodes_[name].admin_port, "/readyz");
-  }
-
-  testing::TempDir dir_;
-  cluster::testing::EtcdProcess etcd_;
-  std::map<std::string, Node> nodes_;
-  std::unique_ptr<DocumentRouter> router_;
-  std::string lease_seconds_ = "5";
-  int num_new_ = 0;
-};
+class ClusterProcessTest : public testing::ClusterFixture {};
 
 TEST_F(ClusterProcessTest, DocumentsOfOtherNodesAnswerWhileOneIsDown) {
   StartAll();
@@ -254,8 +94,29 @@ TEST_F(ClusterProcessTest, PeoplePutAskDrainAndRemove) {
   EXPECT_EQ(ClusterJson({"remove", owner})["state"], "removed");
   EXPECT_EQ(ClusterJson({"status"})["nodes"], 2);
   EXPECT_EQ(ClusterJson({"settings", "--replicas", "1"})["replicas"], 1);
-  EXPECT_THAT(Quire({"cluster", "settings", "--replicas", "2", "--etcd", etcd_.address()}).err,
-              HasSubstr("nothing copies documents"));
+  EXPECT_THAT(Quire({"cluster", "settings", "--replicas", "9", "--etcd", etcd_.address()}).err,
+              HasSubstr("must be 1..8"));
+}
+
+TEST_F(ClusterProcessTest, VersionsAreNumberedOverAllNodes) {
+  StartAll();
+  const std::string former = ClusterJson({"where", "note"})["owners"][0];
+  ASSERT_TRUE(Put(nodes_[former].address, "note").ok());
+  EXPECT_EQ(ClusterJson({"drain", former})["state"], "draining");
+  ASSERT_TRUE(WaitForState(former, MemberState::kDraining));
+  const std::string owner = ClusterJson({"where", "note"})["owners"][0];
+  ASSERT_NE(owner, former);
+  ASSERT_TRUE(Put(nodes_[owner].address, "note").ok());
+  const auto next = ClientOf(nodes_[owner].address)->GetDocument({.name = "note"});
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(next->name.version, 2u);
+  // The former node hands its version over.
+  StatusOr<Document> first = NotFound("not asked for");
+  ASSERT_TRUE(WaitUntil([&] {
+    first = ClientOf(nodes_[owner].address)->GetDocument({.name = "note", .version = 1});
+    return first.ok();
+  })) << first.status();
+  EXPECT_EQ(first->chain_tip, next->chain_tip) << "both make keys with the same salt";
 }
 
 TEST_F(ClusterProcessTest, ANodeThatWaitsForItsTurnSaysSoAndStopsAtOnce) {
@@ -282,9 +143,12 @@ TEST_F(ClusterProcessTest, WithoutEtcdReadsGoOnAndNewDocumentsWait) {
   ASSERT_TRUE(WaitUntil([&] { return Ready("a").find("cluster_frozen") != std::string::npos; }));
   EXPECT_EQ(router_->FindHolder({.name = "kept"}).value(), place);
   EXPECT_TRUE(ClientOf(place)->Stat(DocumentName{.name = "kept"}).ok());
+  EXPECT_FALSE(PutNew().ok()) << "its name cannot be agreed on";
   Status refused;
-  ASSERT_TRUE(WaitUntil([&] { return IsUnavailable(refused = PutNew()); })) << refused;
-  EXPECT_THAT(refused.ToString(), HasSubstr("takes no new documents"));
+  EXPECT_TRUE(WaitUntil([&] {
+    refused = PutNew();
+    return refused.ToString().find("takes no new documents") != std::string::npos;
+  })) << refused;
   const ChildResult status =
       Quire({"cluster", "status", "--etcd", etcd_.address(), "--cluster", "demo"});
   EXPECT_EQ(status.exit_code, 1);

@@ -64,6 +64,7 @@ TEST(OperationsDocTest, EveryFlagThatIsExplainedIsThere) {
                                                           {"torture", "load"},
                                                           {"torture", "soak"},
                                                           {"collection", "set"},
+                                                          {"cluster", "drain"},
                                                           {"cluster", "settings"},
                                                           {"docs", "add"},
                                                           {"docs", "search"},

@@ -26,7 +26,7 @@ check_size() {
 
 unpack() {
   mkdir -p "$bundle"
-  tar -C "$bundle" --strip-components=1 -xzf "$archive"
+  tar -C "$bundle" --strip-components=1 -xJf "$archive"
 }
 
 folder_of() { if is_of_c_library "$1"; then echo "$C_LIBRARY_DIR"; else echo lib; fi; }

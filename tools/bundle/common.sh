@@ -3,7 +3,7 @@
 # Common parts of making and checking a bundle. Sourced.
 # shellcheck shell=bash disable=SC2034
 
-readonly LIMIT_MIB=63
+readonly LIMIT_MIB=40
 # The C library: bundled for machines with an older one, in a separate folder.
 readonly C_LIBRARY=(ld-linux-x86-64.so.2 libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1
   libresolv.so.2 libutil.so.1)

@@ -9,7 +9,6 @@
 
 #include "common/base/small_file.h"
 #include "common/wire/convert.h"
-#include "quire/bearer_token.h"
 
 namespace quire {
 namespace {
@@ -118,8 +117,15 @@ Status TenantTokens::Check(std::string_view tenant, std::string_view authorizati
   return proven ? OkStatus() : refused;
 }
 
+void TenantTokens::AddForNodes(std::span<const std::string> tenants, const BearerToken& token) {
+  for (const std::string& tenant : tenants) {
+    entries_.push_back({.tenant = tenant, .hash = HashOf(token.secret()), .of_nodes = true});
+  }
+}
+
 bool TenantTokens::Has(std::string_view tenant) const {
-  return std::ranges::find(entries_, tenant, &Entry::tenant) != entries_.end();
+  return std::ranges::any_of(
+      entries_, [&](const Entry& entry) { return entry.tenant == tenant && !entry.of_nodes; });
 }
 
 }  // namespace quire

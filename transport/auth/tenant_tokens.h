@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "quire/bearer_token.h"
 #include "quire/status.h"
 
 namespace quire {
@@ -46,7 +47,10 @@ class TenantTokens {
   /// the time taken therefore reveal neither a partial match nor whether the tenant exists.
   [[nodiscard]] Status Check(std::string_view tenant, std::string_view authorization) const;
 
-  /// True if some token proves `tenant`.
+  /// Lets `token` prove each of `tenants`: the nodes of a cluster call each other with it.
+  void AddForNodes(std::span<const std::string> tenants, const BearerToken& token);
+
+  /// True if some token proves `tenant`, besides that of nodes.
   bool Has(std::string_view tenant) const;
 
  private:
@@ -54,6 +58,7 @@ class TenantTokens {
   struct Entry {
     std::string tenant;
     Hash hash;
+    bool of_nodes = false;
   };
 
   static Hash HashOf(std::string_view text);

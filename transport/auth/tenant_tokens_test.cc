@@ -49,6 +49,16 @@ TEST(TenantTokensTest, ATokenProvesItsTenantAndNoOther) {
   EXPECT_FALSE(tokens.Has("team-c"));
 }
 
+TEST(TenantTokensTest, TheTokenOfNodesProvesEveryTenantOfTheServer) {
+  TenantTokens tokens = Tokens("team-a " + kHashA);
+  tokens.AddForNodes(kKnownTenants, BearerToken::Make(kTokenB).value());
+  EXPECT_TRUE(Proves(tokens, "team-a", kTokenA));
+  EXPECT_TRUE(Proves(tokens, "team-a", kTokenB));
+  EXPECT_TRUE(Proves(tokens, "team-b", kTokenB));
+  EXPECT_FALSE(Proves(tokens, "team-c", kTokenB));
+  EXPECT_FALSE(tokens.Has("team-b")) << "no client can act for it";
+}
+
 TEST(TenantTokensTest, WhileATokenIsReplacedBothProveTheTenant) {
   const TenantTokens both = Tokens("team-a " + kHashA + " " + kNewHashA);
   EXPECT_TRUE(Proves(both, "team-a", kTokenA));

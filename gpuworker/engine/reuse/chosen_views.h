@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "gpuworker/context/cell_chooser.h"
+#include "gpuworker/context/hops/cell_chooser.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/engine/reuse/assembled_prompt.h"
 #include "gpuworker/engine/reuse/document_reader.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <variant>
 
-#include "gpuworker/context/variants_record.h"
+#include "gpuworker/context/cachecraft/variants_record.h"
 #include "gpuworker/engine/reuse/prompt_chain.h"
 #include "gpuworker/engine/reuse/reuse_costs.h"
 #include "quire/payload.h"

@@ -20,8 +20,8 @@
 #include <span>
 #include <vector>
 
-#include "gpuworker/context/cachecraft.h"
-#include "gpuworker/context/chunk_attention.h"
+#include "gpuworker/context/cachecraft/cachecraft.h"
+#include "gpuworker/context/cachecraft/chunk_attention.h"
 #include "gpuworker/context/prompt_layout.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/reuse/assembled_prompt.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "gpuworker/context/variants_record.h"
+#include "gpuworker/context/cachecraft/variants_record.h"
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "gpuworker/testing/engine_fixture.h"
 

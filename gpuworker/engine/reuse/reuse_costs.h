@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "common/base/threads/mutex.h"
-#include "gpuworker/context/loading_controller.h"
+#include "gpuworker/context/cacheblend/loading_controller.h"
 #include "quire/contexts.h"
 #include "quire/kv_spec.h"
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "gpuworker/context/cacheblend/loading_controller.h"
 #include "gpuworker/context/compact_plan.h"
 #include "gpuworker/context/epic.h"
 #include "gpuworker/context/every_output.h"
 #include "gpuworker/context/full_prefill.h"
-#include "gpuworker/context/loading_controller.h"
 #include "gpuworker/context/reuse_isolated.h"
 #include "gpuworker/context/reuse_plan.h"
 #include "gpuworker/context/reuse_strict.h"

@@ -20,9 +20,9 @@
 #include <string_view>
 #include <vector>
 
-#include "gpuworker/context/cacheblend.h"
-#include "gpuworker/context/cachecraft.h"
-#include "gpuworker/context/hops.h"
+#include "gpuworker/context/cacheblend/cacheblend.h"
+#include "gpuworker/context/cachecraft/cachecraft.h"
+#include "gpuworker/context/hops/hops.h"
 #include "gpuworker/context/infllm.h"
 #include "gpuworker/context/prompt_layout.h"
 #include "gpuworker/context/samkv/samkv.h"

@@ -73,11 +73,12 @@ bool DocumentRegistryImpl::HasExpired(const Document& document) const {
 StatusOr<DocumentRegistry::ExpiryResult> DocumentRegistryImpl::RemoveExpired() {
   ExpiryResult result;
   for (;;) {
-    {
-      MutexLock lock(write_mutex_);
-      QUIRE_ASSIGN_OR_RETURN(const bool more, ExpireSlice(&result));
-      if (!more) break;
-    }
+    std::vector<TenantDocument> due = PopDue();
+    if (due.empty()) break;
+    std::map<std::string, AgreedName> agreed;
+    Status status = agreement_ == nullptr ? OkStatus() : WithdrawDue(&due, &agreed);
+    status.Update(ExpireSlice(due, std::move(agreed), &result));
+    QUIRE_RETURN_IF_ERROR(status);
     clock_->Sleep(kBetweenSlices);
   }
   // Some wait for their holders.
@@ -87,10 +88,17 @@ StatusOr<DocumentRegistry::ExpiryResult> DocumentRegistryImpl::RemoveExpired() {
   return result;
 }
 
-StatusOr<bool> DocumentRegistryImpl::ExpireSlice(ExpiryResult* result) {
+std::vector<TenantDocument> DocumentRegistryImpl::PopDue() {
+  MutexLock lock(write_mutex_);
+  return expiries_.PopExpired(clock_->UnixMicros(), Deletion::kMostDocuments);
+}
+
+Status DocumentRegistryImpl::ExpireSlice(const std::vector<TenantDocument>& due,
+                                         std::map<std::string, AgreedName> agreed,
+                                         ExpiryResult* result) {
+  MutexLock lock(write_mutex_);
   const int64_t now = clock_->UnixMicros();
-  const auto due = expiries_.PopExpired(now, Deletion::kMostDocuments);
-  Deletion deletion{.why = DocumentEventKind::kExpired};
+  Deletion deletion{.why = DocumentEventKind::kExpired, .agreed = std::move(agreed)};
   Status first_failure;
   for (const TenantDocument& document : due) {
     if (deletion.IsFull()) {
@@ -112,8 +120,7 @@ StatusOr<bool> DocumentRegistryImpl::ExpireSlice(ExpiryResult* result) {
   const StatusOr<uint32_t> removed = RemoveNoted(*notes);
   if (removed.ok()) result->num_segments += *removed;
   first_failure.Update(removed.status());
-  QUIRE_RETURN_IF_ERROR(first_failure);
-  return !due.empty();
+  return first_failure;
 }
 
 Status DocumentRegistryImpl::AddExpired(const TenantDocument& due, Deletion* deletion) {

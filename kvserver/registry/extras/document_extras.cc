@@ -63,7 +63,8 @@ StatusOr<Extra> DocumentRegistryImpl::PutExtra(std::string_view tenant,
               .version = version,
               .size = bytes.size(),
               .crc32c = Crc32c(AsBytes(bytes)),
-              .created_unix_micros = clock_->UnixMicros()};
+              .created_unix_micros = clock_->UnixMicros(),
+              .num_segments = static_cast<uint32_t>(segments.size())};
   MetadataBatch batch;
   batch.Put(ExtraKey(tenant, found.name, name), EncodeExtra(extra, segments));
   batch.Put(ExtraBytesKey(tenant, found.name, name), EncodeExtraBytes(bytes));

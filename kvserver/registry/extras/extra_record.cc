@@ -32,6 +32,7 @@ StatusOr<Record> Decode(std::string_view name, std::string_view encoded) {
   if (count > kMostExtraSegments) return DamagedExtra(name);
   for (uint32_t i = 0; i < count; ++i) record.segments.push_back({in.Bytes<32>()});
   const bool known = format == kExtraFormat || format == kExtraWithSegments;
+  record.extra.num_segments = count;
   if (known && in.ok() && in.at_end()) return record;
   return DamagedExtra(name);
 }

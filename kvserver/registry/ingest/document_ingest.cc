@@ -22,21 +22,51 @@ StatusOr<DocumentRegistry::BegunIngest> DocumentRegistryImpl::BeginIngest(std::s
     return InvalidArgument("an ingest takes the next version; name version 0, not ", name.version);
   }
   QUIRE_RETURN_IF_ERROR(CheckSaid(plan.content_hash, plan.source, plan.tags, plan.ttl_seconds));
+  if (agreement_ != nullptr) return BeginAgreedIngest(tenant, name, plan);
   MutexLock lock(write_mutex_);
+  QUIRE_ASSIGN_OR_RETURN(auto unchanged, FindUnchanged(tenant, name, plan));
+  if (unchanged) return *std::move(unchanged);
+  QUIRE_ASSIGN_OR_RETURN(const LatestVersion from, ReadLatest(tenant, name));
+  const uint64_t version = from.highest + 1;
+  return ReserveVersion(tenant, {name.collection, name.name, version}, plan,
+                        {.latest = from.latest, .highest = version});
+}
+
+StatusOr<DocumentRegistry::BegunIngest> DocumentRegistryImpl::BeginAgreedIngest(
+    std::string_view tenant, const DocumentName& name, const IngestPlan& plan) {
+  QUIRE_RETURN_IF_ERROR(Introduce(tenant, name));
+  {
+    MutexLock lock(write_mutex_);
+    QUIRE_ASSIGN_OR_RETURN(auto unchanged, FindUnchanged(tenant, name, plan));
+    if (unchanged) return *std::move(unchanged);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed, agreement_->Reserve(tenant, name));
+  MutexLock lock(write_mutex_);
+  QUIRE_ASSIGN_OR_RETURN(const LatestVersion from, ReadLatest(tenant, name));
+  return ReserveVersion(tenant, {name.collection, name.name, agreed.highest}, plan,
+                        NewerOf(from, agreed));
+}
+
+StatusOr<std::optional<DocumentRegistry::BegunIngest>> DocumentRegistryImpl::FindUnchanged(
+    std::string_view tenant, const DocumentName& name, const IngestPlan& plan) {
   if (!plan.content_hash.empty()) {
     StatusOr<Document> latest = Get(tenant, name);
     if (latest.ok() && latest->content_hash == plan.content_hash && latest->segments_lost == 0) {
-      return BegunIngest{.document = *std::move(latest), .unchanged = true};
+      return std::optional(BegunIngest{.document = *std::move(latest), .unchanged = true});
     }
   }
-  if (!ingests_.HasRoom(tenant)) {
-    return ResourceExhausted("tenant ", tenant, " has ", IngestLeases::kMaxPerTenant,
-                             " ingests under way; end some first");
-  }
-  QUIRE_ASSIGN_OR_RETURN(const LatestVersion from, ReadLatest(tenant, name));
+  if (ingests_.HasRoom(tenant)) return std::optional<BegunIngest>();
+  return ResourceExhausted("tenant ", tenant, " has ", IngestLeases::kMaxPerTenant,
+                           " ingests under way; end some first");
+}
+
+StatusOr<DocumentRegistry::BegunIngest> DocumentRegistryImpl::ReserveVersion(
+    std::string_view tenant, const DocumentName& version, const IngestPlan& plan,
+    const LatestVersion& to) {
+  QUIRE_ASSIGN_OR_RETURN(const LatestVersion from, ReadLatest(tenant, version));
   BegunIngest begun{.document = {}, .id = ingests_.NewId()};
   Document& document = begun.document;
-  document.name = {name.collection, name.name, from.highest + 1};
+  document.name = version;
   document.state = DocumentState::kIngesting;
   document.created_unix_micros = clock_->UnixMicros();
   document.content_hash = plan.content_hash;
@@ -50,8 +80,7 @@ StatusOr<DocumentRegistry::BegunIngest> DocumentRegistryImpl::BeginIngest(std::s
   batch.Put(IngestKey(tenant, document.name), HexOf(begun.id));
   std::vector<NewEvent> events = {
       {std::string(tenant), DocumentEventKind::kIngestBegan, document.name}};
-  MoveLatest(tenant, name, from, {.latest = from.latest, .highest = document.name.version}, &batch,
-             &events);
+  MoveLatest(tenant, version, from, to, &batch, &events);
   QUIRE_RETURN_IF_ERROR(events_.Apply(std::move(batch), events));
   ingests_.Add(begun.id, {std::string(tenant), document.name});
   tags_.Add(tenant, document.tags);

@@ -172,6 +172,7 @@ std::string AllPinsPrefix() { return Prefix({"pin"}); }
 std::string AllCollectionsPrefix() { return Prefix({"col"}); }
 std::string CreatedPrefix(std::string_view tenant) { return Prefix({"crt", tenant}); }
 std::string AllIngestsPrefix() { return Prefix({"ing"}); }
+std::string AllLatestPrefix() { return Prefix({"lat"}); }
 std::string AllStatisticsPrefix() { return Prefix({"sta"}); }
 std::string ExtrasPrefix(std::string_view tenant, const DocumentName& name) {
   return Prefix({"exi", tenant, name.collection, name.name, HexOf(name.version)});

@@ -80,6 +80,7 @@ std::string AllPinsPrefix();                             ///< Pins of every tena
 std::string AllCollectionsPrefix();                      ///< Settings of every tenant.
 std::string CreatedPrefix(std::string_view tenant);
 std::string AllIngestsPrefix();
+std::string AllLatestPrefix();  ///< Names of every tenant.
 std::string AllStatisticsPrefix();
 std::string ExtrasPrefix(std::string_view tenant, const DocumentName& name);
 std::string EventsPrefix(std::string_view tenant);

@@ -51,6 +51,10 @@ void DocumentRegistryImpl::NoteReuse(std::string_view tenant, const SegmentKey& 
 }
 
 Status DocumentRegistryImpl::KeepUp() {
+  // Both are tried again while the agreements are away.
+  for (const Status& status : {IntroduceAll(), FollowSettings()}) {
+    if (!IsUnavailable(status)) QUIRE_RETURN_IF_ERROR(status);
+  }
   MutexLock lock(write_mutex_);
   QUIRE_RETURN_IF_ERROR(events_.Trim().status());
   return statistics_.Flush(/*now=*/false);

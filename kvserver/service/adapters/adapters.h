@@ -8,6 +8,9 @@
 
 #include <functional>
 
+#include "cluster/replica/local_documents.h"
+#include "cluster/replica/local_segments.h"
+#include "cluster/replica/replicator.h"
 #include "common/base/observe/health.h"
 #include "common/base/observe/metrics.h"
 #include "kvserver/registry/document_registry.h"
@@ -46,6 +49,15 @@ void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts,
                         const ClusterPlace& place, Dispatcher* dispatcher);
 
 void AddClusterMethods(const ClusterPlace& place, const Clock* clock, Dispatcher* dispatcher);
+
+struct ReplicaAdapterDeps {
+  ClusterPlace place;
+  cluster::LocalSegments* segments = nullptr;
+  cluster::LocalDocuments* documents = nullptr;
+  cluster::Replicator* replicator = nullptr;  ///< Null when the server keeps no replicas.
+  uint64_t max_reply_bytes = 0;               ///< Limit of the payload of one ReadSegment.
+};
+void AddReplicaMethods(const ReplicaAdapterDeps& deps, Dispatcher* dispatcher);
 
 void AddDataPlaneMethods(DataPlane* data_plane, Dispatcher* dispatcher);
 

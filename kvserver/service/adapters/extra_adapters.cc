@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/replica/replicated_put.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/convert_document.h"
@@ -16,8 +17,18 @@
 namespace quire::kvserver {
 namespace {
 
-Status PutExtra(DocumentRegistry& registry, const Call& call, const v1::PutExtraRequest& request,
-                v1::PutExtraReply* reply) {
+/// Gives the other owners of the document its extras.
+void ShareExtras(const ClusterPlace& place, DocumentRegistry& registry, const Call& call,
+                 const DocumentName& document) {
+  if (!place.keeps_replicas()) return;
+  const auto found = registry.Get(call.tenant, document);
+  if (!found.ok()) return;  // Deleted meanwhile.
+  cluster::ReplicatedPut(place.peers, place.membership, place.node)
+      .ShareExtras(call.tenant, found->name);
+}
+
+Status PutExtra(DocumentRegistry& registry, const ClusterPlace& place, const Call& call,
+                const v1::PutExtraRequest& request, v1::PutExtraReply* reply) {
   QUIRE_ASSIGN_OR_RETURN(const auto document, wire::DocumentNameFromProto(request.document()));
   QUIRE_RETURN_IF_ERROR(CheckPayload(call.payload, request.payload_crc32c()));
   const Slice bytes = Contiguous(call.payload);
@@ -26,6 +37,7 @@ Status PutExtra(DocumentRegistry& registry, const Call& call, const v1::PutExtra
   QUIRE_ASSIGN_OR_RETURN(const Extra extra,
                          registry.PutExtra(call.tenant, document, request.name(), request.version(),
                                            AsText(bytes.bytes), segments));
+  if (segments.empty()) ShareExtras(place, registry, call, document);
   wire::ExtraToProto(extra, reply->mutable_extra());
   return OkStatus();
 }
@@ -50,11 +62,13 @@ Status ListExtras(DocumentRegistry& registry, const Call& call,
 
 }  // namespace
 
-void AddExtraMethods(DocumentRegistry* registry, Dispatcher* dispatcher) {
+void AddExtraMethods(DocumentRegistry* registry, const ClusterPlace& place,
+                     Dispatcher* dispatcher) {
   dispatcher->Add<v1::PutExtraRequest, v1::PutExtraReply>(
       "quire.v1.Registry/PutExtra",
-      [registry](const Call& call, const v1::PutExtraRequest& request, v1::PutExtraReply* reply) {
-        return PutExtra(*registry, call, request, reply);
+      [registry, place](const Call& call, const v1::PutExtraRequest& request,
+                        v1::PutExtraReply* reply) {
+        return PutExtra(*registry, place, call, request, reply);
       });
   dispatcher->Add<v1::GetExtraRequest, v1::GetExtraReply>(
       "quire.v1.Registry/GetExtra",

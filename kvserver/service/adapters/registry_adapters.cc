@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cluster/replica/replicated_put.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/convert_document.h"
@@ -55,6 +56,16 @@ StatusOr<SettingsChange> ChangeFromProto(const v1::SetCollectionRequest& request
   return change;
 }
 
+/// True when the owners of the document have copies before it is acknowledged.
+StatusOr<bool> WantsReplicas(const ClusterPlace& place, v1::Durability durability) {
+  if (durability == v1::DURABILITY_UNSPECIFIED) {
+    return place.keeps_replicas() && place.membership->View()->settings.replicas > 1;
+  }
+  if (durability != v1::DURABILITY_REPLICATED) return false;
+  if (place.keeps_replicas()) return true;
+  return Unimplemented("durability replicated: this server keeps no replicas; leave it away");
+}
+
 Status Register(DocumentRegistry& registry, ContextTable& contexts, const ClusterPlace& place,
                 const Call& call, const v1::RegisterRequest& request, v1::RegisterReply* reply) {
   QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
@@ -71,11 +82,21 @@ Status Register(DocumentRegistry& registry, ContextTable& contexts, const Cluste
                                               .ingest_id = request.ingest_id()};
   QUIRE_ASSIGN_OR_RETURN(registration.ttl_seconds, wire::TtlFromProto(request.ttl_seconds()));
   QUIRE_ASSIGN_OR_RETURN(registration.tags, wire::TagsFromProto(request.tags()));
+  QUIRE_ASSIGN_OR_RETURN(const bool replicated, WantsReplicas(place, request.durability()));
+  cluster::ReplicatedPut copies(place.peers, place.membership, place.node);
+  std::vector<cluster::Member> copied;
+  if (replicated) {
+    QUIRE_ASSIGN_OR_RETURN(copied, copies.Prepare(call.tenant, name, tip, call.context.deadline));
+  }
   QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Register(call.tenant, name, registration));
   // The document keeps the segments from now on.
   contexts.Named(call.tenant, tip);
   wire::DocumentToProto(result.document, reply->mutable_document());
   reply->set_existed(result.existed);
+  if (!replicated) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t num_copies,
+                         copies.Adopt(call.tenant, result.document.name, copied));
+  reply->set_copies(num_copies);
   return OkStatus();
 }
 
@@ -245,7 +266,8 @@ Status CheckMayName(const ClusterPlace& place, DocumentRegistry& registry, std::
   DocumentName latest = name;
   latest.version = 0;
   const Status held = registry.Get(tenant, latest).status();
-  if (IsNotFound(held)) return CheckTakes(place, tenant, name);
+  // FAILED_PRECONDITION: other nodes have the latest version.
+  if (IsNotFound(held) || IsFailedPrecondition(held)) return CheckTakes(place, tenant, name);
   // A damaged version is held, too, and a put mends it.
   return IsDataLoss(held) ? OkStatus() : held;
 }
@@ -272,7 +294,7 @@ void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts,
   Bind(registry, "ListCollections", &ListCollections, dispatcher);
   AddIngestMethods(registry, place, dispatcher);
   AddWatchMethods(registry, dispatcher);
-  AddExtraMethods(registry, dispatcher);
+  AddExtraMethods(registry, place, dispatcher);
 }
 
 }  // namespace quire::kvserver

@@ -20,7 +20,7 @@ namespace quire::kvserver {
 void AddIngestMethods(DocumentRegistry* registry, const ClusterPlace& place,
                       Dispatcher* dispatcher);
 void AddWatchMethods(DocumentRegistry* registry, Dispatcher* dispatcher);
-void AddExtraMethods(DocumentRegistry* registry, Dispatcher* dispatcher);
+void AddExtraMethods(DocumentRegistry* registry, const ClusterPlace& place, Dispatcher* dispatcher);
 
 }  // namespace quire::kvserver
 

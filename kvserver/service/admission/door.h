@@ -4,7 +4,9 @@
 // that takes no bytes leaves reads alone. Calls about the server need no place, so an operator
 // always gets through. Calls that make connections or renew leases need none either: they touch
 // only memory and have their own bounds. A lease must not run out because the server is busy. Calls
-// that wait for events hold no place; their number is bounded too. Pure function.
+// that wait for events hold no place; their number is bounded too. Calls that have a node copy or
+// adopt a document hold none, since their callers hold one at another node. Two nodes could
+// otherwise wait for each other. Pure function.
 #ifndef QUIRE_KVSERVER_SERVICE_ADMISSION_DOOR_H_
 #define QUIRE_KVSERVER_SERVICE_ADMISSION_DOOR_H_
 
@@ -18,7 +20,7 @@ namespace quire::kvserver {
 enum class Door : uint8_t { kRead, kWrite, kControl };
 
 /// Methods that write nothing.
-inline constexpr std::array<std::string_view, 19> kReadingMethods = {
+inline constexpr std::array<std::string_view, 23> kReadingMethods = {
     "quire.v1.Registry/Get",
     "quire.v1.Registry/GetCollection",
     "quire.v1.Registry/GetExtra",
@@ -26,6 +28,10 @@ inline constexpr std::array<std::string_view, 19> kReadingMethods = {
     "quire.v1.Registry/ListCollections",
     "quire.v1.Registry/ListExtras",
     "quire.v1.Registry/Warm",
+    "quire.v1.Replica/DescribeChain",
+    "quire.v1.Replica/Holds",
+    "quire.v1.Replica/ReadRepresentatives",
+    "quire.v1.Replica/ReadSegment",
     "quire.v1.Session/AddSequence",
     "quire.v1.Session/Close",
     "quire.v1.Session/Digests",
@@ -47,8 +53,8 @@ inline Door DoorOf(std::string_view method) {
       method == "quire.v1.Registry/Watch") {
     return Door::kControl;
   }
-  return std::ranges::find(kReadingMethods, method) != kReadingMethods.end() ? Door::kRead
-                                                                             : Door::kWrite;
+  if (std::ranges::find(kReadingMethods, method) != kReadingMethods.end()) return Door::kRead;
+  return method.starts_with("quire.v1.Replica/") ? Door::kControl : Door::kWrite;
 }
 
 }  // namespace quire::kvserver

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MetadataStore: a small ordered map from strings to strings with atomic, conditional batches.
-// RocksDB implements it on one machine, etcd in a cluster. A batch is therefore compare-then-write,
-// and no locks are held across calls.
+// RocksDB implements it. A batch is compare-then-write, and no locks are held across calls. In a
+// cluster each server has its own; servers agree on names by DocumentAgreement.
 //
 // Thread-safety: every implementation is safe for concurrent use. Errors: NOT_FOUND (Get),
 // FAILED_PRECONDITION (a condition does not hold; nothing was written), INVALID_ARGUMENT (an empty

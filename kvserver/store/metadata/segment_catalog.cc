@@ -191,9 +191,9 @@ size_t SegmentCatalog::ForgetDamage(const SegmentKey& key) {
   return erased;
 }
 
-bool SegmentCatalog::HasDamaged() const {
+uint64_t SegmentCatalog::NumDamaged() const {
   MutexLock lock(damaged_mutex_);
-  return !damaged_.empty();
+  return damaged_.size();
 }
 
 bool SegmentCatalog::IsDamaged(const SegmentKey& key) const {

@@ -82,7 +82,8 @@ class SegmentCatalog {
   /// Marks several segments; `detail` covers all of them, for operators.
   void MarkDamaged(std::span<const SegmentKey> keys, std::string_view detail);
   bool IsDamaged(const SegmentKey& key) const;
-  bool HasDamaged() const;
+  uint64_t NumDamaged() const;
+  bool HasDamaged() const { return NumDamaged() > 0; }
 
   /// Walks of the records and of the chains that are in memory.
   std::vector<std::unique_ptr<CacheWalk>> WalkCached();

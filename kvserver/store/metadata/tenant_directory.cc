@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
+#include "common/base/observe/log.h"
 #include "common/base/random.h"
 #include "kvserver/store/metadata/checked_value.h"
 #include "kvserver/store/metadata/segment_record.h"
@@ -19,14 +21,11 @@ bool IsTenantName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxTenantBytes && std::ranges::all_of(name, allowed);
 }
 
-StatusOr<TenantSalt> CreateSalt(Database* database, const std::string& tenant) {
-  TenantSalt salt;
-  SystemRandom().Fill(salt);
+Status WriteSalt(Database* database, const std::string& tenant, const TenantSalt& salt) {
   const auto bytes = std::as_bytes(std::span(salt));
   Database::Batch batch = database->NewBatch();
   batch.Put(Table::kTenants, tenant, {AsText(bytes), AsText(EncodeTrailer(Crc32c(bytes)))});
-  QUIRE_RETURN_IF_ERROR(database->Commit(batch, /*sync=*/true));
-  return salt;
+  return database->Commit(batch, /*sync=*/true);
 }
 
 /// True when segments are stored under keys of this tenant.
@@ -41,18 +40,17 @@ StatusOr<bool> HasSegments(Database* database, const std::string& tenant) {
   return found;
 }
 
-/// Makes the first salt of a tenant. A new one would make existing segments unreachable.
-StatusOr<TenantSalt> FirstSalt(Database* database, const std::string& tenant) {
-  QUIRE_ASSIGN_OR_RETURN(const bool has_segments, HasSegments(database, tenant));
-  if (!has_segments) return CreateSalt(database, tenant);
-  return DataLoss("tenant '", tenant,
-                  "' has segments and its salt is gone; restore the data directory from a backup "
-                  "or choose an empty one");
-}
-
-StatusOr<TenantSalt> LoadSalt(Database* database, const std::string& tenant) {
+/// Returns the salt on this disk; nullopt when the tenant has none and no segments.
+StatusOr<std::optional<TenantSalt>> StoredSalt(Database* database, const std::string& tenant) {
   const StatusOr<std::string> value = database->Get(Table::kTenants, tenant);
-  if (value.status().code() == StatusCode::kNotFound) return FirstSalt(database, tenant);
+  if (IsNotFound(value.status())) {
+    // A new one would make existing segments unreachable.
+    QUIRE_ASSIGN_OR_RETURN(const bool has_segments, HasSegments(database, tenant));
+    if (!has_segments) return std::optional<TenantSalt>();
+    return DataLoss("tenant '", tenant,
+                    "' has segments and its salt is gone; restore the data directory from a backup "
+                    "or choose an empty one");
+  }
   QUIRE_RETURN_IF_ERROR(value.status());
   const auto checked = VerifyTrailer(*value);
   TenantSalt salt;
@@ -62,23 +60,71 @@ StatusOr<TenantSalt> LoadSalt(Database* database, const std::string& tenant) {
         "' is damaged; restore the data directory from a backup or choose an empty one");
   }
   std::memcpy(salt.data(), checked->bytes.data(), salt.size());
-  return salt;
+  return std::optional(salt);
+}
+
+/// Salts of a server by itself: random ones for new tenants.
+TenantSalts OwnSalts(const std::vector<std::string>& tenants, const TenantSalts& stored) {
+  TenantSalts salts = stored;
+  for (const std::string& tenant : tenants) {
+    if (salts.contains(tenant)) continue;
+    SystemRandom().Fill(salts[tenant]);
+  }
+  return salts;
+}
+
+StatusOr<TenantSalts> AgreedSalts(const std::vector<std::string>& tenants,
+                                  const TenantSalts& stored, const AgreeOnSalts& agree) {
+  StatusOr<TenantSalts> agreed = agree(tenants, stored);
+  if (!IsUnavailable(agreed.status())) return agreed;
+  for (const std::string& tenant : tenants) {
+    if (stored.contains(tenant)) continue;
+    return Annotate(agreed.status(), "tenant '", tenant,
+                    "' is new on this disk, and its salt is the cluster's: start the server again "
+                    "when the cluster's etcd answers");
+  }
+  LogWarning("salts_not_compared", {{"why", std::string(Message(agreed.status()))}});
+  return stored;
+}
+
+/// Keeps a salt where the disk has another one or none.
+Status KeepSalt(Database* database, const std::string& tenant, const TenantSalt& salt,
+                const TenantSalts& stored) {
+  const auto known = stored.find(tenant);
+  if (known != stored.end() && known->second == salt) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(const bool has_segments, HasSegments(database, tenant));
+  if (!has_segments) return WriteSalt(database, tenant, salt);
+  return FailedPrecondition(
+      "tenant '", tenant,
+      "' has segments whose keys were made with another salt than the cluster's: start the server "
+      "with an empty data directory and put the documents again, or leave the tenant away");
 }
 
 }  // namespace
 
 StatusOr<TenantDirectory> TenantDirectory::Open(Database* database,
-                                                const std::vector<std::string>& tenants) {
+                                                const std::vector<std::string>& tenants,
+                                                const AgreeOnSalts& agree) {
   if (tenants.empty()) {
     return InvalidArgument("no tenants given; list at least one, such as 'default'");
   }
-  TenantDirectory directory;
+  TenantSalts stored;
   for (const std::string& tenant : tenants) {
     if (!IsTenantName(tenant)) {
       return InvalidArgument("tenant '", tenant,
                              "' is not a name of 1..64 bytes of [A-Za-z0-9_.-]; rename it");
     }
-    QUIRE_ASSIGN_OR_RETURN(directory.salts_[tenant], LoadSalt(database, tenant));
+    QUIRE_ASSIGN_OR_RETURN(const auto salt, StoredSalt(database, tenant));
+    if (salt) stored[tenant] = *salt;
+  }
+  TenantDirectory directory;
+  if (agree) {
+    QUIRE_ASSIGN_OR_RETURN(directory.salts_, AgreedSalts(tenants, stored, agree));
+  } else {
+    directory.salts_ = OwnSalts(tenants, stored);
+  }
+  for (const auto& [tenant, salt] : directory.salts_) {
+    QUIRE_RETURN_IF_ERROR(KeepSalt(database, tenant, salt, stored));
   }
   return directory;
 }

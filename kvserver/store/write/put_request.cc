@@ -34,7 +34,10 @@ Status CheckPutArguments(const PutSegmentArgs& args) {
   if (std::ranges::any_of(args.tokens, [](TokenId id) { return id < 0; })) {
     return InvalidArgument("a token id is negative; token ids count from 0");
   }
-  const uint64_t expected = SegmentBytes(spec, PageCount(spec, args.tokens.size()));
+  const uint64_t units =
+      uint64_t{spec.num_layers} * PageCount(spec, args.tokens.size()) * spec.num_kv_heads;
+  const uint64_t expected =
+      units * (args.is_encoded ? quire::UnitBytes(spec, args.codec.id) : quire::UnitBytes(spec));
   const uint64_t given = PayloadBytes(args);
   if (given != expected || expected > kMaxSegmentBytes) {
     return InvalidArgument("payload of ", given, " bytes; ", args.tokens.size(),
@@ -42,14 +45,13 @@ Status CheckPutArguments(const PutSegmentArgs& args) {
                            kMaxSegmentBytes, " are allowed (lower segment_pages)");
   }
   const uint64_t row_bytes = ExtentBytes(spec, 1);
-  if (!args.payload_rows.empty() &&
-      (!args.payload.empty() || std::ranges::any_of(args.payload_rows, [&](const auto row) {
-        return row.size() != row_bytes;
-      }))) {
+  if (!args.payload_rows.empty() && (args.is_encoded || !args.payload.empty() ||
+                                     std::ranges::any_of(args.payload_rows, [&](const auto row) {
+                                       return row.size() != row_bytes;
+                                     }))) {
     return InvalidArgument("payload in rows that are not of ", row_bytes,
                            " bytes each, or beside a payload in one piece");
   }
-  const uint64_t units = expected / quire::UnitBytes(spec);
   if (!args.unit_crc32c.empty() && args.unit_crc32c.size() != units) {
     return InvalidArgument(args.unit_crc32c.size(), " checksums for ", units, " units");
   }
@@ -181,7 +183,7 @@ Status SegmentIntake::TakeRow(uint32_t layer, uint32_t page, std::byte* to) {
 
 Status SegmentIntake::Copy(uint32_t layer, uint32_t first, std::span<const std::byte> units,
                            std::byte* to, const std::byte* next) {
-  const uint64_t unit_bytes = codec_.unit_bytes();
+  const uint64_t unit_bytes = args_->is_encoded ? codec_.encoded_unit_bytes() : codec_.unit_bytes();
   const std::span<uint32_t> crc32c = Checksums(layer);
   for (uint64_t at = 0; at < units.size(); at += unit_bytes) {
     const auto unit = units.subspan(at, unit_bytes);
@@ -206,6 +208,10 @@ Status SegmentIntake::TakeEncoded(uint32_t layer) {
 }
 
 Status SegmentIntake::Encode(uint32_t layer, std::span<std::byte> encoded) {
+  if (args_->is_encoded) {
+    const auto arrived = args_->payload.subspan(layer * encoded.size(), encoded.size());
+    return Copy(layer, 0, arrived, encoded.data(), nullptr);
+  }
   if (!args_->unit_crc32c.empty()) QUIRE_RETURN_IF_ERROR(TakeChecksums(layer));
   return codec_.Encode(Arrived(layer), static_cast<uint32_t>(record_.tokens.size()), encoded,
                        Checksums(layer));

@@ -87,6 +87,7 @@ class SegmentIntake {
   Status TakeRaw(uint32_t layer);
   Status TakeRow(uint32_t layer, uint32_t page, std::byte* to);
   /// Copies units of a layer, from `first` on, to `to` (unless null), and computes their checksums.
+  /// Units are as they arrived, decoded or encoded.
   /// `next` is the start of the next copy's source, if known.
   Status Copy(uint32_t layer, uint32_t first, std::span<const std::byte> units, std::byte* to,
               const std::byte* next);

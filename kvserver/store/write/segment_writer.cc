@@ -68,8 +68,10 @@ StatusOr<PutSegmentResult> SegmentWriter::PutHeld(std::string_view tenant, const
                                                   const PutSegmentArgs& args) {
   const bool persist = args.durability == Durability::kPersisted;
   QUIRE_ASSIGN_OR_RETURN(const KnownRecord known, FindKnown(tenant, key));
-  QUIRE_ASSIGN_OR_RETURN(SegmentIntake intake,
-                         SegmentIntake::Make(tenant, args, known ? (*known)->codec : args.codec));
+  const bool keeps_codec = known && !args.is_encoded;
+  QUIRE_ASSIGN_OR_RETURN(
+      SegmentIntake intake,
+      SegmentIntake::Make(tenant, args, keeps_codec ? (*known)->codec : args.codec));
   Stored stored = StateOf(key, known);
   if (stored == Stored::kDramOnly && persist) {
     const Status written = WriteOut(key, **known);

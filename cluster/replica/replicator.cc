@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/replica/replicator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/observe/log.h"
+
+namespace quire::cluster {
+namespace {
+
+constexpr uint32_t kNamesPerStep = 256;
+constexpr size_t kJobsPerStep = 64;
+/// Jobs above which a pass waits, and those above which a changed name is left to the next pass.
+constexpr size_t kMostJobsInPass = 1024;
+constexpr size_t kMostJobs = 65536;
+constexpr Duration kFirstRetry = std::chrono::seconds(1);
+constexpr uint32_t kMostDoublings = 6;
+
+Duration RetryAfter(uint32_t attempts) {
+  return kFirstRetry * (1 << std::min(attempts, kMostDoublings));
+}
+
+}  // namespace
+
+Status Replicator::CatchUp() {
+  std::string after;
+  do {
+    QUIRE_ASSIGN_OR_RETURN(LocalNames page, parts_.documents->HeldNames(after));
+    for (const auto& [tenant, name] : page.names) {
+      QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed, parts_.agreement->Read(tenant, name));
+      QUIRE_RETURN_IF_ERROR(parts_.documents->Align(tenant, name, agreed));
+    }
+    after = std::move(page.next);
+  } while (!after.empty());
+  return OkStatus();
+}
+
+void Replicator::Step() {
+  FollowView();
+  const bool is_member = view_->Find(parts_.node) != nullptr;
+  if (!is_member || !parts_.membership->Frozen().ok()) return;
+  FollowLosses();
+  FollowChanges();
+  BeginPassIfDue();
+  if (pass_runs_ && queue_.size() < kMostJobsInPass) ComparePage();
+  WorkOffQueue();
+  NoteProgress();
+}
+
+void Replicator::StartPass() {
+  MutexLock lock(mutex_);
+  pass_wanted_ = true;
+}
+
+void Replicator::FollowView() {
+  auto view = parts_.membership->View();
+  if (view_ == nullptr || !SamePlacement(*view_, *view)) StartPass();
+  if (view != view_) {
+    view_ = std::move(view);
+    placement_.emplace(view_);
+  }
+  pace_.SetRate(view_->settings.copy_bytes_per_second);
+}
+
+void Replicator::FollowLosses() {
+  const uint64_t damaged = parts_.segments->NumDamaged();
+  if (damaged > damaged_) StartPass();
+  damaged_ = damaged;
+}
+
+void Replicator::FollowChanges() {
+  if (!revision_) return;
+  const bool is_idle = queue_.empty() && !pass_runs_;
+  const Duration wait = is_idle ? parts_.change_wait : Duration::zero();
+  auto changes = parts_.feed->Changes(*revision_, SystemClock().Now() + wait);
+  if (changes.status().code() == StatusCode::kOutOfRange) {
+    // Removals are among the forgotten changes.
+    if (const Status caught_up = CatchUp(); !caught_up.ok()) return;
+    revision_.reset();
+    StartPass();
+    return;
+  }
+  if (!changes.ok()) return;  // The directory is away; the next step asks again.
+  for (const DirectoryEntry& entry : changes->entries) Compare(entry);
+  revision_ = changes->revision;
+}
+
+void Replicator::BeginPassIfDue() {
+  const TimePoint now = parts_.clock->Now();
+  MutexLock lock(mutex_);
+  if (!pass_wanted_ && now < next_pass_) return;
+  pass_wanted_ = false;
+  next_pass_ = now + kPassInterval;
+  pass_runs_ = true;
+  pass_at_.clear();
+  pass_epoch_ = view_->epoch;
+  pass_revision_.reset();
+  progress_.pass_runs = true;
+  progress_.names_compared = 0;
+}
+
+void Replicator::ComparePage() {
+  const auto page = parts_.feed->Scan(pass_at_, kNamesPerStep);
+  if (!page.ok()) return;  // The directory is away; the next step asks again.
+  if (!pass_revision_) pass_revision_ = page->revision;
+  for (const DirectoryEntry& entry : page->entries) Compare(entry);
+  {
+    MutexLock lock(mutex_);
+    progress_.names_compared += page->entries.size();
+  }
+  pass_at_ = page->next;
+  if (pass_at_.empty()) EndPass();
+}
+
+void Replicator::EndPass() {
+  pass_runs_ = false;
+  if (!revision_) revision_ = pass_revision_;
+  passed_epoch_ = pass_epoch_;
+  ++passes_;
+  if (queue_.empty()) return;
+  moving_ = true;
+  LogInfo("replicas_to_move",
+          {{"names", std::to_string(queue_.size())}, {"epoch", std::to_string(pass_epoch_)}});
+}
+
+void Replicator::Compare(const DirectoryEntry& entry) {
+  if (!HasTenant(entry.tenant)) return;
+  Job job{.tenant = entry.tenant, .name = entry.name};
+  const Status aligned = parts_.documents->Align(job.tenant, job.name, entry.agreed);
+  if (!aligned.ok()) {
+    (void)Failed(job, aligned);
+    Enqueue(std::move(job));
+    return;
+  }
+  CountWork(entry.agreed, &job);
+  if (job.copies + job.releases > 0) Enqueue(std::move(job));
+}
+
+bool Replicator::HasTenant(const std::string& tenant) const {
+  const std::vector<std::string> tenants = parts_.documents->Tenants();
+  return std::ranges::find(tenants, tenant) != tenants.end();
+}
+
+NamePlace Replicator::PlaceOf(const Job& job) const {
+  return cluster::PlaceOf(*placement_, parts_.node, job.tenant, job.name);
+}
+
+void Replicator::CountWork(const AgreedName& agreed, Job* job) const {
+  const NamePlace place = PlaceOf(*job);
+  job->copies = job->releases = 0;
+  for (const Document& document : agreed.versions) {
+    const ReplicaTask task = TaskOf(place, parts_.documents->StateOf(job->tenant, document));
+    if (task == ReplicaTask::kCopy) ++job->copies;
+    if (task == ReplicaTask::kRelease) ++job->releases;
+  }
+}
+
+void Replicator::Enqueue(Job job) {
+  if (queue_.size() >= kMostJobs) {
+    StartPass();
+    return;
+  }
+  if (queued_.insert(KeyOf(job)).second) queue_.push_back(std::move(job));
+}
+
+void Replicator::WorkOffQueue() {
+  const size_t count = std::min(queue_.size(), kJobsPerStep);
+  for (size_t i = 0; i < count; ++i) {
+    Job job = std::move(queue_.front());
+    queue_.pop_front();
+    const bool is_due = job.not_before <= parts_.clock->Now();
+    const Outcome outcome = is_due ? Work(job) : Outcome::kWaits;
+    if (outcome == Outcome::kDone) {
+      queued_.erase(KeyOf(job));
+    } else if (outcome == Outcome::kPaused) {
+      queue_.push_front(std::move(job));
+      return;
+    } else {
+      if (is_due) job.not_before = parts_.clock->Now() + RetryAfter(job.attempts++);
+      queue_.push_back(std::move(job));
+    }
+  }
+}
+
+Replicator::Outcome Replicator::Work(Job& job) {
+  const auto agreed = parts_.agreement->Read(job.tenant, job.name);
+  if (!agreed.ok()) return Failed(job, agreed.status());
+  const Status aligned = parts_.documents->Align(job.tenant, job.name, *agreed);
+  if (!aligned.ok()) return Failed(job, aligned);
+  Outcome all = Outcome::kDone;
+  for (const Document& document : agreed->versions) {
+    const Outcome one = Work(job, *agreed, document);
+    if (one == Outcome::kPaused) return one;
+    if (one != Outcome::kDone) all = one;
+  }
+  CountWork(*agreed, &job);
+  return all;
+}
+
+Replicator::Outcome Replicator::Work(const Job& job, const AgreedName& agreed,
+                                     const Document& document) {
+  const NamePlace place = PlaceOf(job);
+  const Held held = parts_.documents->StateOf(job.tenant, document);
+  switch (TaskOf(place, held)) {
+    case ReplicaTask::kNone:
+      return Outcome::kDone;
+    case ReplicaTask::kRelease:
+      return Release(job, place, document);
+    case ReplicaTask::kCopy:
+      break;
+  }
+  const Outcome copied = CopyChain(job, place, document.chain_tip);
+  if (copied != Outcome::kDone) return copied;
+  const Status adopted =
+      held == Held::kNot ? parts_.documents->Adopt(job.tenant, document.name, agreed) : OkStatus();
+  copier_.reset();
+  if (!adopted.ok()) return Failed(job, adopted);
+  CopyExtras(job, place, document.name);
+  MutexLock lock(mutex_);
+  ++progress_.copies;
+  return Outcome::kDone;
+}
+
+Replicator::Outcome Replicator::CopyChain(const Job& job, const NamePlace& place,
+                                          const SegmentKey& tip) {
+  if (copier_ == nullptr || copier_->tenant() != job.tenant || copier_->tip() != tip) {
+    copier_ = std::make_unique<ChainCopier>(parts_.segments, parts_.peers, job.tenant, tip);
+  }
+  uint64_t drawn = copier_->copied_bytes();
+  const auto draw = [&] {
+    const uint64_t bytes = copier_->copied_bytes() - drawn;
+    drawn += bytes;
+    pace_.Draw(bytes);
+    MutexLock lock(mutex_);
+    progress_.copied_bytes += bytes;
+  };
+  const auto whole = copier_->Advance(place.other_holders, [&] {
+    draw();
+    return pace_.MayBegin();
+  });
+  draw();
+  if (!whole.ok()) {
+    copier_.reset();
+    return Failed(job, whole.status());
+  }
+  return *whole ? Outcome::kDone : Outcome::kPaused;
+}
+
+// Extras only save work, so the document is served without them.
+void Replicator::CopyExtras(const Job& job, const NamePlace& place, const DocumentName& name) {
+  Status failure;
+  for (const Member& holder : place.other_holders) {
+    const auto extras = parts_.peers->ReadExtras(holder, job.tenant, name);
+    failure =
+        extras.ok() ? parts_.documents->PutExtras(job.tenant, name, *extras) : extras.status();
+    if (failure.ok()) return;
+  }
+  if (!failure.ok()) (void)Failed(job, Annotate(failure, "extras"));
+}
+
+Replicator::Outcome Replicator::Release(const Job& job, const NamePlace& place,
+                                        const Document& document) {
+  std::vector<bool> owners_hold;
+  for (const Member& owner : place.other_owners) {
+    const auto holds = parts_.peers->Holds(owner, job.tenant, {&document, 1});
+    if (!holds.ok()) return Failed(job, Annotate(holds.status(), "node ", owner.name));
+    owners_hold.push_back(holds->front());
+  }
+  if (!MayRelease(place, owners_hold)) return Outcome::kWaits;
+  const Status released = parts_.documents->Release(job.tenant, document.name);
+  if (!released.ok()) return Failed(job, released);
+  MutexLock lock(mutex_);
+  ++progress_.releases;
+  return Outcome::kDone;
+}
+
+Replicator::Outcome Replicator::Failed(const Job& job, const Status& why) {
+  std::string text = why.ToString();
+  MutexLock lock(mutex_);
+  ++progress_.failures;
+  if (text != progress_.last_failure) {
+    LogInfo("replica_failed", {{"tenant", job.tenant},
+                               {"document", job.name.collection + "/" + job.name.name},
+                               {"why", text}});
+  }
+  progress_.last_failure = std::move(text);
+  return Outcome::kWaits;
+}
+
+void Replicator::NoteProgress() {
+  if (moving_ && queue_.empty() && !pass_runs_) {
+    moving_ = false;
+    LogInfo("replicas_moved", {{"epoch", std::to_string(passed_epoch_)}});
+  }
+  uint64_t copies = 0, releases = 0;
+  for (const Job& job : queue_) {
+    copies += job.copies;
+    releases += job.releases;
+  }
+  MutexLock lock(mutex_);
+  // Together, so that a pass is not over before its work is known.
+  progress_.pass_runs = pass_runs_;
+  progress_.passes = passes_;
+  progress_.epoch = passed_epoch_;
+  progress_.copies_pending = copies;
+  progress_.releases_pending = releases;
+}
+
+ReplicaProgress Replicator::progress() const {
+  MutexLock lock(mutex_);
+  ReplicaProgress progress = progress_;
+  progress.pass_runs |= pass_wanted_;
+  return progress;
+}
+
+void Replicator::VisitMetrics(MetricsVisitor& visit) const {
+  const ReplicaProgress now = progress();
+  visit.Counter("replica_copies", "Versions of documents copied from other nodes.", now.copies);
+  visit.Counter("replica_copied_bytes", "Stored bytes of segments copied from other nodes.",
+                now.copied_bytes);
+  visit.Counter("replica_releases", "Versions of documents left to their owners.", now.releases);
+  visit.Counter("replica_failures", "Copies and releases that failed and are tried again.",
+                now.failures);
+  visit.Counter("replica_passes", "Comparisons of all agreed names with what the node has.",
+                now.passes);
+  visit.Gauge("replica_copies_pending",
+              "Versions of documents that the node owns and has not copied yet.",
+              now.copies_pending);
+  visit.Gauge("replica_releases_pending",
+              "Versions of documents that wait for their owners to have them.",
+              now.releases_pending);
+}
+
+}  // namespace quire::cluster

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replicator: gives each document its copies. It follows what is agreed on names. It copies what
+// this node owns and lacks, mends what is damaged, and releases what others own once they have it.
+//
+// A pass compares all names. One begins at the start, after a change of members, when segments are
+// lost, and every ten minutes. Between passes only changed names are compared. Names with work wait
+// in a bounded queue. One that fails is tried again later, and leaves the others going.
+//
+// It has no thread: its owner calls CatchUp once and Step every now and then. A Step does a bounded
+// amount of work, within the cluster's bandwidth limit. Thread-safety: CatchUp and Step belong to
+// one thread; all else may be called concurrently. Ownership: the parts outlive it.
+#ifndef QUIRE_CLUSTER_REPLICA_REPLICATOR_H_
+#define QUIRE_CLUSTER_REPLICA_REPLICATOR_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cluster/directory/directory_feed.h"
+#include "cluster/membership/membership.h"
+#include "cluster/placement/placement.h"
+#include "cluster/replica/chain_copier.h"
+#include "cluster/replica/local_documents.h"
+#include "cluster/replica/local_segments.h"
+#include "cluster/replica/peer_nodes.h"
+#include "cluster/replica/replica_plan.h"
+#include "cluster/replica/transfer_pace.h"
+#include "common/base/observe/metrics.h"
+#include "common/base/threads/mutex.h"
+#include "common/documents/document_agreement.h"
+#include "quire/clock.h"
+#include "quire/status.h"
+
+namespace quire::cluster {
+
+/// Work done and left, as in ReplicaProgressReply.
+struct ReplicaProgress {
+  uint64_t epoch = 0;
+  bool pass_runs = false;
+  uint64_t passes = 0;
+  uint64_t names_compared = 0;
+  uint64_t copies_pending = 0;
+  uint64_t releases_pending = 0;
+  uint64_t copied_bytes = 0;
+  uint64_t copies = 0;
+  uint64_t releases = 0;
+  uint64_t failures = 0;
+  std::string last_failure = {};
+};
+
+class Replicator {
+ public:
+  struct Parts {
+    LocalDocuments* documents = nullptr;
+    LocalSegments* segments = nullptr;
+    PeerNodes* peers = nullptr;
+    DocumentAgreement* agreement = nullptr;
+    DirectoryFeed* feed = nullptr;
+    const Membership* membership = nullptr;
+    const Clock* clock = nullptr;
+    std::string node = {};                    ///< This node's name in the cluster.
+    Duration change_wait = Duration::zero();  ///< Time that a Step without work waits for changes.
+  };
+  static constexpr Duration kPassInterval = std::chrono::minutes(10);
+
+  explicit Replicator(Parts parts) : parts_(std::move(parts)), pace_(parts_.clock) {}
+
+  /// Makes everything here as agreed, so that the node serves nothing that was deleted while it was
+  /// away. UNAVAILABLE while the agreement cannot be reached: call it again.
+  [[nodiscard]] Status CatchUp();
+  /// Does the next part of the work.
+  void Step();
+  /// Begins a pass at the next Step.
+  void StartPass() QUIRE_EXCLUDES(mutex_);
+
+  ReplicaProgress progress() const QUIRE_EXCLUDES(mutex_);
+  /// replica_copies, replica_releases, replica_copied_bytes, replica_failures,
+  /// replica_copies_pending, replica_releases_pending, replica_passes.
+  void VisitMetrics(MetricsVisitor& visit) const;
+
+ private:
+  /// A name with work.
+  struct Job {
+    std::string tenant;
+    DocumentName name;
+    uint64_t copies = 0;
+    uint64_t releases = 0;
+    uint32_t attempts = 0;
+    TimePoint not_before = {};
+  };
+  using JobKey = std::tuple<std::string, std::string, std::string>;
+  static JobKey KeyOf(const Job& job) { return {job.tenant, job.name.collection, job.name.name}; }
+  /// State of a name, or of a version, after the node worked on it.
+  enum class Outcome : uint8_t {
+    kDone,
+    kPaused,  ///< The bandwidth limit is reached.
+    kWaits,   ///< It failed, or other nodes are not so far.
+  };
+
+  void FollowView();
+  void FollowLosses();
+  void FollowChanges();
+  void BeginPassIfDue() QUIRE_EXCLUDES(mutex_);
+  void ComparePage() QUIRE_EXCLUDES(mutex_);
+  void EndPass();
+  /// Aligns a name, and queues it when there is work on it.
+  void Compare(const DirectoryEntry& entry);
+  bool HasTenant(const std::string& tenant) const;
+  NamePlace PlaceOf(const Job& job) const;
+  void CountWork(const AgreedName& agreed, Job* job) const;
+  void Enqueue(Job job);
+  void WorkOffQueue();
+  Outcome Work(Job& job);
+  Outcome Work(const Job& job, const AgreedName& agreed, const Document& document)
+      QUIRE_EXCLUDES(mutex_);
+  Outcome CopyChain(const Job& job, const NamePlace& place, const SegmentKey& tip)
+      QUIRE_EXCLUDES(mutex_);
+  void CopyExtras(const Job& job, const NamePlace& place, const DocumentName& name);
+  Outcome Release(const Job& job, const NamePlace& place, const Document& document)
+      QUIRE_EXCLUDES(mutex_);
+  Outcome Failed(const Job& job, const Status& why) QUIRE_EXCLUDES(mutex_);
+  void NoteProgress() QUIRE_EXCLUDES(mutex_);
+
+  const Parts parts_;
+  TransferPace pace_;
+  std::shared_ptr<const ClusterView> view_;  ///< Null before the first step.
+  std::optional<Placement> placement_;       ///< Placement of `view_`.
+  std::optional<uint64_t> revision_;         ///< Changes up to it are compared.
+  bool pass_runs_ = false;
+  std::string pass_at_;                    ///< Argument of the pass's next Scan.
+  uint64_t passes_ = 0;                    ///< Complete ones.
+  uint64_t passed_epoch_ = 0;              ///< `pass_epoch_` of the last complete one.
+  uint64_t pass_epoch_ = 0;                ///< Epoch of the view at its begin.
+  std::optional<uint64_t> pass_revision_;  ///< Revision of its first page.
+  TimePoint next_pass_ = {};
+  bool moving_ = false;   ///< A pass found work, which is not done yet.
+  uint64_t damaged_ = 0;  ///< Segments that were lost at the last look.
+  std::deque<Job> queue_;
+  std::set<JobKey> queued_;              ///< Keys of `queue_`.
+  std::unique_ptr<ChainCopier> copier_;  ///< A copy that paused.
+
+  mutable Mutex mutex_;
+  bool pass_wanted_ QUIRE_GUARDED_BY(mutex_) = true;
+  ReplicaProgress progress_ QUIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace quire::cluster
+
+#endif  // QUIRE_CLUSTER_REPLICA_REPLICATOR_H_

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Documents with two replicas in a cluster of real processes. A killed node costs no document. One
+// that comes back is repaired. Documents move to a node that is added and away from one that is
+// drained.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/integration/cluster_fixture.h"
+#include "tests/kit/caller_tokens.h"
+
+namespace quire {
+namespace {
+
+using cluster::MemberState;
+using nlohmann::json;
+using testing::ChildResult;
+using ::testing::HasSubstr;
+
+constexpr int kDocuments = 8;
+
+class ClusterReplicaProcessTest : public testing::ClusterFixture {
+ protected:
+  void StartReplicated() {
+    StartAll();
+    ASSERT_EQ(ClusterJson({"settings", "--replicas", "2", "--min-replicas", "2"})["replicas"], 2);
+    ASSERT_TRUE(WaitUntil([this] {
+      for (const auto& [name, node] : nodes_) {
+        if (ReplicasKnownAt(node.address) != 2) return false;
+      }
+      return true;
+    }));
+  }
+  uint32_t ReplicasKnownAt(const std::string& address) {
+    CallMessage answer;
+    v1::ClusterViewReply reply;
+    const Status status = ConnectGrpc(address, connect_)
+                              .value()
+                              ->Call("quire.v1.Cluster/View", {}, &answer, {.tenant = "default"});
+    return status.ok() && reply.ParseFromString(answer.control) ? reply.view().settings().replicas()
+                                                                : 0;
+  }
+  static std::string NameOf(int i) { return "document-" + std::to_string(i); }
+  /// A segment whose bytes follow from the document's number.
+  static std::vector<std::byte> BytesOf(int i) {
+    std::vector<std::byte> bytes;
+    const KvSpec spec = testing::FaultSpec();
+    for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
+      for (uint32_t page = 0; page < spec.segment_pages; ++page) {
+        for (uint32_t head = 0; head < spec.num_kv_heads; ++head) {
+          const auto unit = testing::FaultUnit(page + 100 * i, layer, head);
+          bytes.insert(bytes.end(), unit.begin(), unit.end());
+        }
+      }
+    }
+    return bytes;
+  }
+  Status PutNumber(int i) {
+    QUIRE_ASSIGN_OR_RETURN(const std::string place, router_->FindPlace({.name = NameOf(i)}));
+    return PutAt(place, i);
+  }
+  Status PutAt(const std::string& address, int i) {
+    const auto client = ClientOf(address);
+    const KvSpec spec = testing::FaultSpec();
+    std::vector<TokenId> tokens(spec.segment_tokens());
+    std::iota(tokens.begin(), tokens.end(), 1000 * i);
+    Payload payload;
+    payload.Append(BytesOf(i));
+    QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip,
+                           client->PutSegment(spec, kRootKey, tokens, payload));
+    return client->RegisterDocument({.name = NameOf(i)}, tip).status();
+  }
+  /// Checks that the node answers with the document's bytes.
+  Status ReadFrom(const std::string& address, int i) {
+    const auto client = ClientOf(address);
+    const KvSpec spec = testing::FaultSpec();
+    std::vector<uint32_t> pages(spec.segment_pages);
+    std::iota(pages.begin(), pages.end(), 0u);
+    std::vector<UnitRange> ranges;
+    for (uint32_t layer = 0; layer < spec.num_layers; ++layer) {
+      ranges.push_back({.layer = layer, .pages = pages});
+    }
+    QUIRE_ASSIGN_OR_RETURN(const Payload read,
+                           client->Fetch(DocumentName{.name = NameOf(i)}, ranges));
+    std::vector<std::byte> bytes(read.size_bytes());
+    read.CopyTo(bytes.data());
+    return bytes == BytesOf(i) ? OkStatus() : DataLoss("other bytes of ", NameOf(i));
+  }
+  /// Nodes that run and answer with the document's bytes.
+  std::set<std::string> HoldersOf(int i) {
+    std::set<std::string> holders;
+    for (const auto& [name, node] : nodes_) {
+      if (!node.runs) continue;
+      const Status read = ReadFrom(node.address, i);
+      EXPECT_NE(read.code(), StatusCode::kDataLoss) << name << ": " << read;
+      if (read.ok()) holders.insert(name);
+    }
+    return holders;
+  }
+  std::set<std::string> OwnersOf(int i) {
+    const json where = ClusterJson({"where", NameOf(i)});
+    return where["owners"].get<std::set<std::string>>();
+  }
+  bool AllAtOwners() {
+    for (int i = 0; i < kDocuments; ++i) {
+      if (HoldersOf(i) != OwnersOf(i)) return false;
+    }
+    return true;
+  }
+  void PutAll() {
+    for (int i = 0; i < kDocuments; ++i) {
+      const Status put = PutNumber(i);
+      ASSERT_TRUE(put.ok()) << put;
+      EXPECT_EQ(HoldersOf(i), OwnersOf(i)) << "both have it when the put returns";
+    }
+  }
+  /// Options that people give to reach the cluster's records.
+  ChildResult Cluster(std::vector<std::string> args) {
+    args.insert(args.begin(), "cluster");
+    args.insert(args.end(), {"--etcd", etcd_.address()});
+    return Quire(std::move(args));
+  }
+};
+
+TEST_F(ClusterReplicaProcessTest, AKilledNodeCostsNoDocumentAndIsRepairedWhenItIsBack) {
+  StartReplicated();
+  PutAll();
+  Kill("b");
+  for (int i = 0; i < kDocuments; ++i) EXPECT_FALSE(HoldersOf(i).empty()) << NameOf(i);
+  ASSERT_TRUE(WaitForState("b", MemberState::kLost));
+  EXPECT_TRUE(WaitUntil([this] { return AllAtOwners(); })) << "the others make new copies";
+
+  // It misses a deletion and a new document.
+  ASSERT_TRUE(
+      ClientOf(nodes_[*HoldersOf(0).begin()].address)->DeleteDocument({.name = NameOf(0)}).ok());
+  const Status put = PutAt(nodes_[*OwnersOf(kDocuments).begin()].address, kDocuments);
+  ASSERT_TRUE(put.ok()) << put;
+  Start("b");
+  EXPECT_TRUE(IsNotFound(ReadFrom(nodes_["b"].address, 0))) << "it was deleted meanwhile";
+  EXPECT_EQ(Cluster({"repair"}).exit_code, 0);
+  for (int i = 1; i <= kDocuments; ++i) EXPECT_EQ(HoldersOf(i), OwnersOf(i)) << NameOf(i);
+  EXPECT_TRUE(HoldersOf(0).empty());
+}
+
+TEST_F(ClusterReplicaProcessTest, DocumentsMoveToANewNodeAndAwayFromADrainedOne) {
+  StartReplicated();
+  PutAll();
+  Start("d");
+  const ChildResult rebalanced = Cluster({"rebalance"});
+  EXPECT_EQ(rebalanced.exit_code, 0) << rebalanced.err;
+  EXPECT_TRUE(AllAtOwners());
+
+  const ChildResult drained = Cluster({"drain", "a", "--wait"});
+  EXPECT_EQ(drained.exit_code, 0) << drained.err;
+  for (int i = 0; i < kDocuments; ++i) EXPECT_FALSE(HoldersOf(i).contains("a")) << NameOf(i);
+  EXPECT_TRUE(AllAtOwners());
+  EXPECT_EQ(End("a", SIGTERM), 0);
+  ASSERT_TRUE(WaitForState("a", MemberState::kLeft));
+  EXPECT_EQ(Cluster({"remove", "a"}).exit_code, 0);
+  EXPECT_TRUE(AllAtOwners()) << "nothing is lost";
+}
+
+TEST_F(ClusterReplicaProcessTest, APutThatCannotHaveItsCopiesSaysSo) {
+  StartReplicated();
+  Kill("b");
+  Kill("c");
+  Status refused;
+  for (int i = 0; i < kDocuments && !IsUnavailable(refused); ++i) {
+    refused = PutAt(nodes_["a"].address, i);
+    EXPECT_FALSE(refused.ok()) << NameOf(i);
+  }
+  EXPECT_THAT(refused.ToString(), HasSubstr("min_replicas"));
+}
+
+TEST_F(ClusterReplicaProcessTest, WithTenantTokensNodesProveThemselvesByTheirSecret) {
+  const std::string tokens = testing::WriteSecretFile(dir_ / "tokens", testing::kTenantTokens);
+  const std::string secret =
+      testing::WriteSecretFile(dir_ / "secret", "the-secret-by-which-nodes-know-each-other");
+  more_flags_ = {"--tenants", "default,other",         "--tenant-tokens",
+                 tokens,      "--cluster-secret-file", secret};
+  connect_.token = BearerToken::Make(testing::kDefaultToken).value();
+  StartReplicated();
+  const Status put = PutAt(nodes_[*OwnersOf(0).begin()].address, 0);
+  ASSERT_TRUE(put.ok()) << put;
+  EXPECT_EQ(HoldersOf(0), OwnersOf(0));
+}
+
+}  // namespace
+}  // namespace quire
