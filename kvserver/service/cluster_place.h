@@ -34,14 +34,6 @@ struct ClusterPlace {
   cluster::DirectoryFeed* feed = nullptr;      ///< Changes of `documents`, for replicas.
 
   bool keeps_replicas() const { return peers != nullptr; }
-};                                       ///< Empty: salts of tenants are the server's own.
-cluster::PeerNodes* peers = nullptr;     ///< Null: the server keeps no replicas.
-cluster::DirectoryFeed* feed = nullptr;  ///< Changes of `documents`, for replicas.
-
-bool keeps_replicas() const { return peers != nullptr; }
-DocumentAgreement* documents = nullptr;      ///< Null: names of documents are the server's own.
-CollectionAgreement* collections = nullptr;  ///< Null: settings of collections are its own.
-AgreeOnSalts agree_on_salts = {};            ///< Empty: salts of tenants are the server's own.
 };
 
 /// Checks that the server takes a document that it does not hold yet. FAILED_PRECONDITION naming
