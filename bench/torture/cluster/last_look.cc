@@ -16,14 +16,16 @@ constexpr Duration kRepairPause = std::chrono::milliseconds(500);
 
 using Writers = std::vector<std::unique_ptr<DocumentWriter>>;
 
-/// Number of servers that list a document, by name.
-StatusOr<std::map<std::string, uint32_t>> CountCopies(const std::vector<std::string>& servers) {
-  std::map<std::string, uint32_t> copies;
+/// Servers that list a document, by its name.
+using Copies = std::map<std::string, std::vector<std::string>>;
+
+StatusOr<Copies> FindCopies(const std::vector<std::string>& servers) {
+  Copies copies;
   for (const std::string& server : servers) {
     QUIRE_ASSIGN_OR_RETURN(auto transport, ConnectGrpc(server));
     QUIRE_ASSIGN_OR_RETURN(const auto client, Client::Create({.transport = transport}));
     QUIRE_ASSIGN_OR_RETURN(const auto documents, client->ListDocuments(kClusterCollection));
-    for (const Document& document : documents) ++copies[document.name.name];
+    for (const Document& document : documents) copies[document.name.name].push_back(server);
   }
   return copies;
 }
@@ -44,13 +46,20 @@ void Read(const Writers& writers, LastLook* look) {
 
 Status Count(const Writers& writers, const std::vector<std::string>& servers, uint32_t replicas,
              LastLook* look) {
-  QUIRE_ASSIGN_OR_RETURN(auto copies, CountCopies(servers));
+  QUIRE_ASSIGN_OR_RETURN(Copies copies, FindCopies(servers));
   for (const auto& writer : writers) {
     for (const uint32_t number : writer->kept()) {
-      look->copies_missing += replicas - std::min(replicas, copies[writer->NameOf(number).name]);
+      const auto num_copies = static_cast<uint32_t>(copies[writer->NameOf(number).name].size());
+      look->copies_missing += replicas - std::min(replicas, num_copies);
     }
     for (const uint32_t number : writer->deleted()) {
-      if (copies.contains(writer->NameOf(number).name)) ++look->resurrected;
+      const auto copy = copies.find(writer->NameOf(number).name);
+      if (copy == copies.end()) continue;
+      ++look->resurrected;
+      if (look->first_trouble.empty()) {
+        look->first_trouble =
+            copy->first + " was deleted, and is listed by " + copy->second.front();
+      }
     }
   }
   return OkStatus();
