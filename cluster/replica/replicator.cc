@@ -24,15 +24,18 @@ Duration RetryAfter(uint32_t attempts) {
 }  // namespace
 
 Status Replicator::CatchUp() {
+  // Read first: a deletion that comes after a name was read is then told as a change.
+  QUIRE_ASSIGN_OR_RETURN(const DirectoryPage page, parts_.feed->Scan("", 1));
   std::string after;
   do {
-    QUIRE_ASSIGN_OR_RETURN(LocalNames page, parts_.documents->HeldNames(after));
-    for (const auto& [tenant, name] : page.names) {
+    QUIRE_ASSIGN_OR_RETURN(LocalNames held, parts_.documents->HeldNames(after));
+    for (const auto& [tenant, name] : held.names) {
       QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed, parts_.agreement->Read(tenant, name));
       QUIRE_RETURN_IF_ERROR(parts_.documents->Align(tenant, name, agreed));
     }
-    after = std::move(page.next);
+    after = std::move(held.next);
   } while (!after.empty());
+  revision_ = page.revision;
   return OkStatus();
 }
 
@@ -77,7 +80,6 @@ void Replicator::FollowChanges() {
   if (changes.status().code() == StatusCode::kOutOfRange) {
     // Removals are among the forgotten changes.
     if (const Status caught_up = CatchUp(); !caught_up.ok()) return;
-    revision_.reset();
     StartPass();
     return;
   }

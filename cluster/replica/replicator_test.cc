@@ -173,6 +173,18 @@ TEST_F(ReplicatorTest, ANodeThatWasAwayServesNothingThatWasDeleted) {
   EXPECT_EQ(HoldersOf(kept), OwnersOf(kept));
 }
 
+TEST_F(ReplicatorTest, ADeletionBetweenCatchingUpAndThePassIsFollowed) {
+  const Document gone = Put("a", "gone");
+  Settle();
+  for (const std::string& holder : OwnersOf(gone)) {
+    replicators_[holder] = MakeReplicator(holder);
+    ASSERT_TRUE(replicators_[holder]->CatchUp().ok());
+  }
+  ASSERT_TRUE(directory_.Remove("default", gone.name, std::vector<uint64_t>{1}).ok());
+  Settle();
+  EXPECT_TRUE(HoldersOf(gone).empty());
+}
+
 TEST_F(ReplicatorTest, RemovalsAmongForgottenChangesAreFoundOut) {
   Settle();
   const Document gone = Put("a", "gone");
