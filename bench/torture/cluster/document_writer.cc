@@ -84,7 +84,7 @@ void DocumentWriter::Work(TimePoint end) {
       ReadOne(end);
     }
   }
-  if (put_since_ != TimePoint::max()) NoteWait("put", put_since_);
+  if (put_since_ != TimePoint::max()) NoteWait("put", put_since_, put_fault_);
 }
 
 DocumentName DocumentWriter::NameOf(uint32_t number) const {
@@ -96,9 +96,9 @@ SegmentId DocumentWriter::Segment(uint32_t number, uint32_t index) const {
   return {.chain = number_ << kBitsOfNumber | number, .index = index};
 }
 
-void DocumentWriter::NoteWait(const std::string& operation, TimePoint since) {
+void DocumentWriter::NoteWait(const std::string& operation, TimePoint since, const char* fault) {
   const std::chrono::duration<double> waited = SystemClock().Now() - since;
-  double& most = totals_.unavailable_s[last_fault_.name()][operation];
+  double& most = totals_.unavailable_s[fault != nullptr ? fault : last_fault_.name()][operation];
   most = std::max(most, waited.count());
 }
 
@@ -107,10 +107,11 @@ void DocumentWriter::PutOne() {
   put_since_ = std::min(put_since_, SystemClock().Now());
   if (!Put(number).ok()) {
     ++totals_.failures;
+    if (put_fault_ == nullptr) put_fault_ = last_fault_.name();
     SystemClock().Sleep(kRetryPause);
     return;
   }
-  NoteWait("put", std::exchange(put_since_, TimePoint::max()));
+  NoteWait("put", std::exchange(put_since_, TimePoint::max()), std::exchange(put_fault_, nullptr));
   ++totals_.acknowledged;
   kept_.push_back(number);
 }
@@ -119,12 +120,13 @@ void DocumentWriter::ReadOne(TimePoint end) {
   const uint32_t number = kept_[random_.Below(kept_.size())];
   const TimePoint since = SystemClock().Now();
   Status status = Check(number);
+  const char* const fault = status.ok() ? nullptr : last_fault_.name();
   while (!status.ok() && SystemClock().Now() < end) {
     NoteFailure(number, status);
     SystemClock().Sleep(kRetryPause);
     status = Check(number);
   }
-  NoteWait("read", since);
+  NoteWait("read", since, fault);
   if (status.ok()) ++totals_.reads;
 }
 

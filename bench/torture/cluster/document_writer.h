@@ -45,7 +45,8 @@ struct WriterTotals {
   uint64_t failures = 0;      ///< Calls without one.
   uint64_t wrong = 0;         ///< Reads with other bytes than were put.
   uint64_t denied = 0;        ///< NOT_FOUND for a document that is there.
-  /// Longest seconds until an operation of this kind succeeded, by the fault that began last.
+  /// Longest seconds until an operation of this kind succeeded, by the fault that had
+  /// begun last at the first failure.
   std::map<std::string, std::map<std::string, double>> unavailable_s;
   std::string first_trouble;  ///< Of the wrong and denied ones.
   void Add(const WriterTotals& other);
@@ -79,7 +80,8 @@ class DocumentWriter {
   Status Put(uint32_t number);
   Status Delete(const DocumentName& name);
   StatusOr<std::unique_ptr<Client>> ClientAt(const std::string& address);
-  void NoteWait(const std::string& operation, TimePoint since);
+  /// `fault` is the one at the first failure; null without one.
+  void NoteWait(const std::string& operation, TimePoint since, const char* fault);
   /// Counts what a failed read says.
   void NoteFailure(uint32_t number, const Status& status);
   SegmentId Segment(uint32_t number, uint32_t index) const;
@@ -91,6 +93,7 @@ class DocumentWriter {
   SeededRandom random_;
   uint32_t next_ = 0;
   TimePoint put_since_ = TimePoint::max();  ///< First try since the last put that succeeded.
+  const char* put_fault_ = nullptr;         ///< Fault at the first failure since then.
   std::vector<uint32_t> kept_;              ///< In order of their puts.
   std::set<uint32_t> deleted_;
   WriterTotals totals_;
