@@ -420,6 +420,7 @@ void AddTortureCommand(Commands& commands) {
                    "  quire torture power --rounds 500\n"
                    "  quire torture load --seconds 120\n"
                    "  quire torture soak --seconds 600\n"
+                   "  quire torture cluster --seconds 600\n"
                    "They have their own help: quire torture NAME --help",
        .calls_no_server = true});
   AddCrash(commands, command);
@@ -428,6 +429,7 @@ void AddTortureCommand(Commands& commands) {
   AddLoad(commands, command);
   AddLoadChild(commands, command);
   AddSoak(commands, command);
+  AddTortureCluster(commands, command);
 }
 
 }  // namespace quire::cli

@@ -7,11 +7,17 @@
 
 #include "apps/kit/command.h"
 
+namespace CLI {
+class App;
+}
+
 namespace quire::cli {
 
 void AddBenchCommand(Commands& commands);
 void AddTortureCommand(Commands& commands);
 void AddSimCommand(Commands& commands);
+/// The command `torture cluster` of `torture`, which is `parent`.
+void AddTortureCluster(Commands& commands, CLI::App& parent);
 
 }  // namespace quire::cli
 

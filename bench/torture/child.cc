@@ -83,6 +83,10 @@ bool Child::ReadLine(std::string* line) {
 
 void Child::Kill() { kill(pid_, SIGKILL); }
 
+void Child::Stop() { kill(pid_, SIGSTOP); }
+
+void Child::Continue() { kill(pid_, SIGCONT); }
+
 int Child::Wait() {
   int state = 0;
   while (waitpid(pid_, &state, 0) < 0 && errno == EINTR) {

@@ -38,6 +38,9 @@ class Child {
   /// the output.
   bool ReadLine(std::string* line);
   void Kill();
+  /// Stops it until Continue(). It may still run for a moment.
+  void Stop();
+  void Continue();
   /// Waits for its end. OK if it was killed; otherwise INTERNAL with the manner of its end.
   Status AwaitKilled();
 

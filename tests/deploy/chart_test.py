@@ -30,7 +30,7 @@ EVERYTHING = {
     'serviceMonitor': {'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}},
 }
 BAD_VALUES = ({'replicas': 0}, {'replicas': 'three'}, {'cluster': {'etcd': []}}, {'cluster': {'etcd': ['http://etcd:2379']}},
-              {'cluster': {'name': 'Books'}}, {'dram': '4 GB'}, {'durability': 'replicated'}, {'tenants': []},
+              {'cluster': {'name': 'Books'}}, {'dram': '4 GB'}, {'durability': 'replicated'}, {'tenants': []}, {'tenants': ['team a']},
               {'extraFlags': ['eviction=lru']}, {'terminationGracePeriodSeconds': 5}, {'replica': 3},
               {'serviceMonitor': {'enabled': 'yes'}})
 
@@ -152,6 +152,8 @@ class ChartTest(unittest.TestCase):
         etcd = policy['egress'][-1]
         self.assertEqual([2379, 4001], [port['port'] for port in etcd['ports']])
         self.assertEqual(EVERYTHING['networkPolicy']['etcd'], etcd['to'])
+        behind = render({'networkPolicy': {'enabled': True, 'etcdPorts': [12379]}})[1]['NetworkPolicy']['spec']
+        self.assertEqual([{'port': 12379}], behind['egress'][-1]['ports'])
         self.assertNotIn('NetworkPolicy', render({'networkPolicy': {'enabled': False}})[1])
 
     def test_the_monitored_job_is_the_one_that_rules_name(self):

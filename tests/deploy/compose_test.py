@@ -40,6 +40,11 @@ class ComposeTest(unittest.TestCase):
         self.assertEqual(3, len({flag(service, 'zone')[0] for service in nodes().values()}))
         self.assertEqual({('books',)}, {tuple(flag(service, 'cluster')) for service in nodes().values()})
 
+    def test_etcd_compacts(self):
+        etcd = services()['etcd']
+        self.assertEqual(['periodic'], flag(etcd, 'auto-compaction-mode'))
+        self.assertEqual(['1h'], flag(etcd, 'auto-compaction-retention'))
+
     def test_images_that_it_builds_are_targets(self):
         built = [service['build'] for service in services().values() if 'build' in service]
         self.assertGreater(len(built), 3)
