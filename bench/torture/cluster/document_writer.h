@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DocumentWriter: a client of a cluster that puts small documents, reads them back and deletes old
-// ones, while the cluster has faults. Nobody else touches its documents. The seed and a document's
-// number tell its bytes. A call that failed may have been carried out, so its document may be there
-// or not. Thread-safety: none.
+// ones, while the cluster has faults. No other client touches its documents. The seed and a
+// document's number tell its bytes. A call that failed may have been carried out, so its document
+// may be there or not. Thread-safety: none.
 #ifndef QUIRE_BENCH_TORTURE_CLUSTER_DOCUMENT_WRITER_H_
 #define QUIRE_BENCH_TORTURE_CLUSTER_DOCUMENT_WRITER_H_
 
@@ -48,7 +48,7 @@ struct WriterTotals {
   /// Longest seconds until an operation of this kind succeeded, by the fault that had
   /// begun last at the first failure.
   std::map<std::string, std::map<std::string, double>> unavailable_s;
-  std::string first_trouble;  ///< Of the wrong and denied ones.
+  std::string first_trouble;  ///< First of the wrong and denied ones.
   void Add(const WriterTotals& other);
 };
 

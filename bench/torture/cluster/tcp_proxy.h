@@ -29,7 +29,7 @@ struct Weather {
   bool holds = false;             ///< Nothing comes through; connections stay open.
   bool cuts = false;              ///< Connections are closed, new ones at once.
   Duration delay = {};            ///< Each byte comes so much later.
-  uint64_t bytes_per_second = 0;  ///< Of each direction of a connection; 0: no limit.
+  uint64_t bytes_per_second = 0;  ///< Limit for each direction of a connection; 0: none.
 };
 
 class TcpProxy {

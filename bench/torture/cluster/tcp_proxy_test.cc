@@ -44,7 +44,7 @@ class TcpProxyTest : public ::testing::Test {
   static void Send(const UniqueFd& fd, const std::string& text) {
     EXPECT_EQ(send(fd.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
   }
-  /// What comes within the time; empty for nothing, and for the end.
+  /// Bytes that come within the time; empty for none, and at the end.
   static std::string Receive(const UniqueFd& fd, size_t bytes, Duration patience) {
     std::string text;
     const TimePoint end = SystemClock().Now() + patience;

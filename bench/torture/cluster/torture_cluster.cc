@@ -43,7 +43,7 @@ StatusOr<uint16_t> FreePort() {
   return address.port();
 }
 
-/// What the server at `address` knows of the cluster. No members when it does not answer.
+/// View of the server at `address`. No members when it does not answer.
 cluster::ClusterView ViewAt(const std::string& address) {
   const auto transport = ConnectGrpc(address);
   if (!transport.ok()) return {};
