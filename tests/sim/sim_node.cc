@@ -116,7 +116,12 @@ Status SimNode::Open(const ProcessPtr& process) {
       .copy_chain = [this](std::string_view tenant, const SegmentKey& tip,
                            std::string_view from) { return CopyChain(tenant, tip, from); },
       .adopt = [this](std::string_view tenant,
-                      const DocumentName& version) { return Adopt(tenant, version); }};
+                      const DocumentName& version) { return Adopt(tenant, version); },
+      .is_releasing =
+          [replicator = &*process->replicator](std::string_view tenant,
+                                               const DocumentName& version) {
+            return replicator->IsReleasing(tenant, version);
+          }};
   return OkStatus();
 }
 
@@ -163,7 +168,10 @@ Status SimNode::Adopt(std::string_view tenant, const DocumentName& version) {
   const Document* const document = agreed.Find(version.version);
   if (document == nullptr) return NotFound("the version is not agreed");
   if (process->documents->StateOf(tenant, *document) != cluster::Held::kNot) return OkStatus();
-  return process->documents->Adopt(tenant, version, agreed);
+  QUIRE_RETURN_IF_ERROR(process->documents->Adopt(tenant, version, agreed));
+  QUIRE_ASSIGN_OR_RETURN(const AgreedName now, process->directory.Read(tenant, version));
+  QUIRE_RETURN_IF_ERROR(process->documents->Align(tenant, version, now));
+  return now.Find(version.version) != nullptr ? OkStatus() : NotFound("the version was removed");
 }
 
 SimPeerService* SimNode::peer_service() {
@@ -194,7 +202,8 @@ StatusOr<Document> SimNode::Put(const DocumentName& name, uint64_t content) {
                          process->put.Prepare(kSimTenant, name, tip, TimePoint::max()));
   QUIRE_ASSIGN_OR_RETURN(const auto registered,
                          process->registry->Register(kSimTenant, name, {.chain_tip = tip}));
-  QUIRE_RETURN_IF_ERROR(process->put.Adopt(kSimTenant, registered.document.name, copied).status());
+  QUIRE_RETURN_IF_ERROR(
+      process->put.Adopt(kSimTenant, registered.document.name, copied, TimePoint::max()).status());
   return registered.document;
 }
 

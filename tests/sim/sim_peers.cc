@@ -64,7 +64,8 @@ StatusOr<std::vector<bool>> SimPeers::Holds(const Member& member, std::string_vi
           SimPeerService& service) -> StatusOr<std::vector<bool>> {
         std::vector<bool> holds;
         for (const Document& document : asked) {
-          holds.push_back(service.documents->StateOf(tenant, document) == Held::kWhole);
+          holds.push_back(!service.is_releasing(tenant, document.name) &&
+                          service.documents->StateOf(tenant, document) == Held::kWhole);
         }
         return holds;
       });
@@ -81,7 +82,8 @@ Status SimPeers::CopyChain(const Member& member, std::string_view tenant, const 
       .status();
 }
 
-Status SimPeers::Adopt(const Member& member, std::string_view tenant, const DocumentName& name) {
+Status SimPeers::Adopt(const Member& member, std::string_view tenant, const DocumentName& name,
+                       TimePoint) {
   return Ask<bool>(member,
                    [tenant = std::string(tenant), name](SimPeerService& service) -> StatusOr<bool> {
                      QUIRE_RETURN_IF_ERROR(service.adopt(tenant, name));

@@ -26,6 +26,7 @@ struct SimPeerService {
   std::function<Status(std::string_view tenant, const SegmentKey& tip, std::string_view from)>
       copy_chain;
   std::function<Status(std::string_view tenant, const DocumentName& name)> adopt;
+  std::function<bool(std::string_view tenant, const DocumentName& name)> is_releasing;
 };
 
 class SimPeers final : public cluster::PeerNodes {
@@ -49,14 +50,14 @@ class SimPeers final : public cluster::PeerNodes {
   }
   StatusOr<std::vector<bool>> Holds(const cluster::Member& member, std::string_view tenant,
                                     std::span<const Document> documents) override;
-  Status CopyExtras(const cluster::Member&, std::string_view, const DocumentName&,
-                    std::string_view) override {
+  Status CopyExtras(const cluster::Member&, std::string_view, const DocumentName&, std::string_view,
+                    TimePoint) override {
     return OkStatus();  // There are none.
   }
   Status CopyChain(const cluster::Member& member, std::string_view tenant, const SegmentKey& tip,
                    std::string_view from, TimePoint deadline) override;
-  Status Adopt(const cluster::Member& member, std::string_view tenant,
-               const DocumentName& name) override;
+  Status Adopt(const cluster::Member& member, std::string_view tenant, const DocumentName& name,
+               TimePoint deadline) override;
 
  private:
   template <typename Reply>
