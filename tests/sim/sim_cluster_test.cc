@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr uint64_t kRuns = 200;
+constexpr uint64_t kRuns = QUIRE_SIM_RUNS;
 
 const std::vector<SimScenario>& Scenarios() {
   static const std::vector<SimScenario> scenarios =
