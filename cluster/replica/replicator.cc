@@ -104,8 +104,8 @@ void Replicator::FollowChanges() {
   const Duration wait = is_idle ? parts_.change_wait : Duration::zero();
   auto changes = parts_.feed->Changes(*revision_, SystemClock().Now() + wait);
   if (changes.status().code() == StatusCode::kOutOfRange) {
-    // Removals are among the forgotten changes. A pass from here on finds them.
-    revision_.reset();
+    // Removals are among the forgotten changes. A pass from here on finds them. While the directory
+    // is away the old revision stays, and the next step comes here again.
     if (BeginToFollow().ok()) StartPass();
     return;
   }
