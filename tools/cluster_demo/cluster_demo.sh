@@ -17,7 +17,7 @@ readonly WORK
 declare -A PID ADDRESS QUESTION EXPECTED
 ETCD='' ETCD_PID=''
 
-say() { printf '%6.1f s  %s\n' "$(bc -l <<<"$(date +%s.%N) - $STARTED")" "$*"; }
+say() { printf '%4d s  %s\n' "$SECONDS" "$*"; }
 fail() {
   say "FAILED: $*" >&2
   say "logs: $WORK" >&2
@@ -217,7 +217,6 @@ main() {
   say "done: nothing was lost"
 }
 
-STARTED=$(date +%s.%N)
 FAILED=''
 trap stop_all EXIT
 trap 'FAILED=1; exit 130' INT TERM
