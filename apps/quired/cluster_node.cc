@@ -146,6 +146,7 @@ Status ClusterNode::Follow() {
         });
   }
   collections_ = std::make_unique<cluster::EtcdCollections>(etcd_.get(), options_.cluster);
+  hot_ = std::make_unique<cluster::EtcdHotDocuments>(etcd_.get(), options_.cluster);
   health_.Raise(Trouble::kNotAMember, "the node has not joined its cluster yet");
   membership_ = std::make_unique<cluster::EtcdMembership>(
       etcd_.get(), options_.cluster, [this](const Status& frozen) {
@@ -185,6 +186,7 @@ ClusterPlace ClusterNode::place() const {
   place.feed = directory_.get();
   place.peers = peers_.get();
   place.collections = collections_.get();
+  place.hot = hot_.get();
   place.agree_on_salts = [this](const std::vector<std::string>& tenants,
                                 const TenantSalts& stored) {
     return cluster::AgreeOnSalts(etcd_.get(), options_.cluster, tenants, stored);

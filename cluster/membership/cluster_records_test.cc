@@ -51,7 +51,7 @@ TEST(ClusterRecordsTest, ARecordThatIsNoJsonIsNamed) {
 TEST(ClusterRecordsTest, AViewSurvivesTheWire) {
   const ClusterView view = ViewOf("demo", *ParseRecords(Snapshot()));
   v1::ClusterView proto;
-  ASSERT_TRUE(FromJsonText("view", ToJsonText(ToProto(view)), &proto).ok());
+  ASSERT_TRUE(FromJsonText("view", ToJsonText(ToProto(view, "default")), &proto).ok());
   EXPECT_EQ(FromProto(proto).value(), view);
 
   v1::ClusterView twice = proto;

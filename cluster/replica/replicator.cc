@@ -81,15 +81,33 @@ void Replicator::StartPass() {
 
 void Replicator::FollowView() {
   auto view = parts_.membership->View();
-  if (view_ == nullptr || !SamePlacement(*view_, *view)) {
-    StartPass();
-    for (Job& job : queue_) MakeDue(&job);
-  }
   if (view != view_) {
+    const bool moved = view_ == nullptr || !SamePlacement(*view_, *view);
+    const Placement next(view);
+    if (moved) {
+      StartPass();
+      for (Job& job : queue_) MakeDue(&job);
+    } else {
+      FollowHot(*placement_, next);
+    }
     view_ = std::move(view);
-    placement_.emplace(view_);
+    placement_.emplace(next);
   }
   pace_.SetRate(view_->settings.copy_bytes_per_second);
+}
+
+void Replicator::FollowHot(const Placement& before, const Placement& after) {
+  for (const Placement* const placement : {&before, &after}) {
+    for (const HotDocument& hot : placement->view().hot_documents) {
+      Job job{.tenant = hot.tenant, .name = {.collection = hot.collection, .name = hot.document}};
+      const bool owned = cluster::PlaceOf(before, parts_.node, job.tenant, job.name).owned;
+      const bool owns = cluster::PlaceOf(after, parts_.node, job.tenant, job.name).owned;
+      if (owned == owns || parts_.peers == nullptr || !HasTenant(job.tenant)) continue;
+      // As many versions as are found when it is worked on; there is one as a rule.
+      (owns ? job.copies : job.releases) = 1;
+      Enqueue(std::move(job));
+    }
+  }
 }
 
 void Replicator::FollowLosses() {

@@ -5,7 +5,7 @@
 //
 // A pass compares all agreed names, and then all names that are here. One begins at the start,
 // after a change of members, when segments are lost, and every ten minutes. Between passes only
-// changed names are compared. Names with work wait in a bounded queue. One that fails is tried
+// changed names are compared, and those that became hot or cooled. Names with work wait in a bounded queue. One that fails is tried
 // again later, and leaves the others going.
 //
 // It has no thread: its owner calls CatchUp once and Step every now and then. A Step compares a
@@ -125,6 +125,8 @@ class Replicator {
 
   bool MustEnd() const;
   void FollowView();
+  /// Queues the hot documents that this node owns by one of two placements only.
+  void FollowHot(const Placement& before, const Placement& after);
   void FollowLosses();
   void FollowChanges();
   void BeginPassIfDue() QUIRE_EXCLUDES(mutex_);
