@@ -88,6 +88,7 @@ Status SimEtcdClient::Watch(std::string_view prefix, int64_t first_revision, Wat
         pb::WatchResponse answer;
         answer.mutable_header()->set_revision(model.revision());
         for (const pb::Event& event : events) *answer.add_events() = event;
+        answer.set_created(events.empty());
         return answer;
       }));
   QUIRE_RETURN_IF_ERROR(on_response(response));
