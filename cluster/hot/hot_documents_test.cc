@@ -12,6 +12,7 @@
 
 #include "cluster/membership/static_membership.h"
 #include "cluster/placement/placement_key.h"
+#include "common/metrics/testing/metrics_page.h"
 #include "tests/kit/fake_clock.h"
 
 namespace quire::cluster {
@@ -96,11 +97,10 @@ class HotDocumentsTest : public ::testing::Test {
     }
   }
   static ClusterView ViewOfFour() {
-    ClusterView view{.name = "test",
-                     .settings = {.replicas = 1,
-                                  .hot_reads_per_second = 100,
-                                  .hot_replicas = 2,
-                                  .hot_keep_seconds = 30}};
+    ClusterView view{
+        .name = "test",
+        .settings = {
+            .replicas = 1, .hot_reads_per_second = 100, .hot_replicas = 2, .hot_keep_seconds = 30}};
     for (const std::string name : {"a", "b", "c", "d"}) {
       view.members.push_back({.name = name, .node_id = "id-" + name, .address = name});
     }
@@ -178,6 +178,10 @@ TEST_F(HotDocumentsTest, ALoweredSettingHoldsAtOnce) {
   EXPECT_EQ(Owners().size(), 1u);
   Read(500, std::chrono::seconds(60));
   EXPECT_TRUE(membership_.View()->hot_documents.empty()) << "nobody keeps it";
+}
+
+TEST_F(HotDocumentsTest, TheMetricsAreDocumented) {
+  quire::testing::ExpectSectionLists("Hot documents", *nodes_["a"], 3);
 }
 
 TEST_F(HotDocumentsTest, ANodeThatOwnsNothingOfItDecidesNothing) {
