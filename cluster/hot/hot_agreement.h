@@ -7,8 +7,8 @@
 #ifndef QUIRE_CLUSTER_HOT_HOT_AGREEMENT_H_
 #define QUIRE_CLUSTER_HOT_HOT_AGREEMENT_H_
 
-#include "common/documents/document_reads.h"
 #include "cluster/view/cluster_view.h"
+#include "common/documents/document_reads.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 

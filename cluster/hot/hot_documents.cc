@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "cluster/placement/placement_key.h"
 #include "common/base/observe/log.h"
@@ -74,9 +75,13 @@ void HotDocuments::Decide(const Placement& placement, const ReadName& name,
   const Status done = Act(step, name, view, hot);
   if (done.ok() || IsNotFound(done)) return;
   failures_.Add();
-  LogInfo("hot_document_failed", {{"tenant", name.tenant},
-                                  {"document", name.collection + "/" + name.document},
-                                  {"why", done.ToString()}});
+  std::string why = done.ToString();
+  if (why != last_failure_) {
+    LogInfo("hot_document_failed", {{"tenant", name.tenant},
+                                    {"document", name.collection + "/" + name.document},
+                                    {"why", why}});
+  }
+  last_failure_ = std::move(why);
 }
 
 Status HotDocuments::Act(HeatStep step, const ReadName& name, const ClusterView& view,

@@ -13,7 +13,6 @@
 #include <map>
 #include <string>
 
-#include "common/documents/document_reads.h"
 #include "cluster/hot/heat_meter.h"
 #include "cluster/hot/heat_rule.h"
 #include "cluster/hot/hot_agreement.h"
@@ -21,6 +20,7 @@
 #include "cluster/placement/placement.h"
 #include "common/base/observe/counters.h"
 #include "common/base/observe/metrics.h"
+#include "common/documents/document_reads.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 
@@ -57,6 +57,7 @@ class HotDocuments {
 
   const Parts parts_;
   HeatMeter meter_;
+  std::string last_failure_;       ///< Logged once.
   std::map<uint64_t, Seen> seen_;  ///< Hot documents of the view, by their hashes.
   Counter added_, failures_;
 };
