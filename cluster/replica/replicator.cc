@@ -26,6 +26,11 @@ Duration RetryAfter(uint32_t attempts) {
 
 }  // namespace
 
+Replicator::Replicator(Parts parts) : parts_(std::move(parts)), pace_(parts_.clock) {
+  if (parts_.peers == nullptr) return;
+  extras_ = std::make_unique<ExtrasCopier>(parts_.documents, parts_.segments, parts_.peers);
+}
+
 Status Replicator::CatchUp() {
   // First, since a deletion that comes after a name was read is told as a change.
   QUIRE_RETURN_IF_ERROR(BeginToFollow());
@@ -67,6 +72,7 @@ void Replicator::Step() {
   if (pass_runs_ && NumDue() < kMostJobsInPass) ComparePage();
   step_end_ = parts_.clock->Now() + kStepTime;
   WorkOffQueue();
+  if (extras_ != nullptr) WorkOffExtras();
   NoteProgress();
 }
 
@@ -244,6 +250,22 @@ void Replicator::WorkOffQueue() {
   }
 }
 
+void Replicator::WorkOffExtras() {
+  uint64_t drawn = extras_->copied_bytes();
+  const auto draw = [&] {
+    const uint64_t bytes = extras_->copied_bytes() - drawn;
+    drawn += bytes;
+    pace_.Draw(bytes);
+    MutexLock lock(mutex_);
+    progress_.copied_bytes += bytes;
+  };
+  extras_->Advance([&] {
+    draw();
+    return pace_.MayBegin() && !MustEnd();
+  });
+  draw();
+}
+
 bool Replicator::WorkOff(Job job) {
   const Outcome outcome = Work(job);
   if (outcome == Outcome::kPaused) {
@@ -290,6 +312,7 @@ Replicator::Outcome Replicator::Work(const Job& job, const AgreedName& agreed,
   }
   const Outcome copied = CopyChain(job, place, document.chain_tip);
   if (copied != Outcome::kDone) return copied;
+  const auto awaited = extras_->Await(job.tenant, document.name);
   const Status adopted =
       held == Held::kNot ? parts_.documents->Adopt(job.tenant, document.name, agreed) : OkStatus();
   copier_.reset();
@@ -329,9 +352,9 @@ Replicator::Outcome Replicator::CopyChain(const Job& job, const NamePlace& place
 void Replicator::CopyExtras(const Job& job, const NamePlace& place, const DocumentName& name) {
   Status failure;
   for (const Member& holder : place.other_holders) {
-    const auto extras = parts_.peers->ReadExtras(holder, job.tenant, name);
-    failure =
-        extras.ok() ? parts_.documents->PutExtras(job.tenant, name, *extras) : extras.status();
+    auto extras = parts_.peers->ReadExtras(holder, job.tenant, name);
+    failure = extras.ok() ? TakeExtras(job.tenant, name, place.other_holders, *std::move(extras))
+                          : extras.status();
     if (failure.ok()) return;
   }
   if (!failure.ok()) (void)Failed(job, Annotate(failure, "extras"));
@@ -397,6 +420,7 @@ void Replicator::NoteProgress() {
     copies += job.copies;
     releases += job.releases;
   }
+  if (extras_ != nullptr) copies += extras_->num_waiting();
   MutexLock lock(mutex_);
   // Together, so that a pass is not over before its work is known.
   progress_.pass_runs = pass_runs_;

@@ -288,6 +288,35 @@ TEST_F(ReplicaServiceTest, ExtrasOfADocumentGoToItsOwners) {
   EXPECT_EQ(extras->extras(0).version(), 3u);
 }
 
+TEST_F(ReplicaServiceTest, ExtrasWithSegmentsOfTheirOwnBringThem) {
+  ASSERT_TRUE(Register("x", PutChain("raw").back(), v1::DURABILITY_REPLICATED).ok());
+  servers_["b"]->StartReplication();
+  const std::vector<SegmentKey> variant = PutChain("int8", /*seed=*/50);
+  const auto at_b = [&] { return peers_.Describe(View().members[1], "default", variant.back()); };
+  EXPECT_TRUE(IsNotFound(at_b().status()));
+  v1::PutExtraRequest put;
+  put.mutable_document()->set_collection("default");
+  put.mutable_document()->set_name("x");
+  put.set_name("cachecraft.variants");
+  put.set_version(1);
+  put.set_payload_crc32c(0);
+  wire::KeysToProto(std::span(variant).last(1), put.mutable_segments());
+  ASSERT_TRUE(Call<v1::PutExtraReply>("a", "Registry/PutExtra", put).ok());
+  v1::GetExtraRequest get;
+  *get.mutable_document() = put.document();
+  get.set_name(put.name());
+  const TimePoint deadline = SystemClock().Now() + std::chrono::seconds(20);
+  auto there = Call<v1::GetExtraReply>("b", "Registry/GetExtra", get);
+  while (!there.ok() && SystemClock().Now() < deadline) {
+    SystemClock().Sleep(std::chrono::milliseconds(20));
+    there = Call<v1::GetExtraReply>("b", "Registry/GetExtra", get);
+  }
+  ASSERT_TRUE(there.ok()) << there.status();
+  ASSERT_EQ(there->segments_size(), 1);
+  EXPECT_EQ(there->segments(0), wire::KeyToBytes(variant.back()));
+  EXPECT_TRUE(at_b().ok()) << "its chain came first";
+}
+
 TEST_F(ReplicaServiceTest, AServerCopiesInTheBackgroundAndServesNothingThatWasDeleted) {
   const std::vector<SegmentKey> keys = PutChain("int8+zstd");
   const auto registered = Register("x", keys.back(), v1::DURABILITY_PERSISTED);
