@@ -162,6 +162,11 @@ Status ClusterNode::CheckListed() const {
     return InvalidArgument("--members ", options_.members, " is of cluster ", view->name,
                            ", not of ", options_.cluster);
   }
+  if (view->settings.replicas > 1) {
+    return InvalidArgument("--members ", options_.members, " asks for ", view->settings.replicas,
+                           " replicas: nodes of a file agree on no names, so they keep one copy of "
+                           "each document; take \"replicas\" out of its settings, or use --etcd");
+  }
   if (view->Find(options_.node) != nullptr) return OkStatus();
   return InvalidArgument("--members ", options_.members, " does not list node ", options_.node,
                          ": add it there, or give the --node that is meant");

@@ -205,12 +205,12 @@ struct Server::Parts {
   std::unique_ptr<cluster::HotDocuments> MakeHot(const ClusterPlace& place,
                                                  const Clock* of_intervals) {
     if (place.hot == nullptr || !place.keeps_replicas()) return nullptr;
-    return std::make_unique<cluster::HotDocuments>(cluster::HotDocuments::Parts{
-        .take_reads = std::bind_front(&ReadCounts::Take, &read_counts),
-        .agreement = place.hot,
-        .membership = place.membership,
-        .clock = of_intervals,
-        .node = place.node});
+    return std::make_unique<cluster::HotDocuments>(
+        cluster::HotDocuments::Parts{.take_reads = std::bind_front(&ReadCounts::Take, &read_counts),
+                                     .agreement = place.hot,
+                                     .membership = place.membership,
+                                     .clock = of_intervals,
+                                     .node = place.node});
   }
 
   /// Upkeep once a second. A failure is reported and retried by itself.
@@ -315,6 +315,7 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
                    .registry = parts->registry.get(),
                    .contexts = &parts->contexts,
                    .resolver = &parts->resolver,
+                   .place = options.cluster,
                    .max_reply_bytes = MaxReplyBytes(options),
                    .default_durability = options.default_durability},
                   &parts->dispatcher);

@@ -111,11 +111,13 @@ class ReplicaServiceTest : public ::testing::Test {
                             SystemClock().Now() + std::chrono::minutes(1));
   }
   template <typename Reply, typename Request>
-  StatusOr<Reply> Call(const std::string& node, const std::string& method, const Request& request) {
+  StatusOr<Reply> Call(const std::string& node, const std::string& method, const Request& request,
+                       const std::vector<std::byte>& payload = {}) {
     LoopbackTransport transport(&handlers_.at(node), {});
-    CallMessage answer;
-    QUIRE_RETURN_IF_ERROR(transport.Call("quire.v1." + method, {request.SerializeAsString(), {}},
-                                         &answer, {.tenant = "default"}));
+    CallMessage message{.control = request.SerializeAsString(), .payload = {}}, answer;
+    if (!payload.empty()) message.payload.Append(std::vector<std::byte>(payload));
+    QUIRE_RETURN_IF_ERROR(
+        transport.Call("quire.v1." + method, message, &answer, {.tenant = "default"}));
     Reply reply;
     EXPECT_TRUE(reply.ParseFromString(answer.control));
     return reply;
@@ -269,6 +271,35 @@ TEST_F(ReplicaServiceTest, AReplicatedPutIsOnEveryOwnerWhenItReturns) {
   EXPECT_TRUE(IsUnavailable(refused));
   EXPECT_THAT(refused.ToString(), HasSubstr("min_replicas"));
   EXPECT_TRUE(IsNotFound(Get("a", "y").status())) << "nothing is agreed then";
+}
+
+TEST_F(ReplicaServiceTest, CachedSegmentsHaveOneCopyUnlessMoreAreAskedFor) {
+  const auto put = [this](v1::Durability durability, uint64_t seed) {
+    v1::PutSegmentRequest request;
+    wire::KvSpecToProto(spec_, request.mutable_spec());
+    const std::vector<TokenId> tokens = MakeTokens(8, seed);
+    request.mutable_tokens()->Add(tokens.begin(), tokens.end());
+    request.set_durability(durability);
+    const auto payload = MakePayload(spec_, 8, seed);
+    request.set_payload_crc32c(Crc32c(payload));
+    return Call<v1::PutSegmentReply>("a", "Store/PutSegment", request, payload);
+  };
+  const auto is_at_b = [this](const v1::PutSegmentReply& reply) {
+    const auto key = wire::KeyFromBytes(reply.key(), "key").value();
+    return peers_.Describe(View().members[1], "default", key).ok();
+  };
+  const auto one = put(v1::DURABILITY_UNSPECIFIED, 70);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(one->copies(), 0u);
+  EXPECT_FALSE(is_at_b(*one));
+  const auto two = put(v1::DURABILITY_REPLICATED, 80);
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_EQ(two->copies(), 2u);
+  EXPECT_TRUE(is_at_b(*two));
+  membership_.Set({.name = "test",
+                   .settings = {.replicas = 2, .min_replicas = 2},
+                   .members = {View().members[0]}});
+  EXPECT_TRUE(IsUnavailable(put(v1::DURABILITY_REPLICATED, 90).status()));
 }
 
 TEST_F(ReplicaServiceTest, ExtrasOfADocumentGoToItsOwners) {
