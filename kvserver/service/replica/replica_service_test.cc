@@ -23,6 +23,7 @@
 #include "kvserver/store/testing/volume_damage.h"
 #include "quire/v1/registry.pb.h"
 #include "quire/v1/replica.pb.h"
+#include "quire/v1/store.pb.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/local/loopback_transport.h"
 
