@@ -82,7 +82,37 @@ Json SettingsJson(const cluster::ClusterSettings& settings) {
   return {{"replicas", settings.replicas},
           {"min_replicas", settings.min_replicas},
           {"copy_bytes_per_second", settings.copy_bytes_per_second},
+          {"hot_reads_per_second", settings.hot_reads_per_second},
+          {"hot_replicas", settings.hot_replicas},
+          {"hot_keep_seconds", settings.hot_keep_seconds},
           {"max_clock_skew_millis", settings.max_clock_skew_millis}};
+}
+
+/// Documents with extra copies, and the nodes that own them.
+Json HotJson(const ClusterView& view) {
+  const cluster::Placement placement(std::make_shared<const ClusterView>(view));
+  Json documents = Json::array();
+  for (const cluster::HotDocument& hot : view.hot_documents) {
+    const cluster::PlacementKey key = {hot.placement_hash};
+    Json owners = Json::array();
+    for (const uint32_t member : placement.OwnersOf(key, placement.CopiesOf(key)).members) {
+      owners.push_back(view.members[member].name);
+    }
+    documents.push_back({{"tenant", hot.tenant},
+                         {"document", hot.collection + "/" + hot.document},
+                         {"extra_replicas", placement.CopiesOf(key) - view.settings.replicas},
+                         {"owners", std::move(owners)}});
+  }
+  return documents;
+}
+
+/// "on node-1, node-2", of HotJson's owners.
+std::string OwnersText(const Json& owners) {
+  std::string text;
+  for (const Json& owner : owners) {
+    text.append(text.empty() ? "on " : ", ").append(owner.get<std::string>());
+  }
+  return text;
 }
 
 /// Troubles that an operator should know, in words.
@@ -112,6 +142,7 @@ Status PrintStatus(const ClusterView& view, const std::vector<std::string>& prob
                                 {"nodes", view.members.size()},
                                 {"nodes_by_state", counts},
                                 {"settings", SettingsJson(view.settings)},
+                                {"hot_documents", HotJson(view)},
                                 {"problems", problems}});
     return OkStatus();
   }
@@ -121,6 +152,10 @@ Status PrintStatus(const ClusterView& view, const std::vector<std::string>& prob
   table.AddRow({"epoch", FormatCount(view.epoch)});
   for (const auto& [state, count] : counts) table.AddRow({"nodes " + state, FormatCount(count)});
   table.AddRow({"replicas", FormatCount(view.settings.replicas)});
+  for (const Json& hot : HotJson(view)) {
+    table.AddRow({"hot", hot["document"].get<std::string>() + " of tenant " +
+                             hot["tenant"].get<std::string>() + " " + OwnersText(hot["owners"])});
+  }
   for (const std::string& problem : problems) table.AddRow({"problem", problem});
   table.Print(context.out);
   return OkStatus();
@@ -230,6 +265,11 @@ Status RunSettings(const ClusterArgs& args, const CommandContext& context) {
   table.AddRow({"copies", settings.copy_bytes_per_second == 0
                               ? "no limit"
                               : FormatBytes(settings.copy_bytes_per_second) + "/s"});
+  table.AddRow({"hot above", settings.hot_reads_per_second == 0
+                                 ? "never"
+                                 : FormatCount(settings.hot_reads_per_second) + " reads/s"});
+  table.AddRow({"hot replicas", FormatCount(settings.hot_replicas)});
+  table.AddRow({"hot keep", FormatCount(settings.hot_keep_seconds) + " s"});
   table.AddRow({"max clock skew", FormatCount(settings.max_clock_skew_millis) + " ms"});
   table.Print(context.out);
   return OkStatus();
@@ -249,8 +289,9 @@ Status RunWhere(const ClusterArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(ClusterView read, connection.admin->Read());
   const cluster::Placement placement(std::make_shared<const ClusterView>(std::move(read)));
   const ClusterView& view = placement.view();
-  const cluster::Owners owners = placement.OwnersOf(key, view.settings.replicas);
-  const std::string shortfall = Shortfall(owners, view.settings.replicas);
+  const cluster::Owners owners = placement.OwnersOf(key, placement.CopiesOf(key));
+  const std::string shortfall =
+      Shortfall(placement.OwnersOf(key, view.settings.replicas), view.settings.replicas);
   const auto is_owner = [&](uint32_t member) {
     return std::ranges::find(owners.members, member) != owners.members.end();
   };
@@ -328,7 +369,8 @@ void AddSettings(Commands& commands, CLI::App& group, const std::shared_ptr<Clus
       {.name = "settings",
        .summary = "Show the settings of the cluster, or change those that are named",
        .examples =
-           "  quire cluster settings\n  quire cluster settings --max-clock-skew-millis 2000"},
+           "  quire cluster settings\n  quire cluster settings --max-clock-skew-millis 2000\n"
+           "  quire cluster settings --hot-reads-per-second 500 --hot-replicas 3"},
       args, &RunSettings);
   settings.add_option("--replicas", args->change.replicas,
                       "Nodes that keep each document, in different zones where there are enough");
@@ -339,6 +381,13 @@ void AddSettings(Commands& commands, CLI::App& group, const std::shared_ptr<Clus
                   "Limit of each node's copies from others, besides those of puts; 0 = none")
       ->transform(CLI::AsSizeValue(true).description(""))
       ->type_name("SIZE");
+  settings.add_option("--hot-reads-per-second", args->change.hot_reads_per_second,
+                      "Reads of a document by one node in a second above which it gets copies on "
+                      "more nodes; 0 = it never does");
+  settings.add_option("--hot-replicas", args->change.hot_replicas,
+                      "Most copies that such a document gets besides --replicas");
+  settings.add_option("--hot-keep-seconds", args->change.hot_keep_seconds,
+                      "Time for which it keeps these after it has cooled");
   settings.add_option("--max-clock-skew-millis", args->change.max_clock_skew_millis,
                       "Largest difference to the other nodes' clocks with which a node may join");
 }

@@ -146,6 +146,7 @@ Status ClusterNode::Follow() {
         });
   }
   collections_ = std::make_unique<cluster::EtcdCollections>(etcd_.get(), options_.cluster);
+  hot_ = std::make_unique<cluster::EtcdHotDocuments>(etcd_.get(), options_.cluster);
   health_.Raise(Trouble::kNotAMember, "the node has not joined its cluster yet");
   membership_ = std::make_unique<cluster::EtcdMembership>(
       etcd_.get(), options_.cluster, [this](const Status& frozen) {
@@ -160,6 +161,11 @@ Status ClusterNode::CheckListed() const {
   if (view->name != options_.cluster) {
     return InvalidArgument("--members ", options_.members, " is of cluster ", view->name,
                            ", not of ", options_.cluster);
+  }
+  if (view->settings.replicas > 1) {
+    return InvalidArgument("--members ", options_.members, " asks for ", view->settings.replicas,
+                           " replicas: nodes of a file agree on no names, so they keep one copy of "
+                           "each document; take \"replicas\" out of its settings, or use --etcd");
   }
   if (view->Find(options_.node) != nullptr) return OkStatus();
   return InvalidArgument("--members ", options_.members, " does not list node ", options_.node,
@@ -185,6 +191,7 @@ ClusterPlace ClusterNode::place() const {
   place.feed = directory_.get();
   place.peers = peers_.get();
   place.collections = collections_.get();
+  place.hot = hot_.get();
   place.agree_on_salts = [this](const std::vector<std::string>& tenants,
                                 const TenantSalts& stored) {
     return cluster::AgreeOnSalts(etcd_.get(), options_.cluster, tenants, stored);

@@ -17,6 +17,7 @@
 #include "cluster/directory/etcd_collections.h"
 #include "cluster/directory/etcd_directory.h"
 #include "cluster/etcd/etcd_client.h"
+#include "cluster/hot/etcd_hot_documents.h"
 #include "cluster/membership/etcd_member.h"
 #include "cluster/membership/membership.h"
 #include "cluster/replica/peer_calls.h"
@@ -97,6 +98,7 @@ class ClusterNode {
   std::unique_ptr<cluster::EtcdDirectory> directory_;
   std::unique_ptr<cluster::PeerCalls> peers_;  ///< Null when other nodes would refuse its calls.
   std::unique_ptr<cluster::EtcdCollections> collections_;
+  std::unique_ptr<cluster::EtcdHotDocuments> hot_;
   std::unique_ptr<cluster::Membership> membership_;
   mutable Mutex mutex_;
   /// Null before Join, and with a file.

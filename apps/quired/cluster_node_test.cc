@@ -58,8 +58,8 @@ class ClusterNodeTest : public ::testing::Test {
   std::string Refusal(const ClusterOptions& options) {
     return StartNode(options).status().ToString();
   }
-  std::string MembersFile() {
-    std::ofstream(dir_ / "members") << R"({"name": "demo", "members": [
+  std::string MembersFile(const std::string& settings = "") {
+    std::ofstream(dir_ / "members") << R"({"name": "demo", )" << settings << R"("members": [
         {"name": "a", "address": "127.0.0.1:1"}, {"name": "b", "address": "127.0.0.1:2"}]})";
     return dir_ / "members";
   }
@@ -79,6 +79,10 @@ TEST_F(ClusterNodeTest, OptionsThatDoNotFitAreRefused) {
               HasSubstr("does not list node c"));
   EXPECT_THAT(Refusal({.cluster = "other", .members = MembersFile(), .node = "a"}),
               HasSubstr("is of cluster demo"));
+  EXPECT_THAT(Refusal({.cluster = "demo",
+                       .members = MembersFile(R"("settings": {"replicas": 2}, )"),
+                       .node = "a"}),
+              HasSubstr("keep one copy of each document"));
 }
 
 TEST_F(ClusterNodeTest, AFileOfMembersIsAClusterWithoutEtcd) {

@@ -2,8 +2,8 @@
 //
 // Cluster: reads of documents from one server and from two and three, in one process on loopback
 // sockets. More servers on the same processors should cost no more processor time for a byte. Then
-// reads with one slow node, hedged and not; what the router adds to a call; and the runs that move
-// when a node joins or leaves.
+// reads with one slow node, hedged and not; what the router adds to a call; the runs that move when
+// a node joins or leaves; and the shares of three owners of a hot document in its reads.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -145,6 +145,25 @@ StatusOr<SlowNodeFigures> MeasureSlowNode(const ClusterBenchOptions& options) {
                          .hedged_share = static_cast<double>(asked_twice) / options.slow_reads};
 }
 
+/// Shares of the nodes that own a hot document in its reads.
+struct HotFigures {
+  double smallest_share = 0;
+  double largest_share = 0;
+};
+
+StatusOr<HotFigures> MeasureHot(const ClusterBenchOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const auto servers,
+                         ClusterServers::Start(kMostServers, 1, /*replicas=*/kMostServers));
+  servers->Heat(0);
+  QUIRE_ASSIGN_OR_RETURN(const auto reader, servers->ReaderOf(0, /*hedge=*/false));
+  QUIRE_RETURN_IF_ERROR(TimeReads(reader, options.slow_reads).status());
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<uint64_t> reads, servers->ReadsOf(0));
+  const double all = std::accumulate(reads.begin(), reads.end(), 0.0);
+  const auto [smallest, largest] = std::ranges::minmax(reads);
+  return HotFigures{.smallest_share = static_cast<double>(smallest) / all,
+                    .largest_share = static_cast<double>(largest) / all};
+}
+
 void AddPlacement(uint32_t runs, cli::Json* json) {
   const auto keys = RunKeys(runs);
   const auto three = OwnersOfAll(NodesOf(3), keys), four = OwnersOfAll(NodesOf(4), keys);
@@ -157,6 +176,7 @@ void AddPlacement(uint32_t runs, cli::Json* json) {
 StatusOr<BenchReport> RunCluster(const ClusterBenchOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(auto reads, MeasureReads(options));
   QUIRE_ASSIGN_OR_RETURN(const SlowNodeFigures slow, MeasureSlowNode(options));
+  QUIRE_ASSIGN_OR_RETURN(const HotFigures hot, MeasureHot(options));
   QUIRE_ASSIGN_OR_RETURN(const RouterOverhead router,
                          MeasureRouterOverhead(100'000, options.repeats));
   BenchReport report{.json = {{"benchmark", "cluster"}},
@@ -172,6 +192,8 @@ StatusOr<BenchReport> RunCluster(const ClusterBenchOptions& options) {
   json["unhedged_p99_ms"] = slow.unhedged_p99_ms;
   json["hedged_p99_ms"] = slow.hedged_p99_ms;
   json["hedged_share"] = slow.hedged_share;
+  json["hot_smallest_share"] = hot.smallest_share;
+  json["hot_largest_share"] = hot.largest_share;
   for (const auto& [key, value] : json.items()) {
     if (value.is_number()) report.table.AddRow({key, cli::FormatRatio(value.get<double>())});
   }
@@ -211,7 +233,8 @@ void AddClusterBench(Benches& benches) {
   add("--documents", &options->documents, 40, "Documents of 4 MiB");
   add("--rounds", &options->rounds, 1000, "Reads of each document in a repeat");
   add("--repeats", &options->repeats, 100, "Repeats of each figure");
-  add("--slow-reads", &options->slow_reads, 100'000, "Reads with a slow node");
+  add("--slow-reads", &options->slow_reads, 100'000,
+      "Reads with a slow node, and of a hot document");
   add("--slow-millis", &options->slow_millis, 1000, "How much longer the slow node takes");
   add("--runs", &options->runs, 10'000'000, "Runs that are placed");
 }

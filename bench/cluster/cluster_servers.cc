@@ -153,6 +153,31 @@ StatusOr<ClusterServers::Reader> ClusterServers::ReaderOf(uint32_t number, bool 
   return reader;
 }
 
+void ClusterServers::Heat(uint32_t number) {
+  const uint32_t replicas = std::exchange(view_.settings.replicas, 1);
+  view_.settings.hot_replicas = replicas;
+  view_.hot_documents = {
+      {.tenant = "default",
+       .collection = "default",
+       .document = ClusterDocument(number),
+       .extra_replicas = replicas - 1,
+       .placement_hash =
+           cluster::KeyOfDocument("default", "default", ClusterDocument(number)).hash}};
+  for (Node& node : nodes_) node.membership->Set(view_);
+}
+
+StatusOr<std::vector<uint64_t>> ClusterServers::ReadsOf(uint32_t number) const {
+  std::vector<uint64_t> reads;
+  for (const Node& node : nodes_) {
+    QUIRE_ASSIGN_OR_RETURN(const auto client,
+                           Client::Create({.transport = node.store->transport()}));
+    QUIRE_ASSIGN_OR_RETURN(const Document document,
+                           client->GetDocument({.name = ClusterDocument(number)}));
+    reads.push_back(document.statistics.questions);
+  }
+  return reads;
+}
+
 void ClusterServers::SlowDown(uint32_t number, Duration delay) {
   delays_[Order(number)[0]] = delay.count();
 }

@@ -66,7 +66,8 @@ std::string ViewOfTwo() {
       cluster::ToProto({.name = "bench",
                         .epoch = 1,
                         .members = {{.name = "a", .node_id = "a", .address = "a:1"},
-                                    {.name = "b", .node_id = "b", .address = "b:1"}}});
+                                    {.name = "b", .node_id = "b", .address = "b:1"}}},
+                       "default");
   return reply.SerializeAsString();
 }
 

@@ -8,6 +8,7 @@
 #include "client/routing/cluster_transport.h"
 #include "client/routing/node_choice.h"
 #include "client/routing/node_transport.h"
+#include "client/routing/read_spread.h"
 
 namespace quire {
 
@@ -15,6 +16,7 @@ using internal::ClusterTransport;
 using internal::DataTransport;
 using internal::NodeChoice;
 using internal::NodeTransport;
+using internal::ReadSpread;
 
 class ClusterConnection::Impl {
  public:
@@ -46,11 +48,12 @@ StatusOr<std::unique_ptr<ClusterConnection>> ClusterConnection::Open(Options opt
   }
   Clock* const clock = options.clock != nullptr ? options.clock : &SystemClock();
   auto impl = std::make_unique<Impl>();
-  impl->choice =
-      std::make_shared<NodeChoice>(std::move(options.router), std::move(options.documents), clock);
+  impl->choice = std::make_shared<NodeChoice>(options.router, options.documents, clock);
   QUIRE_ASSIGN_OR_RETURN(const NodeChoice::Node node, impl->choice->Current(Duration::max()));
   impl->control = std::make_shared<ClusterTransport>(
       ClusterTransport::Options{.choice = impl->choice,
+                                .spread = std::make_shared<ReadSpread>(
+                                    std::move(options.router), std::move(options.documents), clock),
                                 .capabilities = node.transport->capabilities(),
                                 .hedge_reads = options.hedge_reads,
                                 .clock = clock});
@@ -80,7 +83,8 @@ ClusterConnection::Counters ClusterConnection::counters() const {
   return {.node_changes = impl_->choice->changes(),
           .reads = reads.num_reads(),
           .hedged = reads.num_hedged(),
-          .hedges_won = reads.num_won()};
+          .hedges_won = reads.num_won(),
+          .spread = impl_->control->num_spread()};
 }
 
 }  // namespace quire

@@ -42,15 +42,39 @@ StatusOr<NodeChoice::Node> ClusterTransport::NodeUntil(TimePoint deadline, CallO
   return DeadlineExceeded("the time of the call was up when its node was found");
 }
 
+Status ClusterTransport::ReadOrCall(const NodeChoice::Node& node, const NodeChoice::Node* second,
+                                    std::string_view method, const CallMessage& request,
+                                    CallMessage* reply, const CallOptions& options) {
+  const std::optional<size_t> read =
+      options_.hedge_reads ? HedgedReads::MethodIndex(method) : std::nullopt;
+  return read ? reads_.Call(node, *read, request, reply, options, second)
+              : node.transport->Call(method, request, reply, options);
+}
+
 Status ClusterTransport::CallAt(const NodeChoice::Node& node, std::string_view method,
                                 const CallMessage& request, CallMessage* reply,
                                 const CallOptions& options) {
-  const std::optional<size_t> read =
-      options_.hedge_reads ? HedgedReads::MethodIndex(method) : std::nullopt;
-  const Status status = read ? reads_.Call(node, *read, request, reply, options)
-                             : node.transport->Call(method, request, reply, options);
+  const Status status = ReadOrCall(node, nullptr, method, request, reply, options);
   options_.choice->Note(node, status);
   return status;
+}
+
+Status ClusterTransport::CallSpread(const NodeChoice::Node& node, std::string_view method,
+                                    const CallMessage& request, CallMessage* reply,
+                                    const CallOptions& options) {
+  const bool may_spread = options_.spread != nullptr && ReadSpread::MaySpread(method);
+  const auto owner = may_spread ? options_.spread->Begin() : std::nullopt;
+  if (!owner) return CallAt(node, method, request, reply, options);
+  const bool is_other = owner->address != node.address;
+  const TimePoint deadline = options_.clock->Now() + options.timeout;
+  const Status status = is_other ? ReadOrCall(*owner, &node, method, request, reply, options)
+                                 : CallAt(node, method, request, reply, options);
+  options_.spread->End(owner->address, status);
+  if (is_other && status.ok()) spread_.Add();
+  if (!is_other || status.ok() || IsCancelled(status)) return status;
+  CallOptions rest = options;
+  rest.timeout = deadline - options_.clock->Now();
+  return rest.timeout > Duration::zero() ? CallAt(node, method, request, reply, rest) : status;
 }
 
 Status ClusterTransport::Call(std::string_view method, const CallMessage& request,
@@ -58,13 +82,13 @@ Status ClusterTransport::Call(std::string_view method, const CallMessage& reques
   const TimePoint deadline = options_.clock->Now() + options.timeout;
   CallOptions rest = options;
   QUIRE_ASSIGN_OR_RETURN(NodeChoice::Node node, NodeUntil(deadline, &rest));
-  Status status = CallAt(node, method, request, reply, rest);
+  Status status = CallSpread(node, method, request, reply, rest);
   for (int moves = 0; moves < kMostMoves && IsUnavailable(status) && MayMove(method); ++moves) {
     auto next = NodeUntil(deadline, &rest);
     // The caller waits before it asks the same node again.
     if (!next.ok() || next->address == node.address) break;
     node = *std::move(next);
-    status = CallAt(node, method, request, reply, rest);
+    status = CallSpread(node, method, request, reply, rest);
   }
   return status;
 }

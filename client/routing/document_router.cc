@@ -2,11 +2,13 @@
 #include "quire/document_router.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "client/routing/cluster_members.h"
 #include "cluster/placement/placement_key.h"
+#include "common/base/random.h"
 #include "common/wire/convert_context.h"
 #include "quire/v1/registry.pb.h"
 
@@ -61,13 +63,27 @@ class Answers {
   Status refusal_;
 };
 
-/// Members in the order to ask: `first`, the others by distance, `last`.
+/// Owners of a hot document, in an order by chance; none while it is not hot.
+std::vector<uint32_t> ShuffledHotOwners(const cluster::Placement& placement,
+                                        cluster::PlacementKey key) {
+  if (!placement.IsHot(key)) return {};
+  std::vector<uint32_t> owners = placement.OwnersOf(key, placement.CopiesOf(key)).members;
+  for (size_t left = owners.size(); left > 1; --left) {
+    std::swap(owners[left - 1], owners[SystemRandom().Below(left)]);
+  }
+  return owners;
+}
+
+/// Members in the order to ask: `first`, the owners of a hot document, the others by distance,
+/// `last`.
 std::vector<const Member*> OrderToAsk(const cluster::Placement& placement,
                                       cluster::PlacementKey key, const HolderSearch& search) {
-  std::vector<const Member*> order;
+  std::vector<uint32_t> members = ShuffledHotOwners(placement, key);
   for (const uint32_t member : placement.MayHold(key)) {
-    order.push_back(&placement.view().members[member]);
+    if (std::ranges::find(members, member) == members.end()) members.push_back(member);
   }
+  std::vector<const Member*> order;
+  for (const uint32_t member : members) order.push_back(&placement.view().members[member]);
   const auto rank = [&](const Member* member) -> ptrdiff_t {
     const auto last = std::ranges::find(search.last, member->address);
     if (last != search.last.end()) return 2 + (last - search.last.begin());
@@ -144,6 +160,27 @@ StatusOr<std::string> DocumentRouter::FindHolder(std::span<const DocumentName> n
     if (impl_->AskAbout(names, *member, end, &answers)) break;
   }
   return answers.Holder(told.frozen);
+}
+
+StatusOr<std::vector<std::string>> DocumentRouter::FindHotOwners(
+    std::span<const DocumentName> names) {
+  QUIRE_ASSIGN_OR_RETURN(const auto told, impl_->members.Current(TimePoint::max()));
+  const cluster::Placement& placement = *told.placement;
+  std::vector<std::string> addresses;
+  const bool any_is_hot = std::ranges::any_of(
+      names, [&](const DocumentName& name) { return placement.IsHot(impl_->KeyOf(name)); });
+  if (!any_is_hot) return addresses;
+  std::map<uint32_t, size_t> owned;  // By member, the number of documents that it owns.
+  for (const DocumentName& name : names) {
+    const cluster::PlacementKey key = impl_->KeyOf(name);
+    for (const uint32_t member : placement.OwnersOf(key, placement.CopiesOf(key)).members) {
+      ++owned[member];
+    }
+  }
+  for (const auto& [member, documents] : owned) {
+    if (documents == names.size()) addresses.push_back(placement.view().members[member].address);
+  }
+  return addresses;
 }
 
 StatusOr<std::string> DocumentRouter::FindPlace(const DocumentName& name) {

@@ -53,11 +53,14 @@ Status HedgedReads::Unhedged(const NodeChoice::Node& node, size_t index, const C
 }
 
 Status HedgedReads::Call(const NodeChoice::Node& node, size_t index, const CallMessage& request,
-                         CallMessage* reply, const CallOptions& options) {
+                         CallMessage* reply, const CallOptions& options,
+                         const NodeChoice::Node* given) {
   reads_.Add();
   const std::optional<Duration> slow_after = paces_[index].SlowAfter();
   std::optional<NodeChoice::Node> spare;
-  if (slow_after && *slow_after < options.timeout) spare = choice_.Spare(node);
+  if (slow_after && *slow_after < options.timeout) {
+    spare = given != nullptr ? std::optional(*given) : choice_.Spare(node);
+  }
   if (!spare) return Unhedged(node, index, request, reply, options);
   Run first = Start(node, index, request, options);
   if (Poll(&first, first.start + *slow_after, reply)) {

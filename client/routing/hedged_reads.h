@@ -35,10 +35,12 @@ class HedgedReads {
   /// `choice` and `clock` outlive this. Deadlines of the transports' calls are on `clock`.
   HedgedReads(NodeChoice* choice, Clock* clock) : choice_(*choice), clock_(*clock) {}
 
-  /// Calls method `index` of kMethods at `node`, and at a spare of it when that is slow. Errors are
-  /// those of `node`. Sets `*reply` only on OK.
+  /// Calls method `index` of kMethods at `node`, and at a second node when that is slow: `given`,
+  /// or a spare of the choice when it is null. Errors are those of `node`. Sets `*reply` only on
+  /// OK.
   Status Call(const NodeChoice::Node& node, size_t index, const CallMessage& request,
-              CallMessage* reply, const CallOptions& options);
+              CallMessage* reply, const CallOptions& options,
+              const NodeChoice::Node* given = nullptr);
 
   uint64_t num_reads() const { return reads_.Get(); }
   uint64_t num_hedged() const { return hedged_.Get(); }  ///< A second node was asked.

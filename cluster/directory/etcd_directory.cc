@@ -144,6 +144,9 @@ StatusOr<DirectoryChanges> EtcdDirectory::Changes(uint64_t since, TimePoint dead
           std::max(changes.revision, static_cast<uint64_t>(event.kv().mod_revision()));
     }
     has_events = !response.events().empty();
+    if (!has_events && !response.created()) {
+      changes.revision = static_cast<uint64_t>(response.header().revision());
+    }
     // The first changes end the watch.
     return has_events ? Status(StatusCode::kCancelled, "there are changes") : OkStatus();
   };

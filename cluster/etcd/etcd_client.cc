@@ -70,6 +70,18 @@ bool MayHelpElsewhere(const Status& status) {
 
 using WatchStream = grpc::ClientReaderWriter<pb::WatchRequest, pb::WatchResponse>;
 
+/// Reads a response with all of its pieces. False when the stream has broken.
+bool ReadWhole(WatchStream& stream, pb::WatchResponse* response) {
+  if (!stream.Read(response)) return false;
+  while (response->fragment()) {
+    pb::WatchResponse piece;
+    if (!stream.Read(&piece)) return false;
+    response->set_fragment(piece.fragment());
+    response->mutable_events()->MergeFrom(piece.events());
+  }
+  return true;
+}
+
 /// Begins a watch and hands its responses on. OK when the stream has broken.
 Status Follow(std::string_view prefix, int64_t first_revision, WatchStream& stream,
               const EtcdClient::OnWatchResponse& on_response) {
@@ -78,9 +90,11 @@ Status Follow(std::string_view prefix, int64_t first_revision, WatchStream& stre
   create.set_key(std::string(prefix));
   create.set_range_end(PrefixEnd(prefix));
   create.set_start_revision(first_revision);
+  create.set_progress_notify(true);
+  create.set_fragment(true);
   if (!stream.Write(request)) return OkStatus();
   pb::WatchResponse response;
-  while (stream.Read(&response)) {
+  while (ReadWhole(stream, &response)) {
     if (response.compact_revision() > 0) {
       return Status(StatusCode::kOutOfRange, "etcd has compacted the history");
     }

@@ -65,7 +65,8 @@ class EtcdClient {
   using OnWatchResponse = std::function<Status(const etcdserverpb::WatchResponse&)>;
   /// Watches keys that begin with `prefix`, from `first_revision` on. Hands each response to
   /// `on_response`, and returns its error, or why the stream ended. DEADLINE_EXCEEDED at the call's
-  /// deadline.
+  /// deadline. A response that is too large for one message comes in pieces, and is handed on
+  /// whole. One without events, and not `created`, says that nothing more came up to its revision.
   virtual Status Watch(std::string_view prefix, int64_t first_revision, WatchCall& call,
                        const OnWatchResponse& on_response);
 

@@ -110,6 +110,29 @@ TEST_F(EtcdClientTest, AWatchBeginsAtARevisionAndSaysWhenThatIsCompacted) {
   canceller.join();
 }
 
+TEST_F(EtcdClientTest, ChangesThatAreTooLargeForOneMessageComeInPieces) {
+  constexpr int kKeys = 68;
+  const auto client = ClientOf({etcd_->address()});
+  const std::string megabyte(1 << 20, 'x');
+  int64_t first = 0;
+  for (int i = 0; i < kKeys; ++i) {
+    const int64_t revision = Put(*client, "/large/" + std::to_string(i), megabyte);
+    if (i == 0) first = revision;
+  }
+  int keys = 0;
+  EtcdClient::WatchCall call;
+  const Status ended =
+      client->Watch("/large/", first, call, [&](const etcdserverpb::WatchResponse& response) {
+        EXPECT_FALSE(response.fragment());
+        for (const auto& event : response.events()) {
+          keys += event.kv().value().size() == megabyte.size();
+        }
+        return keys == kKeys ? Status(StatusCode::kAborted, "enough") : OkStatus();
+      });
+  EXPECT_EQ(ended.code(), StatusCode::kAborted) << ended;
+  EXPECT_EQ(keys, kKeys);
+}
+
 TEST_F(EtcdClientTest, AWatchEndsAtAMemberWithoutALeader) {
   testing::EtcdFront front(etcd_->address());
   const auto client = ClientOf({front.address()});

@@ -77,6 +77,8 @@ Status EtcdMirror::Take(const etcdserverpb::WatchResponse& response) {
     return Status(StatusCode::kOutOfRange, "etcd is behind the revision that is known");
   }
   if (response.events().empty()) {
+    // etcd has told all changes up to here. A compaction up to here loses none.
+    if (!response.created()) snapshot_.revision = response.header().revision();
     observer_.OnReached();
     return OkStatus();
   }

@@ -22,6 +22,7 @@ class RecordingObserver final : public EtcdMirror::Observer {
     MutexLock lock(mutex_);
     snapshot_ = snapshot;
     away_ = OkStatus();
+    ++num_keys_;
     changed_.NotifyAll();
   }
   void OnAway(const Status& why) override {
@@ -32,6 +33,7 @@ class RecordingObserver final : public EtcdMirror::Observer {
   void OnReached() override {
     MutexLock lock(mutex_);
     away_ = OkStatus();
+    ++num_reached_;
     changed_.NotifyAll();
   }
   bool WaitForKeys(const std::map<std::string, std::string>& keys) {
@@ -43,6 +45,18 @@ class RecordingObserver final : public EtcdMirror::Observer {
   }
   bool WaitForAway() {
     return WaitUntil([&] { return !away_.ok(); });
+  }
+  /// Waits until etcd was heard of `times` more, without a change.
+  bool WaitForReached(int times) {
+    const int before = [this] {
+      MutexLock lock(mutex_);
+      return num_reached_;
+    }();
+    return WaitUntil([&] { return num_reached_ >= before + times; });
+  }
+  int num_keys() {
+    MutexLock lock(mutex_);
+    return num_keys_;
   }
 
  private:
@@ -60,6 +74,7 @@ class RecordingObserver final : public EtcdMirror::Observer {
   CondVar changed_;
   EtcdSnapshot snapshot_;
   Status away_ = Unavailable("nothing was heard yet");
+  int num_keys_ = 0, num_reached_ = 0;
 };
 
 class EtcdMirrorTest : public ::testing::Test {
@@ -75,7 +90,7 @@ class EtcdMirrorTest : public ::testing::Test {
     ASSERT_TRUE(client_->Commit(txn).ok());
   }
 
-  testing::EtcdProcess etcd_;
+  testing::EtcdProcess etcd_{{"--experimental-watch-progress-notify-interval", "200ms"}};
   const std::unique_ptr<EtcdClient> client_ =
       EtcdClient::Create({.endpoints = {etcd_.address()}}).value();
   RecordingObserver observer_;
@@ -103,6 +118,24 @@ TEST_F(EtcdMirrorTest, FollowsChangesOverRestartsCompactionAndLostData) {
   EXPECT_TRUE(observer_.WaitForKeys({})) << "its revisions began anew";
   Put("/m/d", "4");
   EXPECT_TRUE(observer_.WaitForKeys({{"d", "4"}}));
+}
+
+TEST_F(EtcdMirrorTest, AQuietPrefixIsNotReadAnewAfterACompaction) {
+  Put("/m/a", "1");
+  EtcdMirror mirror(client_.get(), "/m/", &observer_);
+  ASSERT_TRUE(observer_.WaitForKeys({{"a", "1"}}));
+  for (int i = 0; i < 20; ++i) Put("/other", std::to_string(i));
+  // The second one was sent after the last put.
+  ASSERT_TRUE(observer_.WaitForReached(2));
+  const int before = observer_.num_keys();
+  etcd_.Compact();
+  etcd_.Kill();
+  ASSERT_TRUE(observer_.WaitForAway());
+  etcd_.Start();
+  ASSERT_TRUE(observer_.WaitForReached(1));
+  Put("/m/b", "2");
+  EXPECT_TRUE(observer_.WaitForKeys({{"a", "1"}, {"b", "2"}}));
+  EXPECT_EQ(observer_.num_keys(), before + 1) << "only the change was told";
 }
 
 }  // namespace

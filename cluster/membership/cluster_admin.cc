@@ -101,6 +101,11 @@ StatusOr<ClusterSettings> ClusterAdmin::Change(const SettingsChange& change) {
         if (change.copy_bytes_per_second) {
           settings.set_copy_bytes_per_second(*change.copy_bytes_per_second);
         }
+        if (change.hot_reads_per_second) {
+          settings.set_hot_reads_per_second(*change.hot_reads_per_second);
+        }
+        if (change.hot_replicas) settings.set_hot_replicas(*change.hot_replicas);
+        if (change.hot_keep_seconds) settings.set_hot_keep_seconds(*change.hot_keep_seconds);
         QUIRE_ASSIGN_OR_RETURN(result, FromProto(settings));
         RequireRevision(txn, Key(std::string(kSettingsKey)), records.settings.mod_revision);
         AddPut(txn, Key(std::string(kSettingsKey)), ToJsonText(settings));

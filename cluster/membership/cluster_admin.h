@@ -30,6 +30,9 @@ struct SettingsChange {
   std::optional<uint32_t> max_clock_skew_millis = {};
   std::optional<uint32_t> min_replicas = {};
   std::optional<uint64_t> copy_bytes_per_second = {};
+  std::optional<uint32_t> hot_reads_per_second = {};
+  std::optional<uint32_t> hot_replicas = {};
+  std::optional<uint32_t> hot_keep_seconds = {};
 
   bool is_empty() const { return *this == SettingsChange(); }
   friend bool operator==(const SettingsChange&, const SettingsChange&) = default;

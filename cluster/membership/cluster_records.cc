@@ -3,13 +3,17 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <iomanip>
+#include <sstream>
 #include <utility>
+#include <vector>
 
 namespace quire::cluster {
 namespace {
 
 constexpr std::string_view kNodesPrefix = "nodes/";
 constexpr std::string_view kLivePrefix = "live/";
+constexpr std::string_view kHotPrefix = "hot/";
 
 template <typename Record>
 Status Parse(const std::string& key, const EtcdKey& value, Revised<Record>* revised) {
@@ -28,12 +32,30 @@ Status ParseKey(const std::string& key, const EtcdKey& value, ClusterRecords* re
   if (key.starts_with(kLivePrefix)) {
     return Parse(key, value, &records->live[key.substr(kLivePrefix.size())]);
   }
+  if (key.starts_with(kHotPrefix)) {
+    return Parse(key, value, &records->hot[key.substr(kHotPrefix.size())]);
+  }
   return OkStatus();  // A later version's.
 }
 
 MemberState StateOf(const v1::NodeRecord& node, bool is_live) {
   if (is_live) return node.draining() ? MemberState::kDraining : MemberState::kUp;
   return node.left() ? MemberState::kLeft : MemberState::kLost;
+}
+
+/// The first documents in order of their keys, so that all nodes take the same ones.
+std::vector<HotDocument> HotDocumentsOf(const ClusterRecords& records) {
+  std::vector<HotDocument> documents;
+  for (const auto& [hash, hot] : records.hot) {
+    auto document = FromProto(hot.record);
+    const bool is_sound = document.ok() && document->lease != 0 &&
+                          HotKey(document->placement_hash) == std::string(kHotPrefix) + hash;
+    if (!is_sound) continue;
+    document->revision = hot.mod_revision;
+    documents.push_back(*std::move(document));
+    if (documents.size() == kMaxHotDocuments) break;
+  }
+  return documents;
 }
 
 }  // namespace
@@ -43,6 +65,11 @@ std::string ClusterPrefix(std::string_view cluster_name) {
 }
 std::string NodeKey(std::string_view node) { return std::string(kNodesPrefix) + std::string(node); }
 std::string LiveKey(std::string_view node) { return std::string(kLivePrefix) + std::string(node); }
+std::string HotKey(uint64_t placement_hash) {
+  std::ostringstream key;
+  key << kHotPrefix << std::hex << std::setw(16) << std::setfill('0') << placement_hash;
+  return key.str();
+}
 
 StatusOr<ClusterRecords> ParseRecords(const EtcdSnapshot& snapshot) {
   ClusterRecords records;
@@ -68,6 +95,7 @@ ClusterView ViewOf(std::string_view cluster_name, const ClusterRecords& records)
     view.members.push_back(*member);
     view.members.back().state = StateOf(node.record, is_live);
   }
+  view.hot_documents = HotDocumentsOf(records);
   return view;
 }
 

@@ -31,6 +31,7 @@ inline constexpr std::string_view kAllClusters = "/quire/";
 /// Keys behind the prefix.
 [[nodiscard]] std::string NodeKey(std::string_view node);
 [[nodiscard]] std::string LiveKey(std::string_view node);
+[[nodiscard]] std::string HotKey(uint64_t placement_hash);
 
 /// A record with the revision of its last change.
 template <typename Record>
@@ -44,6 +45,7 @@ struct ClusterRecords {
   Revised<v1::ClusterSettings> settings = {};
   std::map<std::string, Revised<v1::NodeRecord>> nodes = {};
   std::map<std::string, Revised<v1::ClusterMember>> live = {};
+  std::map<std::string, Revised<v1::HotDocument>> hot = {};  ///< By the hashes in their keys.
   int64_t revision = 0;
 };
 

@@ -4,6 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "cluster/placement/placement_key.h"
+
 namespace quire::cluster {
 namespace {
 
@@ -41,6 +47,49 @@ TEST(ClusterRecordsTest, TheViewHasEveryNodeWithItsState) {
   EXPECT_EQ(view.Find("e"), nullptr);
 }
 
+/// Key and record of a hot document, as nodes write them.
+std::pair<std::string, EtcdKey> HotRecord(const std::string& document, const std::string& more) {
+  return {HotKey(KeyOfDocument("t", "books", document).hash),
+          {R"({"tenant": "t", "collection": "books", "document": ")" + document + "\"" + more + "}",
+           13}};
+}
+
+TEST(ClusterRecordsTest, HotDocumentsAreInTheViewAndUnsoundOnesAreLeftOut) {
+  EtcdSnapshot snapshot = Snapshot();
+  snapshot.keys.insert(HotRecord("a", R"(, "extra_replicas": 2, "lease": "77")"));
+  snapshot.keys.insert(HotRecord("b", R"(, "extra_replicas": 1)"));
+  snapshot.keys.insert(HotRecord("c", R"(, "extra_replicas": 9, "lease": "77")"));
+  snapshot.keys["hot/0000000000000001"] =
+      HotRecord("d", R"(, "extra_replicas": 1, "lease": "1")").second;
+  const ClusterView view = ViewOf("demo", ParseRecords(snapshot).value());
+  ASSERT_EQ(view.hot_documents.size(), 1u);
+  const HotDocument& hot = view.hot_documents[0];
+  EXPECT_EQ(hot.document, "a");
+  EXPECT_EQ(hot.extra_replicas, 2u);
+  EXPECT_EQ(hot.lease, 77);
+  EXPECT_EQ(hot.revision, 13);
+  EXPECT_EQ(view.FindHot(hot.placement_hash), &hot);
+  EXPECT_EQ(view.FindHot(hot.placement_hash + 1), nullptr);
+
+  // A client hears of its own tenant's, and not of the lease.
+  EXPECT_TRUE(FromProto(ToProto(view, "u")).value().hot_documents.empty());
+  const ClusterView told = FromProto(ToProto(view, "t")).value();
+  ASSERT_EQ(told.hot_documents.size(), 1u);
+  EXPECT_EQ(told.hot_documents[0].placement_hash, hot.placement_hash);
+  EXPECT_EQ(told.hot_documents[0].lease, 0);
+}
+
+TEST(ClusterRecordsTest, AsManyHotDocumentsAsNodesTakeAreInTheView) {
+  EtcdSnapshot snapshot = Snapshot();
+  for (size_t i = 0; i < kMaxHotDocuments + 10; ++i) {
+    snapshot.keys.insert(
+        HotRecord("d" + std::to_string(i), R"(, "extra_replicas": 1, "lease": "5")"));
+  }
+  const ClusterView view = ViewOf("demo", ParseRecords(snapshot).value());
+  EXPECT_EQ(view.hot_documents.size(), kMaxHotDocuments);
+  EXPECT_TRUE(std::ranges::is_sorted(view.hot_documents, {}, &HotDocument::placement_hash));
+}
+
 TEST(ClusterRecordsTest, ARecordThatIsNoJsonIsNamed) {
   EtcdSnapshot snapshot = Snapshot();
   snapshot.keys["nodes/b"].value = "{";
@@ -51,7 +100,7 @@ TEST(ClusterRecordsTest, ARecordThatIsNoJsonIsNamed) {
 TEST(ClusterRecordsTest, AViewSurvivesTheWire) {
   const ClusterView view = ViewOf("demo", *ParseRecords(Snapshot()));
   v1::ClusterView proto;
-  ASSERT_TRUE(FromJsonText("view", ToJsonText(ToProto(view)), &proto).ok());
+  ASSERT_TRUE(FromJsonText("view", ToJsonText(ToProto(view, "default")), &proto).ok());
   EXPECT_EQ(FromProto(proto).value(), view);
 
   v1::ClusterView twice = proto;

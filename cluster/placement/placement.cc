@@ -87,6 +87,13 @@ Owners Placement::OwnersOf(PlacementKey key, uint32_t replicas) const {
   return owners;
 }
 
+uint32_t Placement::CopiesOf(PlacementKey key) const {
+  const ClusterSettings& settings = view_->settings;
+  const HotDocument* const hot = view_->FindHot(key.hash);
+  if (hot == nullptr || settings.hot_reads_per_second == 0) return settings.replicas;
+  return settings.replicas + std::min(hot->extra_replicas, settings.hot_replicas);
+}
+
 std::vector<uint32_t> Placement::ReadOrder(PlacementKey key) const {
   std::vector<uint32_t> members = MayHold(key);
   std::erase_if(members, [&](uint32_t member) { return !view_->members[member].Serves(); });

@@ -32,8 +32,14 @@ class Placement {
   const ClusterView& view() const { return *view_; }
 
   /// Nodes that a new run is put to: members that are up, in different zones as far as there are
-  /// enough of them. The first is the nearest of all.
+  /// enough of them. The first is the nearest of all. More `replicas` add owners behind the others.
   [[nodiscard]] Owners OwnersOf(PlacementKey key, uint32_t replicas) const;
+  /// Nodes that a run is kept on: replicas, and more while the document is hot. All are owners.
+  [[nodiscard]] uint32_t CopiesOf(PlacementKey key) const;
+  /// True when the run has more owners than others.
+  [[nodiscard]] bool IsHot(PlacementKey key) const {
+    return CopiesOf(key) > view_->settings.replicas;
+  }
   /// Members that serve, nearest first. After a change of members a run lies among the first ones,
   /// so a reader asks in this order.
   [[nodiscard]] std::vector<uint32_t> ReadOrder(PlacementKey key) const;

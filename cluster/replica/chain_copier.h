@@ -35,6 +35,8 @@ class ChainCopier {
 
   std::string_view tenant() const { return tenant_; }
   const SegmentKey& tip() const { return tip_; }
+  /// Segments of the chain, in order; empty before a source has described it.
+  const std::vector<SegmentKey>& keys() const { return chain_.keys; }
   /// Stored bytes of the segments that were copied.
   uint64_t copied_bytes() const { return copied_bytes_; }
 

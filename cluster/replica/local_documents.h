@@ -48,7 +48,8 @@ class LocalDocuments {
   /// Names a chain that is here as the agreed version that `name` says.
   [[nodiscard]] virtual Status Adopt(std::string_view tenant, const DocumentName& name,
                                      const AgreedName& agreed) = 0;
-  /// Keeps extras of a version that is here; newer ones of the same names stay.
+  /// Keeps extras of a version that is here, with the segments that they name; newer ones of the
+  /// same names stay.
   [[nodiscard]] virtual Status PutExtras(std::string_view tenant, const DocumentName& name,
                                          const std::vector<ExtraCopy>& extras) = 0;
   /// Forgets one version here, and its segments where no other document names them.

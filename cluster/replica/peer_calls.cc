@@ -20,6 +20,8 @@ namespace {
 constexpr size_t kMostTransports = 256;
 /// Most segments of a chain that a node describes.
 constexpr uint64_t kMostChainSegments = 65536;
+/// Most segments of an extra, as servers take them.
+constexpr uint64_t kMostExtraSegments = 4096;
 /// Most bytes of a segment, as PageStore takes them.
 constexpr uint64_t kMostSegmentBytes = uint64_t{1} << 30;
 
@@ -161,14 +163,16 @@ StatusOr<std::vector<ExtraCopy>> PeerCalls::ReadExtras(const Member& member,
       Call(member, tenant, "Registry/ListExtras", list, &listed, nullptr, timeout_));
   std::vector<ExtraCopy> extras;
   for (const v1::Extra& extra : listed.extras()) {
-    if (extra.num_segments() > 0) continue;
     v1::GetExtraRequest get;
     wire::DocumentNameToProto(name, get.mutable_document());
     get.set_name(extra.name());
     v1::GetExtraReply got;
     Payload payload;
     QUIRE_RETURN_IF_ERROR(Call(member, tenant, "Registry/GetExtra", get, &got, &payload, timeout_));
+    if (got.extra().num_segments() > 0 && got.segments().empty()) continue;
     ExtraCopy copy;
+    QUIRE_ASSIGN_OR_RETURN(copy.segments,
+                           wire::KeysFromProto(got.segments(), kMostExtraSegments, "segments"));
     QUIRE_ASSIGN_OR_RETURN(copy.extra, wire::ExtraFromProto(got.extra()));
     copy.bytes.resize(payload.size_bytes());
     payload.CopyTo(reinterpret_cast<std::byte*>(copy.bytes.data()));

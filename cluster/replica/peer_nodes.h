@@ -21,10 +21,11 @@
 
 namespace quire::cluster {
 
-/// An extra of a document with its bytes.
+/// An extra of a document with its bytes, and the segments that go with it.
 struct ExtraCopy {
   Extra extra;
   std::string bytes;
+  std::vector<SegmentKey> segments = {};
 };
 
 class PeerNodes {
@@ -36,7 +37,8 @@ class PeerNodes {
   /// Reads a whole segment of a chain of `spec`, with its representatives.
   virtual StatusOr<SegmentCopy> Read(const Member& member, std::string_view tenant,
                                      const KvSpec& spec, const SegmentKey& key) = 0;
-  /// Extras without segments of their own. Those with some are computed anew where they are used.
+  /// All extras of a version. Those with segments that the member does not name are left out: it is
+  /// of an older version.
   virtual StatusOr<std::vector<ExtraCopy>> ReadExtras(const Member& member, std::string_view tenant,
                                                       const DocumentName& name) = 0;
   /// One answer for each document.

@@ -16,7 +16,7 @@ NamePlace PlaceOf(const Placement& placement, std::string_view node, std::string
   const Member* const self = view.Find(node);
   const bool drains = self != nullptr && self->state == MemberState::kDraining;
   place.min_owners = drains ? 1 : view.settings.replicas;
-  for (const uint32_t member : placement.OwnersOf(key, view.settings.replicas).members) {
+  for (const uint32_t member : placement.OwnersOf(key, placement.CopiesOf(key)).members) {
     if (view.members[member].name == node) {
       place.owned = true;
     } else {

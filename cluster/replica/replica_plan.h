@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ReplicaPlan: which nodes have copies of a name's versions, and what one node does about it.
-// Owners keep all versions. Another node keeps what it has until every owner has it. Pure
-// functions.
+// Owners keep all versions; a hot document has more of them. Another node keeps what it has until
+// every owner has it. Pure functions.
 #ifndef QUIRE_CLUSTER_REPLICA_REPLICA_PLAN_H_
 #define QUIRE_CLUSTER_REPLICA_REPLICA_PLAN_H_
 
@@ -35,7 +35,7 @@ enum class ReplicaTask : uint8_t { kNone, kCopy, kRelease };
 /// their order. With fewer than `min_owners` nothing is dropped.
 [[nodiscard]] bool MayRelease(const NamePlace& place, const std::vector<bool>& owners_hold);
 
-/// True when the same names have the same owners in both views.
+/// True when the same names have the same owners in both views, but for hot documents.
 [[nodiscard]] bool SamePlacement(const ClusterView& a, const ClusterView& b);
 
 }  // namespace quire::cluster

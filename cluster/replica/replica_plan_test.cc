@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "cluster/placement/placement_key.h"
 #include "cluster/replica/transfer_pace.h"
 #include "tests/kit/fake_clock.h"
 
@@ -36,6 +37,32 @@ TEST(ReplicaPlanTest, OwnersAreAsManyAsThereAreReplicas) {
     for (const Member& holder : place.other_holders) EXPECT_NE(holder.name, node);
   }
   EXPECT_EQ(owners, 2);
+}
+
+/// The document "x" is hot.
+ClusterView HotView(uint32_t replicas, uint32_t extra) {
+  ClusterView view = ViewOf(replicas);
+  view.settings.hot_replicas = 2;
+  view.hot_documents = {{.tenant = "default",
+                         .collection = "default",
+                         .document = "x",
+                         .extra_replicas = extra,
+                         .placement_hash = KeyOfDocument("default", "default", "x").hash}};
+  return view;
+}
+
+TEST(ReplicaPlanTest, AHotDocumentHasMoreOwnersAndOthersStay) {
+  for (uint32_t extra = 1; extra <= 2; ++extra) {
+    uint32_t owners = 0;
+    for (const char* node : {"a", "b", "c"}) {
+      const NamePlace before = PlaceIn(ViewOf(1), node), hot = PlaceIn(HotView(1, extra), node);
+      owners += hot.owned ? 1 : 0;
+      EXPECT_TRUE(hot.owned || !before.owned) << node << " keeps it";
+      EXPECT_EQ(hot.min_owners, 1u) << "one that lacks it stops no other move";
+      EXPECT_EQ(PlaceIn(HotView(1, extra), node, "y").owned, PlaceIn(ViewOf(1), node, "y").owned);
+    }
+    EXPECT_EQ(owners, 1 + extra);
+  }
 }
 
 TEST(ReplicaPlanTest, ADrainingNodeOwnsNothingAndIsStillReadFrom) {

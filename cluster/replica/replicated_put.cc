@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cluster/placement/placement.h"
+#include "cluster/placement/placement_key.h"
 #include "common/base/observe/log.h"
 
 namespace quire::cluster {
@@ -43,6 +44,30 @@ StatusOr<uint32_t> ReplicatedPut::Adopt(std::string_view tenant, const DocumentN
       ++copies;
     } else {
       failure = Annotate(status, "node ", member.name);
+    }
+  }
+  QUIRE_RETURN_IF_ERROR(CheckEnough(copies, failure));
+  return copies;
+}
+
+StatusOr<uint32_t> ReplicatedPut::CopyCached(std::string_view tenant,
+                                             const SegmentKey& first_segment, const SegmentKey& tip,
+                                             TimePoint deadline) {
+  const Placement placement(membership_->View());
+  const ClusterView& view = placement.view();
+  const uint32_t wanted = view.settings.replicas;
+  uint32_t copies = 1;
+  Status failure;
+  // One more than are wanted, since this node may be among them or not.
+  for (const uint32_t member : placement.OwnersOf(KeyOfChain(first_segment), wanted + 1).members) {
+    const Member& node = view.members[member];
+    if (node.name == node_ || copies >= wanted) continue;
+    const TimePoint now = SystemClock().Now();
+    const Status status = peers_->CopyChain(node, tenant, tip, node_, now + (deadline - now) / 2);
+    if (status.ok()) {
+      ++copies;
+    } else {
+      failure = Annotate(status, "node ", node.name);
     }
   }
   QUIRE_RETURN_IF_ERROR(CheckEnough(copies, failure));

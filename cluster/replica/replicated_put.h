@@ -38,6 +38,11 @@ class ReplicatedPut {
   /// come.
   StatusOr<uint32_t> Adopt(std::string_view tenant, const DocumentName& name,
                            const std::vector<Member>& members, TimePoint deadline);
+  /// Has other nodes copy a chain that no document needs to name, so that as many have it as there
+  /// are replicas. They are the nearest to its first segment. Returns the number of copies, this
+  /// node's included. Errors as Prepare.
+  StatusOr<uint32_t> CopyCached(std::string_view tenant, const SegmentKey& first_segment,
+                                const SegmentKey& tip, TimePoint deadline);
   /// Has the other owners copy the extras of a version. An owner that fails does without.
   void ShareExtras(std::string_view tenant, const DocumentName& name, TimePoint deadline);
 

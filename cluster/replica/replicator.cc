@@ -26,6 +26,11 @@ Duration RetryAfter(uint32_t attempts) {
 
 }  // namespace
 
+Replicator::Replicator(Parts parts) : parts_(std::move(parts)), pace_(parts_.clock) {
+  if (parts_.peers == nullptr) return;
+  extras_ = std::make_unique<ExtrasCopier>(parts_.documents, parts_.segments, parts_.peers);
+}
+
 Status Replicator::CatchUp() {
   // First, since a deletion that comes after a name was read is told as a change.
   QUIRE_RETURN_IF_ERROR(BeginToFollow());
@@ -67,6 +72,7 @@ void Replicator::Step() {
   if (pass_runs_ && NumDue() < kMostJobsInPass) ComparePage();
   step_end_ = parts_.clock->Now() + kStepTime;
   WorkOffQueue();
+  if (extras_ != nullptr) WorkOffExtras();
   NoteProgress();
 }
 
@@ -81,15 +87,33 @@ void Replicator::StartPass() {
 
 void Replicator::FollowView() {
   auto view = parts_.membership->View();
-  if (view_ == nullptr || !SamePlacement(*view_, *view)) {
-    StartPass();
-    for (Job& job : queue_) MakeDue(&job);
-  }
   if (view != view_) {
+    const bool moved = view_ == nullptr || !SamePlacement(*view_, *view);
+    const Placement next(view);
+    if (moved) {
+      StartPass();
+      for (Job& job : queue_) MakeDue(&job);
+    } else {
+      FollowHot(*placement_, next);
+    }
     view_ = std::move(view);
-    placement_.emplace(view_);
+    placement_.emplace(next);
   }
   pace_.SetRate(view_->settings.copy_bytes_per_second);
+}
+
+void Replicator::FollowHot(const Placement& before, const Placement& after) {
+  for (const Placement* const placement : {&before, &after}) {
+    for (const HotDocument& hot : placement->view().hot_documents) {
+      Job job{.tenant = hot.tenant, .name = {.collection = hot.collection, .name = hot.document}};
+      const bool owned = cluster::PlaceOf(before, parts_.node, job.tenant, job.name).owned;
+      const bool owns = cluster::PlaceOf(after, parts_.node, job.tenant, job.name).owned;
+      if (owned == owns || parts_.peers == nullptr || !HasTenant(job.tenant)) continue;
+      // As many versions as are found when it is worked on; there is one as a rule.
+      (owns ? job.copies : job.releases) = 1;
+      Enqueue(std::move(job));
+    }
+  }
 }
 
 void Replicator::FollowLosses() {
@@ -226,6 +250,22 @@ void Replicator::WorkOffQueue() {
   }
 }
 
+void Replicator::WorkOffExtras() {
+  uint64_t drawn = extras_->copied_bytes();
+  const auto draw = [&] {
+    const uint64_t bytes = extras_->copied_bytes() - drawn;
+    drawn += bytes;
+    pace_.Draw(bytes);
+    MutexLock lock(mutex_);
+    progress_.copied_bytes += bytes;
+  };
+  extras_->Advance([&] {
+    draw();
+    return pace_.MayBegin() && !MustEnd();
+  });
+  draw();
+}
+
 bool Replicator::WorkOff(Job job) {
   const Outcome outcome = Work(job);
   if (outcome == Outcome::kPaused) {
@@ -272,6 +312,7 @@ Replicator::Outcome Replicator::Work(const Job& job, const AgreedName& agreed,
   }
   const Outcome copied = CopyChain(job, place, document.chain_tip);
   if (copied != Outcome::kDone) return copied;
+  const auto awaited = extras_->Await(job.tenant, document.name);
   const Status adopted =
       held == Held::kNot ? parts_.documents->Adopt(job.tenant, document.name, agreed) : OkStatus();
   copier_.reset();
@@ -311,9 +352,9 @@ Replicator::Outcome Replicator::CopyChain(const Job& job, const NamePlace& place
 void Replicator::CopyExtras(const Job& job, const NamePlace& place, const DocumentName& name) {
   Status failure;
   for (const Member& holder : place.other_holders) {
-    const auto extras = parts_.peers->ReadExtras(holder, job.tenant, name);
-    failure =
-        extras.ok() ? parts_.documents->PutExtras(job.tenant, name, *extras) : extras.status();
+    auto extras = parts_.peers->ReadExtras(holder, job.tenant, name);
+    failure = extras.ok() ? TakeExtras(job.tenant, name, place.other_holders, *std::move(extras))
+                          : extras.status();
     if (failure.ok()) return;
   }
   if (!failure.ok()) (void)Failed(job, Annotate(failure, "extras"));
@@ -379,6 +420,7 @@ void Replicator::NoteProgress() {
     copies += job.copies;
     releases += job.releases;
   }
+  if (extras_ != nullptr) copies += extras_->num_waiting();
   MutexLock lock(mutex_);
   // Together, so that a pass is not over before its work is known.
   progress_.pass_runs = pass_runs_;

@@ -5,8 +5,8 @@
 //
 // A pass compares all agreed names, and then all names that are here. One begins at the start,
 // after a change of members, when segments are lost, and every ten minutes. Between passes only
-// changed names are compared. Names with work wait in a bounded queue. One that fails is tried
-// again later, and leaves the others going.
+// changed names are compared, and those that became hot or cooled. Names with work wait in a
+// bounded queue. One that fails is tried again later, and leaves the others going.
 //
 // It has no thread: its owner calls CatchUp once and Step every now and then. A Step compares a
 // page, and then copies and releases within the cluster's bandwidth limit. It begins nothing more
@@ -27,12 +27,14 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cluster/directory/directory_feed.h"
 #include "cluster/membership/membership.h"
 #include "cluster/placement/placement.h"
 #include "cluster/replica/chain_copier.h"
+#include "cluster/replica/extras_copier.h"
 #include "cluster/replica/local_documents.h"
 #include "cluster/replica/local_segments.h"
 #include "cluster/replica/peer_nodes.h"
@@ -76,7 +78,7 @@ class Replicator {
   };
   static constexpr Duration kPassInterval = std::chrono::minutes(10);
 
-  explicit Replicator(Parts parts) : parts_(std::move(parts)), pace_(parts_.clock) {}
+  explicit Replicator(Parts parts);
 
   /// Makes everything here as agreed, so that the node serves nothing that was deleted while it was
   /// away. Changes from its begin on are told to the Steps. UNAVAILABLE while the agreement cannot
@@ -84,6 +86,18 @@ class Replicator {
   [[nodiscard]] Status CatchUp();
   /// Does the next part of the work.
   void Step();
+  /// Takes extras of a version that is here. Those with segments of their own follow by and by.
+  /// Errors: those of LocalDocuments::PutExtras. REQUIRES: there are peers.
+  [[nodiscard]] Status TakeExtras(std::string_view tenant, const DocumentName& name,
+                                  const std::vector<Member>& sources,
+                                  std::vector<ExtraCopy> extras) {
+    return extras_->Take(tenant, name, sources, std::move(extras));
+  }
+  /// True while extras of the version are being copied to this node. It then counts as no holder
+  /// for others, which would drop theirs.
+  bool AwaitsExtras(std::string_view tenant, const DocumentName& name) const {
+    return extras_ != nullptr && extras_->Awaits(tenant, name);
+  }
   /// Begins a pass at the next Step.
   void StartPass() QUIRE_EXCLUDES(mutex_);
   /// Ends a running Step soon, and makes all later ones do nothing.
@@ -125,6 +139,8 @@ class Replicator {
 
   bool MustEnd() const;
   void FollowView();
+  /// Queues the hot documents that this node owns by one of two placements only.
+  void FollowHot(const Placement& before, const Placement& after);
   void FollowLosses();
   void FollowChanges();
   void BeginPassIfDue() QUIRE_EXCLUDES(mutex_);
@@ -143,6 +159,7 @@ class Replicator {
   void CountWork(const AgreedName& agreed, Job* job) const;
   void Enqueue(Job job);
   void WorkOffQueue();
+  void WorkOffExtras() QUIRE_EXCLUDES(mutex_);
   /// Does a due job, and queues it again unless it is done. False when the Step has to end.
   bool WorkOff(Job job);
   void MakeDue(Job* job);
@@ -177,9 +194,10 @@ class Replicator {
   bool moving_ = false;   ///< A pass found work, which is not done yet.
   uint64_t damaged_ = 0;  ///< Segments that were lost at the last look.
   std::deque<Job> queue_;
-  std::set<JobKey> queued_;              ///< Keys of `queue_`.
-  std::set<JobKey> renewed_;             ///< Those of them that changed while they wait.
-  std::unique_ptr<ChainCopier> copier_;  ///< A copy that paused.
+  std::set<JobKey> queued_;               ///< Keys of `queue_`.
+  std::set<JobKey> renewed_;              ///< Those of them that changed while they wait.
+  std::unique_ptr<ChainCopier> copier_;   ///< A copy that paused.
+  std::unique_ptr<ExtrasCopier> extras_;  ///< Null without peers.
 
   mutable Mutex mutex_;
   bool pass_wanted_ QUIRE_GUARDED_BY(mutex_) = true;

@@ -13,6 +13,7 @@
 
 #include "cluster/directory/testing/local_directory.h"
 #include "cluster/membership/static_membership.h"
+#include "cluster/placement/placement_key.h"
 #include "cluster/replica/replicated_put.h"
 #include "cluster/replica/testing/fake_nodes.h"
 #include "tests/kit/fake_clock.h"
@@ -383,6 +384,40 @@ TEST_F(ReplicatorTest, CopiesKeepToTheBandwidthLimit) {
     clock_.Advance(std::chrono::seconds(1));
   }
   EXPECT_TRUE(HoldersOf(document).contains("b"));
+}
+
+TEST_F(ReplicatorTest, AHotDocumentIsCopiedWithoutAPassAndReleasedWhenItCools) {
+  const Document hot = Put("a", "hot");
+  std::vector<Document> others;
+  for (int i = 0; i < 6; ++i) others.push_back(Put("a", "other-" + std::to_string(i)));
+  Settle();
+  const std::set<std::string> before = HoldersOf(hot);
+  ASSERT_EQ(before.size(), 2u);
+  const uint64_t passes = replicators_["a"]->progress().passes;
+  view_.hot_documents = {
+      {.tenant = "default",
+       .collection = hot.name.collection,
+       .document = "hot",
+       .extra_replicas = 1,
+       .placement_hash = KeyOfDocument("default", hot.name.collection, "hot").hash}};
+  membership_.Set(view_);
+  const auto step = [this] {
+    for (int i = 0; i < 3; ++i) {
+      for (auto& [name, replicator] : replicators_) replicator->Step();
+    }
+  };
+  step();
+  EXPECT_EQ(HoldersOf(hot).size(), 3u);
+  const Document second = Put(*before.begin(), "hot", 2);
+  step();
+  EXPECT_EQ(HoldersOf(second).size(), 3u) << "new versions go to all owners";
+  for (const Document& other : others) EXPECT_EQ(HoldersOf(other), OwnersOf(other));
+  view_.hot_documents = {};
+  membership_.Set(view_);
+  step();
+  EXPECT_EQ(HoldersOf(hot), before);
+  EXPECT_EQ(HoldersOf(second), before);
+  EXPECT_EQ(replicators_["a"]->progress().passes, passes);
 }
 
 TEST_F(ReplicatorTest, NothingMovesForANodeThatIsNoMember) {

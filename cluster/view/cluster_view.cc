@@ -33,6 +33,13 @@ const Member* ClusterView::Find(std::string_view member) const {
   return found != members.end() && found->name == member ? &*found : nullptr;
 }
 
+const HotDocument* ClusterView::FindHot(uint64_t placement_hash) const {
+  const auto found =
+      std::ranges::lower_bound(hot_documents, placement_hash, {}, &HotDocument::placement_hash);
+  return found != hot_documents.end() && found->placement_hash == placement_hash ? &*found
+                                                                                 : nullptr;
+}
+
 Status CheckClusterName(std::string_view what, std::string_view name) {
   if (!name.empty() && name.size() <= kMaxClusterNameBytes && IsLetterOrDigit(name[0]) &&
       std::ranges::all_of(name, IsNameCharacter)) {

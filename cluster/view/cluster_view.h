@@ -18,8 +18,12 @@ namespace quire::cluster {
 inline constexpr uint32_t kClusterProtocol = 1;
 /// Largest weight. Placement multiplies weights by logarithms in 64 bits.
 inline constexpr uint32_t kMaxMemberWeight = uint32_t{1} << 24;
-/// Most replicas of a run.
+/// Most replicas of a run, and most that a hot one gets besides.
 inline constexpr uint32_t kMaxReplicas = 8;
+/// Most hot documents of a cluster.
+inline constexpr size_t kMaxHotDocuments = 256;
+/// Range of ClusterSettings::hot_keep_seconds.
+inline constexpr uint32_t kMinHotKeepSeconds = 2, kMaxHotKeepSeconds = 86400;
 
 enum class MemberState : uint8_t {
   kUp,        ///< Serves, and takes new runs.
@@ -56,7 +60,23 @@ struct ClusterSettings {
   uint32_t min_replicas = 1;
   /// Limit of a node's copies from others, besides those of puts; 0 for none.
   uint64_t copy_bytes_per_second = uint64_t{64} << 20;
+  /// Reads of a document by one node in a second above which it is hot; 0: none ever is.
+  uint32_t hot_reads_per_second = 1000;
+  uint32_t hot_replicas = 2;      ///< Most copies of a hot document besides `replicas`.
+  uint32_t hot_keep_seconds = 60;  ///< Time that these stay after it has cooled.
   friend bool operator==(const ClusterSettings&, const ClusterSettings&) = default;
+};
+
+/// A document that more nodes than its owners keep, because it is read much.
+struct HotDocument {
+  std::string tenant;
+  std::string collection;
+  std::string document;
+  uint32_t extra_replicas = 1;
+  uint64_t placement_hash = 0;  ///< Of its PlacementKey.
+  int64_t lease = 0;            ///< etcd's, under which nodes keep it hot; 0 in a client's view.
+  int64_t revision = 0;         ///< etcd's, of its last change; 0 in a client's view.
+  friend bool operator==(const HotDocument&, const HotDocument&) = default;
 };
 
 struct ClusterView {
@@ -65,9 +85,12 @@ struct ClusterView {
   uint64_t epoch = 0;  ///< Every change up to this revision is in the view.
   ClusterSettings settings = {};
   std::vector<Member> members = {};  ///< Sorted by name.
+  std::vector<HotDocument> hot_documents = {};  ///< Sorted by placement_hash; each once.
 
   /// Null when there is none.
   const Member* Find(std::string_view member) const;
+  /// Null when the documents of this hash are not hot.
+  const HotDocument* FindHot(uint64_t placement_hash) const;
   friend bool operator==(const ClusterView&, const ClusterView&) = default;
 };
 

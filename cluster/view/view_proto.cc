@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "cluster/placement/placement_key.h"
+
 namespace quire::cluster {
 namespace {
 
@@ -60,16 +62,27 @@ v1::ClusterSettings ToProto(const ClusterSettings& settings) {
   proto.set_max_clock_skew_millis(settings.max_clock_skew_millis);
   proto.set_min_replicas(settings.min_replicas);
   proto.set_copy_bytes_per_second(settings.copy_bytes_per_second);
+  proto.set_hot_reads_per_second(settings.hot_reads_per_second);
+  proto.set_hot_replicas(settings.hot_replicas);
+  proto.set_hot_keep_seconds(settings.hot_keep_seconds);
   return proto;
 }
 
-v1::ClusterView ToProto(const ClusterView& view) {
+v1::ClusterView ToProto(const ClusterView& view, std::string_view tenant) {
   v1::ClusterView proto;
   proto.set_name(view.name);
   proto.set_cluster_id(view.id);
   proto.set_epoch(view.epoch);
   *proto.mutable_settings() = ToProto(view.settings);
   for (const Member& member : view.members) *proto.add_members() = ToProto(member);
+  for (const HotDocument& hot : view.hot_documents) {
+    if (hot.tenant != tenant) continue;
+    v1::HotDocument& told = *proto.add_hot_documents();
+    told.set_tenant(hot.tenant);
+    told.set_collection(hot.collection);
+    told.set_document(hot.document);
+    told.set_extra_replicas(hot.extra_replicas);
+  }
   return proto;
 }
 
@@ -110,7 +123,38 @@ StatusOr<ClusterSettings> FromProto(const v1::ClusterSettings& proto) {
   if (proto.has_copy_bytes_per_second()) {
     settings.copy_bytes_per_second = proto.copy_bytes_per_second();
   }
+  if (proto.has_hot_reads_per_second()) {
+    settings.hot_reads_per_second = proto.hot_reads_per_second();
+  }
+  if (proto.hot_replicas() > kMaxReplicas) {
+    return InvalidArgument("hot_replicas is ", proto.hot_replicas(), ", must be 1..", kMaxReplicas);
+  }
+  if (proto.hot_replicas() > 0) settings.hot_replicas = proto.hot_replicas();
+  if (proto.hot_keep_seconds() == 0) return settings;
+  if (proto.hot_keep_seconds() < kMinHotKeepSeconds ||
+      proto.hot_keep_seconds() > kMaxHotKeepSeconds) {
+    return InvalidArgument("hot_keep_seconds is ", proto.hot_keep_seconds(), ", must be ",
+                           kMinHotKeepSeconds, "..", kMaxHotKeepSeconds);
+  }
+  settings.hot_keep_seconds = proto.hot_keep_seconds();
   return settings;
+}
+
+StatusOr<HotDocument> FromProto(const v1::HotDocument& proto) {
+  if (proto.tenant().empty() || proto.collection().empty() || proto.document().empty()) {
+    return InvalidArgument("a hot document has no tenant, collection or name");
+  }
+  if (proto.extra_replicas() < 1 || proto.extra_replicas() > kMaxReplicas) {
+    return InvalidArgument("hot document ", proto.document(), ": extra_replicas is ",
+                           proto.extra_replicas(), ", must be 1..", kMaxReplicas);
+  }
+  return HotDocument{
+      .tenant = proto.tenant(),
+      .collection = proto.collection(),
+      .document = proto.document(),
+      .extra_replicas = proto.extra_replicas(),
+      .placement_hash = KeyOfDocument(proto.tenant(), proto.collection(), proto.document()).hash,
+      .lease = proto.lease()};
 }
 
 StatusOr<ClusterView> FromProto(const v1::ClusterView& proto) {
@@ -128,6 +172,11 @@ StatusOr<ClusterView> FromProto(const v1::ClusterView& proto) {
     view.members.push_back(std::move(parsed));
   }
   std::ranges::sort(view.members, {}, &Member::name);
+  for (const v1::HotDocument& document : proto.hot_documents()) {
+    QUIRE_ASSIGN_OR_RETURN(HotDocument parsed, FromProto(document));
+    view.hot_documents.push_back(std::move(parsed));
+  }
+  std::ranges::sort(view.hot_documents, {}, &HotDocument::placement_hash);
   return view;
 }
 

@@ -17,6 +17,10 @@
 // (Fetch, Lookup, Stat, ReadTokens, GetDocument, GetExtra). The first answer counts. A second node
 // may lag behind by the changes of a moment. Without a second node nothing is hedged.
 //
+// Hot documents: a document that is read much has more owners for a while. A connection goes to one
+// of them by chance. Fetch and ReadTokens go to all of them, to the less busy of two drawn by
+// chance.
+//
 // Thread-safety: all methods may be called concurrently. Ownership: transports outlive this object.
 #ifndef QUIRE_CLUSTER_CONNECTION_H_
 #define QUIRE_CLUSTER_CONNECTION_H_
@@ -60,6 +64,7 @@ class ClusterConnection {
     uint64_t reads = 0;         ///< Reads that may be hedged.
     uint64_t hedged = 0;        ///< Reads that a second node was asked for.
     uint64_t hedges_won = 0;    ///< Hedged reads that the second node answered first.
+    uint64_t spread = 0;        ///< Reads that another owner of a hot document answered.
   };
   Counters counters() const;
 

@@ -60,7 +60,9 @@ struct ContextStat {
   int64_t expires_unix_micros = 0;  ///< End of a context named by its document; 0: never.
 };
 
-/// When a put is done. kReplicated is UNIMPLEMENTED: servers have no replicas yet.
+/// When a put is done. kReplicated: as many nodes of the cluster have the chain as it has replicas,
+/// at least min_replicas, though no document names it. UNAVAILABLE with fewer; UNIMPLEMENTED by a
+/// server without replicas.
 enum class PutDurability { kServerDefault, kMemory, kReplicated, kPersisted };
 
 /// How the pages of a context are kept.

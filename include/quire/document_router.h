@@ -51,7 +51,8 @@ class DocumentRouter {
   static StatusOr<std::unique_ptr<DocumentRouter>> Create(Options options);
   ~DocumentRouter();
 
-  /// Address of the nearest node that has all of the documents. Errors:
+  /// Address of the nearest node that has all of the documents. Where the first one is hot, one of
+  /// its owners by chance. Errors:
   /// - NOT_FOUND: no node has one of them, by a current view and the answer of every member.
   /// - UNAVAILABLE: a member that may have them does not answer, left or is lost; or no server
   ///   tells the members, or none tells them by a current view.
@@ -61,6 +62,10 @@ class DocumentRouter {
   StatusOr<std::string> FindHolder(std::span<const DocumentName> names,
                                    const HolderSearch& search = {});
   StatusOr<std::string> FindHolder(const DocumentName& name) { return FindHolder({&name, 1}); }
+  /// Addresses of the nodes that own all of the documents, while one of them is hot: it is read so
+  /// much that reads should spread over its owners. Empty otherwise. A node may be about to copy
+  /// them still. Errors as FindPlace.
+  StatusOr<std::vector<std::string>> FindHotOwners(std::span<const DocumentName> names);
   /// Address of the node to put the document to: the nearest owner that is up and answers.
   /// UNAVAILABLE when no owner answers, or no node takes documents. FAILED_PRECONDITION when the
   /// servers are of another cluster than before.

@@ -225,7 +225,8 @@ class DocumentRegistry {
                                    std::span<const SegmentKey> segments) = 0;
   struct ExtraValue {
     Extra extra;
-    std::string bytes;  ///< Verified.
+    std::string bytes;                      ///< Verified.
+    std::vector<SegmentKey> segments = {};  ///< Those that go with it.
   };
   virtual StatusOr<ExtraValue> GetExtra(std::string_view tenant, const DocumentName& document,
                                         std::string_view name) = 0;

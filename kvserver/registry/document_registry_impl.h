@@ -332,6 +332,9 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   void Forget(const Deletion::Entry& entry) QUIRE_REQUIRES(write_mutex_);
   StatusOr<Extra> ReadExtra(std::string_view tenant, const DocumentName& document,
                             std::string_view name);
+  StatusOr<std::vector<SegmentKey>> ReadExtraSegments(std::string_view tenant,
+                                                      const DocumentName& document,
+                                                      std::string_view name);
   /// Brings a document's segments to DRAM and keeps them there. Does not change notes on disk.
   Status PinInDram(std::string_view tenant, const Document& document) QUIRE_REQUIRES(write_mutex_);
   /// Releases the segments, and cancels a pending pin.

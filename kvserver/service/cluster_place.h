@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "cluster/directory/directory_feed.h"
+#include "cluster/hot/hot_agreement.h"
 #include "cluster/membership/membership.h"
 #include "cluster/replica/peer_nodes.h"
 #include "common/documents/collection_agreement.h"
@@ -32,6 +33,7 @@ struct ClusterPlace {
   AgreeOnSalts agree_on_salts = {};            ///< Empty: salts of tenants are the server's own.
   cluster::PeerNodes* peers = nullptr;         ///< Null: the server keeps no replicas.
   cluster::DirectoryFeed* feed = nullptr;      ///< Changes of `documents`, for replicas.
+  cluster::HotAgreement* hot = nullptr;        ///< Null: no document gets extra copies.
 
   bool keeps_replicas() const { return peers != nullptr; }
 };

@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "cluster/hot/hot_documents.h"
 #include "cluster/replica/replicator.h"
 #include "common/base/threads/executor.h"
 #include "common/base/threads/periodic_task.h"
@@ -22,6 +23,7 @@
 #include "kvserver/service/replica/replica_segments.h"
 #include "kvserver/session/context/context_resolver.h"
 #include "kvserver/session/context/context_table.h"
+#include "kvserver/session/context/read_counts.h"
 #include "kvserver/session/context/tail_scrub.h"
 #include "kvserver/session/session_manager.h"
 #include "kvserver/store/page_store.h"
@@ -45,6 +47,9 @@ constexpr Duration kUpkeepQuiet = std::chrono::minutes(2);
 /// Pause between two steps of replication, and the longest wait for changed names in one.
 constexpr Duration kReplicationPause = std::chrono::milliseconds(50);
 constexpr Duration kChangeWait = std::chrono::seconds(1);
+
+/// Interval at which reads of documents are measured.
+constexpr Duration kHeatPeriod = std::chrono::milliseconds(500);
 
 /// Payload of a reply to another node, which may take smaller messages than this one.
 constexpr uint64_t kMostBytesToPeers = 16 << 20;
@@ -148,7 +153,7 @@ struct Server::Parts {
         store(std::move(page_store)),
         registry(std::move(document_registry)),
         contexts(ContextOptions(options, store.get(), clock)),
-        resolver(store.get(), registry.get(), &contexts),
+        resolver(store.get(), registry.get(), &contexts, &read_counts),
         replica_segments(store.get()),
         replica_documents(registry.get(), options.tenants),
         digest_threads({.threads = kDigestThreads}),
@@ -174,6 +179,7 @@ struct Server::Parts {
         cleanup(health, Trouble::kCleanupFailed, clock, kUpkeepQuiet),
         pins(health, Trouble::kPinsWaiting, clock, kUpkeepQuiet),
         replicator(MakeReplicator(options.cluster, clock)),
+        hot(MakeHot(options.cluster, clock)),
         expiry(kExpiryPeriod, std::bind_front(&Parts::KeepUp, this)),
         // Separate from the expiry, which waits for the device.
         device_check(kDeviceCheckPeriod, std::bind_front(&PageStore::CheckDevice, store.get())) {
@@ -194,6 +200,17 @@ struct Server::Parts {
                                    .clock = of_intervals,
                                    .node = place.node,
                                    .change_wait = kChangeWait});
+  }
+
+  std::unique_ptr<cluster::HotDocuments> MakeHot(const ClusterPlace& place,
+                                                 const Clock* of_intervals) {
+    if (place.hot == nullptr || !place.keeps_replicas()) return nullptr;
+    return std::make_unique<cluster::HotDocuments>(
+        cluster::HotDocuments::Parts{.take_reads = std::bind_front(&ReadCounts::Take, &read_counts),
+                                     .agreement = place.hot,
+                                     .membership = place.membership,
+                                     .clock = of_intervals,
+                                     .node = place.node});
   }
 
   /// Upkeep once a second. A failure is reported and retried by itself.
@@ -231,6 +248,7 @@ struct Server::Parts {
     held_digest_scrub.VisitMetrics(visit);
     tail_scrub.VisitMetrics(visit);
     if (replicator != nullptr) replicator->VisitMetrics(visit);
+    if (hot != nullptr) hot->VisitMetrics(visit);
     VisitBuildInfo(visit);
     visit.Gauge("uptime_seconds", "Time since the server started.",
                 std::chrono::duration_cast<std::chrono::seconds>(clock->Now() - start).count());
@@ -241,6 +259,7 @@ struct Server::Parts {
   std::unique_ptr<PageStore> store;
   std::unique_ptr<DocumentRegistry> registry;
   ContextTable contexts;
+  ReadCounts read_counts;
   ContextResolver resolver;
   ReplicaSegments replica_segments;
   ReplicaDocuments replica_documents;
@@ -257,9 +276,11 @@ struct Server::Parts {
   RecurringTrouble cleanup;
   RecurringTrouble pins;
   std::unique_ptr<cluster::Replicator> replicator;  ///< Null when names are the server's own.
+  std::unique_ptr<cluster::HotDocuments> hot;       ///< Null without an agreement on them.
   PeriodicTask expiry;
   PeriodicTask device_check;
   std::unique_ptr<PeriodicTask> replication;  ///< Null before StartReplication.
+  std::unique_ptr<PeriodicTask> heat;         ///< Null before it, and without `hot`.
 };
 
 StatusOr<std::unique_ptr<Server>> Server::Open(const ServerOptions& options) {
@@ -294,6 +315,7 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
                    .registry = parts->registry.get(),
                    .contexts = &parts->contexts,
                    .resolver = &parts->resolver,
+                   .place = options.cluster,
                    .max_reply_bytes = MaxReplyBytes(options),
                    .default_durability = options.default_durability},
                   &parts->dispatcher);
@@ -331,11 +353,15 @@ void Server::StartReplication() {
   if (parts_->replicator == nullptr) return;
   parts_->replication = std::make_unique<PeriodicTask>(
       kReplicationPause, std::bind_front(&cluster::Replicator::Step, parts_->replicator.get()));
+  if (parts_->hot == nullptr) return;
+  parts_->heat = std::make_unique<PeriodicTask>(
+      kHeatPeriod, std::bind_front(&cluster::HotDocuments::Step, parts_->hot.get()));
 }
 void Server::StopReplication() {
   if (parts_->replicator == nullptr) return;
   parts_->replicator->Stop();
   parts_->replication.reset();
+  parts_->heat.reset();
 }
 void Server::KeepUpSoon() { parts_->expiry.RunSoon(); }
 

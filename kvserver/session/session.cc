@@ -188,6 +188,9 @@ Status Session::Recall(const RecallArgs& args, const ReplyShape& reply, RecallSi
   }
   if (!args.mismatched.empty()) QUIRE_RETURN_IF_ERROR(RecheckMismatched(args));
   QUIRE_RETURN_IF_ERROR(TakeRecall(args, *scratch));
+  for (const RecallTarget& target : (*scratch).targets) {
+    for (const MemberContext& member : target.sequence->members()) member.context.NoteRead();
+  }
   return RecallRun(shared_.recall, shape_, unit_cut_, args, reply, sink, claim, *scratch).Run();
 }
 

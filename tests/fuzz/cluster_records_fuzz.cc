@@ -25,6 +25,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!records.ok()) return 0;
   const auto view = std::make_shared<const ClusterView>(ViewOf("demo", *records));
   if (!std::ranges::is_sorted(view->members, {}, &Member::name)) std::abort();
+  if (!std::ranges::is_sorted(view->hot_documents, {}, &HotDocument::placement_hash)) std::abort();
+  for (const HotDocument& hot : view->hot_documents) {
+    if (view->FindHot(hot.placement_hash) == nullptr) std::abort();
+  }
   const Placement placement(view);
   const Owners owners = placement.OwnersOf({42}, view->settings.replicas);
   if (owners.members.size() > placement.ReadOrder({42}).size()) std::abort();

@@ -54,6 +54,14 @@ pb::TxnResponse EtcdModel::Commit(const pb::TxnRequest& txn) {
   return response;
 }
 
+Status EtcdModel::CheckLeases(const pb::TxnRequest& txn) const {
+  for (const pb::RequestOp& operation : txn.success()) {
+    const int64_t lease = operation.request_put().lease();
+    if (lease != 0 && !leases_.contains(lease)) return NotFound("requested lease not found");
+  }
+  return OkStatus();
+}
+
 void EtcdModel::Put(const pb::PutRequest& put, int64_t revision) {
   pb::KeyValue& kv = keys_[put.key()];
   if (kv.version() == 0) kv.set_create_revision(revision);

@@ -21,6 +21,8 @@ class EtcdModel {
  public:
   etcdserverpb::RangeResponse Range(const etcdserverpb::RangeRequest& request) const;
   etcdserverpb::TxnResponse Commit(const etcdserverpb::TxnRequest& txn);
+  /// NOT_FOUND when a lease that the transaction names has ended. etcd refuses it then.
+  Status CheckLeases(const etcdserverpb::TxnRequest& txn) const;
 
   int64_t GrantLease(Duration ttl, TimePoint now);
   /// NOT_FOUND when it has ended.

@@ -15,6 +15,8 @@ namespace {
 
 constexpr uint64_t kNumNames = 6;
 constexpr double kThinkSeconds = 0.7;
+constexpr double kHotPauseSeconds = 0.04;
+constexpr Duration kViewAge = std::chrono::seconds(2);
 constexpr SimCall kOnce = {.timeout = std::chrono::seconds(10), .may_repeat = false};
 
 class SimClient {
@@ -35,6 +37,14 @@ class SimClient {
       } else {
         Delete(choice < 95);
       }
+    }
+  }
+
+  /// Reads the first document that was acknowledged, as long as it is there.
+  void RunHot() {
+    while (world_.GoesOn()) {
+      world_.scheduler.Sleep(world_.About(kHotPauseSeconds));
+      if (const auto wanted = world_.history.Any(0)) ReadHot({.name = wanted->name});
     }
   }
 
@@ -130,6 +140,24 @@ class SimClient {
     if (IsNotFound(read.status())) world_.history.NotFound(name.name, name.version, began);
   }
 
+  /// Reads the latest version from an owner by chance while it is hot, and else from the nearest.
+  void ReadHot(const DocumentName& name) {
+    if (view_ == nullptr || world_.scheduler.Now() >= view_until_) {
+      const auto view = View();
+      if (view.ok()) view_ = *view;
+      view_until_ = world_.scheduler.Now() + kViewAge;
+    }
+    if (view_ == nullptr) return;
+    const cluster::Placement placement(view_);
+    const auto owners = placement.OwnersOf(KeyOf(name), placement.CopiesOf(KeyOf(name)));
+    if (owners.members.empty()) return;
+    const size_t drawn =
+        placement.IsHot(KeyOf(name)) ? world_.scheduler.random().Below(owners.members.size()) : 0;
+    const auto read = Ask<Document>(view_->members[owners.members[drawn]].name,
+                                    [this, name](SimNode& node) { return ReadAt(node, name); });
+    if (read.ok() && drawn >= view_->settings.replicas) ++world_.num_read_at_extra;
+  }
+
   void SetTag() {
     const auto wanted = world_.history.Any(world_.scheduler.random().Next());
     if (!wanted) return;
@@ -162,10 +190,15 @@ class SimClient {
   SimWorld& world_;
   const std::string self_;
   const uint32_t number_;
+  std::shared_ptr<const cluster::ClusterView> view_;  ///< Of a reader of hot documents.
+  TimePoint view_until_{};
 };
 
 }  // namespace
 
 void RunSimClient(SimWorld* world, uint32_t number) { SimClient(world, number).Run(); }
+void RunSimHotReader(SimWorld* world, uint32_t number) {
+  SimClient(world, world->scenario.clients + number).RunHot();
+}
 
 }  // namespace quire::sim

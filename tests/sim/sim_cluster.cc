@@ -67,6 +67,9 @@ class SimRun {
     for (uint32_t i = 0; i < world_.scenario.clients; ++i) {
       StartBusy([this, i] { RunSimClient(&world_, i); });
     }
+    for (uint32_t i = 0; i < world_.scenario.hot_readers; ++i) {
+      StartBusy([this, i] { RunSimHotReader(&world_, i); });
+    }
     for (const SimFault& fault : world_.scenario.faults) {
       StartBusy([this, fault] { RunSimFault(&world_, fault); });
     }
@@ -86,7 +89,8 @@ class SimRun {
                      .registered = world_.history.num_registered(),
                      .deleted = world_.history.num_deleted(),
                      .found = world_.history.num_found(),
-                     .faults = world_.num_faults};
+                     .faults = world_.num_faults,
+                     .read_at_extra = world_.num_read_at_extra};
     report.settle_seconds = std::chrono::duration<double>(settled - world_.end).count();
     EndAll();
     return report;
@@ -107,22 +111,36 @@ class SimRun {
 
   /// The operator's settings are there before the first node.
   void SetSettings() {
-    const cluster::ClusterSettings settings = {.replicas = world_.scenario.replicas,
-                                               .min_replicas = world_.scenario.min_replicas};
+    const SimScenario& scenario = world_.scenario;
+    const cluster::ClusterSettings settings = {
+        .replicas = scenario.replicas,
+        .min_replicas = scenario.min_replicas,
+        .hot_reads_per_second = scenario.hot_reads_per_second,
+        .hot_replicas = scenario.hot_replicas,
+        .hot_keep_seconds = scenario.hot_keep_seconds};
     etcdserverpb::TxnRequest txn;
     cluster::AddPut(txn, cluster::ClusterPrefix(kSimCluster) + std::string(cluster::kSettingsKey),
                     cluster::ToJsonText(cluster::ToProto(settings)));
     (void)world_.etcd.model.Commit(txn);  // It compares nothing.
   }
 
+  /// Reads keys from etcd's own state.
+  etcdserverpb::RangeResponse KeysOf(const std::string& prefix) const {
+    etcdserverpb::RangeRequest all;
+    all.set_key(prefix);
+    all.set_range_end(cluster::PrefixEnd(prefix));
+    return world_.etcd.model.Range(all);
+  }
+
+  bool AnyIsHot() const {
+    return KeysOf(cluster::ClusterPrefix(kSimCluster) + "hot/").kvs_size() > 0;
+  }
+
   /// Reads the agreed names from etcd's own state.
   std::map<std::string, AgreedName> Agreed() const {
     std::map<std::string, AgreedName> names;
-    etcdserverpb::RangeRequest all;
     const std::string prefix = cluster::DocumentsPrefix(kSimCluster);
-    all.set_key(prefix);
-    all.set_range_end(cluster::PrefixEnd(prefix));
-    const etcdserverpb::RangeResponse range = world_.etcd.model.Range(all);
+    const etcdserverpb::RangeResponse range = KeysOf(prefix);
     for (const auto& kv : range.kvs()) {
       const auto key = cluster::ParseDirectoryKey(std::string_view(kv.key()).substr(prefix.size()));
       if (!key) continue;
@@ -157,11 +175,12 @@ class SimRun {
       scheduler.RunUntil(scheduler.Now() + kCheckEvery);
       CheckCopies();
       const bool settled =
-          world_.num_busy == 0 &&
+          world_.num_busy == 0 && !AnyIsHot() &&
           std::ranges::all_of(world_.nodes, [](const auto& node) { return node->Settled().ok(); });
       if (!settled) quiet_since = scheduler.Now();
       if (scheduler.Now() - quiet_since >= kQuiet) return quiet_since;
     }
+    if (AnyIsHot()) world_.history.Break("not settled: a document is hot that nobody reads");
     for (const auto& node : world_.nodes) {
       const Status status = node->Settled();
       if (!status.ok()) world_.history.Break("not settled: " + status.ToString());

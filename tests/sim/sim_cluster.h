@@ -9,7 +9,8 @@
 //   - a deleted version stays deleted, on every node;
 //   - versions are unique and grow;
 //   - at every moment some node has the pages of each acknowledged version;
-//   - in the end each version is on its owners and nowhere else, as it was agreed.
+//   - in the end each version is on its owners and nowhere else, as it was agreed. No document is
+//     hot any more then.
 #ifndef QUIRE_TESTS_SIM_SIM_CLUSTER_H_
 #define QUIRE_TESTS_SIM_SIM_CLUSTER_H_
 
@@ -37,7 +38,8 @@ struct SimReport {
   uint64_t events = 0;
   uint64_t registered = 0, deleted = 0, found = 0;
   uint64_t faults = 0;
-  double settle_seconds = 0;  ///< Simulated time until the cluster had settled.
+  uint64_t read_at_extra = 0;  ///< Reads that an extra owner of a hot document answered.
+  double settle_seconds = 0;   ///< Simulated time until the cluster had settled.
 };
 
 [[nodiscard]] SimReport RunSimulation(const SimScenario& scenario, uint64_t seed);

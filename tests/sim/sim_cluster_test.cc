@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "tests/kit/paths.h"
 #include "tests/sim/sim_scenario.h"
 
@@ -12,7 +16,7 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr uint64_t kRuns = QUIRE_SIM_RUNS;
+constexpr uint64_t kRuns = QUIRE_SIM_RUNS, kHotRuns = 5;
 
 const std::vector<SimScenario>& Scenarios() {
   static const std::vector<SimScenario> scenarios =
@@ -33,6 +37,17 @@ TEST(SimClusterTest, PromisesAreKeptInEveryScenario) {
   }
   EXPECT_GT(registered, 20 * kRuns);
   EXPECT_GT(faults, 3 * kRuns);
+}
+
+TEST(SimClusterTest, DocumentsThatAreReadMuchAreReadAtMoreNodesUntilTheyCool) {
+  const auto hot = std::ranges::find(Scenarios(), "hot", &SimScenario::name);
+  ASSERT_NE(hot, Scenarios().end());
+  for (uint64_t seed = 1; seed <= kHotRuns; ++seed) {
+    const SimReport report = RunSimulation(*hot, seed);
+    EXPECT_THAT(report.broken, IsEmpty())
+        << "repeat with: ./dev sim --scenario hot --first-seed " << seed << " --seeds 1";
+    EXPECT_GT(report.read_at_extra, 10u) << "seed " << seed;
+  }
 }
 
 TEST(SimClusterTest, TheSameSeedGivesTheSameRun) {

@@ -49,8 +49,10 @@ StatusOr<pb::RangeResponse> SimEtcdClient::Read(const pb::RangeRequest& request)
 }
 
 StatusOr<pb::TxnResponse> SimEtcdClient::Commit(const pb::TxnRequest& txn) {
-  return Ask<pb::TxnResponse>(
-      [txn](EtcdModel& model, TimePoint) { return StatusOr<pb::TxnResponse>(model.Commit(txn)); });
+  return Ask<pb::TxnResponse>([txn](EtcdModel& model, TimePoint) -> StatusOr<pb::TxnResponse> {
+    QUIRE_RETURN_IF_ERROR(model.CheckLeases(txn));
+    return model.Commit(txn);
+  });
 }
 
 StatusOr<int64_t> SimEtcdClient::GrantLease(Duration ttl) {
@@ -86,6 +88,7 @@ Status SimEtcdClient::Watch(std::string_view prefix, int64_t first_revision, Wat
         pb::WatchResponse answer;
         answer.mutable_header()->set_revision(model.revision());
         for (const pb::Event& event : events) *answer.add_events() = event;
+        answer.set_created(events.empty());
         return answer;
       }));
   QUIRE_RETURN_IF_ERROR(on_response(response));

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "cluster/directory/etcd_directory.h"
+#include "cluster/hot/etcd_hot_documents.h"
+#include "cluster/hot/hot_documents.h"
 #include "cluster/replica/chain_copier.h"
 #include "cluster/replica/replica_plan.h"
 #include "cluster/replica/replicated_put.h"
@@ -12,6 +14,7 @@
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/service/replica/replica_documents.h"
 #include "kvserver/service/replica/replica_segments.h"
+#include "kvserver/session/context/read_counts.h"
 #include "tests/sim/sim_content.h"
 #include "tests/sim/sim_membership.h"
 
@@ -21,6 +24,7 @@ namespace {
 constexpr Duration kBootPause = std::chrono::milliseconds(500);
 constexpr Duration kFollowPause = std::chrono::milliseconds(400);
 constexpr Duration kStepPause = std::chrono::milliseconds(300);
+constexpr Duration kHeatPause = std::chrono::milliseconds(500);
 constexpr int64_t kSimEpochMicros = 1'700'000'000'000'000;
 
 }  // namespace
@@ -50,10 +54,16 @@ struct SimNode::Process {
         metadata(disk, life),
         etcd(&around.etcd, self.name, life),
         directory(&etcd, kSimCluster),
+        hot_agreement(&etcd, kSimCluster),
         membership(&around.scheduler, &etcd, disk, {.self = self, .listens_on_address = true}),
         segments(&store),
         peers(&around.network, self.name, life, around.find_peer),
-        put(&peers, &membership, self.name) {}
+        put(&peers, &membership, self.name),
+        hot({.take_reads = [this] { return reads.Take(); },
+             .agreement = &hot_agreement,
+             .membership = &membership,
+             .clock = &clock,
+             .node = self.name}) {}
 
   const SimLifePtr life = std::make_shared<SimLife>();
   NodeClock clock;
@@ -61,10 +71,13 @@ struct SimNode::Process {
   SimMetadata metadata;
   SimEtcdClient etcd;
   cluster::EtcdDirectory directory;
+  cluster::EtcdHotDocuments hot_agreement;
   SimMembership membership;
   kvserver::ReplicaSegments segments;
   SimPeers peers;
   cluster::ReplicatedPut put;
+  kvserver::ReadCounts reads;
+  cluster::HotDocuments hot;
   std::unique_ptr<kvserver::DocumentRegistry> registry;
   std::optional<kvserver::ReplicaDocuments> documents;
   std::optional<cluster::Replicator> replicator;
@@ -139,6 +152,7 @@ void SimNode::Run(const ProcessPtr& process) {
   process->is_ready = true;
   surroundings_.network.Up(name());
   scheduler.Start([this, process] { Serve(process); });
+  scheduler.Start([this, process] { MeasureHeat(process); });
   while (process->life->is_alive) {
     scheduler.Sleep(kFollowPause);
     if (process->life->is_alive) process->membership.Follow();
@@ -150,6 +164,13 @@ void SimNode::Serve(const ProcessPtr& process) {
   while (process->life->is_alive) {
     process->replicator->Step();
     scheduler.Sleep(kStepPause);
+  }
+}
+
+void SimNode::MeasureHeat(const ProcessPtr& process) {
+  while (process->life->is_alive) {
+    process->hot.Step();
+    surroundings_.scheduler.Sleep(kHeatPause);
   }
 }
 
@@ -209,7 +230,9 @@ StatusOr<Document> SimNode::Put(const DocumentName& name, uint64_t content) {
 
 StatusOr<Document> SimNode::Read(const DocumentName& name) {
   QUIRE_ASSIGN_OR_RETURN(const ProcessPtr process, Ready());
-  return process->registry->Get(kSimTenant, name);
+  QUIRE_ASSIGN_OR_RETURN(Document document, process->registry->Get(kSimTenant, name));
+  process->reads.Of(kSimTenant, name)->fetch_add(1, std::memory_order_relaxed);
+  return document;
 }
 
 Status SimNode::CheckPages(const Document& document, uint64_t content) {

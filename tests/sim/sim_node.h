@@ -82,6 +82,7 @@ class SimNode {
   void Run(const ProcessPtr& process);
   Status Open(const ProcessPtr& process);
   void Serve(const ProcessPtr& process);
+  void MeasureHeat(const ProcessPtr& process);
   /// Calls of peers.
   Status CopyChain(std::string_view tenant, const SegmentKey& tip, std::string_view from);
   Status Adopt(std::string_view tenant, const DocumentName& version);

@@ -95,6 +95,10 @@ StatusOr<SimScenario> ParseScenario(const std::string& name, const std::string& 
                             .Take("loss", &scenario.loss)
                             .Take("duplicate", &scenario.duplicate)
                             .Take("most_delay_ms", &scenario.most_delay_ms)
+                            .Take("hot_readers", &scenario.hot_readers)
+                            .Take("hot_reads_per_second", &scenario.hot_reads_per_second)
+                            .Take("hot_replicas", &scenario.hot_replicas)
+                            .Take("hot_keep_seconds", &scenario.hot_keep_seconds)
                             .Know("faults")
                             .Done());
   if (!object.contains("faults")) return scenario;

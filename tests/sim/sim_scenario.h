@@ -2,7 +2,8 @@
 //
 // SimScenario: what happens to a simulated cluster, from a file of `scenarios`:
 //   {"nodes": 4, "zones": 2, "replicas": 2, "min_replicas": 1, "clients": 3, "seconds": 60,
-//    "loss": 0.01, "duplicate": 0.01, "most_delay_ms": 20,
+//    "loss": 0.01, "duplicate": 0.01, "most_delay_ms": 20, "hot_readers": 2,
+//    "hot_reads_per_second": 10, "hot_replicas": 2, "hot_keep_seconds": 6,
 //    "faults": [{"kind": "crash", "every_s": 10, "for_s": 5}]}
 // A fault comes about every `every_s` seconds and lasts about `for_s`. One of a kind at a time.
 #ifndef QUIRE_TESTS_SIM_SIM_SCENARIO_H_
@@ -46,6 +47,10 @@ struct SimScenario {
   double loss = 0;
   double duplicate = 0;
   double most_delay_ms = 5;
+  uint32_t hot_readers = 0;           ///< Clients that read one document all the time.
+  uint32_t hot_reads_per_second = 0;  ///< 0: no document is hot.
+  uint32_t hot_replicas = 2;
+  uint32_t hot_keep_seconds = 6;
   std::vector<SimFault> faults = {};
 };
 

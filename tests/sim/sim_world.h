@@ -40,12 +40,15 @@ struct SimWorld {
   std::vector<std::unique_ptr<SimNode>> nodes;
   std::map<SegmentKey, uint64_t> contents;  ///< By the tips of their chains.
   uint64_t num_faults = 0;
-  uint32_t num_busy = 0;  ///< Clients and kinds of faults that have not ended.
-  TimePoint end{};        ///< End of clients and faults.
+  uint64_t num_read_at_extra = 0;  ///< Reads that an extra owner of a hot document answered.
+  uint32_t num_busy = 0;           ///< Clients and kinds of faults that have not ended.
+  TimePoint end{};                 ///< End of clients and faults.
 };
 
 /// Runs one client until the end, as a task.
 void RunSimClient(SimWorld* world, uint32_t number);
+/// Runs one client that reads the same document all the time, likewise.
+void RunSimHotReader(SimWorld* world, uint32_t number);
 /// Runs the faults of one kind until the end, as a task. Leaves nothing broken.
 void RunSimFault(SimWorld* world, const SimFault& fault);
 

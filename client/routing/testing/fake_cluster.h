@@ -128,7 +128,8 @@ class FakeNode final : public Transport {
     v1::ClusterViewReply view;
     const auto other = cluster_.other_views.find(address_);
     *view.mutable_view() =
-        cluster::ToProto(other != cluster_.other_views.end() ? other->second : cluster_.view);
+        cluster::ToProto(other != cluster_.other_views.end() ? other->second : cluster_.view,
+                         "default");
     view.set_frozen(cluster_.frozen[address_]);
     reply->control = view.SerializeAsString();
     return OkStatus();

@@ -19,6 +19,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/etcd/etcd_client.h"
@@ -49,9 +50,11 @@ inline int FreePort() {
 
 class EtcdProcess {
  public:
-  EtcdProcess()
+  /// `more_args` are given to it besides.
+  explicit EtcdProcess(std::vector<std::string> more_args = {})
       : address_("127.0.0.1:" + std::to_string(FreePort())),
-        peer_("127.0.0.1:" + std::to_string(FreePort())) {
+        peer_("127.0.0.1:" + std::to_string(FreePort())),
+        more_args_(std::move(more_args)) {
     Start();
   }
 
@@ -60,13 +63,14 @@ class EtcdProcess {
   /// Starts it and waits until it answers.
   void Start() {
     const std::string client_url = "http://" + address_, peer_url = "http://" + peer_;
-    const std::vector<std::string> args = {
+    std::vector<std::string> args = {
         "--data-dir", dir_ / "data", "--name", "test", "--listen-client-urls", client_url,
         "--advertise-client-urls", client_url, "--listen-peer-urls", peer_url,
         "--initial-advertise-peer-urls", peer_url, "--initial-cluster", "test=" + peer_url,
         // Tests kill processes, and never the machine.
         "--heartbeat-interval", "20", "--election-timeout", "100", "--logger", "zap",
         "--log-outputs", "stderr"};
+    args.insert(args.end(), more_args_.begin(), more_args_.end());
     process_ = std::make_unique<quire::testing::ChildProcess>("/usr/bin/etcd", args, dir_ / "err");
     const auto client =
         EtcdClient::Create({.endpoints = {address_}, .call_timeout = std::chrono::seconds(20)});
@@ -101,6 +105,7 @@ class EtcdProcess {
   const quire::testing::TempDir dir_;
   const std::string address_;
   const std::string peer_;
+  const std::vector<std::string> more_args_;
   std::unique_ptr<quire::testing::ChildProcess> process_;
 };
 

@@ -99,7 +99,10 @@ class FakeNode final : public LocalDocuments, public LocalSegments {
   }
   Status PutExtras(std::string_view, const DocumentName& name,
                    const std::vector<ExtraCopy>& extras) override {
-    for (const ExtraCopy& extra : extras) extras_[name.name].push_back(extra.extra.name);
+    for (const ExtraCopy& extra : extras) {
+      extras_[name.name].push_back(extra.extra.name);
+      extra_segments_[extra.extra.name] = extra.segments;
+    }
     return OkStatus();
   }
   Status Release(std::string_view tenant, const DocumentName& name) override {
@@ -125,7 +128,8 @@ class FakeNode final : public LocalDocuments, public LocalSegments {
   uint64_t NumDamaged() const override { return damaged_.size(); }
 
   std::vector<std::string> tenants_ = {"default"};
-  std::map<std::string, std::vector<std::string>> extras_;  ///< Names of extras by document.
+  std::map<std::string, std::vector<std::string>> extras_;         ///< Names of extras by document.
+  std::map<std::string, std::vector<SegmentKey>> extra_segments_;  ///< By names of extras.
 
  private:
   class FakeChainPut final : public ChainPut {
@@ -172,7 +176,8 @@ class FakePeers final : public PeerNodes {
     QUIRE_ASSIGN_OR_RETURN(FakeNode* const node, Find(member));
     std::vector<ExtraCopy> extras;
     for (const std::string& extra : node->extras_[name.name]) {
-      extras.push_back({.extra = {.name = extra}, .bytes = ""});
+      extras.push_back(
+          {.extra = {.name = extra}, .bytes = "", .segments = node->extra_segments_[extra]});
     }
     return extras;
   }

@@ -30,6 +30,14 @@ StatusOr<Extra> DocumentRegistryImpl::ReadExtra(std::string_view tenant,
   return DecodeExtra(name, *row);
 }
 
+StatusOr<std::vector<SegmentKey>> DocumentRegistryImpl::ReadExtraSegments(
+    std::string_view tenant, const DocumentName& document, std::string_view name) {
+  const StatusOr<std::string> row = metadata_->Get(ExtraKey(tenant, document, name));
+  if (IsNotFound(row.status())) return NoSuchExtra(document, name);
+  QUIRE_RETURN_IF_ERROR(row.status());
+  return DecodeExtraSegments(name, *row);
+}
+
 StatusOr<Extra> DocumentRegistryImpl::PutExtra(std::string_view tenant,
                                                const DocumentName& document, std::string_view name,
                                                uint32_t version, std::string_view bytes,
@@ -84,6 +92,8 @@ StatusOr<DocumentRegistry::ExtraValue> DocumentRegistryImpl::GetExtra(std::strin
   QUIRE_RETURN_IF_ERROR(row.status());
   QUIRE_ASSIGN_OR_RETURN(value.bytes, DecodeExtraBytes(name, *row));
   // A put in between has other bytes than the row that was read first.
+  QUIRE_ASSIGN_OR_RETURN(value.segments, ReadExtraSegments(tenant, found.name, name));
+  value.extra.num_segments = static_cast<uint32_t>(value.segments.size());
   value.extra.size = value.bytes.size();
   value.extra.crc32c = Crc32c(AsBytes(value.bytes));
   return value;

@@ -30,6 +30,7 @@ struct StoreAdapterDeps {
   DocumentRegistry* registry = nullptr;
   ContextTable* contexts = nullptr;
   ContextResolver* resolver = nullptr;
+  ClusterPlace place = {};       ///< Where replicas of puts go.
   uint64_t max_reply_bytes = 0;  ///< Limit of the payload of one Fetch.
   Durability default_durability = Durability::kPersisted;
 };

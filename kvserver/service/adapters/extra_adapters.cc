@@ -37,7 +37,7 @@ Status PutExtra(DocumentRegistry& registry, const ClusterPlace& place, const Cal
   QUIRE_ASSIGN_OR_RETURN(const Extra extra,
                          registry.PutExtra(call.tenant, document, request.name(), request.version(),
                                            AsText(bytes.bytes), segments));
-  if (segments.empty()) ShareExtras(place, registry, call, document);
+  ShareExtras(place, registry, call, document);
   wire::ExtraToProto(extra, reply->mutable_extra());
   return OkStatus();
 }
@@ -47,6 +47,7 @@ Status GetExtra(DocumentRegistry& registry, const Call& call, const v1::GetExtra
   QUIRE_ASSIGN_OR_RETURN(const auto document, wire::DocumentNameFromProto(request.document()));
   QUIRE_ASSIGN_OR_RETURN(auto value, registry.GetExtra(call.tenant, document, request.name()));
   wire::ExtraToProto(value.extra, reply->mutable_extra());
+  wire::KeysToProto(value.segments, reply->mutable_segments());
   const auto bytes = std::make_shared<const std::string>(std::move(value.bytes));
   if (!bytes->empty()) call.reply_payload->Append({AsBytes(*bytes), bytes});
   return OkStatus();

@@ -81,8 +81,10 @@ class ReplicaAdapters {
                              wire::KeyFromBytes(asked.chain_tip(), "chain_tip"));
       // Asked first: what this node begins to release after that, it asks the caller about.
       const bool leaves = deps_.replicator->IsReleasing(call.tenant, document.name);
-      reply->add_holds(!leaves &&
-                       deps_.documents->StateOf(call.tenant, document) == cluster::Held::kWhole);
+      const bool whole = deps_.documents->StateOf(call.tenant, document) == cluster::Held::kWhole;
+      // Asked last: a version that is adopted awaits its extras already.
+      reply->add_holds(!leaves && whole &&
+                       !deps_.replicator->AwaitsExtras(call.tenant, document.name));
     }
     return OkStatus();
   }
@@ -113,9 +115,8 @@ class ReplicaAdapters {
     QUIRE_RETURN_IF_ERROR(CheckReplicates());
     QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.document()));
     QUIRE_ASSIGN_OR_RETURN(const cluster::Member from, FindMember(request.from()));
-    QUIRE_ASSIGN_OR_RETURN(const auto extras,
-                           deps_.place.peers->ReadExtras(from, call.tenant, name));
-    return deps_.documents->PutExtras(call.tenant, name, extras);
+    QUIRE_ASSIGN_OR_RETURN(auto extras, deps_.place.peers->ReadExtras(from, call.tenant, name));
+    return deps_.replicator->TakeExtras(call.tenant, name, {from}, std::move(extras));
   }
 
   Status Progress(const Call&, const v1::ReplicaProgressRequest&,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
+#include "cluster/replica/replicated_put.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_codec.h"
 #include "common/wire/convert_context.h"
@@ -41,6 +42,9 @@ class StoreAdapters {
     reply->set_existed(result.existed);
     reply->set_differs(result.differs);
     reply->mutable_stored_crc32c()->Add(result.stored_crc32c.begin(), result.stored_crc32c.end());
+    QUIRE_ASSIGN_OR_RETURN(const uint32_t copies,
+                           CopiesMade(call, request.durability(), result.key));
+    reply->set_copies(copies);
     return OkStatus();
   }
 
@@ -114,6 +118,9 @@ class StoreAdapters {
     deps_.contexts->Retire(call.tenant, request.context_id());
     wire::ContextInfoToProto(InfoOf(*view), reply->mutable_context());
     reply->set_segments_differing(context->num_differing());
+    QUIRE_ASSIGN_OR_RETURN(const uint32_t copies,
+                           CopiesMade(call, request.durability(), view->chain_tip()));
+    reply->set_copies(copies);
     return OkStatus();
   }
 
@@ -229,12 +236,22 @@ class StoreAdapters {
       case v1::DURABILITY_MEMORY:
         return Durability::kMemory;
       case v1::DURABILITY_REPLICATED:
+        if (deps_.place.keeps_replicas()) return deps_.default_durability;
         return Unimplemented(
             "durability replicated: this server has no replicas; ask for memory or persisted");
       case v1::DURABILITY_PERSISTED:
         return Durability::kPersisted;
     }
     return InvalidArgument("durability is ", static_cast<int>(durability), ": must be 0..3");
+  }
+
+  /// Has other nodes copy a chain that was put, if that is asked for. Returns the copies, or 0.
+  StatusOr<uint32_t> CopiesMade(const Call& call, v1::Durability durability,
+                                const SegmentKey& tip) const {
+    if (durability != v1::DURABILITY_REPLICATED) return 0;
+    QUIRE_ASSIGN_OR_RETURN(const ChainPtr chain, deps_.store->ResolveChain(call.tenant, tip));
+    return cluster::ReplicatedPut(deps_.place.peers, deps_.place.membership, deps_.place.node)
+        .CopyCached(call.tenant, chain->keys.front(), tip, call.context.deadline);
   }
 
   /// Codec of puts into `collection`; the server's default when it is empty.

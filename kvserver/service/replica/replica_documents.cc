@@ -31,9 +31,9 @@ Status ReplicaDocuments::Adopt(std::string_view tenant, const DocumentName& name
 
 Status ReplicaDocuments::PutExtras(std::string_view tenant, const DocumentName& name,
                                    const std::vector<cluster::ExtraCopy>& extras) {
-  for (const auto& [extra, bytes] : extras) {
+  for (const auto& [extra, bytes, segments] : extras) {
     const Status put =
-        registry_.PutExtra(tenant, name, extra.name, extra.version, bytes, {}).status();
+        registry_.PutExtra(tenant, name, extra.name, extra.version, bytes, segments).status();
     // A newer one stays.
     if (!put.ok() && put.code() != StatusCode::kFailedPrecondition) return put;
   }

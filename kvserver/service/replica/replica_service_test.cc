@@ -23,6 +23,7 @@
 #include "kvserver/store/testing/volume_damage.h"
 #include "quire/v1/registry.pb.h"
 #include "quire/v1/replica.pb.h"
+#include "quire/v1/store.pb.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/local/loopback_transport.h"
 
@@ -111,11 +112,13 @@ class ReplicaServiceTest : public ::testing::Test {
                             SystemClock().Now() + std::chrono::minutes(1));
   }
   template <typename Reply, typename Request>
-  StatusOr<Reply> Call(const std::string& node, const std::string& method, const Request& request) {
+  StatusOr<Reply> Call(const std::string& node, const std::string& method, const Request& request,
+                       const std::vector<std::byte>& payload = {}) {
     LoopbackTransport transport(&handlers_.at(node), {});
-    CallMessage answer;
-    QUIRE_RETURN_IF_ERROR(transport.Call("quire.v1." + method, {request.SerializeAsString(), {}},
-                                         &answer, {.tenant = "default"}));
+    CallMessage message{.control = request.SerializeAsString(), .payload = {}}, answer;
+    if (!payload.empty()) message.payload.Append(std::vector<std::byte>(payload));
+    QUIRE_RETURN_IF_ERROR(
+        transport.Call("quire.v1." + method, message, &answer, {.tenant = "default"}));
     Reply reply;
     EXPECT_TRUE(reply.ParseFromString(answer.control));
     return reply;
@@ -271,6 +274,35 @@ TEST_F(ReplicaServiceTest, AReplicatedPutIsOnEveryOwnerWhenItReturns) {
   EXPECT_TRUE(IsNotFound(Get("a", "y").status())) << "nothing is agreed then";
 }
 
+TEST_F(ReplicaServiceTest, CachedSegmentsHaveOneCopyUnlessMoreAreAskedFor) {
+  const auto put = [this](v1::Durability durability, uint64_t seed) {
+    v1::PutSegmentRequest request;
+    wire::KvSpecToProto(spec_, request.mutable_spec());
+    const std::vector<TokenId> tokens = MakeTokens(8, seed);
+    request.mutable_tokens()->Add(tokens.begin(), tokens.end());
+    request.set_durability(durability);
+    const auto payload = MakePayload(spec_, 8, seed);
+    request.set_payload_crc32c(Crc32c(payload));
+    return Call<v1::PutSegmentReply>("a", "Store/PutSegment", request, payload);
+  };
+  const auto is_at_b = [this](const v1::PutSegmentReply& reply) {
+    const auto key = wire::KeyFromBytes(reply.key(), "key").value();
+    return peers_.Describe(View().members[1], "default", key).ok();
+  };
+  const auto one = put(v1::DURABILITY_UNSPECIFIED, 70);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(one->copies(), 0u);
+  EXPECT_FALSE(is_at_b(*one));
+  const auto two = put(v1::DURABILITY_REPLICATED, 80);
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_EQ(two->copies(), 2u);
+  EXPECT_TRUE(is_at_b(*two));
+  membership_.Set({.name = "test",
+                   .settings = {.replicas = 2, .min_replicas = 2},
+                   .members = {View().members[0]}});
+  EXPECT_TRUE(IsUnavailable(put(v1::DURABILITY_REPLICATED, 90).status()));
+}
+
 TEST_F(ReplicaServiceTest, ExtrasOfADocumentGoToItsOwners) {
   ASSERT_TRUE(Register("x", PutChain("raw").back(), v1::DURABILITY_REPLICATED).ok());
   v1::PutExtraRequest put;
@@ -286,6 +318,35 @@ TEST_F(ReplicaServiceTest, ExtrasOfADocumentGoToItsOwners) {
   ASSERT_TRUE(extras.ok()) << extras.status();
   ASSERT_EQ(extras->extras_size(), 1);
   EXPECT_EQ(extras->extras(0).version(), 3u);
+}
+
+TEST_F(ReplicaServiceTest, ExtrasWithSegmentsOfTheirOwnBringThem) {
+  ASSERT_TRUE(Register("x", PutChain("raw").back(), v1::DURABILITY_REPLICATED).ok());
+  servers_["b"]->StartReplication();
+  const std::vector<SegmentKey> variant = PutChain("int8", /*seed=*/50);
+  const auto at_b = [&] { return peers_.Describe(View().members[1], "default", variant.back()); };
+  EXPECT_TRUE(IsNotFound(at_b().status()));
+  v1::PutExtraRequest put;
+  put.mutable_document()->set_collection("default");
+  put.mutable_document()->set_name("x");
+  put.set_name("cachecraft.variants");
+  put.set_version(1);
+  put.set_payload_crc32c(0);
+  wire::KeysToProto(std::span(variant).last(1), put.mutable_segments());
+  ASSERT_TRUE(Call<v1::PutExtraReply>("a", "Registry/PutExtra", put).ok());
+  v1::GetExtraRequest get;
+  *get.mutable_document() = put.document();
+  get.set_name(put.name());
+  const TimePoint deadline = SystemClock().Now() + std::chrono::seconds(20);
+  auto there = Call<v1::GetExtraReply>("b", "Registry/GetExtra", get);
+  while (!there.ok() && SystemClock().Now() < deadline) {
+    SystemClock().Sleep(std::chrono::milliseconds(20));
+    there = Call<v1::GetExtraReply>("b", "Registry/GetExtra", get);
+  }
+  ASSERT_TRUE(there.ok()) << there.status();
+  ASSERT_EQ(there->segments_size(), 1);
+  EXPECT_EQ(there->segments(0), wire::KeyToBytes(variant.back()));
+  EXPECT_TRUE(at_b().ok()) << "its chain came first";
 }
 
 TEST_F(ReplicaServiceTest, AServerCopiesInTheBackgroundAndServesNothingThatWasDeleted) {

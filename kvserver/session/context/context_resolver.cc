@@ -27,9 +27,10 @@ StatusOr<ReadableContext> ContextResolver::Resolve(std::string_view tenant, cons
 
 StatusOr<ReadableContext> ContextResolver::Open(std::string_view tenant, const ContextRef& ref) {
   QUIRE_ASSIGN_OR_RETURN(ReadableContext context, Resolve(tenant, ref));
-  if (context.document()) {
-    registry_->NoteOpened(tenant, *context.document(), context.view()->num_tokens);
-  }
+  if (!context.document()) return context;
+  registry_->NoteOpened(tenant, *context.document(), context.view()->num_tokens);
+  if (reads_ != nullptr) context.CountBy(reads_->Of(tenant, *context.document()));
+  context.NoteRead();
   return context;
 }
 

@@ -2,7 +2,7 @@
 //
 // ContextResolver: resolves a request's reference (a chain's last key, an open context's id, a
 // document) to a readable context. Thread-safety: safe for concurrent use. Ownership: store,
-// registry and contexts outlive it.
+// registry, contexts and counts outlive it.
 #ifndef QUIRE_KVSERVER_SESSION_CONTEXT_CONTEXT_RESOLVER_H_
 #define QUIRE_KVSERVER_SESSION_CONTEXT_CONTEXT_RESOLVER_H_
 
@@ -14,6 +14,7 @@
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/session/context/context_table.h"
 #include "kvserver/session/context/context_view.h"
+#include "kvserver/session/context/read_counts.h"
 #include "quire/contexts.h"
 #include "quire/status.h"
 
@@ -26,6 +27,8 @@ class ReadableContext {
   explicit ReadableContext(ContextViewPtr sealed,
                            std::optional<DocumentName> document = std::nullopt)
       : sealed_(std::move(sealed)), document_(std::move(document)) {}
+  /// Reads count by `reads` from now on.
+  void CountBy(std::shared_ptr<ReadCount> reads) { reads_ = std::move(reads); }
   explicit ReadableContext(std::shared_ptr<OpenContext> open)
       : open_(std::move(open)), hold_(open_->view()->hold) {}
   ContextViewPtr view() const { return open_ != nullptr ? open_->view() : sealed_; }
@@ -33,6 +36,10 @@ class ReadableContext {
   bool holds() const { return open_ == nullptr || hold_ != nullptr; }
   /// The document by which it was named, with its version.
   const std::optional<DocumentName>& document() const { return document_; }
+  /// It was read once more. Thread-safe.
+  void NoteRead() const {
+    if (reads_ != nullptr) reads_->fetch_add(1, std::memory_order_relaxed);
+  }
 
  private:
   ContextViewPtr sealed_;
@@ -40,22 +47,26 @@ class ReadableContext {
   std::shared_ptr<const SegmentHold>
       hold_;  ///< Hold of `open_`, which releases its own once it is named.
   std::optional<DocumentName> document_;
+  std::shared_ptr<ReadCount> reads_;  ///< Null when nobody counts them.
 };
 
 class ContextResolver {
  public:
-  ContextResolver(PageStore* store, DocumentRegistry* registry, ContextTable* contexts)
-      : store_(store), registry_(registry), contexts_(contexts) {}
+  /// `reads` counts reads of documents; null: nobody wants to know.
+  ContextResolver(PageStore* store, DocumentRegistry* registry, ContextTable* contexts,
+                  ReadCounts* reads = nullptr)
+      : store_(store), registry_(registry), contexts_(contexts), reads_(reads) {}
 
   /// NOT_FOUND naming the missing object.
   [[nodiscard]] StatusOr<ReadableContext> Resolve(std::string_view tenant, const ContextRef& ref);
-  /// The same for a question, which counts in the statistics of a document.
+  /// The same for a question, which counts in the statistics of a document, and as a read.
   [[nodiscard]] StatusOr<ReadableContext> Open(std::string_view tenant, const ContextRef& ref);
 
  private:
   PageStore* const store_;
   DocumentRegistry* const registry_;
   ContextTable* const contexts_;
+  ReadCounts* const reads_;
 };
 
 }  // namespace quire::kvserver

@@ -22,7 +22,8 @@ TEST(BenchClusterProcessTest, TheReportHasReadsHedgesAndMoves) {
   ExpectPositive(report, {"cpu_per_gib_3_vs_1", "hedged_vs_unhedged_p99", "moved_vs_ideal_join",
                           "moved_vs_ideal_leave", "most_over_mean", "healthy_p99_ms",
                           "unhedged_p99_ms", "hedged_p99_ms"});
-  ExpectShares(report, {"hedged_share"});
+  ExpectShares(report, {"hedged_share", "hot_smallest_share", "hot_largest_share"});
+  EXPECT_GT(Figure(report, "hot_smallest_share"), 0.1) << "each owner of a hot document is read";
   EXPECT_TRUE(report.contains("router_us") && report.contains("router_hedged_read_us"));
   EXPECT_GE(Figure(report, "unhedged_p99_ms"), 10) << "the slow node was asked";
   EXPECT_DOUBLE_EQ(Figure(report, "moved_vs_ideal_join"), 1);

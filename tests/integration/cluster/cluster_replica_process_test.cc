@@ -6,12 +6,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <functional>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "common/base/threads/mutex.h"
+#include "quire/cluster_connection.h"
 #include "tests/integration/cluster/cluster_fixture.h"
 #include "tests/kit/caller_tokens.h"
 
@@ -120,12 +128,93 @@ class ClusterReplicaProcessTest : public testing::ClusterFixture {
       EXPECT_EQ(HoldersOf(i), OwnersOf(i)) << "both have it when the put returns";
     }
   }
+  /// A client of the cluster, as a program has that reads one document.
+  std::unique_ptr<Client> OpenReader(int i) {
+    std::vector<std::string> servers;
+    for (const auto& [name, node] : nodes_) servers.push_back(node.address);
+    std::shared_ptr<DocumentRouter> router =
+        DocumentRouter::Create({.servers = servers, .view_age = std::chrono::seconds(1)}).value();
+    const auto connection =
+        ClusterConnection::Open({.router = router, .documents = {{.name = NameOf(i)}}}).value();
+    return Client::Create({.transport = connection->control()}).value();
+  }
+  /// Reads of a document that each node answered since it started.
+  std::map<std::string, uint64_t> ReadsOf(int i) {
+    std::map<std::string, uint64_t> reads;
+    for (const auto& [name, node] : nodes_) {
+      const auto document = ClientOf(node.address)->GetDocument({.name = NameOf(i)});
+      reads[name] = document.ok() ? document->statistics.questions : 0;
+    }
+    return reads;
+  }
+  /// Waits for some hundred reads. Returns the smallest share of them that a node answered.
+  double SmallestShare(int i) {
+    constexpr uint64_t kReads = 200;
+    const std::map<std::string, uint64_t> before = ReadsOf(i);
+    uint64_t all = 0, smallest = 0;
+    EXPECT_TRUE(WaitUntil([&] {
+      all = 0;
+      smallest = UINT64_MAX;
+      for (const auto& [name, reads] : ReadsOf(i)) {
+        all += reads - before.at(name);
+        smallest = std::min(smallest, reads - before.at(name));
+      }
+      return all >= kReads;
+    }));
+    return static_cast<double>(smallest) / static_cast<double>(all);
+  }
   /// Options that people give to reach the cluster's records.
   ChildResult Cluster(std::vector<std::string> args) {
     args.insert(args.begin(), "cluster");
     args.insert(args.end(), {"--etcd", etcd_.address()});
     return Quire(std::move(args));
   }
+};
+
+/// Threads that each read a page of document 0 some hundred times a second.
+class HotReaders {
+ public:
+  HotReaders(int number, const std::function<std::unique_ptr<Client>()>& open) {
+    for (int i = 0; i < number; ++i) {
+      threads_.emplace_back([this, client = std::shared_ptr<Client>(open())] { Read(*client); });
+    }
+  }
+  ~HotReaders() { Stop(); }
+  void Stop() {
+    stops_ = true;
+    for (std::thread& thread : threads_) {
+      if (thread.joinable()) thread.join();
+    }
+  }
+  Status failure() {
+    MutexLock lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  void Read(Client& client) {
+    const std::vector<UnitRange> range = {{.layer = 1, .pages = {3}}};
+    std::vector<std::byte> expected = testing::FaultUnit(3, 1, 0);
+    const std::vector<std::byte> second = testing::FaultUnit(3, 1, 1);
+    expected.insert(expected.end(), second.begin(), second.end());
+    while (!stops_) {
+      const auto read = client.Fetch(DocumentName{.name = "document-0"}, range);
+      std::vector<std::byte> bytes(read.ok() ? read->size_bytes() : 0);
+      if (read.ok()) read->CopyTo(bytes.data());
+      const bool right = bytes == expected;
+      MutexLock lock(mutex_);
+      failure_.Update(read.status());
+      if (read.ok() && !right) failure_.Update(DataLoss("other bytes"));
+      if (!failure_.ok()) return;
+      changed_.WaitFor(mutex_, std::chrono::milliseconds(5));
+    }
+  }
+
+  std::atomic<bool> stops_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  Status failure_ QUIRE_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_;
 };
 
 TEST_F(ClusterReplicaProcessTest, AKilledNodeCostsNoDocumentAndIsRepairedWhenItIsBack) {
@@ -164,6 +253,31 @@ TEST_F(ClusterReplicaProcessTest, DocumentsMoveToANewNodeAndAwayFromADrainedOne)
   ASSERT_TRUE(WaitForState("a", MemberState::kLeft));
   EXPECT_EQ(Cluster({"remove", "a"}).exit_code, 0);
   EXPECT_TRUE(AllAtOwners()) << "nothing is lost";
+}
+
+TEST_F(ClusterReplicaProcessTest, ADocumentThatIsReadMuchIsReadAtOneMoreNodeUntilItCools) {
+  StartReplicated();
+  ASSERT_TRUE(PutNumber(0).ok());
+  const std::set<std::string> owners = HoldersOf(0);
+  ASSERT_EQ(owners.size(), 2u);
+  EXPECT_EQ(ClusterJson({"settings", "--hot-reads-per-second", "20", "--hot-replicas", "1",
+                         "--hot-keep-seconds", "3"})["hot_replicas"],
+            1);
+  {
+    HotReaders readers(2, [this] { return OpenReader(0); });
+    EXPECT_TRUE(WaitUntil([this] { return OwnersOf(0).size() == 3; }));
+    EXPECT_TRUE(WaitUntil([this] { return HoldersOf(0).size() == 3; })) << "the third copies it";
+    const json hot = ClusterJson({"status"})["hot_documents"];
+    ASSERT_EQ(hot.size(), 1u) << hot;
+    EXPECT_EQ(hot[0]["document"], "default/" + NameOf(0));
+    EXPECT_EQ(hot[0]["owners"].size(), 3u);
+    // The readers learn of the third owner within some seconds.
+    EXPECT_TRUE(WaitUntil([this] { return SmallestShare(0) > 0.15; }));
+    readers.Stop();
+    EXPECT_EQ(readers.failure(), OkStatus());
+  }
+  EXPECT_TRUE(WaitUntil([this] { return ClusterJson({"status"})["hot_documents"].empty(); }));
+  EXPECT_TRUE(WaitUntil([&] { return HoldersOf(0) == owners; })) << "the others keep theirs";
 }
 
 TEST_F(ClusterReplicaProcessTest, APutThatCannotHaveItsCopiesSaysSo) {
