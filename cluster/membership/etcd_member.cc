@@ -128,6 +128,7 @@ Status EtcdMember::CheckOwnClock(const ClusterRecords& records) {
 Status EtcdMember::Enter() {
   for (int attempt = 0; attempt < kMostJoinAttempts; ++attempt) {
     ClusterRecords records;
+    if (options_.before_entry) QUIRE_RETURN_IF_ERROR(options_.before_entry());
     QUIRE_RETURN_IF_ERROR(AwaitTurn(&records));
     QUIRE_RETURN_IF_ERROR(CheckOwnClock(records));
     QUIRE_ASSIGN_OR_RETURN(const bool entered, TryEnter(records));
@@ -149,8 +150,11 @@ StatusOr<bool> EtcdMember::TryEnter(const ClusterRecords& records) {
     return false;
   }
   lease_ = lease;
-  if (identity_.cluster_id() == cluster.cluster_id()) return true;
+  const bool is_known = records.nodes.contains(options_.self.name);
+  if (is_known && identity_.cluster_id() == cluster.cluster_id()) return true;
   identity_.set_cluster_id(cluster.cluster_id());
+  identity_.set_joined_revision(RevisionBase(cluster) +
+                                static_cast<uint64_t>(answer.header().revision()));
   QUIRE_RETURN_IF_ERROR(WriteIdentity(options_.data_dir, identity_));
   return true;
 }

@@ -56,6 +56,8 @@ Status CheckName(const Joiner& joiner, const ClusterRecords& records) {
   const auto node = records.nodes.find(name);
   if (node == records.nodes.end()) {
     if (joiner.identity.cluster_id().empty()) return OkStatus();
+    // A restored backup does not know nodes that joined after it.
+    if (HasLost(records.cluster->record, joiner.identity.joined_revision())) return OkStatus();
     return FailedPrecondition("node ", name, " was removed from the cluster, and its data ",
                               "directory is out of date: empty it to join as a new node");
   }

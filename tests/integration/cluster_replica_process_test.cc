@@ -189,6 +189,13 @@ TEST_F(ClusterReplicaProcessTest, WithTenantTokensNodesProveThemselvesByTheirSec
   const Status put = PutAt(nodes_[*OwnersOf(0).begin()].address, 0);
   ASSERT_TRUE(put.ok()) << put;
   EXPECT_EQ(HoldersOf(0), OwnersOf(0));
+
+  const std::string tenants = testing::WriteSecretFile(dir_ / "tenant", testing::kDefaultToken);
+  const ChildResult as_tenant = Cluster({"rebalance", "--token-file", tenants});
+  EXPECT_NE(as_tenant.exit_code, 0);
+  EXPECT_THAT(as_tenant.err, HasSubstr("only nodes of the cluster may call this"));
+  const ChildResult as_operator = Cluster({"rebalance", "--token-file", secret});
+  EXPECT_EQ(as_operator.exit_code, 0) << as_operator.err;
 }
 
 }  // namespace
