@@ -203,6 +203,7 @@ class Restorer {
     v1::ClusterRestore& restore = *cluster_.add_restores();
     restore.set_backup_revision(header_.revision());
     restore.set_revision_base(base_);
+    cluster_.set_min_protocol(std::max(cluster_.min_protocol(), kRestoredClusterProtocol));
     const std::string text = ToJsonText(cluster_);
     AddPut(puts_, cluster_key_, text);
     const Status flushed = Flush();

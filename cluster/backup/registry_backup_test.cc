@@ -98,6 +98,8 @@ TEST_F(RegistryBackupTest, AnEtcdThatLostItsDataKnowsAllAgain) {
               HasSubstr("has joined cluster demo again"));
   ASSERT_TRUE(directory_.era().Follow(client_.get()).ok());
   ASSERT_TRUE(collections_.era().Follow(client_.get()).ok());
+  EXPECT_EQ(directory_.era().Get().cluster.min_protocol(), kRestoredClusterProtocol)
+      << "older nodes would take revisions as they are";
   for (int i = 0; i < 600; i += 37) {
     const auto name = directory_.Read("t", {"books", "n" + std::to_string(i)});
     ASSERT_TRUE(name.ok() && name->latest == 1) << name.status();

@@ -30,7 +30,7 @@ StatusOr<v1::NodeIdentity> IdentityOf(const EtcdMemberOptions& options) {
 v1::ClusterRecord NewCluster() {
   v1::ClusterRecord cluster;
   cluster.set_cluster_id(NewId());
-  cluster.set_min_protocol(kClusterProtocol);
+  cluster.set_min_protocol(kOldestClusterProtocol);
   cluster.set_created_unix_micros(SystemClock().UnixMicros());
   return cluster;
 }

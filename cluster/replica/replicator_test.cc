@@ -130,6 +130,34 @@ TEST_F(ReplicatorTest, OwnersGetCopiesAndOthersReleaseTheirs) {
   }
 }
 
+TEST_F(ReplicatorTest, AVersionThatNobodyHasIsForgottenOnceAllMembersSaidSoForLong) {
+  Put("a", "x");
+  const Document lost{.name = {.name = "x", .version = 2}, .chain_tip = FakeChain(99).keys.back()};
+  ASSERT_TRUE(directory_.Publish("default", lost, /*keep_latest=*/false).ok());
+  const auto has_lost = [&] {
+    return directory_.Read("default", {.name = "x"})->Find(2) != nullptr;
+  };
+  Set("c", MemberState::kLost);
+  for (int i = 0; i < 10; ++i) Settle();
+  EXPECT_TRUE(has_lost()) << "c may have it";
+  Set("c", MemberState::kUp);
+  Settle();
+  EXPECT_TRUE(has_lost()) << "a put may be about to write it";
+  for (int i = 0; i < 10; ++i) Settle();
+  EXPECT_FALSE(has_lost());
+  EXPECT_EQ(directory_.Read("default", {.name = "x"})->latest, 1u);
+  uint64_t retired = 0;
+  for (const auto& [name, replicator] : replicators_) retired += replicator->progress().retired;
+  EXPECT_GE(retired, 1u);
+}
+
+TEST_F(ReplicatorTest, AVersionThatSomebodyHasDamagedIsKept) {
+  const Document document = Put("a", "x");
+  nodes_["a"].Damage(document.chain_tip);
+  for (int i = 0; i < 20; ++i) Settle();
+  EXPECT_EQ(directory_.Read("default", {.name = "x"})->latest, 1u);
+}
+
 TEST_F(ReplicatorTest, ChangesAreFollowedWithoutAPass) {
   Settle();
   const uint64_t passes = replicators_["b"]->progress().passes;

@@ -176,13 +176,13 @@ class FakePeers final : public PeerNodes {
     }
     return extras;
   }
-  StatusOr<std::vector<bool>> Holds(const Member& member, std::string_view tenant,
+  StatusOr<std::vector<Held>> Holds(const Member& member, std::string_view tenant,
                                     std::span<const Document> documents) override {
     QUIRE_ASSIGN_OR_RETURN(FakeNode* const node, Find(member));
-    std::vector<bool> holds;
+    std::vector<Held> holds;
     for (const Document& document : documents) {
       const bool leaves = is_releasing && is_releasing(member.name, tenant, document.name);
-      holds.push_back(!leaves && node->StateOf(tenant, document) == Held::kWhole);
+      holds.push_back(leaves ? Held::kDamaged : node->StateOf(tenant, document));
     }
     if (after_holds) after_holds(member.name);
     return holds;

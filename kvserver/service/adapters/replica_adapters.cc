@@ -81,8 +81,9 @@ class ReplicaAdapters {
                              wire::KeyFromBytes(asked.chain_tip(), "chain_tip"));
       // Asked first: what this node begins to release after that, it asks the caller about.
       const bool leaves = deps_.replicator->IsReleasing(call.tenant, document.name);
-      reply->add_holds(!leaves &&
-                       deps_.documents->StateOf(call.tenant, document) == cluster::Held::kWhole);
+      const cluster::Held held = deps_.documents->StateOf(call.tenant, document);
+      reply->add_holds(!leaves && held == cluster::Held::kWhole);
+      reply->add_lacks(!leaves && held == cluster::Held::kNot);
     }
     return OkStatus();
   }
