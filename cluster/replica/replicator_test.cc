@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <latch>
 #include <map>
 #include <memory>
 #include <set>
@@ -446,6 +447,19 @@ TEST_F(ReplicatorTest, AReplicatedPutHasItsCopiesBeforeItIsAcknowledged) {
   view_.settings.min_replicas = 1;
   SetReplicas(2);
   EXPECT_TRUE(put.Prepare("default", document.name, document.chain_tip, TimePoint::max()).ok());
+}
+
+TEST_F(ReplicatorTest, AnOwnerThatHangsHoldsUpNoOther) {
+  SetReplicas(3);
+  nodes_["a"].PutChain(FakeChain(1));
+  // Each owner waits until the other one is asked, too.
+  std::latch both(2);
+  peers_.before_copy = [&](const std::string&) { both.arrive_and_wait(); };
+  ReplicatedPut put(&peers_, &membership_, "a");
+  const auto members =
+      put.Prepare("default", {.name = "x"}, FakeChain(1).keys.back(), TimePoint::max());
+  ASSERT_TRUE(members.ok()) << members.status();
+  EXPECT_EQ(members->size(), 2u);
 }
 
 }  // namespace

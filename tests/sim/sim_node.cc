@@ -53,7 +53,7 @@ struct SimNode::Process {
         membership(&around.scheduler, &etcd, disk, {.self = self, .listens_on_address = true}),
         segments(&store),
         peers(&around.network, self.name, life, around.find_peer),
-        put(&peers, &membership, self.name) {}
+        put(&peers, &membership, self.name, RunInTurn) {}
 
   const SimLifePtr life = std::make_shared<SimLife>();
   NodeClock clock;

@@ -189,6 +189,7 @@ class FakePeers final : public PeerNodes {
   }
   Status CopyChain(const Member& member, std::string_view tenant, const SegmentKey& tip,
                    std::string_view from, TimePoint) override {
+    if (before_copy) before_copy(member.name);
     QUIRE_ASSIGN_OR_RETURN(FakeNode* const node, Find(member));
     QUIRE_ASSIGN_OR_RETURN(const auto chain, nodes.at(std::string(from))->Describe(tenant, tip));
     node->PutChain(chain);
@@ -212,6 +213,8 @@ class FakePeers final : public PeerNodes {
   DocumentAgreement* agreement = nullptr;
   /// Called between a member's answer what it holds and its arrival. Empty: nothing happens.
   std::function<void(const std::string& member)> after_holds;
+  /// Runs before a copy of a put, maybe in several threads.
+  std::function<void(const std::string& member)> before_copy;
   /// Tells what a member releases. Empty: nothing.
   std::function<bool(const std::string& member, std::string_view tenant, const DocumentName&)>
       is_releasing;
