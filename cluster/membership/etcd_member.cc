@@ -128,9 +128,9 @@ Status EtcdMember::CheckOwnClock(const ClusterRecords& records) {
 Status EtcdMember::Enter() {
   for (int attempt = 0; attempt < kMostJoinAttempts; ++attempt) {
     ClusterRecords records;
-    if (options_.before_entry) QUIRE_RETURN_IF_ERROR(options_.before_entry());
     QUIRE_RETURN_IF_ERROR(AwaitTurn(&records));
     QUIRE_RETURN_IF_ERROR(CheckOwnClock(records));
+    if (options_.before_entry) QUIRE_RETURN_IF_ERROR(options_.before_entry());
     QUIRE_ASSIGN_OR_RETURN(const bool entered, TryEnter(records));
     if (!entered) continue;
     joins_.Add();
