@@ -100,9 +100,9 @@ Status ClusterPass::Stuck(Duration patience) const {
     if (!IsDone(node)) left.append("; ").append(Left(node));
   }
   if (!shortfall_.empty()) left.append("; ").append(shortfall_);
-  return FailedPrecondition(
-      "nothing has moved for ", std::chrono::duration_cast<std::chrono::seconds>(patience).count(),
-      " s", left, ". The nodes try again by themselves");
+  return FailedPrecondition("nothing has moved for ",
+                            std::chrono::duration_cast<std::chrono::seconds>(patience).count(),
+                            " s", left, ". The nodes try again by themselves");
 }
 
 Status ClusterPass::Wait(Duration patience) {
@@ -129,9 +129,8 @@ Status ClusterPass::Wait(Duration patience) {
 }
 
 std::string ClusterPass::Left(const Node& node) const {
-  std::string text = "node " + node.member.name + ": " +
-                     std::to_string(node.now.copies_pending()) + " to copy, " +
-                     std::to_string(node.now.releases_pending()) + " to hand over";
+  std::string text = "node " + node.member.name + ": " + std::to_string(node.now.copies_pending()) +
+                     " to copy, " + std::to_string(node.now.releases_pending()) + " to hand over";
   if (node.now.failures() > node.before.failures()) {
     text += "; last failure: " + node.now.last_failure();
   }

@@ -43,7 +43,7 @@ class ClusterPass {
   };
   static bool IsDone(const Node& node);
   Status CheckLimit() const;
-  /// What the nodes have done and still have to do. It stays the same while nothing moves.
+  /// Numbers of what the nodes have done and have still to do. They stay while nothing moves.
   std::vector<uint64_t> Work() const;
   /// Why nothing moves, as far as the nodes and the view tell.
   Status Stuck(Duration patience) const;

@@ -31,10 +31,10 @@ Status BackUpCluster(const BackupArgs& args, cluster::EtcdClient* etcd, const st
                      const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t count, cluster::CountRegistry(etcd, cluster));
   ProgressBar progress("backing up", count);
-  QUIRE_ASSIGN_OR_RETURN(
-      const auto result,
-      cluster::BackUpRegistry(etcd, cluster, args.file,
-                              [&](uint64_t records) { progress.Advance(records); }));
+  QUIRE_ASSIGN_OR_RETURN(const auto result,
+                         cluster::BackUpRegistry(etcd, cluster, args.file, [&](uint64_t records) {
+                           progress.Advance(records);
+                         }));
   progress.Finish();
   PrintResult("backed up", args, result, context);
   return OkStatus();

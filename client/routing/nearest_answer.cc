@@ -15,8 +15,8 @@ constexpr Duration kTurnOfNode = std::chrono::milliseconds(1);
 /// Calls to nodes, begun one after another.
 class NodeRace {
  public:
-  NodeRace(ClusterMembers* members, std::span<const std::string> addresses,
-           std::string_view method, std::string request)
+  NodeRace(ClusterMembers* members, std::span<const std::string> addresses, std::string_view method,
+           std::string request)
       : members_(*members),
         clock_(*members->options().clock),
         addresses_(addresses),

@@ -27,8 +27,8 @@ inline constexpr Duration kNextNodeAfter = std::chrono::milliseconds(100);
   return IsUnavailable(status) || IsDeadlineExceeded(status);
 }
 
-/// The first of `addresses` whose node answers the call, whatever it says. Of answers at the same
-/// time the nearer node's counts. UNAVAILABLE when none answers in its time.
+/// The first of `addresses` whose node answers the call, whatever it says. When two answer at the
+/// same time, the nearer one counts. UNAVAILABLE when none answers in its time.
 [[nodiscard]] StatusOr<std::string> NearestToAnswer(ClusterMembers* members,
                                                     std::span<const std::string> addresses,
                                                     std::string_view method,

@@ -43,7 +43,7 @@ class BackupEncoder {
   std::string Counted(std::string bytes);
 
   uint64_t count_ = 0;
-  uint32_t crc32c_ = 0;  ///< Of all bytes so far.
+  uint32_t crc32c_ = 0;  ///< Checksum of all bytes so far.
 };
 
 class BackupReader {
@@ -55,7 +55,7 @@ class BackupReader {
   /// FAILED_PRECONDITION for a newer format. DATA_LOSS for a damaged or cut file.
   StatusOr<v1::RegistryBackupHeader> ReadHeader();
   /// Reads the next record; nullopt at the end, when number and checksum are right. DATA_LOSS for a
-  /// damaged or cut file. What was read before is to be thrown away then.
+  /// damaged or cut file; throw away what was read before.
   StatusOr<std::optional<BackupRecord>> Next();
 
   uint64_t count() const { return count_; }
@@ -67,7 +67,7 @@ class BackupReader {
 
   std::istream& in_;
   uint64_t count_ = 0;
-  uint32_t crc32c_ = 0;  ///< Of all bytes so far.
+  uint32_t crc32c_ = 0;  ///< Checksum of all bytes so far.
 };
 
 }  // namespace quire::cluster

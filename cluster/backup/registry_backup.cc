@@ -149,8 +149,7 @@ StatusOr<std::pair<BackupResult, v1::ClusterRecord>> ReadChecked(const std::stri
       BackupResult result,
       ForEachRecord(path, [&](const v1::RegistryBackupHeader& header, BackupRecord record) {
         if (record.key == ClusterPrefix(header.cluster_name()) + std::string(kClusterKey)) {
-          QUIRE_RETURN_IF_ERROR(
-              FromJsonText(kClusterKey, record.value, &cluster.emplace()));
+          QUIRE_RETURN_IF_ERROR(FromJsonText(kClusterKey, record.value, &cluster.emplace()));
         }
         return CheckRecord(header, record);
       }));

@@ -2,7 +2,7 @@
 //
 // RegistryBackup: what etcd knows of a cluster, in a file and back: names, versions, settings of
 // collections, salts of tenants, nodes and settings of the cluster. A backup shows one revision,
-// although it is read in pages. Who is up is left out.
+// although it is read in pages. It does not say which nodes are up.
 //
 // A restore begins an era (cluster_era.h). The cluster's record is written last, so nodes take
 // nothing from an etcd that is half restored.

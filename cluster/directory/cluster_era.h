@@ -5,8 +5,8 @@
 // Changes between the backup and the restore are lost.
 //
 // EraCell: the era that a process lives in. An answer of etcd counts only when it shows the same
-// era. So a node never takes an etcd without data, or one that is being restored, for the cluster's
-// will. Thread-safety: EraCell's methods may be called concurrently.
+// era. Nodes therefore take nothing from an etcd without data, or from one that is being restored.
+// Thread-safety: EraCell's methods may be called concurrently.
 #ifndef QUIRE_CLUSTER_DIRECTORY_CLUSTER_ERA_H_
 #define QUIRE_CLUSTER_DIRECTORY_CLUSTER_ERA_H_
 
@@ -25,7 +25,7 @@ namespace quire::cluster {
 
 struct ClusterEra {
   v1::ClusterRecord cluster;  ///< Empty before the cluster is founded.
-  int64_t mod_revision = 0;   ///< Of the record; 0: it is not there.
+  int64_t mod_revision = 0;   ///< Revision of the record; 0: it is not there.
 
   /// Revision as nodes know it, of one of etcd's.
   uint64_t Known(int64_t revision) const {

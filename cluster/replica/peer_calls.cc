@@ -56,8 +56,8 @@ Status PeerCalls::Call(const Member& member, std::string_view tenant, std::strin
                        const google::protobuf::Message& request, google::protobuf::Message* reply,
                        Payload* payload, Duration timeout) {
   if (const Member self; !Understand(self, member)) {
-    return Unavailable("node ", member.name, " speaks ", ProtocolsOf(member),
-                       ", and this program ", ProtocolsOf(self), ": upgrade the older one");
+    return Unavailable("node ", member.name, " speaks ", ProtocolsOf(member), ", and this program ",
+                       ProtocolsOf(self), ": upgrade the older one");
   }
   QUIRE_ASSIGN_OR_RETURN(const auto transport, TransportTo(member.address));
   CallMessage message, answer;

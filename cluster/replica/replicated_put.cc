@@ -38,9 +38,8 @@ StatusOr<std::vector<Member>> ReplicatedPut::Prepare(std::string_view tenant,
 
 StatusOr<uint32_t> ReplicatedPut::Adopt(std::string_view tenant, const DocumentName& name,
                                         const std::vector<Member>& members, TimePoint deadline) {
-  const std::vector<Status> ends = CallAll(members, [&](const Member& member) {
-    return peers_->Adopt(member, tenant, name, deadline);
-  });
+  const std::vector<Status> ends = CallAll(
+      members, [&](const Member& member) { return peers_->Adopt(member, tenant, name, deadline); });
   uint32_t copies = 1;
   Status failure;
   for (const Status& end : ends) {
@@ -54,10 +53,9 @@ StatusOr<uint32_t> ReplicatedPut::Adopt(std::string_view tenant, const DocumentN
 void ReplicatedPut::ShareExtras(std::string_view tenant, const DocumentName& name,
                                 TimePoint deadline) {
   const TimePoint until = std::min(deadline, SystemClock().Now() + kExtrasTime);
-  const std::vector<Status> ends =
-      CallAll(Place(tenant, name).other_owners, [&](const Member& owner) {
-        return peers_->CopyExtras(owner, tenant, name, node_, until);
-      });
+  const std::vector<Status> ends = CallAll(
+      Place(tenant, name).other_owners,
+      [&](const Member& owner) { return peers_->CopyExtras(owner, tenant, name, node_, until); });
   for (const Status& end : ends) {
     if (!end.ok()) LogInfo("extras_not_copied", {{"why", end.ToString()}});
   }

@@ -321,8 +321,8 @@ bool Replicator::IsUnheld(const Job& job, const Document& document) const {
   return parts_.membership->Frozen().ok() && parts_.membership->View() == view_;
 }
 
-// A put names its chain first in the directory, and then at its node. So nobody has the version for
-// a moment, and it counts as lost only after a long time.
+// A put names its chain first in the directory, and then at its node. In between no node has the
+// version, so it counts as lost only after a long time.
 bool Replicator::RetireIfUnheld(const Job& job, const Document& document) {
   const VersionKey key(KeyOf(job), document.name.version, document.chain_tip);
   if (!IsUnheld(job, document)) {

@@ -8,8 +8,8 @@
 // changed names are compared. Names with work wait in a bounded queue. One that fails is tried
 // again later, and leaves the others going.
 //
-// A version of which no member has anything is retired after ten minutes: its node died before it
-// wrote it, or was removed, or it was deleted after the backup that was restored.
+// A version of which no member has anything is retired after ten minutes. Its node died before it
+// wrote it, or was removed. Or it was deleted after the backup that was restored.
 //
 // It has no thread: its owner calls CatchUp once and Step every now and then. A Step compares a
 // page, and then copies and releases within the cluster's bandwidth limit. It begins nothing more
@@ -190,8 +190,8 @@ class Replicator {
   bool moving_ = false;   ///< A pass found work, which is not done yet.
   uint64_t damaged_ = 0;  ///< Segments that were lost at the last look.
   std::deque<Job> queue_;
-  std::set<JobKey> queued_;              ///< Keys of `queue_`.
-  std::set<JobKey> renewed_;             ///< Those of them that changed while they wait.
+  std::set<JobKey> queued_;   ///< Keys of `queue_`.
+  std::set<JobKey> renewed_;  ///< Those of them that changed while they wait.
   /// Versions that nobody had at the last look, with the time of the first one.
   std::map<VersionKey, TimePoint> unheld_since_;
   std::unique_ptr<ChainCopier> copier_;  ///< A copy that paused.

@@ -45,8 +45,8 @@ struct Member {
   std::string address = {};  ///< Address for clients (NetAddress::ParseServer).
   uint32_t protocol = kClusterProtocol;
   uint32_t oldest_protocol = kOldestClusterProtocol;  ///< At most `protocol`.
-  std::string version = {};  ///< Version of the program.
-  uint64_t incarnation = 0;  ///< Differs at each start of the node.
+  std::string version = {};                           ///< Version of the program.
+  uint64_t incarnation = 0;                           ///< Differs at each start of the node.
   uint64_t dram_bytes = 0;
   uint64_t ssd_bytes = 0;
 

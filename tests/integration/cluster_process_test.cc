@@ -137,8 +137,8 @@ TEST_F(ClusterProcessTest, ANodeThatWaitsForItsTurnSaysSoAndStopsAtOnce) {
 TEST_F(ClusterProcessTest, ANodeJoinsNodesThatSpeakItsProtocolOnly) {
   const auto etcd = cluster::EtcdClient::Create({.endpoints = {etcd_.address()}}).value();
   const auto announce = [&](const std::string& protocols) {
-    const std::string node = R"({"name": "x", "node_id": "x", "address": "127.0.0.1:1", )" +
-                             protocols + "}";
+    const std::string node =
+        R"({"name": "x", "node_id": "x", "address": "127.0.0.1:1", )" + protocols + "}";
     etcdserverpb::TxnRequest txn;
     cluster::AddPut(txn, "/quire/demo/cluster", R"({"cluster_id": "c", "min_protocol": 1})");
     cluster::AddPut(txn, "/quire/demo/nodes/x", R"({"node_id": "x", "last": )" + node + "}");

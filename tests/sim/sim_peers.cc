@@ -57,7 +57,7 @@ StatusOr<SegmentCopy> SimPeers::Read(const Member& member, std::string_view tena
 }
 
 StatusOr<std::vector<cluster::Held>> SimPeers::Holds(const Member& member, std::string_view tenant,
-                                            std::span<const Document> documents) {
+                                                     std::span<const Document> documents) {
   return Ask<std::vector<cluster::Held>>(
       member,
       [tenant = std::string(tenant), asked = std::vector(documents.begin(), documents.end())](

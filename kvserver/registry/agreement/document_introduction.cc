@@ -64,7 +64,7 @@ Status DocumentRegistryImpl::PublishHeld(std::string_view tenant, const Document
                                          bool is_forgotten) {
   QUIRE_RETURN_IF_ERROR(
       agreement_->Publish(tenant, document, /*keep_latest=*/!is_forgotten).status());
-  // What is said of it here is newer than the backup.
+  // Tags and time to live here are newer than the backup.
   return is_forgotten ? agreement_->Amend(tenant, document).status() : OkStatus();
 }
 
