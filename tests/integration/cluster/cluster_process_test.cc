@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cluster/etcd/etcd_requests.h"
-#include "tests/integration/cluster_fixture.h"
+#include "tests/integration/cluster/cluster_fixture.h"
 
 namespace quire {
 namespace {
