@@ -148,6 +148,9 @@ struct CallContext {
   /// True if the call came over the control channel, where every call proves its tenant. False over
   /// a connection admitted by a ticket.
   bool is_control = false;
+  /// True if the caller proved that it is a node of the server's cluster, and where callers prove
+  /// nothing. False over a connection admitted by a ticket.
+  bool is_node = false;
 
   bool IsCancelled() const { return cancelled != nullptr && cancelled->IsSet(); }
 };

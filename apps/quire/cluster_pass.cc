@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <ostream>
 #include <utility>
 
 #include "apps/kit/output/json_output.h"
 #include "apps/kit/output/table.h"
+#include "cluster/placement/placement.h"
 #include "cluster/replica/replica_plan.h"
 #include "cluster/view/view_proto.h"
 #include "quire/connect.h"
@@ -63,8 +65,11 @@ Status ClusterPass::AwaitView(const cluster::ClusterView& view) const {
   return OkStatus();
 }
 
-Status ClusterPass::Start(const std::vector<cluster::Member>& members) {
-  for (const cluster::Member& member : members) {
+Status ClusterPass::Start(const cluster::ClusterView& view) {
+  const uint32_t replicas = view.settings.replicas;
+  const cluster::Placement placement(std::make_shared<const cluster::ClusterView>(view));
+  shortfall_ = cluster::Shortfall(placement.OwnersOf({}, replicas), replicas);
+  for (const cluster::Member& member : view.members) {
     if (!member.Serves()) continue;
     QUIRE_ASSIGN_OR_RETURN(const auto before, Ask(member));
     QUIRE_RETURN_IF_ERROR(
@@ -79,9 +84,31 @@ bool ClusterPass::IsDone(const Node& node) {
          node.now.copies_pending() == 0 && node.now.releases_pending() == 0;
 }
 
-Status ClusterPass::Wait() {
-  TimePoint say_at = SystemClock().Now() + kSayEvery;
-  for (;;) {
+std::vector<uint64_t> ClusterPass::Work() const {
+  std::vector<uint64_t> work;
+  for (const Node& node : nodes_) {
+    const v1::ReplicaProgressReply& now = node.now;
+    work.insert(work.end(), {now.copies_pending(), now.releases_pending(), now.copied_bytes(),
+                             now.pass_runs() ? now.names_compared() + 1 : 0});
+  }
+  return work;
+}
+
+Status ClusterPass::Stuck(Duration patience) const {
+  std::string left;
+  for (const Node& node : nodes_) {
+    if (!IsDone(node)) left.append("; ").append(Left(node));
+  }
+  if (!shortfall_.empty()) left.append("; ").append(shortfall_);
+  return FailedPrecondition("nothing has moved for ",
+                            std::chrono::duration_cast<std::chrono::seconds>(patience).count(),
+                            " s", left, ". The nodes try again by themselves");
+}
+
+Status ClusterPass::Wait(Duration patience) {
+  TimePoint now = SystemClock().Now();
+  TimePoint say_at = now + kSayEvery, moved_at = now;
+  for (std::vector<uint64_t> work;;) {
     for (Node& node : nodes_) {
       QUIRE_ASSIGN_OR_RETURN(node.now, Ask(node.member));
     }
@@ -90,7 +117,9 @@ Status ClusterPass::Wait() {
       SayLeft();
       return limit;
     }
-    const TimePoint now = SystemClock().Now();
+    now = SystemClock().Now();
+    if (std::exchange(work, Work()) != work) moved_at = now;
+    if (now - moved_at >= patience) return Stuck(patience);
     if (now >= say_at) {
       SayLeft();
       say_at = now + kSayEvery;
@@ -99,15 +128,18 @@ Status ClusterPass::Wait() {
   }
 }
 
+std::string ClusterPass::Left(const Node& node) const {
+  std::string text = "node " + node.member.name + ": " + std::to_string(node.now.copies_pending()) +
+                     " to copy, " + std::to_string(node.now.releases_pending()) + " to hand over";
+  if (node.now.failures() > node.before.failures()) {
+    text += "; last failure: " + node.now.last_failure();
+  }
+  return text;
+}
+
 void ClusterPass::SayLeft() const {
   for (const Node& node : nodes_) {
-    if (IsDone(node)) continue;
-    context_.err << "node " << node.member.name << ": " << node.now.copies_pending() << " to copy, "
-                 << node.now.releases_pending() << " to hand over";
-    if (node.now.failures() > node.before.failures()) {
-      context_.err << "; last failure: " << node.now.last_failure();
-    }
-    context_.err << "\n";
+    if (!IsDone(node)) context_.err << Left(node) << "\n";
   }
 }
 

@@ -27,11 +27,12 @@ class ClusterPass {
   StatusOr<v1::ReplicaProgressReply> Ask(const cluster::Member& member) const;
   /// Waits until each member of `view` that serves has a view with its placement. Errors as Wait.
   Status AwaitView(const cluster::ClusterView& view) const;
-  /// Begins a pass at each member that serves.
-  Status Start(const std::vector<cluster::Member>& members);
+  /// Begins a pass at each member of `view` that serves.
+  Status Start(const cluster::ClusterView& view);
   /// Waits until the passes are over and nothing is pending. Says on stderr what is left, now and
   /// then. DEADLINE_EXCEEDED at the command's limit: the nodes go on by themselves.
-  Status Wait();
+  /// FAILED_PRECONDITION, with what is missing, when nothing moved for `patience`.
+  Status Wait(Duration patience);
   /// Prints the work of each node, once Wait has returned.
   void Print() const;
 
@@ -42,10 +43,16 @@ class ClusterPass {
   };
   static bool IsDone(const Node& node);
   Status CheckLimit() const;
+  /// Numbers of what the nodes have done and have still to do. They stay while nothing moves.
+  std::vector<uint64_t> Work() const;
+  /// Why nothing moves, as far as the nodes and the view tell.
+  Status Stuck(Duration patience) const;
+  std::string Left(const Node& node) const;
   void SayLeft() const;
 
   const CommandContext& context_;
   std::vector<Node> nodes_;
+  std::string shortfall_;  ///< Why documents have fewer owners than they should; empty if not.
 };
 
 }  // namespace quire::cli

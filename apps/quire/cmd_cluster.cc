@@ -11,6 +11,7 @@
 #include "apps/kit/output/table.h"
 #include "apps/kit/target.h"
 #include "apps/quire/cluster_pass.h"
+#include "apps/quire/cmd_cluster_backup.h"
 #include "apps/quire/commands.h"
 #include "cluster/membership/cluster_admin.h"
 #include "cluster/placement/placement.h"
@@ -29,7 +30,9 @@ struct ClusterArgs {
   std::string node;
   std::string target;
   bool wait = false;
+  uint32_t stall_seconds = 60;
   cluster::SettingsChange change;
+  BackupArgs backup;
 };
 
 /// An operator's connection to a cluster's records.
@@ -50,17 +53,25 @@ StatusOr<std::string> OnlyCluster(cluster::EtcdClient* etcd) {
   return InvalidArgument("etcd knows several clusters (", list, "): name one with --cluster");
 }
 
-StatusOr<AdminConnection> ConnectAdmin(const ClusterArgs& args, const CommandContext& context) {
-  AdminConnection connection;
+StatusOr<std::unique_ptr<cluster::EtcdClient>> ConnectEtcd(const ClusterArgs& args,
+                                                           const CommandContext& context) {
   cluster::EtcdOptions options{.endpoints = args.etcd};
   if (context.options.timeout_seconds) options.call_timeout = context.options.call_timeout();
   auto etcd = cluster::EtcdClient::Create(options);
   if (!etcd.ok()) return Annotate(etcd.status(), "--etcd");
-  connection.etcd = *std::move(etcd);
-  std::string name = args.cluster;
-  if (name.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(name, OnlyCluster(connection.etcd.get()));
-  }
+  return etcd;
+}
+
+/// The named cluster, or the only one.
+StatusOr<std::string> ClusterOf(const ClusterArgs& args, cluster::EtcdClient* etcd) {
+  if (!args.cluster.empty()) return args.cluster;
+  return OnlyCluster(etcd);
+}
+
+StatusOr<AdminConnection> ConnectAdmin(const ClusterArgs& args, const CommandContext& context) {
+  AdminConnection connection;
+  QUIRE_ASSIGN_OR_RETURN(connection.etcd, ConnectEtcd(args, context));
+  QUIRE_ASSIGN_OR_RETURN(const std::string name, ClusterOf(args, connection.etcd.get()));
   connection.admin = std::make_unique<ClusterAdmin>(connection.etcd.get(), name);
   return connection;
 }
@@ -215,17 +226,17 @@ Status PrintNode(ClusterAdmin& admin, const std::string& node, const CommandCont
 }
 
 /// Has every node compare all names with what it has, and waits until nothing is left to do.
-Status MoveDocuments(ClusterAdmin& admin, ClusterPass* pass) {
+Status MoveDocuments(const ClusterArgs& args, ClusterAdmin& admin, ClusterPass* pass) {
   QUIRE_ASSIGN_OR_RETURN(const ClusterView view, admin.Read());
   QUIRE_RETURN_IF_ERROR(pass->AwaitView(view));
-  QUIRE_RETURN_IF_ERROR(pass->Start(view.members));
-  return pass->Wait();
+  QUIRE_RETURN_IF_ERROR(pass->Start(view));
+  return pass->Wait(std::chrono::seconds(args.stall_seconds));
 }
 
 Status RunPass(const ClusterArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const AdminConnection connection, ConnectAdmin(args, context));
   ClusterPass pass(&context);
-  QUIRE_RETURN_IF_ERROR(MoveDocuments(*connection.admin, &pass));
+  QUIRE_RETURN_IF_ERROR(MoveDocuments(args, *connection.admin, &pass));
   pass.Print();
   return OkStatus();
 }
@@ -235,7 +246,7 @@ Status RunDrain(const ClusterArgs& args, const CommandContext& context, bool dra
   QUIRE_RETURN_IF_ERROR(connection.admin->SetDraining(args.node, draining));
   if (args.wait) {
     ClusterPass pass(&context);
-    QUIRE_RETURN_IF_ERROR(MoveDocuments(*connection.admin, &pass));
+    QUIRE_RETURN_IF_ERROR(MoveDocuments(args, *connection.admin, &pass));
   }
   return PrintNode(*connection.admin, args.node, context);
 }
@@ -273,6 +284,17 @@ Status RunSettings(const ClusterArgs& args, const CommandContext& context) {
   table.AddRow({"max clock skew", FormatCount(settings.max_clock_skew_millis) + " ms"});
   table.Print(context.out);
   return OkStatus();
+}
+
+Status RunBackup(const ClusterArgs& args, const CommandContext& context) {
+  QUIRE_ASSIGN_OR_RETURN(const auto etcd, ConnectEtcd(args, context));
+  QUIRE_ASSIGN_OR_RETURN(const std::string name, ClusterOf(args, etcd.get()));
+  return BackUpCluster(args.backup, etcd.get(), name, context);
+}
+
+Status RunRestore(const ClusterArgs& args, const CommandContext& context) {
+  QUIRE_ASSIGN_OR_RETURN(const auto etcd, ConnectEtcd(args, context));
+  return RestoreCluster(args.backup, etcd.get(), args.cluster, context);
 }
 
 /// Key of a document's or chain's runs.
@@ -330,6 +352,15 @@ CLI::App& AddOne(Commands& commands, CLI::App& group, const Commands::Spec& spec
   return command;
 }
 
+/// Adds what says how long a command waits for documents.
+void AddStall(CLI::App& command, const std::shared_ptr<ClusterArgs>& args) {
+  command
+      .add_option("--stall-seconds", args->stall_seconds,
+                  "Give up, and say what is missing, when nothing has moved for so long")
+      ->check(CLI::Range(1u, 86400u))
+      ->capture_default_str();
+}
+
 void AddNodeCommands(Commands& commands, CLI::App& group,
                      const std::shared_ptr<ClusterArgs>& args) {
   const auto add = [&](const std::string& name, const std::string& summary, auto run) -> CLI::App& {
@@ -342,25 +373,31 @@ void AddNodeCommands(Commands& commands, CLI::App& group,
     command.add_option("NODE", args->node, "Name of the node")->required();
     return command;
   };
-  add("drain", "Give a node no new data, and move what it has to other nodes",
-      [](const ClusterArgs& a, const CommandContext& c) { return RunDrain(a, c, true); })
-      .add_flag("--wait", args->wait, "Return when other nodes have all that it had");
+  CLI::App& drain =
+      add("drain", "Give a node no new data, and move what it has to other nodes",
+          [](const ClusterArgs& a, const CommandContext& c) { return RunDrain(a, c, true); });
+  drain.add_flag("--wait", args->wait, "Return when other nodes have all that it had");
+  AddStall(drain, args);
   add("undrain", "Give a node new data again",
       [](const ClusterArgs& a, const CommandContext& c) { return RunDrain(a, c, false); });
   add("remove", "Forget a node that is stopped, and give up what only it has", &RunRemove);
 }
 
 void AddPasses(Commands& commands, CLI::App& group, const std::shared_ptr<ClusterArgs>& args) {
-  AddOne(commands, group,
-         {.name = "rebalance",
-          .summary = "Move documents to the nodes that own them now, and wait until all are there",
-          .examples = "  quire cluster rebalance"},
-         args, &RunPass);
-  AddOne(commands, group,
-         {.name = "repair",
-          .summary = "Compare what every node has with what it should, and copy what is missing",
-          .examples = "  quire cluster repair"},
-         args, &RunPass);
+  CLI::App& rebalance = AddOne(
+      commands, group,
+      {.name = "rebalance",
+       .summary = "Move documents to the nodes that own them now, and wait until all are there",
+       .examples = "  quire cluster rebalance\n  quire cluster rebalance --stall-seconds 300"},
+      args, &RunPass);
+  AddStall(rebalance, args);
+  CLI::App& repair = AddOne(
+      commands, group,
+      {.name = "repair",
+       .summary = "Compare what every node has with what it should, and copy what is missing",
+       .examples = "  quire cluster repair"},
+      args, &RunPass);
+  AddStall(repair, args);
 }
 
 void AddSettings(Commands& commands, CLI::App& group, const std::shared_ptr<ClusterArgs>& args) {
@@ -390,6 +427,27 @@ void AddSettings(Commands& commands, CLI::App& group, const std::shared_ptr<Clus
                       "Time for which it keeps these after it has cooled");
   settings.add_option("--max-clock-skew-millis", args->change.max_clock_skew_millis,
                       "Largest difference to the other nodes' clocks with which a node may join");
+}
+
+void AddBackups(Commands& commands, CLI::App& group, const std::shared_ptr<ClusterArgs>& args) {
+  AddOne(commands, group,
+         {.name = "backup",
+          .summary = "Write names, versions, salts and settings of the cluster to a file",
+          .examples = "  quire cluster backup /backup/books.registry\n"
+                      "  quire cluster backup books.registry --cluster books --json"},
+         args, &RunBackup)
+      .add_option("FILE", args->backup.file, "File to write; a former one is replaced")
+      ->required();
+  CLI::App& restore = AddOne(
+      commands, group,
+      {.name = "restore",
+       .summary = "Put a backup into an etcd that lost its data; nodes come back by themselves",
+       .examples = "  quire cluster restore /backup/books.registry --etcd 10.0.0.1:2379\n"
+                   "  quire cluster restore books.registry --replace"},
+      args, &RunRestore);
+  restore.add_option("FILE", args->backup.file, "File of `quire cluster backup`")->required();
+  restore.add_flag("--replace", args->backup.replace,
+                   "Throw away what etcd has of the cluster, whose nodes are stopped");
 }
 
 }  // namespace
@@ -425,6 +483,7 @@ void AddClusterCommand(Commands& commands) {
       ->required();
   AddNodeCommands(commands, group, args);
   AddPasses(commands, group, args);
+  AddBackups(commands, group, args);
   AddSettings(commands, group, args);
 }
 

@@ -14,6 +14,7 @@
 #include "apps/quired/peer_clocks.h"
 #include "cluster/directory/tenant_salts.h"
 #include "cluster/membership/etcd_membership.h"
+#include "cluster/membership/node_identity.h"
 #include "cluster/membership/static_membership.h"
 #include "common/base/net_address.h"
 #include "common/base/observe/log.h"
@@ -174,12 +175,25 @@ Status ClusterNode::CheckListed() const {
 
 Status ClusterNode::CheckMayJoin(const std::string& data_dir) const {
   if (etcd_ == nullptr) return OkStatus();
+  // A disk that cannot be read is refused below.
+  const auto disk = cluster::ReadIdentity(data_dir);
+  if (disk.ok() && *disk) BindTo((*disk)->cluster_id());
   const Status may_join = cluster::EtcdMember::CheckMayJoin(
       etcd_.get(), {.cluster_name = options_.cluster,
                     .data_dir = data_dir,
                     .self = {.name = options_.node, .zone = options_.zone}});
   if (IsUnavailable(may_join)) return OkStatus();
   return Annotate(may_join, "cannot join cluster ", options_.cluster);
+}
+
+void ClusterNode::BindTo(const std::string& cluster_id) const {
+  directory_->era().Bind(cluster_id);
+  collections_->era().Bind(cluster_id);
+}
+
+Status ClusterNode::FollowEra() const {
+  QUIRE_RETURN_IF_ERROR(directory_->era().Follow(etcd_.get()));
+  return collections_->era().Follow(etcd_.get());
 }
 
 ClusterPlace ClusterNode::place() const {
@@ -237,6 +251,7 @@ Status ClusterNode::Join(const Facts& facts, std::function<bool()> is_stopping) 
                                      .lease = std::chrono::seconds(options_.lease_seconds),
                                      .is_stopping = std::move(is_stopping)};
   QUIRE_ASSIGN_OR_RETURN(options.self, Describe(facts));
+  options.before_entry = [this] { return FollowEra(); };
   options.listens_on_address = options.self.address == facts.listen;
   if (caller_.tenant.empty()) {
     LogInfo("clock_not_checked", {{"why", "other nodes ask for a token, and the node has none"}});

@@ -86,6 +86,10 @@ class ClusterNode {
  private:
   ClusterNode(ClusterOptions options, Caller caller, Health* health);
   Status Follow();
+  /// Has names and settings come from this cluster only; empty: from the first that is seen.
+  void BindTo(const std::string& cluster_id) const;
+  /// Takes up names and settings after a restore of etcd. As EraCell::Follow.
+  Status FollowEra() const;
   Status Standing() const QUIRE_EXCLUDES(mutex_);
   StatusOr<cluster::Member> Describe(const Facts& facts) const;
   /// Checks that a file of members lists this node.

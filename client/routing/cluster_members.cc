@@ -33,7 +33,15 @@ StatusOr<CallMessage> ClusterMembers::Answer(const std::string& address, std::st
   return answer;
 }
 
-void ClusterMembers::NoteSilence() {
+StatusOr<std::unique_ptr<PendingCall>> ClusterMembers::Start(const std::string& address,
+                                                             std::string_view method,
+                                                             std::string request) {
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Transport> node, ConnectTo(address));
+  return node->Start(method, {.control = std::move(request), .payload = {}},
+                     {.tenant = options_.tenant, .timeout = options_.node_timeout});
+}
+
+void ClusterMembers::NoteDoubt() {
   MutexLock lock(mutex_);
   known_is_old_ = true;
 }

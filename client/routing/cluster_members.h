@@ -44,11 +44,14 @@ class ClusterMembers {
     const TimePoint now = options_.clock->Now();
     return timeout > TimePoint::max() - now ? TimePoint::max() : now + timeout;
   }
-  /// A member did not answer: the view is read anew before its next use.
-  void NoteSilence() QUIRE_EXCLUDES(mutex_);
+  /// The view may be old, as when a member did not answer. It is read anew before its next use.
+  void NoteDoubt() QUIRE_EXCLUDES(mutex_);
 
   const DocumentRouter::Options& options() const { return options_; }
   StatusOr<std::shared_ptr<Transport>> ConnectTo(const std::string& address) QUIRE_EXCLUDES(mutex_);
+  /// Begins a call to the node at `address`, within its time.
+  StatusOr<std::unique_ptr<PendingCall>> Start(const std::string& address, std::string_view method,
+                                               std::string request);
   /// One call to the node at `address`, within its time and until `end`.
   template <typename Reply>
   StatusOr<Reply> Ask(const std::string& address, std::string_view method,

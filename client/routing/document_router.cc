@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/routing/cluster_members.h"
+#include "client/routing/nearest_answer.h"
 #include "cluster/placement/placement_key.h"
 #include "common/base/random.h"
 #include "common/wire/convert_context.h"
@@ -17,7 +18,11 @@ namespace {
 
 using cluster::Member;
 
-bool IsSilence(const Status& status) { return IsUnavailable(status) || IsDeadlineExceeded(status); }
+using internal::IsSilence;
+
+/// Looks at all members before an absence is believed. A document that moves is for a moment where
+/// it was not when the first of them was asked.
+constexpr int kLooks = 2;
 
 /// The answers of members about some documents. Pure.
 class Answers {
@@ -108,7 +113,7 @@ class DocumentRouter::Impl {
     wire::DocumentNameToProto(name, request.mutable_name());
     const auto reply =
         members.Ask<v1::GetDocumentReply>(address, "quire.v1.Registry/Get", request, end);
-    if (IsSilence(reply.status())) members.NoteSilence();
+    if (IsSilence(reply.status())) members.NoteDoubt();
     QUIRE_RETURN_IF_ERROR(reply.status());
     return reply->document().segments_lost() == 0;
   }
@@ -134,6 +139,17 @@ class DocumentRouter::Impl {
     return has_whole;
   }
 
+  /// Asks the members once.
+  StatusOr<std::string> Look(std::span<const DocumentName> names, const HolderSearch& search,
+                             TimePoint end) {
+    QUIRE_ASSIGN_OR_RETURN(const auto told, members.Current(end));
+    Answers answers(names);
+    for (const Member* const member : OrderToAsk(*told.placement, KeyOf(names.front()), search)) {
+      if (AskAbout(names, *member, end, &answers)) break;
+    }
+    return answers.Holder(told.frozen);
+  }
+
   internal::ClusterMembers members;
 };
 
@@ -153,13 +169,14 @@ StatusOr<std::string> DocumentRouter::FindHolder(std::span<const DocumentName> n
                                                  const HolderSearch& search) {
   if (names.empty()) return InvalidArgument("there is no document to find a node for; name one");
   const TimePoint end = impl_->members.EndOf(search.timeout);
-  QUIRE_ASSIGN_OR_RETURN(const auto told, impl_->members.Current(end));
-  Answers answers(names);
-  for (const Member* const member :
-       OrderToAsk(*told.placement, impl_->KeyOf(names.front()), search)) {
-    if (impl_->AskAbout(names, *member, end, &answers)) break;
+  StatusOr<std::string> holder = std::string();
+  for (int look = 0; look < kLooks; ++look) {
+    if (look > 0) impl_->members.NoteDoubt();
+    holder = impl_->Look(names, search, end);
+    const bool is_absent = IsNotFound(holder.status()) || IsFailedPrecondition(holder.status());
+    if (!is_absent) break;
   }
-  return answers.Holder(told.frozen);
+  return holder;
 }
 
 StatusOr<std::vector<std::string>> DocumentRouter::FindHotOwners(
@@ -190,17 +207,17 @@ StatusOr<std::string> DocumentRouter::FindPlace(const DocumentName& name) {
   if (owners.members.empty()) {
     return Unavailable("no node of cluster ", view.name, " takes documents: start or undrain one");
   }
+  std::vector<std::string> addresses;
+  for (const uint32_t owner : owners.members) addresses.push_back(view.members[owner].address);
   DocumentName latest = name;
   latest.version = 0;
-  Status silence;
-  for (const uint32_t owner : owners.members) {
-    const std::string& address = view.members[owner].address;
-    const Status answer = impl_->HasWhole(address, latest, TimePoint::max()).status();
-    if (!IsSilence(answer)) return address;
-    silence.Update(answer);
-  }
+  v1::GetDocumentRequest request;
+  wire::DocumentNameToProto(latest, request.mutable_name());
+  auto nearest =
+      internal::NearestToAnswer(&impl_->members, addresses, "quire.v1.Registry/Get", request);
+  if (nearest.ok()) return nearest;
   return Unavailable("no node that document ", name.name,
-                     " belongs to answers: ", Message(silence));
+                     " belongs to answers: ", Message(nearest.status()));
 }
 
 StatusOr<std::shared_ptr<Transport>> DocumentRouter::ConnectTo(const std::string& address) {

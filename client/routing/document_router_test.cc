@@ -43,7 +43,29 @@ TEST_F(DocumentRouterTest, ADocumentIsFoundWhereItLiesAndPutWhereItBelongs) {
   cluster_.documents[order[1]] = {"x"};
   EXPECT_EQ(router_->FindHolder({.name = "x"}).value(), order[1]) << "before a node joined";
   EXPECT_EQ(router_->FindPlace({.name = "x", .version = 7}).value(), order[0]);
-  EXPECT_EQ(cluster_.views_read, (std::map<std::string, int>{{"a:1", 1}})) << "one view serves all";
+  EXPECT_EQ(cluster_.views_read, (std::map<std::string, int>{{"a:1", 2}}))
+      << "one view serves all, and an absence is looked at twice";
+}
+
+TEST_F(DocumentRouterTest, ADocumentThatMovesWhileItIsSoughtIsFound) {
+  const std::vector<std::string> order = Order("x");
+  cluster_.documents[order[2]] = {"x"};
+  cluster_.after_get = [&](const std::string& address) {
+    if (address != order[0]) return;
+    cluster_.documents = {{order[0], {"x"}}};  // It moves once its new owner was asked.
+  };
+  EXPECT_EQ(router_->FindHolder({.name = "x"}).value(), order[0]);
+}
+
+TEST_F(DocumentRouterTest, AnOwnerThatHangsCostsAPutAMomentOnly) {
+  const std::vector<std::string> order = Order("x");
+  cluster_.view.settings.replicas = 2;
+  cluster_.hung = {order[0]};
+  const TimePoint before = cluster_.clock.Now();
+  EXPECT_EQ(router_->FindPlace({.name = "x"}).value(), order[1]);
+  EXPECT_LE(cluster_.clock.Now() - before, std::chrono::milliseconds(200));
+  cluster_.hung = {order[0], order[1]};
+  EXPECT_EQ(PlaceCode("x"), StatusCode::kUnavailable);
 }
 
 TEST_F(DocumentRouterTest, AnyHolderAnswersAndAbsenceNeedsEveryMember) {

@@ -15,10 +15,6 @@ namespace {
 
 constexpr std::string_view kAllRegistries = "/quire-registry/";
 
-std::string RegistryPrefix(std::string_view cluster_name) {
-  return std::string(kAllRegistries).append(cluster_name).append("/");
-}
-
 Status Unreadable(const DirectoryKey& key, std::string_view why) {
   return DataLoss("etcd's record documents/", DirectoryKeyText(key.tenant, key.name), ": ", why);
 }
@@ -37,6 +33,10 @@ Status CheckVersion(const DirectoryKey& key, const AgreedName& name, const Docum
 }
 
 }  // namespace
+
+std::string RegistryPrefix(std::string_view cluster_name) {
+  return std::string(kAllRegistries).append(cluster_name).append("/");
+}
 
 std::string DocumentsPrefix(std::string_view cluster_name) {
   return RegistryPrefix(cluster_name) + "documents/";

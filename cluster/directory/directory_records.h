@@ -22,6 +22,8 @@ namespace quire::cluster {
 /// Most bytes of one record. etcd refuses requests above 1.5 MiB.
 inline constexpr size_t kMaxDirectoryRecordBytes = size_t{128} << 10;
 
+/// "/quire-registry/NAME/".
+[[nodiscard]] std::string RegistryPrefix(std::string_view cluster_name);
 /// "/quire-registry/NAME/documents/".
 [[nodiscard]] std::string DocumentsPrefix(std::string_view cluster_name);
 /// "/quire-registry/NAME/collections/".

@@ -15,13 +15,20 @@ constexpr int kMostCollectionAttempts = 64;
 }  // namespace
 
 StatusOr<AgreedCollections> EtcdCollections::ChangedSince(uint64_t revision) {
-  etcdserverpb::RangeRequest request;
-  request.set_key(prefix_);
+  etcdserverpb::TxnRequest read;
+  AddRead(read, era_.key());
+  AddRead(read, prefix_);
+  etcdserverpb::RangeRequest& request = *read.mutable_success(1)->mutable_request_range();
   request.set_range_end(PrefixEnd(prefix_));
-  if (revision != 0) request.set_min_mod_revision(static_cast<int64_t>(revision) + 1);
-  QUIRE_ASSIGN_OR_RETURN(const auto range, client_.Read(request));
-  AgreedCollections all{.changed = {},
-                        .revision = static_cast<uint64_t>(range.header().revision())};
+  // One of a former era asks for all.
+  if (revision > era_.Get().Known(0)) {
+    request.set_min_mod_revision(static_cast<int64_t>(revision - era_.Get().Known(0)) + 1);
+  }
+  QUIRE_ASSIGN_OR_RETURN(const auto answer, client_.Commit(read));
+  if (answer.responses_size() < 2) return Unavailable("etcd's answer lacks the collections");
+  QUIRE_ASSIGN_OR_RETURN(const ClusterEra era, era_.Check(answer.responses(0).response_range()));
+  const etcdserverpb::RangeResponse& range = answer.responses(1).response_range();
+  AgreedCollections all{.changed = {}, .revision = era.Known(answer.header().revision())};
   for (const etcdserverpb::KeyValue& kv : range.kvs()) {
     const std::string_view text = std::string_view(kv.key()).substr(prefix_.size());
     auto collection = ParseCollectionRecord(text, kv.value());
@@ -39,9 +46,14 @@ StatusOr<Collection> EtcdCollections::Change(std::string_view tenant, const std:
   const std::string text = std::string(tenant).append("/").append(collection);
   const std::string key = prefix_ + text;
   for (int attempt = 0; attempt < kMostCollectionAttempts; ++attempt) {
-    etcdserverpb::RangeRequest request;
-    request.set_key(key);
-    QUIRE_ASSIGN_OR_RETURN(const auto range, client_.Read(request));
+    etcdserverpb::TxnRequest read;
+    AddRead(read, era_.key());
+    AddRead(read, key);
+    QUIRE_ASSIGN_OR_RETURN(const auto read_answer, client_.Commit(read));
+    if (read_answer.responses_size() < 2) return Unavailable("etcd's answer lacks the collection");
+    QUIRE_ASSIGN_OR_RETURN(const ClusterEra era,
+                           era_.Check(read_answer.responses(0).response_range()));
+    const etcdserverpb::RangeResponse& range = read_answer.responses(1).response_range();
     AgreedCollection found{.tenant = std::string(tenant), .settings = {.name = collection}};
     int64_t mod_revision = 0;
     if (!range.kvs().empty()) {
@@ -50,6 +62,7 @@ StatusOr<Collection> EtcdCollections::Change(std::string_view tenant, const std:
     }
     Collection after = WithChange(std::move(found.settings), change);
     etcdserverpb::TxnRequest txn;
+    RequireRevision(txn, era_.key(), era.mod_revision);
     RequireRevision(txn, key, mod_revision);
     AddPut(txn, key, CollectionRecordText(after));
     QUIRE_ASSIGN_OR_RETURN(const auto answer, client_.Commit(txn));

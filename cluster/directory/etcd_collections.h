@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "cluster/directory/cluster_era.h"
 #include "cluster/directory/directory_records.h"
 #include "cluster/etcd/etcd_client.h"
 #include "common/documents/collection_agreement.h"
@@ -19,7 +20,10 @@ namespace quire::cluster {
 class EtcdCollections final : public CollectionAgreement {
  public:
   EtcdCollections(EtcdClient* client, std::string_view cluster_name)
-      : client_(*client), prefix_(CollectionsPrefix(cluster_name)) {}
+      : client_(*client), prefix_(CollectionsPrefix(cluster_name)), era_(cluster_name) {}
+
+  /// The cluster's record that answers have to show.
+  EraCell& era() { return era_; }
 
   StatusOr<AgreedCollections> ChangedSince(uint64_t revision) override;
   StatusOr<Collection> Change(std::string_view tenant, const std::string& collection,
@@ -28,6 +32,7 @@ class EtcdCollections final : public CollectionAgreement {
  private:
   EtcdClient& client_;
   const std::string prefix_;
+  EraCell era_;
 };
 
 }  // namespace quire::cluster

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cluster/etcd/etcd_requests.h"
+
 namespace quire::cluster {
 namespace {
 
@@ -65,7 +67,22 @@ Status EtcdMirror::ReadAll() {
   return OkStatus();
 }
 
+Status EtcdMirror::CheckFirstKey() {
+  etcdserverpb::RangeRequest request;
+  request.set_key(prefix_);
+  request.set_range_end(PrefixEnd(prefix_));
+  request.set_limit(1);
+  QUIRE_ASSIGN_OR_RETURN(const auto range, client_.Read(request));
+  const EtcdSnapshot first = SnapshotOf(range, prefix_);
+  const bool is_known = first.keys.empty() ? snapshot_.keys.empty()
+                                           : !snapshot_.keys.empty() &&
+                                                 *first.keys.begin() == *snapshot_.keys.begin();
+  return is_known ? OkStatus()
+                  : Status(StatusCode::kOutOfRange, "etcd has other keys than those known");
+}
+
 Status EtcdMirror::Follow() {
+  QUIRE_RETURN_IF_ERROR(CheckFirstKey());
   return client_.Watch(
       prefix_, snapshot_.revision + 1, watch_,
       [this](const etcdserverpb::WatchResponse& response) { return Take(response); });

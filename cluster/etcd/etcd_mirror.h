@@ -2,7 +2,8 @@
 //
 // EtcdMirror: a copy of all keys under a prefix, kept up to date by a watch. After a lost stream
 // the watch resumes behind the last known revision, at another endpoint where there is one. When
-// etcd has compacted that revision, or is behind it, the keys are read anew.
+// etcd has compacted that revision, is behind it, or shows another first key, the keys are read
+// anew. The last finds an etcd that lost its data and was restored.
 //
 // Thread-safety: the observer is called from the mirror's thread, one call at a time. Ownership:
 // client and observer outlive the mirror; the destructor waits for a running call.
@@ -57,6 +58,8 @@ class EtcdMirror {
   void Run();
   /// Reads all keys.
   Status ReadAll();
+  /// OUT_OF_RANGE when etcd's first key is another than the one that is known.
+  Status CheckFirstKey();
   /// Follows changes until the stream ends.
   Status Follow();
   Status Take(const etcdserverpb::WatchResponse& response);

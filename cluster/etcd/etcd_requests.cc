@@ -32,4 +32,14 @@ void AddDelete(pb::TxnRequest& txn, std::string_view key) {
   txn.add_success()->mutable_request_delete_range()->set_key(std::string(key));
 }
 
+void AddDeletePrefix(pb::TxnRequest& txn, std::string_view prefix) {
+  pb::DeleteRangeRequest& range = *txn.add_success()->mutable_request_delete_range();
+  range.set_key(std::string(prefix));
+  range.set_range_end(PrefixEnd(prefix));
+}
+
+void AddRead(pb::TxnRequest& txn, std::string_view key) {
+  txn.add_success()->mutable_request_range()->set_key(std::string(key));
+}
+
 }  // namespace quire::cluster

@@ -22,6 +22,10 @@ void RequireRevision(etcdserverpb::TxnRequest& txn, std::string_view key, int64_
 void AddPut(etcdserverpb::TxnRequest& txn, std::string_view key, std::string_view value,
             int64_t lease = 0);
 void AddDelete(etcdserverpb::TxnRequest& txn, std::string_view key);
+/// The same for every key that begins with `prefix`.
+void AddDeletePrefix(etcdserverpb::TxnRequest& txn, std::string_view prefix);
+/// Reads a key, together with the rest of the transaction.
+void AddRead(etcdserverpb::TxnRequest& txn, std::string_view key);
 
 }  // namespace quire::cluster
 

@@ -3,6 +3,7 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <iomanip>
 #include <sstream>
 #include <utility>
@@ -80,10 +81,21 @@ StatusOr<ClusterRecords> ParseRecords(const EtcdSnapshot& snapshot) {
   return records;
 }
 
+uint64_t RevisionBase(const v1::ClusterRecord& cluster) {
+  return cluster.restores().empty() ? 0 : cluster.restores().rbegin()->revision_base();
+}
+
+bool HasLost(const v1::ClusterRecord& cluster, uint64_t revision) {
+  return std::ranges::any_of(cluster.restores(), [&](const v1::ClusterRestore& restore) {
+    return revision > restore.backup_revision() && revision < restore.revision_base();
+  });
+}
+
 ClusterView ViewOf(std::string_view cluster_name, const ClusterRecords& records) {
   ClusterView view{.name = std::string(cluster_name),
                    .id = records.cluster ? records.cluster->record.cluster_id() : "",
                    .epoch = static_cast<uint64_t>(records.revision)};
+  if (records.cluster) view.epoch += RevisionBase(records.cluster->record);
   // Records that a later version wrote out of our ranges do not stop the view.
   view.settings = FromProto(records.settings.record).value_or(ClusterSettings());
   for (const auto& [name, node] : records.nodes) {

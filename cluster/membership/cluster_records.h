@@ -50,6 +50,13 @@ struct ClusterRecords {
 };
 
 [[nodiscard]] StatusOr<ClusterRecords> ParseRecords(const EtcdSnapshot& snapshot);
+
+/// Added to etcd's revisions to make those that nodes know; 0 before the first restore of a backup.
+[[nodiscard]] uint64_t RevisionBase(const v1::ClusterRecord& cluster);
+/// True when a restore lost the changes of `revision`, which a node knows.
+[[nodiscard]] bool HasLost(const v1::ClusterRecord& cluster, uint64_t revision);
+
+/// The view's epoch is the records' revision as nodes know it.
 [[nodiscard]] ClusterView ViewOf(std::string_view cluster_name, const ClusterRecords& records);
 
 /// One line of JSON.

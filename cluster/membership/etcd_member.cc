@@ -30,7 +30,7 @@ StatusOr<v1::NodeIdentity> IdentityOf(const EtcdMemberOptions& options) {
 v1::ClusterRecord NewCluster() {
   v1::ClusterRecord cluster;
   cluster.set_cluster_id(NewId());
-  cluster.set_min_protocol(kClusterProtocol);
+  cluster.set_min_protocol(kOldestClusterProtocol);
   cluster.set_created_unix_micros(SystemClock().UnixMicros());
   return cluster;
 }
@@ -130,6 +130,7 @@ Status EtcdMember::Enter() {
     ClusterRecords records;
     QUIRE_RETURN_IF_ERROR(AwaitTurn(&records));
     QUIRE_RETURN_IF_ERROR(CheckOwnClock(records));
+    if (options_.before_entry) QUIRE_RETURN_IF_ERROR(options_.before_entry());
     QUIRE_ASSIGN_OR_RETURN(const bool entered, TryEnter(records));
     if (!entered) continue;
     joins_.Add();
@@ -149,8 +150,11 @@ StatusOr<bool> EtcdMember::TryEnter(const ClusterRecords& records) {
     return false;
   }
   lease_ = lease;
-  if (identity_.cluster_id() == cluster.cluster_id()) return true;
+  const bool is_known = records.nodes.contains(options_.self.name);
+  if (is_known && identity_.cluster_id() == cluster.cluster_id()) return true;
   identity_.set_cluster_id(cluster.cluster_id());
+  identity_.set_joined_revision(RevisionBase(cluster) +
+                                static_cast<uint64_t>(answer.header().revision()));
   QUIRE_RETURN_IF_ERROR(WriteIdentity(options_.data_dir, identity_));
   return true;
 }

@@ -38,6 +38,9 @@ struct EtcdMemberOptions {
   /// Offsets of this clock to those of members that serve, in microseconds. Asked before a join;
   /// empty: the clock is not checked.
   std::function<std::vector<int64_t>(const ClusterView&)> clock_offsets = {};
+  /// Called once the rules of joining hold, before each attempt to enter, the first one and those
+  /// after a lost lease. An error ends the attempt. Empty: none.
+  std::function<Status()> before_entry = {};
   /// Hears, from the member's thread, if the node is a member: OK, or why it is not at present.
   std::function<void(const Status&)> on_standing = {};
   /// Ends the waits of a join when true. Asked by any thread; empty: never.

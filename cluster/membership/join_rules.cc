@@ -50,12 +50,28 @@ Status CheckCluster(const Joiner& joiner, const ClusterRecords& records) {
   return OkStatus();
 }
 
+/// The program against those of the nodes that are up.
+Status CheckProtocols(const Joiner& joiner, const ClusterRecords& records) {
+  for (const auto& [name, live] : records.live) {
+    const auto other = FromProto(live.record);
+    if (!other.ok() || name == joiner.self.name || Understand(joiner.self, *other)) continue;
+    const bool is_older = joiner.self.protocol < other->oldest_protocol;
+    return FailedPrecondition("this program speaks ", ProtocolsOf(joiner.self), ", and node ", name,
+                              " at ", other->address, " speaks ", ProtocolsOf(*other), ": upgrade ",
+                              is_older ? "this program" : "that node first",
+                              ", one release after the other");
+  }
+  return OkStatus();
+}
+
 /// The name against the node that has it.
 Status CheckName(const Joiner& joiner, const ClusterRecords& records) {
   const std::string& name = joiner.self.name;
   const auto node = records.nodes.find(name);
   if (node == records.nodes.end()) {
     if (joiner.identity.cluster_id().empty()) return OkStatus();
+    // A restored backup does not know nodes that joined after it.
+    if (HasLost(records.cluster->record, joiner.identity.joined_revision())) return OkStatus();
     return FailedPrecondition("node ", name, " was removed from the cluster, and its data ",
                               "directory is out of date: empty it to join as a new node");
   }
@@ -83,6 +99,7 @@ int64_t RevisionOf(const auto& records, const std::string& name) {
 StatusOr<JoinStep> CheckJoin(const Joiner& joiner, const ClusterRecords& records) {
   QUIRE_RETURN_IF_ERROR(CheckDisk(joiner));
   QUIRE_RETURN_IF_ERROR(CheckCluster(joiner, records));
+  QUIRE_RETURN_IF_ERROR(CheckProtocols(joiner, records));
   QUIRE_RETURN_IF_ERROR(CheckName(joiner, records));
   const auto live = records.live.find(joiner.self.name);
   if (live == records.live.end()) return JoinStep::kEnter;

@@ -35,7 +35,7 @@ enum class JoinStep : uint8_t {
 /// Decides the next step of the node. FAILED_PRECONDITION when
 /// - its disk belongs to another cluster or node, or to a node that was removed,
 /// - its name belongs to another disk,
-/// - it speaks an older protocol than the cluster's,
+/// - it speaks an older protocol than the cluster's, or has none in common with a node that is up,
 /// - etcd has lost the cluster that the disk belongs to.
 /// ALREADY_EXISTS when another node of this name is up.
 [[nodiscard]] StatusOr<JoinStep> CheckJoin(const Joiner& joiner, const ClusterRecords& records);

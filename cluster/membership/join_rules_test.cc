@@ -106,6 +106,44 @@ TEST(JoinRulesTest, AnOldProtocol) {
   EXPECT_THAT(Refusal(NewNode(), records), HasSubstr("upgrade the program"));
 }
 
+TEST(JoinRulesTest, NodesThatAreUpHaveAProtocolInCommonWithANewOne) {
+  ClusterRecords records = Founded();
+  AddNode(&records, "b", "10.0.0.2:7410", /*live=*/true);
+  v1::ClusterMember& other = records.live["b"].record;
+  Joiner joiner = NewNode();
+  joiner.self.oldest_protocol = 3;
+  joiner.self.protocol = 4;
+  other.set_protocol(3);
+  EXPECT_EQ(CheckJoin(joiner, records).value(), JoinStep::kEnter) << "the release before";
+  other.set_oldest_protocol(4);
+  other.set_protocol(5);
+  EXPECT_EQ(CheckJoin(joiner, records).value(), JoinStep::kEnter) << "the next release";
+  other.set_oldest_protocol(5);
+  EXPECT_THAT(Refusal(joiner, records), HasSubstr("upgrade this program"));
+  other.set_oldest_protocol(1);
+  other.set_protocol(2);
+  EXPECT_THAT(Refusal(joiner, records),
+              HasSubstr("node b at 10.0.0.2:7410 speaks protocols 1 to 2: upgrade that node"));
+  records.live.clear();
+  EXPECT_EQ(CheckJoin(joiner, records).value(), JoinStep::kEnter) << "it is not up";
+}
+
+TEST(JoinRulesTest, ANodeThatJoinedAfterARestoredBackupIsKnown) {
+  ClusterRecords records = Founded();
+  v1::ClusterRestore& restore = *records.cluster->record.add_restores();
+  restore.set_backup_revision(100);
+  restore.set_revision_base(1000);
+  records.revision = 7;
+  Joiner joiner = KnownNode();
+  joiner.identity.set_joined_revision(101);
+  EXPECT_EQ(CheckJoin(joiner, records).value(), JoinStep::kEnter);
+  joiner.identity.set_joined_revision(100);
+  EXPECT_THAT(Refusal(joiner, records), HasSubstr("was removed"));
+  joiner.identity.set_joined_revision(1007);
+  EXPECT_THAT(Refusal(joiner, records), HasSubstr("was removed"));
+  EXPECT_EQ(ViewOf("demo", records).epoch, 1007u);
+}
+
 TEST(JoinRulesTest, AWrongCluster) {
   Joiner joiner = KnownNode();
   joiner.identity.set_cluster_id("cluster-2");

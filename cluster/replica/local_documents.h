@@ -19,13 +19,6 @@
 
 namespace quire::cluster {
 
-/// How much of an agreed version this node has.
-enum class Held : uint8_t {
-  kNot,      ///< Nothing, or another chain.
-  kDamaged,  ///< Its document, and not all segments.
-  kWhole,
-};
-
 /// A page of names that this node has versions of.
 struct LocalNames {
   std::vector<std::pair<std::string, DocumentName>> names;  ///< Tenant and name, version 0.

@@ -57,6 +57,10 @@ StatusOr<std::shared_ptr<Transport>> PeerCalls::TransportTo(const std::string& a
 Status PeerCalls::Call(const Member& member, std::string_view tenant, std::string_view method,
                        const google::protobuf::Message& request, google::protobuf::Message* reply,
                        Payload* payload, Duration timeout) {
+  if (const Member self; !Understand(self, member)) {
+    return Unavailable("node ", member.name, " speaks ", ProtocolsOf(member), ", and this program ",
+                       ProtocolsOf(self), ": upgrade the older one");
+  }
   QUIRE_ASSIGN_OR_RETURN(const auto transport, TransportTo(member.address));
   CallMessage message, answer;
   QUIRE_RETURN_IF_ERROR(wire::Encode(request, &message.control));
@@ -184,7 +188,7 @@ StatusOr<std::vector<ExtraCopy>> PeerCalls::ReadExtras(const Member& member,
   return extras;
 }
 
-StatusOr<std::vector<bool>> PeerCalls::Holds(const Member& member, std::string_view tenant,
+StatusOr<std::vector<Held>> PeerCalls::Holds(const Member& member, std::string_view tenant,
                                              std::span<const Document> documents) {
   v1::HoldsRequest request;
   for (const Document& document : documents) {
@@ -198,7 +202,13 @@ StatusOr<std::vector<bool>> PeerCalls::Holds(const Member& member, std::string_v
   if (static_cast<size_t>(reply.holds_size()) != documents.size()) {
     return Internal(reply.holds_size(), " answers for ", documents.size(), " documents");
   }
-  return std::vector<bool>(reply.holds().begin(), reply.holds().end());
+  std::vector<Held> held;
+  for (int i = 0; i < reply.holds_size(); ++i) {
+    // A node of a former version does not say what it lacks.
+    const bool lacks = i < reply.lacks_size() && reply.lacks(i);
+    held.push_back(reply.holds(i) ? Held::kWhole : lacks ? Held::kNot : Held::kDamaged);
+  }
+  return held;
 }
 
 Status PeerCalls::CopyChain(const Member& member, std::string_view tenant, const SegmentKey& tip,

@@ -40,7 +40,7 @@ class PeerCalls final : public PeerNodes {
                              const SegmentKey& key) override;
   StatusOr<std::vector<ExtraCopy>> ReadExtras(const Member& member, std::string_view tenant,
                                               const DocumentName& name) override;
-  StatusOr<std::vector<bool>> Holds(const Member& member, std::string_view tenant,
+  StatusOr<std::vector<Held>> Holds(const Member& member, std::string_view tenant,
                                     std::span<const Document> documents) override;
   Status CopyChain(const Member& member, std::string_view tenant, const SegmentKey& tip,
                    std::string_view from, TimePoint deadline) override;

@@ -7,6 +7,7 @@
 #ifndef QUIRE_CLUSTER_REPLICA_PEER_NODES_H_
 #define QUIRE_CLUSTER_REPLICA_PEER_NODES_H_
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,13 @@
 #include "quire/status.h"
 
 namespace quire::cluster {
+
+/// How much of an agreed version a node has.
+enum class Held : uint8_t {
+  kNot,      ///< Nothing, or another chain.
+  kDamaged,  ///< Its document, and not all segments; or it is about to leave it to others.
+  kWhole,
+};
 
 /// An extra of a document with its bytes, and the segments that go with it.
 struct ExtraCopy {
@@ -42,7 +50,7 @@ class PeerNodes {
   virtual StatusOr<std::vector<ExtraCopy>> ReadExtras(const Member& member, std::string_view tenant,
                                                       const DocumentName& name) = 0;
   /// One answer for each document.
-  virtual StatusOr<std::vector<bool>> Holds(const Member& member, std::string_view tenant,
+  virtual StatusOr<std::vector<Held>> Holds(const Member& member, std::string_view tenant,
                                             std::span<const Document> documents) = 0;
   /// Has the member copy the chain from node `from`, until `deadline` of the system's monotonic
   /// clock.

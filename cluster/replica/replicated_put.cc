@@ -18,16 +18,19 @@ constexpr Duration kExtrasTime = std::chrono::seconds(3);
 StatusOr<std::vector<Member>> ReplicatedPut::Prepare(std::string_view tenant,
                                                      const DocumentName& name,
                                                      const SegmentKey& tip, TimePoint deadline) {
+  const std::vector<Member> owners = Place(tenant, name).other_owners;
+  const TimePoint now = SystemClock().Now();
+  const TimePoint until = now + (deadline - now) / 2;
+  const std::vector<Status> ends = CallAll(owners, [&](const Member& owner) {
+    return peers_->CopyChain(owner, tenant, tip, node_, until);
+  });
   std::vector<Member> copied;
   Status failure;
-  for (const Member& owner : Place(tenant, name).other_owners) {
-    // A silent owner leaves time for the others, and for the put itself.
-    const TimePoint now = SystemClock().Now();
-    const Status status = peers_->CopyChain(owner, tenant, tip, node_, now + (deadline - now) / 2);
-    if (status.ok()) {
-      copied.push_back(owner);
+  for (size_t i = 0; i < owners.size(); ++i) {
+    if (ends[i].ok()) {
+      copied.push_back(owners[i]);
     } else {
-      failure = Annotate(status, "node ", owner.name);
+      failure = ends[i];
     }
   }
   QUIRE_RETURN_IF_ERROR(CheckEnough(1 + copied.size(), failure));
@@ -36,15 +39,13 @@ StatusOr<std::vector<Member>> ReplicatedPut::Prepare(std::string_view tenant,
 
 StatusOr<uint32_t> ReplicatedPut::Adopt(std::string_view tenant, const DocumentName& name,
                                         const std::vector<Member>& members, TimePoint deadline) {
+  const std::vector<Status> ends = CallAll(
+      members, [&](const Member& member) { return peers_->Adopt(member, tenant, name, deadline); });
   uint32_t copies = 1;
   Status failure;
-  for (const Member& member : members) {
-    const Status status = peers_->Adopt(member, tenant, name, deadline);
-    if (status.ok()) {
-      ++copies;
-    } else {
-      failure = Annotate(status, "node ", member.name);
-    }
+  for (const Status& end : ends) {
+    if (end.ok()) ++copies;
+    if (!end.ok()) failure = end;
   }
   QUIRE_RETURN_IF_ERROR(CheckEnough(copies, failure));
   return copies;
@@ -76,12 +77,24 @@ StatusOr<uint32_t> ReplicatedPut::CopyCached(std::string_view tenant,
 
 void ReplicatedPut::ShareExtras(std::string_view tenant, const DocumentName& name,
                                 TimePoint deadline) {
-  for (const Member& owner : Place(tenant, name).other_owners) {
-    const TimePoint until = std::min(deadline, SystemClock().Now() + kExtrasTime);
-    const Status shared = peers_->CopyExtras(owner, tenant, name, node_, until);
-    if (shared.ok()) continue;
-    LogInfo("extras_not_copied", {{"node", owner.name}, {"why", shared.ToString()}});
+  const TimePoint until = std::min(deadline, SystemClock().Now() + kExtrasTime);
+  const std::vector<Status> ends = CallAll(
+      Place(tenant, name).other_owners,
+      [&](const Member& owner) { return peers_->CopyExtras(owner, tenant, name, node_, until); });
+  for (const Status& end : ends) {
+    if (!end.ok()) LogInfo("extras_not_copied", {{"why", end.ToString()}});
   }
+}
+
+std::vector<Status> ReplicatedPut::CallAll(const std::vector<Member>& members,
+                                           const std::function<Status(const Member&)>& call) const {
+  std::vector<Status> ends(members.size());
+  std::vector<std::function<void()>> tasks;
+  for (size_t i = 0; i < members.size(); ++i) {
+    tasks.push_back([&, i] { ends[i] = Annotate(call(members[i]), "node ", members[i].name); });
+  }
+  run_all_(tasks);
+  return ends;
 }
 
 NamePlace ReplicatedPut::Place(std::string_view tenant, const DocumentName& name) const {

@@ -19,6 +19,8 @@ constexpr Duration kStepTime = std::chrono::seconds(1);
 constexpr Duration kAskAgain = std::chrono::seconds(2);
 constexpr Duration kFirstRetry = std::chrono::seconds(1);
 constexpr uint32_t kMostDoublings = 6;
+/// Versions without a holder that are watched at a time.
+constexpr size_t kMostUnheld = 65536;
 
 Duration RetryAfter(uint32_t attempts) {
   return kFirstRetry * (1 << std::min(attempts, kMostDoublings));
@@ -310,8 +312,14 @@ Replicator::Outcome Replicator::Work(const Job& job, const AgreedName& agreed,
     case ReplicaTask::kCopy:
       break;
   }
-  const Outcome copied = CopyChain(job, place, document.chain_tip);
-  if (copied != Outcome::kDone) return copied;
+  const StatusOr<bool> whole = CopyChain(job, place, document.chain_tip);
+  if (!whole.ok()) {
+    copier_.reset();
+    const bool may_be_unheld = held == Held::kNot && IsNotFound(whole.status());
+    if (may_be_unheld && RetireIfUnheld(job, document)) return Outcome::kDone;
+    return Failed(job, whole.status());
+  }
+  if (!*whole) return Outcome::kPaused;
   const auto awaited = extras_->Await(job.tenant, document.name);
   const Status adopted =
       held == Held::kNot ? parts_.documents->Adopt(job.tenant, document.name, agreed) : OkStatus();
@@ -323,8 +331,8 @@ Replicator::Outcome Replicator::Work(const Job& job, const AgreedName& agreed,
   return Outcome::kDone;
 }
 
-Replicator::Outcome Replicator::CopyChain(const Job& job, const NamePlace& place,
-                                          const SegmentKey& tip) {
+StatusOr<bool> Replicator::CopyChain(const Job& job, const NamePlace& place,
+                                     const SegmentKey& tip) {
   if (copier_ == nullptr || copier_->tenant() != job.tenant || copier_->tip() != tip) {
     copier_ = std::make_unique<ChainCopier>(parts_.segments, parts_.peers, job.tenant, tip);
   }
@@ -336,16 +344,46 @@ Replicator::Outcome Replicator::CopyChain(const Job& job, const NamePlace& place
     MutexLock lock(mutex_);
     progress_.copied_bytes += bytes;
   };
-  const auto whole = copier_->Advance(place.other_holders, [&] {
+  auto whole = copier_->Advance(place.other_holders, [&] {
     draw();
     return pace_.MayBegin() && !MustEnd();
   });
   draw();
-  if (!whole.ok()) {
-    copier_.reset();
-    return Failed(job, whole.status());
+  return whole;
+}
+
+bool Replicator::IsUnheld(const Job& job, const Document& document) const {
+  for (const Member& member : view_->members) {
+    if (member.name == parts_.node) continue;
+    if (!member.Serves() || MustEnd()) return false;  // It may have it on its disk.
+    const auto held = parts_.peers->Holds(member, job.tenant, {&document, 1});
+    if (!held.ok() || held->front() != Held::kNot) return false;
   }
-  return *whole ? Outcome::kDone : Outcome::kPaused;
+  return parts_.membership->Frozen().ok() && parts_.membership->View() == view_;
+}
+
+// A put names its chain first in the directory, and then at its node. In between no node has the
+// version, so it counts as lost only after a long time.
+bool Replicator::RetireIfUnheld(const Job& job, const Document& document) {
+  const VersionKey key(KeyOf(job), document.name.version, document.chain_tip);
+  if (!IsUnheld(job, document)) {
+    unheld_since_.erase(key);
+    return false;
+  }
+  if (unheld_since_.size() >= kMostUnheld) unheld_since_.clear();  // Their time begins anew.
+  const auto [since, is_new] = unheld_since_.try_emplace(key, parts_.clock->Now());
+  if (is_new || parts_.clock->Now() - since->second < kRetireAfter) return false;
+  const uint64_t version = document.name.version;
+  const auto removed = parts_.agreement->Remove(job.tenant, job.name, {&version, 1});
+  if (!removed.ok()) return false;
+  unheld_since_.erase(since);
+  LogWarning("version_retired", {{"tenant", job.tenant},
+                                 {"document", job.name.collection + "/" + job.name.name},
+                                 {"version", std::to_string(version)},
+                                 {"why", "no node has any of it"}});
+  MutexLock lock(mutex_);
+  ++progress_.retired;
+  return true;
 }
 
 // Extras only save work, so the document is served without them.
@@ -376,7 +414,7 @@ Replicator::Outcome Replicator::ReleaseIfHeld(const Job& job, const NamePlace& p
     if (MustEnd()) return Outcome::kWaits;
     const auto holds = parts_.peers->Holds(owner, job.tenant, {&document, 1});
     if (!holds.ok()) return Failed(job, Annotate(holds.status(), "node ", owner.name));
-    owners_hold.push_back(holds->front());
+    owners_hold.push_back(holds->front() == Held::kWhole);
   }
   if (!MayRelease(place, owners_hold)) return Outcome::kWaits;
   if (parts_.membership->View() != view_) return Outcome::kWaits;  // The owners may be others.
@@ -447,6 +485,9 @@ void Replicator::VisitMetrics(MetricsVisitor& visit) const {
                 now.failures);
   visit.Counter("replica_passes", "Comparisons of all agreed names with what the node has.",
                 now.passes);
+  visit.Counter("replica_retired",
+                "Versions of documents that were forgotten since no node has anything of them.",
+                now.retired);
   visit.Gauge("replica_copies_pending",
               "Versions of documents that the node owns and has not copied yet.",
               now.copies_pending);

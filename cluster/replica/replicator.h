@@ -8,6 +8,9 @@
 // changed names are compared, and those that became hot or cooled. Names with work wait in a
 // bounded queue. One that fails is tried again later, and leaves the others going.
 //
+// A version of which no member has anything is retired after ten minutes. Its node died before it
+// wrote it, or was removed. Or it was deleted after the backup that was restored.
+//
 // It has no thread: its owner calls CatchUp once and Step every now and then. A Step compares a
 // page, and then copies and releases within the cluster's bandwidth limit. It begins nothing more
 // after a second of that, or after a change of members, and waits for the call that has begun.
@@ -21,6 +24,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -60,6 +64,7 @@ struct ReplicaProgress {
   uint64_t copies = 0;
   uint64_t releases = 0;
   uint64_t failures = 0;
+  uint64_t retired = 0;
   std::string last_failure = {};
 };
 
@@ -77,6 +82,8 @@ class Replicator {
     Duration change_wait = Duration::zero();  ///< Time that a Step without work waits for changes.
   };
   static constexpr Duration kPassInterval = std::chrono::minutes(10);
+  /// A version of which no member has anything for so long, while all serve, is forgotten.
+  static constexpr Duration kRetireAfter = std::chrono::minutes(10);
 
   explicit Replicator(Parts parts);
 
@@ -108,7 +115,7 @@ class Replicator {
 
   ReplicaProgress progress() const QUIRE_EXCLUDES(mutex_);
   /// replica_copies, replica_releases, replica_copied_bytes, replica_failures,
-  /// replica_copies_pending, replica_releases_pending, replica_passes.
+  /// replica_copies_pending, replica_releases_pending, replica_passes, replica_retired.
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
@@ -122,6 +129,7 @@ class Replicator {
     TimePoint not_before = {};
   };
   using JobKey = std::tuple<std::string, std::string, std::string>;
+  using VersionKey = std::tuple<JobKey, uint64_t, SegmentKey>;
   static JobKey KeyOf(const Job& job) { return {job.tenant, job.name.collection, job.name.name}; }
   /// State of a name, or of a version, after the node worked on it.
   enum class Outcome : uint8_t {
@@ -166,8 +174,13 @@ class Replicator {
   Outcome Work(Job& job);
   Outcome Work(const Job& job, const AgreedName& agreed, const Document& document)
       QUIRE_EXCLUDES(mutex_);
-  Outcome CopyChain(const Job& job, const NamePlace& place, const SegmentKey& tip)
+  /// Errors and result of ChainCopier::Advance.
+  StatusOr<bool> CopyChain(const Job& job, const NamePlace& place, const SegmentKey& tip)
       QUIRE_EXCLUDES(mutex_);
+  /// True when every other member serves and has nothing of the version.
+  bool IsUnheld(const Job& job, const Document& document) const;
+  /// Forgets a version that this node lacks, too, once nobody had it for long. True when it did.
+  bool RetireIfUnheld(const Job& job, const Document& document) QUIRE_EXCLUDES(mutex_);
   void CopyExtras(const Job& job, const NamePlace& place, const DocumentName& name);
   Outcome Release(const Job& job, const NamePlace& place, const Document& document)
       QUIRE_EXCLUDES(mutex_);
@@ -194,8 +207,10 @@ class Replicator {
   bool moving_ = false;   ///< A pass found work, which is not done yet.
   uint64_t damaged_ = 0;  ///< Segments that were lost at the last look.
   std::deque<Job> queue_;
-  std::set<JobKey> queued_;               ///< Keys of `queue_`.
-  std::set<JobKey> renewed_;              ///< Those of them that changed while they wait.
+  std::set<JobKey> queued_;   ///< Keys of `queue_`.
+  std::set<JobKey> renewed_;  ///< Those of them that changed while they wait.
+  /// Versions that nobody had at the last look, with the time of the first one.
+  std::map<VersionKey, TimePoint> unheld_since_;
   std::unique_ptr<ChainCopier> copier_;   ///< A copy that paused.
   std::unique_ptr<ExtrasCopier> extras_;  ///< Null without peers.
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <latch>
 #include <map>
 #include <memory>
 #include <set>
@@ -129,6 +130,34 @@ TEST_F(ReplicatorTest, OwnersGetCopiesAndOthersReleaseTheirs) {
     EXPECT_FALSE(progress.pass_runs) << name;
     EXPECT_EQ(progress.last_failure, "") << name;
   }
+}
+
+TEST_F(ReplicatorTest, AVersionThatNobodyHasIsForgottenOnceAllMembersSaidSoForLong) {
+  Put("a", "x");
+  const Document lost{.name = {.name = "x", .version = 2}, .chain_tip = FakeChain(99).keys.back()};
+  ASSERT_TRUE(directory_.Publish("default", lost, /*keep_latest=*/false).ok());
+  const auto has_lost = [&] {
+    return directory_.Read("default", {.name = "x"})->Find(2) != nullptr;
+  };
+  Set("c", MemberState::kLost);
+  for (int i = 0; i < 10; ++i) Settle();
+  EXPECT_TRUE(has_lost()) << "c may have it";
+  Set("c", MemberState::kUp);
+  Settle();
+  EXPECT_TRUE(has_lost()) << "a put may be about to write it";
+  for (int i = 0; i < 10; ++i) Settle();
+  EXPECT_FALSE(has_lost());
+  EXPECT_EQ(directory_.Read("default", {.name = "x"})->latest, 1u);
+  uint64_t retired = 0;
+  for (const auto& [name, replicator] : replicators_) retired += replicator->progress().retired;
+  EXPECT_GE(retired, 1u);
+}
+
+TEST_F(ReplicatorTest, AVersionThatSomebodyHasDamagedIsKept) {
+  const Document document = Put("a", "x");
+  nodes_["a"].Damage(document.chain_tip);
+  for (int i = 0; i < 20; ++i) Settle();
+  EXPECT_EQ(directory_.Read("default", {.name = "x"})->latest, 1u);
 }
 
 TEST_F(ReplicatorTest, ChangesAreFollowedWithoutAPass) {
@@ -453,6 +482,19 @@ TEST_F(ReplicatorTest, AReplicatedPutHasItsCopiesBeforeItIsAcknowledged) {
   view_.settings.min_replicas = 1;
   SetReplicas(2);
   EXPECT_TRUE(put.Prepare("default", document.name, document.chain_tip, TimePoint::max()).ok());
+}
+
+TEST_F(ReplicatorTest, AnOwnerThatHangsHoldsUpNoOther) {
+  SetReplicas(3);
+  nodes_["a"].PutChain(FakeChain(1));
+  // Each owner waits until the other one is asked, too.
+  std::latch both(2);
+  peers_.before_copy = [&](const std::string&) { both.arrive_and_wait(); };
+  ReplicatedPut put(&peers_, &membership_, "a");
+  const auto members =
+      put.Prepare("default", {.name = "x"}, FakeChain(1).keys.back(), TimePoint::max());
+  ASSERT_TRUE(members.ok()) << members.status();
+  EXPECT_EQ(members->size(), 2u);
 }
 
 }  // namespace

@@ -28,6 +28,16 @@ std::string_view Name(MemberState state) {
   return "";
 }
 
+bool Understand(const Member& one, const Member& other) {
+  return one.protocol >= other.oldest_protocol && other.protocol >= one.oldest_protocol;
+}
+
+std::string ProtocolsOf(const Member& member) {
+  const std::string newest = std::to_string(member.protocol);
+  if (member.oldest_protocol == member.protocol) return "protocol " + newest;
+  return "protocols " + std::to_string(member.oldest_protocol) + " to " + newest;
+}
+
 const Member* ClusterView::Find(std::string_view member) const {
   const auto found = std::ranges::lower_bound(members, member, {}, &Member::name);
   return found != members.end() && found->name == member ? &*found : nullptr;

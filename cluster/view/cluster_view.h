@@ -14,8 +14,13 @@
 
 namespace quire::cluster {
 
-/// Protocol between nodes and with clients that this build speaks.
-inline constexpr uint32_t kClusterProtocol = 1;
+/// Newest protocol between nodes and with clients that this build speaks, and the oldest one. A
+/// release speaks that of the release before, so that nodes can be upgraded one after another.
+/// 1: replicas. 2: revisions go on after a restore of a backup.
+inline constexpr uint32_t kClusterProtocol = 2;
+inline constexpr uint32_t kOldestClusterProtocol = 1;
+/// Oldest protocol of nodes in a cluster that was restored from a backup.
+inline constexpr uint32_t kRestoredClusterProtocol = 2;
 /// Largest weight. Placement multiplies weights by logarithms in 64 bits.
 inline constexpr uint32_t kMaxMemberWeight = uint32_t{1} << 24;
 /// Most replicas of a run, and most that a hot one gets besides.
@@ -43,8 +48,9 @@ struct Member {
   uint32_t weight = 1;       ///< Share of the runs; 1..kMaxMemberWeight.
   std::string address = {};  ///< Address for clients (NetAddress::ParseServer).
   uint32_t protocol = kClusterProtocol;
-  std::string version = {};  ///< Version of the program.
-  uint64_t incarnation = 0;  ///< Differs at each start of the node.
+  uint32_t oldest_protocol = kOldestClusterProtocol;  ///< At most `protocol`.
+  std::string version = {};                           ///< Version of the program.
+  uint64_t incarnation = 0;                           ///< Differs at each start of the node.
   uint64_t dram_bytes = 0;
   uint64_t ssd_bytes = 0;
 
@@ -52,6 +58,11 @@ struct Member {
   bool Serves() const { return state == MemberState::kUp || state == MemberState::kDraining; }
   friend bool operator==(const Member&, const Member&) = default;
 };
+
+/// True when two nodes have a protocol in common.
+[[nodiscard]] bool Understand(const Member& one, const Member& other);
+/// "protocol 2" or "protocols 1 to 2", for messages.
+[[nodiscard]] std::string ProtocolsOf(const Member& member);
 
 struct ClusterSettings {
   uint32_t replicas = 1;                  ///< 1..kMaxReplicas

@@ -49,6 +49,7 @@ v1::ClusterMember ToProto(const Member& member) {
   proto.set_weight(member.weight);
   proto.set_address(member.address);
   proto.set_protocol(member.protocol);
+  proto.set_oldest_protocol(member.oldest_protocol);
   proto.set_version(member.version);
   proto.set_incarnation(member.incarnation);
   proto.set_dram_bytes(member.dram_bytes);
@@ -94,13 +95,16 @@ StatusOr<Member> FromProto(const v1::ClusterMember& proto) {
     return InvalidArgument("node ", proto.name(), ": its weight is ", weight, ", must be 1..",
                            kMaxMemberWeight);
   }
+  const uint32_t protocol = proto.protocol() == 0 ? kClusterProtocol : proto.protocol();
+  const uint32_t oldest = proto.oldest_protocol() == 0 ? protocol : proto.oldest_protocol();
   return Member{.name = proto.name(),
                 .node_id = proto.node_id().empty() ? proto.name() : proto.node_id(),
                 .state = StateOf(proto.state()),
                 .zone = proto.zone(),
                 .weight = weight,
                 .address = proto.address(),
-                .protocol = proto.protocol() == 0 ? kClusterProtocol : proto.protocol(),
+                .protocol = protocol,
+                .oldest_protocol = std::min(oldest, protocol),
                 .version = proto.version(),
                 .incarnation = proto.incarnation(),
                 .dram_bytes = proto.dram_bytes(),

@@ -51,6 +51,10 @@ class DocumentAgreement {
  public:
   virtual ~DocumentAgreement() = default;
 
+  /// True for a revision whose changes the agreement has lost: it was restored from a backup that
+  /// is older. Costs nothing, and says what the last answers showed.
+  virtual bool HasLost(uint64_t /*revision*/) const { return false; }
+
   /// Reads a name. `name.version` is ignored.
   virtual StatusOr<AgreedName> Read(std::string_view tenant, const DocumentName& name) = 0;
   /// Takes the next version. It is `highest` of the answer. `name.version` is ignored.

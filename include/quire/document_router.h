@@ -5,7 +5,7 @@
 // The view is kept for a while. A node that does not answer makes it be read anew.
 //
 // Nodes agree on the versions of a document, so the answer of any node that has it stands. Absence
-// needs a current view and the answer of every member.
+// needs a current view and the answer of every member, twice, since documents move.
 //
 //   QUIRE_ASSIGN_OR_RETURN(auto router, DocumentRouter::Create({.servers = {"10.0.0.1:7410"}}));
 //   QUIRE_ASSIGN_OR_RETURN(std::string address, router->FindHolder({.name = "handbook.md"}));
@@ -66,7 +66,8 @@ class DocumentRouter {
   /// much that reads should spread over its owners. Empty otherwise. A node may be about to copy
   /// them still. Errors as FindPlace.
   StatusOr<std::vector<std::string>> FindHotOwners(std::span<const DocumentName> names);
-  /// Address of the node to put the document to: the nearest owner that is up and answers.
+  /// Address of the node to put the document to: the nearest owner that is up and answers. When one
+  /// does not answer at once, the next one is asked beside it, and the first answer counts.
   /// UNAVAILABLE when no owner answers, or no node takes documents. FAILED_PRECONDITION when the
   /// servers are of another cluster than before.
   StatusOr<std::string> FindPlace(const DocumentName& name);

@@ -239,9 +239,11 @@ class DocumentRegistry {
   virtual void NoteReuse(std::string_view tenant, const SegmentKey& tip, uint64_t tokens) = 0;
   /// A read of the document returned `bytes`.
   virtual void NoteServed(std::string_view tenant, const DocumentName& name, uint64_t bytes) = 0;
-  /// Writes the statistics that have changed, trims the log of events, and takes settings of
-  /// collections from other servers, each when it is time.
-  virtual Status KeepUp() = 0;
+  /// Writes the statistics that have changed, and trims the log of events. A member of a cluster
+  /// also publishes documents that the cluster does not know, and takes settings of collections
+  /// from other servers. Others would tell the cluster what it has not asked for. Each when it is
+  /// time.
+  virtual Status KeepUp(bool is_member) = 0;
 
   struct PinResult {
     Document document;

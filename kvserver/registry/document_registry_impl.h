@@ -101,7 +101,7 @@ class DocumentRegistryImpl final : public DocumentRegistry {
   void NoteOpened(std::string_view tenant, const DocumentName& name, uint64_t tokens) override;
   void NoteReuse(std::string_view tenant, const SegmentKey& tip, uint64_t tokens) override;
   void NoteServed(std::string_view tenant, const DocumentName& name, uint64_t bytes) override;
-  Status KeepUp() override;
+  Status KeepUp(bool is_member) override;
   StatusOr<DeleteResult> Delete(std::string_view tenant, const DocumentName& name,
                                 bool keep_segments) override;
   StatusOr<PinResult> Pin(std::string_view tenant, const DocumentName& name) override;
@@ -230,7 +230,12 @@ class DocumentRegistryImpl final : public DocumentRegistry {
       QUIRE_EXCLUDES(write_mutex_);
   StatusOr<Document> UpdateAgreed(std::string_view tenant, const DocumentName& name,
                                   const Change& change) QUIRE_EXCLUDES(write_mutex_);
-  /// Publishes the versions of a name from before the server had an agreement.
+  /// True for a name with versions that the agreement does not know, as they were never agreed or
+  /// are younger than a restored backup.
+  bool IsUnknown(const LatestVersion& row) const;
+  /// `is_forgotten`: it was agreed once.
+  Status PublishHeld(std::string_view tenant, const Document& document, bool is_forgotten);
+  /// Publishes the versions of a name that the agreement does not know.
   Status Introduce(std::string_view tenant, const DocumentName& name) QUIRE_EXCLUDES(write_mutex_);
   /// The same for the next names that are held, until all had their turn. A name that fails does
   /// not stop the others. Returns the first error.

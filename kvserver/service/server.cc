@@ -178,6 +178,7 @@ struct Server::Parts {
         start(clock->Now()),
         cleanup(health, Trouble::kCleanupFailed, clock, kUpkeepQuiet),
         pins(health, Trouble::kPinsWaiting, clock, kUpkeepQuiet),
+        standing(options.cluster.standing),
         replicator(MakeReplicator(options.cluster, clock)),
         hot(MakeHot(options.cluster, clock)),
         expiry(kExpiryPeriod, std::bind_front(&Parts::KeepUp, this)),
@@ -217,7 +218,7 @@ struct Server::Parts {
   void KeepUp() {
     Status cleaned = registry->RemoveExpired().status();
     cleaned.Update(registry->FailAbandonedIngests().status());
-    cleaned.Update(registry->KeepUp());
+    cleaned.Update(registry->KeepUp(!standing || standing().ok()));
     cleaned.Update(store->Sweep().status());
     if (cleaned.ok()) {
       cleanup.Succeeded();
@@ -275,6 +276,7 @@ struct Server::Parts {
   const TimePoint start;
   RecurringTrouble cleanup;
   RecurringTrouble pins;
+  const std::function<Status()> standing;           ///< Empty: always a member, or in no cluster.
   std::unique_ptr<cluster::Replicator> replicator;  ///< Null when names are the server's own.
   std::unique_ptr<cluster::HotDocuments> hot;       ///< Null without an agreement on them.
   PeriodicTask expiry;

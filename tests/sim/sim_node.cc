@@ -58,7 +58,7 @@ struct SimNode::Process {
         membership(&around.scheduler, &etcd, disk, {.self = self, .listens_on_address = true}),
         segments(&store),
         peers(&around.network, self.name, life, around.find_peer),
-        put(&peers, &membership, self.name),
+        put(&peers, &membership, self.name, RunInTurn),
         hot({.take_reads = [this] { return reads.Take(); },
              .agreement = &hot_agreement,
              .membership = &membership,

@@ -56,16 +56,17 @@ StatusOr<SegmentCopy> SimPeers::Read(const Member& member, std::string_view tena
       });
 }
 
-StatusOr<std::vector<bool>> SimPeers::Holds(const Member& member, std::string_view tenant,
-                                            std::span<const Document> documents) {
-  return Ask<std::vector<bool>>(
+StatusOr<std::vector<cluster::Held>> SimPeers::Holds(const Member& member, std::string_view tenant,
+                                                     std::span<const Document> documents) {
+  return Ask<std::vector<cluster::Held>>(
       member,
       [tenant = std::string(tenant), asked = std::vector(documents.begin(), documents.end())](
-          SimPeerService& service) -> StatusOr<std::vector<bool>> {
-        std::vector<bool> holds;
+          SimPeerService& service) -> StatusOr<std::vector<cluster::Held>> {
+        std::vector<cluster::Held> holds;
         for (const Document& document : asked) {
-          holds.push_back(!service.is_releasing(tenant, document.name) &&
-                          service.documents->StateOf(tenant, document) == Held::kWhole);
+          holds.push_back(service.is_releasing(tenant, document.name)
+                              ? cluster::Held::kDamaged
+                              : service.documents->StateOf(tenant, document));
         }
         return holds;
       });

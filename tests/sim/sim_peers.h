@@ -48,8 +48,8 @@ class SimPeers final : public cluster::PeerNodes {
                                                        const DocumentName&) override {
     return std::vector<cluster::ExtraCopy>();
   }
-  StatusOr<std::vector<bool>> Holds(const cluster::Member& member, std::string_view tenant,
-                                    std::span<const Document> documents) override;
+  StatusOr<std::vector<cluster::Held>> Holds(const cluster::Member& member, std::string_view tenant,
+                                             std::span<const Document> documents) override;
   Status CopyExtras(const cluster::Member&, std::string_view, const DocumentName&, std::string_view,
                     TimePoint) override {
     return OkStatus();  // There are none.

@@ -103,18 +103,34 @@ Status TenantTokens::Check(std::string_view tenant, std::string_view authorizati
                  "the call does not prove its tenant: send the metadata 'authorization: Bearer "
                  "TOKEN' with a token of the tenant that it names (quire: --token-file FILE, or "
                  "the variable QUIRE_TOKEN)");
-  if (!authorization.starts_with(kScheme)) return refused;
-  const auto token = BearerToken::Make(authorization.substr(kScheme.size()));
-  if (!token.ok()) return refused;
-  const Hash shown = HashOf(token->secret());
+  const auto shown = HashShown(authorization);
+  if (!shown) return refused;
   bool proven = false;
   for (const Entry& entry : entries_) {
-    const bool same = CRYPTO_memcmp(entry.hash.data(), shown.data(), shown.size()) == 0;
+    const bool same = CRYPTO_memcmp(entry.hash.data(), shown->data(), shown->size()) == 0;
     const bool its = entry.tenant == tenant;
     // Constant time: both operands are evaluated, and no entry ends the loop.
     proven |= same && its;
   }
   return proven ? OkStatus() : refused;
+}
+
+bool TenantTokens::ProvesNode(std::string_view authorization) const {
+  const auto shown = HashShown(authorization);
+  if (!shown) return false;
+  bool proven = false;
+  for (const Entry& entry : entries_) {
+    const bool same = CRYPTO_memcmp(entry.hash.data(), shown->data(), shown->size()) == 0;
+    proven |= same && entry.of_nodes;
+  }
+  return proven;
+}
+
+std::optional<TenantTokens::Hash> TenantTokens::HashShown(std::string_view authorization) {
+  if (!authorization.starts_with(kScheme)) return std::nullopt;
+  const auto token = BearerToken::Make(authorization.substr(kScheme.size()));
+  if (!token.ok()) return std::nullopt;
+  return HashOf(token->secret());
 }
 
 void TenantTokens::AddForNodes(std::span<const std::string> tenants, const BearerToken& token) {

@@ -57,6 +57,9 @@ TEST(TenantTokensTest, TheTokenOfNodesProvesEveryTenantOfTheServer) {
   EXPECT_TRUE(Proves(tokens, "team-b", kTokenB));
   EXPECT_FALSE(Proves(tokens, "team-c", kTokenB));
   EXPECT_FALSE(tokens.Has("team-b")) << "no client can act for it";
+  EXPECT_TRUE(tokens.ProvesNode("Bearer " + kTokenB));
+  EXPECT_FALSE(tokens.ProvesNode("Bearer " + kTokenA)) << "a tenant is no node";
+  EXPECT_FALSE(tokens.ProvesNode(""));
 }
 
 TEST(TenantTokensTest, WhileATokenIsReplacedBothProveTheTenant) {

@@ -8,6 +8,13 @@ constexpr char kDefaultTenant[] = "default";
 
 std::string_view View(grpc::string_ref text) { return {text.data(), text.size()}; }
 
+/// The metadata that proves the caller; empty without.
+std::string_view AuthorizationOf(const grpc::ServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto it = metadata.find(kAuthorizationMetadata);
+  return it == metadata.end() ? std::string_view() : View(it->second);
+}
+
 }  // namespace
 
 void AddToken(const BearerToken& token, grpc::ClientContext* context) {
@@ -22,9 +29,7 @@ std::string TenantOf(const grpc::ServerContext& context) {
 
 Status CallerCheck::Check(const grpc::ServerContext& context, std::string_view tenant) {
   if (tokens_ == nullptr) return OkStatus();
-  const auto& metadata = context.client_metadata();
-  const auto it = metadata.find(kAuthorizationMetadata);
-  Status status = tokens_->Check(tenant, it == metadata.end() ? "" : View(it->second));
+  Status status = tokens_->Check(tenant, AuthorizationOf(context));
   if (status.ok()) return status;
   refused_.Add();
   NoteTo(health_, Trouble::kCallerUnproven,
@@ -32,6 +37,10 @@ Status CallerCheck::Check(const grpc::ServerContext& context, std::string_view t
              " has no token of the tenant that it names; give its program the token "
              "(deploy/README.md), or look who that is");
   return status;
+}
+
+bool CallerCheck::IsNode(const grpc::ServerContext& context) const {
+  return tokens_ == nullptr || tokens_->ProvesNode(AuthorizationOf(context));
 }
 
 }  // namespace quire

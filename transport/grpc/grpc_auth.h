@@ -45,6 +45,8 @@ class CallerCheck {
   /// OK when the call proves that it belongs to `tenant`; otherwise UNAUTHENTICATED, with the same
   /// text for every caller.
   [[nodiscard]] Status Check(const grpc::ServerContext& context, std::string_view tenant);
+  /// True when the call proves that a node of the cluster makes it, and where callers are believed.
+  bool IsNode(const grpc::ServerContext& context) const;
   /// Number of calls refused.
   uint64_t refused() const { return refused_.Get(); }
 

@@ -73,8 +73,9 @@ class HandlerService final : public grpc::Service {
  private:
   Status Answer(std::string_view method, grpc::ServerContext* context,
                 const grpc::ByteBuffer& request, grpc::ByteBuffer* reply) {
-    const CallContext call = ContextOf(*context, max_message_bytes_);
+    CallContext call = ContextOf(*context, max_message_bytes_);
     QUIRE_RETURN_IF_ERROR(callers_->Check(*context, call.tenant));
+    call.is_node = callers_->IsNode(*context);
     QUIRE_RETURN_IF_ERROR(calls_->Admit(context, call.tenant));
     CallMessage message;
     QUIRE_RETURN_IF_ERROR(FromByteBuffer(request, &message));

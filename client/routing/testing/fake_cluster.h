@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,6 +41,8 @@ struct FakeCluster {
   std::map<std::string, Status> failures;      ///< By method.
   std::map<std::string, int> views_read;       ///< By address.
   std::map<std::string, int> documents_asked;  ///< By address.
+  /// Hears the address of each node that was asked for a document.
+  std::function<void(const std::string&)> after_get;
   FakeClock clock;
 
   /// Members a, b and c at the addresses a:1, b:1 and c:1.
@@ -78,6 +81,7 @@ class FakeNode final : public Transport {
                                                const CallOptions& options) override {
     CallMessage reply;
     const Status status = Answer(method, request, &reply);
+    if (method == "quire.v1.Registry/Get" && cluster_.after_get) cluster_.after_get(address_);
     const bool hung = cluster_.hung.contains(address_);
     return std::make_unique<FakeCall>(&cluster_.clock,
                                       hung ? options.timeout : cluster_.latency[address_],

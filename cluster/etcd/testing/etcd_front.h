@@ -38,7 +38,7 @@ class EtcdFront final : private etcdserverpb::KV::Service, private etcdserverpb:
 
   const std::string& address() const { return address_; }
 
-  std::atomic<int> replies_to_lose{0};    ///< Transactions that are carried out without an answer.
+  std::atomic<int> replies_to_lose{0};    ///< Changes that are carried out without an answer.
   std::atomic<bool> needs_leader{false};  ///< The last watch asked for a member with a leader.
 
  private:
@@ -51,7 +51,8 @@ class EtcdFront final : private etcdserverpb::KV::Service, private etcdserverpb:
                    etcdserverpb::TxnResponse* response) override {
     grpc::ClientContext context;
     const grpc::Status status = etcd_->Txn(&context, *request, response);
-    if (replies_to_lose == 0) return status;
+    const bool is_change = request->compare_size() > 0;
+    if (!is_change || replies_to_lose == 0) return status;
     --replies_to_lose;
     return {grpc::StatusCode::UNAVAILABLE, "the reply was lost"};
   }

@@ -181,19 +181,20 @@ class FakePeers final : public PeerNodes {
     }
     return extras;
   }
-  StatusOr<std::vector<bool>> Holds(const Member& member, std::string_view tenant,
+  StatusOr<std::vector<Held>> Holds(const Member& member, std::string_view tenant,
                                     std::span<const Document> documents) override {
     QUIRE_ASSIGN_OR_RETURN(FakeNode* const node, Find(member));
-    std::vector<bool> holds;
+    std::vector<Held> holds;
     for (const Document& document : documents) {
       const bool leaves = is_releasing && is_releasing(member.name, tenant, document.name);
-      holds.push_back(!leaves && node->StateOf(tenant, document) == Held::kWhole);
+      holds.push_back(leaves ? Held::kDamaged : node->StateOf(tenant, document));
     }
     if (after_holds) after_holds(member.name);
     return holds;
   }
   Status CopyChain(const Member& member, std::string_view tenant, const SegmentKey& tip,
                    std::string_view from, TimePoint) override {
+    if (before_copy) before_copy(member.name);
     QUIRE_ASSIGN_OR_RETURN(FakeNode* const node, Find(member));
     QUIRE_ASSIGN_OR_RETURN(const auto chain, nodes.at(std::string(from))->Describe(tenant, tip));
     node->PutChain(chain);
@@ -217,6 +218,8 @@ class FakePeers final : public PeerNodes {
   DocumentAgreement* agreement = nullptr;
   /// Called between a member's answer what it holds and its arrival. Empty: nothing happens.
   std::function<void(const std::string& member)> after_holds;
+  /// Runs before a copy of a put, maybe in several threads.
+  std::function<void(const std::string& member)> before_copy;
   /// Tells what a member releases. Empty: nothing.
   std::function<bool(const std::string& member, std::string_view tenant, const DocumentName&)>
       is_releasing;

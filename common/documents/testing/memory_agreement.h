@@ -5,6 +5,8 @@
 #ifndef QUIRE_COMMON_DOCUMENTS_TESTING_MEMORY_AGREEMENT_H_
 #define QUIRE_COMMON_DOCUMENTS_TESTING_MEMORY_AGREEMENT_H_
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -23,6 +25,24 @@ class MemoryAgreement final : public ChangingAgreement {
     ++num_calls;
     if (is_away) return Unavailable("the agreement is away");
     return Find(Key(tenant, name));
+  }
+
+  bool HasLost(uint64_t revision) const override {
+    return revision > lost_after_ && revision < lost_before_;
+  }
+  /// All that is agreed, and the revision.
+  using Backup = std::pair<std::map<std::string, AgreedName>, uint64_t>;
+  Backup BackUp() {
+    MutexLock lock(mutex_);
+    return {names_, revision_};
+  }
+  /// Sets everything back to a backup. Revisions go on.
+  void Restore(const Backup& backup) {
+    MutexLock lock(mutex_);
+    names_ = backup.first;
+    lost_after_ = backup.second;
+    lost_before_ = ++revision_;
+    for (auto& [key, name] : names_) name.revision = ++revision_;
   }
 
   bool is_away = false;  ///< Nothing is answered or changed.
@@ -64,6 +84,7 @@ class MemoryAgreement final : public ChangingAgreement {
   Mutex mutex_;
   std::map<std::string, AgreedName> names_ QUIRE_GUARDED_BY(mutex_);
   uint64_t revision_ QUIRE_GUARDED_BY(mutex_) = 1;
+  std::atomic<uint64_t> lost_after_ = 0, lost_before_ = 0;
 };
 
 }  // namespace quire::testing

@@ -361,13 +361,41 @@ TEST_F(DocumentAgreementTest, DocumentsFromBeforeTheClusterBecomeItsDocuments) {
   EXPECT_THAT(*old.registry->Align("default", kName, Agreed()), IsEmpty());
   EXPECT_EQ(old.Get(2)->name.version, 2u) << "not yet agreed, and not deleted";
   agreement_.is_away = true;
-  EXPECT_TRUE(old.registry->KeepUp().ok());
+  EXPECT_TRUE(old.registry->KeepUp(/*is_member=*/true).ok());
   agreement_.is_away = false;
-  EXPECT_TRUE(old.registry->KeepUp().ok());
+  EXPECT_TRUE(old.registry->KeepUp(/*is_member=*/true).ok());
   EXPECT_THAT(AgreedVersions(), ElementsAre(1, 2));
   EXPECT_EQ(Agreed().latest, 1u);
   EXPECT_EQ(old.Follow(), 0u);
   EXPECT_EQ(old.Register(kName, {3})->name.version, 3u);
+}
+
+TEST_F(DocumentAgreementTest, ARestoredAgreementLearnsWhatServersHaveSinceItsBackup) {
+  ASSERT_TRUE(one_.Register(kName, {1}).ok());
+  const auto backup = agreement_.BackUp();
+  ASSERT_TRUE(one_.Register(kName, {2}).ok());
+  ASSERT_TRUE(
+      one_.registry->Update("default", {"books", "a", 1}, {.set_tags = {{"team", "x"}}}).ok());
+  agreement_.Restore(backup);
+  EXPECT_THAT(AgreedVersions(), ElementsAre(1));
+  EXPECT_EQ(one_.Follow(), 0u);
+  EXPECT_EQ(one_.Get(2)->name.version, 2u) << "not known, and not deleted";
+  EXPECT_TRUE(one_.registry->KeepUp(/*is_member=*/false).ok());
+  EXPECT_THAT(AgreedVersions(), ElementsAre(1)) << "a server that is no member says nothing";
+  EXPECT_TRUE(one_.registry->KeepUp(/*is_member=*/true).ok());
+  EXPECT_THAT(AgreedVersions(), ElementsAre(1, 2));
+  EXPECT_EQ(Agreed().latest, 2u) << "versions do not go back";
+  EXPECT_EQ(Agreed().Find(1)->tags, (Tags{{"team", "x"}}));
+  EXPECT_EQ(one_.Register(kName, {3})->name.version, 3u);
+}
+
+TEST_F(DocumentAgreementTest, AChangeAfterARestoreTakesInWhatTheServerHasFirst) {
+  ASSERT_TRUE(one_.Register(kName, {1}).ok());
+  const auto backup = agreement_.BackUp();
+  ASSERT_TRUE(one_.Register(kName, {2}).ok());
+  agreement_.Restore(backup);
+  EXPECT_EQ(one_.Register(kName, {3})->name.version, 3u) << "version 2 is not given again";
+  EXPECT_THAT(AgreedVersions(), ElementsAre(1, 2, 3));
 }
 
 TEST_F(DocumentAgreementTest, AnAgreementThatIsAwayIsAskedOnceForAllThatExpired) {
@@ -394,7 +422,7 @@ TEST_F(DocumentAgreementTest, SettingsOfCollectionsAreThoseOfAllServers) {
   SettingsChange change{.codec = *CodecByName("int8"), .ttl_seconds = std::optional(uint64_t{60})};
   ASSERT_TRUE(one_.registry->SetCollection("default", "books", change).ok());
   EXPECT_EQ(ttl_on(one_), 60u);
-  EXPECT_TRUE(two_.registry->KeepUp().ok());
+  EXPECT_TRUE(two_.registry->KeepUp(/*is_member=*/true).ok());
   EXPECT_EQ(ttl_on(two_), 60u);
   EXPECT_EQ(two_.registry->CodecOf("default", "books")->id, CodecId::kInt8);
   EXPECT_NE(two_.Get()->expires_unix_micros, 0);
@@ -403,13 +431,13 @@ TEST_F(DocumentAgreementTest, SettingsOfCollectionsAreThoseOfAllServers) {
   reset.codec.emplace();
   reset.ttl_seconds.emplace();
   ASSERT_TRUE(two_.registry->SetCollection("default", "books", reset).ok());
-  EXPECT_TRUE(one_.registry->KeepUp().ok());
+  EXPECT_TRUE(one_.registry->KeepUp(/*is_member=*/true).ok());
   EXPECT_EQ(ttl_on(one_), std::nullopt) << "its first look";
   ASSERT_TRUE(two_.registry->SetCollection("default", "books", change).ok());
-  EXPECT_TRUE(one_.registry->KeepUp().ok());
+  EXPECT_TRUE(one_.registry->KeepUp(/*is_member=*/true).ok());
   EXPECT_EQ(ttl_on(one_), std::nullopt) << "until it looks again";
   clock_.Advance(std::chrono::seconds(11));
-  EXPECT_TRUE(one_.registry->KeepUp().ok());
+  EXPECT_TRUE(one_.registry->KeepUp(/*is_member=*/true).ok());
   EXPECT_EQ(ttl_on(one_), 60u);
 }
 
@@ -418,7 +446,7 @@ TEST_F(DocumentAgreementTest, SettingsStayWhileTheAgreementIsAway) {
   change.ttl_seconds = std::optional(uint64_t{60});
   settings_.is_away = true;
   EXPECT_TRUE(IsUnavailable(one_.registry->SetCollection("default", "books", change).status()));
-  EXPECT_TRUE(one_.registry->KeepUp().ok());
+  EXPECT_TRUE(one_.registry->KeepUp(/*is_member=*/true).ok());
   EXPECT_EQ(one_.registry->GetCollection("default", "books")->ttl_seconds, std::nullopt);
 }
 
@@ -433,8 +461,8 @@ TEST_F(DocumentAgreementTest, SettingsFromBeforeTheClusterBecomeEverybodys) {
   change.ttl_seconds = std::optional(uint64_t{90});
   ASSERT_TRUE(one_.registry->SetCollection("default", "books", change).ok());
   old.Reopen(&agreement_);
-  EXPECT_TRUE(old.registry->KeepUp().ok());
-  EXPECT_TRUE(one_.registry->KeepUp().ok());
+  EXPECT_TRUE(old.registry->KeepUp(/*is_member=*/true).ok());
+  EXPECT_TRUE(one_.registry->KeepUp(/*is_member=*/true).ok());
   EXPECT_EQ(old.registry->GetCollection("default", "books")->ttl_seconds, 90u);
   EXPECT_EQ(one_.registry->GetCollection("default", "films")->ttl_seconds, 60u);
 }
@@ -605,9 +633,9 @@ TEST_F(DocumentAgreementTest, ABadNameStopsNeitherUpkeepNorOtherNames) {
   batch.Put(LatestKey("default", {"books", "A", 0}), "damaged");
   ASSERT_TRUE(old.metadata.Apply(batch).ok());
   old.Reopen(&agreement_);
-  EXPECT_TRUE(IsDataLoss(old.registry->KeepUp()));
+  EXPECT_TRUE(IsDataLoss(old.registry->KeepUp(/*is_member=*/true)));
   EXPECT_THAT(AgreedVersions(), ElementsAre(1));
-  EXPECT_TRUE(old.registry->KeepUp().ok()) << "every name had its turn";
+  EXPECT_TRUE(old.registry->KeepUp(/*is_member=*/true).ok()) << "every name had its turn";
 }
 
 TEST_F(DocumentAgreementTest, ADiskFromBeforeTheClusterLeavesTheAliasWhereItIs) {
@@ -619,7 +647,7 @@ TEST_F(DocumentAgreementTest, ADiskFromBeforeTheClusterLeavesTheAliasWhereItIs) 
   ASSERT_TRUE(old.Register(kName, {2}).ok());
   ASSERT_TRUE(old.registry->SetLatest("default", {"books", "a", 1}).ok());
   old.Reopen(&agreement_);
-  EXPECT_TRUE(old.registry->KeepUp().ok());
+  EXPECT_TRUE(old.registry->KeepUp(/*is_member=*/true).ok());
   EXPECT_THAT(AgreedVersions(), ElementsAre(1, 2, 3));
   EXPECT_EQ(Agreed().latest, 3u);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DocumentRegistryImpl: documents from before the server had an agreement become the cluster's. A
-// name whose row has no revision was never agreed. Its versions are published before anything else
-// happens to it.
+// DocumentRegistryImpl: documents that the agreement does not know become the cluster's. A name
+// whose row has no revision was never agreed. One whose row shows a revision that a restored backup
+// lacks was agreed, and forgotten. Its versions are published before anything else happens to it.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -18,26 +18,29 @@ namespace {
 /// Names of one turn of the upkeep.
 constexpr uint32_t kIntroducedAtOnce = 64;
 
-/// True for a name with versions that were never agreed.
-bool IsOfOneServer(const LatestVersion& row) { return row.highest != 0 && row.revision == 0; }
-
 }  // namespace
+
+bool DocumentRegistryImpl::IsUnknown(const LatestVersion& row) const {
+  return row.revision == 0 || (agreement_ != nullptr && agreement_->HasLost(row.revision));
+}
 
 Status DocumentRegistryImpl::Introduce(std::string_view tenant, const DocumentName& name) {
   QUIRE_ASSIGN_OR_RETURN(LatestVersion from, ReadLatest(tenant, name));
-  if (!IsOfOneServer(from)) return OkStatus();
+  if (from.highest == 0 || !IsUnknown(from)) return OkStatus();
   MutexLock one_at_a_time(introduction_mutex_);
   QUIRE_ASSIGN_OR_RETURN(from, ReadLatest(tenant, name));
-  if (!IsOfOneServer(from)) return OkStatus();
+  if (from.highest == 0 || !IsUnknown(from)) return OkStatus();
   QUIRE_ASSIGN_OR_RETURN(std::vector<DocumentName> versions, Versions(tenant, name));
-  // The first version of a name that nobody has becomes its latest. An alias that is agreed stays.
+  // The first version of a name that nobody has becomes its latest. An alias that is agreed stays,
+  // unless a restored backup set it back.
+  const bool is_forgotten = from.revision != 0;
   std::stable_partition(versions.begin(), versions.end(), [&](const DocumentName& version) {
     return version.version == from.latest;
   });
   for (const DocumentName& version : versions) {
     const StatusOr<Document> document = ReadReady(tenant, version);
     if (!document.ok()) continue;  // An ingest, or gone.
-    const Status published = agreement_->Publish(tenant, *document, /*keep_latest=*/true).status();
+    const Status published = PublishHeld(tenant, *document, is_forgotten);
     if (published.code() != StatusCode::kAlreadyExists) {
       QUIRE_RETURN_IF_ERROR(published);
       continue;
@@ -55,6 +58,14 @@ Status DocumentRegistryImpl::Introduce(std::string_view tenant, const DocumentNa
   MoveLatest(tenant, name, known, NewerOf(known, agreed), &batch, &unheard);
   QUIRE_RETURN_IF_ERROR(metadata_->Apply(batch));
   return AlignRows(tenant, name, agreed, std::nullopt).status();
+}
+
+Status DocumentRegistryImpl::PublishHeld(std::string_view tenant, const Document& document,
+                                         bool is_forgotten) {
+  QUIRE_RETURN_IF_ERROR(
+      agreement_->Publish(tenant, document, /*keep_latest=*/!is_forgotten).status());
+  // Tags and time to live here are newer than the backup.
+  return is_forgotten ? agreement_->Amend(tenant, document).status() : OkStatus();
 }
 
 Status DocumentRegistryImpl::IntroduceSome() {

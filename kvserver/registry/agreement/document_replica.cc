@@ -39,8 +39,11 @@ StatusOr<std::vector<Document>> DocumentRegistryImpl::AlignRows(std::string_view
   for (const DocumentName& version : versions) {
     QUIRE_RETURN_IF_ERROR(CompareRow(tenant, version, &alignment));
   }
-  // Documents from before the server had an agreement are not published yet.
-  if (from.revision == 0 && !alignment.withdrawn.empty()) return std::move(alignment.missing);
+  // They are published first.
+  if (IsUnknown(from) && !alignment.withdrawn.empty()) {
+    introduced_.store(false, std::memory_order_relaxed);
+    return std::move(alignment.missing);
+  }
   QUIRE_RETURN_IF_ERROR(WriteAlignment(tenant, name, from, alignment, std::move(events)));
   const Deletion kind{.has_events = false, .agreed = {{LatestKey(tenant, name), agreed}}};
   QUIRE_RETURN_IF_ERROR(

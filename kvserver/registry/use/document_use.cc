@@ -50,13 +50,14 @@ void DocumentRegistryImpl::NoteReuse(std::string_view tenant, const SegmentKey& 
   if (name) statistics_.Add(tenant, *name, {.hits = 1, .tokens_saved = tokens});
 }
 
-Status DocumentRegistryImpl::KeepUp() {
+Status DocumentRegistryImpl::KeepUp(bool is_member) {
   Status kept;
   {
     MutexLock lock(write_mutex_);
     kept.Update(events_.Trim().status());
     kept.Update(statistics_.Flush(/*now=*/false));
   }
+  if (!is_member) return kept;
   // Both are tried again while the agreements are away.
   for (const Status& status : {IntroduceSome(), FollowSettings()}) {
     if (!IsUnavailable(status)) kept.Update(status);

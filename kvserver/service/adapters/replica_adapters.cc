@@ -22,7 +22,7 @@ class ReplicaAdapters {
 
   Status DescribeChain(const Call& call, const v1::DescribeChainRequest& request,
                        v1::DescribeChainReply* reply) const {
-    QUIRE_RETURN_IF_ERROR(CheckReplicates());
+    QUIRE_RETURN_IF_ERROR(CheckReplicates(call));
     QUIRE_ASSIGN_OR_RETURN(const auto tip, wire::KeyFromBytes(request.chain_tip(), "chain_tip"));
     QUIRE_ASSIGN_OR_RETURN(const auto chain, deps_.segments->Describe(call.tenant, tip));
     wire::KvSpecToProto(chain.spec, reply->mutable_spec());
@@ -32,7 +32,7 @@ class ReplicaAdapters {
 
   Status ReadSegment(const Call& call, const v1::ReadSegmentRequest& request,
                      v1::ReadSegmentReply* reply) const {
-    QUIRE_RETURN_IF_ERROR(CheckReplicates());
+    QUIRE_RETURN_IF_ERROR(CheckReplicates(call));
     QUIRE_ASSIGN_OR_RETURN(const auto key, wire::KeyFromBytes(request.key(), "key"));
     QUIRE_ASSIGN_OR_RETURN(auto run, deps_.segments->Read(call.tenant, key, request.first_unit(),
                                                           deps_.max_reply_bytes));
@@ -45,7 +45,7 @@ class ReplicaAdapters {
 
   Status ReadRepresentatives(const Call& call, const v1::ReadRepresentativesRequest& request,
                              v1::ReadRepresentativesReply* reply) const {
-    QUIRE_RETURN_IF_ERROR(CheckReplicates());
+    QUIRE_RETURN_IF_ERROR(CheckReplicates(call));
     QUIRE_ASSIGN_OR_RETURN(const auto key, wire::KeyFromBytes(request.key(), "key"));
     QUIRE_ASSIGN_OR_RETURN(auto bytes, deps_.segments->ReadRepresentatives(call.tenant, key));
     reply->set_payload_crc32c(Crc32c(bytes));
@@ -55,7 +55,7 @@ class ReplicaAdapters {
 
   Status CopyChain(const Call& call, const v1::CopyChainRequest& request,
                    v1::CopyChainReply* reply) const {
-    QUIRE_RETURN_IF_ERROR(CheckReplicates());
+    QUIRE_RETURN_IF_ERROR(CheckReplicates(call));
     QUIRE_ASSIGN_OR_RETURN(const auto tip, wire::KeyFromBytes(request.chain_tip(), "chain_tip"));
     QUIRE_ASSIGN_OR_RETURN(const cluster::Member from, FindMember(request.from()));
     cluster::ChainCopier copier(deps_.segments, deps_.place.peers, call.tenant, tip);
@@ -69,7 +69,7 @@ class ReplicaAdapters {
   }
 
   Status Holds(const Call& call, const v1::HoldsRequest& request, v1::HoldsReply* reply) const {
-    QUIRE_RETURN_IF_ERROR(CheckReplicates());
+    QUIRE_RETURN_IF_ERROR(CheckReplicates(call));
     if (request.documents_size() > kMostHeld) {
       return InvalidArgument("documents has ", request.documents_size(), " entries: at most ",
                              kMostHeld);
@@ -81,17 +81,18 @@ class ReplicaAdapters {
                              wire::KeyFromBytes(asked.chain_tip(), "chain_tip"));
       // Asked first: what this node begins to release after that, it asks the caller about.
       const bool leaves = deps_.replicator->IsReleasing(call.tenant, document.name);
-      const bool whole = deps_.documents->StateOf(call.tenant, document) == cluster::Held::kWhole;
+      const cluster::Held held = deps_.documents->StateOf(call.tenant, document);
       // Asked last: a version that is adopted awaits its extras already.
-      reply->add_holds(!leaves && whole &&
+      reply->add_holds(!leaves && held == cluster::Held::kWhole &&
                        !deps_.replicator->AwaitsExtras(call.tenant, document.name));
+      reply->add_lacks(!leaves && held == cluster::Held::kNot);
     }
     return OkStatus();
   }
 
   Status AdoptDocument(const Call& call, const v1::AdoptDocumentRequest& request,
                        v1::AdoptDocumentReply*) const {
-    QUIRE_RETURN_IF_ERROR(CheckReplicates());
+    QUIRE_RETURN_IF_ERROR(CheckReplicates(call));
     QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
     QUIRE_ASSIGN_OR_RETURN(const AgreedName agreed, ReadAgreed(call.tenant, name));
     const Document& document = *agreed.Find(name.version);
@@ -112,16 +113,16 @@ class ReplicaAdapters {
 
   Status CopyExtras(const Call& call, const v1::CopyExtrasRequest& request,
                     v1::CopyExtrasReply*) const {
-    QUIRE_RETURN_IF_ERROR(CheckReplicates());
+    QUIRE_RETURN_IF_ERROR(CheckReplicates(call));
     QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.document()));
     QUIRE_ASSIGN_OR_RETURN(const cluster::Member from, FindMember(request.from()));
     QUIRE_ASSIGN_OR_RETURN(auto extras, deps_.place.peers->ReadExtras(from, call.tenant, name));
     return deps_.replicator->TakeExtras(call.tenant, name, {from}, std::move(extras));
   }
 
-  Status Progress(const Call&, const v1::ReplicaProgressRequest&,
+  Status Progress(const Call& call, const v1::ReplicaProgressRequest&,
                   v1::ReplicaProgressReply* reply) const {
-    QUIRE_RETURN_IF_ERROR(CheckReplicates());
+    QUIRE_RETURN_IF_ERROR(CheckReplicates(call));
     const cluster::ReplicaProgress progress = deps_.replicator->progress();
     reply->set_epoch(progress.epoch);
     reply->set_pass_runs(progress.pass_runs);
@@ -135,8 +136,8 @@ class ReplicaAdapters {
     return OkStatus();
   }
 
-  Status StartPass(const Call&, const v1::StartPassRequest&, v1::StartPassReply*) const {
-    QUIRE_RETURN_IF_ERROR(CheckReplicates());
+  Status StartPass(const Call& call, const v1::StartPassRequest&, v1::StartPassReply*) const {
+    QUIRE_RETURN_IF_ERROR(CheckReplicates(call));
     deps_.replicator->StartPass();
     return OkStatus();
   }
@@ -157,7 +158,12 @@ class ReplicaAdapters {
     if (const cluster::Member* const member = view->Find(name)) return *member;
     return NotFound("from: node ", name, " is no member of cluster ", view->name);
   }
-  Status CheckReplicates() const {
+  Status CheckReplicates(const Call& call) const {
+    if (!call.context.is_node) {
+      return PermissionDenied(
+          "only nodes of the cluster may call this: a tenant's token does not do; operators give "
+          "the cluster's secret (quire: --token-file FILE)");
+    }
     if (deps_.replicator != nullptr && deps_.place.keeps_replicas()) return OkStatus();
     return FailedPrecondition("this server keeps no replicas: it is in no cluster on etcd");
   }

@@ -371,7 +371,7 @@ TEST_F(ReplicaServiceTest, AServerCopiesInTheBackgroundAndServesNothingThatWasDe
 
 TEST_F(ReplicaServiceTest, TheMetricsAreDocumented) {
   cluster::Replicator replicator({.clock = &SystemClock()});
-  quire::testing::ExpectSectionLists("Replicas", replicator, 7);
+  quire::testing::ExpectSectionLists("Replicas", replicator, 8);
 }
 
 TEST_F(ReplicaServiceTest, TenantsAndStrangersGetNothing) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/etcd/etcd_requests.h"
 #include "tests/integration/cluster/cluster_fixture.h"
 
 namespace quire {
@@ -131,6 +132,26 @@ TEST_F(ClusterProcessTest, ANodeThatWaitsForItsTurnSaysSoAndStopsAtOnce) {
   EXPECT_EQ(End("a", SIGTERM), 0) << nodes_["a"].process->Stderr();
   std::string line;
   EXPECT_FALSE(nodes_["a"].process->ReadLine(&line)) << "it joined before it stopped: " << line;
+}
+
+TEST_F(ClusterProcessTest, ANodeJoinsNodesThatSpeakItsProtocolOnly) {
+  const auto etcd = cluster::EtcdClient::Create({.endpoints = {etcd_.address()}}).value();
+  const auto announce = [&](const std::string& protocols) {
+    const std::string node =
+        R"({"name": "x", "node_id": "x", "address": "127.0.0.1:1", )" + protocols + "}";
+    etcdserverpb::TxnRequest txn;
+    cluster::AddPut(txn, "/quire/demo/cluster", R"({"cluster_id": "c", "min_protocol": 1})");
+    cluster::AddPut(txn, "/quire/demo/nodes/x", R"({"node_id": "x", "last": )" + node + "}");
+    cluster::AddPut(txn, "/quire/demo/live/x", node);
+    ASSERT_TRUE(etcd->Commit(txn).ok());
+  };
+  const auto next = std::to_string(cluster::kClusterProtocol + 1);
+  announce(R"("protocol": )" + next + R"(, "oldest_protocol": )" + next);
+  Launch("a");
+  EXPECT_NE(nodes_["a"].process->Wait(), 0);
+  EXPECT_THAT(nodes_["a"].process->Stderr(), HasSubstr("upgrade this program"));
+  announce(R"("protocol": )" + next + R"(, "oldest_protocol": 1)");
+  Start("a");
 }
 
 TEST_F(ClusterProcessTest, WithoutEtcdReadsGoOnAndNewDocumentsWait) {

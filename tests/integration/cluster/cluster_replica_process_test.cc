@@ -292,6 +292,54 @@ TEST_F(ClusterReplicaProcessTest, APutThatCannotHaveItsCopiesSaysSo) {
   EXPECT_THAT(refused.ToString(), HasSubstr("min_replicas"));
 }
 
+TEST_F(ClusterReplicaProcessTest, AnEtcdThatLostItsDataIsRestoredAndNoDocumentIsLost) {
+  StartReplicated();
+  PutAll();
+  const std::string file = dir_ / "registry.backup";
+  const ChildResult backup = Cluster({"backup", file});
+  ASSERT_EQ(backup.exit_code, 0) << backup.err;
+  ASSERT_TRUE(PutNumber(kDocuments).ok()) << "after the backup";
+  EXPECT_NE(Cluster({"restore", file}).exit_code, 0) << "nodes are up";
+
+  EXPECT_EQ(End("a", SIGTERM), 0);
+  etcd_.Kill();
+  etcd_.LoseData();
+  etcd_.Start();
+  const ChildResult restored = Cluster({"restore", file});
+  ASSERT_EQ(restored.exit_code, 0) << restored.err;
+  EXPECT_THAT(restored.out, HasSubstr("of cluster demo"));
+  Start("a");
+  for (const char* name : {"b", "c"}) EXPECT_TRUE(WaitForState(name, MemberState::kUp)) << name;
+  const auto all_are_there = [this] {
+    for (int i = 0; i <= kDocuments; ++i) {
+      if (HoldersOf(i) != OwnersOf(i)) return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(WaitUntil(all_are_there)) << "those of after the backup, too";
+  EXPECT_EQ(Cluster({"repair"}).exit_code, 0);
+  EXPECT_TRUE(all_are_there()) << "and they stay";
+  Status again;
+  EXPECT_TRUE(WaitUntil([&] { return (again = PutNumber(kDocuments)).ok(); })) << again;
+  const auto client = ClientOf(nodes_[*OwnersOf(kDocuments).begin()].address);
+  const auto document = client->GetDocument({.name = NameOf(kDocuments)});
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(document->name.version, 2u) << "versions do not go back";
+}
+
+TEST_F(ClusterReplicaProcessTest, ACommandThatWaitsForACopyThatCannotBeMadeSaysWhatIsMissing) {
+  StartAll();
+  ASSERT_TRUE(PutNumber(0).ok());
+  const std::string owner = *OwnersOf(0).begin();
+  Kill(owner);
+  ASSERT_TRUE(WaitForState(owner, MemberState::kLost));
+  ASSERT_EQ(Cluster({"remove", owner}).exit_code, 0);
+  const ChildResult stuck = Cluster({"rebalance", "--stall-seconds", "2"});
+  EXPECT_NE(stuck.exit_code, 0);
+  EXPECT_THAT(stuck.err, HasSubstr("nothing has moved for 2 s"));
+  EXPECT_THAT(stuck.err, HasSubstr("1 to copy, 0 to hand over; last failure"));
+}
+
 TEST_F(ClusterReplicaProcessTest, WithTenantTokensNodesProveThemselvesByTheirSecret) {
   const std::string tokens = testing::WriteSecretFile(dir_ / "tokens", testing::kTenantTokens);
   const std::string secret =
@@ -303,6 +351,13 @@ TEST_F(ClusterReplicaProcessTest, WithTenantTokensNodesProveThemselvesByTheirSec
   const Status put = PutAt(nodes_[*OwnersOf(0).begin()].address, 0);
   ASSERT_TRUE(put.ok()) << put;
   EXPECT_EQ(HoldersOf(0), OwnersOf(0));
+
+  const std::string tenants = testing::WriteSecretFile(dir_ / "tenant", testing::kDefaultToken);
+  const ChildResult as_tenant = Cluster({"rebalance", "--token-file", tenants});
+  EXPECT_NE(as_tenant.exit_code, 0);
+  EXPECT_THAT(as_tenant.err, HasSubstr("only nodes of the cluster may call this"));
+  const ChildResult as_operator = Cluster({"rebalance", "--token-file", secret});
+  EXPECT_EQ(as_operator.exit_code, 0) << as_operator.err;
 }
 
 }  // namespace
