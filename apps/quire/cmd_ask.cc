@@ -303,8 +303,7 @@ Answer AnswerOver(const Names& names, std::vector<TokenId> tokens, const worker:
 StatusOr<Answer> AskSeveralHere(const AskArgs& args, const Names& names,
                                 const CommandContext& context, AnswerView* view) {
   QUIRE_ASSIGN_OR_RETURN(worker::ReuseOptions options, args.several.Options());
-  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected,
-                         ConnectToHolder(context, names, args.transport));
+  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, ConnectToStore(context, args.transport));
   Client* const client = connected.client.get();
   QUIRE_ASSIGN_OR_RETURN(const StoredIn stored, FirstStored(names, *client));
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadAsked(args, EngineFor(stored.spec), client));
@@ -323,7 +322,7 @@ StatusOr<Answer> AskSeveralHere(const AskArgs& args, const Names& names,
   run->KeepVariants();
   Answer answer = AnswerOver(names, std::move(generation.tokens), run->stats(), options.method);
   answer.summary += ", over " + connected.path.summary;
-  answer.measures["transport"] = connected.path.name;
+  answer.measures["transport"] = TransportName(connected);
   answer.measures["policy"] = options.retrieval->policy;
   return answer;
 }

@@ -165,8 +165,7 @@ void PrintResults(const std::vector<worker::IngestResult>& results, const Comman
 }
 
 Status RunPut(const PutArgs& args, const CommandContext& context) {
-  QUIRE_ASSIGN_OR_RETURN(const GlobalOptions node, RouteToPlace(context, NamesOf(args)));
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.With(node).Connect());
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectForPuts(context));
   QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Before a long prefill: is the server there?
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   worker::EngineOptions options;

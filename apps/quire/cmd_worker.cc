@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "apps/kit/document_route.h"
 #include "apps/kit/output/json_output.h"
 #include "apps/kit/worker/chat_flags.h"
 #include "apps/kit/worker/find_model.h"
@@ -97,7 +98,7 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   Health health(&SystemClock(), LogTrouble);
   QUIRE_ASSIGN_OR_RETURN(const auto admin, StartAdmin(args.admin_listen, health));
   QUIRE_ASSIGN_OR_RETURN(const SessionClient connected,
-                         context.ConnectForSessions(args.transport, TimeoutOf::kCall, &health));
+                         ConnectToStore(context, args.transport, TimeoutOf::kCall, &health));
   Client* const client = connected.client.get();
   QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Is the store there?
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
