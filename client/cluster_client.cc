@@ -225,7 +225,7 @@ StatusOr<SessionNodes::Node> ClusterClient::Impl::AnyNode() {
   return failure;
 }
 
-StatusOr<std::unique_ptr<ClusterClient>> ClusterClient::Create(Options options) {
+StatusOr<std::unique_ptr<Client>> ClusterClient::Create(Options options) {
   if (options.router == nullptr || !options.connect) {
     return InvalidArgument(
         "ClusterClient::Options needs a router (DocumentRouter::Create) and a function that "
@@ -234,7 +234,7 @@ StatusOr<std::unique_ptr<ClusterClient>> ClusterClient::Create(Options options) 
   if (options.clock == nullptr) options.clock = &SystemClock();
   auto no_node = std::make_unique<Caller>(
       Client::Options{.transport = std::make_shared<NoNode>(), .clock = options.clock});
-  return std::unique_ptr<ClusterClient>(
+  return std::unique_ptr<Client>(
       new ClusterClient(std::move(no_node), std::make_unique<Impl>(std::move(options))));
 }
 

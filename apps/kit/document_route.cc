@@ -42,15 +42,12 @@ StatusOr<std::unique_ptr<Client>> MakeClusterClient(const CommandContext& contex
                                                     TimeoutOf timeout, Health* health) {
   QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<DocumentRouter> router, MakeRouter(context));
   const GlobalOptions& options = context.options;
-  QUIRE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Client> client,
-      ClusterClient::Create({.router = std::move(router),
-                             .connect = std::move(connect),
-                             .deadline = options.call_timeout(),
-                             .limit = context.LimitOf(timeout),
-                             .retry = {.unreachable_for = options.unreachable_for()},
-                             .health = health}));
-  return client;
+  return ClusterClient::Create({.router = std::move(router),
+                                .connect = std::move(connect),
+                                .deadline = options.call_timeout(),
+                                .limit = context.LimitOf(timeout),
+                                .retry = {.unreachable_for = options.unreachable_for()},
+                                .health = health});
 }
 
 }  // namespace

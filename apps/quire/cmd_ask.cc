@@ -557,6 +557,8 @@ void AddAskCommand(Commands& commands) {
            "  quire ask --document ids --token-ids 5,8,13 --model DIR\n"
            "  quire ask --docs dossier-01.txt,dossier-02.txt --method cacheblend "
            "'Hector Nash has office'\n"
+           "  quire ask --docs a.txt,b.txt 'Who?' --server 10.0.0.3:7410,10.0.0.4:7410   documents "
+           "of several nodes\n"
            "The first five ask about a document of the bundled model: quire put "
            "models/recall-small/documents/dossier-01.txt\n"
            "A worker uses its own store and model, and its own defaults for what is not given "

@@ -190,6 +190,7 @@ void AddPutCommand(Commands& commands) {
        .examples =
            "  quire put models/recall-small/documents/dossier-01.txt\n"
            "  quire put models/recall-small/documents/*.txt --collection dossiers\n"
+           "  quire put *.txt --server 10.0.0.3:7410,10.0.0.4:7410   each to a node of its own\n"
            "  quire put draft.txt --name report.txt   a new "
            "version of report.txt\n"
            "  quire put draft.txt --ttl 7d   deleted a week from now\n"

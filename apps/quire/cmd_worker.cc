@@ -165,6 +165,7 @@ void AddWorkerCommand(Commands& commands) {
                    "http://127.0.0.1:7412/metrics\n"
                    "  quire worker --policy freekv --tau 0.9 --host-cache-bytes 2GiB\n"
                    "  quire worker --model DIR --listen 0.0.0.0:7411 --budget 1024\n"
+                   "  quire worker --server 10.0.0.3:7410,10.0.0.4:7410   # documents of all nodes\n"
                    "  quire worker --tenant team-a --token-file team-a.token --tenant-tokens "
                    "tenant-tokens\n"
                    "  quire ask --worker 127.0.0.1:7411 --document dossier-01.txt --question "

@@ -69,7 +69,7 @@ class ClusterClient final : public Client {
     Health* health = nullptr;                      ///< As Client::Options::health.
   };
   /// INVALID_ARGUMENT without a router or `connect`. Nothing is connected yet.
-  static StatusOr<std::unique_ptr<ClusterClient>> Create(Options options);
+  static StatusOr<std::unique_ptr<Client>> Create(Options options);
   ~ClusterClient() override;
 
   StatusOr<OpenedContext> OpenContext(const KvSpec& spec,
