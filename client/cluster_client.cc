@@ -99,6 +99,10 @@ class ClusterClient::Impl final : public SessionNodes {
   void NoteEnd(const std::string& address, const Status& status) override {
     places_.NoteEnd(address, status);
   }
+  void NoteEndOf(const ContextRef& context, const std::string& address,
+                 const Status& status) override {
+    places_.NoteEndOf(context, address, status);
+  }
   StatusOr<Client*> ClientOf(const std::string& address) QUIRE_EXCLUDES(mutex_);
   std::vector<Client*> Connected() QUIRE_EXCLUDES(mutex_);
   /// Any node that can be connected to, each time another one.
@@ -115,14 +119,21 @@ class ClusterClient::Impl final : public SessionNodes {
   template <typename Call>
   auto RouteUntil(const ContextRef& context, OnFailure on_failure, TimePoint deadline,
                   const Call& call) -> ResultOf<Call> {
+    const auto ask = [&] { return AskNodes(context, on_failure, deadline, call); };
+    return on_failure == OnFailure::kRepeat ? UntilReached(deadline, ask) : ask();
+  }
+  /// The result of `attempt()`, which is made again while no node answers.
+  template <typename Attempt>
+  auto UntilReached(TimePoint deadline, const Attempt& attempt) -> decltype(attempt()) {
     SeededRandom random(SystemRandom().Next());
     Attempts attempts(options_.retry, random, reach_, deadline);
     for (;;) {
-      auto result = AskNodes(context, on_failure, deadline, call);
+      auto result = attempt();
       const Status& status = StatusOf(result);
-      reach_.Note(status, options_.clock->Now());
-      if (!IsUnavailable(status) || on_failure != OnFailure::kRepeat) return result;
-      const auto next = attempts.Next(status, options_.clock->Now());
+      const TimePoint now = options_.clock->Now();
+      reach_.Note(status, now);
+      if (!IsUnavailable(status)) return result;
+      const auto next = attempts.Next(status, now);
       if (!next.ok()) return next.status();
       options_.clock->Sleep(*next - options_.clock->Now());
     }
@@ -151,7 +162,7 @@ class ClusterClient::Impl final : public SessionNodes {
       if (!node.ok() && !last) return node.status();
       if (!node.ok() || std::ranges::find(asked, node->address) != asked.end()) break;
       last.emplace(call(*node->client, node->address));
-      NoteEnd(node->address, StatusOf(*last));
+      NoteEndOf(context, node->address, StatusOf(*last));
       if (StatusOf(*last).ok() || !MayMove(StatusOf(*last), on_failure)) break;
       asked.push_back(node->address);
     }
@@ -384,8 +395,10 @@ void ClusterClient::NoteChain(const SegmentKey& chain_tip, const DocumentName& d
 }
 
 StatusOr<ServerStats> ClusterClient::Stats() {
-  QUIRE_ASSIGN_OR_RETURN(const SessionNodes::Node node, impl_->AnyNode());
-  return node.client->Stats();
+  return impl_->UntilReached(impl_->NewDeadline(), [&]() -> StatusOr<ServerStats> {
+    QUIRE_ASSIGN_OR_RETURN(const SessionNodes::Node node, impl_->AnyNode());
+    return node.client->Stats();
+  });
 }
 
 std::string_view ClusterClient::data_transport_name() const {

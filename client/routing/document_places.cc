@@ -62,12 +62,20 @@ void DocumentPlaces::ForgetContext(uint64_t id) {
 }
 
 void DocumentPlaces::NoteEnd(const std::string& address, const Status& status) {
-  if (status.ok()) return;
+  if (!NodeChoice::IsFailure(status)) return;
   const NodeChoice::Node node{address, nullptr};
   const auto note = [&](const Choice& choice) { choice->Note(node, status); };
   MutexLock lock(mutex_);
   documents_.VisitAll(note);
   chains_.VisitAll(note);
+}
+
+void DocumentPlaces::NoteEndOf(const ContextRef& context, const std::string& address,
+                               const Status& status) {
+  if (status.ok()) return;
+  if (NodeChoice::IsFailure(status)) return NoteEnd(address, status);
+  const StatusOr<Choice> choice = ChoiceOf(context);
+  if (choice.ok()) (*choice)->Note({address, nullptr}, status);
 }
 
 }  // namespace quire::internal

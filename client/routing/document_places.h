@@ -50,8 +50,12 @@ class DocumentPlaces {
                  const SegmentKey& chain_tip) QUIRE_EXCLUDES(mutex_);
   void NoteContext(uint64_t id, std::string address) QUIRE_EXCLUDES(mutex_);
   void ForgetContext(uint64_t id) QUIRE_EXCLUDES(mutex_);
-  /// Takes in how a call to a node ended (NodeChoice::Note).
+  /// Takes in how a call to a node ended. After its failure (NodeChoice::Note) everything that goes
+  /// there goes elsewhere, where there is another node.
   void NoteEnd(const std::string& address, const Status& status) QUIRE_EXCLUDES(mutex_);
+  /// The same of a call about `context`, which the node may have no more.
+  void NoteEndOf(const ContextRef& context, const std::string& address, const Status& status)
+      QUIRE_EXCLUDES(mutex_);
 
  private:
   using Choice = std::shared_ptr<NodeChoice>;

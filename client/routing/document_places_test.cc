@@ -39,6 +39,12 @@ TEST_F(DocumentPlacesTest, ADocumentStaysOnItsNodeUntilThatFails) {
   places_.NoteEnd(order_[1], Unavailable("another node"));
   EXPECT_EQ(Find(x_), order_[0]);
   EXPECT_EQ(cluster_.documents_asked[order_[0]], 1) << "its node is known";
+  places_.NoteEnd(order_[0], NotFound("no such session"));
+  EXPECT_EQ(Find(x_), order_[0]);
+  EXPECT_EQ(cluster_.documents_asked[order_[0]], 1) << "the node is there";
+  places_.NoteEndOf(x_, order_[0], NotFound("no such extra"));
+  EXPECT_EQ(Find(x_), order_[0]);
+  EXPECT_EQ(cluster_.documents_asked[order_[0]], 2) << "it is asked whether it has the document";
   cluster_.silent = {order_[0]};
   places_.NoteEnd(order_[0], Unavailable("lost"));
   EXPECT_EQ(Find(x_), order_[1]);

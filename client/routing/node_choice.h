@@ -48,6 +48,8 @@ class NodeChoice {
   /// failures of the node. Other errors may mean that it has the documents no more, which the next
   /// call of Current checks.
   void Note(const Node& node, const Status& status) QUIRE_EXCLUDES(mutex_);
+  /// True for the end of a call whose node has failed.
+  static bool IsFailure(const Status& status);
   bool IsCurrent(const std::string& address) const QUIRE_EXCLUDES(mutex_);
   /// Times that the calls went to another node.
   uint64_t changes() const QUIRE_EXCLUDES(mutex_);

@@ -23,8 +23,11 @@ class SessionNodes {
   /// The node that reads the context now. NOT_FOUND when no node has it; UNAVAILABLE when one that
   /// may have it does not answer.
   virtual StatusOr<Node> NodeOf(const ContextRef& context) = 0;
-  /// Takes in how a call to the node ended, so that NodeOf names another one after a failure.
+  /// Takes in how a call to the node ended, so that NodeOf names another one after its failure.
   virtual void NoteEnd(const std::string& address, const Status& status) = 0;
+  /// The same of a call about `context`, which the node may lack.
+  virtual void NoteEndOf(const ContextRef& context, const std::string& address,
+                         const Status& status) = 0;
 };
 
 }  // namespace quire::internal

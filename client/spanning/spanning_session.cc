@@ -120,7 +120,9 @@ StatusOr<SpanningSession::Share> SpanningSession::SeatAt(const SequenceSpec& seq
     // The context is gone, or the session is: a new session tells.
   }
   auto session = node.client->OpenSession({&sequence, 1}, options_);
-  nodes_.NoteEnd(node.address, session.status());
+  for (const SequenceMember& member : sequence.members) {
+    nodes_.NoteEndOf(member.context, node.address, session.status());
+  }
   QUIRE_RETURN_IF_ERROR(session.status());
   return Share{std::make_shared<Part>(Part{node.address, *std::move(session)}), 0};
 }

@@ -120,6 +120,10 @@ class SpanningSessionTest : public ::testing::Test, public internal::SessionNode
     if (!status.ok()) failed_.insert(address);
   }
 
+  void NoteEndOf(const ContextRef&, const std::string& address, const Status& status) override {
+    NoteEnd(address, status);
+  }
+
   static DocumentName NameOf(uint32_t document) {
     return {.collection = document % 2 == 0 ? "default" : kPacked,
             .name = "document-" + std::to_string(document)};
