@@ -24,7 +24,7 @@ using namespace internal;
 namespace {
 
 /// Other nodes that one call goes to after the first.
-constexpr int kMostMoves = 3;
+constexpr int kMostOtherNodes = 3;
 
 /// Where calls go that no node was chosen for.
 class NoNode final : public Transport {
@@ -57,7 +57,7 @@ enum class OnFailure : uint8_t {
 };
 
 /// True for an error that another node with the document may not have.
-bool MayMove(const Status& status, OnFailure on_failure) {
+bool MayBeElsewhere(const Status& status, OnFailure on_failure) {
   switch (status.code()) {
     case StatusCode::kUnavailable:
     case StatusCode::kDeadlineExceeded:
@@ -157,13 +157,13 @@ class ClusterClient::Impl final : public SessionNodes {
                 const Call& call) -> ResultOf<Call> {
     std::vector<std::string> asked;
     std::optional<ResultOf<Call>> last;
-    while (asked.size() <= kMostMoves) {
+    while (asked.size() <= kMostOtherNodes) {
       const StatusOr<Node> node = NodeUntil(context, deadline);
       if (!node.ok() && !last) return node.status();
       if (!node.ok() || std::ranges::find(asked, node->address) != asked.end()) break;
       last.emplace(call(*node->client, node->address));
       NoteEndOf(context, node->address, StatusOf(*last));
-      if (StatusOf(*last).ok() || !MayMove(StatusOf(*last), on_failure)) break;
+      if (StatusOf(*last).ok() || !MayBeElsewhere(StatusOf(*last), on_failure)) break;
       asked.push_back(node->address);
     }
     return *std::move(last);
@@ -213,7 +213,7 @@ std::vector<Client*> ClusterClient::Impl::Connected() {
 StatusOr<SessionNodes::Node> ClusterClient::Impl::NodeUntil(const ContextRef& context,
                                                             TimePoint deadline) {
   Status failure;
-  for (int tries = 0; tries <= kMostMoves; ++tries) {
+  for (int tries = 0; tries <= kMostOtherNodes; ++tries) {
     auto address = places_.Find(context, deadline - options_.clock->Now());
     if (!address.ok()) return failure.ok() ? address.status() : failure;
     const auto client = ClientOf(*address);

@@ -11,7 +11,7 @@ namespace quire {
 namespace {
 
 /// Payload bytes of placements [first, first + count) of `part`, which came through `session`.
-uint64_t SentBytes(const ClientSession& session, const RecallPart& part, size_t first,
+uint64_t BytesOfPlacements(const ClientSession& session, const RecallPart& part, size_t first,
                    size_t count) {
   auto held = std::ranges::lower_bound(part.held, first);
   uint64_t bytes = 0;
@@ -46,10 +46,10 @@ RecallPart LanePart(const ClientSession& session, const RecallPart& part,
   const auto held_before = std::ranges::lower_bound(part.held, first);
   const auto held_end = std::ranges::lower_bound(part.held, first + count);
   for (auto at = held_before; at != held_end; ++at) own.held.push_back(*at - first);
-  const uint64_t sent = SentBytes(session, part, first, count);
+  const uint64_t sent = BytesOfPlacements(session, part, first, count);
   if (sent == 0) return own;
   PayloadCutter cutter(part.payload);
-  (void)cutter.Cut(SentBytes(session, part, 0, first));
+  (void)cutter.Cut(BytesOfPlacements(session, part, 0, first));
   own.payload = cutter.Cut(sent);
   own.payload.AddLeases(part.payload);
   own.valid_until = part.valid_until;
