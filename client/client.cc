@@ -44,6 +44,10 @@ StatusOr<std::unique_ptr<Client>> Client::Create(Options options) {
 Client::Client(std::unique_ptr<internal::Caller> caller) : caller_(std::move(caller)) {}
 Client::~Client() = default;
 
+StatusOr<Client*> Client::ForPut(const DocumentName&) { return this; }
+StatusOr<Client*> Client::ForDocument(const DocumentName&) { return this; }
+void Client::NoteChain(const SegmentKey&, const DocumentName&) {}
+
 std::string_view Client::data_transport_name() const {
   return caller_->data_transport().capabilities().name;
 }

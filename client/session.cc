@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quire/session.h"
+#include "client/node_session.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,6 +7,7 @@
 
 #include "client/caller.h"
 #include "client/recall/landing_area.h"
+#include "client/recall/part_pieces.h"
 #include "client/recall/recall_codec.h"
 #include "client/recall/session_recall.h"
 #include "client/session_state.h"
@@ -27,28 +28,6 @@ constexpr CallSpec kDigests = {"quire.v1.Session/Digests", Repeat::kSafe};
 constexpr CallSpec kScorePages = {"quire.v1.Session/ScorePages", Repeat::kSafe};
 
 constexpr Duration kCloseInDestructor = std::chrono::seconds(1);
-
-/// Puts the lanes of `part` behind those of `result`.
-void AppendPart(RecallPart part, RecallResult* result) {
-  const size_t shift = result->placements.size();
-  for (RecalledLane& lane : part.lanes) {
-    lane.first_placement += shift;
-    lane.end_placement += shift;
-    result->lanes.push_back(std::move(lane));
-  }
-  result->placements.insert(result->placements.end(), part.placements.begin(),
-                            part.placements.end());
-  for (const size_t held : part.held) result->held.push_back(held + shift);
-  result->checksums.insert(result->checksums.end(), part.checksums.begin(), part.checksums.end());
-  if (!part.codecs.empty() || !result->codecs.empty()) {
-    result->codecs.resize(shift, UnitCodec::kRaw);
-    result->codecs.insert(result->codecs.end(), part.codecs.begin(), part.codecs.end());
-    result->codecs.resize(result->placements.size(), UnitCodec::kRaw);
-  }
-  result->payload.Append(part.payload);
-  result->valid_until = std::min(result->valid_until, part.valid_until);
-  result->landed_bytes += part.landed_bytes;
-}
 
 Status CheckScoring(const SessionState& state, const ContentScoring& wanted) {
   if (!state.slots.Has(wanted.sequence)) {
@@ -73,37 +52,35 @@ Status CheckScoring(const SessionState& state, const ContentScoring& wanted) {
 
 }  // namespace
 
-ClientSession::ClientSession(std::unique_ptr<SessionState> state) : state_(std::move(state)) {}
-
-ClientSession::~ClientSession() {
+NodeSession::~NodeSession() {
   if (state_->closed) return;
   // A session that cannot be closed now ends on the server when it has idled too long.
   (void)state_->Close(state_->caller->options().clock->Now() + kCloseInDestructor);
 }
 
-std::string_view ClientSession::transport_name() const {
+std::string_view NodeSession::transport_name() const {
   return state_->caller->data_transport().capabilities().name;
 }
 
-std::span<const SessionMember> ClientSession::members(uint32_t sequence) const {
+std::span<const SessionMember> NodeSession::members(uint32_t sequence) const {
   return state_->members[sequence];
 }
 
-uint32_t ClientSession::slots_per_head() const { return state_->slots.slots_per_head(); }
+uint32_t NodeSession::slots_per_head() const { return state_->slots.slots_per_head(); }
 
-uint32_t ClientSession::slots_per_head(uint32_t sequence) const {
+uint32_t NodeSession::slots_per_head(uint32_t sequence) const {
   return state_->slots.slots_per_head(sequence);
 }
 
-uint64_t ClientSession::unit_bytes() const { return state_->unit_sizes.raw(); }
+uint64_t NodeSession::unit_bytes() const { return state_->unit_sizes.raw(); }
 
-uint64_t ClientSession::unit_bytes(UnitCodec codec) const { return state_->unit_sizes.Of(codec); }
+uint64_t NodeSession::unit_bytes(UnitCodec codec) const { return state_->unit_sizes.Of(codec); }
 
-std::span<const int32_t> ClientSession::ResidentPages(uint32_t sequence, uint32_t layer) const {
+std::span<const int32_t> NodeSession::ResidentPages(uint32_t sequence, uint32_t layer) const {
   return state_->slots.Pages(sequence, layer);
 }
 
-StatusOr<std::unique_ptr<PendingRecall>> ClientSession::Start(std::vector<LayerWant> wants,
+StatusOr<std::unique_ptr<PendingRecall>> NodeSession::Start(std::vector<LayerWant> wants,
                                                               const RecallOptions& options) {
   QUIRE_RETURN_IF_ERROR(state_->CheckRecall(wants, options));
   auto recall =
@@ -113,7 +90,7 @@ StatusOr<std::unique_ptr<PendingRecall>> ClientSession::Start(std::vector<LayerW
   return recall;
 }
 
-StatusOr<RecallResult> ClientSession::Recall(std::span<const LayerWant> wants,
+StatusOr<RecallResult> NodeSession::Recall(std::span<const LayerWant> wants,
                                              const RecallOptions& options) {
   RecallOptions whole = options;
   whole.piece_bytes = 0;
@@ -128,33 +105,26 @@ StatusOr<RecallResult> ClientSession::Recall(std::span<const LayerWant> wants,
   }
 }
 
-Status ClientSession::Renew(RecallPart* part, Duration timeout) {
+Status NodeSession::Renew(RecallPart* part, Duration timeout) {
   QUIRE_RETURN_IF_ERROR(state_->CheckOpen());
-  Clock& clock = *state_->caller->options().clock;
-  const TimePoint asked = clock.Now();
-  for (const auto& lease : part->payload.leases()) {
-    const Duration left = timeout - (clock.Now() - asked);
-    QUIRE_RETURN_IF_ERROR(lease->Renew(std::max(left, Duration::zero())));
-  }
-  part->valid_until = part->payload.LentUntil(asked);
-  return OkStatus();
+  return RenewLeases(part, timeout, *state_->caller->options().clock);
 }
 
-void ClientSession::Applied(const RecallPart& part) { state_->Apply(part); }
+void NodeSession::Applied(const RecallPart& part) { state_->Apply(part); }
 
-void ClientSession::Invalidate(const RecallPart& part) {
+void NodeSession::Invalidate(const RecallPart& part) {
   for (const RecalledLane& lane : part.lanes) {
     if (state_->slots.Has(lane.sequence)) state_->Forget(lane.sequence, lane.layer);
   }
 }
 
-void ClientSession::Mismatched(const MismatchedUnit& unit) { state_->Report(unit); }
+void NodeSession::Mismatched(const MismatchedUnit& unit) { state_->Report(unit); }
 
-bool ClientSession::LandsDirectly() const {
+bool NodeSession::LandsDirectly() const {
   return state_->caller->data_transport().capabilities().direct_landing;
 }
 
-StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t num_sequences) {
+StatusOr<std::unique_ptr<SessionLanding>> NodeSession::MakeLanding(uint32_t num_sequences) {
   QUIRE_RETURN_IF_ERROR(state_->CheckOpen());
   QUIRE_ASSIGN_OR_RETURN(
       auto landing, LandingArea::Create(state_.get(), state_->caller->options().data_transport,
@@ -164,7 +134,7 @@ StatusOr<std::unique_ptr<SessionLanding>> ClientSession::MakeLanding(uint32_t nu
   return landing;
 }
 
-Status ClientSession::RemoveSequence(uint32_t sequence) {
+Status NodeSession::RemoveSequence(uint32_t sequence) {
   QUIRE_RETURN_IF_ERROR(state_->CheckOpen());
   if (!state_->slots.Has(sequence)) {
     return InvalidArgument("the session has no sequence ", sequence);
@@ -194,7 +164,7 @@ Status ClientSession::RemoveSequence(uint32_t sequence) {
   return OkStatus();
 }
 
-StatusOr<Payload> ClientSession::Digests(std::span<const uint32_t> layers, uint32_t first_page,
+StatusOr<Payload> NodeSession::Digests(std::span<const uint32_t> layers, uint32_t first_page,
                                          uint32_t end_page, uint32_t sequence, uint32_t member,
                                          DigestKind kind) {
   QUIRE_RETURN_IF_ERROR(state_->CheckOpen());
@@ -239,7 +209,7 @@ StatusOr<Payload> ClientSession::Digests(std::span<const uint32_t> layers, uint3
   }
 }
 
-StatusOr<std::vector<float>> ClientSession::ScorePages(const ContentScoring& wanted) {
+StatusOr<std::vector<float>> NodeSession::ScorePages(const ContentScoring& wanted) {
   QUIRE_RETURN_IF_ERROR(state_->CheckOpen());
   QUIRE_RETURN_IF_ERROR(CheckScoring(*state_, wanted));
   v1::ScorePagesRequest request;
@@ -265,7 +235,7 @@ StatusOr<std::vector<float>> ClientSession::ScorePages(const ContentScoring& wan
   return std::vector<float>(reply.scores().begin(), reply.scores().end());
 }
 
-Status ClientSession::Close() {
+Status NodeSession::Close() {
   QUIRE_RETURN_IF_ERROR(state_->CheckOpen());
   return state_->Close(state_->caller->NewDeadline());
 }

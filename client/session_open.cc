@@ -2,10 +2,10 @@
 //
 // Opening sessions and sequences: what is asked for, and checking what was opened.
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "client/caller.h"
+#include "client/node_session.h"
 #include "client/session_state.h"
 #include "client/validate.h"
 #include "common/wire/convert.h"
@@ -13,7 +13,6 @@
 #include "common/wire/convert_context.h"
 #include "common/wire/limits.h"
 #include "kernels/api/page_digest.h"
-#include "quire/layout.h"
 #include "quire/session.h"
 #include "quire/v1/session.pb.h"
 
@@ -25,33 +24,6 @@ namespace {
 
 constexpr CallSpec kOpen = {"quire.v1.Session/Open", Repeat::kOnlyIfRefused};
 constexpr CallSpec kAddSequence = {"quire.v1.Session/AddSequence", Repeat::kOnlyIfRefused};
-
-/// The managed layers that `options` mean, or what is wrong with the options.
-StatusOr<std::vector<uint32_t>> LayersOf(const SessionOptions& options) {
-  QUIRE_RETURN_IF_ERROR(CheckSpec(options.spec));
-  if (options.slots_per_head == 0 || options.slots_per_head > wire::kMaxSlotsPerHead) {
-    return InvalidArgument("slots_per_head is ", options.slots_per_head, "; it must be 1 to ",
-                           wire::kMaxSlotsPerHead);
-  }
-  std::vector<uint32_t> layers = options.managed_layers;
-  if (layers.empty()) {
-    layers.resize(options.spec.num_layers);
-    std::iota(layers.begin(), layers.end(), 0u);
-  }
-  std::vector<uint32_t> sorted = layers;
-  std::sort(sorted.begin(), sorted.end());
-  if (sorted.back() >= options.spec.num_layers ||
-      std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
-    return InvalidArgument("managed_layers must be distinct and below ", options.spec.num_layers);
-  }
-  if (UnitBytes(options.spec, options.part) == 0) {
-    return InvalidArgument("part: the units of this spec (MLA) have no values apart from keys");
-  }
-  if (options.part != UnitPart::kWhole && options.codecs != CodecSet()) {
-    return InvalidArgument("codecs: an encoded unit comes whole; ask for whole units");
-  }
-  return layers;
-}
 
 /// `managed`: the session's layers.
 Status HeldDigestsToProto(const SessionOptions& options, const std::vector<uint32_t>& managed,
@@ -181,10 +153,10 @@ StatusOr<std::unique_ptr<ClientSession>> Client::OpenSession(
       UnitSizes(options.spec, options.part, options.codecs), std::move(slots), std::move(members));
   state->lease = caller_->leases().Keep(LeaseKeeper::Kind::kSession, reply.session_id(),
                                         std::chrono::seconds(reply.lease_seconds()));
-  return std::unique_ptr<ClientSession>(new ClientSession(std::move(state)));
+  return std::make_unique<NodeSession>(std::move(state));
 }
 
-StatusOr<uint32_t> ClientSession::AddSequence(const SequenceSpec& sequence) {
+StatusOr<uint32_t> NodeSession::AddSequence(const SequenceSpec& sequence) {
   QUIRE_RETURN_IF_ERROR(state_->CheckOpen());
   v1::AddSequenceRequest request;
   request.set_session_id(state_->id);

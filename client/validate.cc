@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/validate.h"
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 #include <variant>
 
@@ -8,6 +10,7 @@
 #include "common/base/memory/checksum.h"
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
+#include "common/wire/limits.h"
 #include "quire/layout.h"
 
 namespace quire::internal {
@@ -65,6 +68,32 @@ Status CheckUnits(const Payload& payload, uint64_t num_units, uint64_t unit_byte
   if (found.empty()) return OkStatus();
   if (mismatches != nullptr) mismatches->insert(mismatches->end(), found.begin(), found.end());
   return DataLoss("unit ", found.front().unit, " does not match its checksum");
+}
+
+StatusOr<std::vector<uint32_t>> LayersOf(const SessionOptions& options) {
+  QUIRE_RETURN_IF_ERROR(CheckSpec(options.spec));
+  if (options.slots_per_head == 0 || options.slots_per_head > wire::kMaxSlotsPerHead) {
+    return InvalidArgument("slots_per_head is ", options.slots_per_head, "; it must be 1 to ",
+                           wire::kMaxSlotsPerHead);
+  }
+  std::vector<uint32_t> layers = options.managed_layers;
+  if (layers.empty()) {
+    layers.resize(options.spec.num_layers);
+    std::iota(layers.begin(), layers.end(), 0u);
+  }
+  std::vector<uint32_t> sorted = layers;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted.back() >= options.spec.num_layers ||
+      std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+    return InvalidArgument("managed_layers must be distinct and below ", options.spec.num_layers);
+  }
+  if (UnitBytes(options.spec, options.part) == 0) {
+    return InvalidArgument("part: the units of this spec (MLA) have no values apart from keys");
+  }
+  if (options.part != UnitPart::kWhole && options.codecs != CodecSet()) {
+    return InvalidArgument("codecs: an encoded unit comes whole; ask for whole units");
+  }
+  return layers;
 }
 
 }  // namespace quire::internal

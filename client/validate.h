@@ -48,6 +48,9 @@ inline constexpr uint32_t kMaxRechecks = 3;
                                 std::span<const uint32_t> unit_crc32c,
                                 std::vector<UnitMismatch>* mismatches = nullptr);
 
+/// The managed layers that `options` mean, or what is wrong with the options.
+StatusOr<std::vector<uint32_t>> LayersOf(const SessionOptions& options);
+
 }  // namespace quire::internal
 
 #endif  // QUIRE_CLIENT_VALIDATE_H_

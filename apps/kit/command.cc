@@ -13,6 +13,7 @@
 #include "apps/kit/program_beside.h"
 #include "common/base/answered.h"
 #include "common/base/retry_hint.h"
+#include "quire/cluster_client.h"
 #include "quire/connect.h"
 
 namespace quire::cli {
@@ -122,21 +123,47 @@ void UnprotectOptionsOf(CLI::App& app) {
   for (CLI::App* const command : app.get_subcommands(nullptr)) UnprotectOptionsOf(*command);
 }
 
-TimePoint LimitOf(const GlobalOptions& options, TimeoutOf timeout) {
-  return timeout == TimeoutOf::kCommand ? options.limit() : TimePoint::max();
-}
-
 StatusOr<std::unique_ptr<Client>> MakeClient(const GlobalOptions& options,
                                              std::shared_ptr<Transport> control,
-                                             std::shared_ptr<Transport> data, TimeoutOf timeout,
-                                             Health* health = nullptr) {
+                                             std::shared_ptr<Transport> data, TimePoint limit,
+                                             Duration unreachable_for, Health* health = nullptr) {
   return Client::Create({.transport = std::move(control),
                          .data_transport = std::move(data),
                          .tenant = options.tenant_name(),
                          .deadline = options.call_timeout(),
-                         .limit = LimitOf(options, timeout),
-                         .retry = {.unreachable_for = options.unreachable_for()},
+                         .limit = limit,
+                         .retry = {.unreachable_for = unreachable_for},
                          .health = health});
+}
+
+struct Patience {
+  TimeoutOf timeout;
+  Duration unreachable_for;
+  Health* health;
+};
+
+StatusOr<SessionClient> ConnectSessions(const CommandContext& context, const NodeToConnect& node,
+                                        const DataConnector& connect_data,
+                                        const std::string& transport, const Patience& patience) {
+  const GlobalOptions& options = context.options;
+  const TimePoint limit = context.LimitOf(patience.timeout);
+  QUIRE_ASSIGN_OR_RETURN(const BearerToken token, context.Token());
+  // A server that starts again meanwhile is waited for; how pages come is decided once.
+  QUIRE_ASSIGN_OR_RETURN(
+      auto first, MakeClient(options, node.control, nullptr, limit, patience.unreachable_for));
+  QUIRE_RETURN_IF_ERROR(first->Stats().status());
+  QUIRE_ASSIGN_OR_RETURN(DataPath path,
+                         ChooseDataPath(connect_data,
+                                        {.transport = transport,
+                                         .tenant = options.tenant_name(),
+                                         .token = token,
+                                         .control_address = node.address,
+                                         .max_message_bytes = options.max_message_bytes,
+                                         .limit = limit},
+                                        context.err));
+  QUIRE_ASSIGN_OR_RETURN(auto client, MakeClient(options, node.control, path.transport, limit,
+                                                 patience.unreachable_for, patience.health));
+  return SessionClient{std::move(client), std::move(path)};
 }
 
 }  // namespace
@@ -169,7 +196,8 @@ StatusOr<BearerToken> CommandContext::Token() const {
 StatusOr<std::unique_ptr<Client>> CommandContext::Connect() const {
   QUIRE_ASSIGN_OR_RETURN(const BearerToken token, Token());
   QUIRE_ASSIGN_OR_RETURN(auto control, Control(options, token));
-  return MakeClient(options, std::move(control), nullptr, TimeoutOf::kCommand);
+  return MakeClient(options, std::move(control), nullptr, LimitOf(TimeoutOf::kCommand),
+                    options.unreachable_for());
 }
 
 StatusOr<SessionClient> CommandContext::ConnectForSessions(const std::string& transport,
@@ -180,27 +208,27 @@ StatusOr<SessionClient> CommandContext::ConnectForSessions(const std::string& tr
   return ConnectForSessionsOver(control, ConnectorOver(control), transport, timeout, health);
 }
 
+TimePoint CommandContext::LimitOf(TimeoutOf timeout) const {
+  return timeout == TimeoutOf::kCommand ? options.limit() : TimePoint::max();
+}
+
 StatusOr<SessionClient> CommandContext::ConnectForSessionsOver(std::shared_ptr<Transport> control,
                                                                const DataConnector& connect_data,
                                                                const std::string& transport,
                                                                TimeoutOf timeout,
                                                                Health* health) const {
-  QUIRE_ASSIGN_OR_RETURN(const BearerToken token, Token());
-  // A server that starts again meanwhile is waited for; how pages come is decided once.
-  QUIRE_ASSIGN_OR_RETURN(auto first, MakeClient(options, control, nullptr, timeout));
-  QUIRE_RETURN_IF_ERROR(first->Stats().status());
-  QUIRE_ASSIGN_OR_RETURN(DataPath path,
-                         ChooseDataPath(connect_data,
-                                        {.transport = transport,
-                                         .tenant = options.tenant_name(),
-                                         .token = token,
-                                         .control_address = options.server,
-                                         .max_message_bytes = options.max_message_bytes,
-                                         .limit = LimitOf(options, timeout)},
-                                        err));
-  QUIRE_ASSIGN_OR_RETURN(auto client,
-                         MakeClient(options, std::move(control), path.transport, timeout, health));
-  return SessionClient{std::move(client), std::move(path)};
+  return ConnectSessions(*this, {options.server, std::move(control)}, connect_data, transport,
+                         {timeout, options.unreachable_for(), health});
+}
+
+StatusOr<std::unique_ptr<Client>> CommandContext::ConnectToNode(const NodeToConnect& node,
+                                                                const std::string& transport,
+                                                                TimeoutOf timeout) const {
+  QUIRE_ASSIGN_OR_RETURN(
+      SessionClient connected,
+      ConnectSessions(*this, node, ConnectorOver(node.control), transport,
+                      {timeout, ClusterClient::kNodeUnreachableFor, nullptr}));
+  return std::move(connected.client);
 }
 
 Status SayNoDocuments(const std::string& collection, const CommandContext& context) {
@@ -224,8 +252,8 @@ Commands::Commands(std::ostream& out, std::ostream& err, bool out_is_terminal,
       environment_token_(std::move(environment_token)),
       app_(std::make_unique<CLI::App>(kDescription, "quire")) {
   app_->add_option("--server", options_.server,
-                   "Address of the server; put, ask and stat take several nodes of a cluster, "
-                   "divided by commas")
+                   "Address of the server; put, ask, stat and worker take several nodes of a "
+                   "cluster, divided by commas")
       ->capture_default_str();
   app_->add_option("--tenant", options_.tenant, "Tenant whose data is meant")
       ->default_str(options_.tenant_name());

@@ -72,6 +72,12 @@ struct SessionClient {
   DataPath path;
 };
 
+/// One node of a cluster, for CommandContext::ConnectToNode.
+struct NodeToConnect {
+  std::string address;
+  std::shared_ptr<Transport> control;
+};
+
 /// Surroundings of a running command.
 struct CommandContext {
   const GlobalOptions& options;
@@ -102,6 +108,13 @@ struct CommandContext {
                                                  const std::string& transport,
                                                  TimeoutOf timeout = TimeoutOf::kCommand,
                                                  Health* health = nullptr) const;
+  /// A client for sessions on a node of a cluster, as ConnectForSessions makes one. It gives up a
+  /// node that cannot be reached after a moment.
+  StatusOr<std::unique_ptr<Client>> ConnectToNode(const NodeToConnect& node,
+                                                  const std::string& transport,
+                                                  TimeoutOf timeout) const;
+  /// End of all that is done for the command, where `timeout` is of that.
+  TimePoint LimitOf(TimeoutOf timeout) const;
 };
 
 /// Says on stderr that there are no documents, in `collection` unless that is empty: an answer, and

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "quire/cluster_client.h"
 #include "quire/cluster_connection.h"
 #include "quire/document_router.h"
 
@@ -29,8 +30,24 @@ StatusOr<std::unique_ptr<DocumentRouter>> MakeRouter(const CommandContext& conte
                            .token = token}});
 }
 
+/// DataPath::name of a client whose nodes are connected to one by one.
+constexpr char kEachNode[] = "each";
+
 bool NamesOneNode(const CommandContext& context) {
   return AddressesOf(context.options.server).size() <= 1;
+}
+
+StatusOr<std::unique_ptr<Client>> MakeClusterClient(const CommandContext& context,
+                                                    ClusterClient::Connect connect,
+                                                    TimeoutOf timeout, Health* health) {
+  QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<DocumentRouter> router, MakeRouter(context));
+  const GlobalOptions& options = context.options;
+  return ClusterClient::Create({.router = std::move(router),
+                                .connect = std::move(connect),
+                                .deadline = options.call_timeout(),
+                                .limit = context.LimitOf(timeout),
+                                .retry = {.unreachable_for = options.unreachable_for()},
+                                .health = health});
 }
 
 }  // namespace
@@ -58,20 +75,31 @@ StatusOr<SessionClient> ConnectToHolder(const CommandContext& context,
   return context.ConnectForSessionsOver(connection->control(), connect_data, transport);
 }
 
-StatusOr<GlobalOptions> RouteToPlace(const CommandContext& context,
-                                     std::span<const DocumentName> names) {
-  GlobalOptions routed = context.options;
-  if (NamesOneNode(context)) return routed;
-  QUIRE_ASSIGN_OR_RETURN(const auto router, MakeRouter(context));
-  for (const DocumentName& name : names) {
-    QUIRE_ASSIGN_OR_RETURN(const std::string node, router->FindPlace(name));
-    if (&name != &names.front() && node != routed.server) {
-      return InvalidArgument("the documents belong to several nodes (", routed.server, ", ", node,
-                             "): name those of one node at a time; `quire cluster where` tells");
-    }
-    routed.server = node;
-  }
-  return routed;
+StatusOr<SessionClient> ConnectToStore(const CommandContext& context, const std::string& transport,
+                                       TimeoutOf timeout, Health* health) {
+  if (NamesOneNode(context)) return context.ConnectForSessions(transport, timeout, health);
+  const auto connect = [&context, transport, timeout](const std::string& address,
+                                                      std::shared_ptr<Transport> control) {
+    return context.ConnectToNode({address, std::move(control)}, transport, timeout);
+  };
+  QUIRE_ASSIGN_OR_RETURN(auto client, MakeClusterClient(context, connect, timeout, health));
+  return SessionClient{std::move(client),
+                       {.transport = nullptr, .name = kEachNode, .summary = "each node's own way"}};
+}
+
+StatusOr<std::unique_ptr<Client>> ConnectForPuts(const CommandContext& context) {
+  if (NamesOneNode(context)) return context.Connect();
+  const auto connect = [&context](const std::string& address, const auto&) {
+    GlobalOptions node = context.options;
+    node.server = address;
+    return context.With(node).Connect();
+  };
+  return MakeClusterClient(context, connect, TimeoutOf::kCommand, nullptr);
+}
+
+std::string TransportName(const SessionClient& connected) {
+  if (connected.path.name != kEachNode) return connected.path.name;
+  return std::string(connected.client->data_transport_name());
 }
 
 StatusOr<GlobalOptions> RouteToHolder(const CommandContext& context,

@@ -303,8 +303,7 @@ Answer AnswerOver(const Names& names, std::vector<TokenId> tokens, const worker:
 StatusOr<Answer> AskSeveralHere(const AskArgs& args, const Names& names,
                                 const CommandContext& context, AnswerView* view) {
   QUIRE_ASSIGN_OR_RETURN(worker::ReuseOptions options, args.several.Options());
-  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected,
-                         ConnectToHolder(context, names, args.transport));
+  QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, ConnectToStore(context, args.transport));
   Client* const client = connected.client.get();
   QUIRE_ASSIGN_OR_RETURN(const StoredIn stored, FirstStored(names, *client));
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadAsked(args, EngineFor(stored.spec), client));
@@ -323,7 +322,7 @@ StatusOr<Answer> AskSeveralHere(const AskArgs& args, const Names& names,
   run->KeepVariants();
   Answer answer = AnswerOver(names, std::move(generation.tokens), run->stats(), options.method);
   answer.summary += ", over " + connected.path.summary;
-  answer.measures["transport"] = connected.path.name;
+  answer.measures["transport"] = TransportName(connected);
   answer.measures["policy"] = options.retrieval->policy;
   return answer;
 }
@@ -558,6 +557,8 @@ void AddAskCommand(Commands& commands) {
            "  quire ask --document ids --token-ids 5,8,13 --model DIR\n"
            "  quire ask --docs dossier-01.txt,dossier-02.txt --method cacheblend "
            "'Hector Nash has office'\n"
+           "  quire ask --docs a.txt,b.txt 'Who?' --server 10.0.0.3:7410,10.0.0.4:7410   documents "
+           "of several nodes\n"
            "The first five ask about a document of the bundled model: quire put "
            "models/recall-small/documents/dossier-01.txt\n"
            "A worker uses its own store and model, and its own defaults for what is not given "

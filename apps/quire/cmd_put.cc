@@ -165,8 +165,7 @@ void PrintResults(const std::vector<worker::IngestResult>& results, const Comman
 }
 
 Status RunPut(const PutArgs& args, const CommandContext& context) {
-  QUIRE_ASSIGN_OR_RETURN(const GlobalOptions node, RouteToPlace(context, NamesOf(args)));
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, context.With(node).Connect());
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, ConnectForPuts(context));
   QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Before a long prefill: is the server there?
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
   worker::EngineOptions options;
@@ -191,6 +190,7 @@ void AddPutCommand(Commands& commands) {
        .examples =
            "  quire put models/recall-small/documents/dossier-01.txt\n"
            "  quire put models/recall-small/documents/*.txt --collection dossiers\n"
+           "  quire put *.txt --server 10.0.0.3:7410,10.0.0.4:7410   each to a node of its own\n"
            "  quire put draft.txt --name report.txt   a new "
            "version of report.txt\n"
            "  quire put draft.txt --ttl 7d   deleted a week from now\n"

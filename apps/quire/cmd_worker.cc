@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "apps/kit/document_route.h"
 #include "apps/kit/output/json_output.h"
 #include "apps/kit/worker/chat_flags.h"
 #include "apps/kit/worker/find_model.h"
@@ -97,7 +98,7 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   Health health(&SystemClock(), LogTrouble);
   QUIRE_ASSIGN_OR_RETURN(const auto admin, StartAdmin(args.admin_listen, health));
   QUIRE_ASSIGN_OR_RETURN(const SessionClient connected,
-                         context.ConnectForSessions(args.transport, TimeoutOf::kCall, &health));
+                         ConnectToStore(context, args.transport, TimeoutOf::kCall, &health));
   Client* const client = connected.client.get();
   QUIRE_RETURN_IF_ERROR(client->Stats().status());  // Is the store there?
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
@@ -164,6 +165,7 @@ void AddWorkerCommand(Commands& commands) {
                    "http://127.0.0.1:7412/metrics\n"
                    "  quire worker --policy freekv --tau 0.9 --host-cache-bytes 2GiB\n"
                    "  quire worker --model DIR --listen 0.0.0.0:7411 --budget 1024\n"
+                   "  quire worker --server 10.0.0.3:7410,10.0.0.4:7410   # documents of all nodes\n"
                    "  quire worker --tenant team-a --token-file team-a.token --tenant-tokens "
                    "tenant-tokens\n"
                    "  quire ask --worker 127.0.0.1:7411 --document dossier-01.txt --question "

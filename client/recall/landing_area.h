@@ -29,6 +29,7 @@
 
 namespace quire::internal {
 
+class NodeSession;
 class SessionRecall;
 class SessionState;
 
@@ -46,7 +47,7 @@ class LandingArea final : public SessionLanding {
   }
 
  private:
-  friend class quire::ClientSession;
+  friend class NodeSession;
   friend class SessionState;
   friend class SessionRecall;
 

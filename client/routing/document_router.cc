@@ -220,6 +220,15 @@ StatusOr<std::string> DocumentRouter::FindPlace(const DocumentName& name) {
                      " belongs to answers: ", Message(nearest.status()));
 }
 
+StatusOr<std::vector<std::string>> DocumentRouter::ServingNodes() {
+  QUIRE_ASSIGN_OR_RETURN(const auto told, impl_->members.Current(TimePoint::max()));
+  std::vector<std::string> addresses;
+  for (const Member& member : told.placement->view().members) {
+    if (member.Serves()) addresses.push_back(member.address);
+  }
+  return addresses;
+}
+
 StatusOr<std::shared_ptr<Transport>> DocumentRouter::ConnectTo(const std::string& address) {
   return impl_->members.ConnectTo(address);
 }

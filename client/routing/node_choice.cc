@@ -53,7 +53,7 @@ std::optional<NodeChoice::Node> NodeChoice::Spare(const Node& than) {
 
 void NodeChoice::Note(const Node& node, const Status& status) {
   if (status.ok() || IsCancelled(status)) return;
-  const bool failed = (IsUnavailable(status) && !IsAnswered(status)) || IsDeadlineExceeded(status);
+  const bool failed = IsFailure(status);
   MutexLock lock(mutex_);
   if (spare_ && spare_->address == node.address) spare_.reset();
   if (node_.address != node.address) return;
@@ -61,6 +61,10 @@ void NodeChoice::Note(const Node& node, const Status& status) {
   if (!failed) return;
   std::erase(failed_, node.address);
   failed_.push_back(node.address);
+}
+
+bool NodeChoice::IsFailure(const Status& status) {
+  return (IsUnavailable(status) && !IsAnswered(status)) || IsDeadlineExceeded(status);
 }
 
 bool NodeChoice::IsCurrent(const std::string& address) const {

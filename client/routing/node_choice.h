@@ -28,10 +28,15 @@ class NodeChoice {
     std::string address;
     std::shared_ptr<Transport> transport;
   };
-  /// All are non-empty; `clock` outlives this.
+  /// All are non-empty; `clock` outlives this. `known` is a node that has the documents, if one is
+  /// known.
   NodeChoice(std::shared_ptr<DocumentRouter> router, std::vector<DocumentName> documents,
-             Clock* clock)
-      : router_(std::move(router)), documents_(std::move(documents)), clock_(*clock) {}
+             Clock* clock, const std::optional<Node>& known = std::nullopt)
+      : router_(std::move(router)),
+        documents_(std::move(documents)),
+        clock_(*clock),
+        node_(known.value_or(Node{})),
+        settled_(known.has_value()) {}
 
   /// The node that has the documents, found within `timeout`. After a failure of it the nearest
   /// other one, and the failed ones only when no other has them. Errors: those of
@@ -43,6 +48,8 @@ class NodeChoice {
   /// failures of the node. Other errors may mean that it has the documents no more, which the next
   /// call of Current checks.
   void Note(const Node& node, const Status& status) QUIRE_EXCLUDES(mutex_);
+  /// True for the end of a call whose node has failed.
+  static bool IsFailure(const Status& status);
   bool IsCurrent(const std::string& address) const QUIRE_EXCLUDES(mutex_);
   /// Times that the calls went to another node.
   uint64_t changes() const QUIRE_EXCLUDES(mutex_);
@@ -60,7 +67,7 @@ class NodeChoice {
   Clock& clock_;
   mutable Mutex mutex_;
   Node node_ QUIRE_GUARDED_BY(mutex_);
-  bool settled_ QUIRE_GUARDED_BY(mutex_) = false;             ///< node_ need not be checked.
+  bool settled_ QUIRE_GUARDED_BY(mutex_);                     ///< node_ need not be checked.
   std::vector<std::string> failed_ QUIRE_GUARDED_BY(mutex_);  ///< The latest at the end.
   std::optional<Node> spare_ QUIRE_GUARDED_BY(mutex_);
   TimePoint spare_until_ QUIRE_GUARDED_BY(mutex_) = TimePoint::min();

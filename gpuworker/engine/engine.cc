@@ -92,17 +92,19 @@ StatusOr<IngestResult> Engine::Ingest(std::span<const TokenId> tokens, const Doc
                                       const RegisterOptions& registration) const {
   QUIRE_RETURN_IF_ERROR(CheckTokens(tokens));
   const TimePoint start = options_.clock->Now();
+  EngineParts parts = Parts();
+  QUIRE_ASSIGN_OR_RETURN(parts.client, client_->ForPut(name));
   for (int tries = 1;; ++tries) {
-    Ingestion ingestion(Parts(), tokens, name.collection, observer);
+    Ingestion ingestion(parts, tokens, name.collection, observer);
     QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, ingestion.Run());
-    StatusOr<Document> document = client_->RegisterDocument(name, tip, registration);
+    StatusOr<Document> document = parts.client->RegisterDocument(name, tip, registration);
     // A delete of another document can take what was found before this one names it.
     if (IsNotFound(document.status()) && tries < kMostIngestions) continue;
     QUIRE_RETURN_IF_ERROR(document.status());
     const Status statistics =
         ingestion.statistics() == nullptr
             ? OkStatus()
-            : PutStatistics(client_, document->name, ingestion.statistics()->Statistics());
+            : PutStatistics(parts.client, document->name, ingestion.statistics()->Statistics());
     return IngestResult{.document = *std::move(document),
                         .reused_tokens = ingestion.reused_tokens(),
                         .bytes_sent = ingestion.bytes_sent(),

@@ -172,11 +172,11 @@ Status DocumentIngest::PutSummary(const DocumentToIngest& what, const Part& part
 
 StatusOr<IngestedDocument> DocumentIngest::StorePart(const DocumentToIngest& what, const Part& part,
                                                      const IngestObserver& observer) const {
-  Client& client = engine_->client();
   const DocumentName name = NameOfPart(what.name, part.number);
+  QUIRE_ASSIGN_OR_RETURN(Client* const client, engine_->client().ForPut(name));
   QUIRE_ASSIGN_OR_RETURN(
       const Ingest ingest,
-      client.BeginIngest(
+      client->BeginIngest(
           name, {.content_hash = HashDocument(what.text_hash, engine_->spec(), form_, part.number),
                  .source = what.source,
                  .tags = TagsOfPart(what.tags, part.number, part.count),
@@ -186,7 +186,7 @@ StatusOr<IngestedDocument> DocumentIngest::StorePart(const DocumentToIngest& wha
       engine_->Ingest(part.tokens, ingest.document.name, observer, {.ingest_id = ingest.id});
   if (!stored.ok()) {
     const std::string reason(Message(stored.status()));
-    (void)client.FailIngest(ingest.id, CutUtf8(reason, kMostReasonBytes));
+    (void)client->FailIngest(ingest.id, CutUtf8(reason, kMostReasonBytes));
     return Annotate(stored.status(), name.name);
   }
   IngestedDocument done{.document = std::move(stored->document),

@@ -5,56 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/memory/payload_cutter.h"
-
 namespace quire::worker {
 namespace {
-
-/// Payload bytes of placements [first, first + count) of `part`, which came through `session`.
-uint64_t SentBytes(const ClientSession& session, const RecallPart& part, size_t first,
-                   size_t count) {
-  auto held = std::ranges::lower_bound(part.held, first);
-  uint64_t bytes = 0;
-  for (size_t i = first; i < first + count; ++i) {
-    if (held != part.held.end() && *held == i) {
-      ++held;  // Its unit is not in the payload.
-    } else {
-      bytes += session.unit_bytes(part.CodecOf(i));
-    }
-  }
-  return bytes;
-}
-
-/// One lane of `part`, as a part of its own.
-RecallPart LanePart(const ClientSession& session, const RecallPart& part,
-                    const RecalledLane& lane) {
-  const size_t first = lane.first_placement;
-  const size_t count = lane.end_placement - first;
-  RecallPart own;
-  own.lanes.push_back(lane);
-  own.lanes.back().first_placement = 0;
-  own.lanes.back().end_placement = count;
-  const auto placements = part.PlacementsOf(lane);
-  own.placements.assign(placements.begin(), placements.end());
-  const auto checksums = std::span(part.checksums).subspan(first, count);
-  own.checksums.assign(checksums.begin(), checksums.end());
-  if (!part.codecs.empty()) {
-    const auto codecs = std::span(part.codecs).subspan(first, count);
-    own.codecs.assign(codecs.begin(), codecs.end());
-  }
-  const auto held_before = std::ranges::lower_bound(part.held, first);
-  const auto held_end = std::ranges::lower_bound(part.held, first + count);
-  for (auto at = held_before; at != held_end; ++at) own.held.push_back(*at - first);
-  const uint64_t sent = SentBytes(session, part, first, count);
-  if (sent == 0) return own;
-  PayloadCutter cutter(part.payload);
-  (void)cutter.Cut(SentBytes(session, part, 0, first));
-  own.payload = cutter.Cut(sent);
-  own.payload.AddLeases(part.payload);
-  own.valid_until = part.valid_until;
-  own.landed_bytes = part.landed_bytes > 0 ? sent : 0;  // All of a part lands, or nothing.
-  return own;
-}
 
 bool SameMessage(const RecallOptions& a, const RecallOptions& b) {
   return a.priority == b.priority && a.timeout == b.timeout && a.landing == b.landing &&

@@ -17,6 +17,8 @@
 // deletions return UNAVAILABLE at once: repeating them could leave a second context or version
 // behind.
 //
+// ClusterClient (cluster_client.h) is a Client of all nodes of a cluster.
+//
 // Thread-safety: Client may be used concurrently; a ClientSession belongs to one thread at a time.
 #ifndef QUIRE_CLIENT_H_
 #define QUIRE_CLIENT_H_
@@ -91,7 +93,7 @@ class Client {
     Health* health = nullptr;
   };
   static StatusOr<std::unique_ptr<Client>> Create(Options options);
-  ~Client();
+  virtual ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
@@ -109,40 +111,40 @@ class Client {
 
   /// Opens a context to append pages to, continuing `continues` when given. Keep what is returned
   /// for as long as the context is needed.
-  StatusOr<OpenedContext> OpenContext(const KvSpec& spec,
+  virtual StatusOr<OpenedContext> OpenContext(const KvSpec& spec,
                                       const std::optional<ContextRef>& continues,
                                       const ContextOptions& options = {});
   /// Appends complete pages; `payload` is [pages][num_layers][n_kv] units. Returns the context's
   /// token count.
-  StatusOr<uint64_t> AppendPages(uint64_t context_id, uint32_t first_page,
+  virtual StatusOr<uint64_t> AppendPages(uint64_t context_id, uint32_t first_page,
                                  std::span<const TokenId> tokens, const Payload& payload);
   /// Sends the units of some layers of complete pages, in any order of layers; `payload` is
   /// [layers][pages][n_kv] units, `layers` ascending. Returns the tokens of the pages that are
   /// whole.
-  StatusOr<uint64_t> AppendLayers(uint64_t context_id, uint32_t first_page,
+  virtual StatusOr<uint64_t> AppendLayers(uint64_t context_id, uint32_t first_page,
                                   std::span<const TokenId> tokens, std::span<const uint32_t> layers,
                                   const Payload& payload);
   /// Seals; `tail_payload` is [num_layers][n_kv] units of the short last page, empty without tail
   /// tokens.
-  StatusOr<SealedContext> Seal(uint64_t context_id, std::span<const TokenId> tail_tokens,
+  virtual StatusOr<SealedContext> Seal(uint64_t context_id, std::span<const TokenId> tail_tokens,
                                const Payload& tail_payload,
                                PutDurability durability = PutDurability::kServerDefault);
-  Status DropContext(uint64_t context_id);
+  virtual Status DropContext(uint64_t context_id);
 
   StatusOr<LookupResult> Lookup(const KvSpec& spec, std::span<const TokenId> tokens);
   /// Reads units; the payload has them in order of range, page, head, verified against their
   /// checksums.
-  StatusOr<Payload> Fetch(const ContextRef& context, std::span<const UnitRange> ranges);
+  virtual StatusOr<Payload> Fetch(const ContextRef& context, std::span<const UnitRange> ranges);
   /// The same of a context of `spec`. Units stored in one of `codecs` come as they are stored, as
   /// in SessionOptions::codecs.
-  StatusOr<FetchedUnits> FetchUnits(const ContextRef& context, std::span<const UnitRange> ranges,
+  virtual StatusOr<FetchedUnits> FetchUnits(const ContextRef& context, std::span<const UnitRange> ranges,
                                     const KvSpec& spec, const CodecSet& codecs);
   /// Gives a stored segment's pages representatives, [num_layers][pages][n_kv][key_dim] in the KV
   /// dtype (DigestKind::kRepresentatives). False when it has some already, which stay.
   StatusOr<bool> PutRepresentatives(const SegmentKey& segment, const Payload& digests);
-  StatusOr<ContextStat> Stat(const ContextRef& context);
+  virtual StatusOr<ContextStat> Stat(const ContextRef& context);
   /// Token ids of a sealed context, all of them.
-  StatusOr<std::vector<TokenId>> ReadTokens(const ContextRef& context);
+  virtual StatusOr<std::vector<TokenId>> ReadTokens(const ContextRef& context);
   StatusOr<uint32_t> DeleteSegments(std::span<const SegmentKey> keys);
 
   /// `ttl_seconds` is the document's own time to live; unset: its collection's.
@@ -157,7 +159,7 @@ class Client {
   /// Ends an ingest as failed, for `reason`.
   StatusOr<Document> FailIngest(uint64_t ingest_id, std::string_view reason);
   /// Over by `limit` too, whatever the client's own deadline.
-  StatusOr<Document> GetDocument(const DocumentName& name, TimePoint limit = TimePoint::max());
+  virtual StatusOr<Document> GetDocument(const DocumentName& name, TimePoint limit = TimePoint::max());
   /// All documents of a collection (of all collections when empty), in order.
   StatusOr<std::vector<Document>> ListDocuments(std::string_view collection);
   /// One page of the documents that match.
@@ -166,11 +168,11 @@ class Client {
   StatusOr<DeletedDocuments> DeleteDocument(const DocumentName& name, bool keep_segments = false);
 
   /// Removes a document's version, or all when it is 0, because its source has changed.
-  StatusOr<RemovedDocuments> InvalidateDocument(const DocumentName& name);
+  virtual StatusOr<RemovedDocuments> InvalidateDocument(const DocumentName& name);
   /// Removes all documents of a source.
   StatusOr<RemovedDocuments> InvalidateSource(std::string_view source);
   /// Changes tags and time to live.
-  StatusOr<Document> UpdateDocument(const DocumentName& name, const DocumentChange& change);
+  virtual StatusOr<Document> UpdateDocument(const DocumentName& name, const DocumentChange& change);
   /// Makes a version the one that version 0 means.
   StatusOr<Document> SetLatest(const DocumentName& name);
   /// Brings a document's segments to DRAM, without a pin, slice by slice. `observer` may be null.
@@ -182,10 +184,10 @@ class Client {
   /// Stores bytes beside a document: at most 4 MiB under a name of 1..64 bytes of [a-z0-9_.-].
   /// `segments`, at most 4096, were made from the document. They go with it, where no other
   /// document names them.
-  StatusOr<Extra> PutExtra(const DocumentName& document, std::string_view name, uint32_t version,
+  virtual StatusOr<Extra> PutExtra(const DocumentName& document, std::string_view name, uint32_t version,
                            const Payload& payload, std::span<const SegmentKey> segments = {});
-  StatusOr<ExtraBytes> GetExtra(const DocumentName& document, std::string_view name);
-  StatusOr<std::vector<Extra>> ListExtras(const DocumentName& document);
+  virtual StatusOr<ExtraBytes> GetExtra(const DocumentName& document, std::string_view name);
+  virtual StatusOr<std::vector<Extra>> ListExtras(const DocumentName& document);
 
   struct PinnedDocument {
     Document document;
@@ -207,20 +209,31 @@ class Client {
   StatusOr<std::unique_ptr<ClientSession>> OpenSession(const ContextRef& context,
                                                        const SessionOptions& options);
   /// Opens a session of 1 to 256 sequences, which are numbered in this order.
-  StatusOr<std::unique_ptr<ClientSession>> OpenSession(std::span<const SequenceSpec> sequences,
+  virtual StatusOr<std::unique_ptr<ClientSession>> OpenSession(std::span<const SequenceSpec> sequences,
                                                        const SessionOptions& options);
 
-  StatusOr<ServerStats> Stats();
+  /// The client of the node that a new version of `name` is put to, for all calls of one put: this
+  /// client, where there is one node only. Valid while this client is.
+  virtual StatusOr<Client*> ForPut(const DocumentName& name);
+  /// The client of a node that has the document, for calls about what lies beside it. Likewise.
+  virtual StatusOr<Client*> ForDocument(const DocumentName& name);
+  /// Says that a chain was made from a document, and lies where that does. Clients of one node need
+  /// not know.
+  virtual void NoteChain(const SegmentKey& chain_tip, const DocumentName& document);
+
+  virtual StatusOr<ServerStats> Stats();
   /// Transport of recalls now: "grpc", "shm", ... It may change after a lost connection.
-  std::string_view data_transport_name() const;
+  virtual std::string_view data_transport_name() const;
   /// True when the server writes into landings by itself (ClientSession::MakeLanding).
-  bool LandsDirectly() const;
+  virtual bool LandsDirectly() const;
+
+ protected:
+  explicit Client(std::unique_ptr<internal::Caller> caller);
 
  private:
   /// `sizes` of the units; null when only the server knows them.
   StatusOr<FetchedUnits> FetchOf(const ContextRef& context, std::span<const UnitRange> ranges,
                                  const UnitSizes* sizes, const CodecSet& codecs);
-  explicit Client(std::unique_ptr<internal::Caller> caller);
 
   const std::unique_ptr<internal::Caller> caller_;
 };

@@ -71,6 +71,9 @@ class DocumentRouter {
   /// UNAVAILABLE when no owner answers, or no node takes documents. FAILED_PRECONDITION when the
   /// servers are of another cluster than before.
   StatusOr<std::string> FindPlace(const DocumentName& name);
+  /// Addresses of the nodes that answer for what they have, by the view. UNAVAILABLE when no server
+  /// tells the members. FAILED_PRECONDITION when the servers are of another cluster than before.
+  StatusOr<std::vector<std::string>> ServingNodes();
   /// The connection to a node, which the router keeps.
   StatusOr<std::shared_ptr<Transport>> ConnectTo(const std::string& address);
 

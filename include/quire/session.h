@@ -41,6 +41,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "quire/contexts.h"
@@ -57,10 +58,6 @@
 #include "quire/units.h"
 
 namespace quire {
-
-namespace internal {
-class SessionState;
-}
 
 /// One of the contexts that a sequence reads.
 struct SequenceMember {
@@ -105,12 +102,14 @@ struct SessionMember {
 
 class ClientSession {
  public:
-  ~ClientSession();  ///< Closes the session on the server, without waiting for more than a second.
+  /// Closes the session on the server, without waiting for more than a second.
+  virtual ~ClientSession() = default;
   ClientSession(const ClientSession&) = delete;
   ClientSession& operator=(const ClientSession&) = delete;
 
   /// The contexts of a sequence that the session has, in the order asked for.
-  std::span<const SessionMember> members(uint32_t sequence = 0) const;
+  virtual std::span<const SessionMember> members(uint32_t sequence) const = 0;
+  std::span<const SessionMember> members() const { return members(0); }
   const ContextInfo& context(uint32_t sequence = 0, uint32_t member = 0) const {
     return members(sequence)[member].context;
   }
@@ -118,78 +117,87 @@ class ClientSession {
     return members(sequence)[member].tail_tokens;
   }
   /// The most that a sequence may have, and what each has room for in a landing.
-  uint32_t slots_per_head() const;
+  virtual uint32_t slots_per_head() const = 0;
   /// The slots of a sequence that the session has.
-  uint32_t slots_per_head(uint32_t sequence) const;
+  virtual uint32_t slots_per_head(uint32_t sequence) const = 0;
   /// Most bytes that recalls bring of a unit (SessionOptions::part), and those of one that is not
   /// encoded.
-  uint64_t unit_bytes() const;
+  virtual uint64_t unit_bytes() const = 0;
   /// Bytes of a unit that comes in `codec`; 0 for a codec that units do not come in.
-  uint64_t unit_bytes(UnitCodec codec) const;
+  virtual uint64_t unit_bytes(UnitCodec codec) const = 0;
   /// Pages that the session takes the slots of a lane to hold: [n_kv][slots_per_head(sequence)],
   /// -1 for an empty slot. Valid until the next call.
-  std::span<const int32_t> ResidentPages(uint32_t sequence, uint32_t layer) const;
+  virtual std::span<const int32_t> ResidentPages(uint32_t sequence, uint32_t layer) const = 0;
   /// Transport of recalls: "grpc", "shm", ...
-  std::string_view transport_name() const;
+  virtual std::string_view transport_name() const = 0;
 
   /// Adds a sequence to the batch and returns its number. RESOURCE_EXHAUSTED when the session has
   /// as many as it can, or its maps would be too large. After UNAVAILABLE the server may have it
   /// nevertheless, until the session closes.
-  StatusOr<uint32_t> AddSequence(const SequenceSpec& sequence);
+  virtual StatusOr<uint32_t> AddSequence(const SequenceSpec& sequence) = 0;
   /// Ends a sequence; OK when the server has it no more. INVALID_ARGUMENT while a recall of it is
   /// in flight. The content of its slots is unknown after any other error.
-  Status RemoveSequence(uint32_t sequence);
+  virtual Status RemoveSequence(uint32_t sequence) = 0;
 
   /// Asks for `wants` and returns without waiting for the reply, except for a resync that is due.
-  StatusOr<std::unique_ptr<PendingRecall>> Start(std::vector<LayerWant> wants,
-                                                 const RecallOptions& options = {});
+  virtual StatusOr<std::unique_ptr<PendingRecall>> Start(std::vector<LayerWant> wants,
+                                                         const RecallOptions& options) = 0;
+  StatusOr<std::unique_ptr<PendingRecall>> Start(std::vector<LayerWant> wants) {
+    return Start(std::move(wants), {});
+  }
   /// Asks for `wants` and waits for all of it. Parts before an error are lost, as if
   /// they had not been applied.
-  StatusOr<RecallResult> Recall(std::span<const LayerWant> wants,
-                                const RecallOptions& options = {});
+  virtual StatusOr<RecallResult> Recall(std::span<const LayerWant> wants,
+                                        const RecallOptions& options) = 0;
+  StatusOr<RecallResult> Recall(std::span<const LayerWant> wants) { return Recall(wants, {}); }
   /// The units of the part are in their slots: from now on the map counts them as resident. Doing
   /// it twice changes nothing. A part that was superseded by a
   /// later recall of its lane must not be applied: the lane is unknown afterwards. After a resync
   /// the server learns of the part before the next recall.
-  void Applied(const RecallPart& part);
+  virtual void Applied(const RecallPart& part) = 0;
   /// Renews the lease of a part's units and moves `part->valid_until`. OK for a part that is not
   /// lent. FAILED_PRECONDITION when the lease or its connection has ended, or the session is
   /// closed. DEADLINE_EXCEEDED without an answer within `timeout`; the lease stays as it was then.
-  [[nodiscard]] Status Renew(RecallPart* part, Duration timeout = std::chrono::seconds(1));
+  [[nodiscard]] virtual Status Renew(RecallPart* part, Duration timeout) = 0;
+  [[nodiscard]] Status Renew(RecallPart* part) { return Renew(part, std::chrono::seconds(1)); }
   /// Marks the lanes of a partly applied part as empty. The server learns it before the next
   /// recall.
-  void Invalidate(const RecallPart& part);
+  virtual void Invalidate(const RecallPart& part) = 0;
   /// Reports a unit that the caller verified (RecallOptions::verify) and found wrong. The server
   /// learns it with the next recall, and mends its copy.
-  void Mismatched(const MismatchedUnit& unit);
+  virtual void Mismatched(const MismatchedUnit& unit) = 0;
 
   /// A landing for sequences below `num_sequences`. Errors as for Transport::AddLanding, and
   /// INVALID_ARGUMENT for sizes that do not fit.
-  StatusOr<std::unique_ptr<SessionLanding>> MakeLanding(uint32_t num_sequences = 1);
+  virtual StatusOr<std::unique_ptr<SessionLanding>> MakeLanding(uint32_t num_sequences) = 0;
+  StatusOr<std::unique_ptr<SessionLanding>> MakeLanding() { return MakeLanding(1); }
   /// True when the server would write into landings, so that one is of use.
-  bool LandsDirectly() const;
+  virtual bool LandsDirectly() const = 0;
 
   /// Digests of pages [first_page, end_page) of a sequence's member:
   /// [layers][pages][n_kv][DigestElements(kind, d)] in the KV dtype.
+  virtual StatusOr<Payload> Digests(std::span<const uint32_t> layers, uint32_t first_page,
+                                    uint32_t end_page, uint32_t sequence, uint32_t member,
+                                    DigestKind kind) = 0;
   StatusOr<Payload> Digests(std::span<const uint32_t> layers, uint32_t first_page,
-                            uint32_t end_page, uint32_t sequence = 0, uint32_t member = 0,
-                            DigestKind kind = DigestKind::kMinMax);
+                            uint32_t end_page, uint32_t sequence = 0, uint32_t member = 0) {
+    return Digests(layers, first_page, end_page, sequence, member, DigestKind::kMinMax);
+  }
   /// Inner products of queries and mean keys of pages, both without rotation, summed over KV heads:
   /// [candidates][layers][pages]. A block's score is the mean of its pages' scores. One request for
   /// all members and layers. INVALID_ARGUMENT, too, for keys whose rotation depends on the length
   /// of the context; UNIMPLEMENTED from a server that has no such call.
-  StatusOr<std::vector<float>> ScorePages(const ContentScoring& wanted);
+  virtual StatusOr<std::vector<float>> ScorePages(const ContentScoring& wanted) = 0;
   /// Cancels recalls, ends landings and ends the session on the server; OK when it is gone already.
   /// Later calls are FAILED_PRECONDITION.
-  Status Close();
+  virtual Status Close() = 0;
 
- private:
-  friend class Client;
-  friend class internal::SessionState;
-  explicit ClientSession(std::unique_ptr<internal::SessionState> state);
-
-  const std::unique_ptr<internal::SessionState> state_;
+ protected:
+  ClientSession() = default;
 };
+
+/// One lane of `part`, which came through `session`, as a part of its own. Units are not copied.
+RecallPart LanePart(const ClientSession& session, const RecallPart& part, const RecalledLane& lane);
 
 }  // namespace quire
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kvserver/select/page_query.h"
-#include "kvserver/session/server_lane_map.h"
+#include "common/page/slot_map.h"
 #include "quire/clock.h"
 #include "quire/page_lists.h"
 #include "quire/payload.h"

@@ -64,7 +64,7 @@ struct RecallScratch {
   std::vector<MemberView> members;
   std::vector<uint32_t> sent_pages;    ///< Pages of one head of a lane, without held ones.
   std::vector<uint32_t> member_pages;  ///< Pages of the members of one target.
-  ServerLaneMap::Scratch plan;
+  SlotMap::Scratch plan;
   UnitGather gather;
   PageQuery query;
   PageLists to_place;  ///< Pages of a lane, without kept heads.

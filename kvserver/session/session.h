@@ -2,7 +2,7 @@
 //
 // Session: one worker reading contexts for the sequences of a batch. It has a lane for each
 // sequence and managed layer, and answers recalls with the missing units, each placed into a named
-// slot. ExchangeState orders a lane's recalls, ServerLaneMap has its slots, LaneClaims its users.
+// slot. ExchangeState orders a lane's recalls, SlotMap has its slots, LaneClaims its users.
 // RecallRun answers. This class checks requests, resolves them, and keeps the epoch.
 //
 // Thread-safety: safe for concurrent use. Calls on different lanes run concurrently. On one lane

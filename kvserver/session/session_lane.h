@@ -16,7 +16,7 @@
 
 #include "kvserver/select/digest_residency.h"
 #include "kvserver/session/exchange_state.h"
-#include "kvserver/session/server_lane_map.h"
+#include "common/page/slot_map.h"
 #include "quire/page_lists.h"
 #include "quire/status.h"
 
@@ -35,7 +35,7 @@ class SessionLane {
     return Settle(exchanges_.Recall(exchange, applied));
   }
   /// Plans the answer of the accepted recall; `placed` is pending then.
-  void Plan(const PageLists& selected, ServerLaneMap::Scratch& scratch, PlacedUnits* placed) {
+  void Plan(const PageLists& selected, SlotMap::Scratch& scratch, PlacedUnits* placed) {
     exchanges_.SetPending();
     map_.Plan(selected, scratch, placed);
   }
@@ -57,7 +57,7 @@ class SessionLane {
     exchanges_.Resync(0);
   }
 
-  const ServerLaneMap& map() const { return map_; }
+  const SlotMap& map() const { return map_; }
 
   /// Digests of one kind and one member of its sequence at the lane's layer.
   struct MemberDigests {
@@ -77,7 +77,7 @@ class SessionLane {
   }
 
   ExchangeState exchanges_;
-  ServerLaneMap map_;
+  SlotMap map_;
   /// Empty before the first selection.
   std::map<std::pair<uint32_t, kernels::DigestKind>, MemberDigests> digests_;
 };

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kvserver/session/digest_holder.h"
-#include "kvserver/session/server_lane_map.h"
+#include "common/page/slot_map.h"
 #include "quire/kv_spec.h"
 #include "quire/layout.h"
 #include "quire/status.h"
@@ -46,7 +46,7 @@ struct SessionShape {
   }
   /// Bytes of the resident maps of a sequence with `sequence_slots` slots per head.
   uint64_t sequence_map_bytes(uint32_t sequence_slots) const {
-    return num_managed() * ServerLaneMap::Bytes(spec.num_kv_heads, sequence_slots);
+    return num_managed() * SlotMap::Bytes(spec.num_kv_heads, sequence_slots);
   }
   /// Most bytes that are sent of a unit, and size of a slot in a landing.
   uint64_t unit_bytes() const { return quire::UnitBytes(spec, part); }

@@ -680,7 +680,7 @@ class SequenceSlotsTest : public SessionTest {
   }
   Status Refusal(const WantedLayers& want) { return Recall(*session_, {1, 1, {want}}); }
   uint64_t MapBytes(uint32_t slots) const {
-    return spec_.num_layers * ServerLaneMap::Bytes(spec_.num_kv_heads, slots);
+    return spec_.num_layers * SlotMap::Bytes(spec_.num_kv_heads, slots);
   }
 
   SessionManager::Opened opened_;

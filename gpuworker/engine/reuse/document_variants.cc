@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -61,7 +62,11 @@ void DocumentVariants::LoadVariants() {
   for (size_t i = 1; i < names_.size() && IsWanted(); ++i) {
     const PlacedSource& source = layout_.sources[i];
     auto stored = GetVariants(parts_.client, names_[i], source.skipped + source.tokens);
-    if (stored.ok()) variants_[i] = *std::move(stored);
+    if (!stored.ok()) continue;
+    variants_[i] = *std::move(stored);
+    for (const ChunkVariant& variant : variants_[i]) {
+      parts_.client->NoteChain(variant.chain_tip, names_[i]);
+    }
   }
 }
 
@@ -170,12 +175,23 @@ uint32_t DocumentVariants::EndMeasuring() {
 uint32_t DocumentVariants::Keep(const AssembledPrompt& prompt, uint32_t most) {
   if (to_keep_.empty() || most == 0) return 0;
   const PlacedSource& last = layout_.sources[to_keep_.back()];
-  const auto segments =
-      StorePrompt(parts_, prompt, std::span(tokens_).first(last.first + last.tokens),
-                  names_[to_keep_.back()].collection);
-  if (!segments.ok()) return 0;
-  return static_cast<uint32_t>(std::ranges::count_if(
-      to_keep_, [&](size_t document) { return KeepOne(document, *segments, most); }));
+  const auto tokens = std::span(tokens_).first(last.first + last.tokens);
+  // Extras name segments of their own node, so each node of the documents stores the prompt.
+  std::map<Client*, StatusOr<std::vector<SegmentKey>>> stored;
+  uint32_t kept = 0;
+  for (const size_t document : to_keep_) {
+    EngineParts there = parts_;
+    const auto node = parts_.client->ForDocument(names_[document]);
+    if (!node.ok()) continue;
+    there.client = *node;
+    auto segments = stored.find(*node);
+    if (segments == stored.end()) {
+      const std::string& collection = names_[to_keep_.back()].collection;
+      segments = stored.emplace(*node, StorePrompt(there, prompt, tokens, collection)).first;
+    }
+    if (segments->second.ok() && KeepOne(document, *segments->second, most)) ++kept;
+  }
+  return kept;
 }
 
 bool DocumentVariants::KeepOne(size_t document, std::span<const SegmentKey> segments,

@@ -17,6 +17,7 @@
 #include "gpuworker/context/reuse_strict.h"
 #include "gpuworker/context/statistics/statistics_collector.h"
 #include "gpuworker/engine/ingest/stored_statistics.h"
+#include "gpuworker/engine/loss.h"
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/engine/reuse/chosen_views.h"
 #include "gpuworker/model/dense_cache.h"
@@ -40,6 +41,12 @@ constexpr std::array kMethods = {
 
 /// Fewer rows, times layers, are dominated by what does not grow with them.
 constexpr uint64_t kLeastMeasuredRows = 4096;
+
+/// Times that documents are read whose server is lost meanwhile.
+constexpr int kMostReadings = 3;
+
+/// True when a prefill lost its server, so that another one may succeed.
+bool IsLostReading(const Status& status) { return IsLoss(status) && !IsResourceExhausted(status); }
 
 WantedStatistics StatisticsFor(const ReuseOptions& options) {
   switch (options.method) {
@@ -139,18 +146,23 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
   if (question.empty()) return InvalidArgument("the question is empty; give it a token or more");
   QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts.decoder->config(), question));
   QUIRE_RETURN_IF_ERROR(CheckLayers(options, parts.decoder->config().num_layers));
-  std::unique_ptr<ReuseRun> run(new ReuseRun(parts));
-  run->method_ = options.method;
-  run->keep_going_ = options.keep_going;
-  run->retrieval_ = options.retrieval;
-  QUIRE_ASSIGN_OR_RETURN(auto retrieval, run->NewRetrieval());
   const TimePoint start = parts.clock->Now();
-  QUIRE_RETURN_IF_ERROR(run->Find(documents, options));
-  QUIRE_RETURN_IF_ERROR(run->Prefill(question, options));
-  run->prompt_->Retrieve(std::move(retrieval));
-  run->stats_.seconds_prefill = SecondsSince(*parts.clock, start);
-  run->reader_.reset();  // Nothing is read any more: the server may end the session.
-  return run;
+  for (int tries = 1;; ++tries) {
+    std::unique_ptr<ReuseRun> run(new ReuseRun(parts));
+    run->method_ = options.method;
+    run->keep_going_ = options.keep_going;
+    run->retrieval_ = options.retrieval;
+    QUIRE_ASSIGN_OR_RETURN(auto retrieval, run->NewRetrieval());
+    QUIRE_RETURN_IF_ERROR(run->Find(documents, options));
+    const Status prefilled = run->Prefill(question, options);
+    // Another node may have the documents, or this one again.
+    if (IsLostReading(prefilled) && tries < kMostReadings) continue;
+    QUIRE_RETURN_IF_ERROR(prefilled);
+    run->prompt_->Retrieve(std::move(retrieval));
+    run->stats_.seconds_prefill = SecondsSince(*parts.clock, start);
+    run->reader_.reset();  // Nothing is read any more: the server may end the session.
+    return run;
+  }
 }
 
 StatusOr<std::unique_ptr<PromptRetrieval>> ReuseRun::NewRetrieval() const {

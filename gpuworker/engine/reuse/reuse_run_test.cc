@@ -491,6 +491,19 @@ TEST_F(ReuseRunTest, AUnitThatTheServerCannotGiveIsAnError) {
   EXPECT_THAT(std::string(run.status().message()), HasSubstr("layer 0 of the documents"));
 }
 
+TEST_F(ReuseRunTest, DocumentsWhoseServerIsLostMeanwhileAreReadAgain) {
+  Store({21, 30, 17});
+  const auto calm = Open({.method = ReuseMethod::kReuse});
+  for (const Status& lost : {NotFound("no such session"), Unavailable("the node was killed")}) {
+    for (const char* const method : {"quire.v1.Session/Recall", "quire.v1.Session/Open"}) {
+      fixture_.store().FailOnce(method, 0, lost);
+      const auto run = fixture_.engine().OpenReuse(names_, question_, {.method = ReuseMethod::kReuse});
+      ASSERT_TRUE(run.ok()) << method << ": " << run.status();
+      EXPECT_TRUE(std::ranges::equal((*run)->logits(), calm->logits()));
+    }
+  }
+}
+
 TEST(ReuseMethodNameTest, NamesReadBack) {
   for (const ReuseMethod method :
        {ReuseMethod::kFull, ReuseMethod::kReuse, ReuseMethod::kIsolated, ReuseMethod::kEpic,

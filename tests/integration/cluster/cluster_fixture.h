@@ -115,6 +115,23 @@ class ClusterFixture : public ::testing::Test {
     const cluster::Member* const member = view.ok() ? view->Find(name) : nullptr;
     return member != nullptr ? std::optional(member->state) : std::nullopt;
   }
+  /// Waits until every server that runs knows this setting.
+  bool WaitForReplicas(uint32_t replicas) {
+    return WaitUntil([&] {
+      return std::ranges::all_of(nodes_, [&](const auto& node) {
+        return !node.second.runs || ReplicasKnownAt(node.second.address) == replicas;
+      });
+    });
+  }
+  uint32_t ReplicasKnownAt(const std::string& address) {
+    CallMessage answer;
+    v1::ClusterViewReply reply;
+    const Status status = ConnectGrpc(address, connect_)
+                              .value()
+                              ->Call("quire.v1.Cluster/View", {}, &answer, {.tenant = "default"});
+    return status.ok() && reply.ParseFromString(answer.control) ? reply.view().settings().replicas()
+                                                                : 0;
+  }
   static bool WaitUntil(const std::function<bool()>& holds) {
     const TimePoint deadline = SystemClock().Now() + kClusterPatience;
     while (!holds()) {

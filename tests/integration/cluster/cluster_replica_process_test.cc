@@ -38,21 +38,7 @@ class ClusterReplicaProcessTest : public testing::ClusterFixture {
   void StartReplicated() {
     StartAll();
     ASSERT_EQ(ClusterJson({"settings", "--replicas", "2", "--min-replicas", "2"})["replicas"], 2);
-    ASSERT_TRUE(WaitUntil([this] {
-      for (const auto& [name, node] : nodes_) {
-        if (ReplicasKnownAt(node.address) != 2) return false;
-      }
-      return true;
-    }));
-  }
-  uint32_t ReplicasKnownAt(const std::string& address) {
-    CallMessage answer;
-    v1::ClusterViewReply reply;
-    const Status status = ConnectGrpc(address, connect_)
-                              .value()
-                              ->Call("quire.v1.Cluster/View", {}, &answer, {.tenant = "default"});
-    return status.ok() && reply.ParseFromString(answer.control) ? reply.view().settings().replicas()
-                                                                : 0;
+    ASSERT_TRUE(WaitForReplicas(2));
   }
   static std::string NameOf(int i) { return "document-" + std::to_string(i); }
   /// A segment whose bytes follow from the document's number.

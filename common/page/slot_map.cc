@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kvserver/session/server_lane_map.h"
+#include "common/page/slot_map.h"
 
 #include <algorithm>
 
-namespace quire::kvserver {
+namespace quire {
 namespace {
 
 /// Capacity of the undo log kept between plans. The first plan fills whole lanes, later ones a
@@ -14,7 +14,7 @@ constexpr size_t kKeptChanges = 256;
 constexpr uint32_t kSlotBits = 16;
 
 /// Rank of a victim; lower leaves first.
-uint64_t VictimRank(const ServerLaneMap::Slot& slot, uint32_t index) {
+uint64_t VictimRank(const SlotMap::Slot& slot, uint32_t index) {
   const uint64_t age = slot.page < 0 ? 0 : uint64_t{slot.last_selected} + 1;
   return age << kSlotBits | index;
 }
@@ -42,12 +42,12 @@ void PlacedUnits::Resize(size_t units) {
   crc32c.resize(units);
 }
 
-ServerLaneMap::ServerLaneMap(uint32_t num_heads, uint32_t slots_per_head)
+SlotMap::SlotMap(uint32_t num_heads, uint32_t slots_per_head)
     : num_heads_(num_heads),
       slots_per_head_(slots_per_head),
       slots_(size_t{num_heads} * slots_per_head) {}
 
-void ServerLaneMap::Plan(const PageLists& selected, Scratch& scratch, PlacedUnits* placed) {
+void SlotMap::Plan(const PageLists& selected, Scratch& scratch, PlacedUnits* placed) {
   ++tick_;
   placed->Clear();
   for (uint32_t head = 0; head < num_heads_; ++head) {
@@ -55,7 +55,7 @@ void ServerLaneMap::Plan(const PageLists& selected, Scratch& scratch, PlacedUnit
   }
 }
 
-void ServerLaneMap::PlanHead(uint32_t head, std::span<const uint32_t> selected, Scratch& scratch,
+void SlotMap::PlanHead(uint32_t head, std::span<const uint32_t> selected, Scratch& scratch,
                              PlacedUnits* placed) {
   const std::span<Slot> slots(slots_.data() + size_t{head} * slots_per_head_, slots_per_head_);
   scratch.selected.Reset(selected);
@@ -77,7 +77,7 @@ void ServerLaneMap::PlanHead(uint32_t head, std::span<const uint32_t> selected, 
   Place(slots, selected, scratch, placed);
 }
 
-void ServerLaneMap::Place(std::span<Slot> slots, std::span<const uint32_t> selected,
+void SlotMap::Place(std::span<Slot> slots, std::span<const uint32_t> selected,
                           const Scratch& scratch, PlacedUnits* placed) {
   size_t unit = placed->size();
   placed->Resize(unit + placed->counts.back());
@@ -97,7 +97,7 @@ void ServerLaneMap::Place(std::span<Slot> slots, std::span<const uint32_t> selec
   }
 }
 
-void ServerLaneMap::Commit() {
+void SlotMap::Commit() {
   if (undo_.capacity() > kKeptChanges) {
     undo_ = {};
   } else {
@@ -105,19 +105,19 @@ void ServerLaneMap::Commit() {
   }
 }
 
-void ServerLaneMap::Rollback() {
+void SlotMap::Rollback() {
   for (const Change& change : undo_) slots_[change.index] = change.before;
   Commit();
 }
 
-void ServerLaneMap::Replace(std::span<const int32_t> pages, std::span<const uint32_t> generations) {
+void SlotMap::Replace(std::span<const int32_t> pages, std::span<const uint32_t> generations) {
   Commit();
   for (size_t i = 0; i < slots_.size(); ++i) slots_[i] = {pages[i], generations[i], tick_};
 }
 
-void ServerLaneMap::Clear() {
+void SlotMap::Clear() {
   Commit();
   std::ranges::fill(slots_, Slot{});
 }
 
-}  // namespace quire::kvserver
+}  // namespace quire

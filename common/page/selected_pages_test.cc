@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kvserver/session/selected_pages.h"
+#include "common/page/selected_pages.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "common/base/random.h"
 
-namespace quire::kvserver {
+namespace quire {
 namespace {
 
 constexpr uint32_t kEmptySlot = UINT32_MAX;
@@ -44,4 +44,4 @@ TEST(SelectedPagesTest, EachIsFoundOnceHoweverFarApartTheyLie) {
 }
 
 }  // namespace
-}  // namespace quire::kvserver
+}  // namespace quire

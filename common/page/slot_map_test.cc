@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kvserver/session/server_lane_map.h"
+#include "common/page/slot_map.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "common/base/random.h"
 
-namespace quire::kvserver {
+namespace quire {
 namespace {
 
 using ::testing::ElementsAre;
@@ -42,27 +42,27 @@ class Map {
     return units;
   }
 
-  ServerLaneMap map;
+  SlotMap map;
 
  private:
-  ServerLaneMap::Scratch scratch_;
+  SlotMap::Scratch scratch_;
   PlacedUnits placed_;
 };
 
-TEST(ServerLaneMapTest, FillsEmptySlotsFromTheLowest) {
+TEST(SlotMapTest, FillsEmptySlotsFromTheLowest) {
   Map map(1, 4);
   EXPECT_THAT(map.RecallHead({3, 9}), ElementsAre(Placed{0, 1, 3, -1}, Placed{1, 1, 9, -1}));
   EXPECT_THAT(map.RecallHead({1, 9}), ElementsAre(Placed{2, 1, 1, -1}));
 }
 
-TEST(ServerLaneMapTest, PlacesNothingThatIsResident) {
+TEST(SlotMapTest, PlacesNothingThatIsResident) {
   Map map(1, 4);
   map.RecallHead({1, 2, 3, 4});
   EXPECT_TRUE(map.RecallHead({1, 2, 3, 4}).empty());
   EXPECT_TRUE(map.RecallHead({}).empty());
 }
 
-TEST(ServerLaneMapTest, ReplacesTheLeastRecentlySelectedAndNeverASelectedPage) {
+TEST(SlotMapTest, ReplacesTheLeastRecentlySelectedAndNeverASelectedPage) {
   Map map(1, 3);
   map.RecallHead({10, 11, 12});
   map.RecallHead({10, 12});
@@ -70,7 +70,7 @@ TEST(ServerLaneMapTest, ReplacesTheLeastRecentlySelectedAndNeverASelectedPage) {
   EXPECT_THAT(map.RecallHead({5, 12, 13}), ElementsAre(Placed{0, 2, 5, 10}));
 }
 
-TEST(ServerLaneMapTest, RollbackRestoresEverySlot) {
+TEST(SlotMapTest, RollbackRestoresEverySlot) {
   Map map(1, 3);
   map.RecallHead({1, 2, 3});
   const auto first = map.RecallHead({2, 7, 8});
@@ -83,7 +83,7 @@ TEST(ServerLaneMapTest, RollbackRestoresEverySlot) {
   EXPECT_TRUE(map.RecallHead({2, 7, 8}).empty());
 }
 
-TEST(ServerLaneMapTest, HeadsAreApart) {
+TEST(SlotMapTest, HeadsAreApart) {
   Map map(3, 2);
   const PlacedUnits placed = map.Recall({{0, 5}, {}, {1}});
   EXPECT_THAT(placed.counts, ElementsAre(2, 0, 1));
@@ -93,7 +93,7 @@ TEST(ServerLaneMapTest, HeadsAreApart) {
   EXPECT_EQ(map.map.slots(1)[0].page, -1);
 }
 
-TEST(ServerLaneMapTest, GoesOnFromAReplacedMapAndFromAClearedOne) {
+TEST(SlotMapTest, GoesOnFromAReplacedMapAndFromAClearedOne) {
   Map map(1, 3);
   map.RecallHead({20});
   map.map.Replace(std::vector<int32_t>{-1, 8, 4}, std::vector<uint32_t>{5, 6, 7});
@@ -103,7 +103,7 @@ TEST(ServerLaneMapTest, GoesOnFromAReplacedMapAndFromAClearedOne) {
   EXPECT_THAT(map.RecallHead({4}), ElementsAre(Placed{0, 1, 4, -1}));
 }
 
-TEST(ServerLaneMapTest, HoldsPagesOfTheHighestMember) {
+TEST(SlotMapTest, HoldsPagesOfTheHighestMember) {
   Map map(1, 2);
   constexpr uint32_t kLast = 63u << 24 | 0xffffff;
   EXPECT_THAT(map.RecallHead({0, kLast}),
@@ -111,7 +111,7 @@ TEST(ServerLaneMapTest, HoldsPagesOfTheHighestMember) {
   EXPECT_THAT(map.RecallHead({7, kLast}), ElementsAre(Placed{0, 2, 7, 0}));
 }
 
-TEST(ServerLaneMapTest, AfterEveryRecallExactlyTheDiffWasPlaced) {
+TEST(SlotMapTest, AfterEveryRecallExactlyTheDiffWasPlaced) {
   SeededRandom random(5);
   for (const uint32_t slots : {1u, 2u, 7u, 64u, 1000u}) {
     Map map(1, slots);
@@ -140,4 +140,4 @@ TEST(ServerLaneMapTest, AfterEveryRecallExactlyTheDiffWasPlaced) {
 }
 
 }  // namespace
-}  // namespace quire::kvserver
+}  // namespace quire

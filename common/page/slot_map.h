@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ServerLaneMap: the page in each slot of one lane, per KV head, so that a reply carries only
+// SlotMap: the page in each slot of one lane, per KV head, so that a reply carries only
 // missing units. Pure bookkeeping: no I/O, no clock.
+//
+// A server has one for each lane. A client has one for a lane whose units lie on several servers.
 //
 // Plan() applies the placements at once and remembers the overwritten slots. Commit() forgets them;
 // Rollback() restores them. In between, the map is the worker's after it got the reply.
@@ -13,18 +15,18 @@
 // Planning does not allocate once its scratch and its output have grown to the size of the lane.
 // Thread-safety: none; the lane's claim guards it. Ownership: one per lane. Units: slots are
 // indices in one head; pages are named member << 24 | page.
-#ifndef QUIRE_KVSERVER_SESSION_SERVER_LANE_MAP_H_
-#define QUIRE_KVSERVER_SESSION_SERVER_LANE_MAP_H_
+#ifndef QUIRE_COMMON_PAGE_SLOT_MAP_H_
+#define QUIRE_COMMON_PAGE_SLOT_MAP_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "kvserver/session/selected_pages.h"
+#include "common/page/selected_pages.h"
 #include "quire/page_lists.h"
 
-namespace quire::kvserver {
+namespace quire {
 
 /// The units to place in a lane, by head and page. Arrays have one entry per unit, except `counts`.
 /// Clearing keeps the memory.
@@ -43,7 +45,7 @@ struct PlacedUnits {
   friend bool operator==(const PlacedUnits&, const PlacedUnits&) = default;
 };
 
-class ServerLaneMap {
+class SlotMap {
  public:
   struct Slot {
     int32_t page = -1;  ///< -1: empty
@@ -57,7 +59,7 @@ class ServerLaneMap {
   };
 
   /// REQUIRES: slots_per_head <= 65536.
-  ServerLaneMap(uint32_t num_heads, uint32_t slots_per_head);
+  SlotMap(uint32_t num_heads, uint32_t slots_per_head);
 
   /// Bytes of a map of this size.
   static uint64_t Bytes(uint64_t num_heads, uint64_t slots_per_head) {
@@ -98,6 +100,6 @@ class ServerLaneMap {
   std::vector<Change> undo_;  ///< Slots overwritten by pending placements.
 };
 
-}  // namespace quire::kvserver
+}  // namespace quire
 
-#endif  // QUIRE_KVSERVER_SESSION_SERVER_LANE_MAP_H_
+#endif  // QUIRE_COMMON_PAGE_SLOT_MAP_H_

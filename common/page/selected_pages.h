@@ -4,15 +4,15 @@
 // close together, as in one document, have one bit for each page number, so a look-up needs no
 // search. Otherwise there is one bit for each selected page. Thread-safety: none. Ownership: the
 // pages are the caller's and outlive their use.
-#ifndef QUIRE_KVSERVER_SESSION_SELECTED_PAGES_H_
-#define QUIRE_KVSERVER_SESSION_SELECTED_PAGES_H_
+#ifndef QUIRE_COMMON_PAGE_SELECTED_PAGES_H_
+#define QUIRE_COMMON_PAGE_SELECTED_PAGES_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-namespace quire::kvserver {
+namespace quire {
 
 class SelectedPages {
  public:
@@ -70,6 +70,6 @@ class SelectedPages {
   std::vector<uint64_t> missing_;
 };
 
-}  // namespace quire::kvserver
+}  // namespace quire
 
-#endif  // QUIRE_KVSERVER_SESSION_SELECTED_PAGES_H_
+#endif  // QUIRE_COMMON_PAGE_SELECTED_PAGES_H_
