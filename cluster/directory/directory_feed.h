@@ -7,8 +7,8 @@
 // To follow the names: scan all pages, then ask for changes since the first page's revision. A
 // change during the scan may be told twice, the newer state last.
 //
-// Implementations: EtcdDirectory, LocalDirectory. Thread-safety: all methods may be called
-// concurrently. Errors: UNAVAILABLE while the directory cannot be reached.
+// Implementations: EtcdDirectory; for tests LocalDirectory. Thread-safety: all methods may be
+// called concurrently. Errors: UNAVAILABLE while the directory cannot be reached.
 #ifndef QUIRE_CLUSTER_DIRECTORY_DIRECTORY_FEED_H_
 #define QUIRE_CLUSTER_DIRECTORY_DIRECTORY_FEED_H_
 

@@ -160,16 +160,6 @@ StatusOr<pb::TxnResponse> EtcdClient::Commit(const pb::TxnRequest& txn) {
   return response;
 }
 
-Status EtcdClient::Compact(int64_t revision) {
-  pb::CompactionRequest request;
-  request.set_revision(revision);
-  request.set_physical(true);
-  pb::CompactionResponse response;
-  return Call([&](Endpoint& endpoint, grpc::ClientContext& context) {
-    return endpoint.kv->Compact(&context, request, &response);
-  });
-}
-
 StatusOr<int64_t> EtcdClient::GrantLease(Duration ttl) {
   pb::LeaseGrantRequest request;
   request.set_ttl(std::chrono::ceil<std::chrono::seconds>(ttl).count());

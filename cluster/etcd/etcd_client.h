@@ -52,8 +52,6 @@ class EtcdClient {
   /// The same for every key that begins with `prefix`.
   StatusOr<etcdserverpb::RangeResponse> ReadPrefix(std::string_view prefix);
   virtual StatusOr<etcdserverpb::TxnResponse> Commit(const etcdserverpb::TxnRequest& txn);
-  /// Forgets the history before `revision`.
-  Status Compact(int64_t revision);
 
   /// Grants a lease of at least `ttl`, rounded up to seconds. Returns its id.
   virtual StatusOr<int64_t> GrantLease(Duration ttl);

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/directory/local_directory.h"
+#include "cluster/directory/testing/local_directory.h"
 #include "cluster/membership/static_membership.h"
 #include "cluster/replica/replicated_put.h"
 #include "cluster/replica/testing/fake_nodes.h"

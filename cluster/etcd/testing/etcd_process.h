@@ -7,6 +7,9 @@
 #define QUIRE_CLUSTER_ETCD_TESTING_ETCD_PROCESS_H_
 
 #include <arpa/inet.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -20,6 +23,7 @@
 
 #include "cluster/etcd/etcd_client.h"
 #include "common/base/random.h"
+#include "etcd/etcd.grpc.pb.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/temp_dir.h"
 
@@ -73,6 +77,22 @@ class EtcdProcess {
   void Kill() {
     process_->Signal(SIGKILL);
     process_->Wait();
+  }
+  /// Forgets the history before its newest revision.
+  void Compact() const {
+    const auto kv = etcdserverpb::KV::NewStub(
+        grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+    grpc::ClientContext read, compact;
+    etcdserverpb::RangeRequest nothing;
+    nothing.set_key("/");
+    etcdserverpb::RangeResponse newest;
+    grpc::Status status = kv->Range(&read, nothing, &newest);
+    etcdserverpb::CompactionRequest request;
+    request.set_revision(newest.header().revision());
+    request.set_physical(true);
+    etcdserverpb::CompactionResponse response;
+    if (status.ok()) status = kv->Compact(&compact, request, &response);
+    if (!status.ok()) throw std::runtime_error("compaction: " + status.error_message());
   }
   /// Removes all that it stored, while it is stopped.
   void LoseData() { std::filesystem::remove_all(dir_ / "data"); }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/directory/local_directory.h"
+#include "cluster/directory/testing/local_directory.h"
 #include "cluster/membership/static_membership.h"
 #include "cluster/replica/peer_calls.h"
 #include "cluster/replica/replicator.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/directory/local_directory.h"
+#include "cluster/directory/testing/local_directory.h"
 
 #include "cluster/directory/testing/directory_conformance.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/integration/cluster_fixture.h"
+#include "tests/integration/cluster/cluster_fixture.h"
 
 namespace quire {
 namespace {

@@ -2,8 +2,8 @@
 //
 // ClusterFixture: a cluster of real processes, an etcd and servers, each with a disk of its own
 // that outlives it. Nodes are started, killed, and started again. Only tests use it.
-#ifndef QUIRE_TESTS_INTEGRATION_CLUSTER_FIXTURE_H_
-#define QUIRE_TESTS_INTEGRATION_CLUSTER_FIXTURE_H_
+#ifndef QUIRE_TESTS_INTEGRATION_CLUSTER_CLUSTER_FIXTURE_H_
+#define QUIRE_TESTS_INTEGRATION_CLUSTER_CLUSTER_FIXTURE_H_
 
 #include <gtest/gtest.h>
 
@@ -166,4 +166,4 @@ class ClusterFixture : public ::testing::Test {
 
 }  // namespace quire::testing
 
-#endif  // QUIRE_TESTS_INTEGRATION_CLUSTER_FIXTURE_H_
+#endif  // QUIRE_TESTS_INTEGRATION_CLUSTER_CLUSTER_FIXTURE_H_

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/integration/cluster_fixture.h"
+#include "tests/integration/cluster/cluster_fixture.h"
 #include "tests/kit/caller_tokens.h"
 
 namespace quire {

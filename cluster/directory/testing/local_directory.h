@@ -3,8 +3,8 @@
 // LocalDirectory: names of documents in the memory of one process, for tests and simulated
 // clusters. It remembers the last changes for readers of its feed. Thread-safety: all methods may
 // be called concurrently.
-#ifndef QUIRE_CLUSTER_DIRECTORY_LOCAL_DIRECTORY_H_
-#define QUIRE_CLUSTER_DIRECTORY_LOCAL_DIRECTORY_H_
+#ifndef QUIRE_CLUSTER_DIRECTORY_TESTING_LOCAL_DIRECTORY_H_
+#define QUIRE_CLUSTER_DIRECTORY_TESTING_LOCAL_DIRECTORY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -51,4 +51,4 @@ class LocalDirectory final : public ChangingAgreement, public DirectoryFeed {
 
 }  // namespace quire::cluster
 
-#endif  // QUIRE_CLUSTER_DIRECTORY_LOCAL_DIRECTORY_H_
+#endif  // QUIRE_CLUSTER_DIRECTORY_TESTING_LOCAL_DIRECTORY_H_
