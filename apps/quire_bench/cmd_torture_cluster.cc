@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quire torture cluster: servers of a cluster are killed, stopped and cut off while clients write
-// and read (bench/torture/cluster).
+// quire torture cluster: servers of a cluster and etcd are killed, cut off and lose their disks
+// while clients write and read (bench/torture/cluster).
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "apps/kit/data_dir.h"
 #include "apps/kit/output/json_output.h"
@@ -12,13 +14,22 @@
 #include "apps/kit/output/table.h"
 #include "apps/kit/program_beside.h"
 #include "apps/quire_bench/commands.h"
+#include "bench/torture/cluster/cluster_fault.h"
 #include "bench/torture/cluster/cluster_run.h"
+#include "bench/torture/cluster/torture_cluster.h"
+#include "bench/torture/network/private_system.h"
 
 namespace quire::cli {
 namespace {
 
+constexpr const char* kAnyNetwork = "auto";
+constexpr const char* kInsideFlag = "--inside";
+
 struct ClusterArgs {
   torture::ClusterRunOptions run;
+  std::string network = kAnyNetwork;
+  bool inside = false;  ///< This process has namespaces of its own.
+  std::vector<std::string> faults;
   std::string data_dir;
 };
 
@@ -30,8 +41,19 @@ Json ClusterJson(const torture::ClusterRunReport& report,
           {"resurrected", report.look.resurrected},
           {"denied", report.totals.denied},
           {"copies_missing", report.look.copies_missing},
+          {"read_unavailable_s_max", report.longest_wait("read")},
+          {"put_unavailable_s_max", report.longest_wait("put")},
           {"unavailable_s_max", report.totals.unavailable_s},
+          {"bounds",
+           {{"lost", 0},
+            {"wrong", 0},
+            {"resurrected", 0},
+            {"denied", 0},
+            {"copies_missing", 0},
+            {"read_unavailable_s_max", torture::ClusterRunReport::kMostReadWait},
+            {"put_unavailable_s_max", torture::ClusterRunReport::kMostPutWait}}},
           {"faults", report.faults},
+          {"bits_flipped", report.flipped_bits},
           {"kept", report.look.kept},
           {"deleted", report.totals.deleted},
           {"reads", report.totals.reads},
@@ -39,11 +61,20 @@ Json ClusterJson(const torture::ClusterRunReport& report,
           {"seconds", report.seconds},
           {"seconds_until_whole", report.seconds_until_whole},
           {"nodes", options.nodes},
+          {"etcd_members", torture::kEtcdMembers},
           {"replicas", options.replicas},
           {"writers", options.writers},
-          {"network", "loopback"},
+          {"network", Name(options.network)},
           {"disk_lost", options.lose_disk},
           {"seed", options.seed}};
+}
+
+std::string NamesOf(const std::vector<torture::ClusterFault>& faults) {
+  std::string names;
+  for (const torture::ClusterFault fault : faults) {
+    names.append(names.empty() ? "" : ",").append(Name(fault));
+  }
+  return names;
 }
 
 void PrintTable(const Json& json, const CommandContext& context) {
@@ -59,14 +90,59 @@ void PrintTable(const Json& json, const CommandContext& context) {
   table.Print(context.out);
 }
 
+/// Takes in where the cluster runs. Runs this program again in namespaces when it shall be there.
+Status EnterNetwork(const ClusterArgs& args, const CommandContext& context,
+                    torture::ClusterNetwork* network) {
+  *network = torture::ClusterNetwork::kNamespaces;
+  if (args.inside) return OkStatus();
+  if (args.network != Name(torture::ClusterNetwork::kLoopback)) {
+    const Status may = torture::MayEnterPrivateSystem();
+    if (may.ok()) return torture::EnterPrivateSystem(kInsideFlag);
+    if (args.network != kAnyNetwork) return Annotate(may, "take --network loopback");
+    context.err << "on loopback, where no disk fails and the kernel loses nothing: " << Message(may)
+                << "\n";
+  }
+  *network = torture::ClusterNetwork::kLoopback;
+  return OkStatus();
+}
+
+Status ReadFaults(const std::vector<std::string>& names, torture::ClusterRunOptions* run) {
+  const auto there = torture::FaultsOn(run->network);
+  for (const std::string& name : names) {
+    const auto fault = torture::FaultNamed(name);
+    if (!fault || std::ranges::find(there, *fault) == there.end()) {
+      return InvalidArgument("--faults: there is no '", name, "' on ", Name(run->network),
+                             "; take some of ", NamesOf(there));
+    }
+    if (std::ranges::find(run->faults, *fault) == run->faults.end()) run->faults.push_back(*fault);
+  }
+  return OkStatus();
+}
+
+/// Says what is not as it should be. Returns the failure, or OK.
+Status Judge(const torture::ClusterRunReport& report, const torture::ClusterRunOptions& options,
+             const CommandContext& context) {
+  if (report.sound()) return OkStatus();
+  for (const std::string& trouble : {report.totals.first_trouble, report.look.first_trouble}) {
+    if (!trouble.empty()) context.err << trouble << "\n";
+  }
+  if (report.kept_promises()) {
+    return Reported(DataLoss("the cluster did not keep to the report's bounds; repeat with --seed ",
+                             options.seed));
+  }
+  return Reported(DataLoss("the cluster broke a promise; repeat with --seed ", options.seed));
+}
+
 Status RunCluster(ClusterArgs args, const CommandContext& context) {
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<DataDir> data_dir, DataDir::Make(args.data_dir));
-  args.run.directory = data_dir->path();
-  QUIRE_ASSIGN_OR_RETURN(args.run.server, ProgramBeside("quired"));
   if (args.run.replicas > args.run.nodes) {
     return InvalidArgument("--replicas is ", args.run.replicas, ", with ", args.run.nodes,
                            " nodes: a node has a document once");
   }
+  QUIRE_RETURN_IF_ERROR(EnterNetwork(args, context, &args.run.network));
+  QUIRE_RETURN_IF_ERROR(ReadFaults(args.faults, &args.run));
+  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<DataDir> data_dir, DataDir::Make(args.data_dir));
+  args.run.directory = data_dir->path();
+  QUIRE_ASSIGN_OR_RETURN(args.run.server, ProgramBeside("quired"));
   context.err << "seed " << args.run.seed << "\n";
   ProgressBar bar("cluster, seconds", args.run.seconds);
   QUIRE_ASSIGN_OR_RETURN(const torture::ClusterRunReport report,
@@ -79,11 +155,7 @@ Status RunCluster(ClusterArgs args, const CommandContext& context) {
   } else {
     PrintTable(json, context);
   }
-  if (report.sound()) return OkStatus();
-  for (const std::string& trouble : {report.totals.first_trouble, report.look.first_trouble}) {
-    if (!trouble.empty()) context.err << trouble << "\n";
-  }
-  return Reported(DataLoss("the cluster broke a promise; repeat with --seed ", args.run.seed));
+  return Judge(report, args.run, context);
 }
 
 }  // namespace
@@ -92,15 +164,24 @@ void AddTortureCluster(Commands& commands, CLI::App& parent) {
   const auto args = std::make_shared<ClusterArgs>();
   CLI::App& command = commands.Add(
       {.name = "cluster",
-       .summary = "Kill, stop and cut off servers of a cluster under load, and look for losses",
-       .examples = "  quire torture cluster\n"
-                   "  quire torture cluster --seconds 600 --json\n"
-                   "  quire torture cluster --seconds 60 --seed 4711   the same faults again\n"
-                   "  quire torture cluster --seconds 10 --replicas 1 --lose-disk   must fail\n"
-                   "It starts etcd (/usr/bin/etcd) and servers on loopback, with proxies between\n"
-                   "that delay, hold, limit and cut connections. Every acknowledged document must\n"
-                   "be there in the end with its bytes, and no deleted one.\n"
-                   "The exit code is 1 when something was lost, wrong, denied or came back."},
+       .summary = "Kill servers of a cluster, cut them off and harm disks under load, and look for "
+                  "losses",
+       .examples =
+           "  quire torture cluster\n"
+           "  quire torture cluster --seconds 600 --json\n"
+           "  quire torture cluster --seconds 60 --seed 4711   the same faults again\n"
+           "  quire torture cluster --faults disk_error,etcd_leader   only these\n"
+           "  quire torture cluster --network loopback   without root\n"
+           "  quire torture cluster --seconds 10 --replicas 1 --lose-disk   must fail\n"
+           "It starts three etcds (/usr/bin/etcd) and servers. With the right to, each gets\n"
+           "a network namespace and each server a disk of its own, which the kernel removes\n"
+           "in the end. Faults: " +
+           NamesOf(torture::FaultsOn(torture::ClusterNetwork::kNamespaces)) +
+           ".\n"
+           "On loopback proxies make the faults, and disks are neither full nor failing.\n"
+           "Every acknowledged document must be there in the end with its bytes, on each of\n"
+           "its nodes, and no deleted one. The exit code is 1 when something was lost,\n"
+           "wrong, denied or came back, or when a bound of the report was passed."},
       args, &RunCluster, &parent);
   const auto add = [&](const char* name, uint32_t* value, uint32_t most, const char* what) {
     command.add_option(name, *value, what)
@@ -114,6 +195,15 @@ void AddTortureCluster(Commands& commands, CLI::App& parent) {
   command.add_flag(
       "--lose-disk", args->run.lose_disk,
       "Remove one server's disk after the faults: with one replica, documents are lost");
+  command
+      .add_option("--network", args->network,
+                  "Where the processes run; auto: in namespaces where that is allowed")
+      ->check(CLI::IsMember({kAnyNetwork, "namespaces", "loopback"}))
+      ->capture_default_str();
+  command.add_flag(kInsideFlag, args->inside)->group("");  // Not in the help.
+  command.add_option("--faults", args->faults, "Kinds that come; all when not given")
+      ->delimiter(',')
+      ->type_name("NAMES");
   command.add_option("--seed", args->run.seed, "Of everything that is random")
       ->capture_default_str();
   AddDataDirOption(command, &args->data_dir);

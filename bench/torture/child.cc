@@ -103,6 +103,13 @@ Status Child::AwaitKilled() {
                   "; see its messages above");
 }
 
+Status Child::AwaitSuccess() {
+  const int state = Wait();
+  if (WIFSIGNALED(state)) return Internal("the program died of signal ", WTERMSIG(state));
+  if (WEXITSTATUS(state) == 0) return OkStatus();
+  return Internal("the program ended with exit code ", WEXITSTATUS(state));
+}
+
 void WriteEvent(int descriptor, std::span<const std::byte> event) {
   if (write(descriptor, event.data(), event.size()) != static_cast<ssize_t>(event.size())) {
     _exit(kNobodyListens);

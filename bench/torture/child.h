@@ -43,6 +43,8 @@ class Child {
   void Continue();
   /// Waits for its end. OK if it was killed; otherwise INTERNAL with the manner of its end.
   Status AwaitKilled();
+  /// Waits for its end. OK for exit code 0; otherwise INTERNAL with the manner of its end.
+  Status AwaitSuccess();
 
  private:
   bool ReadBytes(std::span<std::byte> bytes);

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <vector>
 
 #include "bench/torture/fault_run.h"
+#include "bench/torture/file_damage.h"
 #include "bench/torture/store/history_sink.h"
 #include "bench/torture/store/load.h"
 #include "bench/torture/store/store_look.h"
@@ -41,36 +41,19 @@ StatusOr<std::vector<fs::path>> FilesOf(const std::string& directory) {
   return files;
 }
 
-/// Overwrites `bytes.size()` bytes at `offset`.
-Status Overwrite(const fs::path& file, uint64_t offset, const std::string& bytes) {
-  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
-  stream.seekp(static_cast<std::streamoff>(offset));
-  stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  stream.close();
-  return stream.good() ? OkStatus() : Unavailable("cannot damage ", file.string());
-}
-
-Status FlipBit(const fs::path& file, uint64_t offset, uint64_t bit) {
-  std::ifstream in(file, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(offset));
-  const int byte = in.get();
-  in.close();
-  return Overwrite(file, offset, std::string(1, static_cast<char>(byte ^ (1 << bit))));
-}
-
 Status Damage(const fs::path& file, Random& random) {
   const uint64_t size = fs::file_size(file);
   const uint64_t offset = random.Below(size);
   switch (random.Below(4)) {
     case 0:
-      return Overwrite(file, offset, std::string(std::min(kBlock, size - offset), '\0'));
+      return Overwrite(file.string(), offset, std::string(std::min(kBlock, size - offset), '\0'));
     case 1: {
       std::error_code error;
       fs::resize_file(file, offset, error);
       return error ? Failed("cut " + file.string(), error) : OkStatus();
     }
     default:
-      return FlipBit(file, offset, random.Below(8));
+      return FlipBit(file.string(), offset, random.Below(8));
   }
 }
 

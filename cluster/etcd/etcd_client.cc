@@ -143,6 +143,7 @@ Status EtcdClient::Call(const OneCall& call) {
     if (status.ok()) return status;
     if (!MayHelpElsewhere(status)) return Annotate(status, "etcd at ", endpoint.address);
     LeaveEndpoint(number);
+    LetConnect(*all_[(number + 1) % all_.size()]->channel, deadline);
     if (SystemClock().Now() + kEndpointPause >= deadline) {
       return Unavailable("etcd at ", endpoints_, " does not answer: ", Message(status));
     }

@@ -77,6 +77,21 @@ TEST_F(EtcdClientTest, AnEndpointThatIsDownIsPassedOver) {
   EXPECT_TRUE(client->ReadPrefix("/").ok());
 }
 
+TEST_F(EtcdClientTest, AnEtcdThatComesBackIsFoundSoon) {
+  testing::EtcdProcess etcd;
+  // With several endpoints a call is refused at once while none can be reached.
+  const auto client = ClientOf({"127.0.0.1:" + std::to_string(testing::FreePort()), etcd.address()},
+                               std::chrono::milliseconds(500));
+  ASSERT_TRUE(client->ReadPrefix("/").ok());
+  etcd.Kill();
+  EXPECT_EQ(client->ReadPrefix("/").status().code(), StatusCode::kUnavailable);
+  etcd.Start();
+  const TimePoint start = SystemClock().Now();
+  while (!client->ReadPrefix("/").ok()) {
+    ASSERT_LT(SystemClock().Now() - start, std::chrono::seconds(4));
+  }
+}
+
 TEST_F(EtcdClientTest, WithoutAnEndpointTheErrorNamesThem) {
   const std::string nowhere = "127.0.0.1:" + std::to_string(testing::FreePort());
   const auto client = ClientOf({nowhere}, std::chrono::milliseconds(100));

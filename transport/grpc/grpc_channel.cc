@@ -4,13 +4,19 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <string_view>
 
 #include "common/wire/limits.h"
+#include "transport/grpc/grpc_convert.h"
 
 namespace quire {
 namespace {
+
+/// Time for gRPC to connect after a call that was refused.
+constexpr Duration kTimeToConnect = std::chrono::milliseconds(10);
 
 /// `text` with %XX for all but letters, digits and a few signs.
 std::string PercentEncoded(std::string_view text) {
@@ -52,10 +58,18 @@ StatusOr<std::shared_ptr<grpc::Channel>> MakeGrpcChannel(const std::string& addr
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kGrpcConnectMillis);
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kGrpcKeepaliveMillis);
   args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kGrpcKeepaliveMillis);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // Pages must not pass a web proxy.
   return grpc::CreateCustomChannel(GrpcTarget(parsed), grpc::InsecureChannelCredentials(), args);
+}
+
+void LetConnect(grpc::Channel& channel, TimePoint deadline) {
+  const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
+  if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_SHUTDOWN) return;
+  const Duration left = std::min<Duration>(kTimeToConnect, deadline - SystemClock().Now());
+  if (left > Duration::zero()) (void)channel.WaitForStateChange(state, DeadlineAfter(left));
 }
 
 Status UnreachedAtDeadline(const Status& status, grpc::Channel& channel) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// gRPC channels: message limits, and how a lost peer is detected. Pure functions.
+// gRPC channels: message limits, how a lost peer is detected, and how one that is back is found.
 #ifndef QUIRE_TRANSPORT_GRPC_GRPC_CHANNEL_H_
 #define QUIRE_TRANSPORT_GRPC_GRPC_CHANNEL_H_
 
@@ -14,6 +14,7 @@
 #include <string>
 
 #include "common/base/net_address.h"
+#include "quire/clock.h"
 #include "quire/status.h"
 
 namespace quire {
@@ -27,6 +28,10 @@ inline constexpr uint64_t kGrpcFrameRoomBytes = uint64_t{1} << 20;
 inline constexpr int kGrpcKeepaliveMillis = 20'000;
 /// Shortest interval of pings that a server accepts; more frequent ones end the connection.
 inline constexpr int kGrpcFewestMillisBetweenPings = 10'000;
+
+/// Time for a connection to be made. It is tried anew then: the system sends a lost first packet
+/// again after 1, 3, 7 and 15 seconds, and the network may be back long before.
+inline constexpr int kGrpcConnectMillis = 2'000;
 
 /// The limit as gRPC takes it: an int.
 inline int GrpcLimit(uint64_t max_bytes) {
@@ -47,11 +52,16 @@ enum class GrpcMessages : uint8_t {
 };
 
 /// A channel to `address` (NetAddress::ParseServer) with a connection of its own, without TLS. It
-/// connects at its first call, and finds a restarted server within a second. INVALID_ARGUMENT for a
-/// malformed address or a limit out of range.
+/// connects at its first call. It finds a restarted server within a second, and one that was cut
+/// off within four. INVALID_ARGUMENT for a malformed address or a limit out of range.
 [[nodiscard]] StatusOr<std::shared_ptr<grpc::Channel>> MakeGrpcChannel(
     const std::string& address, uint64_t max_message_bytes,
     GrpcMessages messages = GrpcMessages::kCalls);
+
+/// Gives gRPC a moment, until `deadline` at most, to connect a channel whose call was refused. gRPC
+/// connects only in threads that wait for it, and refused calls do not wait. A caller that merely
+/// retries would find a restarted server after gRPC's own interval of five seconds, or several.
+void LetConnect(grpc::Channel& channel, TimePoint deadline);
 
 /// Turns the DEADLINE_EXCEEDED of a call into UNAVAILABLE where `channel` has no connection: the
 /// call waited for one in vain. Returns any other status unchanged.

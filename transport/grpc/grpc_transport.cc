@@ -22,19 +22,6 @@
 namespace quire {
 namespace {
 
-/// Time for gRPC to reconnect in a call that finds no server.
-constexpr Duration kTimeToConnect = std::chrono::milliseconds(10);
-
-/// Gives gRPC time to connect. It connects only in threads that wait for it, and refused calls do
-/// not wait. A caller that merely retries would find a restarted server after gRPC's own interval
-/// of five seconds.
-void LetConnect(grpc::Channel& channel, TimePoint deadline) {
-  const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
-  if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_SHUTDOWN) return;
-  const Duration left = std::min<Duration>(kTimeToConnect, deadline - SystemClock().Now());
-  if (left > Duration::zero()) (void)channel.WaitForStateChange(state, DeadlineAfter(left));
-}
-
 /// gRPC's message for a call that found no connection, and so was not sent.
 constexpr std::string_view kNotSent = "failed to connect to all addresses";
 /// Retry delay of any call that was not sent.

@@ -33,7 +33,9 @@ class ClusterRun {
     QUIRE_ASSIGN_OR_RETURN(cluster_, TortureCluster::Start({.directory = directory_,
                                                             .server = options_.server,
                                                             .nodes = options_.nodes,
-                                                            .replicas = options_.replicas}));
+                                                            .replicas = options_.replicas,
+                                                            .network = options_.network,
+                                                            .seed = options_.seed}));
     std::vector<std::string> servers = cluster_->addresses();
     for (uint32_t number = 0; number < options_.writers; ++number) {
       QUIRE_ASSIGN_OR_RETURN(writers_.emplace_back(),
@@ -43,13 +45,19 @@ class ClusterRun {
     QUIRE_RETURN_IF_ERROR(Heal(&servers));
     QUIRE_ASSIGN_OR_RETURN(report_.look, LookAtCluster(writers_, servers, options_.replicas));
     for (const auto& writer : writers_) report_.totals.Add(writer->totals());
+    report_.flipped_bits = cluster_->flipped_bits();
     cluster_.reset();
-    std::error_code ignored;  // Remains lie in a directory of the caller's.
-    if (report_.sound()) std::filesystem::remove_all(directory_, ignored);
+    RemoveRemains();
     return std::move(report_);
   }
 
  private:
+  /// They lie in a directory of the caller's.
+  void RemoveRemains() {
+    std::error_code ignored;
+    if (report_.sound()) std::filesystem::remove_all(directory_, ignored);
+  }
+
   /// Writers work and end by themselves, also when a fault cannot be made.
   Status WorkDuringFaults() {
     start_ = SystemClock().Now();
@@ -66,7 +74,11 @@ class ClusterRun {
   }
 
   Status MakeFaults() {
-    const auto faults = ScheduleFaults(options_.seed, seconds(options_.seconds), options_.nodes);
+    const auto kinds = options_.faults.empty() ? FaultsOn(options_.network) : options_.faults;
+    const auto faults = ScheduleFaults({.seed = options_.seed,
+                                        .run = seconds(options_.seconds),
+                                        .nodes = options_.nodes,
+                                        .kinds = kinds});
     for (const ScheduledFault& fault : faults) {
       SleepUntil(start_ + fault.start);
       last_fault_.Set(fault.kind);

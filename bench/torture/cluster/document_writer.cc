@@ -119,25 +119,25 @@ void DocumentWriter::PutOne() {
 void DocumentWriter::ReadOne(TimePoint end) {
   const uint32_t number = kept_[random_.Below(kept_.size())];
   const TimePoint since = SystemClock().Now();
-  Status status = Check(number);
-  const char* const fault = status.ok() ? nullptr : last_fault_.name();
-  while (!status.ok() && SystemClock().Now() < end) {
-    NoteFailure(number, status);
+  Reading reading = Read(number);
+  const bool failed_first = reading.kind != Reading::Kind::kRight;
+  const char* const fault = failed_first ? last_fault_.name() : nullptr;
+  while (reading.kind != Reading::Kind::kRight && SystemClock().Now() < end) {
+    NoteFailure(number, reading);
     SystemClock().Sleep(kRetryPause);
-    status = Check(number);
+    reading = Read(number);
   }
   NoteWait("read", since, fault);
-  if (status.ok()) ++totals_.reads;
+  if (reading.kind == Reading::Kind::kRight) ++totals_.reads;
 }
 
-void DocumentWriter::NoteFailure(uint32_t number, const Status& status) {
+void DocumentWriter::NoteFailure(uint32_t number, const Reading& reading) {
   ++totals_.failures;
-  const bool is_wrong = IsDataLoss(status), is_denied = IsNotFound(status);
-  if (is_wrong) ++totals_.wrong;
-  if (is_denied) ++totals_.denied;
-  if ((is_wrong || is_denied) && totals_.first_trouble.empty()) {
+  if (reading.kind == Reading::Kind::kFailed) return;
+  ++(reading.kind == Reading::Kind::kWrong ? totals_.wrong : totals_.denied);
+  if (totals_.first_trouble.empty()) {
     totals_.first_trouble = NameOf(number).name + " during '" + last_fault_.name() +
-                            "': " + std::string(Message(status));
+                            "': " + std::string(Message(reading.status));
   }
 }
 
@@ -176,21 +176,30 @@ Status DocumentWriter::Delete(const DocumentName& name) {
   return client->DeleteDocument(name).status();
 }
 
-Status DocumentWriter::Check(uint32_t number) {
-  const DocumentName name = NameOf(number);
-  QUIRE_ASSIGN_OR_RETURN(const std::string address, router_->FindHolder(name));
-  QUIRE_ASSIGN_OR_RETURN(const auto client, ClientAt(address));
+Reading DocumentWriter::Read(uint32_t number) {
+  const StatusOr<std::string> address = router_->FindHolder(NameOf(number));
+  if (address.ok()) return ReadAt(*address, number);
+  const bool is_denied = IsNotFound(address.status());
+  return {is_denied ? Reading::Kind::kDenied : Reading::Kind::kFailed, address.status()};
+}
+
+Reading DocumentWriter::ReadAt(const std::string& address, uint32_t number) {
+  const auto client = ClientAt(address);
+  if (!client.ok()) return {Reading::Kind::kFailed, client.status()};
   uint32_t first_page = 0;
   for (uint32_t index = 0; index < kSegments; ++index) {
     const SegmentId id = Segment(number, index);
     const KvSpec& spec = corpus_.Spec(id.chain);
     const uint32_t pages = PageCount(spec, corpus_.Tokens(id).size());
-    QUIRE_ASSIGN_OR_RETURN(const Payload read,
-                           client->Fetch(name, WholeSegment(spec, first_page, pages)));
-    if (BytesOf(read) != corpus_.Payload(id)) return DataLoss("other bytes from ", address);
+    const StatusOr<Payload> read =
+        (*client)->Fetch(NameOf(number), WholeSegment(spec, first_page, pages));
+    if (!read.ok()) return {Reading::Kind::kFailed, Annotate(read.status(), "at ", address)};
+    if (BytesOf(*read) != corpus_.Payload(id)) {
+      return {Reading::Kind::kWrong, DataLoss("other bytes from ", address)};
+    }
     first_page += pages;
   }
-  return OkStatus();
+  return {};
 }
 
 }  // namespace quire::torture

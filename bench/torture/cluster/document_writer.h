@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/torture/cluster/fault_schedule.h"
+#include "bench/torture/cluster/cluster_fault.h"
 #include "bench/torture/store/corpus.h"
 #include "common/base/random.h"
 #include "quire/client.h"
@@ -38,13 +38,25 @@ class LastFault {
   std::atomic<const char*> name_ = "none";
 };
 
+/// What a read of a document says.
+struct Reading {
+  enum class Kind : uint8_t {
+    kRight,   ///< The bytes that were put.
+    kWrong,   ///< Other bytes.
+    kDenied,  ///< No node has it, by the answers of all.
+    kFailed,  ///< No answer, or a copy that lacks some of it.
+  };
+  Kind kind = Kind::kRight;
+  Status status = {};  ///< Why it is not right.
+};
+
 struct WriterTotals {
   uint64_t acknowledged = 0;  ///< Puts.
   uint64_t deleted = 0;       ///< Documents whose deletion was acknowledged.
   uint64_t reads = 0;         ///< Reads with an answer.
   uint64_t failures = 0;      ///< Calls without one.
   uint64_t wrong = 0;         ///< Reads with other bytes than were put.
-  uint64_t denied = 0;        ///< NOT_FOUND for a document that is there.
+  uint64_t denied = 0;        ///< Reads of a document that no node had.
   /// Longest seconds until an operation of this kind succeeded, by the fault that had
   /// begun last at the first failure.
   std::map<std::string, std::map<std::string, double>> unavailable_s;
@@ -61,8 +73,10 @@ class DocumentWriter {
 
   /// Does operations until then.
   void Work(TimePoint end);
-  /// Reads a document and compares it. DATA_LOSS when it has other bytes.
-  [[nodiscard]] Status Check(uint32_t number);
+  /// Reads a document at a node that has it, and compares it.
+  Reading Read(uint32_t number);
+  /// Reads the copy of the node at `address`.
+  Reading ReadAt(const std::string& address, uint32_t number);
 
   const WriterTotals& totals() const { return totals_; }
   DocumentName NameOf(uint32_t number) const;
@@ -82,8 +96,8 @@ class DocumentWriter {
   StatusOr<std::unique_ptr<Client>> ClientAt(const std::string& address);
   /// `fault` is the one at the first failure; null without one.
   void NoteWait(const std::string& operation, TimePoint since, const char* fault);
-  /// Counts what a failed read says.
-  void NoteFailure(uint32_t number, const Status& status);
+  /// Counts a read that is not right.
+  void NoteFailure(uint32_t number, const Reading& reading);
   SegmentId Segment(uint32_t number, uint32_t index) const;
 
   const std::unique_ptr<DocumentRouter> router_;

@@ -2,8 +2,6 @@
 #include "bench/torture/cluster/fault_schedule.h"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
 #include <utility>
 
 #include "common/base/random.h"
@@ -24,35 +22,31 @@ Duration Between(Duration least, Duration most, SeededRandom& random) {
   return least + Duration(random.Below(static_cast<uint64_t>((most - least).count())));
 }
 
-/// All kinds, shuffled.
-std::array<ClusterFault, kNumClusterFaults> Round(SeededRandom& random) {
-  std::array<ClusterFault, kNumClusterFaults> kinds;
-  for (int i = 0; i < kNumClusterFaults; ++i) kinds[i] = static_cast<ClusterFault>(i);
-  for (size_t i = kinds.size() - 1; i > 0; --i) std::swap(kinds[i], kinds[random.Below(i + 1)]);
-  return kinds;
+void Shuffle(std::vector<ClusterFault>* kinds, SeededRandom& random) {
+  for (size_t i = kinds->size() - 1; i > 0; --i) {
+    std::swap((*kinds)[i], (*kinds)[random.Below(i + 1)]);
+  }
 }
 
 }  // namespace
 
-std::string_view Name(ClusterFault fault) {
-  static constexpr std::array<std::string_view, kNumClusterFaults> kNames = {
-      "kill", "stop", "partition", "cut", "delay", "throttle", "etcd"};
-  return kNames[static_cast<size_t>(fault)];
-}
-
-std::vector<ScheduledFault> ScheduleFaults(uint64_t seed, Duration run, uint32_t nodes) {
-  SeededRandom random(seed);
-  const Duration longest = std::clamp(run / 6, kShortestFault, kLongestFault);
-  const Duration calmest = std::clamp(run / 20, kShortestCalm, kLongestCalm);
+std::vector<ScheduledFault> ScheduleFaults(const SchedulePlan& plan) {
+  SeededRandom random(plan.seed);
+  const Duration longest = std::clamp(plan.run / 6, kShortestFault, kLongestFault);
+  const Duration calmest = std::clamp(plan.run / 20, kShortestCalm, kLongestCalm);
+  const auto bad_disk = static_cast<uint32_t>(random.Below(plan.nodes));
+  std::vector<ClusterFault> round = plan.kinds;
   std::vector<ScheduledFault> faults;
   Duration time = {};
   for (;;) {
-    for (const ClusterFault kind : Round(random)) {
+    Shuffle(&round, random);
+    for (const ClusterFault kind : round) {
       time += Between(kShortestCalm, calmest, random);
       const Duration length = Between(kShortestFault, longest, random);
-      if (time + length > run) return faults;
+      if (time + length > plan.run) return faults;
+      const auto node = static_cast<uint32_t>(random.Below(plan.nodes));
       faults.push_back({.kind = kind,
-                        .node = static_cast<uint32_t>(random.Below(nodes)),
+                        .node = HarmsDisk(kind) ? bad_disk : node,
                         .start = time,
                         .length = length});
       time += length;

@@ -2,30 +2,19 @@
 //
 // Schedule of the faults that a torture of a cluster makes. It follows from the seed. Faults take
 // turns, one at a time. Every kind comes once before any comes again.
+//
+// One node of a run has the bad disk: with two copies of each document, two disks may not harm
+// their copies of one.
 #ifndef QUIRE_BENCH_TORTURE_CLUSTER_FAULT_SCHEDULE_H_
 #define QUIRE_BENCH_TORTURE_CLUSTER_FAULT_SCHEDULE_H_
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
+#include "bench/torture/cluster/cluster_fault.h"
 #include "quire/clock.h"
 
 namespace quire::torture {
-
-enum class ClusterFault : uint8_t {
-  kKill,       ///< SIGKILL; the node starts again with its disk.
-  kStop,       ///< SIGSTOP; the node goes on later.
-  kPartition,  ///< Nothing reaches the node, and the node does not reach etcd.
-  kCut,        ///< Connections to the node are closed as soon as they are made.
-  kDelay,      ///< Bytes to and from the node come late.
-  kThrottle,   ///< Few bytes a second go to and from the node.
-  kEtcd,       ///< SIGKILL of etcd; it starts again with its data.
-};
-inline constexpr int kNumClusterFaults = 7;
-
-/// Name of a kind in reports.
-std::string_view Name(ClusterFault fault);
 
 struct ScheduledFault {
   ClusterFault kind = ClusterFault::kKill;
@@ -35,8 +24,15 @@ struct ScheduledFault {
   friend bool operator==(const ScheduledFault&, const ScheduledFault&) = default;
 };
 
-/// Faults of a run of this length on `nodes` nodes, in order of time. All end within the run.
-std::vector<ScheduledFault> ScheduleFaults(uint64_t seed, Duration run, uint32_t nodes);
+struct SchedulePlan {
+  uint64_t seed = 1;
+  Duration run = {};
+  uint32_t nodes = 3;
+  std::vector<ClusterFault> kinds;  ///< At least one, each once.
+};
+
+/// Faults of a run, in order of time. All end within the run.
+std::vector<ScheduledFault> ScheduleFaults(const SchedulePlan& plan);
 
 }  // namespace quire::torture
 

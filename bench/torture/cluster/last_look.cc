@@ -30,36 +30,45 @@ StatusOr<Copies> FindCopies(const std::vector<std::string>& servers) {
   return copies;
 }
 
-void Read(const Writers& writers, LastLook* look) {
-  for (const auto& writer : writers) {
-    for (const uint32_t number : writer->kept()) {
-      ++look->kept;
-      const Status status = writer->Check(number);
-      if (status.ok()) continue;
-      ++(IsDataLoss(status) ? look->wrong : look->lost);
-      if (look->first_trouble.empty()) {
-        look->first_trouble = writer->NameOf(number).name + ": " + std::string(Message(status));
-      }
-    }
-  }
+void Note(const std::string& trouble, LastLook* look) {
+  if (look->first_trouble.empty()) look->first_trouble = trouble;
 }
 
-Status Count(const Writers& writers, const std::vector<std::string>& servers, uint32_t replicas,
-             LastLook* look) {
+/// Reads a document as a client does, and then each copy of it.
+void LookAtKept(DocumentWriter& writer, uint32_t number, const std::vector<std::string>& holders,
+                uint32_t replicas, LastLook* look) {
+  const std::string name = writer.NameOf(number).name;
+  ++look->kept;
+  const Reading found = writer.Read(number);
+  if (found.kind != Reading::Kind::kRight) {
+    ++(found.kind == Reading::Kind::kWrong ? look->wrong : look->lost);
+    Note(name + ": " + std::string(Message(found.status)), look);
+  }
+  uint32_t sound = 0;
+  for (const std::string& holder : holders) {
+    const Reading copy = writer.ReadAt(holder, number);
+    if (copy.kind == Reading::Kind::kRight) {
+      ++sound;
+      continue;
+    }
+    if (copy.kind == Reading::Kind::kWrong) ++look->wrong;
+    Note(name + ": " + std::string(Message(copy.status)), look);
+  }
+  look->copies_missing += replicas - std::min(replicas, sound);
+}
+
+Status LookOnce(const Writers& writers, const std::vector<std::string>& servers, uint32_t replicas,
+                LastLook* look) {
   QUIRE_ASSIGN_OR_RETURN(Copies copies, FindCopies(servers));
   for (const auto& writer : writers) {
     for (const uint32_t number : writer->kept()) {
-      const auto num_copies = static_cast<uint32_t>(copies[writer->NameOf(number).name].size());
-      look->copies_missing += replicas - std::min(replicas, num_copies);
+      LookAtKept(*writer, number, copies[writer->NameOf(number).name], replicas, look);
     }
     for (const uint32_t number : writer->deleted()) {
       const auto copy = copies.find(writer->NameOf(number).name);
       if (copy == copies.end()) continue;
       ++look->resurrected;
-      if (look->first_trouble.empty()) {
-        look->first_trouble =
-            copy->first + " was deleted, and is listed by " + copy->second.front();
-      }
+      Note(copy->first + " was deleted, and is listed by " + copy->second.front(), look);
     }
   }
   return OkStatus();
@@ -72,8 +81,7 @@ StatusOr<LastLook> LookAtCluster(const Writers& writers, const std::vector<std::
   const TimePoint deadline = SystemClock().Now() + kRepairPatience;
   for (;;) {
     LastLook look;
-    Read(writers, &look);
-    QUIRE_RETURN_IF_ERROR(Count(writers, servers, replicas, &look));
+    QUIRE_RETURN_IF_ERROR(LookOnce(writers, servers, replicas, &look));
     const uint64_t troubles = look.lost + look.wrong + look.resurrected + look.copies_missing;
     if (troubles == 0 || SystemClock().Now() > deadline) return look;
     SystemClock().Sleep(kRepairPause);

@@ -15,11 +15,11 @@
 namespace quire::torture {
 
 struct LastLook {
-  uint64_t kept = 0;         ///< Documents that must be there.
-  uint64_t lost = 0;         ///< Those of them that no server answers for.
-  uint64_t wrong = 0;        ///< Those with other bytes.
-  uint64_t resurrected = 0;  ///< Deleted ones that a server lists.
-  uint64_t copies_missing = 0;
+  uint64_t kept = 0;            ///< Documents that must be there.
+  uint64_t lost = 0;            ///< Those of them that no server answers for.
+  uint64_t wrong = 0;           ///< Copies with other bytes, each of which was read.
+  uint64_t resurrected = 0;     ///< Deleted ones that a server lists.
+  uint64_t copies_missing = 0;  ///< Also those that are listed, and lack something.
   std::string first_trouble;
 };
 

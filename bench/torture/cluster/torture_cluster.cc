@@ -2,12 +2,11 @@
 #include "bench/torture/cluster/torture_cluster.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <functional>
 #include <iterator>
 #include <string_view>
 #include <utility>
 
+#include "bench/torture/cluster/await.h"
 #include "cluster/view/view_proto.h"
 #include "common/base/net_address.h"
 #include "quire/clock.h"
@@ -19,29 +18,8 @@ namespace quire::torture {
 namespace {
 
 constexpr const char* kName = "torture";
-constexpr const char* kEtcdProgram = "/usr/bin/etcd";
 constexpr std::string_view kListening = "quired listening on ";
-constexpr Duration kStatePatience = std::chrono::seconds(60);
-constexpr Duration kStatePause = std::chrono::milliseconds(50);
-constexpr Duration kDelay = std::chrono::milliseconds(100);
-constexpr uint64_t kThrottledBytesPerSecond = uint64_t{128} << 10;
-
-/// Waits until the condition holds.
-Status Await(const std::string& what, const std::function<bool()>& holds) {
-  const TimePoint deadline = SystemClock().Now() + kStatePatience;
-  while (!holds()) {
-    if (SystemClock().Now() > deadline) return Unavailable(what, " did not happen in a minute");
-    SystemClock().Sleep(kStatePause);
-  }
-  return OkStatus();
-}
-
-/// A port that nothing listens on now. A proxy that listens there is closed again.
-StatusOr<uint16_t> FreePort() {
-  QUIRE_ASSIGN_OR_RETURN(const auto proxy, TcpProxy::Start());
-  QUIRE_ASSIGN_OR_RETURN(const NetAddress address, NetAddress::ParseServer(proxy->address()));
-  return address.port();
-}
+constexpr uint32_t kMostFlippedBits = 16;
 
 /// View of the server at `address`. No members when it does not answer.
 cluster::ClusterView ViewAt(const std::string& address) {
@@ -62,25 +40,10 @@ cluster::ClusterView ViewAt(const std::string& address) {
 StatusOr<std::unique_ptr<TortureCluster>> TortureCluster::Start(
     const TortureClusterOptions& options) {
   std::unique_ptr<TortureCluster> started(new TortureCluster(options));
-  QUIRE_ASSIGN_OR_RETURN(started->etcd_port_, FreePort());
-  QUIRE_ASSIGN_OR_RETURN(started->etcd_peer_port_, FreePort());
+  QUIRE_RETURN_IF_ERROR(started->MakeNetwork());
   QUIRE_RETURN_IF_ERROR(started->StartEtcd());
-  for (uint32_t i = 0; i < options.nodes; ++i) {
-    Node& node = started->nodes_.emplace_back();
-    node.name = "node-" + std::to_string(i);
-    QUIRE_ASSIGN_OR_RETURN(node.front, TcpProxy::Start());
-    QUIRE_ASSIGN_OR_RETURN(node.etcd, TcpProxy::Start());
-    node.etcd->SetTarget(started->etcd_port_);
-    QUIRE_RETURN_IF_ERROR(started->StartNode(&node));
-  }
-  QUIRE_RETURN_IF_ERROR(Await("the joining of all nodes", [&] {
-    const auto view = started->admin_->Read();
-    return view.ok() && view->members.size() == options.nodes;
-  }));
-  QUIRE_RETURN_IF_ERROR(
-      started->admin_->Change({.replicas = options.replicas, .min_replicas = options.replicas})
-          .status());
-  QUIRE_RETURN_IF_ERROR(started->AwaitWhole());
+  for (uint32_t i = 0; i < options.nodes; ++i) QUIRE_RETURN_IF_ERROR(started->MakeNode(i));
+  QUIRE_RETURN_IF_ERROR(started->AwaitJoined());
   return started;
 }
 
@@ -88,75 +51,99 @@ TortureCluster::~TortureCluster() = default;
 
 std::vector<std::string> TortureCluster::addresses() const {
   std::vector<std::string> addresses;
-  for (const Node& node : nodes_) addresses.push_back(node.front->address());
+  for (const Node& node : nodes_) addresses.push_back(node.links->address());
   return addresses;
 }
 
-StatusOr<std::unique_ptr<Child>> TortureCluster::Run(const std::string& log,
-                                                     std::vector<std::string> command) {
-  std::vector<std::string> shell = {"/bin/sh", "-c", "exec \"$@\" 2>>\"$0\"",
-                                    options_.directory + "/" + log};
-  std::ranges::move(command, std::back_inserter(shell));
-  return Child::Start(std::move(shell));
+/// Hosts are numbered: those of the nodes, then those of etcd.
+Status TortureCluster::MakeNetwork() {
+  if (options_.network == ClusterNetwork::kLoopback) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(network_, BridgedNetwork::Make());
+  for (uint32_t i = 0; i < options_.nodes + kEtcdMembers; ++i) {
+    QUIRE_RETURN_IF_ERROR(network_->AddHost().status());
+  }
+  return OkStatus();
 }
 
 Status TortureCluster::StartEtcd() {
-  const std::string address = "127.0.0.1:" + std::to_string(etcd_port_);
-  const std::string client = "http://" + address;
-  const std::string peer = "http://127.0.0.1:" + std::to_string(etcd_peer_port_);
-  QUIRE_ASSIGN_OR_RETURN(etcd_, Run("etcd.log", {kEtcdProgram,
-                                                 "--data-dir",
-                                                 options_.directory + "/etcd",
-                                                 "--name",
-                                                 kName,
-                                                 "--listen-client-urls",
-                                                 client,
-                                                 "--advertise-client-urls",
-                                                 client,
-                                                 "--listen-peer-urls",
-                                                 peer,
-                                                 "--initial-advertise-peer-urls",
-                                                 peer,
-                                                 "--initial-cluster",
-                                                 kName + ("=" + peer),
-                                                 "--logger",
-                                                 "zap",
-                                                 "--log-outputs",
-                                                 "stderr",
-                                                 "--auto-compaction-mode",
-                                                 "periodic",
-                                                 "--auto-compaction-retention",
-                                                 "1m"}));
-  if (client_ == nullptr) {
-    QUIRE_ASSIGN_OR_RETURN(client_, cluster::EtcdClient::Create({.endpoints = {address}}));
-    admin_ = std::make_unique<cluster::ClusterAdmin>(client_.get(), kName);
+  std::vector<std::string> hosts;
+  for (uint32_t i = 0; i < kEtcdMembers; ++i) {
+    hosts.push_back(network_ != nullptr ? BridgedNetwork::AddressOf(options_.nodes + i)
+                                        : "127.0.0.1");
   }
-  return Await("the start of etcd", [this] { return client_->ReadPrefix("/").ok(); });
+  const auto launch = [this](size_t member, const std::string& log,
+                             const std::vector<std::string>& command) {
+    return Launch(options_.nodes + static_cast<uint32_t>(member), log, command);
+  };
+  QUIRE_ASSIGN_OR_RETURN(
+      etcd_, EtcdGroup::Start(
+                 {.directory = options_.directory, .hosts = std::move(hosts), .launch = launch}));
+  admin_ = std::make_unique<cluster::ClusterAdmin>(etcd_->client(), kName);
+  return OkStatus();
+}
+
+Status TortureCluster::MakeNode(uint32_t number) {
+  Node& node = nodes_.emplace_back();
+  node.name = "node-" + std::to_string(number);
+  node.host = number;
+  QUIRE_ASSIGN_OR_RETURN(
+      node.disk,
+      NodeDisk::Make(options_.directory + "/" + node.name,
+                     network_ != nullptr ? NodeDisk::Kind::kMounted : NodeDisk::Kind::kDirectory));
+  NodeLinks::Options links = {.network = network_.get(),
+                              .host = number,
+                              .etcd = etcd_->endpoints(),
+                              .seed = options_.seed + number};
+  for (uint32_t i = 0; i < options_.nodes; ++i) {
+    if (i != number) links.peers.push_back(i);
+  }
+  for (uint32_t i = 0; i < kEtcdMembers; ++i) links.etcd_hosts.push_back(options_.nodes + i);
+  QUIRE_ASSIGN_OR_RETURN(node.links, NodeLinks::Make(std::move(links)));
+  return StartNode(&node);
+}
+
+StatusOr<std::unique_ptr<Child>> TortureCluster::Launch(uint32_t host, const std::string& log,
+                                                        const std::vector<std::string>& command) {
+  std::vector<std::string> shell = {"/bin/sh", "-c", "exec \"$@\" 2>>\"$0\"",
+                                    options_.directory + "/" + log};
+  std::ranges::copy(command, std::back_inserter(shell));
+  if (network_ == nullptr) return Child::Start(std::move(shell));
+  std::unique_ptr<Child> child;
+  QUIRE_RETURN_IF_ERROR(network_->RunAt(host, [&]() -> Status {
+    QUIRE_ASSIGN_OR_RETURN(child, Child::Start(std::move(shell)));
+    return OkStatus();
+  }));
+  return child;
+}
+
+std::vector<std::string> TortureCluster::CommandOf(const Node& node) const {
+  std::string etcd;
+  for (const std::string& member : node.links->etcd()) etcd += (etcd.empty() ? "" : ",") + member;
+  return {options_.server,
+          "--data-dir",
+          node.disk->data_dir(),
+          "--listen",
+          "127.0.0.1:0",
+          "--dram-bytes",
+          "64MiB",
+          "--ssd-bytes",
+          "384MiB",
+          "--transports",
+          "grpc",
+          "--cluster",
+          kName,
+          "--etcd",
+          etcd,
+          "--node",
+          node.name,
+          "--advertise",
+          node.links->address(),
+          "--node-lease-seconds",
+          "2"};
 }
 
 Status TortureCluster::StartNode(Node* node) {
-  QUIRE_ASSIGN_OR_RETURN(node->process,
-                         Run(node->name + ".log", {options_.server,
-                                                   "--data-dir",
-                                                   options_.directory + "/" + node->name,
-                                                   "--listen",
-                                                   "127.0.0.1:0",
-                                                   "--dram-bytes",
-                                                   "64MiB",
-                                                   "--ssd-bytes",
-                                                   "512MiB",
-                                                   "--transports",
-                                                   "grpc",
-                                                   "--cluster",
-                                                   kName,
-                                                   "--etcd",
-                                                   node->etcd->address(),
-                                                   "--node",
-                                                   node->name,
-                                                   "--advertise",
-                                                   node->front->address(),
-                                                   "--node-lease-seconds",
-                                                   "2"}));
+  QUIRE_ASSIGN_OR_RETURN(node->process, Launch(node->host, node->name + ".log", CommandOf(*node)));
   std::string line;
   if (!node->process->ReadLine(&line) || !line.starts_with(kListening)) {
     return Unavailable(node->name, " did not start, it said: '", line, "'; see ",
@@ -164,13 +151,29 @@ Status TortureCluster::StartNode(Node* node) {
   }
   QUIRE_ASSIGN_OR_RETURN(const NetAddress address,
                          NetAddress::ParseServer(line.substr(kListening.size())));
-  node->front->SetTarget(address.port());
+  node->links->SetTarget(address.port());
   return OkStatus();
+}
+
+Status TortureCluster::AwaitJoined() {
+  QUIRE_RETURN_IF_ERROR(Await("the joining of all nodes", [this] {
+    const auto view = admin_->Read();
+    return view.ok() && view->members.size() == options_.nodes;
+  }));
+  QUIRE_RETURN_IF_ERROR(
+      admin_->Change({.replicas = options_.replicas, .min_replicas = options_.replicas}).status());
+  return AwaitWhole();
 }
 
 Status TortureCluster::KillChild(Child* child) {
   child->Kill();
   return child->AwaitKilled();
+}
+
+Status TortureCluster::DamageDisk(const Node& node) {
+  QUIRE_ASSIGN_OR_RETURN(const uint32_t flipped, node.disk->FlipBits(kMostFlippedBits, random_));
+  flipped_bits_ += flipped;
+  return OkStatus();
 }
 
 Status TortureCluster::Begin(const ScheduledFault& fault) {
@@ -180,40 +183,43 @@ Status TortureCluster::Begin(const ScheduledFault& fault) {
       return KillChild(node.process.get());
     case ClusterFault::kStop:
       node.process->Stop();
-      break;
-    case ClusterFault::kPartition:
-      node.front->Set({.holds = true});
-      node.etcd->Set({.holds = true});
-      break;
-    case ClusterFault::kCut:
-      node.front->Set({.cuts = true});
-      break;
-    case ClusterFault::kDelay:
-      node.front->Set({.delay = kDelay});
-      break;
-    case ClusterFault::kThrottle:
-      node.front->Set({.bytes_per_second = kThrottledBytesPerSecond});
-      break;
-    case ClusterFault::kEtcd:
-      return KillChild(etcd_.get());
+      return OkStatus();
+    case ClusterFault::kEtcdLeader:
+      return etcd_->KillLeader();
+    case ClusterFault::kEtcdRestart:
+      return etcd_->KillAll();
+    case ClusterFault::kDiskFull:
+      return node.disk->Fill();
+    case ClusterFault::kDiskError:
+      return node.disk->Break();
+    case ClusterFault::kDiskDamage:
+      QUIRE_RETURN_IF_ERROR(KillChild(node.process.get()));
+      return DamageDisk(node);
+    default:
+      return node.links->Begin(fault.kind);
   }
-  return OkStatus();
 }
 
 Status TortureCluster::End(const ScheduledFault& fault) {
   Node& node = nodes_[fault.node];
-  node.front->Set({});
-  node.etcd->Set({});
   switch (fault.kind) {
     case ClusterFault::kKill:
+    case ClusterFault::kDiskDamage:
       return StartNode(&node);
     case ClusterFault::kStop:
       node.process->Continue();
       return OkStatus();
-    case ClusterFault::kEtcd:
-      return StartEtcd();
+    case ClusterFault::kEtcdLeader:
+    case ClusterFault::kEtcdRestart:
+      return etcd_->StartDead();
+    case ClusterFault::kDiskFull:
+      return node.disk->Free();
+    case ClusterFault::kDiskError:
+      QUIRE_RETURN_IF_ERROR(KillChild(node.process.get()));
+      QUIRE_RETURN_IF_ERROR(node.disk->Mend());
+      return StartNode(&node);
     default:
-      return OkStatus();
+      return node.links->End(fault.kind);
   }
 }
 
@@ -223,7 +229,7 @@ bool TortureCluster::IsWhole() {
     if (node.process != nullptr) left.push_back(&node);
   }
   return std::ranges::all_of(left, [&](const Node* asked) {
-    const cluster::ClusterView view = ViewAt(asked->front->address());
+    const cluster::ClusterView view = ViewAt(asked->links->address());
     return view.members.size() == left.size() && view.settings.replicas == options_.replicas &&
            std::ranges::all_of(view.members, [](const cluster::Member& member) {
              return member.state == cluster::MemberState::kUp;
@@ -239,9 +245,7 @@ Status TortureCluster::LoseDisk(uint32_t number) {
   Node& node = nodes_[number];
   QUIRE_RETURN_IF_ERROR(KillChild(node.process.get()));
   node.process.reset();
-  std::error_code error;
-  std::filesystem::remove_all(options_.directory + "/" + node.name, error);
-  if (error) return Unavailable("cannot remove the disk of ", node.name, ": ", error.message());
+  QUIRE_RETURN_IF_ERROR(node.disk->Lose());
   // Refused while its lease lasts.
   return Await("the removal of a lost node", [&] { return admin_->Remove(node.name).ok(); });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/torture/cluster/tcp_proxy.h"
+#include "bench/torture/network/tcp_proxy.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -20,6 +20,8 @@ namespace {
 constexpr int kTickMillis = 2;  ///< Precision of delays and limits.
 constexpr size_t kMostBuffered = size_t{256} << 10;
 constexpr size_t kReadBytes = size_t{64} << 10;
+/// Time after which TCP sends a lost packet again; it doubles. What follows waits for it.
+constexpr Duration kSentAgainAfter = std::chrono::milliseconds(200);
 
 sockaddr_in Loopback(uint16_t port) {
   sockaddr_in address{};
@@ -41,21 +43,26 @@ void Prepare(int fd) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<TcpProxy>> TcpProxy::Start() {
+StatusOr<std::unique_ptr<TcpProxy>> TcpProxy::Start(const Options& options) {
   UniqueFd listener = NewSocket(SOCK_NONBLOCK);
   sockaddr_in address = Loopback(0);
   socklen_t size = sizeof address;
-  if (!listener.valid() ||
+  if (!listener.valid() || inet_pton(AF_INET, options.listen.c_str(), &address.sin_addr) != 1 ||
       bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
       listen(listener.get(), SOMAXCONN) != 0 ||
       getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return Unavailable("cannot listen on loopback: ", std::strerror(errno));
+    return Unavailable("cannot listen on ", options.listen, ": ", std::strerror(errno));
   }
-  return std::unique_ptr<TcpProxy>(new TcpProxy(std::move(listener), ntohs(address.sin_port)));
+  return std::unique_ptr<TcpProxy>(
+      new TcpProxy(options, std::move(listener), ntohs(address.sin_port)));
 }
 
-TcpProxy::TcpProxy(UniqueFd listener, uint16_t port)
-    : listener_(std::move(listener)), port_(port), thread_([this] { Run(); }) {}
+TcpProxy::TcpProxy(const Options& options, UniqueFd listener, uint16_t port)
+    : ip_(options.listen),
+      listener_(std::move(listener)),
+      port_(port),
+      random_(options.seed),
+      thread_([this] { Run(); }) {}
 
 TcpProxy::~TcpProxy() {
   stops_ = true;
@@ -128,12 +135,20 @@ void TcpProxy::Accept(const Weather& weather) {
   }
 }
 
+Duration TcpProxy::Travel(const Weather& weather) {
+  Duration travel = weather.delay;
+  for (Duration again = kSentAgainAfter; random_.Uniform() < weather.loss; again *= 2) {
+    travel += again;
+  }
+  return travel;
+}
+
 void TcpProxy::Read(int from, Stream* stream, Pair* pair, const Weather& weather) {
   std::array<char, kReadBytes> buffer;
   while (Takes(*stream)) {
     const ssize_t got = recv(from, buffer.data(), buffer.size(), 0);
     if (got > 0) {
-      stream->chunks.push_back({.due = SystemClock().Now() + weather.delay,
+      stream->chunks.push_back({.due = SystemClock().Now() + Travel(weather),
                                 .bytes = std::string(buffer.data(), static_cast<size_t>(got))});
       stream->bytes += static_cast<size_t>(got);
       continue;

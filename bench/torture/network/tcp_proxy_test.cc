@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/torture/cluster/tcp_proxy.h"
+#include "bench/torture/network/tcp_proxy.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ sockaddr_in At(uint16_t port) {
 
 class TcpProxyTest : public ::testing::Test {
  protected:
-  TcpProxyTest() : listener_(socket(AF_INET, SOCK_STREAM, 0)), proxy_(TcpProxy::Start().value()) {
+  TcpProxyTest() : listener_(socket(AF_INET, SOCK_STREAM, 0)), proxy_(TcpProxy::Start({}).value()) {
     sockaddr_in address = At(0);
     socklen_t size = sizeof address;
     EXPECT_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
@@ -103,6 +103,27 @@ TEST_F(TcpProxyTest, DelaysAndLimitsTakeTime) {
   Send(client, text);
   EXPECT_EQ(Receive(server, text.size(), kPatience), text);
   EXPECT_GE(SystemClock().Now() - start, milliseconds(200));
+}
+
+TEST_F(TcpProxyTest, WhatIsLostComesLaterAndInOrder) {
+  const UniqueFd client = Connect();
+  const UniqueFd server = Accept();
+  Send(client, "0");
+  EXPECT_EQ(Receive(server, 1, kPatience), "0");
+  proxy_->Set({.loss = 0.9});
+  SystemClock().Sleep(milliseconds(50));
+  const TimePoint start = SystemClock().Now();
+  Send(client, "1");
+  SystemClock().Sleep(milliseconds(30));  // The next one is a packet of its own.
+  proxy_->Set({});
+  SystemClock().Sleep(milliseconds(50));
+  Send(client, "2");
+  EXPECT_EQ(Receive(server, 2, kPatience), "12");
+  EXPECT_GE(SystemClock().Now() - start, milliseconds(200));
+}
+
+TEST_F(TcpProxyTest, AnAddressOfAnotherHostIsRefused) {
+  EXPECT_EQ(TcpProxy::Start({.listen = "203.0.113.1"}).status().code(), StatusCode::kUnavailable);
 }
 
 TEST_F(TcpProxyTest, CutConnectionsEnd) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TcpProxy: a loopback port that leads to another one, over a network that can be made bad. It has
-// one thread. Thread-safety: all methods may be called concurrently.
-#ifndef QUIRE_BENCH_TORTURE_CLUSTER_TCP_PROXY_H_
-#define QUIRE_BENCH_TORTURE_CLUSTER_TCP_PROXY_H_
+// TcpProxy: a port that leads to one of loopback, over a network that can be made bad. It has one
+// thread, and stays in the network namespace of the thread that starts it. Thread-safety: all
+// methods may be called concurrently.
+#ifndef QUIRE_BENCH_TORTURE_NETWORK_TCP_PROXY_H_
+#define QUIRE_BENCH_TORTURE_NETWORK_TCP_PROXY_H_
 
 #include <atomic>
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/random.h"
 #include "common/base/threads/mutex.h"
 #include "common/base/unique_fd.h"
 #include "quire/clock.h"
@@ -29,16 +31,21 @@ struct Weather {
   bool holds = false;             ///< Nothing comes through; connections stay open.
   bool cuts = false;              ///< Connections are closed, new ones at once.
   Duration delay = {};            ///< Each byte comes so much later.
+  double loss = 0;                ///< Share of packets that are lost and sent again; below 1.
   uint64_t bytes_per_second = 0;  ///< Limit for each direction of a connection; 0: none.
 };
 
 class TcpProxy {
  public:
+  struct Options {
+    std::string listen = "127.0.0.1";  ///< An IPv4 address of this host.
+    uint64_t seed = 1;                 ///< Of the packets that are lost.
+  };
   /// Listens. UNAVAILABLE when the system has no port.
-  static StatusOr<std::unique_ptr<TcpProxy>> Start();
+  static StatusOr<std::unique_ptr<TcpProxy>> Start(const Options& options);
   ~TcpProxy();
 
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  std::string address() const { return ip_ + ":" + std::to_string(port_); }
   /// Leads connections made from now on to this port of loopback. Before, they are closed.
   void SetTarget(uint16_t port) { target_ = port; }
   void Set(const Weather& weather);
@@ -64,26 +71,30 @@ class TcpProxy {
     bool broken = false;
   };
 
-  TcpProxy(UniqueFd listener, uint16_t port);
+  TcpProxy(const Options& options, UniqueFd listener, uint16_t port);
   void Run();
   void Step(const Weather& weather);
   std::vector<pollfd> Descriptors(const Weather& weather);
   /// True when more may be read.
   static bool Takes(const Stream& stream);
   void Accept(const Weather& weather);
-  static void Read(int from, Stream* stream, Pair* pair, const Weather& weather);
+  void Read(int from, Stream* stream, Pair* pair, const Weather& weather);
+  /// Time for which a packet that was read now is under way.
+  Duration Travel(const Weather& weather);
   static void Write(int to, Stream* stream, Pair* pair, const Weather& weather);
 
+  const std::string ip_;
   const UniqueFd listener_;
   const uint16_t port_;
   std::atomic<uint16_t> target_ = 0;
   std::atomic<bool> stops_ = false;
   Mutex mutex_;
   Weather weather_ QUIRE_GUARDED_BY(mutex_);
-  std::list<Pair> pairs_;  ///< Used by the thread only.
+  std::list<Pair> pairs_;  ///< Used by the thread only, as is the next.
+  SeededRandom random_;
   std::thread thread_;
 };
 
 }  // namespace quire::torture
 
-#endif  // QUIRE_BENCH_TORTURE_CLUSTER_TCP_PROXY_H_
+#endif  // QUIRE_BENCH_TORTURE_NETWORK_TCP_PROXY_H_
