@@ -6,6 +6,7 @@
 #ifndef QUIRE_COMMON_BASE_THREADS_RUN_ALL_H_
 #define QUIRE_COMMON_BASE_THREADS_RUN_ALL_H_
 
+#include <cstddef>
 #include <functional>
 #include <thread>
 #include <vector>
