@@ -15,8 +15,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr char kFetch[] = "quire.v1.Store/Fetch";
-
 class HedgedReadsTest : public ::testing::Test {
  protected:
   HedgedReadsTest() {
@@ -35,7 +33,7 @@ class HedgedReadsTest : public ::testing::Test {
   }
   StatusOr<std::string> Fetch(Duration timeout = 30s) {
     CallMessage reply;
-    QUIRE_RETURN_IF_ERROR(connection_->control()->Call(kFetch, {}, &reply, {.timeout = timeout}));
+    QUIRE_RETURN_IF_ERROR(connection_->control()->Call(testing::kFetchMethod, {}, &reply, {.timeout = timeout}));
     return reply.control;
   }
   /// Makes as many reads as tell the pace.

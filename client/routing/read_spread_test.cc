@@ -17,8 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr char kFetch[] = "quire.v1.Store/Fetch";
-
 class ReadSpreadTest : public ::testing::Test {
  protected:
   ReadSpreadTest() { cluster_.documents[order_[0]] = {"x"}; }
@@ -45,7 +43,7 @@ class ReadSpreadTest : public ::testing::Test {
     std::map<std::string, int> answers;
     for (int i = 0; i < times; ++i) {
       CallMessage reply;
-      const Status status = connection.control()->Call(kFetch, {}, &reply, {});
+      const Status status = connection.control()->Call(testing::kFetchMethod, {}, &reply, {});
       EXPECT_TRUE(status.ok()) << status;
       ++answers[reply.control];
     }

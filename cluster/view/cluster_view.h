@@ -73,7 +73,7 @@ struct ClusterSettings {
   uint64_t copy_bytes_per_second = uint64_t{64} << 20;
   /// Reads of a document by one node in a second above which it is hot; 0: none ever is.
   uint32_t hot_reads_per_second = 1000;
-  uint32_t hot_replicas = 2;      ///< Most copies of a hot document besides `replicas`.
+  uint32_t hot_replicas = 2;       ///< Most copies of a hot document besides `replicas`.
   uint32_t hot_keep_seconds = 60;  ///< Time that these stay after it has cooled.
   friend bool operator==(const ClusterSettings&, const ClusterSettings&) = default;
 };
@@ -95,7 +95,7 @@ struct ClusterView {
   std::string id;      ///< Made when the cluster was founded. Empty before.
   uint64_t epoch = 0;  ///< Every change up to this revision is in the view.
   ClusterSettings settings = {};
-  std::vector<Member> members = {};  ///< Sorted by name.
+  std::vector<Member> members = {};             ///< Sorted by name.
   std::vector<HotDocument> hot_documents = {};  ///< Sorted by placement_hash; each once.
 
   /// Null when there is none.

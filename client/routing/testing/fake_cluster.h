@@ -28,6 +28,9 @@
 
 namespace quire::testing {
 
+/// Method of a read that any node with the document may answer.
+inline constexpr char kFetchMethod[] = "quire.v1.Store/Fetch";
+
 struct FakeCluster {
   cluster::ClusterView view;
   std::map<std::string, cluster::ClusterView> other_views;  ///< By address, where they differ.
@@ -131,9 +134,8 @@ class FakeNode final : public Transport {
     ++cluster_.views_read[address_];
     v1::ClusterViewReply view;
     const auto other = cluster_.other_views.find(address_);
-    *view.mutable_view() =
-        cluster::ToProto(other != cluster_.other_views.end() ? other->second : cluster_.view,
-                         "default");
+    *view.mutable_view() = cluster::ToProto(
+        other != cluster_.other_views.end() ? other->second : cluster_.view, "default");
     view.set_frozen(cluster_.frozen[address_]);
     reply->control = view.SerializeAsString();
     return OkStatus();

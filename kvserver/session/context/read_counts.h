@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/documents/document_reads.h"
 #include "common/base/threads/mutex.h"
+#include "common/documents/document_reads.h"
 #include "quire/documents.h"
 
 namespace quire::kvserver {
@@ -28,8 +28,7 @@ class ReadCounts {
   std::shared_ptr<ReadCount> Of(std::string_view tenant, const DocumentName& name)
       QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    std::shared_ptr<ReadCount>& count =
-        counts_[{std::string(tenant), name.collection, name.name}];
+    std::shared_ptr<ReadCount>& count = counts_[{std::string(tenant), name.collection, name.name}];
     if (count == nullptr) count = std::make_shared<ReadCount>(0);
     return count;
   }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions over contexts of several servers, compared call by call with a session of one server that
-// has all of them: the same placements, bytes, checksums, scores and digests.
+// Sessions over contexts of several servers, compared call by call with a session of one server
+// that has all of them: the same placements, bytes, checksums, scores and digests.
+#include "client/spanning/spanning_session.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +20,6 @@
 #include <vector>
 
 #include "client/client_test_kit.h"
-#include "client/spanning/spanning_session.h"
 #include "common/base/random.h"
 #include "common/base/threads/mutex.h"
 #include "kvserver/service/server.h"
@@ -141,8 +142,7 @@ class SpanningSessionTest : public ::testing::Test, public internal::SessionNode
     Payload payload;
     payload.Append(std::vector<std::byte>(bytes.begin(), bytes.end()));
     const DocumentName name = NameOf(document);
-    const auto context =
-        client.OpenContext(spec_, std::nullopt, {.collection = name.collection});
+    const auto context = client.OpenContext(spec_, std::nullopt, {.collection = name.collection});
     ASSERT_TRUE(context.ok()) << context.status();
     ASSERT_TRUE(client.AppendPages(context->id, 0, tokens, payload).ok());
     const auto sealed = client.Seal(context->id, {}, {});
