@@ -245,9 +245,12 @@ class Comparison {
           {.turn = [this, wire = wire,
                     connections =
                         connections] { return redis_->Read(wire, connections, redis_units_); },
-           .prepare = [this, units]() -> Status {
-             redis_units_ = Shuffled(units, random_);
-             redis_units_.resize(units / 2);
+           .prepare = [this]() -> Status {
+             redis_units_.clear();
+             for (const RawUcxMove& move : Moves()) {
+               redis_units_.push_back(
+                   {move.from / figures_.unit_bytes, copied_.bytes().data() + move.to});
+             }
              return OkStatus();
            }},
           {redis_->pid()});
@@ -377,7 +380,7 @@ class Comparison {
   std::vector<Lane> lanes_;
   Lane in_place_;
   std::vector<RawUcxMove> moves_;
-  std::vector<uint64_t> redis_units_;
+  std::vector<PlacedUnit> redis_units_;
 
   std::vector<Contender> contenders_;
   std::map<std::string, size_t> index_;

@@ -98,9 +98,9 @@ Status Redis::Fill(uint64_t num_units) {
   return OkStatus();
 }
 
-Status Redis::Send(redisContext* context, std::span<const uint64_t> units) {
+Status Redis::Send(redisContext* context, std::span<const PlacedUnit> units) {
   std::vector<std::string> keys = {"MGET"};
-  for (const uint64_t unit : units) keys.push_back(KeyOf(unit));
+  for (const PlacedUnit& read : units) keys.push_back(KeyOf(read.unit));
   std::vector<const char*> arguments;
   std::vector<size_t> lengths;
   for (const std::string& key : keys) {
@@ -112,7 +112,7 @@ Status Redis::Send(redisContext* context, std::span<const uint64_t> units) {
   return sent == REDIS_OK ? OkStatus() : Unavailable("redis: ", context->errstr);
 }
 
-Status Redis::Receive(redisContext* context, std::span<const uint64_t> units) const {
+Status Redis::Receive(redisContext* context, std::span<const PlacedUnit> units) const {
   QUIRE_ASSIGN_OR_RETURN(const Reply reply, NextReply(context));
   if (reply->type != REDIS_REPLY_ARRAY || reply->elements != units.size()) {
     return Internal("redis answered something else than an array of ", units.size());
@@ -122,9 +122,12 @@ Status Redis::Receive(redisContext* context, std::span<const uint64_t> units) co
     uint64_t number = 0;
     if (unit.type == REDIS_REPLY_STRING && unit.len == unit_bytes_) {
       std::memcpy(&number, unit.str, sizeof number);
-      if (number == units[i]) continue;
+      if (number == units[i].unit) {
+        std::memcpy(units[i].place, unit.str, unit.len);
+        continue;
+      }
     }
-    return Internal("redis answered another unit than ", units[i]);
+    return Internal("redis answered another unit than ", units[i].unit);
   }
   return OkStatus();
 }
@@ -142,7 +145,7 @@ StatusOr<Redis::Info> Redis::AskInfo() {
   return info;
 }
 
-Status Redis::Read(Wire wire, size_t connections, std::span<const uint64_t> units,
+Status Redis::Read(Wire wire, size_t connections, std::span<const PlacedUnit> units,
                    const std::function<Status()>& midway) {
   const std::vector<redisContext*>& contexts = wire == Wire::kUnix ? unix_ : tcp_;
   const size_t batch_units = std::max<uint64_t>(1, kBatchBytes / unit_bytes_);
@@ -172,17 +175,17 @@ Status Redis::Read(Wire wire, size_t connections, std::span<const uint64_t> unit
   return OkStatus();
 }
 
-Status Redis::Read(Wire wire, size_t connections, std::span<const uint64_t> units) {
+Status Redis::Read(Wire wire, size_t connections, std::span<const PlacedUnit> units) {
   return Read(wire, connections, units, [] { return OkStatus(); });
 }
 
-Status Redis::Get(Wire wire, std::span<const uint64_t> units) {
+Status Redis::Get(Wire wire, std::span<const PlacedUnit> units) {
   redisContext* const context = (wire == Wire::kUnix ? unix_ : tcp_).front();
   QUIRE_RETURN_IF_ERROR(Send(context, units));
   return Receive(context, units);
 }
 
-StatusOr<Redis::ThreadUse> Redis::ReadWatched(Wire wire, std::span<const uint64_t> units) {
+StatusOr<Redis::ThreadUse> Redis::ReadWatched(Wire wire, std::span<const PlacedUnit> units) {
   const auto count = [](Info& info, const char* name) {
     return static_cast<double>(std::strtoull(info[name].c_str(), nullptr, 10));
   };
@@ -206,11 +209,11 @@ StatusOr<std::unique_ptr<Redis>> Redis::Start(const std::string&, uint64_t, uint
   return Unavailable("this program was built without Redis's C client (Debian: libhiredis-dev)");
 }
 Redis::~Redis() = default;
-Status Redis::Read(Wire, size_t, std::span<const uint64_t>) {
+Status Redis::Read(Wire, size_t, std::span<const PlacedUnit>) {
   return Unavailable("no Redis client");
 }
-Status Redis::Get(Wire, std::span<const uint64_t>) { return Unavailable("no Redis client"); }
-StatusOr<Redis::ThreadUse> Redis::ReadWatched(Wire, std::span<const uint64_t>) {
+Status Redis::Get(Wire, std::span<const PlacedUnit>) { return Unavailable("no Redis client"); }
+StatusOr<Redis::ThreadUse> Redis::ReadWatched(Wire, std::span<const PlacedUnit>) {
   return Unavailable("no Redis client");
 }
 

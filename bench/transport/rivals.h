@@ -7,6 +7,7 @@
 #ifndef QUIRE_BENCH_TRANSPORT_RIVALS_H_
 #define QUIRE_BENCH_TRANSPORT_RIVALS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -25,6 +26,13 @@
 struct redisContext;
 
 namespace quire::bench {
+
+/// A unit to read, and its place in the caller's memory. Redis's client library leaves it in a
+/// reply of its own, from where the reader copies it.
+struct PlacedUnit {
+  uint64_t unit = 0;
+  std::byte* place = nullptr;
+};
 
 /// Debian's redis-server with I/O threads, read by pipelined MGETs of its C client.
 class Redis {
@@ -49,13 +57,13 @@ class Redis {
   ~Redis();
 
   pid_t pid() const { return server_->pid(); }
-  /// Reads `units` in this order by MGETs of `kBatchBytes`, or of one unit. The MGETs alternate
-  /// over `connections` (1..kMostConnections), with `kPipeline` in flight on each.
-  Status Read(Wire wire, size_t connections, std::span<const uint64_t> units);
+  /// Reads `units` to their places, in this order, by MGETs of `kBatchBytes`, or of one unit. The
+  /// MGETs alternate over `connections` (1..kMostConnections), with `kPipeline` in flight on each.
+  Status Read(Wire wire, size_t connections, std::span<const PlacedUnit> units);
   /// Reads `units` by one MGET over one connection.
-  Status Get(Wire wire, std::span<const uint64_t> units);
+  Status Get(Wire wire, std::span<const PlacedUnit> units);
   /// As Read, over all connections.
-  StatusOr<ThreadUse> ReadWatched(Wire wire, std::span<const uint64_t> units);
+  StatusOr<ThreadUse> ReadWatched(Wire wire, std::span<const PlacedUnit> units);
 
  private:
   /// The most that Redis writes to a socket at once. I/O threads never write the rest of a longer
@@ -68,11 +76,11 @@ class Redis {
   Redis(uint64_t unit_bytes) : unit_bytes_(unit_bytes) {}
   Status Connect(const std::string& socket, int port);
   Status Fill(uint64_t num_units);
-  Status Send(redisContext* context, std::span<const uint64_t> units);
-  Status Receive(redisContext* context, std::span<const uint64_t> units) const;
+  Status Send(redisContext* context, std::span<const PlacedUnit> units);
+  Status Receive(redisContext* context, std::span<const PlacedUnit> units) const;
   StatusOr<Info> AskInfo();
   /// `midway` is called once half of the units have arrived.
-  Status Read(Wire wire, size_t connections, std::span<const uint64_t> units,
+  Status Read(Wire wire, size_t connections, std::span<const PlacedUnit> units,
               const std::function<Status()>& midway);
 
   const uint64_t unit_bytes_;

@@ -6,7 +6,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <numeric>
+#include <cstring>
+#include <span>
 #include <vector>
 
 #include "bench/transport/congestion_control.h"
@@ -47,6 +48,15 @@ TEST(ProcessTest, AnEnvironmentGoesBeforeOurs) {
   EXPECT_EQ((*process)->Output(), "theirs kept\n");
 }
 
+/// Units from 0 on, each to a place of its own.
+std::vector<PlacedUnit> InOrder(uint64_t count, uint64_t unit_bytes, std::span<std::byte> places) {
+  std::vector<PlacedUnit> units(count);
+  for (uint64_t unit = 0; unit < count; ++unit) {
+    units[unit] = {unit, places.subspan(unit * unit_bytes, unit_bytes).data()};
+  }
+  return units;
+}
+
 TEST(RedisTest, WithoutTheProgramSaysWhatIsMissing) {
   quire::testing::TempDir directory;
   const char* const set = std::getenv("PATH");
@@ -62,19 +72,27 @@ TEST(RedisTest, ReadsEveryUnitOverBothWires) {
   quire::testing::TempDir directory;
   auto redis = Redis::Start(directory.path(), kUnitBytes, kUnits);
   if (!redis.ok()) GTEST_SKIP() << redis.status();
-  std::vector<uint64_t> units(kUnits);
-  std::iota(units.begin(), units.end(), 0u);
+  std::vector<std::byte> places(kUnits * kUnitBytes);
+  std::vector<PlacedUnit> units = InOrder(kUnits, kUnitBytes, places);
   SeededRandom random(1);
   for (size_t i = units.size() - 1; i > 0; --i) std::swap(units[i], units[random.Below(i + 1)]);
   for (const auto wire : {Redis::Wire::kUnix, Redis::Wire::kTcp}) {
-    EXPECT_EQ((*redis)->Read(wire, 1, units), OkStatus());
-    EXPECT_EQ((*redis)->Read(wire, Redis::kMostConnections, units), OkStatus());
+    for (const size_t connections : {size_t{1}, Redis::kMostConnections}) {
+      std::ranges::fill(places, std::byte{0});
+      EXPECT_EQ((*redis)->Read(wire, connections, units), OkStatus());
+      for (const PlacedUnit& read : units) {
+        uint64_t number = 0;
+        std::memcpy(&number, read.place, sizeof number);
+        ASSERT_EQ(number, read.unit);
+        ASSERT_EQ(read.place[kUnitBytes - 1], std::byte{'x'});
+      }
+    }
     const auto use = (*redis)->ReadWatched(wire, units);
     ASSERT_TRUE(use.ok()) << use.status();
     EXPECT_GE(use->threaded_writes_share, 0);
     EXPECT_LE(use->threaded_writes_share, 1);
   }
-  const std::vector<uint64_t> missing = {kUnits};
+  const std::vector<PlacedUnit> missing = {{kUnits, places.data()}};
   EXPECT_FALSE((*redis)->Read(Redis::Wire::kUnix, 1, missing).ok());
 }
 
@@ -82,8 +100,8 @@ TEST(RedisTest, ItsTcpConnectionsAreNotPaced) {
   quire::testing::TempDir directory;
   auto redis = Redis::Start(directory.path(), 128 << 10, 64);
   if (!redis.ok()) GTEST_SKIP() << redis.status();
-  std::vector<uint64_t> units(64);
-  std::iota(units.begin(), units.end(), 0u);
+  std::vector<std::byte> places(64 * (128 << 10));
+  const std::vector<PlacedUnit> units = InOrder(64, 128 << 10, places);
   const TcpSenders senders((*redis)->pid());
   ASSERT_EQ((*redis)->Read(Redis::Wire::kTcp, 1, units), OkStatus());
   // A sandbox may hide other processes.

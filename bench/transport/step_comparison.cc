@@ -164,20 +164,25 @@ class StepComparison {
   template <typename AddFunction>
   void AddRedis(uint32_t units, const AddFunction& add) {
     if (redis_ == nullptr) return;
+    redis_slots_.resize(units * kStepUnitBytes);
     const auto reading = [this, units](auto read) {
       return [this, units, read]() -> StatusOr<Duration> {
-        std::vector<uint64_t> wanted(units);
-        for (uint64_t& unit : wanted) unit = random_.Below(NumUnits());
+        std::vector<PlacedUnit> wanted(units);
+        std::byte* place = redis_slots_.data();
+        for (PlacedUnit& read : wanted) {
+          read = {random_.Below(NumUnits()), place};
+          place += kStepUnitBytes;
+        }
         return Timed([&] { return read(wanted); });
       };
     };
     for (const auto& [name, wire] :
          {std::pair{"redis_unix", Redis::Wire::kUnix}, std::pair{"redis_tcp", Redis::Wire::kTcp}}) {
-      add(name, reading([this, wire = wire](const std::vector<uint64_t>& wanted) {
+      add(name, reading([this, wire = wire](const std::vector<PlacedUnit>& wanted) {
             return redis_->Get(wire, wanted);
           }));
       add(std::string(name) + "_by_four",
-          reading([this, wire = wire](const std::vector<uint64_t>& wanted) {
+          reading([this, wire = wire](const std::vector<PlacedUnit>& wanted) {
             return redis_->Read(wire, Redis::kMostConnections, wanted);
           }));
     }
@@ -190,6 +195,7 @@ class StepComparison {
   SegmentKey document_ = kRootKey;
   std::map<std::string, std::unique_ptr<Client>> clients_;
   std::unique_ptr<Redis> redis_;
+  std::vector<std::byte> redis_slots_;
   std::unique_ptr<Mooncake> mooncake_;
   std::map<std::string, std::string> absent_;
   SeededRandom random_{1};

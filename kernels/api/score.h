@@ -18,9 +18,11 @@
 //
 //   1. Term i goes to partial sum i % 8 by fused multiply-add, in ascending order from 0.
 //   2. Partial sums j and j + 4 are added, then j and j + 2, then 0 and 1.
-//   3. The sum is multiplied by scale.
+//   3. The term of kCentreRadius' radius goes to the sum by fused multiply-add.
+//   4. The sum is multiplied by scale.
 //
 // The terms are the channels, and then the further elements of the kind, as they lie in the digest.
+// The radius of kCentreRadius comes after all sums, since one more term would cost a whole step.
 // Lengths of queries are computed in f64 and rounded once. NaN in a query or a digest makes the
 // score NaN. Precondition: digests as the digest op writes them (lo <= hi, or both NaN). Errors:
 // kBadShape for a size < 1 (n_pages may be 0), n_q not a multiple of n_kv, first_page < 0, and a

@@ -13,7 +13,7 @@ double Length(const float* values, int64_t n) {
   return std::sqrt(sum);
 }
 
-/// Fills the factors of the elements after the channels.
+/// Fills the factors of the further terms.
 void FillExtra(const ScoreArgs& args, const float* q, float* extra) {
   const int64_t d = args.head_dim;
   switch (args.kind) {
@@ -21,12 +21,10 @@ void FillExtra(const ScoreArgs& args, const float* q, float* extra) {
     case DigestKind::kMean:
     case DigestKind::kRepresentatives:
     case DigestKind::kContent:
+    case DigestKind::kCentreRadius:
       return;
     case DigestKind::kCentreDeviation:
       std::transform(q, q + d, extra, [](float value) { return std::abs(value); });
-      return;
-    case DigestKind::kCentreRadius:
-      *extra = static_cast<float>(Length(q, d));
       return;
     case DigestKind::kDisc:
       for (int64_t i = 0; i < d / 2; ++i) {
@@ -49,6 +47,9 @@ ScoreQueries MakeScoreQueries(const ScoreArgs& args) {
   std::vector<float> row(static_cast<size_t>(queries.blocks * kPartialSums));
   for (int64_t a = 0; a < args.n_q; ++a) {
     const float* q = args.q + a * args.head_dim;
+    if (HasRadius(args.kind)) {
+      queries.radius.push_back(static_cast<float>(Length(q, args.head_dim)));
+    }
     std::copy(q, q + args.head_dim, row.begin());
     FillExtra(args, q, row.data() + args.head_dim);
     for (int64_t block = 0; block < queries.blocks; ++block) {

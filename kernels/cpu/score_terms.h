@@ -8,6 +8,8 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/api/score.h"
@@ -29,10 +31,13 @@ inline ChannelPair PairOf(int64_t i, int64_t rotary_dim, bool interleaved) {
   return {i, i + half};
 }
 
-/// Terms of one score. kMinMax multiplies one of two elements with a channel. The other kinds
-/// multiply every element with a factor of its own.
+/// True when a radius follows the terms of a digest.
+inline bool HasRadius(DigestKind kind) { return kind == DigestKind::kCentreRadius; }
+/// Terms of the partial sums of one score. kMinMax multiplies one of two elements with a channel.
+/// The other kinds multiply every element but a radius with a factor of its own.
 inline int64_t ScoreTerms(DigestKind kind, int64_t head_dim) {
-  return kind == DigestKind::kMinMax ? head_dim : DigestElements(kind, head_dim);
+  if (kind == DigestKind::kMinMax || HasRadius(kind)) return head_dim;
+  return DigestElements(kind, head_dim);
 }
 
 /// Heads whose factors are adjacent. A vector of 16 lanes holds two heads.
@@ -50,8 +55,9 @@ struct alignas(kHeadsTogether* kPartialSums * sizeof(float)) QueryTerms {
 struct ScoreQueries {
   /// [n_kv][blocks][pairs of heads]; zeros after the last term and for a padding head
   std::vector<QueryTerms> terms;
-  int64_t blocks = 0;  ///< Number of blocks of kPartialSums terms.
-  int64_t group = 0;   ///< Query heads of a KV head.
+  std::vector<float> radius;  ///< [n_q] factors of a radius; empty for kinds without one
+  int64_t blocks = 0;         ///< Number of blocks of kPartialSums terms.
+  int64_t group = 0;          ///< Query heads of a KV head.
 
   int64_t pairs() const { return PairedHeads(group) / kHeadsTogether; }
   /// Index in `terms` of the pair of query head a. Its next block is `pairs()` further.
@@ -72,16 +78,19 @@ class OrderedSum {
     float& partial = partials_[static_cast<size_t>(terms_++ % kPartialSums)];
     partial = std::fma(a, b, partial);
   }
+  /// Adds a * b after all terms.
+  void AddRadius(float a, float b) { radius_ = std::pair(a, b); }
   float Total() const {
     std::array<float, kPartialSums> sums = partials_;
     for (size_t distance = kPartialSums / 2; distance > 0; distance /= 2) {
       for (size_t j = 0; j < distance; ++j) sums[j] += sums[j + distance];
     }
-    return sums[0];
+    return radius_ ? std::fma(radius_->first, radius_->second, sums[0]) : sums[0];
   }
 
  private:
   std::array<float, kPartialSums> partials_ = {};
+  std::optional<std::pair<float, float>> radius_;
   int64_t terms_ = 0;
 };
 

@@ -25,13 +25,14 @@ struct Shape {
   float* scores;
   int64_t pages_per_block, first_page, n_pages, score_stride;
   int64_t n_kv, group, d, terms, padded;  ///< `padded`: terms rounded up to a multiple of 8.
-  int64_t elements, parts;                ///< A digest is parts * terms elements.
+  int64_t query_row;                      ///< Terms, padded, and 8 of which the first is a radius'.
+  int64_t elements, parts;                ///< A digest is parts * terms elements, and a radius.
   int64_t head_tiles, tile_pages;
   int64_t row_bytes;  ///< Bytes of a page in shared memory, 16 more than its parts.
   int64_t rotary_dim;
   DigestKind kind;
   float scale;
-  bool interleaved;
+  bool interleaved, has_radius;
 };
 
 /// Square root of the sum of squares of `n` channels, `step` apart, in f64 and rounded once.
@@ -42,13 +43,13 @@ __device__ float Length(const float* q, int64_t n, int64_t step) {
   return static_cast<float>(sqrt(sum));
 }
 
-/// Factor of term i (kernels/cpu/score_terms.cc).
+/// Factor i of a query's row (kernels/cpu/score_terms.cc).
 __device__ float QueryTerm(const Shape& shape, const float* q, int64_t i) {
   if (i < shape.d) return q[i];
+  if (i == shape.padded && shape.has_radius) return Length(q, shape.d, 1);
   if (i >= shape.terms) return 0;
   i -= shape.d;
   if (shape.kind == DigestKind::kCentreDeviation) return fabsf(q[i]);
-  if (shape.kind == DigestKind::kCentreRadius) return Length(q, shape.d, 1);
   const int64_t half = shape.rotary_dim / 2;
   return shape.interleaved || i >= half ? Length(q + 2 * i, 2, 1) : Length(q + i, 2, half);
 }
@@ -93,17 +94,17 @@ __device__ void StagePages(const Shape& shape, int64_t first, int64_t count, int
 template <typename T, bool kCorners, int kHeads>
 __global__ void __launch_bounds__(kWarp) ScoreKernel(Shape shape) {
   using Raw = typename T::Raw;
-  float* queries = DynamicShared<float>();  // [kHeads][padded]
-  uint8_t* tile = reinterpret_cast<uint8_t*>(queries + kHeads * shape.padded);
+  float* queries = DynamicShared<float>();  // [kHeads][query_row]
+  uint8_t* tile = reinterpret_cast<uint8_t*>(queries + kHeads * shape.query_row);
   const int64_t g = blockIdx.y / shape.head_tiles;
   const int64_t first_head = blockIdx.y % shape.head_tiles * kHeads;
   const int64_t left = shape.group - first_head;
   const int heads = left < kHeads ? static_cast<int>(left) : kHeads;
   const int64_t head = g * shape.group + first_head;
-  for (int64_t i = threadIdx.x; i < kHeads * shape.padded; i += kWarp) {
-    const int64_t h = i / shape.padded;
+  for (int64_t i = threadIdx.x; i < kHeads * shape.query_row; i += kWarp) {
+    const int64_t h = i / shape.query_row;
     queries[i] =
-        h < heads ? QueryTerm(shape, shape.q + (head + h) * shape.d, i % shape.padded) : 0.0f;
+        h < heads ? QueryTerm(shape, shape.q + (head + h) * shape.d, i % shape.query_row) : 0.0f;
   }
   for (int64_t first = int64_t{blockIdx.x} * shape.tile_pages; first < shape.n_pages;
        first += int64_t{gridDim.x} * shape.tile_pages) {
@@ -123,12 +124,17 @@ __global__ void __launch_bounds__(kWarp) ScoreKernel(Shape shape) {
 #pragma unroll
       for (int h = 0; h < kHeads; ++h) {
         float q[kSums];
-        Widen8<F32>(queries + h * shape.padded + i, q);
+        Widen8<F32>(queries + h * shape.query_row + i, q);
 #pragma unroll
         for (int j = 0; j < kSums; ++j) {
           sums[h][j] = fmaf(q[j], kCorners && q[j] >= 0 ? b[j] : a[j], sums[h][j]);
         }
       }
+    }
+    float radius = 0;
+    if (shape.has_radius) {
+      radius =
+          T::Widen(DigestOf<Raw>(shape, shape.first_page + first + threadIdx.x, g)[shape.terms]);
     }
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
@@ -136,6 +142,9 @@ __global__ void __launch_bounds__(kWarp) ScoreKernel(Shape shape) {
 #pragma unroll
       for (int distance = kSums / 2; distance > 0; distance /= 2) {
         for (int j = 0; j < distance; ++j) sums[h][j] += sums[h][j + distance];
+      }
+      if (shape.has_radius) {
+        sums[h][0] = fmaf(queries[h * shape.query_row + shape.padded], radius, sums[h][0]);
       }
       shape.scores[(head + h) * shape.score_stride + first + threadIdx.x] =
           shape.scale * sums[h][0];
@@ -152,7 +161,7 @@ int64_t TilePages(int64_t row_bytes, int64_t query_bytes) {
 
 template <typename T, bool kCorners, int kHeads>
 OpStatus LaunchScore(Shape shape, void* stream) {
-  const int64_t query_bytes = kHeads * shape.padded * 4;
+  const int64_t query_bytes = kHeads * shape.query_row * 4;
   shape.row_bytes = shape.parts * shape.padded * static_cast<int64_t>(sizeof(typename T::Raw)) + 16;
   shape.tile_pages = TilePages(shape.row_bytes, query_bytes);
   shape.head_tiles = DivideUp(shape.group, kHeads);
@@ -192,6 +201,7 @@ OpStatus Score(const ScoreArgs& args) {
   shape.d = args.head_dim;
   shape.terms = ScoreTerms(args.kind, args.head_dim);
   shape.padded = RoundUp(shape.terms, kSums);
+  shape.query_row = shape.padded + kSums;
   shape.elements = DigestElements(args.kind, args.head_dim);
   const bool corners = args.kind == DigestKind::kMinMax;
   shape.parts = corners ? 2 : 1;
@@ -199,6 +209,7 @@ OpStatus Score(const ScoreArgs& args) {
   shape.kind = args.kind;
   shape.scale = args.scale;
   shape.interleaved = args.interleaved;
+  shape.has_radius = HasRadius(args.kind);
   return WithFormat(args.dtype, [&](auto format) {
     using T = decltype(format);
     return corners ? ChooseHeads<T, true>(shape, args.stream)

@@ -84,6 +84,7 @@ OpStatus Score(const ScoreArgs& args) {
   simd::ScoreRun run;
   run.q = queries.terms[0].values[0];
   run.terms = ScoreTerms(args.kind, args.head_dim);
+  if (HasRadius(args.kind)) run.radius = queries.radius.data();
   run.corners = args.kind == DigestKind::kMinMax;
   run.dtype = args.dtype;
   run.n_kv = args.n_kv;

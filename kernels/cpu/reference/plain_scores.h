@@ -13,7 +13,7 @@
 namespace quire::kernels::simd {
 
 inline void PlainScores(const ScoreRun& run, const ScorePages& pages, float* out) {
-  const int64_t elements = (run.corners ? 2 : 1) * run.terms;
+  const int64_t elements = run.elements();
   const int64_t blocks = (run.terms + kPartialSums - 1) / kPartialSums;
   const int64_t heads = PairedHeads(run.group);
   std::vector<float> digest(static_cast<size_t>(elements));
@@ -29,6 +29,9 @@ inline void PlainScores(const ScoreRun& run, const ScorePages& pages, float* out
         for (int64_t i = 0; i < run.terms; ++i) {
           const float q = terms[i / kPartialSums * heads * kPartialSums + i % kPartialSums];
           sum.Add(q, digest[static_cast<size_t>(run.corners && q >= 0 ? i + run.terms : i)]);
+        }
+        if (run.radius != nullptr) {
+          sum.AddRadius(run.radius[g * run.group + head], digest[static_cast<size_t>(run.terms)]);
         }
         out[(g * run.group + head) * run.score_stride + j] = run.scale * sum.Total();
       }

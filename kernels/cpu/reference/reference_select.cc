@@ -79,6 +79,10 @@ OpStatus Score(const ScoreArgs& args) {
         const int64_t element = corners && q >= 0 ? i + args.head_dim : i;
         sum.Add(q, LoadElement(page.block, digest + element, args.dtype));
       }
+      if (HasRadius(args.kind)) {
+        sum.AddRadius(queries.radius[static_cast<size_t>(a)],
+                      LoadElement(page.block, digest + terms, args.dtype));
+      }
       args.scores[a * ScoreStride(args) + j] = args.scale * sum.Total();
     }
   }

@@ -48,11 +48,19 @@ struct ScoreRun {
   int64_t terms = 0;
   /// Each digest is [2][terms], lo then hi, and the sign of q chooses; otherwise [terms].
   bool corners = false;
+  /// [n_kv * group] factors of the radius after the terms of a digest; null without one. Not with
+  /// corners.
+  const float* radius = nullptr;
   DType dtype = DType::kF32;
   int64_t n_kv = 0;
   int64_t group = 0;  ///< Query heads of a KV head.
   float scale = 1.0f;
   int64_t score_stride = 0;
+
+  /// Elements of a digest.
+  constexpr int64_t elements() const {
+    return corners ? 2 * terms : terms + (radius != nullptr ? 1 : 0);
+  }
 };
 /// Pages that are adjacent in memory, [pages][n_kv] digests.
 struct ScorePages {
@@ -67,7 +75,7 @@ constexpr int64_t ScorePartPages(const ScoreRun& run) {
   if (run.dtype != DType::kF32) return kScorePartPages;
   constexpr int64_t kTurnBytes = 24 << 10, kQueryBytes = 20 << 10;
   constexpr int64_t kElement = sizeof(float);
-  const int64_t page_bytes = run.n_kv * (run.corners ? 2 : 1) * run.terms * kElement;
+  const int64_t page_bytes = run.n_kv * run.elements() * kElement;
   if (run.n_kv * run.group * run.terms * kElement > kQueryBytes) return kScorePartPages;
   int64_t pages = kScorePartPages / 2;
   while (pages > 1 && pages * page_bytes > kTurnBytes) pages /= 2;

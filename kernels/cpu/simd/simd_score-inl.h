@@ -74,9 +74,8 @@ HWY_INLINE ScoreVec InRegister(ScoreVec v) {
   return v;
 }
 
-/// Kinds of digest rows. One term after whole vectors, a radius, has code of its own: shared code
-/// would cost the other kinds registers.
-enum class Row { kCorners, kTerms, kTermsAndOne };
+/// Kinds of digest rows. A radius after the terms is added by AddRadii.
+enum class Row { kCorners, kTerms };
 
 /// Loads kHeadLanes elements of a digest, repeated for each head of a vector.
 template <typename T>
@@ -123,41 +122,6 @@ HWY_INLINE ScoreVec ForEachHead(hn::Vec<HeadTag> row) {
   return row;
 #endif
 }
-/// Loads one element into the first lane of each head, zeros elsewhere. LoadTail would stall on the
-/// stack.
-template <typename T>
-HWY_INLINE ScoreVec LoadFirst(const T* from) {
-#if HWY_TARGET <= HWY_AVX3
-  constexpr __mmask16 kFirstLanes = 0x0101;
-  if constexpr (std::is_same_v<T, float>) {
-    return ScoreVec{_mm512_maskz_broadcastss_ps(kFirstLanes, _mm_load_ss(from))};
-  } else {
-    uint16_t bits;
-    memcpy(&bits, from, sizeof(bits));
-    if constexpr (std::is_same_v<T, hwy::float16_t>) {
-      const __m256i half = _mm256_set1_epi16(static_cast<int16_t>(bits));
-      return ScoreVec{_mm512_maskz_cvtph_ps(kFirstLanes, half)};
-    } else {
-      const auto word = static_cast<int32_t>(uint32_t{bits} << 16);
-      return ScoreVec{_mm512_castsi512_ps(_mm512_maskz_set1_epi32(kFirstLanes, word))};
-    }
-  }
-#elif QUIRE_HAS_F16C
-  const ScoreTag tag;
-  if constexpr (sizeof(T) == sizeof(uint16_t)) {
-    uint16_t bits;
-    memcpy(&bits, from, sizeof(bits));
-    const hn::Rebind<uint16_t, ScoreTag> bits16;
-    return hn::PromoteTo(
-        tag, hn::BitCast(hn::Rebind<T, ScoreTag>(), hn::InsertLane(hn::Zero(bits16), 0, bits)));
-  } else {
-    return hn::MaskedLoad(hn::FirstN(tag, 1), tag, from);
-  }
-#else
-  return LoadTail(ScoreTag(), from, 1);
-#endif
-}
-
 /// Digests of the pages of a tile, for one KV head.
 template <typename T>
 struct DigestRows {
@@ -271,16 +235,10 @@ HWY_INLINE void AddPart(const float* q, int64_t q_stride, const DigestRows<T>& r
         vectors);
   }
   if (at >= end) return;
-  if constexpr (kRow == Row::kTermsAndOne) {
-    fetcher.template Step<kPages * int64_t{sizeof(T)}>();
-    const auto load = [](const T* from) HWY_ATTR { return LoadFirst(from); };
-    AddTerms<kRow>(q, at, upper, stride, load, sums, pages, vectors);
-  } else {
-    const size_t rest = static_cast<size_t>(end - at);
-    const auto load = [rest](const T* from)
-                          HWY_ATTR { return ForEachHead(LoadTail(HeadTag(), from, rest)); };
-    AddTerms<kRow>(q, at, upper, stride, load, sums, pages, vectors);
-  }
+  const size_t rest = static_cast<size_t>(end - at);
+  const auto load = [rest](const T* from)
+                        HWY_ATTR { return ForEachHead(LoadTail(HeadTag(), from, rest)); };
+  AddTerms<kRow>(q, at, upper, stride, load, sums, pages, vectors);
 }
 
 #if HWY_TARGET == HWY_NEON
@@ -430,28 +388,67 @@ HWY_INLINE int64_t TurnParts(const ScorePages* parts, int64_t n_parts, int64_t t
   return n;
 }
 
+/// Adds the terms of the radii to the sums of one KV head, and multiplies by the scale. `first` is
+/// the first radius of each part, `out` the row of the group's first head.
+template <typename T>
+HWY_INLINE void AddRadii(const ScoreRun& run, const float* factors, const ScorePages* parts,
+                         int64_t n_parts, int64_t first, int64_t stride, Fetcher& fetcher,
+                         float* out) {
+  constexpr int64_t kMost = 64;
+  HWY_ALIGN T radii[kMost];
+  int64_t count = 0;
+  const auto add = [&]() HWY_ATTR {
+    for (int64_t head = 0; head < run.group; ++head) {
+      float* const row = out + head * run.score_stride;
+      const Tag tag;
+      const Vec factor = hn::Set(tag, factors[head]), scale = hn::Set(tag, run.scale);
+      ForVectors(count, [&](int64_t i, const auto& load, const auto& store) HWY_ATTR {
+        store(hn::Mul(scale, hn::MulAdd(factor, load(radii + i), load(row + i))), row + i);
+      });
+    }
+    out += count;
+    count = 0;
+  };
+  for (const ScorePages* part = parts; part != parts + n_parts; ++part) {
+    const T* radius = static_cast<const T*>(part->digests) + first;
+    for (int64_t j = 0; j < part->pages; ++j, radius += stride) {
+      fetcher.template Step<int64_t{sizeof(T)}>();
+      radii[count++] = *radius;
+      if (count == kMost) add();
+    }
+  }
+  if (count > 0) add();
+}
+
 template <Row kRow, typename T>
 HWY_INLINE void ScorePartsTyped(const ScoreRun& run, const ScorePages* parts, int64_t n_parts,
                                 float* out) {
-  const int64_t elements = (kRow == Row::kCorners ? 2 : 1) * run.terms;
+  const int64_t elements = run.elements();
   const int64_t page_elements = run.n_kv * elements;
   const int64_t page_bytes = page_elements * static_cast<int64_t>(sizeof(T));
   const int64_t turn_pages = TurnPages(run, page_bytes);
   const int64_t group_terms =
       (run.terms + kPartialSums - 1) / kPartialSums * kPartialSums * PairedHeads(run.group);
+  ScoreRun sums = run;
+  if (run.radius != nullptr) sums.scale = 1;  // AddRadii multiplies.
   int64_t now = TurnParts(parts, n_parts, turn_pages);
   while (n_parts > 0) {
     const int64_t next = TurnParts(parts + now, n_parts - now, turn_pages);
     Fetcher fetcher(parts + now, next, page_bytes);
     int64_t pages = 0;
     for (int64_t g = 0; g < run.n_kv; ++g) {
+      float* const row = out + g * run.group * run.score_stride;
       pages = 0;
       for (const ScorePages* part = parts; part != parts + now; ++part) {
         const T* first = static_cast<const T*>(part->digests) + g * elements;
-        ScoreHead<kRow>(run, run.q + g * group_terms,
+        ScoreHead<kRow>(sums, run.q + g * group_terms,
                         DigestRows<T>{first, page_elements, run.terms}, part->pages, fetcher,
-                        out + g * run.group * run.score_stride + pages);
+                        row + pages);
         pages += part->pages;
+      }
+      if (run.radius != nullptr) {
+        AddRadii<T>(run, run.radius + g * run.group, parts, now, g * elements + run.terms,
+                    page_elements, fetcher, row);
       }
     }
     out += pages;
@@ -466,9 +463,6 @@ HWY_NOINLINE void ScoresImpl(const ScoreRun& run, const ScorePages* parts, int64
   WithElements(static_cast<const void*>(nullptr), run.dtype, [&](const auto* none) HWY_ATTR {
     using T = std::remove_cv_t<std::remove_pointer_t<decltype(none)>>;
     if (run.corners) return ScorePartsTyped<Row::kCorners, T>(run, parts, n_parts, out);
-    if (run.terms % kPartialSums == 1) {
-      return ScorePartsTyped<Row::kTermsAndOne, T>(run, parts, n_parts, out);
-    }
     return ScorePartsTyped<Row::kTerms, T>(run, parts, n_parts, out);
   });
 }
