@@ -112,7 +112,7 @@ TEST(ReplicaPlanTest, OnlyChangesThatMoveDocumentsChangeThePlacement) {
 }
 
 TEST(TransferPaceTest, APieceWaitsUntilTheBytesBeforeItArePaidFor) {
-  testing::FakeClock clock;
+  quire::testing::FakeClock clock;
   TransferPace pace(&clock);
   pace.Draw(1000);
   EXPECT_TRUE(pace.MayBegin()) << "without a limit";

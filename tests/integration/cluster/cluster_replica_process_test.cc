@@ -138,6 +138,12 @@ class ClusterReplicaProcessTest : public testing::ClusterFixture {
         ClusterConnection::Open({.router = router, .documents = {{.name = NameOf(i)}}}).value();
     return Client::Create({.transport = connection->control()}).value();
   }
+  /// Logs of all nodes.
+  std::string Errors() {
+    std::string errors;
+    for (const auto& [name, node] : nodes_) errors += name + ":\n" + node.process->Stderr();
+    return errors;
+  }
   /// Reads of a document that each node answered since it started.
   std::map<std::string, uint64_t> ReadsOf(int i) {
     std::map<std::string, uint64_t> reads;
@@ -265,8 +271,10 @@ TEST_F(ClusterReplicaProcessTest, ADocumentThatIsReadMuchIsReadAtOneMoreNodeUnti
             1);
   {
     HotReaders readers(2, [this] { return OpenReader(0); });
-    EXPECT_TRUE(WaitUntil([this] { return OwnersOf(0).size() == 3; }));
-    EXPECT_TRUE(WaitUntil([this] { return HoldersOf(0).size() == 3; })) << "the third copies it";
+    ASSERT_TRUE(WaitUntil([this] { return OwnersOf(0).size() == 3; }))
+        << readers.failure() << "\n"
+        << Errors();
+    ASSERT_TRUE(WaitUntil([this] { return HoldersOf(0).size() == 3; })) << Errors();
     const json hot = ClusterJson({"status"})["hot_documents"];
     ASSERT_EQ(hot.size(), 1u) << hot;
     EXPECT_EQ(hot[0]["document"], "default/" + NameOf(0));
