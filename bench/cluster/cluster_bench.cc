@@ -157,9 +157,9 @@ StatusOr<HotFigures> MeasureHot(const ClusterBenchOptions& options) {
   servers->Heat(0);
   QUIRE_ASSIGN_OR_RETURN(const auto reader, servers->ReaderOf(0, /*hedge=*/false));
   QUIRE_RETURN_IF_ERROR(TimeReads(reader, options.slow_reads).status());
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<uint64_t> reads, servers->ReadsOf(0));
-  const double all = std::accumulate(reads.begin(), reads.end(), 0.0);
-  const auto [smallest, largest] = std::ranges::minmax(reads);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<uint64_t> served, servers->BytesServed(0));
+  const double all = std::accumulate(served.begin(), served.end(), 0.0);
+  const auto [smallest, largest] = std::ranges::minmax(served);
   return HotFigures{.smallest_share = static_cast<double>(smallest) / all,
                     .largest_share = static_cast<double>(largest) / all};
 }
