@@ -2,8 +2,8 @@
 //
 // Cluster: reads of documents from one server and from two and three, in one process on loopback
 // sockets. More servers on the same processors should cost no more processor time for a byte. Then
-// reads with one slow node, hedged and not; what the router adds to a call; the runs that move when
-// a node joins or leaves; and the shares of three owners of a hot document in its reads.
+// reads with one slow node, hedged and not, and what the router adds to a call. Then the runs that
+// move when a node joins or leaves, and the shares of three owners of a hot document in its reads.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
