@@ -28,6 +28,7 @@
 #include "client/data/lease_keeper.h"
 #include "client/reply.h"
 #include "client/retry.h"
+#include "client/sealed_contexts.h"
 #include "common/wire/message.h"
 #include "quire/client.h"
 #include "quire/clock.h"
@@ -51,6 +52,7 @@ class Caller {
   Transport& data_transport() { return *options_.data_transport; }
   Reachability& server() { return server_; }
   LeaseKeeper& leases() { return leases_; }
+  SealedContexts& sealed() { return sealed_; }
   uint64_t NewJitterSeed() { return next_jitter_seed_.fetch_add(1, std::memory_order_relaxed); }
 
   /// The end of a method that starts now.
@@ -87,6 +89,7 @@ class Caller {
   std::atomic<uint64_t> next_jitter_seed_;
   Reachability server_;
   LeaseKeeper leases_;
+  SealedContexts sealed_;
 };
 
 }  // namespace quire::internal

@@ -59,6 +59,7 @@ StatusOr<Document> Client::RegisterDocument(const DocumentName& name, const Segm
   wire::TagsToProto(options.tags, request.mutable_tags());
   request.set_keep_latest(options.keep_latest);
   request.set_ingest_id(options.ingest_id);
+  request.set_context_id(caller_->sealed().Take(chain_tip));
   v1::RegisterReply reply;
   const CallSpec& spec = options.ingest_id != 0 ? kRegisterIngest : kRegister;
   QUIRE_RETURN_IF_ERROR(caller_->Call(spec, request, {}, caller_->NewDeadline(), &reply, nullptr));

@@ -260,6 +260,7 @@ StatusOr<SealedContext> Client::Seal(uint64_t context_id, std::span<const TokenI
   if (info.chain_tip == kRootKey || info.num_tokens % info.spec.page_tokens != tail_tokens.size()) {
     return BadReply(kSeal.method, "it does not name a sealed chain with this tail");
   }
+  caller_->sealed().Add(info.chain_tip, context_id);
   return SealedContext{std::move(info), reply.segments_differing()};
 }
 

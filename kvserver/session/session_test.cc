@@ -842,7 +842,7 @@ TEST_F(SessionTest, ASessionHoldsTheSegmentsOfAContextThatWasSealedNamedAndDelet
   const uint64_t before = OpenSession(open.id, 4).id;
   const SegmentKey key = (*Seal(*open.context, 4, 0))->chain_tip();
   contexts_.Retire(kTenant, open.id);
-  contexts_.Named(kTenant, key);
+  contexts_.Named(kTenant, open.id, key);
   const uint64_t later = OpenSession(open.id, 4).id;
   (void)store_.DeleteSegment(kTenant, key);
   for (const uint64_t id : {before, later}) {

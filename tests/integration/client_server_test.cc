@@ -211,15 +211,20 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
   }
   /// Stores kPages whole pages and a short one, and registers them as `name`.
   StatusOr<Document> PutDocument(const std::string& name) {
+    QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, StoreDocument(*client_));
+    return client_->RegisterDocument({.name = name}, tip);
+  }
+  /// Stores the same pages as `client`, and returns the chain's tip.
+  StatusOr<SegmentKey> StoreDocument(Client& client) const {
     const std::vector<TokenId> tokens = Tokens(kPages * spec_.page_tokens + kTailTokens);
     const std::span<const TokenId> whole(tokens.data(), kPages * spec_.page_tokens);
     QUIRE_ASSIGN_OR_RETURN(const OpenedContext context,
-                           client_->OpenContext(spec_, std::nullopt, {.collection = "default"}));
-    QUIRE_RETURN_IF_ERROR(client_->AppendPages(context.id, 0, whole, Pages(0, kPages)).status());
+                           client.OpenContext(spec_, std::nullopt, {.collection = "default"}));
+    QUIRE_RETURN_IF_ERROR(client.AppendPages(context.id, 0, whole, Pages(0, kPages)).status());
     QUIRE_ASSIGN_OR_RETURN(
         const ContextInfo info,
-        client_->Seal(context.id, std::span(tokens).subspan(whole.size()), Tail()));
-    return client_->RegisterDocument({.name = name}, info.chain_tip);
+        client.Seal(context.id, std::span(tokens).subspan(whole.size()), Tail()));
+    return info.chain_tip;
   }
   /// The short page: rows past its tokens are zero.
   Payload Tail() const {
@@ -376,6 +381,21 @@ TEST_P(ClientServerTest, TwoWorkersWhoseBytesDifferByNoisePutOneDocument) {
     }
     EXPECT_EQ(whose.size(), 1u) << "segment of page " << first;
   }
+}
+
+// The pages of a put stay until it is registered, whatever others do with the same bytes.
+TEST_P(ClientServerTest, ADeleteTakesNothingThatAnotherClientPutAndRegistersLater) {
+  const auto other = MakeClient("default");
+  const auto mine = StoreDocument(*client_), theirs = StoreDocument(*other);
+  ASSERT_TRUE(mine.ok() && theirs.ok()) << mine.status() << theirs.status();
+  ASSERT_EQ(*mine, *theirs);
+  ASSERT_TRUE(other->RegisterDocument({.name = "theirs"}, *theirs).ok());
+  ASSERT_TRUE(other->DeleteDocument({.name = "theirs"}).ok());
+  const auto registered = client_->RegisterDocument({.name = "mine"}, *mine);
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  ExpectUnitsOfFetch(DocumentName{.name = "mine"});
+  ASSERT_TRUE(client_->DeleteDocument({.name = "mine"}).ok());
+  EXPECT_TRUE(IsNotFound(client_->Stat(*mine).status())) << "nothing holds it any more";
 }
 
 TEST_P(ClientServerTest, LookupFindsTheLongestStoredPrefix) {

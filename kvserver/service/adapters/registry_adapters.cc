@@ -94,7 +94,7 @@ Status Register(DocumentRegistry& registry, ContextTable& contexts, const Cluste
   }
   QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Register(call.tenant, name, registration));
   // The document keeps the segments from now on.
-  contexts.Named(call.tenant, tip);
+  contexts.Named(call.tenant, request.context_id(), tip);
   wire::DocumentToProto(result.document, reply->mutable_document());
   reply->set_existed(result.existed);
   if (!replicated) return OkStatus();

@@ -78,14 +78,14 @@ std::vector<std::shared_ptr<OpenContext>> ContextTable::TakeHolders(std::deque<S
   return holders;
 }
 
-void ContextTable::Named(std::string_view tenant, const SegmentKey& tip) {
+void ContextTable::Named(std::string_view tenant, uint64_t id, const SegmentKey& tip) {
   std::vector<std::shared_ptr<OpenContext>> holders;
   {
     MutexLock lock(mutex_);
     const auto known = sealed_.find(tenant);
     if (known == sealed_.end()) return;
     holders = TakeHolders(known->second, [&](const Sealed& sealed) {
-      return sealed.context->view()->chain_tip() == tip;
+      return sealed.id == id && sealed.context->view()->chain_tip() == tip;
     });
   }
   for (const auto& context : holders) context->ReleaseSegments();

@@ -73,8 +73,9 @@ class ContextTable {
   /// that a seal with a lost reply can be repeated. It keeps as many as the tenant may have open.
   /// It also keeps those that may still be named, kMostToBeNamed times as many.
   void Retire(std::string_view tenant, uint64_t id);
-  /// Releases the holds of sealed contexts of the chain ending with `tip`, which has a name now.
-  void Named(std::string_view tenant, const SegmentKey& tip);
+  /// Releases the holds of a sealed context whose chain ends with `tip`, and has a name now. Other
+  /// contexts with this chain hold it on: their clients name it, too. Ignores an unknown one.
+  void Named(std::string_view tenant, uint64_t id, const SegmentKey& tip);
   /// Time that a sealed context holds its segments for its client to name them.
   static constexpr Duration kNamingTime = std::chrono::seconds(30);
   static constexpr size_t kMostToBeNamed = 16;

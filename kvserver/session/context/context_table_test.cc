@@ -67,7 +67,9 @@ TEST_F(ContextTableTest, SealedContextsAreKnownToTheirTenantWhateverOthersSeal) 
 // them, or they were not wanted.
 TEST_F(ContextTableTest, ASealedContextHoldsItsSegmentsUntilTheyAreNamedOrItsTimeIsOver) {
   for (const bool named : {true, false}) {
-    ContextViewPtr view = SealedWith(5);
+    const auto opened = OpenWith(5);
+    ContextViewPtr view = *Seal(*opened.context, 5, 0);
+    contexts_.Retire(kTenant, opened.id);
     const SegmentKey tip = view->chain_tip();
     const std::vector<SegmentKey> keys = *view->keys;
     view.reset();
@@ -76,13 +78,29 @@ TEST_F(ContextTableTest, ASealedContextHoldsItsSegmentsUntilTheyAreNamedOrItsTim
     EXPECT_EQ(store_.RemoveMarked(kTenant, keys[0], store_.Incarnations(keys)[0]).code(),
               StatusCode::kFailedPrecondition);
     if (named) {
-      contexts_.Named(kTenant, tip);
+      contexts_.Named(kTenant, opened.id, tip);
     } else {
       clock_.Advance(ContextTable::kNamingTime);
       contexts_.ReleaseUnnamed();
     }
     EXPECT_EQ(store_.num_segments(), 0u);
   }
+}
+
+// Another client that sealed the same chain has still to name it.
+TEST_F(ContextTableTest, ANameEndsOneHoldOfAChainThatWasSealedTwice) {
+  const auto first = OpenWith(5), second = OpenWith(5);
+  const SegmentKey tip = (*Seal(*first.context, 5, 0))->chain_tip();
+  const std::vector<SegmentKey> keys = *(*Seal(*second.context, 5, 0))->keys;
+  contexts_.Retire(kTenant, first.id);
+  contexts_.Retire(kTenant, second.id);
+  contexts_.Named(kTenant, first.id, tip);
+  contexts_.Named(kTenant, second.id, keys.front());
+  contexts_.Named(kTenant, 0, tip);
+  (void)store_.MarkForDeletion(kTenant, keys);
+  EXPECT_EQ(store_.num_segments(), keys.size()) << "the second context holds them";
+  contexts_.Named(kTenant, second.id, tip);
+  EXPECT_EQ(store_.num_segments(), 0u);
 }
 
 TEST_F(ContextTableTest, BoundsTheBytesThatOneTenantsTailsHold) {
