@@ -2,8 +2,8 @@
 //
 // Cluster: reads of documents from one server and from two and three, in one process on loopback
 // sockets. More servers on the same processors should cost no more processor time for a byte. Then
-// reads with one slow node, hedged and not; what the router adds to a call; the runs that move when
-// a node joins or leaves; and the shares of three owners of a hot document in its reads.
+// reads with one slow node, hedged and not, and what the router adds to a call. Then the runs that
+// move when a node joins or leaves, and the shares of three owners of a hot document in its reads.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -157,9 +157,9 @@ StatusOr<HotFigures> MeasureHot(const ClusterBenchOptions& options) {
   servers->Heat(0);
   QUIRE_ASSIGN_OR_RETURN(const auto reader, servers->ReaderOf(0, /*hedge=*/false));
   QUIRE_RETURN_IF_ERROR(TimeReads(reader, options.slow_reads).status());
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<uint64_t> reads, servers->ReadsOf(0));
-  const double all = std::accumulate(reads.begin(), reads.end(), 0.0);
-  const auto [smallest, largest] = std::ranges::minmax(reads);
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<uint64_t> served, servers->BytesServed(0));
+  const double all = std::accumulate(served.begin(), served.end(), 0.0);
+  const auto [smallest, largest] = std::ranges::minmax(served);
   return HotFigures{.smallest_share = static_cast<double>(smallest) / all,
                     .largest_share = static_cast<double>(largest) / all};
 }

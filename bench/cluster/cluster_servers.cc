@@ -166,16 +166,16 @@ void ClusterServers::Heat(uint32_t number) {
   for (Node& node : nodes_) node.membership->Set(view_);
 }
 
-StatusOr<std::vector<uint64_t>> ClusterServers::ReadsOf(uint32_t number) const {
-  std::vector<uint64_t> reads;
+StatusOr<std::vector<uint64_t>> ClusterServers::BytesServed(uint32_t number) const {
+  std::vector<uint64_t> served;
   for (const Node& node : nodes_) {
     QUIRE_ASSIGN_OR_RETURN(const auto client,
                            Client::Create({.transport = node.store->transport()}));
     QUIRE_ASSIGN_OR_RETURN(const Document document,
                            client->GetDocument({.name = ClusterDocument(number)}));
-    reads.push_back(document.statistics.questions);
+    served.push_back(document.statistics.bytes_served);
   }
-  return reads;
+  return served;
 }
 
 void ClusterServers::SlowDown(uint32_t number, Duration delay) {

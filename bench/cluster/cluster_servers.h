@@ -44,8 +44,8 @@ class ClusterServers {
   /// From now on document `number` is hot: the nodes that it was put to all own it, one of them as
   /// its only replica. Before ReaderOf.
   void Heat(uint32_t number);
-  /// Reads of document `number` that each node answered so far. Any thread.
-  StatusOr<std::vector<uint64_t>> ReadsOf(uint32_t number) const;
+  /// Bytes of document `number` that each node has served so far. Any thread.
+  StatusOr<std::vector<uint64_t>> BytesServed(uint32_t number) const;
   /// From now on answers of the node nearest to document `number` take `delay` longer, for clients
   /// of ReaderOf. No delay when it is 0. Any thread.
   void SlowDown(uint32_t number, Duration delay);

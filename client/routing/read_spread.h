@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReadSpread: the node for each read of documents that are hot. Of two owners drawn by chance it is
-// the one with fewer reads in flight, so a slow owner gets less. An owner that fails, or has not
+// ReadSpread: the node for each read of documents that are hot. It is the one with fewer reads in
+// flight of two owners drawn by chance, so a slow owner gets less. An owner that fails, or has not
 // copied the documents yet, is left out for a while. Thread-safety: all methods may be called
 // concurrently.
 #ifndef QUIRE_CLIENT_ROUTING_READ_SPREAD_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HotAgreement: the seam by which nodes agree on extra owners of documents. What is agreed is in
-// the views of all nodes (ClusterView::hot_documents) and ends by itself when no node keeps it.
+// HotAgreement: the seam by which nodes agree on extra owners of documents. The views of all nodes
+// have what is agreed (ClusterView::hot_documents). It ends by itself when no node keeps it.
 // Implementation: EtcdHotDocuments. Thread-safety: all methods may be called concurrently. Errors:
 // UNAVAILABLE while the agreement is away.
 #ifndef QUIRE_CLUSTER_HOT_HOT_AGREEMENT_H_

@@ -21,7 +21,7 @@ constexpr size_t kMostTransports = 256;
 /// Most segments of a chain that a node describes.
 constexpr uint64_t kMostChainSegments = 65536;
 /// Most segments of an extra, as servers take them.
-constexpr uint64_t kMostExtraSegments = 4096;
+constexpr uint64_t kMostSegmentsOfAnExtra = 4096;
 /// Most bytes of a segment, as PageStore takes them.
 constexpr uint64_t kMostSegmentBytes = uint64_t{1} << 30;
 
@@ -176,7 +176,7 @@ StatusOr<std::vector<ExtraCopy>> PeerCalls::ReadExtras(const Member& member,
     if (got.extra().num_segments() > 0 && got.segments().empty()) continue;
     ExtraCopy copy;
     QUIRE_ASSIGN_OR_RETURN(copy.segments,
-                           wire::KeysFromProto(got.segments(), kMostExtraSegments, "segments"));
+                           wire::KeysFromProto(got.segments(), kMostSegmentsOfAnExtra, "segments"));
     QUIRE_ASSIGN_OR_RETURN(copy.extra, wire::ExtraFromProto(got.extra()));
     copy.bytes.resize(payload.size_bytes());
     payload.CopyTo(reinterpret_cast<std::byte*>(copy.bytes.data()));

@@ -84,7 +84,7 @@ struct HotDocument {
   std::string collection;
   std::string document;
   uint32_t extra_replicas = 1;
-  uint64_t placement_hash = 0;  ///< Of its PlacementKey.
+  uint64_t placement_hash = 0;  ///< Hash of its PlacementKey.
   int64_t lease = 0;            ///< etcd's, under which nodes keep it hot; 0 in a client's view.
   int64_t revision = 0;         ///< etcd's, of its last change; 0 in a client's view.
   friend bool operator==(const HotDocument&, const HotDocument&) = default;

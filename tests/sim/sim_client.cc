@@ -40,11 +40,11 @@ class SimClient {
     }
   }
 
-  /// Reads the first document that was acknowledged, as long as it is there.
+  /// Reads the first document that was acknowledged, and another one when it is gone.
   void RunHot() {
     while (world_.GoesOn()) {
       world_.scheduler.Sleep(world_.About(kHotPauseSeconds));
-      if (const auto wanted = world_.history.Any(0)) ReadHot({.name = wanted->name});
+      if (const auto wanted = world_.history.Any(hot_)) ReadHot({.name = wanted->name});
     }
   }
 
@@ -156,6 +156,7 @@ class SimClient {
     const auto read = Ask<Document>(view_->members[owners.members[drawn]].name,
                                     [this, name](SimNode& node) { return ReadAt(node, name); });
     if (read.ok() && drawn >= view_->settings.replicas) ++world_.num_read_at_extra;
+    if (IsNotFound(read.status())) ++hot_;
   }
 
   void SetTag() {
@@ -190,7 +191,8 @@ class SimClient {
   SimWorld& world_;
   const std::string self_;
   const uint32_t number_;
-  std::shared_ptr<const cluster::ClusterView> view_;  ///< Of a reader of hot documents.
+  std::shared_ptr<const cluster::ClusterView> view_;  ///< View that RunHot uses.
+  uint64_t hot_ = 0;                                  ///< Number of the document that it reads.
   TimePoint view_until_{};
 };
 

@@ -42,12 +42,14 @@ TEST(SimClusterTest, PromisesAreKeptInEveryScenario) {
 TEST(SimClusterTest, DocumentsThatAreReadMuchAreReadAtMoreNodesUntilTheyCool) {
   const auto hot = std::ranges::find(Scenarios(), "hot", &SimScenario::name);
   ASSERT_NE(hot, Scenarios().end());
+  uint64_t read_at_extra = 0;
   for (uint64_t seed = 1; seed <= kHotRuns; ++seed) {
     const SimReport report = RunSimulation(*hot, seed);
     EXPECT_THAT(report.broken, IsEmpty())
         << "repeat with: ./dev sim --scenario hot --first-seed " << seed << " --seeds 1";
-    EXPECT_GT(report.read_at_extra, 10u) << "seed " << seed;
+    read_at_extra += report.read_at_extra;
   }
+  EXPECT_GT(read_at_extra, 100 * kHotRuns);
 }
 
 TEST(SimClusterTest, TheSameSeedGivesTheSameRun) {

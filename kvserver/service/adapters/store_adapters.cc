@@ -160,6 +160,7 @@ class StoreAdapters {
       if (!sizes.only_raw()) wire::AddCodecRun(unit.codec(), 1, reply->mutable_codecs());
     }
     AppendUnits(units, reply->mutable_unit_crc32c(), call.reply_payload);
+    context.NoteRead();
     if (context.document()) {
       deps_.registry->NoteServed(call.tenant, *context.document(),
                                  call.reply_payload->size_bytes());

@@ -21,15 +21,16 @@ StatusOr<ReadableContext> ContextResolver::Resolve(std::string_view tenant, cons
     tip = std::get<SegmentKey>(ref);
   }
   QUIRE_ASSIGN_OR_RETURN(HeldChain held, store_->HoldChain(tenant, tip));
-  return ReadableContext(ViewOfChain(held.chain, std::move(held.hold), std::move(held.written_as)),
-                         std::move(named));
+  ReadableContext context(ViewOfChain(held.chain, std::move(held.hold), std::move(held.written_as)),
+                          named);
+  if (named && reads_ != nullptr) context.CountBy(reads_->Of(tenant, *named));
+  return context;
 }
 
 StatusOr<ReadableContext> ContextResolver::Open(std::string_view tenant, const ContextRef& ref) {
   QUIRE_ASSIGN_OR_RETURN(ReadableContext context, Resolve(tenant, ref));
   if (!context.document()) return context;
   registry_->NoteOpened(tenant, *context.document(), context.view()->num_tokens);
-  if (reads_ != nullptr) context.CountBy(reads_->Of(tenant, *context.document()));
   context.NoteRead();
   return context;
 }

@@ -40,7 +40,8 @@ class ReadCounts {
       auto& [name, count] = entry;
       const uint64_t reads = count->exchange(0, std::memory_order_relaxed);
       if (reads > 0) taken.push_back({.name = name, .reads = reads});
-      return reads == 0 && count.use_count() == 1;  // Nobody gets it without the lock.
+      // A new user needs the lock.
+      return reads == 0 && count.use_count() == 1;
     });
     return taken;
   }

@@ -124,28 +124,34 @@ class ClusterReplicaProcessTest : public testing::ClusterFixture {
         ClusterConnection::Open({.router = router, .documents = {{.name = NameOf(i)}}}).value();
     return Client::Create({.transport = connection->control()}).value();
   }
-  /// Reads of a document that each node answered since it started.
-  std::map<std::string, uint64_t> ReadsOf(int i) {
-    std::map<std::string, uint64_t> reads;
+  /// Logs of all nodes.
+  std::string Errors() {
+    std::string errors;
+    for (const auto& [name, node] : nodes_) errors += name + ":\n" + node.process->Stderr();
+    return errors;
+  }
+  /// Bytes of fetches of a document that each node answered since it started.
+  std::map<std::string, uint64_t> ServedOf(int i) {
+    std::map<std::string, uint64_t> served;
     for (const auto& [name, node] : nodes_) {
       const auto document = ClientOf(node.address)->GetDocument({.name = NameOf(i)});
-      reads[name] = document.ok() ? document->statistics.questions : 0;
+      served[name] = document.ok() ? document->statistics.bytes_served : 0;
     }
-    return reads;
+    return served;
   }
-  /// Waits for some hundred reads. Returns the smallest share of them that a node answered.
+  /// Waits for some megabytes of reads. Returns the smallest share of them that a node answered.
   double SmallestShare(int i) {
-    constexpr uint64_t kReads = 200;
-    const std::map<std::string, uint64_t> before = ReadsOf(i);
+    constexpr uint64_t kBytes = 4 << 20;
+    const std::map<std::string, uint64_t> before = ServedOf(i);
     uint64_t all = 0, smallest = 0;
     EXPECT_TRUE(WaitUntil([&] {
       all = 0;
       smallest = UINT64_MAX;
-      for (const auto& [name, reads] : ReadsOf(i)) {
-        all += reads - before.at(name);
-        smallest = std::min(smallest, reads - before.at(name));
+      for (const auto& [name, served] : ServedOf(i)) {
+        all += served - before.at(name);
+        smallest = std::min(smallest, served - before.at(name));
       }
-      return all >= kReads;
+      return all >= kBytes;
     }));
     return static_cast<double>(smallest) / static_cast<double>(all);
   }
@@ -251,8 +257,9 @@ TEST_F(ClusterReplicaProcessTest, ADocumentThatIsReadMuchIsReadAtOneMoreNodeUnti
             1);
   {
     HotReaders readers(2, [this] { return OpenReader(0); });
-    EXPECT_TRUE(WaitUntil([this] { return OwnersOf(0).size() == 3; }));
-    EXPECT_TRUE(WaitUntil([this] { return HoldersOf(0).size() == 3; })) << "the third copies it";
+    ASSERT_TRUE(WaitUntil([this] { return OwnersOf(0).size() == 3; })) << readers.failure() << "\n"
+                                                                       << Errors();
+    ASSERT_TRUE(WaitUntil([this] { return HoldersOf(0).size() == 3; })) << Errors();
     const json hot = ClusterJson({"status"})["hot_documents"];
     ASSERT_EQ(hot.size(), 1u) << hot;
     EXPECT_EQ(hot[0]["document"], "default/" + NameOf(0));
