@@ -12,15 +12,22 @@ readonly PREVIOUS=$1 BIN=${2:-build/release/bin}
 # shellcheck source=tools/cluster_demo/cluster_kit.sh
 source tools/cluster_demo/cluster_kit.sh
 
-# put_until FILE COUNT: puts documents under new names until the file is there. Writes how many to the file COUNT.
+readonly MOST_TRIES=3 # Of a put whose node stops in the middle.
+
+# put_until FILE COUNT: puts documents under new names until the file is there. Writes to the file COUNT how many
+# there were, and how many had to be put again.
 put_until() {
-  local stop=$1 count=$2 number=0
+  local stop=$1 count=$2 number=0 again=0 tries
   until [[ -e $stop ]]; do
-    "$BIN/quire" --server "$(servers)" put "$DOCUMENTS/${NAMES[number % 3]}" --name "put-$number" \
-      >>"$WORK/put.log" 2>&1 || fail "a put during the upgrade: $(tail -3 "$WORK/put.log")"
+    tries=1
+    until "$BIN/quire" --server "$(servers)" put "$DOCUMENTS/${NAMES[number % 3]}" --name "put-$number" \
+      >>"$WORK/put.log" 2>&1; do
+      ((tries++ < MOST_TRIES)) || fail "a put during the upgrade: $(tail -3 "$WORK/put.log")"
+      again=$((again + 1))
+    done
     number=$((number + 1))
   done
-  echo "$number" >"$count"
+  echo "$number $again" >"$count"
 }
 
 # replace NODE PROGRAM: stops a node in order, and starts another program with its disk, at its address.
@@ -33,7 +40,7 @@ replace() {
 }
 
 upgrade_all() {
-  local workers=() asker node number
+  local workers=() asker node number puts again
   for asker in 1 2; do
     ask_until "$WORK/enough" "$WORK/answers.$asker" "during the upgrade" "${NAMES[@]}" &
     workers+=($!)
@@ -48,11 +55,13 @@ upgrade_all() {
   for asker in "${workers[@]}"; do
     wait "$asker" || { FAILED=1; exit 1; }
   done
-  for ((number = 0; number < $(<"$WORK/puts"); ++number)); do
+  read -r puts again <"$WORK/puts"
+  for ((number = 0; number < puts; ++number)); do
     "$BIN/quire" --server "$(servers)" stat "put-$number" >/dev/null 2>>"$WORK/ask.log" ||
       fail "put-$number is not there: $(tail -1 "$WORK/ask.log")"
   done
-  say "$(($(<"$WORK/answers.1") + $(<"$WORK/answers.2"))) answers and $(<"$WORK/puts") puts during the upgrade: none failed, none was wrong"
+  say "$(($(<"$WORK/answers.1") + $(<"$WORK/answers.2"))) answers during the upgrade: none failed, none was wrong"
+  say "$puts documents put during the upgrade, of which $again again: all are there"
 }
 
 # refuse_previous: a server of the previous version must not join.

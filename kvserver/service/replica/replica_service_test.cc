@@ -369,6 +369,18 @@ TEST_F(ReplicaServiceTest, AServerCopiesInTheBackgroundAndServesNothingThatWasDe
   EXPECT_TRUE(IsNotFound(Get("b", "x").status()));
 }
 
+TEST_F(ReplicaServiceTest, AMemberWithoutACommonProtocolIsNotCalled) {
+  cluster::Member other = View().members[0];
+  const SegmentKey tip = PutChain("raw").back();
+  EXPECT_TRUE(peers_.Describe(other, "default", tip).ok());
+  other.protocol = other.oldest_protocol = cluster::kClusterProtocol + 1;
+  const Status refused = peers_.Describe(other, "default", tip).status();
+  EXPECT_TRUE(IsUnavailable(refused));
+  EXPECT_THAT(refused.ToString(), HasSubstr("upgrade the older one"));
+  other.oldest_protocol = cluster::kClusterProtocol;
+  EXPECT_TRUE(peers_.Describe(other, "default", tip).ok()) << "the next release";
+}
+
 TEST_F(ReplicaServiceTest, TheMetricsAreDocumented) {
   cluster::Replicator replicator({.clock = &SystemClock()});
   quire::testing::ExpectSectionLists("Replicas", replicator, 8);
