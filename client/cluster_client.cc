@@ -285,8 +285,7 @@ StatusOr<uint64_t> ClusterClient::AppendLayers(uint64_t context_id, uint32_t fir
 
 StatusOr<SealedContext> ClusterClient::Seal(uint64_t context_id,
                                             std::span<const TokenId> tail_tokens,
-                                            const Payload& tail_payload,
-                                            PutDurability durability) {
+                                            const Payload& tail_payload, PutDurability durability) {
   auto sealed = impl_->AtContext(context_id, [&](Client& client) {
     return client.Seal(context_id, tail_tokens, tail_payload, durability);
   });
@@ -295,8 +294,8 @@ StatusOr<SealedContext> ClusterClient::Seal(uint64_t context_id,
 }
 
 Status ClusterClient::DropContext(uint64_t context_id) {
-  const Status dropped = impl_->AtContext(
-      context_id, [&](Client& client) { return client.DropContext(context_id); });
+  const Status dropped =
+      impl_->AtContext(context_id, [&](Client& client) { return client.DropContext(context_id); });
   impl_->places().ForgetContext(context_id);
   return dropped;
 }
@@ -317,9 +316,8 @@ StatusOr<FetchedUnits> ClusterClient::FetchUnits(const ContextRef& context,
 }
 
 StatusOr<ContextStat> ClusterClient::Stat(const ContextRef& context) {
-  return impl_->Route(context, OnFailure::kRepeat, [&](Client& client, const std::string&) {
-    return client.Stat(context);
-  });
+  return impl_->Route(context, OnFailure::kRepeat,
+                      [&](Client& client, const std::string&) { return client.Stat(context); });
 }
 
 StatusOr<std::vector<TokenId>> ClusterClient::ReadTokens(const ContextRef& context) {
@@ -330,15 +328,15 @@ StatusOr<std::vector<TokenId>> ClusterClient::ReadTokens(const ContextRef& conte
 
 StatusOr<Document> ClusterClient::GetDocument(const DocumentName& name, TimePoint limit) {
   const TimePoint deadline = std::min(impl_->NewDeadline(), limit);
-  return impl_->RouteUntil(
-      ContextRef(name), OnFailure::kRepeat, deadline,
-      [&](Client& client, const std::string& address) {
-        auto document = client.GetDocument(name, limit);
-        if (document.ok() && document->chain_tip != kRootKey) {
-          impl_->places().NoteFound(address, document->name, document->chain_tip);
-        }
-        return document;
-      });
+  return impl_->RouteUntil(ContextRef(name), OnFailure::kRepeat, deadline,
+                           [&](Client& client, const std::string& address) {
+                             auto document = client.GetDocument(name, limit);
+                             if (document.ok() && document->chain_tip != kRootKey) {
+                               impl_->places().NoteFound(address, document->name,
+                                                         document->chain_tip);
+                             }
+                             return document;
+                           });
 }
 
 StatusOr<RemovedDocuments> ClusterClient::InvalidateDocument(const DocumentName& name) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/node_session.h"
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "client/caller.h"
+#include "client/node_session.h"
 #include "client/recall/landing_area.h"
 #include "client/recall/part_pieces.h"
 #include "client/recall/recall_codec.h"
@@ -81,7 +80,7 @@ std::span<const int32_t> NodeSession::ResidentPages(uint32_t sequence, uint32_t 
 }
 
 StatusOr<std::unique_ptr<PendingRecall>> NodeSession::Start(std::vector<LayerWant> wants,
-                                                              const RecallOptions& options) {
+                                                            const RecallOptions& options) {
   QUIRE_RETURN_IF_ERROR(state_->CheckRecall(wants, options));
   auto recall =
       std::make_unique<SessionRecall>(state_.get(), std::move(wants), std::span<const LayerWant>(),
@@ -91,7 +90,7 @@ StatusOr<std::unique_ptr<PendingRecall>> NodeSession::Start(std::vector<LayerWan
 }
 
 StatusOr<RecallResult> NodeSession::Recall(std::span<const LayerWant> wants,
-                                             const RecallOptions& options) {
+                                           const RecallOptions& options) {
   RecallOptions whole = options;
   whole.piece_bytes = 0;
   QUIRE_RETURN_IF_ERROR(state_->CheckRecall(wants, whole));
@@ -165,8 +164,8 @@ Status NodeSession::RemoveSequence(uint32_t sequence) {
 }
 
 StatusOr<Payload> NodeSession::Digests(std::span<const uint32_t> layers, uint32_t first_page,
-                                         uint32_t end_page, uint32_t sequence, uint32_t member,
-                                         DigestKind kind) {
+                                       uint32_t end_page, uint32_t sequence, uint32_t member,
+                                       DigestKind kind) {
   QUIRE_RETURN_IF_ERROR(state_->CheckOpen());
   if (!state_->slots.Has(sequence) || member >= state_->members[sequence].size()) {
     return InvalidArgument("digests of member ", member, " of sequence ", sequence,

@@ -224,10 +224,9 @@ StatusOr<SessionClient> CommandContext::ConnectForSessionsOver(std::shared_ptr<T
 StatusOr<std::unique_ptr<Client>> CommandContext::ConnectToNode(const NodeToConnect& node,
                                                                 const std::string& transport,
                                                                 TimeoutOf timeout) const {
-  QUIRE_ASSIGN_OR_RETURN(
-      SessionClient connected,
-      ConnectSessions(*this, node, ConnectorOver(node.control), transport,
-                      {timeout, ClusterClient::kNodeUnreachableFor, nullptr}));
+  QUIRE_ASSIGN_OR_RETURN(SessionClient connected,
+                         ConnectSessions(*this, node, ConnectorOver(node.control), transport,
+                                         {timeout, ClusterClient::kNodeUnreachableFor, nullptr}));
   return std::move(connected.client);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --server with several addresses: nodes of one cluster. A command about documents goes to the nodes
-// that have them, or that they belong to. With one address it goes there, and nothing is asked
-// before. Thread-safety: pure but for the calls.
+// --server with several addresses: nodes of one cluster. A command about documents goes to the
+// nodes that have them, or that they belong to. With one address it goes there, and nothing is
+// asked before. Thread-safety: pure but for the calls.
 #ifndef QUIRE_APPS_KIT_DOCUMENT_ROUTE_H_
 #define QUIRE_APPS_KIT_DOCUMENT_ROUTE_H_
 

@@ -160,17 +160,18 @@ void AddWorkerCommand(Commands& commands) {
   CLI::App& command = commands.Add(
       {.name = "worker",
        .summary = "Run a model that answers questions over gRPC, its pages in the store",
-       .examples = "  quire worker\n"
-                   "  quire worker --admin-listen 127.0.0.1:7412   # then: curl -s "
-                   "http://127.0.0.1:7412/metrics\n"
-                   "  quire worker --policy freekv --tau 0.9 --host-cache-bytes 2GiB\n"
-                   "  quire worker --model DIR --listen 0.0.0.0:7411 --budget 1024\n"
-                   "  quire worker --server 10.0.0.3:7410,10.0.0.4:7410   # documents of all nodes\n"
-                   "  quire worker --tenant team-a --token-file team-a.token --tenant-tokens "
-                   "tenant-tokens\n"
-                   "  quire ask --worker 127.0.0.1:7411 --document dossier-01.txt --question "
-                   "'Hector Nash has "
-                   "office'"},
+       .examples =
+           "  quire worker\n"
+           "  quire worker --admin-listen 127.0.0.1:7412   # then: curl -s "
+           "http://127.0.0.1:7412/metrics\n"
+           "  quire worker --policy freekv --tau 0.9 --host-cache-bytes 2GiB\n"
+           "  quire worker --model DIR --listen 0.0.0.0:7411 --budget 1024\n"
+           "  quire worker --server 10.0.0.3:7410,10.0.0.4:7410   # documents of all nodes\n"
+           "  quire worker --tenant team-a --token-file team-a.token --tenant-tokens "
+           "tenant-tokens\n"
+           "  quire ask --worker 127.0.0.1:7411 --document dossier-01.txt --question "
+           "'Hector Nash has "
+           "office'"},
       args, &RunWorker);
   command.add_option("--model", args->model,
                      "Directory of the model (the bundled one when not given)");

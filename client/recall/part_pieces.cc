@@ -12,7 +12,7 @@ namespace {
 
 /// Payload bytes of placements [first, first + count) of `part`, which came through `session`.
 uint64_t BytesOfPlacements(const ClientSession& session, const RecallPart& part, size_t first,
-                   size_t count) {
+                           size_t count) {
   auto held = std::ranges::lower_bound(part.held, first);
   uint64_t bytes = 0;
   for (size_t i = first; i < first + count; ++i) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DocumentPlaces: the nodes of a cluster that calls about documents, chains and open contexts go to.
-// Each document has a node of its own (node_choice.h): it stays the same while that answers. A chain
-// goes where the document goes that it was found by. An open context stays on the node that opened
-// it.
+// DocumentPlaces: the nodes of a cluster that calls about documents, chains and open contexts go
+// to. Each document has a node of its own (node_choice.h): it stays the same while that answers. A
+// chain goes where the document goes that it was found by. An open context stays on the node that
+// opened it.
 //
 // Bounds: what was not used for long is forgotten. A document is looked for again then. A forgotten
 // chain is NOT_FOUND, and known again once its document was asked for.
@@ -46,8 +46,8 @@ class DocumentPlaces {
   /// The document's chain, or one that was made from it, goes where `name` goes.
   void NoteChain(const SegmentKey& chain_tip, const DocumentName& name) QUIRE_EXCLUDES(mutex_);
   /// The node at `address` has document `found`, with its version, of this chain.
-  void NoteFound(const std::string& address, const DocumentName& found,
-                 const SegmentKey& chain_tip) QUIRE_EXCLUDES(mutex_);
+  void NoteFound(const std::string& address, const DocumentName& found, const SegmentKey& chain_tip)
+      QUIRE_EXCLUDES(mutex_);
   void NoteContext(uint64_t id, std::string address) QUIRE_EXCLUDES(mutex_);
   void ForgetContext(uint64_t id) QUIRE_EXCLUDES(mutex_);
   /// Takes in how a call to a node ended. After its failure (NodeChoice::Note) everything that goes

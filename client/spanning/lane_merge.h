@@ -5,8 +5,8 @@
 // puts what the nodes sent into the order of one reply: by head, then by page name. Both give the
 // same placements, units and bytes as one server that has everything.
 //
-// Nodes are asked for missing pages only, and never told what the slots hold: each sends all that it
-// is asked for. Thread-safety: pure functions; units are not copied.
+// Nodes are asked for missing pages only, and never told what the slots hold: each sends all that
+// it is asked for. Thread-safety: pure functions; units are not copied.
 #ifndef QUIRE_CLIENT_SPANNING_LANE_MERGE_H_
 #define QUIRE_CLIENT_SPANNING_LANE_MERGE_H_
 
@@ -35,8 +35,8 @@ struct PlannedLane {
   std::vector<PageLists> wanted = {};
 };
 
-/// Places `pages` into the slots of `map`, and fills in `placed` and `wanted` of `lane`, whose other
-/// members are set.
+/// Places `pages` into the slots of `map`, and fills in `placed` and `wanted` of `lane`, whose
+/// other members are set.
 void PlanLane(const SequencePlaces& places, const PageLists& pages, SlotMap* map,
               PlannedLane* lane);
 

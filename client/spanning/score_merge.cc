@@ -45,8 +45,7 @@ StatusOr<std::vector<FragmentScoring>> SplitScoring(const SequencePlaces& places
   return asked;
 }
 
-std::vector<float> MergeScores(const ContentScoring& wanted,
-                               std::span<const FragmentScoring> asked,
+std::vector<float> MergeScores(const ContentScoring& wanted, std::span<const FragmentScoring> asked,
                                std::span<const std::vector<float>> scores) {
   std::vector<size_t> firsts;
   size_t total = 0;

@@ -50,7 +50,7 @@ class SpanningRecall final : public PendingRecall {
   };
   /// A lane, and the streams that bring it.
   struct Lane {
-    PlannedLane planned;          ///< Only sequence and layer, unless it spans nodes.
+    PlannedLane planned;  ///< Only sequence and layer, unless it spans nodes.
     bool spans = false;
     std::vector<size_t> streams;  ///< Stream of each fragment; kNothing for one not asked.
   };

@@ -129,10 +129,8 @@ StatusOr<SpanningSession::Share> SpanningSession::SeatAt(const SequenceSpec& seq
 
 StatusOr<SpanningSession::Sequence> SpanningSession::SeatOn(
     const SequenceSpec& sequence, std::span<const SessionNodes::Node> nodes) {
-  Sequence seated{.members = {},
-                  .places = SequencePlaces(AddressesOf(nodes)),
-                  .shares = {},
-                  .lanes = {}};
+  Sequence seated{
+      .members = {}, .places = SequencePlaces(AddressesOf(nodes)), .shares = {}, .lanes = {}};
   const auto& fragments = seated.places.fragments();
   seated.shares.resize(fragments.size());
   const Status opened = AtOnce(fragments.size(), [&](size_t i) -> Status {
@@ -188,8 +186,7 @@ StatusOr<uint32_t> SpanningSession::AddSequence(const SequenceSpec& sequence) {
                              " sequences, which are all that it can have; open another session");
   }
   QUIRE_ASSIGN_OR_RETURN(Sequence seated, Seat(sequence));
-  const uint32_t slots =
-      sequence.slots_per_head == 0 ? slots_per_head() : sequence.slots_per_head;
+  const uint32_t slots = sequence.slots_per_head == 0 ? slots_per_head() : sequence.slots_per_head;
   if (seated.places.spans()) {
     seated.lanes.assign(slots_.layers().size(),
                         {.map = SlotMap(options_.spec.num_kv_heads, slots), .planned = 0});

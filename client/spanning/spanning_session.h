@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SpanningSession: a ClientSession over contexts on several nodes. It has a session of one node, a
-// part, on each node that its sequences read. A recall goes to each part once, with all that it asks
-// of it; the parts answer side by side.
+// part, on each node that its sequences read. A recall goes to each part once, with all that it
+// asks of it; the parts answer side by side.
 //
 // A sequence whose members lie on one node is a sequence of that part: its node selects, keeps its
 // resident maps and hears what was applied. A sequence that spans nodes has its maps here, where

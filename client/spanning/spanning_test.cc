@@ -57,8 +57,7 @@ RecallPart Sent(const SequencePlaces& places, const UnitSizes& sizes, size_t fra
   RecallPart piece;
   for (uint32_t head = 0; head < wanted.num_heads(); ++head) {
     for (const uint32_t page : wanted.Head(head)) {
-      const std::vector<std::byte> unit =
-          UnitOf(sizes, head, places.GlobalName(fragment, page));
+      const std::vector<std::byte> unit = UnitOf(sizes, head, places.GlobalName(fragment, page));
       piece.placements.push_back({.head = head, .page = page});
       piece.checksums.push_back(Crc32c(unit));
       piece.payload.Append(unit);
@@ -155,13 +154,10 @@ TEST(LaneMergeTest, ANodeThatSendsOtherUnitsIsNamed) {
   };
   EXPECT_TRUE(merge([](auto*) {}).ok());
   const auto other_page = [](auto* pieces) { (*pieces)[1].placements[0].page = 4; };
-  const auto other_member = [](auto* pieces) {
-    (*pieces)[1].placements[0].page = PageName(5, 2);
-  };
+  const auto other_member = [](auto* pieces) { (*pieces)[1].placements[0].page = PageName(5, 2); };
   const auto fewer = [](auto* pieces) { (*pieces)[1].placements.pop_back(); };
   const auto more = [](auto* pieces) { (*pieces)[1].placements.push_back({.head = 1, .page = 5}); };
-  for (const Status& status :
-       {merge(other_page), merge(other_member), merge(fewer), merge(more)}) {
+  for (const Status& status : {merge(other_page), merge(other_member), merge(fewer), merge(more)}) {
     EXPECT_EQ(status.code(), StatusCode::kDataLoss);
     EXPECT_THAT(status.ToString(), ::testing::HasSubstr("node at b"));
   }

@@ -56,7 +56,7 @@ void SlotMap::Plan(const PageLists& selected, Scratch& scratch, PlacedUnits* pla
 }
 
 void SlotMap::PlanHead(uint32_t head, std::span<const uint32_t> selected, Scratch& scratch,
-                             PlacedUnits* placed) {
+                       PlacedUnits* placed) {
   const std::span<Slot> slots(slots_.data() + size_t{head} * slots_per_head_, slots_per_head_);
   scratch.selected.Reset(selected);
   scratch.victims.clear();
@@ -78,7 +78,7 @@ void SlotMap::PlanHead(uint32_t head, std::span<const uint32_t> selected, Scratc
 }
 
 void SlotMap::Place(std::span<Slot> slots, std::span<const uint32_t> selected,
-                          const Scratch& scratch, PlacedUnits* placed) {
+                    const Scratch& scratch, PlacedUnits* placed) {
   size_t unit = placed->size();
   placed->Resize(unit + placed->counts.back());
   const auto first = static_cast<uint32_t>(slots.data() - slots_.data());

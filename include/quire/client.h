@@ -112,23 +112,23 @@ class Client {
   /// Opens a context to append pages to, continuing `continues` when given. Keep what is returned
   /// for as long as the context is needed.
   virtual StatusOr<OpenedContext> OpenContext(const KvSpec& spec,
-                                      const std::optional<ContextRef>& continues,
-                                      const ContextOptions& options = {});
+                                              const std::optional<ContextRef>& continues,
+                                              const ContextOptions& options = {});
   /// Appends complete pages; `payload` is [pages][num_layers][n_kv] units. Returns the context's
   /// token count.
   virtual StatusOr<uint64_t> AppendPages(uint64_t context_id, uint32_t first_page,
-                                 std::span<const TokenId> tokens, const Payload& payload);
+                                         std::span<const TokenId> tokens, const Payload& payload);
   /// Sends the units of some layers of complete pages, in any order of layers; `payload` is
   /// [layers][pages][n_kv] units, `layers` ascending. Returns the tokens of the pages that are
   /// whole.
   virtual StatusOr<uint64_t> AppendLayers(uint64_t context_id, uint32_t first_page,
-                                  std::span<const TokenId> tokens, std::span<const uint32_t> layers,
-                                  const Payload& payload);
+                                          std::span<const TokenId> tokens,
+                                          std::span<const uint32_t> layers, const Payload& payload);
   /// Seals; `tail_payload` is [num_layers][n_kv] units of the short last page, empty without tail
   /// tokens.
   virtual StatusOr<SealedContext> Seal(uint64_t context_id, std::span<const TokenId> tail_tokens,
-                               const Payload& tail_payload,
-                               PutDurability durability = PutDurability::kServerDefault);
+                                       const Payload& tail_payload,
+                                       PutDurability durability = PutDurability::kServerDefault);
   virtual Status DropContext(uint64_t context_id);
 
   StatusOr<LookupResult> Lookup(const KvSpec& spec, std::span<const TokenId> tokens);
@@ -137,8 +137,9 @@ class Client {
   virtual StatusOr<Payload> Fetch(const ContextRef& context, std::span<const UnitRange> ranges);
   /// The same of a context of `spec`. Units stored in one of `codecs` come as they are stored, as
   /// in SessionOptions::codecs.
-  virtual StatusOr<FetchedUnits> FetchUnits(const ContextRef& context, std::span<const UnitRange> ranges,
-                                    const KvSpec& spec, const CodecSet& codecs);
+  virtual StatusOr<FetchedUnits> FetchUnits(const ContextRef& context,
+                                            std::span<const UnitRange> ranges, const KvSpec& spec,
+                                            const CodecSet& codecs);
   /// Gives a stored segment's pages representatives, [num_layers][pages][n_kv][key_dim] in the KV
   /// dtype (DigestKind::kRepresentatives). False when it has some already, which stay.
   StatusOr<bool> PutRepresentatives(const SegmentKey& segment, const Payload& digests);
@@ -159,7 +160,8 @@ class Client {
   /// Ends an ingest as failed, for `reason`.
   StatusOr<Document> FailIngest(uint64_t ingest_id, std::string_view reason);
   /// Over by `limit` too, whatever the client's own deadline.
-  virtual StatusOr<Document> GetDocument(const DocumentName& name, TimePoint limit = TimePoint::max());
+  virtual StatusOr<Document> GetDocument(const DocumentName& name,
+                                         TimePoint limit = TimePoint::max());
   /// All documents of a collection (of all collections when empty), in order.
   StatusOr<std::vector<Document>> ListDocuments(std::string_view collection);
   /// One page of the documents that match.
@@ -184,8 +186,9 @@ class Client {
   /// Stores bytes beside a document: at most 4 MiB under a name of 1..64 bytes of [a-z0-9_.-].
   /// `segments`, at most 4096, were made from the document. They go with it, where no other
   /// document names them.
-  virtual StatusOr<Extra> PutExtra(const DocumentName& document, std::string_view name, uint32_t version,
-                           const Payload& payload, std::span<const SegmentKey> segments = {});
+  virtual StatusOr<Extra> PutExtra(const DocumentName& document, std::string_view name,
+                                   uint32_t version, const Payload& payload,
+                                   std::span<const SegmentKey> segments = {});
   virtual StatusOr<ExtraBytes> GetExtra(const DocumentName& document, std::string_view name);
   virtual StatusOr<std::vector<Extra>> ListExtras(const DocumentName& document);
 
@@ -209,8 +212,8 @@ class Client {
   StatusOr<std::unique_ptr<ClientSession>> OpenSession(const ContextRef& context,
                                                        const SessionOptions& options);
   /// Opens a session of 1 to 256 sequences, which are numbered in this order.
-  virtual StatusOr<std::unique_ptr<ClientSession>> OpenSession(std::span<const SequenceSpec> sequences,
-                                                       const SessionOptions& options);
+  virtual StatusOr<std::unique_ptr<ClientSession>> OpenSession(
+      std::span<const SequenceSpec> sequences, const SessionOptions& options);
 
   /// The client of the node that a new version of `name` is put to, for all calls of one put: this
   /// client, where there is one node only. Valid while this client is.

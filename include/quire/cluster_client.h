@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ClusterClient: a Client of all nodes of a cluster. A call about a document goes to a node that has
-// it, and to another one after that node's failure. Sessions read contexts of several nodes: every
-// recall goes to each node once, and selections are the same as on one node that has everything.
+// ClusterClient: a Client of all nodes of a cluster. A call about a document goes to a node that
+// has it, and to another one after that node's failure. Sessions read contexts of several nodes:
+// every recall goes to each node once, and selections are the same as on one node that has
+// everything.
 //
 //   ClusterClient::Options options{.router = router, .connect = connect_to_node};
 //   QUIRE_ASSIGN_OR_RETURN(auto client, ClusterClient::Create(std::move(options)));
@@ -11,11 +12,11 @@
 //   SequenceSpec both{.members = {{.context = a.chain_tip}, {.context = b.chain_tip}}};
 //   QUIRE_ASSIGN_OR_RETURN(auto session, client->OpenSession({&both, 1}, session_options));
 //
-// Where calls go. Those with the name of a document go to its node. A chain is known by the document
-// that it was found by: GetDocument tells, and NoteChain for what was made from one. An open context
-// is on the node of the chain that it continues. Puts of one document go to one node: take its
-// client (ForPut) for them. Any other call is about one node and UNIMPLEMENTED here: take the client
-// of a node (ForPut, ForDocument).
+// Where calls go. Those with the name of a document go to its node. A chain is known by the
+// document that it was found by: GetDocument tells, and NoteChain for what was made from one. An
+// open context is on the node of the chain that it continues. Puts of one document go to one node:
+// take its client (ForPut) for them. Any other call is about one node and UNIMPLEMENTED here: take
+// the client of a node (ForPut, ForDocument).
 //
 // Selection. Pages of a sequence that reads several nodes are selected by the caller, by ScorePages
 // or Digests, whose answers are those of one node with everything. A recall of it by query is

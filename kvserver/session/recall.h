@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "kvserver/select/page_query.h"
 #include "common/page/slot_map.h"
+#include "kvserver/select/page_query.h"
 #include "quire/clock.h"
 #include "quire/page_lists.h"
 #include "quire/payload.h"

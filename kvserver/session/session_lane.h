@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/page/slot_map.h"
 #include "kvserver/select/digest_residency.h"
 #include "kvserver/session/exchange_state.h"
-#include "common/page/slot_map.h"
 #include "quire/page_lists.h"
 #include "quire/status.h"
 

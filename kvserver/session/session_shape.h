@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kvserver/session/digest_holder.h"
 #include "common/page/slot_map.h"
+#include "kvserver/session/digest_holder.h"
 #include "quire/kv_spec.h"
 #include "quire/layout.h"
 #include "quire/status.h"

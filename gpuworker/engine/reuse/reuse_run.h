@@ -131,8 +131,8 @@ struct ReuseStats {
 
 class ReuseRun {
  public:
-  /// Prefills, and once more when its server is lost meanwhile: another node may have the documents.
-  /// Errors:
+  /// Prefills, and once more when its server is lost meanwhile: another node may have the
+  /// documents. Errors:
   /// - INVALID_ARGUMENT: no document or question, a document of another model or KvSpec, which it
   ///   names, a layer that the model lacks, and those of LayOutPrompt.
   /// - NOT_FOUND: names every document that is not stored.

@@ -497,7 +497,8 @@ TEST_F(ReuseRunTest, DocumentsWhoseServerIsLostMeanwhileAreReadAgain) {
   for (const Status& lost : {NotFound("no such session"), Unavailable("the node was killed")}) {
     for (const char* const method : {"quire.v1.Session/Recall", "quire.v1.Session/Open"}) {
       fixture_.store().FailOnce(method, 0, lost);
-      const auto run = fixture_.engine().OpenReuse(names_, question_, {.method = ReuseMethod::kReuse});
+      const auto run =
+          fixture_.engine().OpenReuse(names_, question_, {.method = ReuseMethod::kReuse});
       ASSERT_TRUE(run.ok()) << method << ": " << run.status();
       EXPECT_TRUE(std::ranges::equal((*run)->logits(), calm->logits()));
     }
