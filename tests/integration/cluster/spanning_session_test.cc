@@ -103,17 +103,17 @@ class SpanningSessionTest : public ::testing::Test, public internal::SessionNode
     for (uint32_t i = 0; i < kNodes; ++i) nodes_[i].Open(dir_ / ("node-" + std::to_string(i)));
     for (uint32_t i = 0; i < kDocuments; ++i) {
       PutDocument(i, *all_.client);
-      PutDocument(i, *nodes_[NodeOf(i)].client);
+      PutDocument(i, *nodes_[HolderOf(i)].client);
     }
   }
   /// Documents 0 and 3 lie on node 0, and so on; `moved_` says otherwise.
-  uint32_t NodeOf(uint32_t document) const {
+  uint32_t HolderOf(uint32_t document) const {
     const auto moved = moved_.find(document);
     return moved == moved_.end() ? document % kNodes : moved->second;
   }
   StatusOr<Node> NodeOf(const ContextRef& context) override {
     const auto& name = std::get<DocumentName>(context).name;
-    const uint32_t node = NodeOf(static_cast<uint32_t>(name.back() - '0'));
+    const uint32_t node = HolderOf(static_cast<uint32_t>(name.back() - '0'));
     return Node{"node-" + std::to_string(node), nodes_[node].client.get()};
   }
   void NoteEnd(const std::string& address, const Status& status) override {
