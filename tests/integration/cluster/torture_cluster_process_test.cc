@@ -26,7 +26,7 @@ using ::testing::AnyOf;
 using testing::ChildResult;
 using ::testing::HasSubstr;
 
-constexpr Duration kPatience = std::chrono::seconds(20);
+constexpr Duration kStatePatience = std::chrono::seconds(20);
 
 ChildResult TortureCluster(std::vector<std::string> args) {
   args.insert(args.begin(), {"torture", "cluster", "--json"});
@@ -73,7 +73,7 @@ size_t ProcessesNaming(const std::string& word) {
 }
 
 bool WaitUntil(const std::function<bool()>& holds) {
-  const TimePoint deadline = SystemClock().Now() + kPatience;
+  const TimePoint deadline = SystemClock().Now() + kStatePatience;
   while (!holds()) {
     if (SystemClock().Now() > deadline) return false;
     SystemClock().Sleep(std::chrono::milliseconds(50));
