@@ -90,6 +90,7 @@ const std::vector<Goal>& PlainGoals() {
       {.file = "torture_cluster", .figure = "/acknowledged", .least = 1000},
       {.file = "torture_cluster", .figure = "/lost", .most = 0},
       {.file = "torture_cluster", .figure = "/wrong", .most = 0},
+      {.file = "torture_cluster", .figure = "/copies_missing", .most = 0},
       {.file = "torture_cluster", .figure = "/resurrected", .most = 0},
       {.file = "torture_cluster", .figure = "/denied", .most = 0},
       {.file = "placement", .figure = "/moved_vs_ideal", .most = 1.1},

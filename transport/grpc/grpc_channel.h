@@ -58,9 +58,10 @@ enum class GrpcMessages : uint8_t {
     const std::string& address, uint64_t max_message_bytes,
     GrpcMessages messages = GrpcMessages::kCalls);
 
-/// Gives gRPC a moment, until `deadline` at most, to connect a channel whose call was refused. gRPC
-/// connects only in threads that wait for it, and refused calls do not wait. A caller that merely
-/// retries would find a restarted server after gRPC's own interval of five seconds, or several.
+/// Gives a channel whose call was refused a moment to connect, until `deadline` at most. Threads of
+/// callers make gRPC's connections while they wait, and refused calls do not wait. A caller that
+/// merely retries would find a restarted server after gRPC's own interval of five seconds, or
+/// several.
 void LetConnect(grpc::Channel& channel, TimePoint deadline);
 
 /// Turns the DEADLINE_EXCEEDED of a call into UNAVAILABLE where `channel` has no connection: the

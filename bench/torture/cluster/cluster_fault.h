@@ -17,7 +17,7 @@ enum class ClusterFault : uint8_t {
   kPartition,    ///< Nothing reaches the node. On loopback it still reaches other nodes.
   kEtcdCut,      ///< Node and etcd do not reach each other.
   kPeersCut,     ///< Node and other nodes do not reach each other; clients and etcd do.
-  kOneWay,       ///< What the node sends to etcd and other nodes is lost; what they send is not.
+  kOneWay,       ///< Packets from the node to etcd and other nodes are lost; theirs are not.
   kCut,          ///< Connections to the node are closed as soon as they are made.
   kDelay,        ///< Bytes to and from the node come late.
   kLoss,         ///< Packets to and from the node are lost, and sent again.

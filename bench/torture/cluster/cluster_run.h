@@ -42,7 +42,7 @@ struct ClusterRunReport {
   WriterTotals totals;
   LastLook look;
   std::map<std::string, uint64_t> faults;  ///< By kind.
-  uint64_t flipped_bits = 0;               ///< Of payload on disks.
+  uint64_t flipped_bits = 0;               ///< Bits of payload on disks.
   double seconds = 0;
   double seconds_until_whole = 0;  ///< From the end of the faults.
 

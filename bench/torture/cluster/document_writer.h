@@ -38,7 +38,7 @@ class LastFault {
   std::atomic<const char*> name_ = "none";
 };
 
-/// What a read of a document says.
+/// Answer to a read of a document.
 struct Reading {
   enum class Kind : uint8_t {
     kRight,   ///< The bytes that were put.

@@ -30,7 +30,7 @@ class NodeDisk {
   [[nodiscard]] Status Fill();
   /// Gives it back.
   [[nodiscard]] Status Free();
-  /// From now on every access to a mounted disk fails. What was not synced is lost.
+  /// From now on every access to a mounted disk fails, and unsynced bytes are lost.
   [[nodiscard]] Status Break();
   /// Takes a mounted disk into use again, once no process uses it.
   [[nodiscard]] Status Mend();

@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kSubnet = "10.99.0.";
 constexpr const char* kOwnAddress = "10.99.0.254";
 constexpr uint32_t kMostHosts = 200;
-/// Hardware address that no host has. What is sent there is lost.
+/// Hardware address that no host has. Packets to it are lost.
 constexpr const char* kNowhere = "02:00:00:00:00:ff";
 
 /// The switch's end of a host's cable; eth0 is the other one.

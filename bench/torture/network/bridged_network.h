@@ -36,8 +36,8 @@ class BridgedNetwork {
   /// Loses what `from` sends to `to`. The other direction goes on.
   [[nodiscard]] Status Lose(uint32_t from, uint32_t to) const;
   [[nodiscard]] Status Deliver(uint32_t from, uint32_t to) const;
-  /// Limits the bytes a second in each direction of a host's cable. What waits longer than a fifth
-  /// of a second is lost.
+  /// Limits the bytes a second in each direction of a host's cable. Packets that would wait longer
+  /// than a fifth of a second are lost.
   [[nodiscard]] Status Throttle(uint32_t host, uint64_t bytes_per_second) const;
   [[nodiscard]] Status Unthrottle(uint32_t host) const;
 

@@ -17,7 +17,7 @@ namespace quire::torture {
 
 /// Runs this program again with `mark` behind its arguments, in namespaces of its own for network,
 /// mounts and processes. This process waits, and ends with the other one's exit code without
-/// destructors. So it returns an error, or not at all.
+/// destructors. Returns an error, or not at all.
 ///
 /// Every process that is started inside ends with either of the two. Nothing inside reaches the
 /// network outside. FAILED_PRECONDITION without the right.

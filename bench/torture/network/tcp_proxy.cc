@@ -20,7 +20,7 @@ namespace {
 constexpr int kTickMillis = 2;  ///< Precision of delays and limits.
 constexpr size_t kMostBuffered = size_t{256} << 10;
 constexpr size_t kReadBytes = size_t{64} << 10;
-/// Time after which TCP sends a lost packet again; it doubles. What follows waits for it.
+/// Time after which TCP sends a lost packet again; it doubles. Later ones wait for it.
 constexpr Duration kSentAgainAfter = std::chrono::milliseconds(200);
 
 sockaddr_in Loopback(uint16_t port) {

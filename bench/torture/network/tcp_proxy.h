@@ -39,7 +39,7 @@ class TcpProxy {
  public:
   struct Options {
     std::string listen = "127.0.0.1";  ///< An IPv4 address of this host.
-    uint64_t seed = 1;                 ///< Of the packets that are lost.
+    uint64_t seed = 1;                 ///< Decides which packets are lost.
   };
   /// Listens. UNAVAILABLE when the system has no port.
   static StatusOr<std::unique_ptr<TcpProxy>> Start(const Options& options);
