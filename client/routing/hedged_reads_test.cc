@@ -33,7 +33,8 @@ class HedgedReadsTest : public ::testing::Test {
   }
   StatusOr<std::string> Fetch(Duration timeout = 30s) {
     CallMessage reply;
-    QUIRE_RETURN_IF_ERROR(connection_->control()->Call(testing::kFetchMethod, {}, &reply, {.timeout = timeout}));
+    QUIRE_RETURN_IF_ERROR(
+        connection_->control()->Call(testing::kFetchMethod, {}, &reply, {.timeout = timeout}));
     return reply.control;
   }
   /// Makes as many reads as tell the pace.

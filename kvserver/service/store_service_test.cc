@@ -339,11 +339,14 @@ TEST_F(StoreServiceTest, TenantsSeeNothingOfEachOther) {
 }
 
 TEST_F(StoreServiceTest, DeleteCountsAndSparesWhatDocumentsUse) {
-  const v1::ContextInfo sealed = Sealed(8);
+  const uint64_t context = OpenContext();
+  ASSERT_TRUE(Append(context, 0, 8).ok());
+  const v1::ContextInfo sealed = Seal(context, 8, 0)->context();
   v1::RegisterRequest document;
   document.mutable_name()->set_collection("c");
   document.mutable_name()->set_name("d");
   document.set_chain_tip(sealed.chain_tip());
+  document.set_context_id(context);
   ASSERT_TRUE(Call<v1::RegisterReply>("Registry/Register", document).ok());
   v1::DeleteRequest request;
   EXPECT_EQ(Call<v1::DeleteReply>("Store/Delete", request).status().code(),
