@@ -65,6 +65,7 @@ TEST(OperationsDocTest, EveryFlagThatIsExplainedIsThere) {
                                                           {"torture", "soak"},
                                                           {"collection", "set"},
                                                           {"cluster", "drain"},
+                                                          {"cluster", "restore"},
                                                           {"cluster", "settings"},
                                                           {"docs", "add"},
                                                           {"docs", "search"},
