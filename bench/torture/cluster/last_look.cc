@@ -12,6 +12,8 @@ namespace quire::torture {
 namespace {
 
 constexpr Duration kRepairPatience = std::chrono::seconds(30);
+/// Patience where only documents are missing that no server lists.
+constexpr Duration kAbsencePatience = std::chrono::seconds(3);
 constexpr Duration kRepairPause = std::chrono::milliseconds(500);
 
 using Writers = std::vector<std::unique_ptr<DocumentWriter>>;
@@ -39,6 +41,7 @@ void LookAtKept(DocumentWriter& writer, uint32_t number, const std::vector<std::
                 uint32_t replicas, LastLook* look) {
   const std::string name = writer.NameOf(number).name;
   ++look->kept;
+  if (holders.empty()) ++look->absent;
   const Reading found = writer.Read(number);
   if (found.kind != Reading::Kind::kRight) {
     ++(found.kind == Reading::Kind::kWrong ? look->wrong : look->lost);
@@ -78,12 +81,14 @@ Status LookOnce(const Writers& writers, const std::vector<std::string>& servers,
 
 StatusOr<LastLook> LookAtCluster(const Writers& writers, const std::vector<std::string>& servers,
                                  uint32_t replicas) {
-  const TimePoint deadline = SystemClock().Now() + kRepairPatience;
+  const TimePoint start = SystemClock().Now();
   for (;;) {
     LastLook look;
     QUIRE_RETURN_IF_ERROR(LookOnce(writers, servers, replicas, &look));
     const uint64_t troubles = look.lost + look.wrong + look.resurrected + look.copies_missing;
-    if (troubles == 0 || SystemClock().Now() > deadline) return look;
+    const bool only_absent = troubles == look.absent * (1 + replicas);
+    const Duration patience = only_absent ? kAbsencePatience : kRepairPatience;
+    if (troubles == 0 || SystemClock().Now() - start > patience) return look;
     SystemClock().Sleep(kRepairPause);
   }
 }

@@ -17,13 +17,15 @@ namespace quire::torture {
 struct LastLook {
   uint64_t kept = 0;            ///< Documents that must be there.
   uint64_t lost = 0;            ///< Those of them that no server answers for.
+  uint64_t absent = 0;          ///< Those that no server lists.
   uint64_t wrong = 0;           ///< Copies with other bytes, each of which was read.
   uint64_t resurrected = 0;     ///< Deleted ones that a server lists.
   uint64_t copies_missing = 0;  ///< Also those that are listed, and lack something.
   std::string first_trouble;
 };
 
-/// Looks again until nothing is missing, or for half a minute: repairs take a while. `replicas` is
+/// Looks again until nothing is missing, or for half a minute: repairs take a while. Documents that
+/// no server lists are waited for less, since nothing can repair them. `replicas` is
 /// the number of servers that must have each document. UNAVAILABLE when a server lists nothing.
 StatusOr<LastLook> LookAtCluster(const std::vector<std::unique_ptr<DocumentWriter>>& writers,
                                  const std::vector<std::string>& servers, uint32_t replicas);
