@@ -49,7 +49,7 @@ class NoNode final : public Transport {
   }
 };
 
-/// What may be done about a call that failed.
+/// The cure of a call that failed.
 enum class OnFailure : uint8_t {
   kRepeat,   ///< A read: ask other nodes, and wait for the node where there is no other.
   kMove,     ///< It opens something: ask other nodes.
@@ -174,7 +174,7 @@ class ClusterClient::Impl final : public SessionNodes {
   const Options options_;
   DocumentPlaces places_;
   Reachability reach_;
-  std::atomic<uint32_t> next_node_{0};  ///< Of AnyNode.
+  std::atomic<uint32_t> next_node_{0};  ///< The next node of AnyNode.
   Mutex mutex_;
   std::map<std::string, std::shared_ptr<Connection>> connections_ QUIRE_GUARDED_BY(mutex_);
 };

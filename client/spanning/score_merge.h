@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Scores of pages that lie on several nodes. SplitScoring asks each node for the candidates that it
-// has; MergeScores puts the scores into the order in which one server answers: by candidate, layer
-// and page, which is the order of page names. A page's score depends on its own digest and the
-// query only, so that it is the same number wherever it is computed. Whoever selects sees the list
-// of one node, and breaks ties by its own rule: the lower page name, where that is a recall's.
+// has. MergeScores puts the scores into the order of one server: by candidate, layer and page. Page
+// names order candidates and pages likewise.
+//
+// A page's score depends on its own digest and the query only, so that it is the same number
+// wherever it is computed. A selection therefore sees the list of one node. Its ties are the same,
+// too: the lower page name comes first.
+//
 // Thread-safety: pure functions.
 #ifndef QUIRE_CLIENT_SPANNING_SCORE_MERGE_H_
 #define QUIRE_CLIENT_SPANNING_SCORE_MERGE_H_
@@ -20,7 +23,7 @@
 
 namespace quire::internal {
 
-/// What one fragment is asked for.
+/// The scores to ask of one fragment.
 struct FragmentScoring {
   size_t fragment = 0;
   ContentScoring scoring;          ///< Its sequence is the caller's to set.

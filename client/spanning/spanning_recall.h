@@ -41,7 +41,7 @@ class SpanningRecall final : public PendingRecall {
 
  private:
   using Part = SpanningSession::Part;
-  /// What one part is asked for, and what has come of it and was not handed out.
+  /// The wants of one part, and its lanes that have come and were not handed out.
   struct Stream {
     std::shared_ptr<Part> part;
     std::vector<LayerWant> wants;

@@ -211,7 +211,7 @@ Status SpanningSession::RemoveSequence(uint32_t sequence) {
     if (share.part.use_count() == 1) continue;
     failure.Update(share.part->session->RemoveSequence(share.sequence));
   }
-  // A sequence that a node may still have ends with its part. Nobody names it any more.
+  // A sequence that a node may still have ends with its part.
   slots_.RemoveSequence(sequence);
   sequences_[sequence] = {};
   return failure;

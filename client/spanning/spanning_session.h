@@ -94,7 +94,7 @@ class SpanningSession final : public ClientSession {
     std::string address;
     std::unique_ptr<ClientSession> session;
   };
-  /// What a sequence has of a part.
+  /// The sequence of a part that a sequence of the session is there.
   struct Share {
     std::shared_ptr<Part> part;
     uint32_t sequence = 0;  ///< Number there.

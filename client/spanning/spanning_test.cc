@@ -51,7 +51,7 @@ std::vector<std::byte> UnitOf(const UnitSizes& sizes, uint32_t head, uint32_t pa
   return testing::RandomBytes(sizes.raw(), page * kHeads + head);
 }
 
-/// What the node of a fragment sends for `wanted`.
+/// The reply of the node of a fragment to `wanted`.
 RecallPart Sent(const SequencePlaces& places, const UnitSizes& sizes, size_t fragment,
                 const PageLists& wanted) {
   RecallPart piece;

@@ -65,7 +65,7 @@ class ClusterClient final : public Client {
     Connect connect = {};
     Duration deadline = std::chrono::seconds(60);  ///< Limit of one method, retries included.
     TimePoint limit = TimePoint::max();            ///< As Client::Options::limit.
-    RetryOptions retry = {};                       ///< Of reads that no node answers.
+    RetryOptions retry = {};                       ///< Retries of reads that no node answers.
     Clock* clock = nullptr;                        ///< SystemClock() when null.
     Health* health = nullptr;                      ///< As Client::Options::health.
   };
@@ -110,7 +110,7 @@ class ClusterClient final : public Client {
 
   /// Those of a node that answers.
   StatusOr<ServerStats> Stats() override;
-  /// That of the nodes that are connected; "mixed" when they differ, "none" before the first.
+  /// The name at the nodes that are connected; "mixed" when they differ, "none" before the first.
   std::string_view data_transport_name() const override;
   bool LandsDirectly() const override { return false; }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One question over documents of several nodes, in a cluster of real processes: the answer and the
-// bytes are those of one server that has all documents, each node is asked once, and a node may be
+// One question over documents of several nodes, in a cluster of real processes. The answer and the
+// bytes are those of one server that has all documents. Each node is asked once. A node may be
 // killed meanwhile.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
