@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr char kFetch[] = "quire.v1.Store/Fetch";
+constexpr char kSpreadFetch[] = "quire.v1.Store/Fetch";
 
 class ReadSpreadTest : public ::testing::Test {
  protected:
@@ -45,7 +45,7 @@ class ReadSpreadTest : public ::testing::Test {
     std::map<std::string, int> answers;
     for (int i = 0; i < times; ++i) {
       CallMessage reply;
-      const Status status = connection.control()->Call(kFetch, {}, &reply, {});
+      const Status status = connection.control()->Call(kSpreadFetch, {}, &reply, {});
       EXPECT_TRUE(status.ok()) << status;
       ++answers[reply.control];
     }
