@@ -13,6 +13,7 @@
 #include "client/routing/document_places.h"
 #include "client/spanning/session_nodes.h"
 #include "client/spanning/spanning_session.h"
+#include "common/base/observe/counters.h"
 #include "common/base/random.h"
 #include "common/base/threads/mutex.h"
 #include "transport/transport.h"
@@ -97,14 +98,19 @@ class ClusterClient::Impl final : public SessionNodes {
     return NodeUntil(context, NewDeadline());
   }
   void NoteEnd(const std::string& address, const Status& status) override {
+    Count(status);
     places_.NoteEnd(address, status);
   }
   void NoteEndOf(const ContextRef& context, const std::string& address,
                  const Status& status) override {
+    Count(status);
     places_.NoteEndOf(context, address, status);
   }
   StatusOr<Client*> ClientOf(const std::string& address) QUIRE_EXCLUDES(mutex_);
   std::vector<Client*> Connected() QUIRE_EXCLUDES(mutex_);
+  Counters counters() const {
+    return {.node_changes = node_changes_.Get(), .calls_failed = calls_failed_.Get()};
+  }
   /// Any node that can be connected to, each time another one.
   StatusOr<Node> AnyNode();
 
@@ -146,6 +152,9 @@ class ClusterClient::Impl final : public SessionNodes {
   }
 
  private:
+  void Count(const Status& status) {
+    if (IsUnavailable(status) || IsDeadlineExceeded(status)) calls_failed_.Add();
+  }
   struct Connection {
     Mutex mutex;
     std::unique_ptr<Client> client QUIRE_GUARDED_BY(mutex);
@@ -161,6 +170,7 @@ class ClusterClient::Impl final : public SessionNodes {
       const StatusOr<Node> node = NodeUntil(context, deadline);
       if (!node.ok() && !last) return node.status();
       if (!node.ok() || std::ranges::find(asked, node->address) != asked.end()) break;
+      if (last) node_changes_.Add();
       last.emplace(call(*node->client, node->address));
       NoteEndOf(context, node->address, StatusOf(*last));
       if (StatusOf(*last).ok() || !MayBeElsewhere(StatusOf(*last), on_failure)) break;
@@ -175,6 +185,7 @@ class ClusterClient::Impl final : public SessionNodes {
   DocumentPlaces places_;
   Reachability reach_;
   std::atomic<uint32_t> next_node_{0};  ///< The next node of AnyNode.
+  Counter node_changes_, calls_failed_;
   Mutex mutex_;
   std::map<std::string, std::shared_ptr<Connection>> connections_ QUIRE_GUARDED_BY(mutex_);
 };
@@ -252,6 +263,8 @@ StatusOr<std::unique_ptr<Client>> ClusterClient::Create(Options options) {
 ClusterClient::ClusterClient(std::unique_ptr<internal::Caller> no_node, std::unique_ptr<Impl> impl)
     : Client(std::move(no_node)), impl_(std::move(impl)) {}
 ClusterClient::~ClusterClient() = default;
+
+ClusterClient::Counters ClusterClient::counters() const { return impl_->counters(); }
 
 StatusOr<OpenedContext> ClusterClient::OpenContext(const KvSpec& spec,
                                                    const std::optional<ContextRef>& continues,

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/kit/cluster_counts.h"
 #include "apps/kit/command.h"
 #include "apps/kit/duration_flag.h"
 #include "apps/kit/output/answer_line.h"
@@ -21,6 +22,7 @@
 #include "apps/kit/target.h"
 #include "apps/kit/token_ids.h"
 #include "common/flags/given.h"
+#include "common/metrics/testing/metrics_page.h"
 #include "common/wire/limits.h"
 #include "tests/kit/caller_tokens.h"
 #include "tests/kit/fake_clock.h"
@@ -32,6 +34,23 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
+
+TEST(ClusterCountsTest, ReportsAndMetricsHaveThem) {
+  const auto of_client =
+      ClusterCounts::Of(ClusterClient::Counters{.node_changes = 1, .calls_failed = 2});
+  EXPECT_EQ(of_client.ToJson(), (Json{{"node_changes", 1}, {"calls_failed", 2}}));
+  ClusterConnection::Counters counters{.node_changes = 1, .calls_failed = 2, .reads = 9};
+  counters.hedged = 4;
+  counters.hedges_won = 3;
+  counters.spread = 5;
+  EXPECT_EQ(ClusterCounts::Of(counters).ToJson(), (Json{{"node_changes", 1},
+                                                        {"calls_failed", 2},
+                                                        {"reads", 9},
+                                                        {"reads_hedged", 4},
+                                                        {"hedges_won", 3},
+                                                        {"reads_spread", 5}}));
+  quire::testing::ExpectSectionLists("Worker of a cluster", of_client, 2);
+}
 
 TEST(TableTest, ColumnsArePaddedToTheWidestCellWithoutTrailingSpaces) {
   Table table({{"NAME"}, {"TOKENS", Table::kRight}, {"NOTE"}});

@@ -24,6 +24,7 @@
 #include <string>
 #include <string_view>
 
+#include "apps/kit/cluster_counts.h"
 #include "apps/kit/data_path.h"
 #include "common/flags/given.h"
 #include "common/wire/limits.h"
@@ -70,6 +71,7 @@ enum class TimeoutOf : uint8_t {
 struct SessionClient {
   std::unique_ptr<Client> client;
   DataPath path;
+  CountsOfCluster counts = {};  ///< Lives as long as the client.
 };
 
 /// One node of a cluster, for CommandContext::ConnectToNode.

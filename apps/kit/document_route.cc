@@ -66,13 +66,17 @@ StatusOr<SessionClient> ConnectToHolder(const CommandContext& context,
                                         const std::string& transport) {
   if (NamesOneNode(context)) return context.ConnectForSessions(transport);
   QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<DocumentRouter> router, MakeRouter(context));
-  QUIRE_ASSIGN_OR_RETURN(const std::unique_ptr<ClusterConnection> connection,
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<ClusterConnection> connection,
                          ClusterConnection::Open({.router = std::move(router),
                                                   .documents = {names.begin(), names.end()}}));
   const DataConnector connect_data = [&connection](const DataOptions& data, auto on_other_way) {
     return connection->ConnectData(data, std::move(on_other_way));
   };
-  return context.ConnectForSessionsOver(connection->control(), connect_data, transport);
+  QUIRE_ASSIGN_OR_RETURN(
+      SessionClient connected,
+      context.ConnectForSessionsOver(connection->control(), connect_data, transport));
+  connected.counts = [connection] { return ClusterCounts::Of(connection->counters()); };
+  return connected;
 }
 
 StatusOr<SessionClient> ConnectToStore(const CommandContext& context, const std::string& transport,
@@ -83,8 +87,11 @@ StatusOr<SessionClient> ConnectToStore(const CommandContext& context, const std:
     return context.ConnectToNode({address, std::move(control)}, transport, timeout);
   };
   QUIRE_ASSIGN_OR_RETURN(auto client, MakeClusterClient(context, connect, timeout, health));
-  return SessionClient{std::move(client),
-                       {.transport = nullptr, .name = kEachNode, .summary = "each node's own way"}};
+  const auto* const of_cluster = static_cast<const ClusterClient*>(client.get());
+  return SessionClient{
+      .client = std::move(client),
+      .path = {.transport = nullptr, .name = kEachNode, .summary = "each node's own way"},
+      .counts = [of_cluster] { return ClusterCounts::Of(of_cluster->counters()); }};
 }
 
 StatusOr<std::unique_ptr<Client>> ConnectForPuts(const CommandContext& context) {

@@ -286,6 +286,7 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   answer.measures["policy"] = sequence_options.retrieval->policy;
   Measure(sequence->stats(), &answer);
   answer.measures["transport"] = connected.path.name;
+  if (connected.counts) answer.measures["cluster"] = connected.counts().ToJson();
   answer.summary += ", over " + connected.path.summary;
   return answer;
 }
@@ -323,6 +324,7 @@ StatusOr<Answer> AskSeveralHere(const AskArgs& args, const Names& names,
   Answer answer = AnswerOver(names, std::move(generation.tokens), run->stats(), options.method);
   answer.summary += ", over " + connected.path.summary;
   answer.measures["transport"] = TransportName(connected);
+  if (connected.counts) answer.measures["cluster"] = connected.counts().ToJson();
   answer.measures["policy"] = options.retrieval->policy;
   return answer;
 }

@@ -128,7 +128,10 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   }
   std::optional<AdminServer::Serving> serving;
   if (admin != nullptr) {
-    serving.emplace(admin->Serve([&](MetricsVisitor& visit) { server->VisitMetrics(visit); }));
+    serving.emplace(admin->Serve([&](MetricsVisitor& visit) {
+      server->VisitMetrics(visit);
+      if (connected.counts) connected.counts().VisitMetrics(visit);
+    }));
   }
   if (context.options.json) {
     PrintJsonLine(context.out, {{"listening", server->address()},

@@ -81,6 +81,7 @@ StatusOr<DataConnection> ClusterConnection::ConnectData(
 ClusterConnection::Counters ClusterConnection::counters() const {
   const internal::HedgedReads& reads = impl_->control->reads();
   return {.node_changes = impl_->choice->changes(),
+          .calls_failed = impl_->choice->failures(),
           .reads = reads.num_reads(),
           .hedged = reads.num_hedged(),
           .hedges_won = reads.num_won(),

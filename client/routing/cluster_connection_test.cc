@@ -55,6 +55,7 @@ TEST_F(ClusterConnectionTest, WhatMayBeOpenedTwiceMovesAtOnceAndTheRestWithTheNe
   cluster_.silent = {order_[0]};
   EXPECT_EQ(Where(kOpen), order_[1]);
   EXPECT_EQ(connection_->counters().node_changes, 1u);
+  EXPECT_EQ(connection_->counters().calls_failed, 1u);
   cluster_.silent = {order_[1]};
   EXPECT_EQ(Call(kAppend).status().code(), StatusCode::kUnavailable) << "it may have been done";
   EXPECT_EQ(Where(kAppend), order_[0]);

@@ -59,6 +59,7 @@ void NodeChoice::Note(const Node& node, const Status& status) {
   if (node_.address != node.address) return;
   settled_ = false;
   if (!failed) return;
+  ++failures_;
   std::erase(failed_, node.address);
   failed_.push_back(node.address);
 }
@@ -70,6 +71,11 @@ bool NodeChoice::IsFailure(const Status& status) {
 bool NodeChoice::IsCurrent(const std::string& address) const {
   MutexLock lock(mutex_);
   return node_.address == address;
+}
+
+uint64_t NodeChoice::failures() const {
+  MutexLock lock(mutex_);
+  return failures_;
 }
 
 uint64_t NodeChoice::changes() const {

@@ -53,6 +53,8 @@ class NodeChoice {
   bool IsCurrent(const std::string& address) const QUIRE_EXCLUDES(mutex_);
   /// Times that the calls went to another node.
   uint64_t changes() const QUIRE_EXCLUDES(mutex_);
+  /// Failures of the node that the calls went to.
+  uint64_t failures() const QUIRE_EXCLUDES(mutex_);
 
  private:
   /// Limit of the search for a spare, which a read waits for.
@@ -72,6 +74,7 @@ class NodeChoice {
   std::optional<Node> spare_ QUIRE_GUARDED_BY(mutex_);
   TimePoint spare_until_ QUIRE_GUARDED_BY(mutex_) = TimePoint::min();
   uint64_t changes_ QUIRE_GUARDED_BY(mutex_) = 0;
+  uint64_t failures_ QUIRE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace quire::internal

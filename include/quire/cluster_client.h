@@ -69,7 +69,8 @@ class ClusterClient final : public Client {
     Clock* clock = nullptr;                        ///< SystemClock() when null.
     Health* health = nullptr;                      ///< As Client::Options::health.
   };
-  /// INVALID_ARGUMENT without a router or `connect`. Nothing is connected yet.
+  /// The result is a ClusterClient. INVALID_ARGUMENT without a router or `connect`. Nothing is
+  /// connected yet.
   static StatusOr<std::unique_ptr<Client>> Create(Options options);
   ~ClusterClient() override;
 
@@ -110,6 +111,11 @@ class ClusterClient final : public Client {
 
   /// Those of a node that answers.
   StatusOr<ServerStats> Stats() override;
+  struct Counters {
+    uint64_t node_changes = 0;  ///< Calls that went to another node after one that failed.
+    uint64_t calls_failed = 0;  ///< Calls that a node did not answer, or not in time.
+  };
+  Counters counters() const;
   /// The name at the nodes that are connected; "mixed" when they differ, "none" before the first.
   std::string_view data_transport_name() const override;
   bool LandsDirectly() const override { return false; }

@@ -61,6 +61,7 @@ class ClusterConnection {
 
   struct Counters {
     uint64_t node_changes = 0;  ///< Times that the calls went to another node.
+    uint64_t calls_failed = 0;  ///< Calls that the node did not answer, or not in time.
     uint64_t reads = 0;         ///< Reads that may be hedged.
     uint64_t hedged = 0;        ///< Reads that a second node was asked for.
     uint64_t hedges_won = 0;    ///< Hedged reads that the second node answered first.

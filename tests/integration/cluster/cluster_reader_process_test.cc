@@ -133,6 +133,7 @@ TEST_F(ClusterReaderProcessTest, TheAnswerIsRightWhenTheNodeOfAQuestionIsKilled)
     const std::string out = ask.ReadAll();
     ASSERT_EQ(ask.Wait(), 0) << out << ask.Stderr();
     EXPECT_EQ(json::parse(out)["answer"], expected);
+    EXPECT_GE(json::parse(out)["cluster"]["node_changes"], 1) << out;
     EXPECT_EQ(json::parse(out)["recomputed_here"], false) << "the other node was read";
     Start(killed);
   }
