@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SequencePlaces: which node each member of a sequence lies on, and what its pages are called there.
-// Members of one node keep their order. Pages of a node order there as in the sequence, and lists of
-// a lane merge without a sort. Thread-safety: immutable.
+// SequencePlaces: which node each member of a sequence lies on, and what its pages are called
+// there. Members of one node keep their order. Pages of a node order there as in the sequence, and
+// lists of a lane merge without a sort. Thread-safety: immutable.
 #ifndef QUIRE_CLIENT_SPANNING_SEQUENCE_PLACES_H_
 #define QUIRE_CLIENT_SPANNING_SEQUENCE_PLACES_H_
 
