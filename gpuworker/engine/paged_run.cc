@@ -102,7 +102,7 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Densely(std::unique_ptr<PagedRun> 
   auto dense = std::unique_ptr<PagedRun>(new PagedRun(run->parts_, run->retrieval_, run->stats_));
   QUIRE_ASSIGN_OR_RETURN(SuspendedRun suspended, Suspend(std::move(run)));
   QUIRE_RETURN_IF_ERROR(dense->AttendDensely());
-  // What a policy knows of the tokens, no later one is told again.
+  // A policy that knows the tokens stays: they are not told again.
   if (suspended.policy->token_observer() != nullptr) {
     dense->after_prompt_ = std::move(suspended.policy);
   }

@@ -646,7 +646,6 @@ TEST(CliUsageTest, WrongUsageIsExitCodeTwo) {
        "1MiB"},
       {"serve"},
       {"plan", "--gpu-mem", "much"},
-      {"plan", "--requests", "0"},
       {"plan", "--prompts", "100"},
       {"plan", "--server", "127.0.0.1:1"},
   };

@@ -26,12 +26,12 @@ struct PlanArgs {
   uint64_t device_bytes = uint64_t{80} << 30;
   uint32_t requests = 1;
   uint64_t budget_tokens = 2048;
-  DType dtype = DType::kF16;              ///< Of keys and values.
+  DType dtype = DType::kF16;              ///< Type of keys and values.
   std::optional<uint64_t> draft_bytes;    ///< Unset: the model's.
   std::optional<uint64_t> runtime_bytes;  ///< Measured; unset: a share of the weights.
   bool key_only_head = false;
   uint64_t context_tokens = 1;    ///< Length that the requests must reach.
-  std::vector<uint64_t> prompts;  ///< Of a decode that is walked; empty: of none.
+  std::vector<uint64_t> prompts;  ///< Lengths that a decode begins with; empty: none is walked.
   uint64_t generate = 0;          ///< Tokens of each request of that decode.
   uint32_t lead_steps = worker::AdaptiveMemory::kLeadSteps;
   std::string plot;  ///< File of the plot; empty: none.
