@@ -22,6 +22,7 @@ void AddAskCommand(Commands& commands);
 void AddWorkerCommand(Commands& commands);
 void AddFsckCommand(Commands& commands);
 void AddDemoCommand(Commands& commands);
+void AddPlanCommand(Commands& commands);
 
 }  // namespace quire::cli
 

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   AddClusterCommand(commands);
   AddWorkerCommand(commands);
   AddFsckCommand(commands);
+  AddPlanCommand(commands);
   commands.AddProgram({.name = "bench",
                        .summary = "Measure against the machine's limits and the rivals",
                        .examples = "  quire bench --help"},

@@ -104,7 +104,7 @@ StatusOr<cli::Json> ReadReport(const std::string& path) {
 
 /// Writes the report `json` to the requested files, and as a table.
 StatusOr<BenchReport> Show(const AnswersOptions& options, cli::Json json) {
-  QUIRE_RETURN_IF_ERROR(WriteFile(options.plot, ToSvg(AnswersPlot(json))));
+  QUIRE_RETURN_IF_ERROR(WriteFile(options.plot, cli::ToSvg(AnswersPlot(json))));
   QUIRE_RETURN_IF_ERROR(WriteFile(options.markdown, AnswersMarkdown(json)));
   cli::Table table = AnswersTable(json);
   return BenchReport{.json = std::move(json), .table = std::move(table)};

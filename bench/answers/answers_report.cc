@@ -283,11 +283,12 @@ std::string AnswersMarkdown(const cli::Json& json) {
   return text;
 }
 
-ScatterPlot AnswersPlot(const cli::Json& json) {
+cli::ScatterPlot AnswersPlot(const cli::Json& json) {
   constexpr double kKib = 1024;
-  ScatterPlot plot{.title = "Answers right against bytes moved",
-                   .x_title = "KiB moved per token: units, digests, and what was read at the start",
-                   .y_title = "% of answers right"};
+  cli::ScatterPlot plot{
+      .title = "Answers right against bytes moved",
+      .x_title = "KiB moved per token: units, digests, and what was read at the start",
+      .y_title = "% of answers right"};
   for (const cli::Json& cell : json.at("cells")) {
     const double accuracy = 100 * cell.at("accuracy").get<double>();
     if (cell.at("policy") == kFull) {

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "apps/kit/output/json_output.h"
+#include "apps/kit/output/scatter_plot.h"
 #include "apps/kit/output/table.h"
 #include "bench/answers/answers_run.h"
-#include "bench/answers/scatter_plot.h"
 #include "quire/status.h"
 
 namespace quire::bench {
@@ -43,7 +43,7 @@ cli::Table AnswersTable(const cli::Json& json);
 std::string AnswersMarkdown(const cli::Json& json);
 /// Plots accuracy against all bytes moved per token, with a line for each policy. The bytes are
 /// units, digests, and reads at the opening of sequences.
-ScatterPlot AnswersPlot(const cli::Json& json);
+cli::ScatterPlot AnswersPlot(const cli::Json& json);
 
 }  // namespace quire::bench
 

@@ -244,13 +244,13 @@ TEST(AnswersReportTest, WhatMovedIsUnitsDigestsAndWhatWasReadAtTheStart) {
     results.cells.back().costs["recall"].moved.at_open = 5000;
   }
   const cli::Json json = AnswersJson(results, {.resamples = 50});
-  const ScatterPlot plot = AnswersPlot(json);
+  const cli::ScatterPlot plot = AnswersPlot(json);
   ASSERT_EQ(plot.levels.size(), 1u);
   EXPECT_DOUBLE_EQ(plot.levels[0].y, 50);
   ASSERT_EQ(plot.lines.size(), 2u);
   for (const auto& [line, bytes] : {std::pair(0, 100.0), {1, 40.0}}) {
     ASSERT_EQ(plot.lines[line].points.size(), 2u);
-    for (const PlotPoint& point : plot.lines[line].points) {
+    for (const cli::PlotPoint& point : plot.lines[line].points) {
       EXPECT_DOUBLE_EQ(point.x, bytes / 1024) << plot.lines[line].name;
       EXPECT_DOUBLE_EQ(point.y, 50);
     }

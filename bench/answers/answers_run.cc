@@ -48,7 +48,7 @@ AnswerCosts CostsOf(const worker::SequenceStats& stats, uint32_t num_kv_heads) {
 
 std::vector<std::string> AnswerPolicies() {
   std::vector<std::string> policies = {kSpeculating, kCalibrated};
-  for (const std::string_view name : worker::PolicyNames()) policies.emplace_back(name);
+  for (const std::string_view name : worker::AllPolicyNames()) policies.emplace_back(name);
   std::ranges::sort(policies);
   return policies;
 }

@@ -229,7 +229,7 @@ class RagBench {
 Status WritePlot(const std::string& path, const std::vector<RagCell>& cells) {
   if (path.empty()) return OkStatus();
   std::ofstream file(path);
-  file << ToSvg(RagPlot(cells));
+  file << cli::ToSvg(RagPlot(cells));
   file.close();
   return file ? OkStatus() : InvalidArgument("cannot write ", path, "; name a file in a directory");
 }

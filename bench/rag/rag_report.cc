@@ -223,11 +223,11 @@ void AddRagJson(const std::vector<RagCell>& cells, const RagCell& headline,
   for (const FirstToken& one : first_tokens) (*json)["first_token"].push_back(FirstTokenJson(one));
 }
 
-ScatterPlot RagPlot(const std::vector<RagCell>& cells) {
-  ScatterPlot plot{.title = "Answers right against bytes read, suite " + cells.front().suite,
-                   .x_title = "% of the documents' bytes that were read",
-                   .y_title = "% of answers right"};
-  std::map<std::string, PlotLine> lines;
+cli::ScatterPlot RagPlot(const std::vector<RagCell>& cells) {
+  cli::ScatterPlot plot{.title = "Answers right against bytes read, suite " + cells.front().suite,
+                        .x_title = "% of the documents' bytes that were read",
+                        .y_title = "% of answers right"};
+  std::map<std::string, cli::PlotLine> lines;
   for (const RagCell& cell : cells) {
     if (cell.suite != cells.front().suite) continue;
     const std::string documents = std::to_string(cell.documents) + " documents";

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "apps/kit/output/json_output.h"
+#include "apps/kit/output/scatter_plot.h"
 #include "apps/kit/output/table.h"
-#include "bench/answers/scatter_plot.h"
 #include "bench/rag/rag_run.h"
 
 namespace quire::bench {
@@ -54,7 +54,7 @@ cli::Table RagTable(const std::vector<RagCell>& cells, const std::vector<FirstTo
 
 /// Answers right against bytes read, of the suite of the first cell: a line for each method, with a
 /// point for each number of documents.
-ScatterPlot RagPlot(const std::vector<RagCell>& cells);
+cli::ScatterPlot RagPlot(const std::vector<RagCell>& cells);
 
 /// 0 for no values.
 double MedianSeconds(std::vector<double> seconds);

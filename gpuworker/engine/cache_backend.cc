@@ -67,7 +67,8 @@ Status CacheBackend::Ask(const LayerStep& step, uint32_t token, std::optional<Ti
   if (table.layout().selectable_pages > 0) {
     QUIRE_RETURN_IF_ERROR(sink_->Await(table.candidates().end));
   }
-  return pipeline_->Ask(step.layer, Row(step.q, token), began);
+  QUIRE_RETURN_IF_ERROR(pipeline_->Ask(step.layer, Row(step.q, token), began));
+  return step.num_tokens == 1 ? pipeline_->AskAhead(step.layer) : OkStatus();
 }
 
 Status CacheBackend::AttendToken(const LayerStep& step, uint32_t token) {

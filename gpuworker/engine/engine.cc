@@ -75,6 +75,7 @@ EngineParts Engine::Parts() const {
           .host_tier = host_tier_.get(),
           .sessions = options_.sessions,
           .heads = &heads_,
+          .head = options_.head.get(),
           .reuse_costs = &reuse_costs_};
 }
 

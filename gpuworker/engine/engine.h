@@ -35,6 +35,7 @@
 #include "gpuworker/engine/reuse/reuse_costs.h"
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "gpuworker/engine/sequence.h"
+#include "gpuworker/head/head_weights.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/retrieval/options.h"
 #include "quire/client.h"
@@ -73,6 +74,8 @@ struct EngineOptions {
   /// Bytes of worker memory for recalled units, shared by all sequences. Units selected again are
   /// placed from there. 0 keeps none.
   uint64_t host_cache_bytes = 0;
+  /// A retrieval head of the model, for policies that select with one; null for none.
+  std::shared_ptr<const HeadWeights> head = nullptr;
   Clock* clock = nullptr;  ///< SystemClock() when null.
   /// Where sequences that run alone get the lanes of their recalls; outlives the engine, and all
   /// of them belong to one thread then. Each opens a session of its own when null.

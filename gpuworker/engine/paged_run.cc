@@ -8,6 +8,7 @@
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/retrieval/page_observer.h"
 #include "gpuworker/retrieval/policies/full.h"
+#include "gpuworker/retrieval/token_observer.h"
 #include "quire/layout.h"
 
 namespace quire::worker {
@@ -63,6 +64,7 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Open(const EngineParts& parts,
   run->host_pages_ = run->MakeHostPages();
   QUIRE_RETURN_IF_ERROR(run->TakeSeat(sessions));
   QUIRE_RETURN_IF_ERROR(run->LoadPolicy());
+  QUIRE_RETURN_IF_ERROR(run->ShowDocument(document));
   run->Connect();
   return run;
 }
@@ -90,6 +92,7 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::OpenDense(const EngineParts& parts
   // Pages appended once the budget holds go into the same context.
   QUIRE_RETURN_IF_ERROR(run->OpenContext(document, LeavesOut(*run->after_prompt_, *parts.spec)));
   if (document != nullptr) QUIRE_RETURN_IF_ERROR(run->LoadDocument(*document));
+  QUIRE_RETURN_IF_ERROR(run->ShowDocument(document));
   run->host_pages_ = run->MakeHostPages();
   run->Connect();
   return run;
@@ -99,6 +102,10 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Densely(std::unique_ptr<PagedRun> 
   auto dense = std::unique_ptr<PagedRun>(new PagedRun(run->parts_, run->retrieval_, run->stats_));
   QUIRE_ASSIGN_OR_RETURN(SuspendedRun suspended, Suspend(std::move(run)));
   QUIRE_RETURN_IF_ERROR(dense->AttendDensely());
+  // A policy that knows the tokens stays: they are not told again.
+  if (suspended.policy->token_observer() != nullptr) {
+    dense->after_prompt_ = std::move(suspended.policy);
+  }
   QUIRE_RETURN_IF_ERROR(dense->Reload(&suspended));
   dense->host_pages_ = dense->MakeHostPages();
   dense->Connect();
@@ -320,7 +327,30 @@ double PagedRun::ResidentTokens() const {
   return static_cast<double>(tokens) / (double{1} * cache_->num_layers() * heads);
 }
 
+Status PagedRun::ShowDocument(const Document* document) {
+  RetrievalPolicy* const policy = after_prompt_ != nullptr ? after_prompt_.get() : policy_.get();
+  TokenObserver* const observer = policy->token_observer();
+  if (observer == nullptr || document == nullptr) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
+                         parts_.client->ReadTokens(ContextRef(document->chain_tip)));
+  if (tokens.size() != document->num_tokens) {
+    return DataLoss("the document has ", document->num_tokens, " tokens, the server names ",
+                    tokens.size());
+  }
+  stats_->bytes_at_open += tokens.size() * sizeof(TokenId);
+  observer->OnTokens(tokens);
+  return OkStatus();
+}
+
+void PagedRun::BeginStep(std::span<const TokenId> tokens) {
+  for (RetrievalPolicy* const policy : {policy_.get(), after_prompt_.get()}) {
+    TokenObserver* const observer = policy != nullptr ? policy->token_observer() : nullptr;
+    if (observer != nullptr) observer->OnTokens(tokens);
+  }
+}
+
 Status PagedRun::Forward(std::span<const TokenId> tokens, Decoder::Logits what, float* logits) {
+  BeginStep(tokens);
   QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward(tokens, num_tokens(), *backend_, what, logits));
   return OnStepDone(tokens);
 }

@@ -111,13 +111,16 @@ class PagedRun {
   /// Tokens attended to in the last step, a mean over layers and KV heads.
   double ResidentTokens() const;
 
+  /// Tells the policies of the tokens of a pass. For a pass over several sequences; Forward does
+  /// it itself.
+  void BeginStep(std::span<const TokenId> tokens);
   /// Runs `tokens` after those that it has (Decoder::Forward); the pages they complete are
   /// offloaded beside what follows. After an error, which may be that of a page that an earlier
   /// call completed, the run is good for nothing.
   [[nodiscard]] Status Forward(std::span<const TokenId> tokens, Decoder::Logits what,
                                float* logits);
-  /// For a pass over several sequences: attention of this one. Call OnStepDone with its tokens
-  /// after the pass.
+  /// For a pass over several sequences: attention of this one. Call BeginStep with its tokens
+  /// before the pass, and OnStepDone after it.
   CacheBackend& backend() { return *backend_; }
   [[nodiscard]] Status OnStepDone(std::span<const TokenId> tokens);
 
@@ -139,6 +142,8 @@ class PagedRun {
   Status LoadDocument(const Document& document);
   Status TakeSeat(SessionSource* sessions);
   Status LoadPolicy();
+  /// Shows the document's tokens to policies that select by tokens.
+  Status ShowDocument(const Document* document);
   /// Takes a seat among those over the document.
   void ShareDocument(const DocumentPages& document);
   const DocumentSeat* shared() const { return shared_ ? &*shared_ : nullptr; }

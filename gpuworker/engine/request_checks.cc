@@ -38,7 +38,8 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> MakeSequencePolicy(const EngineParts&
                         .device = parts.device,
                         .max_context_tokens = parts.decoder->config().max_positions,
                         .options = retrieval,
-                        .executor = parts.recall_executor};
+                        .executor = parts.recall_executor,
+                        .head = parts.head};
   if (WantsRetrievalHeads(retrieval) && parts.heads != nullptr) {
     QUIRE_ASSIGN_OR_RETURN(context.options.retrieval_heads, parts.heads->Heads());
   }

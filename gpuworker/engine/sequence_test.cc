@@ -79,7 +79,7 @@ TEST_P(CoveringBudgetTest, LogitsEqualDenseAttentionOverRandomModels) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, CoveringBudgetTest, ::testing::ValuesIn(PolicyNames()),
+INSTANTIATE_TEST_SUITE_P(Policies, CoveringBudgetTest, ::testing::ValuesIn(AllPolicyNames()),
                          [](const auto& info) { return std::string(info.param); });
 
 /// Logits of every position of a question after a document, under `retrieval`.
@@ -251,7 +251,7 @@ TEST(SequenceTest, APromptWithoutADocumentAttendsDenselyAndGoesOnWithinTheBudget
     const std::vector<TokenId> prompt = RandomTokens(length, length), next = RandomTokens(9, 3);
     fixture.Ingest(prompt);
     const std::vector<float> dense = *fixture.engine().DenseLogits(prompt, 1);
-    for (const std::string_view policy : PolicyNames()) {
+    for (const std::string_view policy : AllPolicyNames()) {
       SCOPED_TRACE(::testing::Message() << policy << " after " << length << " tokens");
       RetrievalOptions retrieval = EngineFixture::Small().retrieval;
       retrieval.policy = policy;
@@ -320,7 +320,7 @@ TEST(SequenceTest, ALaterLongQuestionAttendsToEverythingBeforeIt) {
 TEST(SequenceTest, EveryPolicyGoesOnPastItsBudget) {
   EngineFixture fixture({.num_layers = 4});
   fixture.Ingest(RandomTokens(90, 1));
-  for (const std::string_view policy : PolicyNames()) {
+  for (const std::string_view policy : AllPolicyNames()) {
     SCOPED_TRACE(policy);
     RetrievalOptions retrieval = EngineFixture::Small().retrieval;
     retrieval.policy = policy;
@@ -498,7 +498,7 @@ TEST(SequenceTest, ClosingLeavesNothingOnTheServer) {
 TEST(SequenceTest, ABudgetWithoutRoomForAPageIsRefusedByEveryPolicyThatHasOne) {
   EngineFixture fixture;
   fixture.Ingest(RandomTokens(50, 1));
-  for (const std::string_view policy : PolicyNames()) {
+  for (const std::string_view policy : AllPolicyNames()) {
     if (policy == "full") continue;
     SCOPED_TRACE(policy);
     EngineOptions options = EngineFixture::Small();

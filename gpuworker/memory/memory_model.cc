@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/memory/memory_model.h"
 
-#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <string_view>
@@ -14,8 +13,10 @@ namespace {
 constexpr double kMaxTokens = 0x1p62;
 
 double WeightBytes(const MemoryModelOptions& options) {
-  return MemoryModel::kWeightShare *
-         (static_cast<double>(options.model_bytes) + static_cast<double>(options.draft_bytes));
+  const double weights =
+      static_cast<double>(options.model_bytes) + static_cast<double>(options.draft_bytes);
+  if (options.runtime_bytes) return weights + static_cast<double>(*options.runtime_bytes);
+  return MemoryModel::kWeightShare * weights;
 }
 
 }  // namespace
@@ -32,25 +33,28 @@ StatusOr<MemoryModel> MemoryModel::Create(const MemoryModelOptions& options) {
     if (value == 0) return InvalidArgument("memory model: ", name, " is 0; it must be at least 1");
   }
   if (static_cast<double>(options.device_bytes) < WeightBytes(options)) {
-    return InvalidArgument("memory model: device_bytes ", options.device_bytes, " is less than ",
-                           kWeightShare, " times the weights (model_bytes ", options.model_bytes,
-                           ", draft_bytes ", options.draft_bytes, ")");
+    return InvalidArgument("memory model: device_bytes ", options.device_bytes,
+                           " is less than the weights and their run-time memory, ",
+                           static_cast<uint64_t>(std::ceil(WeightBytes(options))),
+                           " bytes (model_bytes ", options.model_bytes, ", draft_bytes ",
+                           options.draft_bytes, ")");
   }
   return MemoryModel(options);
 }
 
 MemoryModel::MemoryModel(const MemoryModelOptions& options)
     : options_(options), weight_bytes_(WeightBytes(options)) {
-  const double heads = static_cast<double>(options.requests) * options.num_kv_heads;
-  const double keys = heads * static_cast<double>(options.key_bytes);
-  const double values = heads * static_cast<double>(options.value_bytes);
+  const double keys = options.num_kv_heads * static_cast<double>(options.key_bytes);
+  const double values = options.num_kv_heads * static_cast<double>(options.value_bytes);
   layer_bytes_ = keys + values;
   head_bytes_ = options.head_has_values ? layer_bytes_ : keys;
   const double free_bytes = static_cast<double>(options.device_bytes) - weight_bytes_;
-  const double buffer_bytes = layer_bytes_ * static_cast<double>(options.budget_tokens);
+  const double buffer_bytes =
+      options.requests * layer_bytes_ * static_cast<double>(options.budget_tokens);
   uint64_t threshold = 0;
   for (uint32_t i = 0; i <= num_layers(); ++i) {
-    const double tokens = std::floor((free_bytes - i * buffer_bytes) / TokenBytes(i));
+    const double tokens =
+        std::floor((free_bytes - i * buffer_bytes) / (options.requests * TokenBytes(i)));
     threshold = std::max(threshold, static_cast<uint64_t>(std::clamp(tokens, 0.0, kMaxTokens)));
     thresholds_.push_back(threshold);
   }
@@ -61,20 +65,22 @@ double MemoryModel::TokenBytes(uint32_t offloaded) const {
   return layers * layer_bytes_ + head_bytes_;
 }
 
-double MemoryModel::Bytes(uint32_t offloaded, uint64_t tokens) const {
-  const auto buffered = static_cast<double>(std::min(tokens, options_.budget_tokens));
-  return weight_bytes_ + TokenBytes(offloaded) * static_cast<double>(tokens) +
-         offloaded * layer_bytes_ * buffered;
+double MemoryModel::Bytes(uint32_t offloaded, MemoryLoad load) const {
+  return weight_bytes_ + TokenBytes(offloaded) * static_cast<double>(load.tokens) +
+         offloaded * layer_bytes_ * static_cast<double>(load.buffered);
 }
 
-uint32_t MemoryModel::OffloadedLayers(uint64_t tokens, uint32_t offloaded) const {
-  const auto reload_below = [this](uint32_t i) {
-    return kReloadShare * static_cast<double>(thresholds_[i]);
-  };
-  offloaded = std::min(offloaded, num_layers());
-  while (offloaded < num_layers() && tokens >= thresholds_[offloaded]) ++offloaded;
-  while (offloaded > 0 && static_cast<double>(tokens) < reload_below(offloaded - 1)) --offloaded;
-  return offloaded;
+std::optional<uint32_t> MemoryModel::FewestOffloaded(MemoryLoad load) const {
+  if (Fits(0, load)) return 0;
+  if (!Fits(num_layers(), load)) return std::nullopt;
+  // The division may be off by its rounding: the result is checked.
+  const double gained = layer_bytes_ * static_cast<double>(load.tokens - load.buffered);
+  const double excess = Bytes(0, load) - static_cast<double>(options_.device_bytes);
+  auto layers = static_cast<uint32_t>(
+      std::clamp(std::ceil(excess / gained), 1.0, static_cast<double>(num_layers())));
+  while (layers < num_layers() && !Fits(layers, load)) ++layers;
+  while (layers > 1 && Fits(layers - 1, load)) --layers;
+  return layers;
 }
 
 }  // namespace quire::worker

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -130,54 +131,47 @@ TEST(MemoryModelTest, EverySizeCountsWhereItIs) {
 }
 
 // Eq. 8 by trying every number of layers. The budget is small, between thresholds, and above all.
-TEST(MemoryModelTest, TheFewestLayersLeaveThatMakeRoomForTheNextToken) {
+TEST(MemoryModelTest, TheFewestLayersThatFitAreOffloaded) {
   for (const uint64_t budget : {1, 10, 120, 125, 126, 500}) {
     MemoryModelOptions options = Small();
     options.budget_tokens = budget;
     const MemoryModel model = Make(options);
     for (uint64_t tokens = 0; tokens < 600; ++tokens) {
-      uint32_t best = 0;
-      while (best < 3 && model.Bytes(best, tokens + 1) > 1130) ++best;
-      EXPECT_EQ(model.OffloadedLayers(tokens, 0), best) << "budget " << budget << ", " << tokens;
-      EXPECT_EQ(model.Fits(tokens), model.Bytes(3, tokens + 1) <= 1130)
+      std::optional<uint32_t> best = 0;
+      while (*best <= 3 && model.Bytes(*best, tokens) > 1130) ++*best;
+      if (*best > 3) best.reset();
+      EXPECT_EQ(model.FewestOffloaded(model.LoadOf(1, tokens)), best)
           << "budget " << budget << ", " << tokens;
     }
   }
 }
 
-// The text offloads two.
-TEST(MemoryModelTest, APromptBetweenTheSecondAndTheThirdThresholdOffloadsThreeLayers) {
-  const MemoryModel model = Make(Llama8B(4));
-  const auto& s = model.thresholds();
-  EXPECT_EQ(model.OffloadedLayers((s[2] + s[3]) / 2, 0), 3u);
-  EXPECT_EQ(model.OffloadedLayers(s[2], 0), 3u);
-  EXPECT_EQ(model.OffloadedLayers(s[2] - 1, 0), 2u);
-}
-
-TEST(MemoryModelTest, AsASequenceGrowsALayerLeavesAtEachThreshold) {
-  const MemoryModel model = Make(Small());
-  ASSERT_THAT(model.thresholds(), ElementsAre(125, 163, 240, 470));
-  uint32_t offloaded = 0;
-  std::vector<uint64_t> lengths;  // At which a layer left.
-  for (uint64_t tokens = 0; tokens < 600; ++tokens) {
-    const uint32_t next = model.OffloadedLayers(tokens, offloaded);
-    ASSERT_LE(next - offloaded, 1u) << tokens;
-    if (next > offloaded) lengths.push_back(tokens);
-    offloaded = next;
+TEST(MemoryModelTest, ThresholdsAreWhereTheNextTokenNeedsAnotherLayer) {
+  for (const uint32_t requests : {4, 16, 32}) {
+    const MemoryModel model = Make(Llama8B(requests));
+    for (uint32_t i = 0; i <= 32; ++i) {
+      const uint64_t last = model.thresholds()[i];
+      EXPECT_EQ(model.FewestOffloaded(model.LoadOf(requests, last)), i) << requests;
+      const auto next = model.FewestOffloaded(model.LoadOf(requests, last + 1));
+      EXPECT_EQ(next, i < 32 ? std::optional(i + 1) : std::nullopt) << requests;
+    }
   }
-  EXPECT_THAT(lengths, ElementsAre(125, 163, 240));
-  EXPECT_TRUE(model.Fits(469));
-  EXPECT_FALSE(model.Fits(470));
 }
 
-TEST(MemoryModelTest, ALayerComesBackBelowNineTenthsOfItsThreshold) {
-  const MemoryModel model = Make(Small());  // 125, 163, 240, 470
-  EXPECT_EQ(model.OffloadedLayers(162, 2), 2u);
-  EXPECT_EQ(model.OffloadedLayers(147, 2), 2u);  // 0.9 * 163 = 146.7
-  EXPECT_EQ(model.OffloadedLayers(146, 2), 1u);
-  EXPECT_EQ(model.OffloadedLayers(113, 3), 1u);  // 0.9 * 125 = 112.5
-  EXPECT_EQ(model.OffloadedLayers(112, 3), 0u);
-  EXPECT_EQ(model.OffloadedLayers(300, 1), 3u);
+TEST(MemoryModelTest, LengthsCountTogetherAndBuffersOneByOne) {
+  const MemoryModel model = Make(Small());  // A token of a layer is 2 bytes, the budget is 10.
+  const MemoryLoad load = {.tokens = 4 + 30, .buffered = 4 + 10};
+  EXPECT_DOUBLE_EQ(model.Bytes(0, load), 130 + 2 * (3 + 1) * 34);
+  EXPECT_DOUBLE_EQ(model.Bytes(2, load), 130 + 2 * ((1 + 1) * 34 + 2 * 14));
+  EXPECT_DOUBLE_EQ(model.LayerBytes(load), 68);
+}
+
+TEST(MemoryModelTest, MeasuredRuntimeMemoryTakesThePlaceOfTheRule) {
+  MemoryModelOptions options = Small();
+  options.runtime_bytes = 5;
+  EXPECT_DOUBLE_EQ(Make(options).weight_bytes(), 105);
+  options.device_bytes = 105;
+  EXPECT_TRUE(MemoryModel::Create(options).ok());
 }
 
 // A buffer for more tokens than there are frees nothing; taken literally, S_1 would be negative.
@@ -194,8 +188,8 @@ TEST(MemoryModelTest, ADeviceThatTheWeightsFillHoldsNoToken) {
   options.device_bytes = 130;
   const MemoryModel model = Make(options);
   EXPECT_THAT(model.thresholds(), Each(0u));
-  EXPECT_EQ(model.OffloadedLayers(0, 0), 3u);
-  EXPECT_FALSE(model.Fits(0));
+  EXPECT_EQ(model.FewestOffloaded(model.LoadOf(1, 0)), 0u);
+  EXPECT_EQ(model.FewestOffloaded(model.LoadOf(1, 1)), std::nullopt);
 }
 
 TEST(MemoryModelTest, HugeSizesDoNotOverflow) {
@@ -244,8 +238,8 @@ TEST(MemoryModelTest, OptionsThatMakeNoSenseAreNamed) {
   MemoryModelOptions options = Small();
   options.device_bytes = 129;
   ExpectRefused(options,
-                "device_bytes 129 is less than 1.3 times the weights (model_bytes 100, "
-                "draft_bytes 0)");
+                "device_bytes 129 is less than the weights and their run-time memory, 130 bytes "
+                "(model_bytes 100, draft_bytes 0)");
 }
 
 }  // namespace

@@ -104,8 +104,25 @@ std::vector<bool> RecallPipeline::MustBlock(const Lane& lane, uint64_t position)
   return blocking;
 }
 
+Status RecallPipeline::AskAhead(uint32_t layer) {
+  if (!with_.policy->selects_ahead() || !Selects(layer)) return OkStatus();
+  SelectRequest request = RequestFor(layer, nullptr);
+  request.held = {};
+  for (request.layer = layer + 1; request.layer < lanes_.size(); ++request.layer) {
+    Lane& lane = lanes_[request.layer];
+    if (lane.asked_ahead || lane.recall.in_flight() || !Selects(request.layer)) continue;
+    // A token that opens a page moves the window, of later layers when they get it: they ask then.
+    if (with_.cache->table(request.layer).candidates() != request.candidates) continue;
+    ++with_.stats->selections;
+    QUIRE_RETURN_IF_ERROR(AskForBlocking(request, AllHeads(), {}));
+    lane.asked_ahead = true;
+  }
+  return OkStatus();
+}
+
 Status RecallPipeline::AskForLayer(uint32_t layer, const float* q, TimePoint began) {
   Lane& lane = lanes_[layer];
+  if (std::exchange(lane.asked_ahead, false)) return OkStatus();
   SelectRequest request = RequestFor(layer, q);
   ++with_.stats->selections;
   lane.expected = lane.recall.ExpectedHeld();
@@ -209,7 +226,10 @@ Status RecallPipeline::Await(uint32_t layer) {
   const std::optional<Deadline> deadline = std::exchange(lane.awaited, std::nullopt);
   if (!deadline) return OkStatus();
   const std::optional<PlannedRecall> retry = std::exchange(lane.retry, std::nullopt);
-  StatusOr<bool> came = lane.recall.Wait(*deadline);
+  // Recalls that were asked for ahead may have failed while earlier layers ran.
+  const bool lost = !lane.recall.in_flight() && lane.recall.failed();
+  StatusOr<bool> came = DataLoss("units that were asked for ahead did not come");
+  if (!lost) came = lane.recall.Wait(*deadline);
   if (IsDataLoss(came.status()) && retry) {
     lane.next.reset();
     QUIRE_RETURN_IF_ERROR(lane.recall.Retry(*retry));

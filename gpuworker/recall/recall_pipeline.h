@@ -79,6 +79,9 @@ class RecallPipeline {
   /// given.
   [[nodiscard]] Status Ask(uint32_t layer, const float* q, std::optional<TimePoint> began = {});
   [[nodiscard]] Status Await(uint32_t layer);
+  /// Call after Ask(layer) in a step of one token. For a policy that selects without queries, asks
+  /// for all later layers that have the same candidates. Their Ask then does nothing.
+  [[nodiscard]] Status AskAhead(uint32_t layer);
   /// False while a prefetch of the layer is on its way, so that Ask would wait for it.
   bool IsReady(uint32_t layer) const {
     const LayerRecall& recall = lanes_[layer].recall;
@@ -112,6 +115,7 @@ class RecallPipeline {
     std::optional<PlannedRecall> retry = {};       ///< For all heads, if units come damaged.
     std::vector<uint64_t> expected = {};           ///< LayerRecall::ExpectedHeld
     std::vector<bool> late;                        ///< [n_kv] as in LaneState.
+    bool asked_ahead = false;                      ///< AskAhead has asked for the coming step.
   };
   /// Until when attention that `request` is for waits, from `began` on.
   Deadline DeadlineOf(const SelectRequest& request, TimePoint began) const;

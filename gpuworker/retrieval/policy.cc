@@ -10,6 +10,7 @@
 #include "gpuworker/retrieval/policies/raas.h"
 #include "gpuworker/retrieval/policies/razor.h"
 #include "gpuworker/retrieval/policies/shadowkv.h"
+#include "gpuworker/retrieval/policies/specontext.h"
 #include "gpuworker/retrieval/policies/streaming.h"
 
 namespace quire::worker {
@@ -19,6 +20,7 @@ struct Entry {
   std::string_view name;
   StatusOr<std::unique_ptr<RetrievalPolicy>> (*make)(const PolicyContext&);
   RetrievalOptions (*published)(uint32_t page_tokens);
+  bool needs_head = false;
 };
 
 constexpr Entry kPolicies[] = {
@@ -32,6 +34,8 @@ constexpr Entry kPolicies[] = {
     {RaasPolicy::kName, &RaasPolicy::Make, &RaasPolicy::Published},
     {RazorPolicy::kName, &RazorPolicy::Make, &RazorPolicy::Published},
     {ShadowKvPolicy::kName, &ShadowKvPolicy::Make, &ShadowKvPolicy::Published},
+    {SpeContextPolicy::kName, &SpeContextPolicy::Make, &SpeContextPolicy::Published,
+     /*needs_head=*/true},
     {StreamingPolicy::kName, &StreamingPolicy::Make, &StreamingPolicy::Published},
 };
 
@@ -86,6 +90,14 @@ bool WantsRetrievalHeads(const RetrievalOptions& options) {
 }
 
 std::vector<std::string_view> PolicyNames() {
+  std::vector<std::string_view> names;
+  for (const Entry& entry : kPolicies) {
+    if (!entry.needs_head) names.push_back(entry.name);
+  }
+  return names;
+}
+
+std::vector<std::string_view> AllPolicyNames() {
   std::vector<std::string_view> names;
   for (const Entry& entry : kPolicies) names.push_back(entry.name);
   return names;

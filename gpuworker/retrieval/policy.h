@@ -41,6 +41,8 @@ namespace quire::worker {
 
 class KeySource;
 class PageObserver;
+class TokenObserver;
+struct HeadWeights;
 
 /// Arguments of a policy's factory. The device outlives the policy.
 struct PolicyContext {
@@ -51,6 +53,9 @@ struct PolicyContext {
   /// Where a selection may be made beside the model, on a device that the processor is; may be
   /// null. Outlives the policy.
   Executor* executor = nullptr;
+  /// A retrieval head of the model, for policies that select with it. Null where there is none.
+  /// Outlives the policy.
+  const HeadWeights* head = nullptr;
 };
 
 struct SelectRequest {
@@ -91,6 +96,9 @@ class RetrievalPolicy {
   /// Selects with NeedsBlocking's request.
   virtual StatusOr<Selection> Select(const SelectRequest& request) = 0;
 
+  /// True when Select looks at no query, so that all layers of a step can be selected for before
+  /// the first of them has run.
+  virtual bool selects_ahead() const { return false; }
   /// Starts what Select takes on the device or a thread of the executor. True when it has: Select
   /// is then called before the next NeedsBlocking of any layer, without the query. False: Select is
   /// called at once.
@@ -101,6 +109,8 @@ class RetrievalPolicy {
 
   /// Observer of the sequence's pages; null for none. Lives as long as the policy.
   virtual PageObserver* page_observer() { return nullptr; }
+  /// Observer of the sequence's tokens; null for none. Lives as long as the policy.
+  virtual TokenObserver* token_observer() { return nullptr; }
   /// Keys that the policy keeps itself; null where recalls bring them. Lives as long as the policy.
   virtual const KeySource* key_source() const { return nullptr; }
   /// The part of a unit that recalls bring.
@@ -125,8 +135,10 @@ enum class OwnOption : uint8_t { kCorrectionThreshold, kRecallDeadline, kKeyRank
 Status CheckReads(std::string_view policy, OwnOption option, std::string_view name);
 /// True if the policy divides the heads, and the options do not say how.
 bool WantsRetrievalHeads(const RetrievalOptions& options);
-/// Names of all policies, sorted.
+/// Names of the policies that select for any model, sorted.
 std::vector<std::string_view> PolicyNames();
+/// The same with those that need a retrieval head of the model (PolicyContext::head).
+std::vector<std::string_view> AllPolicyNames();
 
 }  // namespace quire::worker
 

@@ -23,6 +23,8 @@
 #include "gpuworker/retrieval/key_source.h"
 #include "gpuworker/retrieval/page_observer.h"
 #include "gpuworker/retrieval/policy.h"
+#include "gpuworker/retrieval/token_observer.h"
+#include "gpuworker/testing/random_draft.h"
 #include "quire/layout.h"
 
 namespace quire::worker {
@@ -41,6 +43,7 @@ class PolicyConformance : public ::testing::TestWithParam<std::string> {
     context_.spec.page_tokens = 4;
     context_.device = &CpuDevice();
     context_.max_context_tokens = 1024;
+    context_.head = &head_.weights();
     context_.options = {.policy = GetParam(),
                         .budget_tokens = 48,
                         .sink_tokens = 4,
@@ -53,10 +56,20 @@ class PolicyConformance : public ::testing::TestWithParam<std::string> {
     EXPECT_TRUE(policy.ok()) << policy.status();
     return std::move(policy).value();
   }
+  /// Shows as many random tokens as the pages have.
+  void ShowTokens(RetrievalPolicy& policy) const {
+    TokenObserver* const observer = policy.token_observer();
+    if (observer == nullptr) return;
+    SeededRandom random(8);
+    std::vector<TokenId> tokens(size_t{kPages} * context_.spec.page_tokens);
+    for (TokenId& token : tokens) token = static_cast<TokenId>(random.Next() % kVocabulary);
+    observer->OnTokens(tokens);
+  }
 
   /// A policy that has seen pages 0 .. kPages-1 of random keys become complete.
   std::unique_ptr<RetrievalPolicy> MakeWithPages() {
     auto policy = Make();
+    ShowTokens(*policy);
     SeededRandom random(7);
     std::vector<float> units(context_.spec.num_kv_heads * UnitBytes(context_.spec) / sizeof(float));
     PageObserver* const observer = policy->page_observer();
@@ -82,11 +95,14 @@ class PolicyConformance : public ::testing::TestWithParam<std::string> {
     auto selection = policy.Select({.layer = layer,
                                     .q = q.data(),
                                     .candidates = candidates,
-                                    .max_pages = policy.Layout(layer).most_selected()});
+                                    .max_pages = policy.Layout(layer).most_selected(),
+                                    .position = uint64_t{kPages} * 4});
     EXPECT_TRUE(selection.ok()) << selection.status();
     return std::move(selection).value();
   }
 
+  static constexpr uint32_t kVocabulary = 50;
+  const testing::RandomHead head_{{16, 6, 2, 8, kVocabulary}};
   PolicyContext context_;
 };
 

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::vector<std::string> Registered() {
-  const std::vector<std::string_view> names = PolicyNames();
+  const std::vector<std::string_view> names = AllPolicyNames();
   return {names.begin(), names.end()};
 }
 
@@ -21,7 +21,9 @@ INSTANTIATE_TEST_SUITE_P(Registered, PolicyConformance, ::testing::ValuesIn(Regi
                          [](const auto& info) { return info.param; });
 
 PolicyContext Context() {
+  static const testing::RandomHead head({16, 2, 1, 4, 20});
   PolicyContext context;
+  context.head = &head.weights();
   context.spec.num_layers = 2;
   context.spec.num_query_heads = 2;
   context.spec.num_kv_heads = 1;
@@ -38,6 +40,9 @@ PolicyContext Context() {
 TEST(PolicyRegistryTest, NamesArePublishedAndUnknownOnesListThem) {
   EXPECT_THAT(PolicyNames(), ElementsAre("arkvale", "clusterkv", "freekv", "full", "infllm",
                                          "quest", "raas", "razor", "shadowkv", "streaming"));
+  EXPECT_THAT(AllPolicyNames(),
+              ElementsAre("arkvale", "clusterkv", "freekv", "full", "infllm", "quest", "raas",
+                          "razor", "shadowkv", "specontext", "streaming"));
   PolicyContext context = Context();
   context.options.policy = "best";
   const Status status = MakePolicy(context).status();
@@ -68,6 +73,7 @@ TEST(PolicyRegistryTest, PublishedOptionsAreThoseOfSpecE) {
                       {"raas", 0, 2, 126, 126, {}},
                       {"razor", 1, 2, 248, 248, {}},
                       {"shadowkv", 0, 2, 128, 128, {}},
+                      {"specontext", 1, 4, 123, 123, {}},
                       {"streaming", 1, 2, 123, 123, {}}};
   for (const Row& row : rows) {
     SCOPED_TRACE(row.policy);

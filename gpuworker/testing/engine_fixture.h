@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EngineFixture: a random tiny model, a FakeStore behind the loopback transport and an engine on
-// both. Waiting costs no time. Nothing that ships includes this.
+// EngineFixture: a random tiny model with a retrieval head, a FakeStore behind the loopback
+// transport and an engine on both. Waiting costs no time. Nothing that ships includes this.
 #ifndef QUIRE_GPUWORKER_TESTING_ENGINE_FIXTURE_H_
 #define QUIRE_GPUWORKER_TESTING_ENGINE_FIXTURE_H_
 
@@ -16,6 +16,7 @@
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/testing/fake_store.h"
 #include "gpuworker/testing/held_transport.h"
+#include "gpuworker/testing/random_draft.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/temp_dir.h"
 #include "tests/kit/tiny_model.h"
@@ -54,6 +55,11 @@ class EngineFixture {
     EXPECT_TRUE(client.ok()) << client.status();
     client_ = std::move(client).value();
     options.clock = &clock_;  // The client's: deadlines of recalls are on it.
+    const ModelConfig& config = decoder_->config();
+    const auto head = std::make_shared<const quire::testing::RandomHead>(
+        quire::testing::DraftShape{config.hidden_size, config.num_query_heads, config.num_kv_heads,
+                                   config.head_dim, config.vocab_size});
+    options.head = {head, &head->weights()};
     auto engine = Engine::Create(decoder_.get(), client_.get(), device, std::move(options));
     EXPECT_TRUE(engine.ok()) << engine.status();
     engine_ = std::move(engine).value();

@@ -522,6 +522,7 @@ TEST(CliUsageTest, EveryCommandHasHelpWithExamples) {
                                                           {"docs"},
                                                           {"worker"},
                                                           {"demo"},
+                                                          {"plan"},
                                                           {"docs", "list"},
                                                           {"docs", "get"},
                                                           {"docs", "add"},
@@ -542,6 +543,18 @@ TEST(CliUsageTest, EveryCommandHasHelpWithExamples) {
                                                           {"collection", "get"},
                                                           {"collection", "ls"}};
   for (const std::vector<std::string>& command : commands) ExpectHelpWithExamples(command);
+}
+
+TEST(CliPlanTest, AProgramReadsThresholdsAndWhatWouldFit) {
+  const std::string quire = std::string(QUIRE_BINARY_DIR) + "/bin/quire";
+  const ChildResult plan = RunChild(quire, {"plan", "--model", "llama-3.1-8b", "--gpu-mem", "80GiB",
+                                            "--requests", "16", "--budget", "2048", "--json"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("\"s0\":26781,\"s1\":27468,"));
+  EXPECT_THAT(plan.out, HasSubstr("\"s31\":154568,\"s32\":185072"));
+  const ChildResult none = RunChild(quire, {"plan", "--gpu-mem", "16GiB"});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.err, HasSubstr("what would: --gpu-mem 20GiB"));
 }
 
 /// Commands against a server that requires proof of the caller.
@@ -632,6 +645,9 @@ TEST(CliUsageTest, WrongUsageIsExitCodeTwo) {
       {"ask", "--document", "a", "--question", "q", "--worker", "unix:/w", "--max-message-bytes",
        "1MiB"},
       {"serve"},
+      {"plan", "--gpu-mem", "much"},
+      {"plan", "--prompts", "100"},
+      {"plan", "--server", "127.0.0.1:1"},
   };
   for (const auto& args : wrong) {
     const ChildResult result = RunChild(quire, args);

@@ -135,6 +135,18 @@ TEST(DemoProcessTest, SpeculationAnswersAsFullAttentionDoes) {
   EXPECT_LE(demo["dense_max_abs_logit_diff"], 1e-3);
 }
 
+TEST(DemoProcessTest, WhatAHeadChoseBeforeTheStepAnswersAsFullAttentionDoes) {
+  const TempDir dir;
+  CopyDossiers(2, dir);
+  const nlohmann::json demo = LastLine(
+      Demo({"--docs", dir.path(), "--json", "--policy", "specontext", "--budget", "512"}).out);
+  EXPECT_EQ(demo["policy"], "specontext");
+  EXPECT_EQ(demo["questions"], 12);
+  EXPECT_GE(demo["sparse_correct"].get<double>(), demo["full_correct"].get<double>() - 1);
+  EXPECT_LE(demo["budget_ratio"], 0.13);
+  EXPECT_GT(demo["bytes_units"], 0) << "nothing was recalled";
+}
+
 TEST(DemoProcessTest, EveryTransportBringsTheSamePages) {
   const TempDir dir;
   // A long one: most of it is not resident.

@@ -58,6 +58,7 @@ TEST(OperationsDocTest, EveryFlagThatIsExplainedIsThere) {
                                                           {"worker"},
                                                           {"demo"},
                                                           {"fsck"},
+                                                          {"plan"},
                                                           {"stat"},
                                                           {"torture", "crash"},
                                                           {"torture", "power"},

@@ -46,8 +46,9 @@ struct LocalWorker {
   StatusOr<std::vector<TokenId>> DocumentTokens(std::string_view text) const;
 };
 
-/// Loads config.json, *.safetensors and tokenizer.json of `model_directory`; only the last may be
-/// missing. Errors name the file. `device` is one of worker::DeviceNames().
+/// Loads config.json, *.safetensors, tokenizer.json and the retrieval head of `model_directory`;
+/// only the last two may be missing. Errors name the file. `device` is one of
+/// worker::DeviceNames().
 StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client* client,
                                       const worker::EngineOptions& options,
                                       std::string_view device = "cpu");

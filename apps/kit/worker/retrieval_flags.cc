@@ -117,7 +117,7 @@ void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags) {
   const worker::RetrievalOptions defaults = DefaultRetrieval();
   const std::map<std::string, SelectionSide> sides = {{"worker", SelectionSide::kWorker},
                                                       {"server", SelectionSide::kServer}};
-  const std::vector<std::string_view> names = worker::PolicyNames();
+  const std::vector<std::string_view> names = worker::AllPolicyNames();
   command.add_option("--policy", flags.policy, "How pages are selected")
       ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())))
       ->default_str(defaults.policy);

@@ -183,7 +183,7 @@ void Batch::RunMembers(const std::vector<Member>& members) {
   size_t rows = 0;
   uint64_t count = 0;
   for (const Member& member : members) {
-    tokens.push_back(member.sequence->Tokens(member.tokens));
+    tokens.push_back(member.sequence->BeginStep(member.tokens));
     backends.push_back(&member.sequence->backend());
     rows += tokens.back().wants_logits ? 1 : 0;
     count += member.tokens;

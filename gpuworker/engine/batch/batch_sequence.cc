@@ -43,7 +43,8 @@ Status BatchSequence::Suspend() {
   return OkStatus();
 }
 
-SequenceTokens BatchSequence::Tokens(uint32_t tokens) const {
+SequenceTokens BatchSequence::BeginStep(uint32_t tokens) {
+  run_->BeginStep(std::span(own_).subspan(ran_, tokens));
   return {.tokens = std::span(own_).subspan(ran_, tokens),
           .first_position = num_tokens(),
           .wants_logits = ran_ + tokens == own_.size() && MayGenerate()};

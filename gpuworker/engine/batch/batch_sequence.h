@@ -63,8 +63,9 @@ class BatchSequence {
   uint64_t dense_tokens() const {
     return dense_prompt_ ? document_tokens() + setup_.prompt.size() : 0;
   }
-  /// Its share of a step with `tokens` of its pending tokens; valid until it generates.
-  SequenceTokens Tokens(uint32_t tokens) const;
+  /// Its share of a step with `tokens` of its pending tokens, which begins; valid until it
+  /// generates.
+  SequenceTokens BeginStep(uint32_t tokens);
   CacheBackend& backend() { return run_->backend(); }
 
   /// Notes that the step has run `tokens`, and generates. `logits` are those after the last token,

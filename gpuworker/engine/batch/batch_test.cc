@@ -27,7 +27,7 @@ using testing::Stream;
 TEST_F(BatchTest, EverySequenceGeneratesWhatItGeneratesAlone) {
   std::vector<BatchRequest> requests;
   uint64_t seed = 10;
-  for (const std::string_view policy : PolicyNames()) {
+  for (const std::string_view policy : AllPolicyNames()) {
     RetrievalOptions retrieval = Retrieval(policy);
     retrieval.budget_tokens = seed % 2 == 0 ? 24 : 32;
     if (seed % 3 == 0) retrieval.uncompressed_layers = {0};
@@ -75,6 +75,29 @@ TEST_F(BatchTest, ARecallOfALayerIsOneRequestForTheWholeBatch) {
   EXPECT_GT(Value(*batch, "batch_recall_lanes"), 3 * Value(*batch, "batch_recall_messages"));
   RunToTheEnd(*batch);
   EXPECT_EQ(Value(*batch, "batch_recall_messages"), fixture_.store().calls("Session/Recall"));
+}
+
+TEST_F(BatchTest, WhatAHeadChoseIsOneRequestForAllLayersOfTheWholeBatch) {
+  const auto batch = Make();
+  std::vector<BatchRequest> requests;
+  std::vector<Stream> streams;
+  for (uint64_t i = 0; i < 6; ++i) {
+    requests.push_back(Request(20 + i, 1, 30, Retrieval("specontext")));
+    streams.push_back(Submit(*batch, requests.back()));
+  }
+  ASSERT_TRUE(batch->Step());  // They have come, and generate.
+  const uint64_t before = fixture_.store().calls("Session/Recall");
+  constexpr uint64_t kSteps = 12;
+  for (uint64_t i = 0; i < kSteps; ++i) ASSERT_TRUE(batch->Step());
+  const uint64_t layers = fixture_.engine().spec().num_layers;
+  const uint64_t opened = kSteps / fixture_.engine().spec().page_tokens;
+  const uint64_t messages = fixture_.store().calls("Session/Recall") - before;
+  ASSERT_GT(layers, 1u);
+  // Where a token opens a page, each layer asks when its window has moved.
+  EXPECT_LE(messages, kSteps - opened + opened * layers);
+  EXPECT_GT(messages, 0u);
+  RunToTheEnd(*batch);
+  for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(Read(*streams[i]), Alone(requests[i]));
 }
 
 TEST_F(BatchTest, WhoEndsDisturbsNobodysRecalls) {
@@ -210,7 +233,7 @@ uint64_t SlotsOfTwo(const KvSpec& spec, uint64_t tokens) {
 }
 
 TEST_F(BatchTest, PreemptionChangesNoToken) {
-  for (const std::string_view policy : PolicyNames()) {
+  for (const std::string_view policy : AllPolicyNames()) {
     if (policy == "full") continue;  // Keeps every layer: nothing of the size below fits.
     SCOPED_TRACE(policy);
     RetrievalOptions retrieval = Retrieval(policy);

@@ -34,6 +34,11 @@ StatusOr<std::unique_ptr<PromptRetrieval>> PromptRetrieval::Create(const EngineP
                                                                    RetrievalOptions options) {
   options.side = SelectionSide::kWorker;
   QUIRE_ASSIGN_OR_RETURN(auto policy, MakeSequencePolicy(parts, options));
+  if (policy->token_observer() != nullptr) {
+    return InvalidArgument("policy '", policy->name(),
+                           "' selects by the tokens of one document; over several documents name "
+                           "another policy");
+  }
   return std::unique_ptr<PromptRetrieval>(new PromptRetrieval(parts, std::move(policy)));
 }
 

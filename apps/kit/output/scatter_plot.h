@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ScatterPlot: points joined to lines, in two dimensions, as an SVG file. It has linear axes with
-// ticks, a legend, and dashed level lines. Pure functions.
-#ifndef QUIRE_BENCH_ANSWERS_SCATTER_PLOT_H_
-#define QUIRE_BENCH_ANSWERS_SCATTER_PLOT_H_
+// ScatterPlot: points joined to lines, in two dimensions, as an SVG file or as lines of text. It
+// has linear axes with ticks, a legend, and dashed level lines. Pure functions.
+#ifndef QUIRE_APPS_KIT_OUTPUT_SCATTER_PLOT_H_
+#define QUIRE_APPS_KIT_OUTPUT_SCATTER_PLOT_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
-namespace quire::bench {
+namespace quire::cli {
 
 struct PlotPoint {
   double x = 0;
@@ -20,6 +21,7 @@ struct PlotPoint {
 struct PlotLine {
   std::string name;
   std::vector<PlotPoint> points;
+  bool marked = true;  ///< Has a circle at every point.
 };
 
 /// A dashed horizontal line for comparison.
@@ -43,6 +45,11 @@ std::vector<double> AxisTicks(double highest);
 /// Makes the SVG document. Axes begin at 0.
 std::string ToSvg(const ScatterPlot& plot);
 
-}  // namespace quire::bench
+/// Draws with characters for a terminal, on `width` columns and `height` rows besides the axes, 8
+/// and 4 or more. Each line has a character of its own; earlier lines cover later ones. Levels are
+/// left out.
+std::string ToText(const ScatterPlot& plot, size_t width, size_t height);
 
-#endif  // QUIRE_BENCH_ANSWERS_SCATTER_PLOT_H_
+}  // namespace quire::cli
+
+#endif  // QUIRE_APPS_KIT_OUTPUT_SCATTER_PLOT_H_

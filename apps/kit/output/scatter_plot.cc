@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/answers/scatter_plot.h"
+#include "apps/kit/output/scatter_plot.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <sstream>
+#include <string_view>
 
-namespace quire::bench {
+namespace quire::cli {
 namespace {
 
 constexpr int kWidth = 860, kHeight = 520;
@@ -47,20 +48,23 @@ std::string Number(double value) {
   return text;
 }
 
+/// The largest coordinates of all points and levels, at least 0.
+PlotPoint Corner(const ScatterPlot& plot) {
+  PlotPoint corner;
+  for (const PlotLine& line : plot.lines) {
+    for (const PlotPoint& point : line.points) {
+      corner.x = std::max(corner.x, point.x);
+      corner.y = std::max(corner.y, point.y);
+    }
+  }
+  for (const PlotLevel& level : plot.levels) corner.y = std::max(corner.y, level.y);
+  return corner;
+}
+
 class Drawing {
  public:
-  explicit Drawing(const ScatterPlot& plot) : plot_(plot) {
-    double highest_x = 0, highest_y = 0;
-    for (const PlotLine& line : plot.lines) {
-      for (const PlotPoint& point : line.points) {
-        highest_x = std::max(highest_x, point.x);
-        highest_y = std::max(highest_y, point.y);
-      }
-    }
-    for (const PlotLevel& level : plot.levels) highest_y = std::max(highest_y, level.y);
-    x_ticks_ = AxisTicks(highest_x);
-    y_ticks_ = AxisTicks(highest_y);
-  }
+  explicit Drawing(const ScatterPlot& plot)
+      : plot_(plot), x_ticks_(AxisTicks(Corner(plot).x)), y_ticks_(AxisTicks(Corner(plot).y)) {}
 
   std::string Draw() {
     svg_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << kWidth << " " << kHeight
@@ -113,6 +117,7 @@ class Drawing {
     for (const PlotPoint& point : line.points) svg_ << X(point.x) << "," << Y(point.y) << " ";
     svg_ << "\"/>\n";
     for (const PlotPoint& point : line.points) {
+      if (!line.marked) break;
       svg_ << "<circle cx=\"" << X(point.x) << "\" cy=\"" << Y(point.y) << "\" r=\"4\" fill=\""
            << colour << "\"><title>" << Escape(line.name + " " + point.label)
            << "</title></circle>\n";
@@ -124,9 +129,89 @@ class Drawing {
   }
 
   const ScatterPlot& plot_;
-  std::vector<double> x_ticks_;
-  std::vector<double> y_ticks_;
+  const std::vector<double> x_ticks_;
+  const std::vector<double> y_ticks_;
   std::ostringstream svg_;
+};
+
+/// Rows of characters that lines are drawn in.
+class TextDrawing {
+ public:
+  TextDrawing(const ScatterPlot& plot, size_t width, size_t height)
+      : plot_(plot),
+        x_ticks_(AxisTicks(Corner(plot).x)),
+        y_ticks_(AxisTicks(Corner(plot).y)),
+        rows_(std::max<size_t>(height, 4), std::string(std::max<size_t>(width, 8), ' ')) {}
+
+  std::string Draw() {
+    for (size_t i = plot_.lines.size(); i-- > 0;) DrawLine(plot_.lines[i], Mark(i));
+    std::string text = plot_.y_title + "\n";
+    for (size_t row = 0; row < rows_.size(); ++row) text += RowText(row);
+    text += std::string(kLabel, ' ') + "+" + std::string(rows_.front().size(), '-') + "\n";
+    text += ColumnLabels();
+    for (size_t i = 0; i < plot_.lines.size(); ++i) {
+      text += std::string(kLabel + 1, ' ') + Mark(i) + " " + plot_.lines[i].name + "\n";
+    }
+    return text;
+  }
+
+ private:
+  static constexpr size_t kLabel = 8;  ///< Width of the labels before the axis.
+
+  static char Mark(size_t line) {
+    static constexpr std::string_view kMarks = "#.ox+*";
+    return kMarks[line % kMarks.size()];
+  }
+  size_t Column(double x) const {
+    const auto last = static_cast<double>(rows_.front().size() - 1);
+    return static_cast<size_t>(std::lround(x / x_ticks_.back() * last));
+  }
+  size_t Row(double y) const {
+    const auto last = static_cast<double>(rows_.size() - 1);
+    return static_cast<size_t>(std::lround((1 - y / y_ticks_.back()) * last));
+  }
+  void DrawLine(const PlotLine& line, char mark) {
+    for (size_t i = 0; i < line.points.size(); ++i) {
+      const PlotPoint& from = line.points[i > 0 ? i - 1 : 0];
+      const PlotPoint& to = line.points[i];
+      const size_t steps = 2 * (rows_.size() + rows_.front().size());
+      for (size_t step = 0; step <= steps; ++step) {
+        const double share = static_cast<double>(step) / static_cast<double>(steps);
+        const double x = from.x + share * (to.x - from.x);
+        const double y = from.y + share * (to.y - from.y);
+        rows_[Row(y)][Column(x)] = mark;
+      }
+    }
+  }
+  std::string RowText(size_t row) const {
+    std::string label;
+    for (const double tick : y_ticks_) {
+      if (Row(tick) == row) label = Number(tick);
+    }
+    return Trimmed(std::string(kLabel - 1 - std::min(kLabel - 1, label.size()), ' ') + label +
+                   " |" + rows_[row]);
+  }
+  std::string ColumnLabels() const {
+    std::string labels;
+    for (const double tick : x_ticks_) {
+      char text[32];
+      std::snprintf(text, sizeof(text), "%.0f", tick);
+      const size_t at = kLabel + 1 + Column(tick);
+      if (!labels.empty() && labels.size() >= at) continue;
+      labels.resize(at, ' ');
+      labels += text;
+    }
+    return Trimmed(labels + "  " + plot_.x_title);
+  }
+  static std::string Trimmed(std::string line) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    return line + "\n";
+  }
+
+  const ScatterPlot& plot_;
+  const std::vector<double> x_ticks_;
+  const std::vector<double> y_ticks_;
+  std::vector<std::string> rows_;
 };
 
 }  // namespace
@@ -149,4 +234,8 @@ std::vector<double> AxisTicks(double highest) {
 
 std::string ToSvg(const ScatterPlot& plot) { return Drawing(plot).Draw(); }
 
-}  // namespace quire::bench
+std::string ToText(const ScatterPlot& plot, size_t width, size_t height) {
+  return TextDrawing(plot, width, height).Draw();
+}
+
+}  // namespace quire::cli

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RetrievalHead: what a model will attend to, before it runs (SpeContext, arXiv 2512.00722, section
+// 4.3). It has a draft's embeddings and projections of queries and keys, and keeps its own keys of
+// every token. It computes attention weights of a token over all of them:
+//
+//   x = concat(norm(embedding), norm(fc features))     q, k = rotated projections of x
+//   A = softmax(q K^T / sqrt(d)), a row for each query head
+//
+// Selections from the weights are in head_selection.h. It computes on the processor, in float.
+// Ownership: the weights outlive it. Thread-safety: none; one for each sequence.
+// Errors: INVALID_ARGUMENT for a token outside the vocabulary, tokens past the context, and
+// features of another size than the mode has. Nothing has been appended then.
+#ifndef QUIRE_GPUWORKER_HEAD_RETRIEVAL_HEAD_H_
+#define QUIRE_GPUWORKER_HEAD_RETRIEVAL_HEAD_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gpuworker/head/head_weights.h"
+#include "gpuworker/model/rope_table.h"
+#include "quire/key.h"
+#include "quire/status.h"
+
+namespace quire::worker {
+
+class RetrievalHead {
+ public:
+  /// For a sequence of at most `context` tokens, which decides the rotation of all of them.
+  RetrievalHead(const HeadWeights* weights, uint64_t context);
+
+  /// Tokens appended so far.
+  uint64_t num_tokens() const { return tokens_.size(); }
+  uint32_t num_query_heads() const { return c_.num_query_heads; }
+  uint32_t num_kv_heads() const { return c_.num_kv_heads; }
+
+  /// Appends `tokens`. `features`, [tokens][num_features], are those of the token before each, for
+  /// HeadMode::kEagle; empty for the other modes. The first token of a sequence has zeros.
+  [[nodiscard]] Status Append(std::span<const TokenId> tokens,
+                              std::span<const float> features = {});
+
+  /// Weights of the appended token `token` over the tokens up to itself, [n_q][token + 1]. It must
+  /// be one of the last Append.
+  StatusOr<std::vector<float>> Weights(uint64_t token) const;
+
+ private:
+  /// Input of the projections for the tokens from `first` on, [tokens][in].
+  StatusOr<std::vector<float>> Inputs(std::span<const TokenId> tokens,
+                                      std::span<const float> features) const;
+  /// The features of HeadMode::kTrained: embeddings of the tokens before each, the nearest first.
+  StatusOr<std::vector<float>> EmbeddingsBefore(std::span<const TokenId> tokens) const;
+  /// rows [tokens][heads][d], projected by `weight` and rotated.
+  StatusOr<std::vector<float>> Project(const std::vector<float>& inputs,
+                                       const std::vector<float>& weight, uint32_t heads) const;
+
+  const HeadWeights* const weights_;
+  const DraftConfig& c_;
+  const uint64_t context_;
+  const RopeTable rope_;
+  std::vector<TokenId> tokens_;
+  std::vector<std::vector<float>> keys_;  ///< [n_kv], each [tokens][d], rotated.
+  std::vector<float> queries_;            ///< [n][n_q][d] of the last Append, rotated.
+};
+
+}  // namespace quire::worker
+
+#endif  // QUIRE_GPUWORKER_HEAD_RETRIEVAL_HEAD_H_

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpuworker/memory/model_sizes.h"
+
+#include <utility>
+
+namespace quire::worker {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+struct Preset {
+  std::string_view name;
+  uint64_t model_bytes;
+  uint64_t draft_bytes;
+  uint32_t num_layers, num_query_heads, num_kv_heads, head_dim;
+  uint64_t max_positions;
+};
+
+// Sorted by name. Weights of two bytes; the drafts' sizes are those that SpeContext says.
+constexpr Preset kPresets[] = {
+    {"llama-3.1-8b", 16'060'000'000, 60 * kMiB, 32, 32, 8, 128, 131072},
+    {"llama-3.2-1b", 2'480'000'000, 30 * kMiB, 16, 32, 8, 64, 131072},
+    {"qwen3-8b", 16'380'000'000, 60 * kMiB, 36, 32, 8, 128, 40960},
+};
+
+uint64_t WeightCount(const ModelConfig& c) {
+  const uint64_t hidden = c.hidden_size;
+  const uint64_t q = uint64_t{c.num_query_heads} * c.head_dim;
+  const uint64_t kv = uint64_t{c.num_kv_heads} * c.head_dim;
+  const uint64_t wide = c.intermediate_size;
+  uint64_t layer = hidden * (2 * q + 2 * kv) + 3 * hidden * wide + 2 * hidden;
+  if (c.qkv_bias) layer += q + 2 * kv;
+  if (c.output_bias) layer += hidden;
+  if (c.mlp_bias) layer += 2 * wide + hidden;
+  if (c.qk_norm) layer += 2 * uint64_t{c.head_dim};
+  const uint64_t tables = c.tied_embeddings ? 1 : 2;
+  return c.num_layers * layer + tables * c.vocab_size * hidden + hidden;
+}
+
+}  // namespace
+
+std::vector<std::string_view> PresetNames() {
+  std::vector<std::string_view> names;
+  for (const Preset& preset : kPresets) names.push_back(preset.name);
+  return names;
+}
+
+StatusOr<ModelSizes> PresetSizes(std::string_view name) {
+  std::string known;
+  for (const Preset& p : kPresets) {
+    if (p.name == name) {
+      return ModelSizes{.name = std::string(p.name),
+                        .model_bytes = p.model_bytes,
+                        .draft_bytes = p.draft_bytes,
+                        .num_layers = p.num_layers,
+                        .num_query_heads = p.num_query_heads,
+                        .num_kv_heads = p.num_kv_heads,
+                        .head_dim = p.head_dim,
+                        .max_positions = p.max_positions};
+    }
+    known += (known.empty() ? "" : ", ") + std::string(p.name);
+  }
+  return InvalidArgument("there are no sizes of a model '", name, "'; known are ", known);
+}
+
+ModelSizes SizesOf(const ModelConfig& config, std::string name) {
+  const uint64_t element = config.dtype == "float32" ? 4 : 2;
+  const uint64_t heads = uint64_t{config.num_query_heads} + config.num_kv_heads;
+  return {.name = std::move(name),
+          .model_bytes = WeightCount(config) * element,
+          .draft_bytes = heads * config.head_dim * 2 * config.hidden_size * element,
+          .num_layers = config.num_layers,
+          .num_query_heads = config.num_query_heads,
+          .num_kv_heads = config.num_kv_heads,
+          .head_dim = config.head_dim,
+          .max_positions = config.max_positions};
+}
+
+MemoryModelOptions PlanOptions(const ModelSizes& sizes, DType dtype) {
+  const uint64_t row = uint64_t{sizes.head_dim} * ElementBytes(dtype);
+  const uint32_t group = sizes.num_query_heads / sizes.num_kv_heads;
+  return {.model_bytes = sizes.model_bytes,
+          .draft_bytes = sizes.draft_bytes,
+          .num_layers = sizes.num_layers,
+          .num_kv_heads = sizes.num_kv_heads,
+          .key_bytes = row,
+          .value_bytes = row,
+          .repeated_heads = group > 1 ? group : 0};
+}
+
+}  // namespace quire::worker
