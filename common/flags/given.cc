@@ -25,13 +25,15 @@ bool IsZero(std::string_view text) {
 /// otherwise, even for other errors.
 Status CheckOption(const CLI::Option& option, const CLI::ParseError* refused) {
   const std::string name = option.get_name();
-  if (std::ranges::any_of(option.results(), IsBlank)) {
+  const std::string_view why = refused != nullptr ? refused->what() : "";
+  const bool names_option = why.find(name) != std::string_view::npos;
+  // CLI11 cuts the unit off a size before it refuses it.
+  const bool was_unit = names_option && why.find("unit not recognized") != std::string_view::npos;
+  if (!was_unit && std::ranges::any_of(option.results(), IsBlank)) {
     return InvalidArgument(
         name, " is empty; give it what it is for, or leave it away: ", option.get_description());
   }
-  const std::string_view why = refused != nullptr ? refused->what() : "";
-  const bool zero =
-      why.find(name) != std::string_view::npos && std::ranges::any_of(option.results(), IsZero);
+  const bool zero = names_option && std::ranges::any_of(option.results(), IsZero);
   return zero ? InvalidArgument(why) : OkStatus();
 }
 

@@ -645,6 +645,7 @@ TEST(CliUsageTest, WrongUsageIsExitCodeTwo) {
       {"ask", "--document", "a", "--question", "q", "--worker", "unix:/w", "--max-message-bytes",
        "1MiB"},
       {"serve"},
+      {"serve", "--dram-bytes", "much"},
       {"plan", "--gpu-mem", "much"},
       {"plan", "--prompts", "100"},
       {"plan", "--server", "127.0.0.1:1"},
