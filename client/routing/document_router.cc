@@ -88,6 +88,7 @@ std::vector<const Member*> OrderToAsk(const cluster::Placement& placement,
     if (std::ranges::find(members, member) == members.end()) members.push_back(member);
   }
   std::vector<const Member*> order;
+  order.reserve(members.size());
   for (const uint32_t member : members) order.push_back(&placement.view().members[member]);
   const auto rank = [&](const Member* member) -> ptrdiff_t {
     const auto last = std::ranges::find(search.last, member->address);

@@ -44,8 +44,11 @@ class NodeRace {
   void StartNext() {
     Run run{.call = nullptr, .end = clock_.Now() + members_.options().node_timeout};
     auto call = members_.Start(addresses_[runs_.size()], method_, request_);
-    if (call.ok()) run.call = *std::move(call);
-    if (!call.ok()) NoteSilence(call.status(), runs_.size());
+    if (call.ok()) {
+      run.call = *std::move(call);
+    } else {
+      NoteSilence(call.status(), runs_.size());
+    }
     runs_.push_back(std::move(run));
     next_ = clock_.Now() + kNextNodeAfter;
   }
