@@ -66,6 +66,7 @@ Status EnterPrivateSystem(const std::string& mark) {
   std::vector<std::string> words = OwnArguments();
   words.push_back(mark);
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   if (unshare(CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID) != 0) {
