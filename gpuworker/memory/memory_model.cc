@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/memory/memory_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <string_view>
@@ -11,6 +12,8 @@ namespace {
 
 /// Upper limit of a threshold; no device holds as many.
 constexpr double kMaxTokens = 0x1p62;
+/// Upper limit of bytes in a message.
+constexpr double kMaxBytes = 0x1p63;
 
 double WeightBytes(const MemoryModelOptions& options) {
   const double weights =
@@ -35,7 +38,7 @@ StatusOr<MemoryModel> MemoryModel::Create(const MemoryModelOptions& options) {
   if (static_cast<double>(options.device_bytes) < WeightBytes(options)) {
     return InvalidArgument("memory model: device_bytes ", options.device_bytes,
                            " is less than the weights and their run-time memory, ",
-                           static_cast<uint64_t>(std::ceil(WeightBytes(options))),
+                           static_cast<uint64_t>(std::min(std::ceil(WeightBytes(options)), kMaxBytes)),
                            " bytes (model_bytes ", options.model_bytes, ", draft_bytes ",
                            options.draft_bytes, ")");
   }
