@@ -38,7 +38,7 @@ FitAdvice WhatWouldFit(const MemoryModelOptions& options, uint64_t tokens) {
     return LeastBytes(changed, tokens) <= static_cast<double>(options.device_bytes);
   };
   FitAdvice advice;
-  advice.device_bytes = static_cast<uint64_t>(std::ceil(LeastBytes(options, tokens)));
+  advice.device_bytes = WholeBytes(LeastBytes(options, tokens));
   if (const auto requests = Largest(options.requests - 1, [&](uint64_t count) {
         MemoryModelOptions fewer = options;
         fewer.requests = static_cast<uint32_t>(count);

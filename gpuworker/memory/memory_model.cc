@@ -12,8 +12,6 @@ namespace {
 
 /// Upper limit of a threshold; no device holds as many.
 constexpr double kMaxTokens = 0x1p62;
-/// Upper limit of bytes in a message.
-constexpr double kMaxBytes = 0x1p63;
 
 double WeightBytes(const MemoryModelOptions& options) {
   const double weights =
@@ -23,6 +21,11 @@ double WeightBytes(const MemoryModelOptions& options) {
 }
 
 }  // namespace
+
+uint64_t WholeBytes(double bytes) {
+  constexpr double kMost = 0x1p63;
+  return static_cast<uint64_t>(std::clamp(std::ceil(bytes), 0.0, kMost));
+}
 
 StatusOr<MemoryModel> MemoryModel::Create(const MemoryModelOptions& options) {
   for (const auto& [name, value] : std::initializer_list<std::pair<std::string_view, uint64_t>>{
@@ -38,9 +41,8 @@ StatusOr<MemoryModel> MemoryModel::Create(const MemoryModelOptions& options) {
   if (static_cast<double>(options.device_bytes) < WeightBytes(options)) {
     return InvalidArgument("memory model: device_bytes ", options.device_bytes,
                            " is less than the weights and their run-time memory, ",
-                           static_cast<uint64_t>(std::min(std::ceil(WeightBytes(options)), kMaxBytes)),
-                           " bytes (model_bytes ", options.model_bytes, ", draft_bytes ",
-                           options.draft_bytes, ")");
+                           WholeBytes(WeightBytes(options)), " bytes (model_bytes ",
+                           options.model_bytes, ", draft_bytes ", options.draft_bytes, ")");
   }
   return MemoryModel(options);
 }

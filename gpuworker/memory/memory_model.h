@@ -44,6 +44,9 @@ struct MemoryLoad {
   uint64_t buffered = 0;  ///< Sum of min(length, B): no more is buffered than there is.
 };
 
+/// Whole bytes, rounded up; 2^63 at most.
+uint64_t WholeBytes(double bytes);
+
 class MemoryModel {
  public:
   /// Run-time memory is this share of the weights, weights included (section 6.2).

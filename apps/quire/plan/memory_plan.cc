@@ -196,8 +196,7 @@ Json PlanJson(const MemoryPlan& plan) {
 
 void PrintPlan(const MemoryPlan& plan, std::ostream& out) {
   const MemoryModelOptions& options = plan.model.options();
-  out << plan.sizes.name << ": "
-      << FormatBytes(static_cast<uint64_t>(std::ceil(plan.model.weight_bytes())))
+  out << plan.sizes.name << ": " << FormatBytes(worker::WholeBytes(plan.model.weight_bytes()))
       << " of weights and run-time memory in " << FormatBytes(options.device_bytes) << ", "
       << options.requests << " requests, budget " << FormatCount(options.budget_tokens)
       << " tokens\nA request's length at a threshold, or above it, moves one more layer off.\n\n";
