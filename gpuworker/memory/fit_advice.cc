@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/memory/fit_advice.h"
 
-#include <cmath>
 #include <functional>
 #include <limits>
 
