@@ -27,7 +27,7 @@ namespace {
 /// Other nodes that one call goes to after the first.
 constexpr int kMostOtherNodes = 3;
 
-/// Where calls go that no node was chosen for.
+/// Transport of calls that no node was chosen for.
 class NoNode final : public Transport {
  public:
   TransportCapabilities capabilities() const override {

@@ -106,7 +106,7 @@ Status CheckVocabulary(const DraftConfig& draft, const std::string& name,
                          target.vocab_size, " tokens; use the draft of this model");
 }
 
-/// Where embeddings are read from.
+/// Finds the file to read embeddings from.
 Status FindEmbedding(const std::shared_ptr<const Checkpoint>& draft, const HeadTarget& target,
                      HeadWeights* weights) {
   weights->embedding_file = draft;

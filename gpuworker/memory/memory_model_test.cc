@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpuworker/memory/testing/small_model.h"
+
 namespace quire::worker {
 namespace {
 
@@ -34,24 +36,6 @@ MemoryModelOptions Llama8B(uint32_t requests) {
           .budget_tokens = 2048};
 }
 
-// A token of a layer is 2 bytes: with 3 layers, the head's and none repeated, 1000 bytes free hold
-// 125 tokens.
-MemoryModelOptions Small() {
-  return {.device_bytes = 1130,
-          .model_bytes = 100,
-          .num_layers = 3,
-          .num_kv_heads = 1,
-          .key_bytes = 1,
-          .value_bytes = 1,
-          .budget_tokens = 10};
-}
-
-MemoryModel Make(const MemoryModelOptions& options) {
-  auto model = MemoryModel::Create(options);
-  EXPECT_TRUE(model.ok()) << model.status();
-  return *std::move(model);
-}
-
 // S_i as line 3 of Algorithm 1 is printed: i*B*R*H*D without the 4.
 uint64_t AsPrinted(const MemoryModelOptions& options, uint32_t i) {
   const double free = static_cast<double>(options.device_bytes) -
@@ -73,7 +57,7 @@ TEST(MemoryModelTest, WorkedThresholds) {
         Row{16, {26781, 27468, 45625, 154568, 185072}, {26781, 27510, 46795, 162504, 194903}},
         Row{32, {13390, 13705, 22032, 71993, 85982}, {13390, 13748, 23202, 79929, 95813}}}) {
     const MemoryModelOptions options = Llama8B(row.requests);
-    const MemoryModel model = Make(options);
+    const MemoryModel model = ModelOf(options);
     ASSERT_EQ(model.thresholds().size(), 33u);
     const std::vector<uint32_t> offloaded = {0, 1, 16, 31, 32};
     for (size_t n = 0; n < offloaded.size(); ++n) {
@@ -90,7 +74,7 @@ TEST(MemoryModelTest, CorrectedThresholdsFillTheDeviceAndPrintedOnesExceedIt) {
   const std::vector<std::pair<uint32_t, double>> excess_gib = {{4, .37}, {16, 1.50}, {32, 3.00}};
   for (const auto& [requests, excess] : excess_gib) {
     const MemoryModelOptions options = Llama8B(requests);
-    const MemoryModel model = Make(options);
+    const MemoryModel model = ModelOf(options);
     const auto device = static_cast<double>(options.device_bytes);
     const double slack = device - model.Bytes(16, model.thresholds()[16]);
     EXPECT_GE(slack, 0) << requests;
@@ -108,7 +92,7 @@ TEST(MemoryModelTest, WorkedThresholdsOfASmallDevice) {
   options.draft_bytes = uint64_t{30} << 20;
   options.num_layers = 16;
   options.key_bytes = options.value_bytes = 128;
-  const MemoryModel model = Make(options);
+  const MemoryModel model = ModelOf(options);
   EXPECT_EQ(model.thresholds()[0], 23950u);
   EXPECT_EQ(model.thresholds()[1], 25045u);
   EXPECT_EQ(model.thresholds()[8], 37429u);
@@ -116,7 +100,7 @@ TEST(MemoryModelTest, WorkedThresholdsOfASmallDevice) {
 }
 
 TEST(MemoryModelTest, EverySizeCountsWhereItIs) {
-  MemoryModelOptions options = Small();
+  MemoryModelOptions options = SmallModel();
   options.draft_bytes = 10;
   options.num_kv_heads = 2;
   options.key_bytes = 3;
@@ -124,18 +108,19 @@ TEST(MemoryModelTest, EverySizeCountsWhereItIs) {
   options.repeated_heads = 4;
   options.requests = 7;
   const double row = 7 * 2;  // Requests and heads.
-  EXPECT_DOUBLE_EQ(Make(options).Bytes(0, 6), 1.3 * 110 + row * 8 * (3 + 1 + 4) * 6);
-  EXPECT_DOUBLE_EQ(Make(options).Bytes(2, 16), 1.3 * 110 + row * 8 * ((1 + 1 + 4) * 16 + 2 * 10));
+  EXPECT_DOUBLE_EQ(ModelOf(options).Bytes(0, 6), 1.3 * 110 + row * 8 * (3 + 1 + 4) * 6);
+  EXPECT_DOUBLE_EQ(ModelOf(options).Bytes(2, 16),
+                   1.3 * 110 + row * 8 * ((1 + 1 + 4) * 16 + 2 * 10));
   options.head_has_values = false;
-  EXPECT_DOUBLE_EQ(Make(options).Bytes(0, 6), 1.3 * 110 + row * (8 * (3 + 4) + 3) * 6);
+  EXPECT_DOUBLE_EQ(ModelOf(options).Bytes(0, 6), 1.3 * 110 + row * (8 * (3 + 4) + 3) * 6);
 }
 
 // Eq. 8 by trying every number of layers. The budget is small, between thresholds, and above all.
 TEST(MemoryModelTest, TheFewestLayersThatFitAreOffloaded) {
   for (const uint64_t budget : {1, 10, 120, 125, 126, 500}) {
-    MemoryModelOptions options = Small();
+    MemoryModelOptions options = SmallModel();
     options.budget_tokens = budget;
-    const MemoryModel model = Make(options);
+    const MemoryModel model = ModelOf(options);
     for (uint64_t tokens = 0; tokens < 600; ++tokens) {
       std::optional<uint32_t> best = 0;
       while (*best <= 3 && model.Bytes(*best, tokens) > 1130) ++*best;
@@ -148,7 +133,7 @@ TEST(MemoryModelTest, TheFewestLayersThatFitAreOffloaded) {
 
 TEST(MemoryModelTest, ThresholdsAreWhereTheNextTokenNeedsAnotherLayer) {
   for (const uint32_t requests : {4, 16, 32}) {
-    const MemoryModel model = Make(Llama8B(requests));
+    const MemoryModel model = ModelOf(Llama8B(requests));
     for (uint32_t i = 0; i <= 32; ++i) {
       const uint64_t last = model.thresholds()[i];
       EXPECT_EQ(model.FewestOffloaded(model.LoadOf(requests, last)), i) << requests;
@@ -159,7 +144,8 @@ TEST(MemoryModelTest, ThresholdsAreWhereTheNextTokenNeedsAnotherLayer) {
 }
 
 TEST(MemoryModelTest, LengthsCountTogetherAndBuffersOneByOne) {
-  const MemoryModel model = Make(Small());  // A token of a layer is 2 bytes, the budget is 10.
+  const MemoryModel model =
+      ModelOf(SmallModel());  // A token of a layer is 2 bytes, the budget is 10.
   const MemoryLoad load = {.tokens = 4 + 30, .buffered = 4 + 10};
   EXPECT_DOUBLE_EQ(model.Bytes(0, load), 130 + 2 * (3 + 1) * 34);
   EXPECT_DOUBLE_EQ(model.Bytes(2, load), 130 + 2 * ((1 + 1) * 34 + 2 * 14));
@@ -167,38 +153,38 @@ TEST(MemoryModelTest, LengthsCountTogetherAndBuffersOneByOne) {
 }
 
 TEST(MemoryModelTest, MeasuredRuntimeMemoryTakesThePlaceOfTheRule) {
-  MemoryModelOptions options = Small();
+  MemoryModelOptions options = SmallModel();
   options.runtime_bytes = 5;
-  EXPECT_DOUBLE_EQ(Make(options).weight_bytes(), 105);
+  EXPECT_DOUBLE_EQ(ModelOf(options).weight_bytes(), 105);
   options.device_bytes = 105;
   EXPECT_TRUE(MemoryModel::Create(options).ok());
 }
 
 // A buffer for more tokens than there are frees nothing; taken literally, S_1 would be negative.
 TEST(MemoryModelTest, ThresholdsNeverFall) {
-  MemoryModelOptions options = Small();
+  MemoryModelOptions options = SmallModel();
   options.budget_tokens = 1'000'000;
-  EXPECT_THAT(Make(options).thresholds(), AllOf(testing::SizeIs(4), Each(125u)));
+  EXPECT_THAT(ModelOf(options).thresholds(), AllOf(testing::SizeIs(4), Each(125u)));
   options.budget_tokens = 126;
-  EXPECT_THAT(Make(options).thresholds(), Each(125u));
+  EXPECT_THAT(ModelOf(options).thresholds(), Each(125u));
 }
 
 TEST(MemoryModelTest, ADeviceThatTheWeightsFillHoldsNoToken) {
-  MemoryModelOptions options = Small();
+  MemoryModelOptions options = SmallModel();
   options.device_bytes = 130;
-  const MemoryModel model = Make(options);
+  const MemoryModel model = ModelOf(options);
   EXPECT_THAT(model.thresholds(), Each(0u));
   EXPECT_EQ(model.FewestOffloaded(model.LoadOf(1, 0)), 0u);
   EXPECT_EQ(model.FewestOffloaded(model.LoadOf(1, 1)), std::nullopt);
 }
 
 TEST(MemoryModelTest, HugeSizesDoNotOverflow) {
-  MemoryModelOptions options = Small();
+  MemoryModelOptions options = SmallModel();
   options.device_bytes = ~uint64_t{0};
-  EXPECT_EQ(Make(options).thresholds()[0], uint64_t{1} << 61);
-  EXPECT_EQ(Make(options).thresholds()[3], uint64_t{1} << 62) << "cut to it";
+  EXPECT_EQ(ModelOf(options).thresholds()[0], uint64_t{1} << 61);
+  EXPECT_EQ(ModelOf(options).thresholds()[3], uint64_t{1} << 62) << "cut to it";
   options.budget_tokens = ~uint64_t{0};
-  EXPECT_THAT(Make(options).thresholds(), Each(uint64_t{1} << 61));
+  EXPECT_THAT(ModelOf(options).thresholds(), Each(uint64_t{1} << 61));
   options.model_bytes = options.draft_bytes = ~uint64_t{0};
   EXPECT_FALSE(MemoryModel::Create(options).ok());
 }
@@ -210,9 +196,9 @@ void ExpectRefused(const MemoryModelOptions& options, const std::string& message
 }
 
 TEST(MemoryModelTest, NoDraftModelNoValuesAndNothingRepeatedAreFine) {
-  MemoryModelOptions options = Small();
+  MemoryModelOptions options = SmallModel();
   options.value_bytes = options.draft_bytes = options.repeated_heads = 0;
-  EXPECT_THAT(Make(options).thresholds(), ElementsAre(250, 330, 490, 970));
+  EXPECT_THAT(ModelOf(options).thresholds(), ElementsAre(250, 330, 490, 970));
 }
 
 TEST(MemoryModelTest, OptionsThatMakeNoSenseAreNamed) {
@@ -222,7 +208,7 @@ TEST(MemoryModelTest, OptionsThatMakeNoSenseAreNamed) {
            {&MemoryModelOptions::model_bytes, "model_bytes"},
            {&MemoryModelOptions::key_bytes, "key_bytes"},
            {&MemoryModelOptions::budget_tokens, "budget_tokens"}}) {
-    MemoryModelOptions options = Small();
+    MemoryModelOptions options = SmallModel();
     options.*field = 0;
     ExpectRefused(options, name + " is 0; it must be at least 1");
   }
@@ -231,11 +217,11 @@ TEST(MemoryModelTest, OptionsThatMakeNoSenseAreNamed) {
            {&MemoryModelOptions::num_layers, "num_layers"},
            {&MemoryModelOptions::num_kv_heads, "num_kv_heads"},
            {&MemoryModelOptions::requests, "requests"}}) {
-    MemoryModelOptions options = Small();
+    MemoryModelOptions options = SmallModel();
     options.*field = 0;
     ExpectRefused(options, name + " is 0; it must be at least 1");
   }
-  MemoryModelOptions options = Small();
+  MemoryModelOptions options = SmallModel();
   options.device_bytes = 129;
   ExpectRefused(options,
                 "device_bytes 129 is less than the weights and their run-time memory, 130 bytes "

@@ -12,7 +12,7 @@
 //   SequenceSpec both{.members = {{.context = a.chain_tip}, {.context = b.chain_tip}}};
 //   QUIRE_ASSIGN_OR_RETURN(auto session, client->OpenSession({&both, 1}, session_options));
 //
-// Where calls go. Those with the name of a document go to its node. A chain is known by the
+// Routing. Calls with the name of a document go to its node. A chain is known by the
 // document that it was found by: GetDocument tells, and NoteChain for what was made from one. An
 // open context is on the node of the chain that it continues. Puts of one document go to one node:
 // take its client (ForPut) for them. Any other call is about one node and UNIMPLEMENTED here: take

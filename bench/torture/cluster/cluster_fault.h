@@ -30,7 +30,7 @@ enum class ClusterFault : uint8_t {
 };
 inline constexpr int kNumClusterFaults = 15;
 
-/// Where processes of a cluster run.
+/// Network of a cluster's processes.
 enum class ClusterNetwork : uint8_t {
   kLoopback,    ///< All on loopback, with proxies between.
   kNamespaces,  ///< Each in a network namespace of its own, on one switch.

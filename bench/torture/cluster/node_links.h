@@ -32,7 +32,7 @@ class NodeLinks {
   /// UNAVAILABLE when the system has no port.
   static StatusOr<std::unique_ptr<NodeLinks>> Make(Options options);
 
-  /// Where clients and other nodes reach the node.
+  /// Address of the node for clients and other nodes.
   std::string address() const { return front_->address(); }
   /// "host:port" at which the node reaches each member of etcd.
   std::vector<std::string> etcd() const;

@@ -44,7 +44,7 @@ class TortureCluster {
   static StatusOr<std::unique_ptr<TortureCluster>> Start(const TortureClusterOptions& options);
   ~TortureCluster();
 
-  /// Where clients reach the servers.
+  /// Addresses of the servers for clients.
   std::vector<std::string> addresses() const;
   /// A fault starts, and ends later. Another one may start then.
   [[nodiscard]] Status Begin(const ScheduledFault& fault);

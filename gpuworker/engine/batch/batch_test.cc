@@ -93,7 +93,7 @@ TEST_F(BatchTest, WhatAHeadChoseIsOneRequestForAllLayersOfTheWholeBatch) {
   const uint64_t opened = kSteps / fixture_.engine().spec().page_tokens;
   const uint64_t messages = fixture_.store().calls("Session/Recall") - before;
   ASSERT_GT(layers, 1u);
-  // Where a token opens a page, each layer asks when its window has moved.
+  // At a token that opens a page, each layer asks when its window has moved.
   EXPECT_LE(messages, kSteps - opened + opened * layers);
   EXPECT_GT(messages, 0u);
   RunToTheEnd(*batch);
