@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using Lengths = std::vector<uint64_t>;
 
 TEST(AdaptiveMemoryTest, AsARequestGrowsALayerLeavesAtEachThreshold) {
-  const MemoryModel model = ModelOf(SmallModel());
+  const MemoryModel model = ModelOf(SmallDevice());
   ASSERT_THAT(model.thresholds(), ElementsAre(125, 163, 240, 470));
   AdaptiveMemory memory(&model);
   Lengths left;  // Lengths at which a layer left.
@@ -37,14 +37,14 @@ TEST(AdaptiveMemoryTest, AsARequestGrowsALayerLeavesAtEachThreshold) {
 
 // The text of the paper offloads two.
 TEST(AdaptiveMemoryTest, APromptBetweenTheSecondAndTheThirdThresholdOffloadsThreeLayers) {
-  const MemoryModel model = ModelOf(SmallModel());
+  const MemoryModel model = ModelOf(SmallDevice());
   EXPECT_EQ(AdaptiveMemory(&model).BeforeStep(Lengths{239}).offloaded, 2u);
   EXPECT_EQ(AdaptiveMemory(&model).BeforeStep(Lengths{240}).offloaded, 3u);
   EXPECT_EQ(AdaptiveMemory(&model).BeforeStep(Lengths{300}).offloaded, 3u);
 }
 
 TEST(AdaptiveMemoryTest, ALayerIsWrittenBeforeItLeaves) {
-  const MemoryModel model = ModelOf(SmallModel());
+  const MemoryModel model = ModelOf(SmallDevice());
   AdaptiveMemory memory(&model, /*lead_steps=*/10);
   EXPECT_EQ(memory.BeforeStep(Lengths{114}).written, 0u);
   EXPECT_EQ(memory.BeforeStep(Lengths{115}).written, 1u);
@@ -53,7 +53,7 @@ TEST(AdaptiveMemoryTest, ALayerIsWrittenBeforeItLeaves) {
 }
 
 TEST(AdaptiveMemoryTest, ALayerComesBackBelowNineTenthsOfItsThresholdOneAStep) {
-  const MemoryModel model = ModelOf(SmallModel());
+  const MemoryModel model = ModelOf(SmallDevice());
   AdaptiveMemory memory(&model, /*lead_steps=*/0);
   EXPECT_EQ(memory.BeforeStep(Lengths{200}).offloaded, 2u);
   EXPECT_EQ(memory.BeforeStep(Lengths{147}).offloaded, 2u);  // 0.9 * 163 = 146.7
@@ -66,7 +66,7 @@ TEST(AdaptiveMemoryTest, ALayerComesBackBelowNineTenthsOfItsThresholdOneAStep) {
 
 // With 2 tokens above the budget a layer that leaves frees 2 of the 34 rows that a token takes.
 TEST(AdaptiveMemoryTest, WhereATokenNeedsSeveralLayersTheyLeaveOneAfterTheOther) {
-  MemoryModelOptions options = SmallModel();
+  MemoryModelOptions options = SmallDevice();
   options.num_layers = 32;
   options.budget_tokens = 98;
   options.device_bytes = 130 + uint64_t{33} * 2 * 100;  // Holds 100 tokens of all layers.
@@ -85,7 +85,7 @@ TEST(AdaptiveMemoryTest, WhereATokenNeedsSeveralLayersTheyLeaveOneAfterTheOther)
 }
 
 TEST(AdaptiveMemoryTest, TheNewestRequestsWaitAndNoMoreThanHaveTo) {
-  const MemoryModel model = ModelOf(SmallModel());
+  const MemoryModel model = ModelOf(SmallDevice());
   AdaptiveMemory memory(&model);
   EXPECT_EQ(memory.BeforeStep(Lengths{200, 200, 40}).preempted, 1u);
   EXPECT_EQ(memory.BeforeStep(Lengths{200, 200}).preempted, 0u);
@@ -93,7 +93,7 @@ TEST(AdaptiveMemoryTest, TheNewestRequestsWaitAndNoMoreThanHaveTo) {
 }
 
 TEST(AdaptiveMemoryTest, ARequestIsAdmittedWhereTheNextStepsFit) {
-  const MemoryModel model = ModelOf(SmallModel());
+  const MemoryModel model = ModelOf(SmallDevice());
   const AdaptiveMemory memory(&model, /*lead_steps=*/19);
   EXPECT_TRUE(memory.Admits(Lengths{}, 450));  // 470 after 20 steps.
   EXPECT_FALSE(memory.Admits(Lengths{}, 451));

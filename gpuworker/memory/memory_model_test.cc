@@ -100,7 +100,7 @@ TEST(MemoryModelTest, WorkedThresholdsOfASmallDevice) {
 }
 
 TEST(MemoryModelTest, EverySizeCountsWhereItIs) {
-  MemoryModelOptions options = SmallModel();
+  MemoryModelOptions options = SmallDevice();
   options.draft_bytes = 10;
   options.num_kv_heads = 2;
   options.key_bytes = 3;
@@ -118,7 +118,7 @@ TEST(MemoryModelTest, EverySizeCountsWhereItIs) {
 // Eq. 8 by trying every number of layers. The budget is small, between thresholds, and above all.
 TEST(MemoryModelTest, TheFewestLayersThatFitAreOffloaded) {
   for (const uint64_t budget : {1, 10, 120, 125, 126, 500}) {
-    MemoryModelOptions options = SmallModel();
+    MemoryModelOptions options = SmallDevice();
     options.budget_tokens = budget;
     const MemoryModel model = ModelOf(options);
     for (uint64_t tokens = 0; tokens < 600; ++tokens) {
@@ -145,7 +145,7 @@ TEST(MemoryModelTest, ThresholdsAreWhereTheNextTokenNeedsAnotherLayer) {
 
 TEST(MemoryModelTest, LengthsCountTogetherAndBuffersOneByOne) {
   const MemoryModel model =
-      ModelOf(SmallModel());  // A token of a layer is 2 bytes, the budget is 10.
+      ModelOf(SmallDevice());  // A token of a layer is 2 bytes, the budget is 10.
   const MemoryLoad load = {.tokens = 4 + 30, .buffered = 4 + 10};
   EXPECT_DOUBLE_EQ(model.Bytes(0, load), 130 + 2 * (3 + 1) * 34);
   EXPECT_DOUBLE_EQ(model.Bytes(2, load), 130 + 2 * ((1 + 1) * 34 + 2 * 14));
@@ -153,7 +153,7 @@ TEST(MemoryModelTest, LengthsCountTogetherAndBuffersOneByOne) {
 }
 
 TEST(MemoryModelTest, MeasuredRuntimeMemoryTakesThePlaceOfTheRule) {
-  MemoryModelOptions options = SmallModel();
+  MemoryModelOptions options = SmallDevice();
   options.runtime_bytes = 5;
   EXPECT_DOUBLE_EQ(ModelOf(options).weight_bytes(), 105);
   options.device_bytes = 105;
@@ -162,7 +162,7 @@ TEST(MemoryModelTest, MeasuredRuntimeMemoryTakesThePlaceOfTheRule) {
 
 // A buffer for more tokens than there are frees nothing; taken literally, S_1 would be negative.
 TEST(MemoryModelTest, ThresholdsNeverFall) {
-  MemoryModelOptions options = SmallModel();
+  MemoryModelOptions options = SmallDevice();
   options.budget_tokens = 1'000'000;
   EXPECT_THAT(ModelOf(options).thresholds(), AllOf(testing::SizeIs(4), Each(125u)));
   options.budget_tokens = 126;
@@ -170,7 +170,7 @@ TEST(MemoryModelTest, ThresholdsNeverFall) {
 }
 
 TEST(MemoryModelTest, ADeviceThatTheWeightsFillHoldsNoToken) {
-  MemoryModelOptions options = SmallModel();
+  MemoryModelOptions options = SmallDevice();
   options.device_bytes = 130;
   const MemoryModel model = ModelOf(options);
   EXPECT_THAT(model.thresholds(), Each(0u));
@@ -179,7 +179,7 @@ TEST(MemoryModelTest, ADeviceThatTheWeightsFillHoldsNoToken) {
 }
 
 TEST(MemoryModelTest, HugeSizesDoNotOverflow) {
-  MemoryModelOptions options = SmallModel();
+  MemoryModelOptions options = SmallDevice();
   options.device_bytes = ~uint64_t{0};
   EXPECT_EQ(ModelOf(options).thresholds()[0], uint64_t{1} << 61);
   EXPECT_EQ(ModelOf(options).thresholds()[3], uint64_t{1} << 62) << "cut to it";
@@ -196,7 +196,7 @@ void ExpectRefused(const MemoryModelOptions& options, const std::string& message
 }
 
 TEST(MemoryModelTest, NoDraftModelNoValuesAndNothingRepeatedAreFine) {
-  MemoryModelOptions options = SmallModel();
+  MemoryModelOptions options = SmallDevice();
   options.value_bytes = options.draft_bytes = options.repeated_heads = 0;
   EXPECT_THAT(ModelOf(options).thresholds(), ElementsAre(250, 330, 490, 970));
 }
@@ -208,7 +208,7 @@ TEST(MemoryModelTest, OptionsThatMakeNoSenseAreNamed) {
            {&MemoryModelOptions::model_bytes, "model_bytes"},
            {&MemoryModelOptions::key_bytes, "key_bytes"},
            {&MemoryModelOptions::budget_tokens, "budget_tokens"}}) {
-    MemoryModelOptions options = SmallModel();
+    MemoryModelOptions options = SmallDevice();
     options.*field = 0;
     ExpectRefused(options, name + " is 0; it must be at least 1");
   }
@@ -217,11 +217,11 @@ TEST(MemoryModelTest, OptionsThatMakeNoSenseAreNamed) {
            {&MemoryModelOptions::num_layers, "num_layers"},
            {&MemoryModelOptions::num_kv_heads, "num_kv_heads"},
            {&MemoryModelOptions::requests, "requests"}}) {
-    MemoryModelOptions options = SmallModel();
+    MemoryModelOptions options = SmallDevice();
     options.*field = 0;
     ExpectRefused(options, name + " is 0; it must be at least 1");
   }
-  MemoryModelOptions options = SmallModel();
+  MemoryModelOptions options = SmallDevice();
   options.device_bytes = 129;
   ExpectRefused(options,
                 "device_bytes 129 is less than the weights and their run-time memory, 130 bytes "

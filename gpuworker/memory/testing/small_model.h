@@ -14,7 +14,7 @@ namespace quire::worker {
 
 /// 1000 bytes free, and 2 bytes for a token in each of 3 layers and the head: thresholds 125, 163,
 /// 240 and 470.
-inline MemoryModelOptions SmallModel() {
+inline MemoryModelOptions SmallDevice() {
   return {.device_bytes = 1130,
           .model_bytes = 100,
           .num_layers = 3,
