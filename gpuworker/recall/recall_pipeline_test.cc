@@ -166,7 +166,7 @@ TEST_P(RecallPipelineTest, HeadsThatDoNotBlockAttendToTheirPagesUntilTheNextStep
   EXPECT_THAT(Active(0), ElementsAre(2, 5));
   EXPECT_THAT(Active(1), ElementsAre(6, 7));
   EXPECT_EQ(stats_.units_missed, 7u);
-  EXPECT_THAT(transport_->recalls,
+  EXPECT_THAT(transport_->recalls(),
               ElementsAre(Priority::kCorrection, Priority::kCorrection, Priority::kPrefetch));
   EXPECT_EQ(stats_.blocking_layers, 2u);
   EXPECT_EQ(stats_.blocking_heads, 3u);
@@ -206,7 +206,7 @@ TEST_P(RecallPipelineTest, ACorrectionLeavesBeforeWhatWasBegun) {
   ASSERT_EQ(pipeline_->AfterAttention(0), OkStatus());
   policy_.blocking = {true, true};
   ASSERT_EQ(pipeline_->BeforeAttention(1, query_.data()), OkStatus());
-  EXPECT_THAT(transport_->recalls,
+  EXPECT_THAT(transport_->recalls(),
               ElementsAre(Priority::kCorrection, Priority::kCorrection, Priority::kPrefetch));
 }
 
@@ -229,8 +229,8 @@ TEST_P(RecallPipelineTest, WhatWasBegunDoesNotWaitForALayersLatePrefetch) {
   const TimePoint before = clock_.Now();
   policy_.blocking = {true, true};
   ASSERT_EQ(pipeline_->Ask(1, query_.data()), OkStatus());
-  ASSERT_EQ(transport_->recalls.size(), 5u);
-  EXPECT_EQ(transport_->recalls[4], Priority::kPrefetch);  // Layer 0's.
+  ASSERT_EQ(transport_->recalls().size(), 5u);
+  EXPECT_EQ(transport_->recalls()[4], Priority::kPrefetch);  // Layer 0's.
   EXPECT_EQ(clock_.Now() - before, options_.recall_deadline);
   transport_->held = false;
 }
@@ -271,7 +271,7 @@ TEST_P(RecallPipelineTest, ALatePrefetchLeavesTheStepItsOlderPagesAndTheNextOneB
   transport_->held = false;
   ASSERT_EQ(Speculate({{8, 9}, {3, 4}}, {false, false}), OkStatus());
   EXPECT_THAT(Active(0), ElementsAre(8, 9));  // The head that was late has blocked.
-  EXPECT_EQ(transport_->recalls.back(), Priority::kCorrection);
+  EXPECT_EQ(transport_->recalls().back(), Priority::kCorrection);
   // The other one has blocked as well: nothing could be asked for it behind the late recall.
   EXPECT_EQ(stats_.blocking_heads, 4u);
   EXPECT_EQ(stats_.stalled, options_.recall_deadline);
@@ -285,7 +285,7 @@ TEST_P(RecallPipelineTest, ALatePrefetchOfWhatIsNotSelectedAnyMoreMakesRoomForTh
   ASSERT_EQ(Speculate({{1, 7}, {3, 8}}, {false, false}), OkStatus());
   EXPECT_EQ(stats_.late_prefetches, 1u);
   EXPECT_EQ(stats_.recalls, 3u);
-  EXPECT_EQ(transport_->recalls.back(), Priority::kPrefetch);
+  EXPECT_EQ(transport_->recalls().back(), Priority::kPrefetch);
   transport_->held = false;
   ASSERT_EQ(Speculate({{1, 7}, {3, 8}}, {false, false}), OkStatus());
   EXPECT_THAT(Active(0), ElementsAre(1, 7));
@@ -390,7 +390,7 @@ TEST_P(RecallPipelineTest, AFailedPrefetchIsMadeUpForBeforeTheNextAttention) {
   ASSERT_EQ(Speculate({{5, 6}, {3, 4}}, {false, false}), OkStatus());
   ASSERT_EQ(Speculate({{7, 8}, {3, 4}}, {false, false}), OkStatus());
   EXPECT_THAT(Active(0), ElementsAre(7, 8));
-  EXPECT_EQ(transport_->recalls.back(), Priority::kCorrection);
+  EXPECT_EQ(transport_->recalls().back(), Priority::kCorrection);
 }
 
 TEST_P(RecallPipelineTest, AServerThatStaysAwayIsAnErrorOfTheTokenAfterAPrefetch) {

@@ -2,7 +2,9 @@
 //
 // HeldTransport: replies to recalls wait while they are held, and until their latency is over.
 // Callers wait on the given clock. It plays a server that writes into landings, where the test
-// wants one. Nothing that ships includes this. Thread-safety: none.
+// wants one. Nothing that ships includes this.
+//
+// Thread-safety: calls may come from many threads; settings change while no call is under way.
 #ifndef QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 #define QUIRE_GPUWORKER_TESTING_HELD_TRANSPORT_H_
 
@@ -15,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/threads/mutex.h"
 #include "gpuworker/testing/landing_by_copy.h"
 #include "quire/clock.h"
 #include "quire/status.h"
@@ -35,7 +38,12 @@ class HeldTransport final : public Transport {
   Duration latency = {};           ///< Latency of recalls started from now on.
   Duration prefetch_latency = {};  ///< Added for prefetches.
   bool lands_directly = false;     ///< Parts are put into landings.
-  std::vector<Priority> recalls;   ///< Priority of every recall started.
+
+  /// Priority of every recall started.
+  std::vector<Priority> recalls() const QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return recalls_;
+  }
 
   TransportCapabilities capabilities() const override {
     TransportCapabilities can = next_->capabilities();
@@ -49,7 +57,7 @@ class HeldTransport final : public Transport {
                                                const CallOptions& options) override {
     const bool is_recall = method == "quire.v1.Session/Recall";
     const bool lost = is_recall && Watched(request, options.priority);
-    if (is_recall) recalls.push_back(options.priority);
+    if (is_recall) Note(options.priority);
     CallOptions in_messages = options;
     in_messages.landing = nullptr;
     QUIRE_ASSIGN_OR_RETURN(auto call, next_->Start(method, std::move(request), in_messages));
@@ -61,6 +69,10 @@ class HeldTransport final : public Transport {
   }
 
  private:
+  void Note(Priority priority) QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    recalls_.push_back(priority);
+  }
   bool Watched(const CallMessage& request, Priority priority) const {
     if (watch == nullptr) return false;
     v1::RecallRequest parsed;
@@ -104,6 +116,8 @@ class HeldTransport final : public Transport {
   };
   const std::shared_ptr<Transport> next_;
   Clock* const clock_;
+  mutable Mutex mutex_;
+  std::vector<Priority> recalls_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire::worker::testing
