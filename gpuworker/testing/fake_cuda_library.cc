@@ -173,7 +173,8 @@ bool ListsOnDevice(const Arena&, const Args&) {
   return true;
 }
 bool ListsOnDevice(const Arena& arena, const kernels::PagedAttentionArgs& args) {
-  return arena.Holds(args.slots) && arena.Holds(args.valid_tokens);
+  return arena.Holds(args.slots) && arena.Holds(args.valid_tokens) &&
+         (args.first_tokens == nullptr || arena.Holds(args.first_tokens));
 }
 bool ListsOnDevice(const Arena& arena, const kernels::NhdToHndArgs& args) {
   return arena.Holds(args.slots) && arena.Holds(args.units);
@@ -208,6 +209,9 @@ bool ListsOnDevice(const Arena& arena, const kernels::ScoreArgs& args) {
 }
 bool ListsOnDevice(const Arena& arena, const kernels::NarrowArgs& args) {
   return args.places == nullptr || arena.Holds(args.places);
+}
+bool ListsOnDevice(const Arena& arena, const kernels::ExpertMatmulArgs& args) {
+  return arena.Holds(args.experts) && arena.Holds(args.weight);
 }
 bool ListsOnDevice(const Arena& arena, const kernels::DenseAttentionArgs& args) {
   return args.last_key == nullptr || arena.Holds(args.last_key);
@@ -258,6 +262,10 @@ constexpr KernelTable kTable = {
     .matmul = Run<&KernelTable::matmul, kernels::MatmulArgs>,
     .add = Run<&KernelTable::add, kernels::AddArgs>,
     .embed = Run<&KernelTable::embed, kernels::EmbedArgs>,
+    .choose_experts = Run<&KernelTable::choose_experts, kernels::ChooseExpertsArgs>,
+    .expert_matmul = Run<&KernelTable::expert_matmul, kernels::ExpertMatmulArgs>,
+    .combine_experts = Run<&KernelTable::combine_experts, kernels::CombineExpertsArgs>,
+    .soft_cap = Run<&KernelTable::soft_cap, kernels::SoftCapArgs>,
     .narrow = Run<&KernelTable::narrow, kernels::NarrowArgs>,
 };
 
