@@ -20,14 +20,15 @@ constexpr size_t kAttentionSplits = 64;
 
 StatusOr<std::unique_ptr<BudgetCache>> BudgetCache::Create(const KvSpec& spec, Device* device,
                                                            std::span<const CacheLayout> layouts,
-                                                           uint32_t staging_buffers) {
+                                                           uint32_t staging_buffers,
+                                                           float soft_cap) {
   if (spec.attention == AttentionKind::kMla) {
     return Unimplemented("the budget cache holds MHA, GQA and MQA pages; MLA pages have no values");
   }
   if (layouts.size() != spec.num_layers) {
     return InvalidArgument(layouts.size(), " cache layouts for ", spec.num_layers, " layers");
   }
-  auto cache = std::unique_ptr<BudgetCache>(new BudgetCache(spec, device));
+  auto cache = std::unique_ptr<BudgetCache>(new BudgetCache(spec, device, soft_cap));
   if (device->memory_type() != MemoryType::kHost) {
     QUIRE_ASSIGN_OR_RETURN(
         cache->attention_workspace_,
@@ -325,9 +326,15 @@ Status BudgetCache::Attend(uint32_t layer_index, const float* q, float* out) con
   QUIRE_ASSIGN_OR_RETURN(
       const int32_t* const valid_tokens,
       valid_list_.Put(*device_, std::span<const int32_t>(attended_.valid_tokens)));
+  const int32_t* first_tokens = nullptr;
+  if (!attended_.first_tokens.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(
+        first_tokens, first_list_.Put(*device_, std::span<const int32_t>(attended_.first_tokens)));
+  }
   QUIRE_RETURN_IF_ERROR(AttendSlots(layer,
                                     {.slots = slots,
                                      .valid_tokens = valid_tokens,
+                                     .first_tokens = first_tokens,
                                      .n_slots = static_cast<int64_t>(attended_.slots.size())},
                                     q, out));
   return layer.attended->Record(DeviceStream::kCompute);
@@ -341,6 +348,7 @@ Status BudgetCache::AttendSlots(const Layer& layer, const StepLists::Lists& list
                        .v_pool = layer.v.data(),
                        .slots = lists.slots,
                        .valid_tokens = lists.valid_tokens,
+                       .first_tokens = lists.first_tokens,
                        .out = out,
                        .num_slots = layer.capacity,
                        .n_slots = lists.n_slots,
@@ -349,6 +357,7 @@ Status BudgetCache::AttendSlots(const Layer& layer, const StepLists::Lists& list
                        .n_kv = spec_.num_kv_heads,
                        .head_dim = spec_.head_dim,
                        .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
+                       .soft_cap = soft_cap_,
                        .dtype = spec_.dtype,
                        .workspace = attention_workspace_.data(),
                        .workspace_bytes = static_cast<int64_t>(attention_workspace_.size_bytes()),
@@ -379,6 +388,8 @@ Status BudgetCache::AttendRows(const Layer& layer, const float* q, int64_t count
                        .n_kv = spec_.num_kv_heads,
                        .head_dim = spec_.head_dim,
                        .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
+                       .soft_cap = soft_cap_,
+                       .window = layer.table.layout().window_tokens,
                        .dtype = spec_.dtype,
                        .workspace = attention_workspace_.data(),
                        .workspace_bytes = static_cast<int64_t>(attention_workspace_.size_bytes()),

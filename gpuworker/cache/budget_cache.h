@@ -36,10 +36,12 @@ namespace quire::worker {
 class BudgetCache {
  public:
   /// `layouts` has one entry a layer; `staging_buffers`, at least 1, are those of a device that
-  /// needs them (staging_buffers.h). UNIMPLEMENTED for MLA pages, which have no values.
+  /// needs them (staging_buffers.h). `soft_cap` above 0 bounds the scores of attention.
+  /// UNIMPLEMENTED for MLA pages, which have no values.
   static StatusOr<std::unique_ptr<BudgetCache>> Create(const KvSpec& spec, Device* device,
                                                        std::span<const CacheLayout> layouts,
-                                                       uint32_t staging_buffers = 2);
+                                                       uint32_t staging_buffers = 2,
+                                                       float soft_cap = 0);
 
   const KvSpec& spec() const { return spec_; }
   uint32_t num_layers() const { return static_cast<uint32_t>(layers_.size()); }
@@ -121,8 +123,11 @@ class BudgetCache {
     std::unique_ptr<DeviceEvent> attended;  ///< All attention so far, and the zeroing before it.
     std::unique_ptr<DeviceEvent> written;   ///< All units so far.
   };
-  BudgetCache(const KvSpec& spec, Device* device)
-      : spec_(spec), device_(device), placement_holds_(device->MakeHoldTimer()) {}
+  BudgetCache(const KvSpec& spec, Device* device, float soft_cap)
+      : spec_(spec),
+        device_(device),
+        soft_cap_(soft_cap),
+        placement_holds_(device->MakeHoldTimer()) {}
 
   uint64_t RowBytes() const;   ///< One token of one pool.
   uint64_t SlotBytes() const;  ///< One page of one pool.
@@ -151,12 +156,14 @@ class BudgetCache {
 
   const KvSpec spec_;
   Device* const device_;
+  const float soft_cap_;
   const std::unique_ptr<HoldTimer> placement_holds_;  ///< Times holds of kCompute.
   std::vector<Layer> layers_;
   mutable AttendedSlots attended_;  ///< Scratch of Attend.
   // Device copies of the host's lists, for kernels.
   mutable DeviceList<int32_t> slot_list_;
   mutable DeviceList<int32_t> valid_list_;
+  mutable DeviceList<int32_t> first_list_;
   std::optional<StepLists> step_lists_;  ///< Set when recordable().
   std::shared_ptr<const void> recording_key_ = std::make_shared<const char>();
   DeviceBuffer attention_workspace_;  ///< Empty on the host, whose attention needs none.

@@ -7,7 +7,6 @@
 #include "gpuworker/engine/page_loader.h"
 #include "gpuworker/engine/request_checks.h"
 #include "gpuworker/retrieval/page_observer.h"
-#include "gpuworker/retrieval/policies/full.h"
 #include "gpuworker/retrieval/token_observer.h"
 #include "quire/layout.h"
 
@@ -22,9 +21,14 @@ uint64_t BudgetUnits(const RecallStats& recall, const RetrievalOptions& retrieva
   return recall.units_selected + recall.selections * fixed_pages * spec.num_kv_heads;
 }
 
-/// True if attention is sparse in some layer. Its keys and values then differ from dense ones, and
-/// may not be shared.
+/// True if attention is sparser than the model's in some layer. Its keys and values then differ
+/// from dense ones, and may not be shared.
 bool LeavesOut(const RetrievalPolicy& policy, const KvSpec& spec) {
+  return !std::ranges::all_of(LayoutsOf(policy, spec.num_layers), &CacheLayout::exact);
+}
+
+/// True if some layer attends token by token.
+bool LacksPages(const RetrievalPolicy& policy, const KvSpec& spec) {
   return !std::ranges::all_of(LayoutsOf(policy, spec.num_layers), &CacheLayout::everything);
 }
 
@@ -73,13 +77,12 @@ bool PagedRun::MayBeDense(const EngineParts& parts, const RetrievalPolicy& polic
                           bool has_document, uint64_t tokens) {
   const uint64_t least =
       has_document ? parts.question_chunk_tokens : uint64_t{parts.spec->page_tokens} + 1;
-  return least > 0 && tokens >= least && LeavesOut(policy, *parts.spec);
+  return least > 0 && tokens >= least && LacksPages(policy, *parts.spec);
 }
 
 Status PagedRun::AttendDensely() {
   QUIRE_ASSIGN_OR_RETURN(after_prompt_, MakeSequencePolicy(parts_, retrieval_));
-  QUIRE_ASSIGN_OR_RETURN(policy_,
-                         MakeSequencePolicy(parts_, {.policy = std::string(FullPolicy::kName)}));
+  QUIRE_ASSIGN_OR_RETURN(policy_, MakeDensePolicy(parts_));
   return OkStatus();
 }
 
@@ -214,7 +217,7 @@ void PagedRun::Lose() {
 Status PagedRun::MakeCache() {
   QUIRE_ASSIGN_OR_RETURN(cache_, BudgetCache::Create(*parts_.spec, parts_.device,
                                                      LayoutsOf(*policy_, parts_.spec->num_layers),
-                                                     retrieval_.recall_buffers));
+                                                     retrieval_.recall_buffers, SoftCapOf(parts_)));
   return OkStatus();
 }
 

@@ -73,8 +73,8 @@ class PagedRun {
                                                   const RetrievalOptions& retrieval,
                                                   const Document* document, SessionSource* sessions,
                                                   RunStats* stats);
-  /// True if a prompt of `tokens` runs densely: `policy` is sparse, and the prompt is longer than a
-  /// page, or over a document as long as EngineParts::question_chunk_tokens.
+  /// True if a prompt of `tokens` runs densely: `policy` keeps less than everything, and the prompt
+  /// is longer than a page, or over a document as long as EngineParts::question_chunk_tokens.
   static bool MayBeDense(const EngineParts& parts, const RetrievalPolicy& policy, bool has_document,
                          uint64_t tokens);
   /// As Open, for a prompt that attends densely.

@@ -31,8 +31,11 @@ TEST(ModelSizesTest, ThePresetOfLlamaHasTheWorkedThresholds) {
 }
 
 TEST(ModelSizesTest, TheSizesOfAConfigAreThoseOfItsTensors) {
-  for (const std::string name : {"recall-small", "recall-across"}) {
-    const std::string directory = QUIRE_SOURCE_DIR "/models/" + name;
+  for (const std::string name : {"models/recall-small", "models/recall-across",
+                                 "tests/data/golden/llama-linear-bias", "tests/data/golden/mixtral",
+                                 "tests/data/golden/qwen3-moe", "tests/data/golden/phi3-longrope",
+                                 "tests/data/golden/gemma2", "tests/data/golden/gemma3"}) {
+    const std::string directory = QUIRE_SOURCE_DIR "/" + name;
     const auto checkpoint = Checkpoint::Open(directory);
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
     uint64_t bytes = 0;

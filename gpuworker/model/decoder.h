@@ -104,9 +104,13 @@ class Decoder {
                                     BatchAttention& attention, float* logits,
                                     ForwardPass* scratch = nullptr) const;
 
+  /// UNIMPLEMENTED for a model that SparsePrefill does not compute: one with sliding windows, soft
+  /// caps, or two rotations.
+  [[nodiscard]] Status CheckSparsePrefill() const;
   /// Sparse prefill of `prompt` (sparse_prefill.h). `logits` has room for [vocab] floats for each
   /// output of the last layer; null for none. INVALID_ARGUMENT: a token outside the vocabulary, a
-  /// position past the model's context, or positions that do not ascend.
+  /// position past the model's context, or positions that do not ascend. Otherwise
+  /// as CheckSparsePrefill.
   StatusOr<SparsePrefillStats> SparsePrefill(const SparsePrompt& prompt, RowPlan* plan,
                                              LayerViews* views, RowUpdate update,
                                              float* logits) const;

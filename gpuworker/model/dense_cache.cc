@@ -17,6 +17,8 @@ DenseCache::DenseCache(const ModelConfig& config, Device* device, uint64_t max_t
       num_query_heads_(config.num_query_heads),
       num_kv_heads_(config.num_kv_heads),
       head_dim_(config.head_dim),
+      windows_(config.Windows()),
+      soft_cap_(static_cast<float>(config.gemma.attention_soft_cap)),
       max_tokens_(max_tokens),
       layers_(config.num_layers) {}
 
@@ -49,6 +51,8 @@ Status DenseCache::Attend(const LayerStep& step) {
                                           .n_kv = num_kv_heads_,
                                           .head_dim = head_dim_,
                                           .scale = 1.0f / std::sqrt(static_cast<float>(head_dim_)),
+                                          .soft_cap = soft_cap_,
+                                          .window = windows_.empty() ? 0 : windows_[step.layer],
                                           .dtype = DType::kF32,
                                           .stream = device_->stream()});
   QUIRE_RETURN_IF_ERROR(ToStatus(result, "dense_attention"));

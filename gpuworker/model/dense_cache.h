@@ -51,6 +51,8 @@ class DenseCache final : public AttentionBackend {
   const uint32_t num_query_heads_;
   const uint32_t num_kv_heads_;
   const uint32_t head_dim_;
+  std::vector<uint32_t> windows_;  ///< ModelConfig::Windows
+  const float soft_cap_;           ///< GemmaConfig::attention_soft_cap
   const uint64_t max_tokens_;
   std::vector<Layer> layers_;
 };

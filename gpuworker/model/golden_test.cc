@@ -116,7 +116,11 @@ TEST_P(GoldenTest, UnevenChunksEqualTransformers) {
 INSTANTIATE_TEST_SUITE_P(Checkpoints, GoldenTest,
                          ::testing::Values("llama-llama3", "llama-linear-bias", "llama-yarn",
                                            "llama-yarn-mscale", "mistral-sharded",
-                                           "llama-yarn-partial", "qwen2-bf16", "qwen3-head-dim"),
+                                           "llama-yarn-partial", "qwen2-bf16", "qwen3-head-dim",
+                                           "mistral-window", "qwen2-window", "mixtral",
+                                           "mixtral-sharded", "qwen3-moe", "qwen3-moe-sharded",
+                                           "phi3-longrope", "phi3-sharded", "gemma2",
+                                           "gemma2-sharded", "gemma3", "gemma3-sharded"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -168,6 +172,21 @@ INSTANTIATE_TEST_SUITE_P(
                 "1.0"},
         Control{"RampAtWholePairs", "llama-yarn-partial", "/rope_parameters/truncate", "true"},
         Control{"OtherTheta", "qwen3-head-dim", "/rope_parameters/rope_theta", "10000.0"},
+        Control{"OneTokenMore", "mistral-window", "/sliding_window", "21"},
+        Control{"OneTokenLess", "qwen2-window", "/sliding_window", "16"},
+        Control{"OneMoreLayerSlides", "qwen2-window", "/layer_types",
+                R"(["sliding_attention", "sliding_attention", "sliding_attention"])"},
+        Control{"OneExpertLess", "mixtral", "/num_experts_per_tok", "1"},
+        Control{"WeightsAsTheyAre", "qwen3-moe", "/norm_topk_prob", "false"},
+        Control{"WeightsThatAddUpToOne", "qwen3-moe-sharded", "/norm_topk_prob", "true"},
+        Control{"ShortFactors", "phi3-longrope", "/rope_parameters/long_factor",
+                "[1.0, 1.1, 1.2, 1.3]"},
+        Control{"NoCapOfScores", "gemma2", "/attn_logit_softcapping", "null"},
+        Control{"NoCapOfLogits", "gemma2", "/final_logit_softcapping", "null"},
+        Control{"OtherQueryScale", "gemma2", "/query_pre_attn_scalar", "12"},
+        Control{"OtherQueryScaleBehindANorm", "gemma3", "/query_pre_attn_scalar", "12"},
+        Control{"OneRotation", "gemma3", "/rope_parameters/sliding_attention/rope_theta", "1e6"},
+        Control{"OtherPattern", "gemma3-sharded", "/sliding_window_pattern", "2"},
         Control{"OtherEpsilon", "mistral-sharded", "/rms_norm_eps", "0.1"}),
     [](const auto& info) { return std::string(info.param.label); });
 

@@ -23,6 +23,8 @@ struct TinyModel {
   uint32_t head_dim = 8;
   uint32_t vocab_size = 64;
   uint32_t max_positions = 512;
+  uint32_t sliding_window = 0;  ///< As RandomCheckpoint's.
+  uint32_t full_layers = 0;
   uint64_t seed = 1;
   uint32_t hidden_size() const { return num_query_heads * head_dim; }
 };
@@ -38,6 +40,8 @@ inline void WriteTinyModel(const std::string& directory, const TinyModel& m) {
                                                 .intermediate_size = 2 * m.hidden_size(),
                                                 .vocab_size = m.vocab_size,
                                                 .max_positions = m.max_positions,
+                                                .sliding_window = m.sliding_window,
+                                                .full_layers = m.full_layers,
                                                 // Peaks attention, so that pages differ in
                                                 // importance.
                                                 .gain = 2,

@@ -85,8 +85,16 @@ Json ConfigOf(const RandomCheckpoint& c) {
                  {"hidden_act", "silu"},
                  {"tie_word_embeddings", true},
                  {"torch_dtype", "float32"}};
+  if (c.architecture == Architecture::kMixtral) config["num_local_experts"] = c.num_experts;
   // Mistral's is 4096 when it is not given.
   if (c.architecture == Architecture::kMistral) config["sliding_window"] = nullptr;
+  if (c.sliding_window > 0) {
+    config["sliding_window"] = c.sliding_window;
+    if (c.architecture == Architecture::kQwen2 || c.architecture == Architecture::kQwen3) {
+      config["use_sliding_window"] = true;
+      config["max_window_layers"] = c.full_layers;
+    }
+  }
   return config;
 }
 
@@ -109,9 +117,20 @@ std::vector<RandomTensor> TensorsOf(const RandomCheckpoint& c) {
     add(at + "self_attn.k_proj.weight", {kv, hidden}, 0, deviation);
     add(at + "self_attn.v_proj.weight", {kv, hidden}, 0, deviation);
     add(at + "self_attn.o_proj.weight", {hidden, hidden}, 0, deviation);
-    add(at + "mlp.gate_proj.weight", {inner, hidden}, 0, deviation);
-    add(at + "mlp.up_proj.weight", {inner, hidden}, 0, deviation);
-    add(at + "mlp.down_proj.weight", {hidden, inner}, 0, deviation / 2);
+    if (c.architecture == Architecture::kMixtral) {
+      const std::string block = at + "block_sparse_moe.";
+      add(block + "gate.weight", {c.num_experts, hidden}, 0, deviation);
+      for (uint32_t expert = 0; expert < c.num_experts; ++expert) {
+        const std::string of = block + "experts." + std::to_string(expert) + ".";
+        add(of + "w1.weight", {inner, hidden}, 0, deviation);
+        add(of + "w3.weight", {inner, hidden}, 0, deviation);
+        add(of + "w2.weight", {hidden, inner}, 0, deviation / 2);
+      }
+    } else {
+      add(at + "mlp.gate_proj.weight", {inner, hidden}, 0, deviation);
+      add(at + "mlp.up_proj.weight", {inner, hidden}, 0, deviation);
+      add(at + "mlp.down_proj.weight", {hidden, inner}, 0, deviation / 2);
+    }
     if (c.architecture == Architecture::kQwen2) {
       add(at + "self_attn.q_proj.bias", {hidden}, 0, deviation);
       add(at + "self_attn.k_proj.bias", {kv}, 0, deviation);

@@ -23,6 +23,11 @@ struct RandomCheckpoint {
   uint32_t intermediate_size = 0;
   uint32_t vocab_size = 0;
   uint32_t max_positions = 0;
+  /// Tokens that sliding layers see, 0 for none: all layers of a Mistral, and those of a Qwen from
+  /// `full_layers` on.
+  uint32_t sliding_window = 0;
+  uint32_t full_layers = 0;
+  uint32_t num_experts = 4;  ///< Of each layer of a Mixtral, which chooses two.
   double rope_theta = 10000.0;
   /// Factor on the projections' standard deviation, 1 / sqrt(hidden_size). A larger gain makes
   /// attention peaked.
