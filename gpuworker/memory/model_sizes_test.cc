@@ -31,10 +31,12 @@ TEST(ModelSizesTest, ThePresetOfLlamaHasTheWorkedThresholds) {
 }
 
 TEST(ModelSizesTest, TheSizesOfAConfigAreThoseOfItsTensors) {
-  for (const std::string name : {"models/recall-small", "models/recall-across",
-                                 "tests/data/golden/llama-linear-bias", "tests/data/golden/mixtral",
-                                 "tests/data/golden/qwen3-moe", "tests/data/golden/phi3-longrope",
-                                 "tests/data/golden/gemma2", "tests/data/golden/gemma3"}) {
+  const std::string golden = "tests/data/golden/";
+  for (const std::string& name :
+       {std::string("models/recall-small"), std::string("models/recall-across"),
+        golden + "llama-linear-bias", golden + "mixtral", golden + "qwen3-moe",
+        golden + "phi3-longrope", golden + "gemma2", golden + "gemma3", golden + "deepseek-v2",
+        golden + "deepseek-v3-bf16"}) {
     const std::string directory = QUIRE_SOURCE_DIR "/" + name;
     const auto checkpoint = Checkpoint::Open(directory);
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();

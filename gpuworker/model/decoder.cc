@@ -60,7 +60,9 @@ std::string NumericSettings(const ModelConfig& config) {
     settings += ";experts_per_token=" + std::to_string(config.experts.experts_per_token) +
                 ",normalized=" + std::to_string(config.experts.normalized);
   }
-  return settings;
+  if (!config.latent) return settings;
+  std::snprintf(text.data(), text.size(), ";score_scale=%.17g", config.latent->score_scale);
+  return settings + text.data();
 }
 
 /// The config's name, else one that follows from the contents and is the same on every machine.
@@ -129,14 +131,20 @@ KvSpec Decoder::Impl::MakeKvSpec(DType dtype, uint32_t page_tokens, uint32_t seg
   KvSpec spec;
   spec.model = name_;
   spec.weights_hash = hash_;
-  spec.attention = c.num_kv_heads == c.num_query_heads ? AttentionKind::kMha
-                   : c.num_kv_heads == 1               ? AttentionKind::kMqa
-                                                       : AttentionKind::kGqa;
+  spec.attention = c.latent                              ? AttentionKind::kMla
+                   : c.num_kv_heads == c.num_query_heads ? AttentionKind::kMha
+                   : c.num_kv_heads == 1                 ? AttentionKind::kMqa
+                                                         : AttentionKind::kGqa;
   spec.dtype = dtype;
   spec.num_layers = c.num_layers;
   spec.num_query_heads = c.num_query_heads;
   spec.num_kv_heads = c.num_kv_heads;
-  spec.head_dim = c.head_dim;
+  if (c.latent) {
+    spec.latent_dim = c.latent->latent_dim;
+    spec.latent_rope_dim = c.latent->rope_dim;
+  } else {
+    spec.head_dim = c.head_dim;
+  }
   spec.page_tokens = page_tokens;
   spec.segment_pages = segment_pages;
   spec.rope = c.rope;
@@ -261,6 +269,11 @@ Status Decoder::CheckSparsePrefill() const {
 StatusOr<SparsePrefillStats> Decoder::SparsePrefill(const SparsePrompt& prompt, RowPlan* plan,
                                                     LayerViews* views, RowUpdate update,
                                                     float* logits) const {
+  if (config().latent) {
+    return Unimplemented(Name(config().architecture),
+                         " has latent attention, for which no part of a prompt is computed alone; "
+                         "compute the whole prompt");
+  }
   if (prompt.positions.size() != prompt.tokens.size()) {
     return InvalidArgument(prompt.tokens.size(), " tokens with ", prompt.positions.size(),
                            " positions");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decoder: the forward pass of a Llama-family model. An AttentionBackend computes attention, so
-// that dense prefill and the budget cache share weights and layers. Ownership: owns the weights.
-// Thread-safety: const after Load; concurrent Forward calls are safe when each has its own backend.
+// Decoder: the forward pass of a model of the Llama family or of DeepSeek's. An AttentionBackend
+// computes attention, so that dense prefill and the budget cache share weights and layers.
+// Ownership: owns the weights. Thread-safety: const after Load; concurrent Forward calls are safe
+// when each has its own backend.
 #ifndef QUIRE_GPUWORKER_MODEL_DECODER_H_
 #define QUIRE_GPUWORKER_MODEL_DECODER_H_
 
@@ -30,8 +31,9 @@ struct LayerStep {
   uint64_t first_position = 0;  ///< Position of the first of them; the rest follow.
   const float* q = nullptr;     ///< [t][n_q][d], rotated
   const float* k = nullptr;     ///< [t][n_kv][d], rotated
-  const float* v = nullptr;     ///< [t][n_kv][d]
-  float* out = nullptr;         ///< [t][n_q][d]
+  /// [t][n_kv][d], or null in latent attention: values are the first channels of the keys.
+  const float* v = nullptr;
+  float* out = nullptr;  ///< [t][n_q][ModelConfig::value_dim()]
 };
 
 class AttentionBackend {

@@ -17,6 +17,8 @@ DenseCache::DenseCache(const ModelConfig& config, Device* device, uint64_t max_t
       num_query_heads_(config.num_query_heads),
       num_kv_heads_(config.num_kv_heads),
       head_dim_(config.head_dim),
+      value_dim_(config.value_dim()),
+      has_values_(!config.latent),
       windows_(config.Windows()),
       soft_cap_(static_cast<float>(config.gemma.attention_soft_cap)),
       max_tokens_(max_tokens),
@@ -37,9 +39,11 @@ Status DenseCache::Attend(const LayerStep& step) {
   const size_t row = size_t{num_kv_heads_} * head_dim_;
   const size_t bytes = step.num_tokens * row * sizeof(float);
   float* const keys = layer.keys.as<float>();
-  float* const values = layer.values.as<float>();
+  float* const values = has_values_ ? layer.values.as<float>() : nullptr;
   QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(keys + layer.tokens * row, step.k, bytes));
-  QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(values + layer.tokens * row, step.v, bytes));
+  if (has_values_) {
+    QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(values + layer.tokens * row, step.v, bytes));
+  }
   const kernels::OpStatus result =
       device_->kernels().dense_attention({.q = step.q,
                                           .k = keys,
@@ -50,6 +54,7 @@ Status DenseCache::Attend(const LayerStep& step) {
                                           .n_q = num_query_heads_,
                                           .n_kv = num_kv_heads_,
                                           .head_dim = head_dim_,
+                                          .value_dim = value_dim_,
                                           .scale = 1.0f / std::sqrt(static_cast<float>(head_dim_)),
                                           .soft_cap = soft_cap_,
                                           .window = windows_.empty() ? 0 : windows_[step.layer],
@@ -83,7 +88,10 @@ Status DenseCache::Reserve(Layer& layer, uint64_t tokens) {
   const uint64_t capacity =
       std::min(std::max({tokens, 2 * layer.capacity, kFirstCapacity}), max_tokens_);
   QUIRE_ASSIGN_OR_RETURN(DeviceBuffer keys, Moved(layer.keys, layer.tokens, capacity));
-  QUIRE_ASSIGN_OR_RETURN(DeviceBuffer values, Moved(layer.values, layer.tokens, capacity));
+  DeviceBuffer values;
+  if (has_values_) {
+    QUIRE_ASSIGN_OR_RETURN(values, Moved(layer.values, layer.tokens, capacity));
+  }
   QUIRE_RETURN_IF_ERROR(device_->Synchronize());  // The old buffers go away.
   layer.keys = std::move(keys);
   layer.values = std::move(values);

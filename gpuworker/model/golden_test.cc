@@ -120,7 +120,8 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, GoldenTest,
                                            "mistral-window", "qwen2-window", "mixtral",
                                            "mixtral-sharded", "qwen3-moe", "qwen3-moe-sharded",
                                            "phi3-longrope", "phi3-sharded", "gemma2",
-                                           "gemma2-sharded", "gemma3", "gemma3-sharded"),
+                                           "gemma2-sharded", "gemma3", "gemma3-sharded",
+                                           "deepseek-v2", "deepseek-v3-bf16", "deepseek-v3-halves"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -187,6 +188,10 @@ INSTANTIATE_TEST_SUITE_P(
         Control{"OtherQueryScaleBehindANorm", "gemma3", "/query_pre_attn_scalar", "12"},
         Control{"OneRotation", "gemma3", "/rope_parameters/sliding_attention/rope_theta", "1e6"},
         Control{"OtherPattern", "gemma3-sharded", "/sliding_window_pattern", "2"},
+        Control{"LatentScale", "deepseek-v3-bf16", "/rope_scaling/mscale_all_dim", "0.5"},
+        Control{"NeighboursAsHalves", "deepseek-v3-bf16", "/rope_interleave", "false"},
+        Control{"HalvesAsNeighbours", "deepseek-v3-halves", "/rope_interleave", "true"},
+        Control{"OtherThetaOfLatents", "deepseek-v2", "/rope_parameters/rope_theta", "10000.0"},
         Control{"OtherEpsilon", "mistral-sharded", "/rms_norm_eps", "0.1"}),
     [](const auto& info) { return std::string(info.param.label); });
 

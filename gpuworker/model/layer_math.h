@@ -17,6 +17,7 @@
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/checkpoint/config.h"
 #include "gpuworker/model/experts.h"
+#include "gpuworker/model/latent_projection.h"
 #include "gpuworker/model/rope_table.h"
 #include "gpuworker/model/weights.h"
 #include "quire/key.h"
@@ -39,7 +40,8 @@ class LayerMath {
       : model_(model),
         c_(model.config),
         ops_(model.device->kernels()),
-        experts_(model.device, model.config) {}
+        experts_(model.device, model.config),
+        latents_(c_, model.device) {}
 
   /// Allocates scratch for up to `max_rows` rows.
   Status Allocate(uint32_t max_rows);
@@ -63,10 +65,11 @@ class LayerMath {
   /// logits[count][vocab] = the output projection of normed rows.
   Status Vocabulary(const float* normed, float* logits, uint32_t count) const;
 
-  float* q() const { return q_.as<float>(); }                ///< [rows][n_q][d]
-  float* k() const { return k_.as<float>(); }                ///< [rows][n_kv][d]
-  float* v() const { return v_.as<float>(); }                ///< [rows][n_kv][d]
-  float* attended() const { return attended_.as<float>(); }  ///< [rows][n_q][d]
+  float* q() const { return q_.as<float>(); }  ///< [rows][n_q][d]
+  float* k() const { return k_.as<float>(); }  ///< [rows][n_kv][d]
+  /// [rows][n_kv][d]; null where the values are the first channels of the keys.
+  float* v() const { return c_.latent ? nullptr : v_.as<float>(); }
+  float* attended() const { return attended_.as<float>(); }  ///< [rows][n_q][value_dim]
   float* normed() const { return normed_.as<float>(); }      ///< Scratch between calls, [rows][h].
 
  private:
@@ -81,6 +84,8 @@ class LayerMath {
   /// Starts to copy the angles of rows. What it returns stays until the device has them.
   StatusOr<std::vector<float>> SendAngles(const Rotation& rotation,
                                           std::span<const uint64_t> positions) const;
+  /// q, k and v of attention that caches keys and values, from normed rows.
+  Status HeadQueries(uint32_t layer, const float* x);
   Status Output(const LayerWeights& weights, float* hidden);
   Status FeedForward(uint32_t layer, float* hidden);
   /// delta_ = the feed-forward block of normed_.
@@ -105,8 +110,9 @@ class LayerMath {
   DeviceBuffer normed_;     ///< [rows][h]
   DeviceBuffer delta_;      ///< [rows][h], what a part adds to the stream
   DeviceBuffer q_, k_, v_, attended_;
-  DeviceBuffer gate_up_;  ///< [rows][2*intermediate]
-  DeviceBuffer gated_;    ///< [rows][intermediate]
+  LatentProjection latents_;  ///< For latent attention.
+  DeviceBuffer gate_up_;      ///< [rows][2*intermediate]
+  DeviceBuffer gated_;        ///< [rows][intermediate]
 };
 
 }  // namespace quire::worker

@@ -43,6 +43,9 @@ LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, original_max_position_
 TINY_LONGROPE = dict(rope_type="longrope", rope_theta=500.0, original_max_position_embeddings=32,
                      short_factor=[1 + 0.1 * pair for pair in range(4)], long_factor=[1.7 ** pair for pair in range(4)])
 YARN = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, original_max_position_embeddings=32)
+# Latent attention without routed experts.
+LATENT = dict(num_key_value_heads=4, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=10, v_head_dim=12,
+              first_k_dense_replace=2)
 
 
 def plain(theta: float) -> dict:
@@ -102,6 +105,13 @@ CASES = {
                            ("window", "local_rope"), num_hidden_layers=3, sliding_window=20, head_dim=16,
                            layer_types=["sliding_attention", "sliding_attention", "full_attention"],
                            tie_word_embeddings=True, dtype=torch.bfloat16, shard_bytes=24_000, old_gemma=3),
+    "deepseek-v2": case("DeepseekV2", plain(1000.0), ("theta", "latent_norm"), **LATENT, q_lora_rank=None,
+                        tie_word_embeddings=True),
+    "deepseek-v3-bf16": case("DeepseekV3", YARN | dict(mscale=1.0, mscale_all_dim=1.0),
+                             ("rope", "score_scale", "latent_norm", "bias", "interleave"), **LATENT, q_lora_rank=12,
+                             attention_bias=True, dtype=torch.bfloat16, shard_bytes=12_000, old_rope=True),
+    "deepseek-v3-halves": case("DeepseekV3", plain(1000.0), ("theta", "interleave"), **LATENT, q_lora_rank=12,
+                               rope_interleave=False, dtype=torch.float16),
 }
 
 
@@ -114,7 +124,8 @@ def drawn(name: str, tensor: torch.Tensor, generator: torch.Generator, gemma: bo
         return 0.7 * noise
     if "embed_tokens" in name or "lm_head" in name:
         return 0.5 * noise
-    gain = 2.0 if "q_proj" in name or "k_proj" in name or name.endswith("gate.weight") else 1.0
+    peaked = any(part in name for part in ("q_proj", "k_proj", "q_b_proj", "kv_b_proj"))
+    gain = 2.0 if peaked or name.endswith("gate.weight") else 1.0
     return gain * noise / tensor.shape[-1] ** 0.5
 
 
@@ -190,6 +201,11 @@ ALTERATIONS = {
         with_rope(spec, lambda r: r.update(sliding_attention=r["full_attention"])), seed),
     "end_norms": lambda spec, seed, model: with_weights(model, "post_feedforward_layernorm.weight", 0.0),
     "bias": lambda spec, seed, model: with_weights(model, ".bias", 0.0),
+    "interleave": lambda spec, seed, model: build(
+        spec | dict(config=spec["config"] | dict(rope_interleave=not spec["config"].get("rope_interleave", True))), seed),
+    "latent_norm": lambda spec, seed, model: with_weights(model, "_a_layernorm.weight", 1.0),
+    "score_scale": lambda spec, seed, model: build(
+        with_rope(spec, lambda r: r.update(mscale_all_dim=0.0, attention_factor=1.0)), seed),
     "qk_norm": lambda spec, seed, model: with_weights(model, "_norm.weight", 1.0),
 }
 

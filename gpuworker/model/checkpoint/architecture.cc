@@ -14,6 +14,8 @@ struct Known {
 };
 
 constexpr Known kKnown[] = {
+    {Architecture::kDeepseekV2, "DeepseekV2ForCausalLM", "deepseek_v2", {}},
+    {Architecture::kDeepseekV3, "DeepseekV3ForCausalLM", "deepseek_v3", {}},
     {Architecture::kLlama, "LlamaForCausalLM", "llama", {}},
     {Architecture::kMistral, "MistralForCausalLM", "mistral", {.num_kv_heads = 8}},
     {Architecture::kMixtral,

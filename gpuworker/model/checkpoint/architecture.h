@@ -21,7 +21,9 @@ enum class Architecture : uint8_t {
   kQwen3Moe,
   kPhi3,
   kGemma2,
-  kGemma3
+  kGemma3,
+  kDeepseekV2,
+  kDeepseekV3
 };
 
 /// What a field stands for that the file does not have: defaults of Hugging Face's classes.

@@ -58,13 +58,14 @@ class ConfigParser {
                                                       out_.intermediate_size));
     QUIRE_RETURN_IF_ERROR(ReadTokenIds());
     QUIRE_RETURN_IF_ERROR(ReadWindows());
-    const RopeShape shape{.head_dim = out_.head_dim,
+    const RopeShape shape{.head_dim = out_.latent ? out_.latent->rope_dim : out_.head_dim,
                           .max_positions = out_.max_positions,
                           .default_theta = DefaultsOf(out_.architecture).rope_theta,
                           .layer_types = LayerTypes()};
     QUIRE_ASSIGN_OR_RETURN(out_.gemma, ParseGemma(fields_, name_, out_.architecture, shape));
     QUIRE_ASSIGN_OR_RETURN(out_.rope, ParseRope(fields_, name_, ShapeOfMainRope(shape)));
     QUIRE_RETURN_IF_ERROR(ReadPhi3());
+    QUIRE_RETURN_IF_ERROR(ReadInterleaving());
     QUIRE_RETURN_IF_ERROR(CheckFixed());
     QUIRE_RETURN_IF_ERROR(fields_.CheckAllRead(kHarmless));
     return out_;
@@ -114,9 +115,15 @@ class ConfigParser {
     return OkStatus();
   }
 
+  bool IsDeepseek() const {
+    return out_.architecture == Architecture::kDeepseekV2 ||
+           out_.architecture == Architecture::kDeepseekV3;
+  }
+
   Status ReadHeads() {
     constexpr uint32_t kMaxHeads = KvSpecLimits::kMaxHeads;
     QUIRE_ASSIGN_OR_RETURN(out_.num_query_heads, fields_.UInt("num_attention_heads", 1, kMaxHeads));
+    if (IsDeepseek()) return ReadLatents();
     QUIRE_ASSIGN_OR_RETURN(out_.num_kv_heads,
                            fields_.UInt("num_key_value_heads", 1, kMaxHeads, DefaultKvHeads()));
     if (out_.num_query_heads % out_.num_kv_heads != 0) {
@@ -133,6 +140,14 @@ class ConfigParser {
     if (out_.head_dim % 2 != 0) {
       return fields_.Error("head_dim", "is ", out_.head_dim, ", must be even");
     }
+    return OkStatus();
+  }
+
+  Status ReadLatents() {
+    QUIRE_ASSIGN_OR_RETURN(out_.latent,
+                           ParseLatentShape(fields_, name_, out_.num_layers, out_.num_query_heads));
+    out_.num_kv_heads = 1;
+    out_.head_dim = out_.latent->row_dim();
     return OkStatus();
   }
 
@@ -204,8 +219,9 @@ class ConfigParser {
     QUIRE_ASSIGN_OR_RETURN(out_.mlp_bias, fields_.Bool("mlp_bias", false));
     out_.output_bias = out_.qkv_bias && !qwen2;
     out_.qk_norm = qwen3 || out_.architecture == Architecture::kGemma3;
-    if (out_.mlp_bias && !llama) return HasNoChoice("mlp_bias", false);
-    if (llama || qwen3 || gemma || out_.qkv_bias == qwen2) return OkStatus();
+    const bool v2 = out_.architecture == Architecture::kDeepseekV2;
+    if (out_.mlp_bias && !llama && !v2) return HasNoChoice("mlp_bias", false);
+    if (llama || qwen3 || gemma || IsDeepseek() || out_.qkv_bias == qwen2) return OkStatus();
     return HasNoChoice("attention_bias", qwen2);
   }
 
@@ -287,6 +303,15 @@ class ConfigParser {
   RopeShape ShapeOfMainRope(RopeShape shape) const {
     if (out_.gemma.local_rope) shape.layer_types = {kFullAttention};
     return shape;
+  }
+
+  /// DeepSeek-V2 always rotates pairs of neighbours, V3 unless the config says otherwise.
+  Status ReadInterleaving() {
+    if (!IsDeepseek()) return OkStatus();
+    out_.rope.interleaved = true;
+    if (out_.architecture == Architecture::kDeepseekV2) return OkStatus();
+    QUIRE_ASSIGN_OR_RETURN(out_.rope.interleaved, fields_.Bool("rope_interleave", true));
+    return OkStatus();
   }
 
   /// Kinds of attention that the layers have, each once.

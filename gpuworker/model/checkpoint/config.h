@@ -17,6 +17,7 @@
 #include "gpuworker/model/checkpoint/architecture.h"
 #include "gpuworker/model/checkpoint/experts_config.h"
 #include "gpuworker/model/checkpoint/gemma_config.h"
+#include "gpuworker/model/checkpoint/latent_config.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"
@@ -30,8 +31,10 @@ struct ModelConfig {
   uint32_t intermediate_size = 0;  ///< Width of the feed-forward block.
   uint32_t num_layers = 0;         ///< L
   uint32_t num_query_heads = 0;    ///< n_q, a multiple of num_kv_heads
-  uint32_t num_kv_heads = 0;       ///< n_kv
-  uint32_t head_dim = 0;           ///< Channels of a head (d), even.
+  uint32_t num_kv_heads = 0;       ///< n_kv; 1 for latent attention
+  /// Channels of a query and of a key as attention reads them (d), even. Those of a cached row for
+  /// latent attention.
+  uint32_t head_dim = 0;
   uint32_t vocab_size = 0;
   uint32_t max_positions = 0;  ///< Context: positions 0 .. max_positions-1 are computed.
   double rms_norm_eps = 1e-6;
@@ -42,7 +45,8 @@ struct ModelConfig {
   bool tied_embeddings = false;  ///< The output projection is the embedding table.
   std::string dtype = {};  ///< Type of the weights, "bfloat16" for example; empty when not given.
   std::optional<TokenId> bos_id = {};
-  std::vector<TokenId> eos_ids = {};  ///< Any of them ends a sequence.
+  std::vector<TokenId> eos_ids = {};       ///< Any of them ends a sequence.
+  std::optional<LatentShape> latent = {};  ///< For latent attention (MLA).
   RopeSpec rope = {};  ///< Of layers that do not slide. Complete: attention_factor is resolved.
   /// [num_layers], or empty: layers that see only the last `window` tokens, the own one counted.
   std::vector<bool> slides = {};
@@ -59,6 +63,11 @@ struct ModelConfig {
   }
   /// WindowOf of each layer, [num_layers]; empty when every layer sees the whole context.
   std::vector<uint32_t> Windows() const;
+
+  /// Channels of a value, and of attention's output for a head.
+  uint32_t value_dim() const { return latent ? latent->latent_dim : head_dim; }
+  /// First channel of a key that is rotated.
+  uint32_t rotary_first() const { return latent ? latent->latent_dim : 0; }
 };
 
 /// Parses the text of a config.json. `name` starts every message. INVALID_ARGUMENT names the field

@@ -29,6 +29,8 @@ struct WindowRule {
 WindowRule RuleOf(Architecture architecture) {
   switch (architecture) {
     case Architecture::kLlama:
+    case Architecture::kDeepseekV2:
+    case Architecture::kDeepseekV3:
       return {Rule::kNever, true, 0};
     case Architecture::kMistral:
       return {Rule::kAlways, false, 4096};
