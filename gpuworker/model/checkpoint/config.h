@@ -43,7 +43,8 @@ struct ModelConfig {
   std::string dtype = {};  ///< Type of the weights, "bfloat16" for example; empty when not given.
   std::optional<TokenId> bos_id = {};
   std::vector<TokenId> eos_ids = {};  ///< Any of them ends a sequence.
-  RopeSpec rope = {};  ///< Of layers that do not slide. Complete: attention_factor is resolved.
+  /// Rotation of layers that do not slide. Complete: attention_factor is resolved.
+  RopeSpec rope = {};
   /// [num_layers], or empty: layers that see only the last `window` tokens, the own one counted.
   std::vector<bool> slides = {};
   uint32_t window = 0;

@@ -27,7 +27,7 @@ struct RandomCheckpoint {
   /// `full_layers` on.
   uint32_t sliding_window = 0;
   uint32_t full_layers = 0;
-  uint32_t num_experts = 4;  ///< Of each layer of a Mixtral, which chooses two.
+  uint32_t num_experts = 4;  ///< Experts of each layer of a Mixtral, which chooses two.
   double rope_theta = 10000.0;
   /// Factor on the projections' standard deviation, 1 / sqrt(hidden_size). A larger gain makes
   /// attention peaked.
