@@ -53,7 +53,7 @@ inline uint32_t PagesPerBatch(const EngineParts& parts, uint64_t page_bytes) {
   return pages == 0 ? 1 : static_cast<uint32_t>(pages < UINT32_MAX ? pages : UINT32_MAX);
 }
 
-/// What bounds the scores of the model's attention; 0 for nothing.
+/// Bound of the scores of the model's attention; 0 for none.
 inline float SoftCapOf(const EngineParts& parts) {
   return static_cast<float>(parts.decoder->config().gemma.attention_soft_cap);
 }

@@ -19,7 +19,7 @@
 namespace quire::worker {
 namespace {
 
-/// What a Gemma has of them.
+/// Settings that only a Gemma has.
 std::string GemmaSettings(const GemmaConfig& gemma) {
   std::array<char, 128> text{};
   std::snprintf(text.data(), text.size(), ";attention_cap=%.17g,logit_cap=%.17g,query_scale=%.17g",

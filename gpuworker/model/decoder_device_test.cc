@@ -62,7 +62,7 @@ TEST(DecoderDeviceTest, StepsThatAreReplayedEqualThoseThatAreRun) {
   EXPECT_EQ(FakeCudaLaunches() - before, stretches * static_cast<int64_t>(tokens.size() - 1));
 }
 
-// What a layer chooses by token, and where it looks, is decided on the device.
+// The device decides what a layer chooses by token, and where it looks.
 TEST(DecoderDeviceTest, EveryKindOfLayerIsReplayed) {
   const std::vector<TokenId> tokens = {3, 14, 15, 9, 2, 6, 5, 35};
   for (const std::string name :

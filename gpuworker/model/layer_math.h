@@ -31,7 +31,8 @@ struct Model {
   ModelConfig config;
   Weights weights;
   RopeTable rope;
-  std::optional<RopeTable> local_rope = {};  ///< Of sliding layers; none where they have `rope`.
+  std::optional<RopeTable> local_rope =
+      {};  ///< Rotation of sliding layers; none where it is `rope`.
 };
 
 class LayerMath {
@@ -81,7 +82,7 @@ class LayerMath {
     DeviceBuffer sines;    ///< [rows][rotary_dim/2]
   };
   const Rotation& RotationOf(uint32_t layer) const;
-  /// Starts to copy the angles of rows. What it returns stays until the device has them.
+  /// Starts to copy the angles of rows. Keep what it returns until the device has them.
   StatusOr<std::vector<float>> SendAngles(const Rotation& rotation,
                                           std::span<const uint64_t> positions) const;
   /// q, k and v of attention that caches keys and values, from normed rows.
@@ -103,7 +104,7 @@ class LayerMath {
   ExpertBlock experts_;
   uint32_t max_rows_ = 0;
   uint32_t rows_ = 0;
-  std::vector<Rotation> rotations_;  ///< Of all layers, or of those that do not slide and do.
+  std::vector<Rotation> rotations_;  ///< One of all layers, or of those that do not slide and do.
 
   DeviceBuffer ids_;        ///< [rows] int32
   DeviceBuffer positions_;  ///< [rows] int32: rows of the RoPE tables, 0..rows-1

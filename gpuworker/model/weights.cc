@@ -164,7 +164,7 @@ class Loader {
     return &it->second;
   }
 
-  /// What becomes of a stored number x: (x + offset) * factor.
+  /// Change of a stored number x to (x + offset) * factor.
   struct Change {
     float offset = 0;
     float factor = 1;

@@ -4,9 +4,9 @@
 // choice, so the op can be recorded.
 //
 // Tolerance: kMatmulTolerance of sum_i |x * weight|.
-// Errors: kBadShape for n_experts, in, out or share < 1, rows < 0 or no multiple of share, an
-// expert out of range, a missing pointer. kUnsupported for a dimension beyond int32. A device that
-// cannot read the list writes zeros for an expert out of range.
+// Errors: kBadShape for n_experts, in, out or share < 1, and for rows < 0 or no multiple of share.
+// Also for an expert out of range and a missing pointer. kUnsupported for a dimension beyond int32.
+// A device that cannot read the list writes zeros for an expert out of range.
 #ifndef QUIRE_KERNELS_API_EXPERT_MATMUL_H_
 #define QUIRE_KERNELS_API_EXPERT_MATMUL_H_
 

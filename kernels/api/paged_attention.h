@@ -54,7 +54,7 @@ struct PagedAttentionArgs {
   int64_t n_kv = 0;
   int64_t head_dim = 0;       ///< `d`
   float scale = 0.0f;         ///< Usually 1/sqrt(d)
-  float soft_cap = 0.0f;      ///< c > 0: scores s = scale * q.k become c * tanh(s / c).
+  float soft_cap = 0.0f;      ///< Cap c > 0: scores s = scale * q.k become c * tanh(s / c).
   bool fp8_pools = false;     ///< Codes of kFp8E4M3 (codec.h).
   DType dtype = DType::kF16;  ///< Type of the pools, unless they are fp8.
   void* workspace = nullptr;  ///< Device scratch, 4 byte aligned; null on the CPU

@@ -17,10 +17,11 @@ namespace quire::kernels {
 
 inline constexpr Tolerance kSiluMulTolerance{.absolute = 1e-7, .relative = 1e-5};
 
-/// Values are stable.
+/// Function f of the gate. Values are stable.
 enum class GateFunction : uint8_t {
-  kSilu = 0,      ///< x / (1 + exp(-x))
-  kGeluTanh = 1,  ///< x / (1 + exp(-2u)), u = sqrt(2/pi) * (x + 0.044715 x^3); 0.5 x (1 + tanh(u))
+  kSilu = 0,  ///< SiLU: x / (1 + exp(-x))
+  /// GELU by tanh: x / (1 + exp(-2u)) = 0.5 x (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3)
+  kGeluTanh = 1,
 };
 
 /// y[r][c] = f(gate[r][c]) * up[r][c]
@@ -34,7 +35,7 @@ struct SiluMulArgs {
   /// [rows][2*dim] have 2*dim.
   int64_t gate_stride = 0;
   int64_t up_stride = 0;
-  GateFunction function = GateFunction::kSilu;  ///< f
+  GateFunction function = GateFunction::kSilu;
   void* stream = nullptr;
 };
 using SiluMulFn = OpStatus (*)(const SiluMulArgs&);

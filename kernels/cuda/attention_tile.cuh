@@ -31,7 +31,7 @@ struct TileShape {
   int key_padded, value_padded;  ///< Rounded up to a multiple of 8.
   int row_bytes;                 ///< Distance between rows in shared memory.
   int tokens;                    ///< Tokens of a tile: a power of two.
-  float soft_cap;                ///< c > 0: scores s become c * tanh(s / c).
+  float soft_cap;                ///< Cap c > 0: scores s become c * tanh(s / c).
 };
 
 /// Byte offsets in dynamic shared memory, used by host and device.

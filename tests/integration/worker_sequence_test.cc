@@ -903,9 +903,8 @@ TEST(WorkerSequenceTest, PagesOfSlidingWindowsAreEverybodys) {
   for (const auto architecture : {worker::Architecture::kMistral, worker::Architecture::kQwen2}) {
     const bool all_slide = architecture == worker::Architecture::kMistral;
     SCOPED_TRACE(all_slide);
-    WorkerFixture fixture(
-        WorkerFixture::Small(),
-        {.architecture = architecture, .sliding_window = 10, .full_layers = 1});
+    WorkerFixture fixture(WorkerFixture::Small(),
+                          {.architecture = architecture, .sliding_window = 10, .full_layers = 1});
     fixture.Ingest(text);
     std::vector<float> logits;
     {

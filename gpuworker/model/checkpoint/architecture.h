@@ -26,7 +26,7 @@ enum class Architecture : uint8_t {
   kDeepseekV3
 };
 
-/// What a field stands for that the file does not have: defaults of Hugging Face's classes.
+/// Defaults of Hugging Face's classes, for fields that a file does not have.
 struct ClassDefaults {
   uint32_t num_kv_heads = 0;  ///< 0: as many as query heads.
   uint32_t head_dim = 0;      ///< 0: the hidden size divided among the query heads.

@@ -230,7 +230,7 @@ class ConfigParser {
                          fixed ? "true" : "false", " in a ", Name(out_.architecture));
   }
 
-  /// What Phi-3's files have of their own: code that transformers has had since, and dropout.
+  /// Reads what Phi-3's files have of their own: code that transformers has had since, and dropout.
   Status ReadPhi3() const {
     if (out_.architecture != Architecture::kPhi3) return OkStatus();
     QUIRE_RETURN_IF_ERROR(fields_.Number("embd_pdrop", 0, 1, 0.0).status());

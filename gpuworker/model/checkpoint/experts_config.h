@@ -16,7 +16,7 @@ namespace quire::worker {
 
 /// Feed-forward blocks of which a router chooses some for each token.
 struct ExpertsConfig {
-  uint32_t num_experts = 0;        ///< Of each such layer (E); 0: no layer has any.
+  uint32_t num_experts = 0;        ///< Experts of each such layer (E); 0: no layer has any.
   uint32_t experts_per_token = 0;  ///< 1 .. E
   uint32_t intermediate_size = 0;  ///< Width of an expert.
   bool normalized = true;          ///< The weights of a token's experts add up to 1.

@@ -22,7 +22,7 @@ inline bool IsGemma(Architecture architecture) {
 }
 
 struct GemmaConfig {
-  double attention_soft_cap = 0;  ///< c > 0: scores s become c * tanh(s / c).
+  double attention_soft_cap = 0;  ///< Cap c > 0: scores s become c * tanh(s / c).
   double logit_soft_cap = 0;      ///< The same for logits.
   double query_scale = 1;         ///< Factor on queries beside 1 / sqrt(head_dim).
   /// Rotation of sliding layers, where it is not that of the others.

@@ -95,7 +95,7 @@ class WindowParser {
     return OkStatus();
   }
 
-  /// Whether each layer slides by its type; empty where the file does not say.
+  /// Tells which layers slide by their types; empty where the file does not say.
   StatusOr<std::vector<bool>> ReadLayerTypes() const {
     const char* const field = "layer_types";
     std::vector<bool> slides;

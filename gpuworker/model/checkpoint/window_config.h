@@ -31,7 +31,7 @@ struct LayerWindows {
   uint32_t window = 0;       ///< Tokens that those see, the own one counted; 0 without any.
 };
 
-/// What the fields refer to.
+/// Shapes that the fields refer to.
 struct WindowShape {
   Architecture architecture = Architecture::kLlama;
   uint32_t num_layers = 0;
