@@ -87,7 +87,8 @@ PageLists PagesOf(nb::handle pages, uint32_t heads) {
   const Py_ssize_t size = is_sequence ? PySequence_Size(pages.ptr()) : -1;
   if (size < 0) {
     PyErr_Clear();
-    throw StatusError(InvalidArgument("pages: give a sequence of numbers, or one for each KV head"));
+    throw StatusError(
+        InvalidArgument("pages: give a sequence of numbers, or one for each KV head"));
   }
   PageLists lists;
   if (size == 0 || IsNumber(nb::object(pages[0]))) {

@@ -85,7 +85,8 @@ void Connection::Connect(const Options& options) {
 }
 
 std::shared_ptr<Client> Connection::client() const {
-  if (client_ == nullptr) throw StatusError(FailedPrecondition("the client is closed; make another"));
+  if (client_ == nullptr)
+    throw StatusError(FailedPrecondition("the client is closed; make another"));
   return client_;
 }
 
@@ -99,23 +100,26 @@ void BindConnection(nb::module_& module) {
       "A tenant's connection to a server. Every method blocks without the GIL, retries what is\n"
       "safe to retry, and raises a subclass of quire.Error. Threads may share it.");
   connection
-      .def("__init__",
-           [](Connection* self, std::string address, std::string transport, std::string tenant,
-              const std::optional<std::string>& token, double timeout) {
-             new (self) Connection({.address = std::move(address),
-                                    .transport = std::move(transport),
-                                    .tenant = std::move(tenant),
-                                    .token = token.value_or(""),
-                                    .timeout = SecondsOf(timeout, {})});
-           },
-           nb::arg("address"), nb::arg("transport") = "auto", nb::kw_only(),
-           nb::arg("tenant") = "default", nb::arg("token") = nb::none(), nb::arg("timeout") = 60.0,
-           "Connects to \"host:port\" or \"unix:/path\". `transport` of recalls is \"auto\" (the\n"
-           "first that works), \"shm\", \"ucx\", \"grpc\" or \"control\". `token` proves the tenant to a\n"
-           "server that asks for it. `timeout` is the limit of one call in seconds.")
+      .def(
+          "__init__",
+          [](Connection* self, std::string address, std::string transport, std::string tenant,
+             const std::optional<std::string>& token, double timeout) {
+            new (self) Connection({.address = std::move(address),
+                                   .transport = std::move(transport),
+                                   .tenant = std::move(tenant),
+                                   .token = token.value_or(""),
+                                   .timeout = SecondsOf(timeout, {})});
+          },
+          nb::arg("address"), nb::arg("transport") = "auto", nb::kw_only(),
+          nb::arg("tenant") = "default", nb::arg("token") = nb::none(), nb::arg("timeout") = 60.0,
+          "Connects to \"host:port\" or \"unix:/path\". `transport` of recalls is \"auto\" (the\n"
+          "first that works), \"shm\", \"ucx\", \"grpc\" or \"control\". `token` proves the tenant "
+          "to a\n"
+          "server that asks for it. `timeout` is the limit of one call in seconds.")
       .def("close", &Connection::Close, "Closes; contexts and sessions stay usable.")
-      .def("__enter__", [](nb::handle self) { return nb::borrow(self); },
-           nb::sig("def __enter__(self) -> typing.Self"))
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __enter__(self) -> typing.Self"))
       .def(
           "__exit__", [](Connection& self, const nb::args&) { self.Close(); },
           nb::sig("def __exit__(self, *exception: object) -> None"))

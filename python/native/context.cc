@@ -45,18 +45,19 @@ uint64_t Context::Append(nb::handle token_ids, nb::handle units,
   const std::vector<TokenId> tokens = TokensOf(token_ids);
   const uint32_t pages = NumPages(tokens.size());
   const HostArray array(units, "units", HostArray::Use::kRead);
-  array.CheckIs(spec_.dtype, Before({pages, spec_.num_layers, spec_.num_kv_heads}, UnitShapeOf(spec_)));
+  array.CheckIs(spec_.dtype,
+                Before({pages, spec_.num_layers, spec_.num_kv_heads}, UnitShapeOf(spec_)));
   const uint32_t first = first_page.value_or(PageCount(spec_, num_tokens_));
   const uint64_t page_bytes = SegmentBytes(spec_, 1);
   num_tokens_ = WithoutGil([&] {
     uint64_t total = 0;
     for (uint32_t done = 0; done < pages;) {
       const uint32_t count = std::min(PagesOfAMessage(spec_.num_layers), pages - done);
-      total = Take(client_->AppendPages(
-          id(), first + done,
-          std::span(tokens).subspan(size_t{done} * spec_.page_tokens,
-                                    size_t{count} * spec_.page_tokens),
-          Lend(array.bytes().subspan(done * page_bytes, count * page_bytes))));
+      total = Take(
+          client_->AppendPages(id(), first + done,
+                               std::span(tokens).subspan(size_t{done} * spec_.page_tokens,
+                                                         size_t{count} * spec_.page_tokens),
+                               Lend(array.bytes().subspan(done * page_bytes, count * page_bytes))));
       done += count;
     }
     return total;
@@ -70,8 +71,9 @@ uint64_t Context::AppendLayers(uint32_t first_page, nb::handle token_ids, nb::ha
   const std::vector<uint32_t> layers = NumbersOf(layer_numbers, "layers");
   const uint32_t pages = NumPages(tokens.size());
   const HostArray array(units, "units", HostArray::Use::kRead);
-  array.CheckIs(spec_.dtype, Before({static_cast<int64_t>(layers.size()), pages, spec_.num_kv_heads},
-                                    UnitShapeOf(spec_)));
+  array.CheckIs(
+      spec_.dtype,
+      Before({static_cast<int64_t>(layers.size()), pages, spec_.num_kv_heads}, UnitShapeOf(spec_)));
   if (layers.empty()) throw StatusError(InvalidArgument("layers: name at least one"));
   num_tokens_ = WithoutGil([&] {
     uint64_t total = 0;
@@ -79,14 +81,15 @@ uint64_t Context::AppendLayers(uint32_t first_page, nb::handle token_ids, nb::ha
       const uint32_t count = std::min(PagesOfAMessage(layers.size()), pages - done);
       Payload payload;
       for (size_t layer = 0; layer < layers.size(); ++layer) {
-        payload.Append(Lend(array.bytes().subspan(
-            layer * ExtentBytes(spec_, pages) + ExtentBytes(spec_, done), ExtentBytes(spec_, count))));
+        payload.Append(
+            Lend(array.bytes().subspan(layer * ExtentBytes(spec_, pages) + ExtentBytes(spec_, done),
+                                       ExtentBytes(spec_, count))));
       }
-      total = Take(client_->AppendLayers(
-          id(), first_page + done,
-          std::span(tokens).subspan(size_t{done} * spec_.page_tokens,
-                                    size_t{count} * spec_.page_tokens),
-          layers, payload));
+      total =
+          Take(client_->AppendLayers(id(), first_page + done,
+                                     std::span(tokens).subspan(size_t{done} * spec_.page_tokens,
+                                                               size_t{count} * spec_.page_tokens),
+                                     layers, payload));
       done += count;
     }
     return total;
@@ -105,8 +108,7 @@ SealedContext Context::Seal(nb::handle token_ids, nb::object units, const std::s
     array->CheckIs(spec_.dtype, Before({spec_.num_layers, spec_.num_kv_heads}, UnitShapeOf(spec_)));
     tail = Lend(array->bytes());
   }
-  SealedContext sealed =
-      WithoutGil([&] { return Take(client_->Seal(id(), tokens, tail, level)); });
+  SealedContext sealed = WithoutGil([&] { return Take(client_->Seal(id(), tokens, tail, level)); });
   open_ = false;
   opened_.lease.reset();
   return sealed;

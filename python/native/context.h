@@ -43,7 +43,8 @@ class Context {
   uint64_t AppendLayers(uint32_t first_page, nanobind::handle tokens, nanobind::handle layers,
                         nanobind::handle units);
   /// Stores the tokens behind the last whole page, [layers][n_kv] units, and ends the context.
-  SealedContext Seal(nanobind::handle tokens, nanobind::object units, const std::string& durability);
+  SealedContext Seal(nanobind::handle tokens, nanobind::object units,
+                     const std::string& durability);
   /// Ends the context without a chain. Does nothing to one that has ended.
   void Drop();
 

@@ -74,9 +74,8 @@ WarmProgress Warm(const Connection& self, nb::handle document, nb::object progre
       return false;
     }
   };
-  StatusOr<WarmProgress> done = WithoutGil([&] {
-    return client->WarmDocument(name, progress.is_none() ? WarmObserver() : observe);
-  });
+  StatusOr<WarmProgress> done = WithoutGil(
+      [&] { return client->WarmDocument(name, progress.is_none() ? WarmObserver() : observe); });
   if (raised) throw nb::python_error(std::move(*raised));
   return Take(std::move(done));
 }
@@ -110,23 +109,25 @@ nb::bytes GetExtra(const Connection& self, nb::handle document, const std::strin
 }
 
 void BindDocument(nb::module_& module) {
-  nb::class_<DocumentName>(module, "DocumentName",
-                           "Names a document. Version 0: the latest (get), the next (register), all "
-                           "(delete).")
-      .def("__init__",
-           [](DocumentName* self, std::string name, std::string collection, uint64_t version) {
-             new (self) DocumentName{.collection = std::move(collection),
-                                     .name = std::move(name),
-                                     .version = version};
-           },
-           nb::arg("name"), nb::arg("collection") = "default", nb::arg("version") = 0)
+  nb::class_<DocumentName>(
+      module, "DocumentName",
+      "Names a document. Version 0: the latest (get), the next (register), all "
+      "(delete).")
+      .def(
+          "__init__",
+          [](DocumentName* self, std::string name, std::string collection, uint64_t version) {
+            new (self) DocumentName{
+                .collection = std::move(collection), .name = std::move(name), .version = version};
+          },
+          nb::arg("name"), nb::arg("collection") = "default", nb::arg("version") = 0)
       .def_ro("name", &DocumentName::name)
       .def_ro("collection", &DocumentName::collection)
       .def_ro("version", &DocumentName::version)
       .def("__eq__", [](const DocumentName& a, const DocumentName& b) { return a == b; })
       .def("__hash__",
            [](const DocumentName& name) { return std::hash<std::string>()(Describe(name)); })
-      .def("__repr__", [](const DocumentName& name) { return "<document " + Describe(name) + ">"; });
+      .def("__repr__",
+           [](const DocumentName& name) { return "<document " + Describe(name) + ">"; });
   nb::class_<DocumentStatistics>(module, "DocumentStatistics", "Use of a document.")
       .def_ro("questions", &DocumentStatistics::questions)
       .def_ro("hits", &DocumentStatistics::hits)
@@ -153,8 +154,7 @@ void BindDocument(nb::module_& module) {
       .def_ro("is_latest", &Document::is_latest, "Version 0 means this one.")
       .def_ro("pinned", &Document::pinned)
       .def_ro("statistics", &Document::statistics)
-      .def("__repr__",
-           [](const Document& doc) { return "<document " + Describe(doc.name) + ">"; });
+      .def("__repr__", [](const Document& doc) { return "<document " + Describe(doc.name) + ">"; });
 }
 
 void BindResults(nb::module_& module) {
@@ -225,10 +225,11 @@ void AddReads(ConnectionClass& connection) {
           nb::arg("collection") = "", nb::arg("filter") = "", nb::arg("order") = "name",
           nb::arg("page_size") = 100, nb::arg("page_token") = "",
           "One page of the documents that match; list_documents has all of them.")
-      .def("events", &Events, nb::arg("after") = 0, nb::kw_only(), nb::arg("from_now") = false,
-           nb::arg("collection") = "", nb::arg("max_events") = 100, nb::arg("wait") = 0.0,
-           "Events of the registry after a position. Waits `wait` seconds, at most 30, for a first\n"
-           "one. OutOfRange when the log has lost the position.")
+      .def(
+          "events", &Events, nb::arg("after") = 0, nb::kw_only(), nb::arg("from_now") = false,
+          nb::arg("collection") = "", nb::arg("max_events") = 100, nb::arg("wait") = 0.0,
+          "Events of the registry after a position. Waits `wait` seconds, at most 30, for a first\n"
+          "one. OutOfRange when the log has lost the position.")
       .def("get_extra", &GetExtra, nb::arg("document"), nb::arg("name"),
            nb::sig("def get_extra(self, document: DocumentRef, name: str) -> bytes"),
            "Bytes beside a document, verified.")
@@ -267,9 +268,10 @@ void AddRegistrations(ConnectionClass& connection) {
           },
           nb::arg("document"), nb::kw_only(), nb::arg("content_hash") = nb::bytes("", 0),
           nb::arg("source") = "", nb::arg("tags") = Tags(), nb::arg("ttl_seconds") = nb::none(),
-          nb::sig("def begin_ingest(self, document: DocumentRef, *, content_hash: bytes = b'', "
-                  "source: str = '', tags: collections.abc.Mapping[str, str | int | float | bool] = "
-                  "{}, ttl_seconds: int | None = None) -> Ingest"),
+          nb::sig(
+              "def begin_ingest(self, document: DocumentRef, *, content_hash: bytes = b'', "
+              "source: str = '', tags: collections.abc.Mapping[str, str | int | float | bool] = "
+              "{}, ttl_seconds: int | None = None) -> Ingest"),
           "Reserves the next version of a document.")
       .def(
           "fail_ingest",
@@ -298,9 +300,10 @@ void AddChanges(ConnectionClass& connection) {
           },
           nb::arg("document"), nb::kw_only(), nb::arg("set_tags") = Tags(),
           nb::arg("remove_tags") = std::vector<std::string>(), nb::arg("ttl_seconds") = nb::none(),
-          nb::sig("def update_document(self, document: DocumentRef, *, set_tags: "
-                  "collections.abc.Mapping[str, str | int | float | bool] = {}, remove_tags: "
-                  "collections.abc.Sequence[str] = (), ttl_seconds: int | None = None) -> Document"),
+          nb::sig(
+              "def update_document(self, document: DocumentRef, *, set_tags: "
+              "collections.abc.Mapping[str, str | int | float | bool] = {}, remove_tags: "
+              "collections.abc.Sequence[str] = (), ttl_seconds: int | None = None) -> Document"),
           "Changes tags and time to live; `ttl_seconds` 0: the collection's.")
       .def(
           "delete_document",
@@ -308,8 +311,9 @@ void AddChanges(ConnectionClass& connection) {
             return CallFor(self, document, &Client::DeleteDocument, keep_segments);
           },
           nb::arg("document"), nb::arg("keep_segments") = false,
-          nb::sig("def delete_document(self, document: DocumentRef, keep_segments: bool = False) -> "
-                  "RemovedDocuments"),
+          nb::sig(
+              "def delete_document(self, document: DocumentRef, keep_segments: bool = False) -> "
+              "RemovedDocuments"),
           "Deletes a version, or all where the name has none.")
       .def(
           "invalidate_document",
@@ -372,7 +376,8 @@ void AddCollections(ConnectionClass& connection) {
           },
           nb::arg("name"), nb::kw_only(), nb::arg("codec") = nb::none(),
           nb::arg("ttl_seconds") = nb::none(),
-          "Changes settings of a collection; those that are None stay. `codec` \"\": the server's;\n"
+          "Changes settings of a collection; those that are None stay. `codec` \"\": the "
+          "server's;\n"
           "`ttl_seconds` 0: none.")
       .def(
           "get_collection",

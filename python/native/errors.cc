@@ -14,10 +14,9 @@ void TranslateErrors() {
     try {
       std::rethrow_exception(thrown);
     } catch (const StatusError& error) {
-      const nb::object made =
-          nb::module_::import_("quire.errors")
-              .attr("error_of")(static_cast<int>(error.status().code()),
-                                std::string(error.status().message()));
+      const nb::object made = nb::module_::import_("quire.errors")
+                                  .attr("error_of")(static_cast<int>(error.status().code()),
+                                                    std::string(error.status().message()));
       PyErr_SetObject(made.type().ptr(), made.ptr());
     }
   });

@@ -31,9 +31,7 @@ Element ElementOfTensor(nb::dlpack::dtype dtype) {
   if (dtype.lanes != 1) return Element::kOther;
   switch (static_cast<nb::dlpack::dtype_code>(dtype.code)) {
     case nb::dlpack::dtype_code::Float:
-      return dtype.bits == 32   ? Element::kF32
-             : dtype.bits == 16 ? Element::kF16
-                                : Element::kOther;
+      return dtype.bits == 32 ? Element::kF32 : dtype.bits == 16 ? Element::kF16 : Element::kOther;
     case nb::dlpack::dtype_code::Bfloat:
       return dtype.bits == 16 ? Element::kBF16 : Element::kOther;
     case nb::dlpack::dtype_code::Int:
@@ -151,7 +149,8 @@ void HostArray::TakeTensor(nb::handle object, Use use) {
   const nb::ndarray<nb::ro>& tensor = read_only_tensor_;
   if (tensor.device_type() != nb::device::cpu::value &&
       tensor.device_type() != nb::device::cuda_host::value) {
-    Refuse(what_, "the tensor does not lie in the memory of the host; copy it there, as with .cpu()");
+    Refuse(what_,
+           "the tensor does not lie in the memory of the host; copy it there, as with .cpu()");
   }
   if (!IsContiguous(tensor)) Refuse(what_, kNotContiguous);
   if (use == Use::kWrite && !nb::try_cast(object, tensor_, false)) Refuse(what_, kReadOnly);
@@ -167,8 +166,8 @@ void HostArray::CheckIs(DType dtype, const std::vector<int64_t>& shape) const {
   const int64_t wanted = ElementsOf(shape) * ElementBytes(dtype);
   if (element_ == Element::kByte && shape_.size() == 1) {
     if (shape_[0] == wanted) return;
-    throw StatusError(InvalidArgument(what_, ": ", shape_[0], " bytes instead of ", wanted, ", for ",
-                                      ShapeText(shape), " of ", Name(dtype)));
+    throw StatusError(InvalidArgument(what_, ": ", shape_[0], " bytes instead of ", wanted,
+                                      ", for ", ShapeText(shape), " of ", Name(dtype)));
   }
   if (!IsElementOf(element_, dtype)) {
     throw StatusError(InvalidArgument(what_, ": elements are ", ElementName(element_),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The module `quire._native`: the client library for Python. It is a thin adapter. Whatever needs no
-// C++ is in python/quire.
+// The module `quire._native`: the client library for Python. It is a thin adapter. Whatever needs
+// no C++ is in python/quire.
 #include <nanobind/nanobind.h>
 
 #include "python/native/bind.h"

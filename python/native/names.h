@@ -36,14 +36,13 @@ inline constexpr Named<AttentionKind> kAttentionKinds[] = {{AttentionKind::kMha,
 inline constexpr Named<RopeState> kRopeStates[] = {{RopeState::kPost, "post"},
                                                    {RopeState::kPre, "pre"}};
 inline constexpr Named<RopeScaling> kRopeScalings[] = {
-    {RopeScaling::kNone, "none"},     {RopeScaling::kLinear, "linear"},
-    {RopeScaling::kLlama3, "llama3"}, {RopeScaling::kYarn, "yarn"},
+    {RopeScaling::kNone, "none"},       {RopeScaling::kLinear, "linear"},
+    {RopeScaling::kLlama3, "llama3"},   {RopeScaling::kYarn, "yarn"},
     {RopeScaling::kDynamic, "dynamic"}, {RopeScaling::kLongRope, "longrope"}};
-inline constexpr Named<PutDurability> kDurabilities[] = {
-    {PutDurability::kServerDefault, "default"},
-    {PutDurability::kMemory, "memory"},
-    {PutDurability::kReplicated, "replicated"},
-    {PutDurability::kPersisted, "persisted"}};
+inline constexpr Named<PutDurability> kDurabilities[] = {{PutDurability::kServerDefault, "default"},
+                                                         {PutDurability::kMemory, "memory"},
+                                                         {PutDurability::kReplicated, "replicated"},
+                                                         {PutDurability::kPersisted, "persisted"}};
 inline constexpr Named<UnitCodec> kUnitCodecs[] = {{UnitCodec::kRaw, "raw"},
                                                    {UnitCodec::kFp8E4M3, "fp8"},
                                                    {UnitCodec::kInt8, "int8"},
@@ -54,23 +53,21 @@ inline constexpr Named<Priority> kPriorities[] = {{Priority::kPrefetch, "prefetc
                                                   {Priority::kNormal, "normal"},
                                                   {Priority::kCorrection, "correction"}};
 inline constexpr Named<RecallPooling> kPoolings[] = {
-    {RecallPooling::kMaxQ, "max_q"},   {RecallPooling::kAvgQ, "avg_q"},
-    {RecallPooling::kMaxS, "max_s"},   {RecallPooling::kAvgS, "avg_s"},
-    {RecallPooling::kMaxSM, "max_sm"}, {RecallPooling::kAvgSM, "avg_sm"},
+    {RecallPooling::kMaxQ, "max_q"},    {RecallPooling::kAvgQ, "avg_q"},
+    {RecallPooling::kMaxS, "max_s"},    {RecallPooling::kAvgS, "avg_s"},
+    {RecallPooling::kMaxSM, "max_sm"},  {RecallPooling::kAvgSM, "avg_sm"},
     {RecallPooling::kAvgSdM, "avg_sdm"}};
-inline constexpr Named<DigestKind> kDigests[] = {
-    {DigestKind::kMinMax, "min_max"},
-    {DigestKind::kMean, "mean"},
-    {DigestKind::kCentreDeviation, "centre_deviation"},
-    {DigestKind::kCentreRadius, "centre_radius"},
-    {DigestKind::kDisc, "disc"},
-    {DigestKind::kRepresentatives, "representatives"},
-    {DigestKind::kContent, "content"}};
-inline constexpr Named<DocumentState> kDocumentStates[] = {
-    {DocumentState::kReady, "ready"},
-    {DocumentState::kIngesting, "ingesting"},
-    {DocumentState::kFailed, "failed"},
-    {DocumentState::kExpired, "expired"}};
+inline constexpr Named<DigestKind> kDigests[] = {{DigestKind::kMinMax, "min_max"},
+                                                 {DigestKind::kMean, "mean"},
+                                                 {DigestKind::kCentreDeviation, "centre_deviation"},
+                                                 {DigestKind::kCentreRadius, "centre_radius"},
+                                                 {DigestKind::kDisc, "disc"},
+                                                 {DigestKind::kRepresentatives, "representatives"},
+                                                 {DigestKind::kContent, "content"}};
+inline constexpr Named<DocumentState> kDocumentStates[] = {{DocumentState::kReady, "ready"},
+                                                           {DocumentState::kIngesting, "ingesting"},
+                                                           {DocumentState::kFailed, "failed"},
+                                                           {DocumentState::kExpired, "expired"}};
 inline constexpr Named<DocumentOrder> kDocumentOrders[] = {{DocumentOrder::kName, "name"},
                                                            {DocumentOrder::kNewest, "newest"}};
 

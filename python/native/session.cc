@@ -79,7 +79,8 @@ uint32_t SessionCore::SlotsOf(uint32_t sequence) const {
 }
 
 void Recall::CheckHas() const {
-  if (released_) throw StatusError(FailedPrecondition("the units were released; recall them again"));
+  if (released_)
+    throw StatusError(FailedPrecondition("the units were released; recall them again"));
 }
 
 std::shared_ptr<Units> Recall::units() {
@@ -146,8 +147,8 @@ Pending::~Pending() {
 
 std::unique_ptr<Recall> Pending::Next(std::optional<double> timeout) {
   std::optional<RecallPart> part = core_->Do([&](ClientSession&) {
-    const TimePoint deadline = timeout ? SystemClock().Now() + SecondsOf(timeout, {})
-                                       : recall_->deadline();
+    const TimePoint deadline =
+        timeout ? SystemClock().Now() + SecondsOf(timeout, {}) : recall_->deadline();
     return Take(recall_->Next(deadline));
   });
   if (!part) return nullptr;
@@ -190,8 +191,8 @@ std::unique_ptr<Recall> Session::RecallNow(nb::handle wants, nb::object into,
   const RecallOptions options = OptionsOf(timeout, priority);
   std::optional<SlotArrays> arrays;
   if (!into.is_none()) arrays.emplace(into, *core_);
-  RecallResult result = core_->Do(
-      [&](ClientSession& session) { return Take(session.Recall(asked, options)); });
+  RecallResult result =
+      core_->Do([&](ClientSession& session) { return Take(session.Recall(asked, options)); });
   auto recall = std::make_unique<Recall>(core_, RecallPart(std::move(result)));
   if (arrays) {
     recall->CopyInto(*arrays);

@@ -56,8 +56,7 @@ std::vector<CandidateRange> CandidatesOf(nb::object ranges) {
     if (numbers.size() != 3) {
       throw StatusError(InvalidArgument("candidates: give (member, first_page, end_page)"));
     }
-    candidates.push_back(
-        {.member = numbers[0], .first_page = numbers[1], .end_page = numbers[2]});
+    candidates.push_back({.member = numbers[0], .first_page = numbers[1], .end_page = numbers[2]});
   }
   return candidates;
 }
@@ -122,8 +121,8 @@ std::unique_ptr<Session> OpenSession(const Connection& self, nb::handle contexts
     for (uint32_t i = 0; i < sequences.size(); ++i) slots.push_back(opened->slots_per_head(i));
     return opened;
   });
-  auto core = std::make_shared<SessionCore>(std::move(client), std::move(options),
-                                            std::move(session));
+  auto core =
+      std::make_shared<SessionCore>(std::move(client), std::move(options), std::move(session));
   for (uint32_t i = 0; i < slots.size(); ++i) core->AddSlots(i, slots[i]);
   return std::make_unique<Session>(std::move(core));
 }
@@ -138,19 +137,21 @@ std::vector<std::vector<uint32_t>> HeadsOf(const PageLists& lists) {
 }
 
 void BindWants(nb::module_& module) {
-  nb::class_<LayerWant>(module, "Want",
-                        "Pages that a recall asks for: of `num_layers` layers from `layer` on.\n"
-                        "`pages` are ascending numbers for every KV head, or a list for each head.\n"
-                        "`held` are those whose units the caller kept; their bytes are not sent.")
-      .def("__init__",
-           [](LayerWant* self, uint32_t layer, nb::handle pages, uint32_t num_layers,
-              uint32_t sequence, nb::object held) {
-             new (self) LayerWant(PagesWant(layer, pages, num_layers, sequence, std::move(held)));
-           },
-           nb::arg("layer"), nb::arg("pages"), nb::arg("num_layers") = 1, nb::arg("sequence") = 0,
-           nb::arg("held") = nb::none(),
-           nb::sig("def __init__(self, layer: int, pages: Pages, num_layers: int = 1, sequence: int "
-                   "= 0, held: Pages | None = None) -> None"))
+  nb::class_<LayerWant>(
+      module, "Want",
+      "Pages that a recall asks for: of `num_layers` layers from `layer` on.\n"
+      "`pages` are ascending numbers for every KV head, or a list for each head.\n"
+      "`held` are those whose units the caller kept; their bytes are not sent.")
+      .def(
+          "__init__",
+          [](LayerWant* self, uint32_t layer, nb::handle pages, uint32_t num_layers,
+             uint32_t sequence, nb::object held) {
+            new (self) LayerWant(PagesWant(layer, pages, num_layers, sequence, std::move(held)));
+          },
+          nb::arg("layer"), nb::arg("pages"), nb::arg("num_layers") = 1, nb::arg("sequence") = 0,
+          nb::arg("held") = nb::none(),
+          nb::sig("def __init__(self, layer: int, pages: Pages, num_layers: int = 1, sequence: int "
+                  "= 0, held: Pages | None = None) -> None"))
       .def_static(
           "by_query", &QueryWant, nb::arg("layer"), nb::arg("queries"), nb::arg("num_pages"),
           nb::arg("num_layers") = 1, nb::arg("sequence") = 0, nb::arg("candidates") = nb::none(),
@@ -163,27 +164,29 @@ void BindWants(nb::module_& module) {
           "The server selects `num_pages` pages of each KV head by queries, f32 of shape\n"
           "[num_layers][query heads][head_dim]. Candidates are (member, first_page, end_page);\n"
           "without them, all whole pages of the sequence.");
-  nb::class_<SequenceSpec>(module, "SessionSequence",
-                           "Contexts that one sequence of a session reads, 1 to 64, and its slots.\n"
-                           "`offsets` are added to the positions of the contexts' keys.")
-      .def("__init__",
-           [](SequenceSpec* self, nb::handle contexts, uint32_t slots_per_head,
-              const std::vector<int32_t>& offsets) {
-             SequenceSpec spec = SequenceOf(contexts);
-             if (!offsets.empty() && offsets.size() != spec.members.size()) {
-               throw StatusError(InvalidArgument("offsets: give one for each context"));
-             }
-             for (size_t i = 0; i < offsets.size(); ++i) {
-               spec.members[i].position_offset = offsets[i];
-             }
-             spec.slots_per_head = slots_per_head;
-             new (self) SequenceSpec(std::move(spec));
-           },
-           nb::arg("contexts"), nb::arg("slots_per_head") = 0,
-           nb::arg("offsets") = std::vector<int32_t>(),
-           nb::sig("def __init__(self, contexts: ContextRef | list[ContextRef] | "
-                   "tuple[ContextRef, ...], slots_per_head: int = 0, offsets: "
-                   "collections.abc.Sequence[int] = ()) -> None"));
+  nb::class_<SequenceSpec>(
+      module, "SessionSequence",
+      "Contexts that one sequence of a session reads, 1 to 64, and its slots.\n"
+      "`offsets` are added to the positions of the contexts' keys.")
+      .def(
+          "__init__",
+          [](SequenceSpec* self, nb::handle contexts, uint32_t slots_per_head,
+             const std::vector<int32_t>& offsets) {
+            SequenceSpec spec = SequenceOf(contexts);
+            if (!offsets.empty() && offsets.size() != spec.members.size()) {
+              throw StatusError(InvalidArgument("offsets: give one for each context"));
+            }
+            for (size_t i = 0; i < offsets.size(); ++i) {
+              spec.members[i].position_offset = offsets[i];
+            }
+            spec.slots_per_head = slots_per_head;
+            new (self) SequenceSpec(std::move(spec));
+          },
+          nb::arg("contexts"), nb::arg("slots_per_head") = 0,
+          nb::arg("offsets") = std::vector<int32_t>(),
+          nb::sig("def __init__(self, contexts: ContextRef | list[ContextRef] | "
+                  "tuple[ContextRef, ...], slots_per_head: int = 0, offsets: "
+                  "collections.abc.Sequence[int] = ()) -> None"));
 }
 
 void BindPlacements(nb::module_& module) {
@@ -241,14 +244,16 @@ void BindRecall(nb::module_& module) {
       .def("applied", &Recall::Applied, "Says that the units are in their slots.")
       .def("invalidate", &Recall::Invalidate, "Marks the lanes as empty after a use that failed.")
       .def("release", &Recall::Release, "Gives the units back. Arrays made of them keep theirs.")
-      .def("__enter__", [](nb::handle self) { return nb::borrow(self); },
-           nb::sig("def __enter__(self) -> Recall"))
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __enter__(self) -> Recall"))
       .def(
           "__exit__", [](Recall& self, const nb::args&) { self.Release(); },
           nb::sig("def __exit__(self, *exception: object) -> None"));
   nb::class_<Pending>(module, "Pending", "A recall in flight; iterates over its parts.")
-      .def("__iter__", [](nb::handle self) { return nb::borrow(self); },
-           nb::sig("def __iter__(self) -> Pending"))
+      .def(
+          "__iter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __iter__(self) -> Pending"))
       .def("__next__",
            [](Pending& self) {
              auto part = self.Next(std::nullopt);
@@ -265,20 +270,22 @@ void BindSession(nb::module_& module) {
   nb::class_<Session>(module, "Session",
                       "Reads contexts into numbered slots. The server knows what each slot holds,\n"
                       "and sends only what is missing. Threads that share a session take turns.")
-      .def("recall", &Session::RecallNow, nb::arg("wants"), nb::arg("into") = nb::none(),
-           nb::kw_only(), nb::arg("timeout") = nb::none(), nb::arg("priority") = "normal",
-           nb::sig("def recall(self, wants: Want | collections.abc.Iterable[Want], into: object | "
-                   "None = None, *, timeout: float | None = None, priority: str = 'normal') -> "
-                   "Recall"),
-           "Brings the missing units of `wants`. With `into` they are copied to their slots, and\n"
-           "applied: a contiguous array of shape [layers][n_kv][slots_per_head][*unit] (numpy or\n"
-           "torch, also pinned), or a list of them by sequence. Without it, use the units in place\n"
-           "and call applied.")
-      .def("start", &Session::Start, nb::arg("wants"), nb::kw_only(),
-           nb::arg("timeout") = nb::none(), nb::arg("priority") = "normal",
-           nb::sig("def start(self, wants: Want | collections.abc.Iterable[Want], *, timeout: float "
-                   "| None = None, priority: str = 'normal') -> Pending"),
-           "Asks for `wants`, and gives their parts as they come, in the order asked.")
+      .def(
+          "recall", &Session::RecallNow, nb::arg("wants"), nb::arg("into") = nb::none(),
+          nb::kw_only(), nb::arg("timeout") = nb::none(), nb::arg("priority") = "normal",
+          nb::sig("def recall(self, wants: Want | collections.abc.Iterable[Want], into: object | "
+                  "None = None, *, timeout: float | None = None, priority: str = 'normal') -> "
+                  "Recall"),
+          "Brings the missing units of `wants`. With `into` they are copied to their slots, and\n"
+          "applied: a contiguous array of shape [layers][n_kv][slots_per_head][*unit] (numpy or\n"
+          "torch, also pinned), or a list of them by sequence. Without it, use the units in place\n"
+          "and call applied.")
+      .def(
+          "start", &Session::Start, nb::arg("wants"), nb::kw_only(),
+          nb::arg("timeout") = nb::none(), nb::arg("priority") = "normal",
+          nb::sig("def start(self, wants: Want | collections.abc.Iterable[Want], *, timeout: float "
+                  "| None = None, priority: str = 'normal') -> Pending"),
+          "Asks for `wants`, and gives their parts as they come, in the order asked.")
       .def("add_sequence", &Session::AddSequence, nb::arg("sequence"),
            nb::sig("def add_sequence(self, sequence: ContextRef | tuple[ContextRef, ...] | "
                    "SessionSequence) -> int"),
@@ -293,7 +300,8 @@ void BindSession(nb::module_& module) {
           [](Session& self, uint32_t sequence) { return self.core().SlotsOf(sequence); },
           nb::arg("sequence") = 0, "Slots of each KV head of a sequence.")
       .def_prop_ro(
-          "layers", [](Session& self) { return self.core().layers(); }, "Managed layers, ascending.")
+          "layers", [](Session& self) { return self.core().layers(); },
+          "Managed layers, ascending.")
       .def_prop_ro(
           "spec", [](Session& self) { return self.core().spec(); }, "The contexts' KvSpec.")
       .def_prop_ro(
@@ -304,8 +312,9 @@ void BindSession(nb::module_& module) {
           },
           "How recalls come: \"shm\", \"ucx\", \"grpc\".")
       .def("close", &Session::Close, "Ends the session at the server.")
-      .def("__enter__", [](nb::handle self) { return nb::borrow(self); },
-           nb::sig("def __enter__(self) -> Session"))
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __enter__(self) -> Session"))
       .def(
           "__exit__", [](Session& self, const nb::args&) { self.Close(); },
           nb::sig("def __exit__(self, *exception: object) -> None"));
@@ -325,13 +334,16 @@ void AddSessionCalls(ConnectionClass& connection) {
       "open_session", &OpenSession, nb::arg("contexts"), nb::kw_only(), nb::arg("slots_per_head"),
       nb::arg("spec") = nb::none(), nb::arg("layers") = nb::none(), nb::arg("part") = "whole",
       nb::arg("codecs") = std::vector<std::string>(), nb::arg("hold_digests") = nb::none(),
-      nb::sig("def open_session(self, contexts: ContextRef | tuple[ContextRef, ...] | "
-              "SessionSequence | list[ContextRef | tuple[ContextRef, ...] | SessionSequence], *, slots_per_head: int, spec: "
-              "KvSpec | None = None, layers: collections.abc.Sequence[int] | None = None, part: str "
-              "= 'whole', codecs: collections.abc.Sequence[str] = (), hold_digests: str | None = "
-              "None) -> Session"),
+      nb::sig(
+          "def open_session(self, contexts: ContextRef | tuple[ContextRef, ...] | "
+          "SessionSequence | list[ContextRef | tuple[ContextRef, ...] | SessionSequence], *, "
+          "slots_per_head: int, spec: "
+          "KvSpec | None = None, layers: collections.abc.Sequence[int] | None = None, part: str "
+          "= 'whole', codecs: collections.abc.Sequence[str] = (), hold_digests: str | None = "
+          "None) -> Session"),
       "Opens a session. `contexts`: one context, a tuple of those that one sequence reads, or a\n"
-      "list of sequences. `layers` are those that recalls bring, all without it. `part` \"values\"\n"
+      "list of sequences. `layers` are those that recalls bring, all without it. `part` "
+      "\"values\"\n"
       "brings V alone. Units stored in one of `codecs` come encoded. `hold_digests` names a\n"
       "digest that the server reads ahead, for recalls by query.");
 }

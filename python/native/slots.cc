@@ -87,8 +87,7 @@ Status SlotArrays::Check(const RecallPart& part) const {
 
 std::byte* SlotArrays::PlaceOf(const Placement& placement) {
   const auto layer = std::lower_bound(layers_.begin(), layers_.end(), placement.layer);
-  const uint64_t row =
-      static_cast<uint64_t>(layer - layers_.begin()) * num_heads_ + placement.head;
+  const uint64_t row = static_cast<uint64_t>(layer - layers_.begin()) * num_heads_ + placement.head;
   const uint64_t place = row * slots_[placement.sequence] + placement.slot;
   return arrays_[placement.sequence]->writable().data() + place * unit_bytes_;
 }

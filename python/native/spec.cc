@@ -24,10 +24,9 @@ namespace {
 namespace nb = nanobind;
 
 RopeSpec MakeRope(uint32_t rotary_dim, double theta, const std::string& scaling,
-                  const std::string& state, bool interleaved, double factor,
-                  double low_freq_factor, double high_freq_factor, double original_context,
-                  double beta_fast, double beta_slow, double attention_factor,
-                  std::vector<double> pair_factors) {
+                  const std::string& state, bool interleaved, double factor, double low_freq_factor,
+                  double high_freq_factor, double original_context, double beta_fast,
+                  double beta_slow, double attention_factor, std::vector<double> pair_factors) {
   RopeSpec rope;
   rope.state = ValueOf(kRopeStates, state, "state");
   rope.scaling = ValueOf(kRopeScalings, scaling, "scaling");
@@ -92,23 +91,23 @@ std::string Describe(const KvSpec& spec) {
 
 void BindRope(nb::module_& module) {
   nb::class_<RopeSpec>(module, "RopeSpec", "Rotation of keys by position.")
-      .def("__init__",
-           [](RopeSpec* self, uint32_t rotary_dim, double theta, const std::string& scaling,
-              const std::string& state, bool interleaved, double factor, double low_freq_factor,
-              double high_freq_factor, double original_context, double beta_fast, double beta_slow,
-              double attention_factor, std::vector<double> pair_factors) {
-             new (self) RopeSpec(MakeRope(rotary_dim, theta, scaling, state, interleaved, factor,
-                                          low_freq_factor, high_freq_factor, original_context,
-                                          beta_fast, beta_slow, attention_factor,
-                                          std::move(pair_factors)));
-           },
-           nb::kw_only(), nb::arg("rotary_dim"), nb::arg("theta") = 10000.0,
-           nb::arg("scaling") = "none", nb::arg("state") = "post", nb::arg("interleaved") = false,
-           nb::arg("factor") = 1.0, nb::arg("low_freq_factor") = 0.0,
-           nb::arg("high_freq_factor") = 0.0, nb::arg("original_context") = 0.0,
-           nb::arg("beta_fast") = 0.0, nb::arg("beta_slow") = 0.0,
-           nb::arg("attention_factor") = 1.0,
-           nb::arg("pair_factors") = std::vector<double>())
+      .def(
+          "__init__",
+          [](RopeSpec* self, uint32_t rotary_dim, double theta, const std::string& scaling,
+             const std::string& state, bool interleaved, double factor, double low_freq_factor,
+             double high_freq_factor, double original_context, double beta_fast, double beta_slow,
+             double attention_factor, std::vector<double> pair_factors) {
+            new (self)
+                RopeSpec(MakeRope(rotary_dim, theta, scaling, state, interleaved, factor,
+                                  low_freq_factor, high_freq_factor, original_context, beta_fast,
+                                  beta_slow, attention_factor, std::move(pair_factors)));
+          },
+          nb::kw_only(), nb::arg("rotary_dim"), nb::arg("theta") = 10000.0,
+          nb::arg("scaling") = "none", nb::arg("state") = "post", nb::arg("interleaved") = false,
+          nb::arg("factor") = 1.0, nb::arg("low_freq_factor") = 0.0,
+          nb::arg("high_freq_factor") = 0.0, nb::arg("original_context") = 0.0,
+          nb::arg("beta_fast") = 0.0, nb::arg("beta_slow") = 0.0, nb::arg("attention_factor") = 1.0,
+          nb::arg("pair_factors") = std::vector<double>())
       .def("__eq__", [](const RopeSpec& a, const RopeSpec& b) { return a == b; })
       .def_ro("rotary_dim", &RopeSpec::rotary_dim, "Leading channels of K that are rotated.")
       .def_ro("theta", &RopeSpec::theta, "Base of the frequencies.")
@@ -126,21 +125,22 @@ void BindSpec(nb::module_& module) {
       "meet. `dtype` is \"f32\", \"f16\" or \"bf16\"; `attention` is \"mha\", \"gqa\", \"mqa\" or "
       "\"mla\".\n`weights_hash` is the SHA-256 of the checkpoint, 32 bytes. Without `rope` every\n"
       "channel of K is rotated with base 10000.")
-      .def("__init__",
-           [](KvSpec* self, const std::string& model, uint32_t num_layers,
-              uint32_t num_query_heads, uint32_t num_kv_heads, uint32_t head_dim,
-              const std::string& dtype, const std::string& attention, uint32_t page_tokens,
-              uint32_t segment_pages, const std::optional<RopeSpec>& rope,
-              const nb::bytes& weights_hash, uint32_t latent_dim, uint32_t latent_rope_dim) {
-             new (self) KvSpec(MakeSpec(model, num_layers, num_query_heads, num_kv_heads, head_dim,
-                                        dtype, attention, page_tokens, segment_pages, rope,
-                                        weights_hash, latent_dim, latent_rope_dim));
-           },
-           nb::kw_only(), nb::arg("model"), nb::arg("num_layers"), nb::arg("num_query_heads"),
-           nb::arg("num_kv_heads"), nb::arg("head_dim"), nb::arg("dtype") = "f16",
-           nb::arg("attention") = "gqa", nb::arg("page_tokens") = 32, nb::arg("segment_pages") = 8,
-           nb::arg("rope") = nb::none(), nb::arg("weights_hash") = nb::bytes("", 0),
-           nb::arg("latent_dim") = 0, nb::arg("latent_rope_dim") = 0)
+      .def(
+          "__init__",
+          [](KvSpec* self, const std::string& model, uint32_t num_layers, uint32_t num_query_heads,
+             uint32_t num_kv_heads, uint32_t head_dim, const std::string& dtype,
+             const std::string& attention, uint32_t page_tokens, uint32_t segment_pages,
+             const std::optional<RopeSpec>& rope, const nb::bytes& weights_hash,
+             uint32_t latent_dim, uint32_t latent_rope_dim) {
+            new (self) KvSpec(MakeSpec(model, num_layers, num_query_heads, num_kv_heads, head_dim,
+                                       dtype, attention, page_tokens, segment_pages, rope,
+                                       weights_hash, latent_dim, latent_rope_dim));
+          },
+          nb::kw_only(), nb::arg("model"), nb::arg("num_layers"), nb::arg("num_query_heads"),
+          nb::arg("num_kv_heads"), nb::arg("head_dim"), nb::arg("dtype") = "f16",
+          nb::arg("attention") = "gqa", nb::arg("page_tokens") = 32, nb::arg("segment_pages") = 8,
+          nb::arg("rope") = nb::none(), nb::arg("weights_hash") = nb::bytes("", 0),
+          nb::arg("latent_dim") = 0, nb::arg("latent_rope_dim") = 0)
       .def("__eq__", [](const KvSpec& a, const KvSpec& b) { return a == b; })
       .def("__repr__", &Describe)
       .def_ro("model", &KvSpec::model, "Name of the model, for people.")

@@ -41,9 +41,8 @@ PutSegmentReply PutSegment(const Connection& self, const KvSpec& spec, nb::handl
   const PutOptions options{.durability = ValueOf(kDurabilities, durability, "durability"),
                            .collection = collection,
                            .strict = strict};
-  return WithoutGil([&] {
-    return Take(client->PutSegment(spec, behind, tokens, Lend(array.bytes()), options));
-  });
+  return WithoutGil(
+      [&] { return Take(client->PutSegment(spec, behind, tokens, Lend(array.bytes()), options)); });
 }
 
 std::unique_ptr<Context> OpenContext(const Connection& self, const KvSpec& spec,
@@ -62,9 +61,9 @@ std::unique_ptr<Context> OpenContext(const Connection& self, const KvSpec& spec,
 /// One range for each layer, which is a number or several.
 std::vector<UnitRange> RangesOf(nb::handle layers, const std::vector<uint32_t>& pages,
                                 const std::vector<uint32_t>& heads) {
-  const std::vector<uint32_t> numbers =
-      PyIndex_Check(layers.ptr()) != 0 ? NumbersOf(nb::make_tuple(layers), "layers")
-                                       : NumbersOf(layers, "layers");
+  const std::vector<uint32_t> numbers = PyIndex_Check(layers.ptr()) != 0
+                                            ? NumbersOf(nb::make_tuple(layers), "layers")
+                                            : NumbersOf(layers, "layers");
   std::vector<UnitRange> ranges;
   for (const uint32_t layer : numbers) {
     ranges.push_back({.layer = layer, .pages = pages, .heads = heads});
@@ -93,12 +92,11 @@ Units Fetch(const Connection& self, nb::handle context, nb::handle layers, nb::h
 /// Token ids as a memoryview that owns them.
 nb::object TokensView(std::vector<TokenId> tokens) {
   auto owned = std::make_unique<std::vector<TokenId>>(std::move(tokens));
-  const nb::capsule owner(owned.get(), [](void* ids) noexcept {
-    delete static_cast<std::vector<TokenId>*>(ids);
-  });
+  const nb::capsule owner(
+      owned.get(), [](void* ids) noexcept { delete static_cast<std::vector<TokenId>*>(ids); });
   const std::vector<TokenId>& ids = *owned.release();
-  return nb::cast(nb::ndarray<nb::memview, const TokenId, nb::ndim<1>>(
-      ids.data(), {ids.size()}, owner));
+  return nb::cast(
+      nb::ndarray<nb::memview, const TokenId, nb::ndim<1>>(ids.data(), {ids.size()}, owner));
 }
 
 void BindStoredContexts(nb::module_& module) {
@@ -162,8 +160,9 @@ void BindOpenContext(nb::module_& module) {
            "[layers][n_kv][*unit] (rows past the last token zero), and ends the context.\n"
            "`durability`: \"default\", \"memory\", \"replicated\" or \"persisted\".")
       .def("drop", &Context::Drop, "Ends the context without a chain.")
-      .def("__enter__", [](nb::handle self) { return nb::borrow(self); },
-           nb::sig("def __enter__(self) -> Context"))
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __enter__(self) -> Context"))
       .def(
           "__exit__", [](Context& self, const nb::args&) { self.Drop(); },
           nb::sig("def __exit__(self, *exception: object) -> None"));

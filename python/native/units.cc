@@ -21,7 +21,8 @@ namespace nb = nanobind;
 int LendBuffer(PyObject* object, Py_buffer* view, int flags) {
   view->obj = nullptr;
   if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE) {
-    PyErr_SetString(PyExc_BufferError, "units of the store are read-only; copy them to change them");
+    PyErr_SetString(PyExc_BufferError,
+                    "units of the store are read-only; copy them to change them");
     return -1;
   }
   const Unit& unit = *nb::inst_ptr<Unit>(object);
@@ -30,7 +31,8 @@ int LendBuffer(PyObject* object, Py_buffer* view, int flags) {
   view->itemsize = unit.item_bytes();
   view->readonly = 1;
   view->ndim = static_cast<int>(unit.shape().size());
-  view->format = (flags & PyBUF_FORMAT) == PyBUF_FORMAT ? const_cast<char*>(unit.format()) : nullptr;
+  view->format =
+      (flags & PyBUF_FORMAT) == PyBUF_FORMAT ? const_cast<char*>(unit.format()) : nullptr;
   view->shape =
       (flags & PyBUF_ND) == PyBUF_ND ? const_cast<Py_ssize_t*>(unit.shape().data()) : nullptr;
   view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES
@@ -129,8 +131,8 @@ Units::Units(std::shared_ptr<const Payload> payload, size_t count, std::vector<U
     ends_.push_back(end);
   }
   if (end != payload_->size_bytes()) {
-    throw StatusError(DataLoss(payload_->size_bytes(), " bytes came for ", count, " units of ", end,
-                               " bytes"));
+    throw StatusError(
+        DataLoss(payload_->size_bytes(), " bytes came for ", count, " units of ", end, " bytes"));
   }
   end = 0;
   for (const Slice& slice : payload_->slices()) slice_ends_.push_back(end += slice.bytes.size());
@@ -165,7 +167,8 @@ void BindUnits(nb::module_& module) {
       .def_prop_ro("valid", &Unit::IsValid,
                    "True while the bytes are as they came. Ask after a use.")
       .def_prop_ro(
-          "address", [](const Unit& unit) { return reinterpret_cast<uintptr_t>(unit.bytes().data()); },
+          "address",
+          [](const Unit& unit) { return reinterpret_cast<uintptr_t>(unit.bytes().data()); },
           "Address of the first byte in this process.")
       .def_prop_ro(
           "nbytes", [](const Unit& unit) { return unit.bytes().size(); }, "Bytes of the unit.")
