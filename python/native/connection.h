@@ -20,8 +20,9 @@ namespace quire::python {
 class Connection {
  public:
   struct Options {
-    std::string address;             ///< "host:port" or "unix:/path".
-    std::string transport = "auto";  ///< Of recalls: "auto", "shm", "ucx", "grpc" or "control".
+    std::string address;  ///< "host:port" or "unix:/path".
+    std::string transport =
+        "auto";  ///< How recalls come: "auto", "shm", "ucx", "grpc" or "control".
     std::string tenant = "default";
     std::string token;  ///< Empty: none.
     Duration timeout;   ///< Limit of one call, retries included.

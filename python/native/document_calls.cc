@@ -138,7 +138,7 @@ void BindDocument(nb::module_& module) {
       .def_ro("name", &Document::name)
       .def_prop_ro("chain_tip", [](const Document& doc) { return BytesOf(doc.chain_tip); })
       .def_ro("num_tokens", &Document::num_tokens)
-      .def_ro("bytes", &Document::bytes, "Bytes of payload.")
+      .def_ro("nbytes", &Document::bytes, "Bytes of payload.")
       .def_ro("model", &Document::model)
       .def_ro("created_unix_micros", &Document::created_unix_micros)
       .def_prop_ro("content_hash", [](const Document& doc) { return RawBytes(doc.content_hash); })

@@ -190,7 +190,10 @@ std::unique_ptr<Recall> Session::RecallNow(nb::handle wants, nb::object into,
   const std::vector<LayerWant> asked = WantsOf(wants);
   const RecallOptions options = OptionsOf(timeout, priority);
   std::optional<SlotArrays> arrays;
-  if (!into.is_none()) arrays.emplace(into, *core_);
+  if (!into.is_none()) {
+    arrays.emplace(into, *core_);
+    for (const LayerWant& want : asked) arrays->CheckHas(want.sequence);
+  }
   RecallResult result =
       core_->Do([&](ClientSession& session) { return Take(session.Recall(asked, options)); });
   auto recall = std::make_unique<Recall>(core_, RecallPart(std::move(result)));

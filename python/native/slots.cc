@@ -41,6 +41,10 @@ class PayloadReader {
   size_t offset_ = 0;
 };
 
+Status NoArray(uint32_t sequence) {
+  return InvalidArgument("into: there is no array for sequence ", sequence);
+}
+
 }  // namespace
 
 SlotArrays::SlotArrays(nb::handle arrays, const SessionCore& core)
@@ -69,14 +73,20 @@ SlotArrays::SlotArrays(nb::handle arrays, const SessionCore& core)
   }
 }
 
+bool SlotArrays::Has(uint32_t sequence) const {
+  return sequence < arrays_.size() && arrays_[sequence].has_value();
+}
+
+void SlotArrays::CheckHas(uint32_t sequence) const {
+  if (!Has(sequence)) throw StatusError(NoArray(sequence));
+}
+
 Status SlotArrays::Check(const RecallPart& part) const {
   if (!part.codecs.empty()) {
     return InvalidArgument("units came encoded: open the session without codecs");
   }
   for (const RecalledLane& lane : part.lanes) {
-    if (lane.sequence >= arrays_.size() || !arrays_[lane.sequence]) {
-      return InvalidArgument("into: there is no array for sequence ", lane.sequence);
-    }
+    if (!Has(lane.sequence)) return NoArray(lane.sequence);
   }
   const size_t sent = part.placements.size() - part.held.size();
   if (part.payload.size_bytes() != sent * unit_bytes_) {

@@ -28,12 +28,15 @@ class SlotArrays {
   /// INVALID_ARGUMENT where an array does not fit the session, or cannot be written.
   SlotArrays(nanobind::handle arrays, const SessionCore& core);
 
+  /// Throws INVALID_ARGUMENT when the sequence has no array.
+  void CheckHas(uint32_t sequence) const;
   /// Copies the units of `part` to their places. UNAVAILABLE when they did not stay valid
   /// meanwhile: the slots' content is unknown then. INVALID_ARGUMENT for a sequence without an
   /// array, and for units that came encoded, before anything is written.
   [[nodiscard]] Status Take(const RecallPart& part);
 
  private:
+  bool Has(uint32_t sequence) const;
   Status Check(const RecallPart& part) const;
   std::byte* PlaceOf(const Placement& placement);
 

@@ -5,6 +5,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 
 #include <memory>
 #include <optional>
@@ -115,7 +116,7 @@ void BindStoredContexts(nb::module_& module) {
               "Segments that were stored before with other bytes. Those stand.");
   nb::class_<ContextStat>(module, "ContextStat", "A context and where it is kept.")
       .def_ro("context", &ContextStat::context, "What it is made of.")
-      .def_ro("bytes", &ContextStat::bytes, "Bytes of payload.")
+      .def_ro("nbytes", &ContextStat::bytes, "Bytes of payload.")
       .def_ro("segments_in_dram", &ContextStat::segments_in_dram)
       .def_ro("segments_on_ssd", &ContextStat::segments_on_ssd)
       .def_ro("segments_lost", &ContextStat::segments_lost, "Lost or damaged: put them again.")

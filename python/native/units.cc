@@ -159,7 +159,9 @@ void BindUnits(nb::module_& module) {
                    "One unit, read-only and in place: [2][p][d] elements, K rows before V rows.\n\n"
                    "`numpy.asarray(unit)`, `memoryview(unit)` and `torch.from_dlpack(unit)` share\n"
                    "its memory and keep its lease. numpy shows bf16 as uint16.")
-      .def_prop_ro("shape", &Unit::shape, "Elements of each dimension.")
+      .def_prop_ro(
+          "shape", [](const Unit& unit) { return nb::tuple(nb::cast(unit.shape())); },
+          nb::sig("def shape(self) -> tuple[int, ...]"), "Elements of each dimension.")
       .def_prop_ro("dtype", &DTypeName, "\"f32\", \"f16\", \"bf16\"; \"u8\" when encoded.")
       .def_prop_ro(
           "codec", [](const Unit& unit) { return NameOf(kUnitCodecs, unit.codec()); },

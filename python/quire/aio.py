@@ -62,10 +62,12 @@ class Waiter:
             return lambda *args, **kwargs: self._iterate(value(*args, **kwargs))
         return functools.partial(self._call, value)
 
-    async def _call(self, method: typing.Callable[..., typing.Any], *args: typing.Any,
-                    **kwargs: typing.Any) -> typing.Any:
-        plain = [a._target if isinstance(a, Waiter) else a for a in args]
-        result = await _run(self._executor, functools.partial(method, *plain, **kwargs))
+    async def _call(
+        self, method: typing.Callable[..., typing.Any], *args: typing.Any, **kwargs: typing.Any
+    ) -> typing.Any:
+        args = [_plain(value) for value in args]
+        kwargs = {name: _plain(value) for name, value in kwargs.items()}
+        result = await _run(self._executor, functools.partial(method, *args, **kwargs))
         return Waiter(result, self._executor) if isinstance(result, _WAITING) else result
 
     async def _iterate(
@@ -84,6 +86,10 @@ class Waiter:
         leave = getattr(self._target, "__exit__", None)
         if leave is not None:
             await _run(self._executor, functools.partial(leave, *exception))
+
+
+def _plain(value: typing.Any) -> typing.Any:
+    return value.blocking if isinstance(value, Waiter) else value
 
 
 async def _run(

@@ -21,9 +21,9 @@ export PATH=$tools:$PATH PYTHONDONTWRITEBYTECODE=1
 defines=()
 for name in QUIRE_BUILD_TESTS QUIRE_BUILD_BENCH QUIRE_WERROR; do
   value=$(sed -n "s/^$name:[A-Z]*=//p" "$build/CMakeCache.txt")
-  defines+=("-Ccmake.define.$name=${value:?}")
+  defines+=("--config-settings=cmake.define.$name=${value:?}")
 done
-pip wheel . -q --no-build-isolation --no-deps -w "$work/plain" "-Cbuild-dir=$build" "${defines[@]}"
+pip wheel . -q --no-build-isolation --no-deps -w "$work/plain" "--config-settings=build-dir=$build" "${defines[@]}"
 mkdir -p "$out"
 rm -f "$out"/quire-*.whl
 auditwheel -q repair -w "$out" "$work"/plain/quire-*.whl
