@@ -12,6 +12,7 @@
 #include "gpuworker/engine/reuse/reuse_run.h"
 #include "gpuworker/engine/sequence.h"
 #include "gpuworker/retrieval/policy.h"
+#include "gpuworker/testing/batch_fixture.h"
 #include "gpuworker/testing/engine_fixture.h"
 #include "gpuworker/testing/reference_attention.h"
 #include "quire/layout.h"
@@ -139,6 +140,24 @@ TEST(LatentSequenceTest, APromptWithoutADocumentGoesOnWithinTheBudget) {
     }
     EXPECT_LE(MaxDifference((*prompted)->logits(), over_document->logits()), 1e-3f);
   }
+}
+
+class LatentBatchTest : public testing::BatchTest {
+ protected:
+  LatentBatchTest() : BatchTest(&CpuDevice(), EngineFixture::Small(), 61, TinyLatentModel()) {}
+};
+
+TEST_F(LatentBatchTest, EverySequenceGeneratesWhatItGeneratesAlone) {
+  std::vector<BatchRequest> requests;
+  uint64_t seed = 40;
+  for (const std::string_view policy : kPolicies) {
+    requests.push_back(Request(seed, 1 + seed * 7 % 23, 9, Retrieval(policy)));
+    ++seed;
+  }
+  requests.push_back({.prompt = RandomTokens(9, seed), .params = {.max_new_tokens = 12}});
+  const auto batch = Make({.max_running = 5, .step_tokens = 20});
+  ExpectAsAlone(*batch, requests);
+  EXPECT_EQ(Value(*batch, "batch_finished"), requests.size());
 }
 
 TEST(LatentSequenceTest, PoliciesThatReadHeadsAreRefusedWithThoseThatDoNot) {
