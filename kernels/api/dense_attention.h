@@ -44,18 +44,11 @@ struct DenseAttentionArgs {
   int64_t n = 0;         ///< Keys
   int64_t n_q = 0;
   int64_t n_kv = 0;
-<<<<<<< HEAD
   int64_t head_dim = 0;   ///< `d`
   int64_t value_dim = 0;  ///< Channels of a value, at most d, without v; otherwise d whatever it is
   float scale = 0.0f;     ///< Usually 1/sqrt(d)
-  float soft_cap = 0.0f;  ///< c > 0: scores s = scale * q.k become c * tanh(s / c).
+  float soft_cap = 0.0f;  ///< Cap c > 0: scores s = scale * q.k become c * tanh(s / c).
   int64_t window = 0;     ///< Most keys of a row, its last one counted; 0: all.
-=======
-  int64_t head_dim = 0;       ///< `d`
-  float scale = 0.0f;         ///< Usually 1/sqrt(d)
-  float soft_cap = 0.0f;      ///< Cap c > 0: scores s = scale * q.k become c * tanh(s / c).
-  int64_t window = 0;         ///< Most keys of a row, its last one counted; 0: all.
->>>>>>> origin/ckpt
   DType dtype = DType::kF32;  ///< Type of k and v.
   void* workspace = nullptr;  ///< Device scratch, 4 byte aligned; null on the CPU
   int64_t workspace_bytes = 0;

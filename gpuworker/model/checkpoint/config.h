@@ -45,15 +45,10 @@ struct ModelConfig {
   bool tied_embeddings = false;  ///< The output projection is the embedding table.
   std::string dtype = {};  ///< Type of the weights, "bfloat16" for example; empty when not given.
   std::optional<TokenId> bos_id = {};
-<<<<<<< HEAD
   std::vector<TokenId> eos_ids = {};       ///< Any of them ends a sequence.
   std::optional<LatentShape> latent = {};  ///< For latent attention (MLA).
-  RopeSpec rope = {};  ///< Of layers that do not slide. Complete: attention_factor is resolved.
-=======
-  std::vector<TokenId> eos_ids = {};  ///< Any of them ends a sequence.
   /// Rotation of layers that do not slide. Complete: attention_factor is resolved.
   RopeSpec rope = {};
->>>>>>> origin/ckpt
   /// [num_layers], or empty: layers that see only the last `window` tokens, the own one counted.
   std::vector<bool> slides = {};
   uint32_t window = 0;

@@ -27,12 +27,8 @@ struct RandomCheckpoint {
   /// `full_layers` on.
   uint32_t sliding_window = 0;
   uint32_t full_layers = 0;
-<<<<<<< HEAD
-  uint32_t num_experts = 4;  ///< Of each layer of a Mixtral, which chooses two.
-  LatentShape latent = {};   ///< Of DeepSeek models, whose layers are all dense; num_kv_heads is 1.
-=======
   uint32_t num_experts = 4;  ///< Experts of each layer of a Mixtral, which chooses two.
->>>>>>> origin/ckpt
+  LatentShape latent = {};  ///< For DeepSeek models, whose layers are all dense; num_kv_heads is 1.
   double rope_theta = 10000.0;
   /// Factor on the projections' standard deviation, 1 / sqrt(hidden_size). A larger gain makes
   /// attention peaked.
