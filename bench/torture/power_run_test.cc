@@ -7,10 +7,12 @@
 
 #include <sstream>
 
+#include "tests/kit/effort.h"
+
 namespace quire::torture {
 namespace {
 
-constexpr uint32_t kRounds = 48;
+constexpr uint32_t kRounds = testing::Effort(48, 16);
 
 TEST(PowerRunTest, Promise3PowerFailuresLoseNothingThatWasPersisted) {
   std::ostringstream problems;

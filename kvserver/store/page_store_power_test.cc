@@ -10,6 +10,7 @@
 #include "kvserver/store/payload/testing/power_disk.h"
 #include "kvserver/store/testing/disk_file_system.h"
 #include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/effort.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -63,7 +64,8 @@ class PageStorePowerTest : public ::testing::Test {
 };
 
 TEST_F(PageStorePowerTest, Promise3AStoreThatWasJustMadeOpensWhereverThePowerFailed) {
-  for (uint64_t operation = 0; operation < 150; ++operation) {
+  constexpr uint64_t kStep = quire::testing::Effort(1, 4);
+  for (uint64_t operation = 0; operation < 150; operation += kStep) {
     SCOPED_TRACE(operation);
     StartWithAnEmptyDisk();
     disk_->CutAfter(operation);

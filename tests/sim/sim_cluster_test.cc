@@ -8,15 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "tests/kit/effort.h"
 #include "tests/kit/paths.h"
 #include "tests/sim/sim_scenario.h"
 
 namespace quire::sim {
 namespace {
 
+using quire::testing::Effort;
 using ::testing::IsEmpty;
 
-constexpr uint64_t kRuns = QUIRE_SIM_RUNS, kHotRuns = 5;
+constexpr uint64_t kRuns = Effort(200, 16), kHotRuns = Effort(5, 2);
 
 const std::vector<SimScenario>& Scenarios() {
   static const std::vector<SimScenario> scenarios =

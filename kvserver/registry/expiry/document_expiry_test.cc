@@ -12,6 +12,7 @@
 #include "kvserver/registry/rows/document_keys.h"
 #include "kvserver/registry/rows/document_record.h"
 #include "kvserver/registry/testing/registry_fixture.h"
+#include "tests/kit/effort.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -219,17 +220,7 @@ class InterruptedClock final : public Clock {
 
 class ManyExpireTest : public DocumentExpiryTest {
  protected:
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  static constexpr int kDocuments = 4'000;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  static constexpr int kDocuments = 4'000;
-#else
-  static constexpr int kDocuments = 80'000;
-#endif
-#else
-  static constexpr int kDocuments = 80'000;
-#endif
+  static constexpr int kDocuments = quire::testing::Effort(80'000, 4'000);
   static constexpr int kChains = 64;
 
   void SetUp() override {
