@@ -209,7 +209,8 @@ Status Decoder::Forward(std::span<const TokenId> tokens, uint64_t first_position
     const bool last = what == Logits::kLast && done + count == tokens.size();
     const SequenceTokens sequence{.tokens = block,
                                   .first_position = first_position + done,
-                                  .wants_logits = last || (all && count == 1)};
+                                  .wants_logits = last || (all && count == 1),
+                                  .tap = attention.hidden_tap()};
     float* const own = all ? logits + done * config().vocab_size : logits;
     QUIRE_RETURN_IF_ERROR(pass.Run({&sequence, 1}, one, own));
     if (all && count > 1) QUIRE_RETURN_IF_ERROR(pass.Logits(count, own));

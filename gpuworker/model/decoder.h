@@ -22,6 +22,7 @@
 
 namespace quire::worker {
 
+class HiddenTap;
 class RecordableAttention;
 
 /// One layer's attention over consecutive tokens. All arrays are float, row-major, on the device.
@@ -44,6 +45,8 @@ class AttentionBackend {
   [[nodiscard]] virtual Status Attend(const LayerStep& step) = 0;
   /// This, where a step of one token needs no host between its layers (recordable_attention.h).
   virtual RecordableAttention* AsRecordable() { return nullptr; }
+  /// Observer of the hidden states of Forward; null for none.
+  virtual HiddenTap* hidden_tap() { return nullptr; }
 };
 
 /// Attention of several sequences at a time.
@@ -64,6 +67,7 @@ struct SequenceTokens {
   std::span<const TokenId> tokens;  ///< At least one.
   uint64_t first_position = 0;      ///< Position of the first token; the rest follow.
   bool wants_logits = false;        ///< Computes logits after the last token.
+  HiddenTap* tap = nullptr;         ///< Observer of its hidden states; null for none.
 };
 
 class ForwardPass;

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpuworker/model/hidden_tap.h"
+
 namespace quire::worker {
 namespace {
 
@@ -35,15 +37,36 @@ Status ForwardPass::Run(std::span<const SequenceTokens> sequences, BatchAttentio
     RecordableAttention* const recordable = attention.AsRecordable();
     if (recordable != nullptr) return RunDecodeStep(steps, *recordable, logits);
   }
-  QUIRE_RETURN_IF_ERROR(
-      RunLayers(steps, &ForwardPass::RecordedBetweenAttentions,
-                [&](std::span<const LayerStep> layer) { return attention.Attend(layer); }));
+  QUIRE_RETURN_IF_ERROR(RunLayers(steps, &ForwardPass::RecordedBetweenAttentions,
+                                  [&](std::span<const LayerStep> layer) -> Status {
+                                    QUIRE_RETURN_IF_ERROR(
+                                        ShowHidden(sequences, layer.front().layer));
+                                    return attention.Attend(layer);
+                                  }));
   return LogitsOf(RowsOfLogits(sequences), logits);
 }
 
 bool ForwardPass::IsDecodeStep(std::span<const SequenceTokens> sequences) const {
   return sequences.size() == tokens_ && tokens_ <= kLogitRows &&
-         std::ranges::all_of(sequences, &SequenceTokens::wants_logits);
+         std::ranges::all_of(sequences, [](const SequenceTokens& sequence) {
+           return sequence.wants_logits && sequence.tap == nullptr;
+         });
+}
+
+Status ForwardPass::ShowHidden(std::span<const SequenceTokens> sequences, uint32_t layer) {
+  size_t first = 0;
+  for (const SequenceTokens& sequence : sequences) {
+    const size_t values = sequence.tokens.size() * c_.hidden_size;
+    if (sequence.tap != nullptr && sequence.tap->Wants(layer)) {
+      std::vector<float> rows(values);
+      QUIRE_RETURN_IF_ERROR(model_.device->CopyToHost(rows.data(), hidden_.as<float>() + first,
+                                                      values * sizeof(float)));
+      QUIRE_RETURN_IF_ERROR(model_.device->Synchronize());
+      sequence.tap->Take(layer, rows);
+    }
+    first += values;
+  }
+  return OkStatus();
 }
 
 Status ForwardPass::RunDecodeStep(const std::vector<LayerStep>& steps,

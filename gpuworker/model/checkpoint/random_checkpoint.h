@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "gpuworker/model/checkpoint/config.h"
 #include "quire/status.h"
@@ -40,6 +41,20 @@ struct RandomCheckpoint {
 
   uint32_t hidden_size() const { return num_query_heads * head_dim; }
 };
+
+/// A tensor of normal values around `mean`.
+struct RandomTensor {
+  std::string name;
+  std::vector<uint64_t> shape;
+  float mean = 0;
+  float deviation = 0;
+  float own_share = 0;  ///< Share of rows, as RandomCheckpoint's of embeddings.
+};
+
+/// Writes a file of safetensors in f32, with one tensor in memory at a time. UNAVAILABLE when it
+/// cannot be written.
+[[nodiscard]] Status WriteRandomTensors(const std::string& path,
+                                        const std::vector<RandomTensor>& tensors, uint64_t seed);
 
 /// Writes the checkpoint into `directory`, which is made. UNAVAILABLE when it cannot be written.
 [[nodiscard]] Status WriteRandomCheckpoint(const std::string& directory,
