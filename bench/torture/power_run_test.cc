@@ -26,13 +26,14 @@ TEST(PowerRunTest, Promise3PowerFailuresLoseNothingThatWasPersisted) {
   EXPECT_EQ(report.totals.appeared, 0u) << problems.str();
   EXPECT_EQ(report.totals.corrupt, 0u) << problems.str();
   EXPECT_EQ(report.refused_to_open, 0u) << problems.str();
+  EXPECT_EQ(report.space_problems, 0u) << problems.str();
+  EXPECT_EQ(report.stores_emptied, kRounds / 8);
+  if (testing::kSanitized) return;  // So few rounds need not meet everything.
   EXPECT_GT(report.totals.persisted, 100u);
   EXPECT_GT(report.totals.acknowledged, report.totals.persisted);
   EXPECT_GT(report.changes_forgotten, 0u) << "nothing was forgotten: the test shows nothing";
   EXPECT_GT(report.changes_survived, 0u);
   EXPECT_GT(report.cut_while_opening, 0u);
-  EXPECT_EQ(report.space_problems, 0u) << problems.str();
-  EXPECT_EQ(report.stores_emptied, kRounds / 8);
   EXPECT_GT(report.totals.pins_kept, 0u);
   EXPECT_GT(report.totals.expired, 0u);
   EXPECT_GT(report.segments_evicted, 0u);

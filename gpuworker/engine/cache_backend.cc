@@ -60,20 +60,22 @@ Status CacheBackend::AttendDense(const LayerStep& step) {
 
 Status CacheBackend::Ask(const LayerStep& step, uint32_t token, std::optional<TimePoint> began) {
   const KvSpec& spec = cache_->spec();
-  const size_t kv_row = size_t{spec.num_kv_heads} * spec.head_dim;
-  QUIRE_RETURN_IF_ERROR(
-      cache_->AppendTokens(step.layer, step.k + token * kv_row, step.v + token * kv_row, 1));
+  const size_t kv_row = size_t{spec.num_kv_heads} * spec.key_dim();
+  const float* const v = spec.has_values() ? step.v + token * kv_row : nullptr;
+  QUIRE_RETURN_IF_ERROR(cache_->AppendTokens(step.layer, step.k + token * kv_row, v, 1));
   const PageTable& table = cache_->table(step.layer);
   if (table.layout().selectable_pages > 0) {
     QUIRE_RETURN_IF_ERROR(sink_->Await(table.candidates().end));
   }
-  QUIRE_RETURN_IF_ERROR(pipeline_->Ask(step.layer, Row(step.q, token), began));
+  QUIRE_RETURN_IF_ERROR(pipeline_->Ask(step.layer, Query(step, token), began));
   return step.num_tokens == 1 ? pipeline_->AskAhead(step.layer) : OkStatus();
 }
 
 Status CacheBackend::AttendToken(const LayerStep& step, uint32_t token) {
   QUIRE_RETURN_IF_ERROR(pipeline_->Await(step.layer));
-  return cache_->Attend(step.layer, Row(step.q, token), Row(step.out, token));
+  const KvSpec& spec = cache_->spec();
+  const size_t out_row = size_t{spec.num_query_heads} * spec.value_dim();
+  return cache_->Attend(step.layer, Query(step, token), step.out + token * out_row);
 }
 
 Status CacheBackend::Follow(const LayerStep& step, uint32_t token) {

@@ -92,7 +92,7 @@ Status DigestSelector::Reserve(uint32_t pages) {
   QUIRE_RETURN_IF_ERROR(
       Grow(device_, size_t{spec_.num_query_heads} * pages * sizeof(float), &scores_));
   QUIRE_RETURN_IF_ERROR(Grow(device_, n_kv * pages * sizeof(float), &pooled_));
-  return Grow(device_, n_kv * spec_.head_dim * sizeof(float), &pooled_query_);
+  return Grow(device_, n_kv * spec_.key_dim() * sizeof(float), &pooled_query_);
 }
 
 Status DigestSelector::ScorePart(const SelectRequest& request, const LayerDigests::Part& part,
@@ -127,7 +127,7 @@ Status DigestSelector::Score(const SelectRequest& request) {
                                                 .pooled = pooled_query_.as<float>(),
                                                 .n_q = spec_.num_query_heads,
                                                 .n_kv = spec_.num_kv_heads,
-                                                .head_dim = spec_.head_dim,
+                                                .head_dim = spec_.key_dim(),
                                                 .pooling = options_.pooling,
                                                 .stream = device_->stream()}),
                  "pool_query"));
@@ -150,7 +150,7 @@ Status DigestSelector::Weigh(const SelectRequest& request) {
                                            .n_q = ScoreRows(),
                                            .n_kv = spec_.num_kv_heads,
                                            .n_pages = request.candidates.size(),
-                                           .head_dim = spec_.head_dim,
+                                           .head_dim = spec_.key_dim(),
                                            .pooling = options_.pooling,
                                            .stream = device_->stream()}),
                   "pool");
@@ -204,7 +204,7 @@ StatusOr<bool> DigestSelector::BeginInBackground(const SelectRequest& request) {
   // Memory is the caller's business.
   QUIRE_RETURN_IF_ERROR(Reserve(request.candidates.size()));
   QUIRE_RETURN_IF_ERROR(Grow(device_, FoundBytes(request), &found_));
-  query_.assign(request.q, request.q + size_t{spec_.num_query_heads} * spec_.head_dim);
+  query_.assign(request.q, request.q + size_t{spec_.num_query_heads} * spec_.key_dim());
   SelectRequest own = request;
   own.q = query_.data();
   const auto selection = std::make_shared<BackgroundSelection>();

@@ -62,7 +62,7 @@ StatusOr<std::vector<bool>> FreeKvPolicy::TurnedHeads(const SelectRequest& reque
                                                  .n_corrected = turned_.as<int32_t>(),
                                                  .n_q = spec_.num_query_heads,
                                                  .n_kv = n_kv,
-                                                 .head_dim = spec_.head_dim,
+                                                 .head_dim = spec_.key_dim(),
                                                  .tau = threshold_,
                                                  .stream = device_->stream()}),
                "correct_heads"));
