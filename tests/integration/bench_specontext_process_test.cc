@@ -48,8 +48,8 @@ TEST(BenchSpeContextProcessTest, EveryModeAndGranularityHasQualityAnswersAndCost
     SCOPED_TRACE(name);
     ExpectQuality(variant);
     ExpectShares(variant, {"accuracy"});
-    ExpectPositive(variant, {"head_ms", "step_ms", "head_share", "quest_step_ms",
-                             "messages_per_step_mean"});
+    ExpectPositive(variant,
+                   {"head_ms", "step_ms", "head_share", "quest_step_ms", "messages_per_step_mean"});
     EXPECT_GE(Figure(variant, "messages_per_step"), 0) << "steps that lack nothing need none";
     EXPECT_EQ(Figure(report, variant.at("answers_key")), Figure(variant, "accuracy"));
   }

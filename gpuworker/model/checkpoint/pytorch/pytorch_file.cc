@@ -46,9 +46,9 @@ StatusOr<TensorView> ViewOf(PickledTensor tensor, const ZipEntries& entries,
   }
   uint64_t elements = 1;
   for (const uint64_t extent : tensor.shape) elements *= extent;
-  TensorView view{.type = tensor.type, .shape = std::move(tensor.shape)};
-  view.data = storage->second.subspan(tensor.offset * width, elements * width);
-  return view;
+  return TensorView{.type = tensor.type,
+                    .shape = std::move(tensor.shape),
+                    .data = storage->second.subspan(tensor.offset * width, elements * width)};
 }
 
 }  // namespace

@@ -26,12 +26,12 @@ namespace quire::worker {
 
 /// A tensor as a part of a storage.
 struct PickledTensor {
-  std::string name;
+  std::string name = {};
   TensorType type = TensorType::kF32;
-  std::string storage;            ///< Name of the storage.
-  uint64_t storage_elements = 0;  ///< Elements of the whole storage.
-  uint64_t offset = 0;            ///< First element in the storage.
-  std::vector<uint64_t> shape;    ///< Row-major, without gaps.
+  std::string storage = {};          ///< Name of the storage.
+  uint64_t storage_elements = 0;     ///< Elements of the whole storage.
+  uint64_t offset = 0;               ///< First element in the storage.
+  std::vector<uint64_t> shape = {};  ///< Row-major, without gaps.
 };
 
 /// Longest pickle that is read, in bytes.
