@@ -45,6 +45,8 @@ void AddDecodeBench(Benches& benches);
 /// Bytes that recalls move against sending each selection again, on the synthetic stream and a
 /// model. Checks the slots after every step.
 void AddElasticBench(Benches& benches);
+/// Throughput of a sequence that outgrows the device's memory, layer by layer and all at once.
+void AddGrowthBench(Benches& benches);
 /// Time to place a run, balance of nodes, and runs that move when nodes come and go, against
 /// placement by remainder.
 void AddPlacementBench(Benches& benches);

@@ -73,7 +73,8 @@ Status CheckMemory(const WorkerArgs& args) {
   const bool on_host = args.device == "cpu";
   const HostMemoryAsked asked{
       .cache = args.host_cache_bytes,
-      .slots = on_host ? args.batch.slot_bytes : 0,
+      .slots = on_host && args.batch.device_bytes == 0 ? args.batch.slot_bytes : 0,
+      .device = on_host ? args.batch.device_bytes : 0,
       .slots_are_default = args.batch.slot_bytes == worker::BatchLimits().slot_bytes};
   const MemoryLimit limit = ReadMemoryLimit();
   QUIRE_RETURN_IF_ERROR(CheckHostMemory(asked, limit));
@@ -82,10 +83,20 @@ Status CheckMemory(const WorkerArgs& args) {
       "memory_may_not_suffice",
       {{"host_cache_bytes", std::to_string(asked.cache)},
        {"slot_bytes", std::to_string(asked.slots)},
+       {"device_memory", std::to_string(asked.device)},
        {"limit", std::to_string(limit.bytes)},
        {"whose", limit.whose},
-       {"why", "--host-cache-bytes and --slot-bytes are more than that together; lower one"}});
+       {"why",
+        "--host-cache-bytes and --slot-bytes or --device-memory are more than that together; "
+        "lower one"}});
   return OkStatus();
+}
+
+/// Layers keep their pages on a device whose memory is given.
+worker::BatchLimits LimitsOf(const WorkerArgs& args) {
+  worker::BatchLimits limits = args.batch;
+  if (limits.device_bytes > 0) limits.offload = worker::OffloadRule::kLayerByLayer;
+  return limits;
 }
 
 Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
@@ -114,7 +125,7 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const auto server,
                          worker::WorkerServer::Start({.address = args.listen,
                                                       .max_calls = args.max_calls,
-                                                      .batch = args.batch,
+                                                      .batch = LimitsOf(args),
                                                       .max_reuse = args.max_reuse,
                                                       .variants = args.variants,
                                                       .reuse_window = args.reuse_window,
@@ -170,6 +181,7 @@ void AddWorkerCommand(Commands& commands) {
            "  quire worker --admin-listen 127.0.0.1:7412   # then: curl -s "
            "http://127.0.0.1:7412/metrics\n"
            "  quire worker --policy freekv --tau 0.9 --host-cache-bytes 2GiB\n"
+           "  quire worker --device cuda --device-memory 70GiB   # whole layers while they fit\n"
            "  quire worker --model DIR --listen 0.0.0.0:7411 --budget 1024\n"
            "  quire worker --server 10.0.0.3:7410,10.0.0.4:7410   # documents of all nodes\n"
            "  quire worker --tenant team-a --token-file team-a.token --tenant-tokens "
@@ -222,12 +234,21 @@ void AddWorkerCommand(Commands& commands) {
       .add_option("--step-tokens", args->batch.step_tokens,
                   "Tokens of one step over all calls, 1 to 512, --max-batch or more")
       ->capture_default_str();
+  CLI::Option* const slots =
+      command
+          .add_option("--slot-bytes", args->batch.slot_bytes,
+                      "Memory of the slots of all calls; the last to come waits when it is used up")
+          ->transform(CLI::AsSizeValue(true).description(""))
+          ->type_name("SIZE")
+          ->capture_default_str();
   command
-      .add_option("--slot-bytes", args->batch.slot_bytes,
-                  "Memory of the slots of all calls; the last to come waits when it is used up")
-      ->transform(CLI::AsSizeValue(true).description(""))
+      .add_option("--device-memory", args->batch.device_bytes,
+                  "Memory of the model, of what its steps work in, and of slots. Layers then keep "
+                  "all pages there as long as they fit, and leave one after the other; leave room "
+                  "for digests, 3 % of the documents")
+      ->transform(CLI::AsSizeValue(false).description(""))
       ->type_name("SIZE")
-      ->capture_default_str();
+      ->excludes(slots);
   AddTransportFlag(command, &args->transport);
   AddDeviceFlag(command, &args->device);
   AddRetrievalFlags(command, args->retrieval);

@@ -38,6 +38,7 @@ void AddBenchCommand(Commands& commands) {
   bench::AddCodecBench(benches);
   bench::AddDecodeBench(benches);
   bench::AddElasticBench(benches);
+  bench::AddGrowthBench(benches);
   bench::AddPlacementBench(benches);
   bench::AddPolicyBench(benches);
   bench::AddRagBench(benches);

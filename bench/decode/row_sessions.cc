@@ -72,6 +72,7 @@ class RowChannel final : public worker::RecallChannel {
                                                          const RecallOptions& options) override;
   void Applied(const RecallPart& part) override { lane_->Applied(Taken(part)); }
   void Invalidate(const RecallPart& part) override { lane_->Invalidate(Taken(part)); }
+  void Forget(uint32_t layer) override { lane_->Forget(layer); }
   void Mismatched(MismatchedUnit unit) override { lane_->Mismatched(unit); }
 
  private:

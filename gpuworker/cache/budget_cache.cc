@@ -79,7 +79,7 @@ uint64_t BudgetCache::pool_bytes() const {
 Status BudgetCache::Reserve(Layer& layer) {
   const uint32_t needed = layer.table.num_slots();
   if (needed <= layer.capacity) return OkStatus();
-  const bool grows = layer.table.layout().everything;
+  const bool grows = layer.table.layout().has_all_pages();
   const uint32_t capacity = grows ? static_cast<uint32_t>(PooledPages(needed)) : needed;
   for (DeviceBuffer* pool : {&layer.k, &layer.v}) {
     if (pool == &layer.v && !spec_.has_values()) continue;
@@ -140,6 +140,40 @@ Status BudgetCache::StartAt(uint64_t num_tokens) {
     QUIRE_RETURN_IF_ERROR(Reserve(layer));
   }
   return OkStatus();
+}
+
+Status BudgetCache::SetWhole(uint32_t layer_index, bool whole) {
+  Layer& layer = layers_[layer_index];
+  std::vector<std::pair<uint32_t, uint32_t>> kept;  // Pages, and their slots so far.
+  for (const PageRange& range : {layer.table.sinks(), layer.table.window()}) {
+    for (uint32_t page = range.first; page < range.end; ++page) {
+      kept.emplace_back(page, *layer.table.FixedSlot(page));
+    }
+  }
+  Layer before(layer.table.layout(), spec_);
+  Slots given = GiveSlots(layer_index);
+  before.k = std::move(given.k);
+  before.v = std::move(given.v);
+  layer.table.SetWhole(whole);
+  QUIRE_RETURN_IF_ERROR(Reserve(layer));
+  for (const auto& [page, slot] : kept) {
+    QUIRE_RETURN_IF_ERROR(CopySlots(before, slot, layer, *layer.table.FixedSlot(page), 1));
+  }
+  return layer.attended->Record(DeviceStream::kCompute);  // As in MakeEvents.
+}
+
+BudgetCache::Slots BudgetCache::GiveSlots(uint32_t layer_index) {
+  Layer& layer = layers_[layer_index];
+  return {.k = std::move(layer.k),
+          .v = std::move(layer.v),
+          .capacity = std::exchange(layer.capacity, 0)};
+}
+
+void BudgetCache::TakeSlots(uint32_t layer_index, Slots slots) {
+  Layer& layer = layers_[layer_index];
+  layer.k = std::move(slots.k);
+  layer.v = std::move(slots.v);
+  layer.capacity = slots.capacity;
 }
 
 Status BudgetCache::ScatterUnits(const Layer& layer, const StagedUnits& staged, UnitCodec codec,

@@ -62,6 +62,22 @@ class BudgetCache {
   /// Writes pages that have fixed slots; `units` is [pages][n_kv], in `codecs`, or raw without any.
   [[nodiscard]] Status FillFixed(uint32_t layer, std::span<const uint32_t> pages,
                                  const Payload& units, std::span<const UnitCodec> codecs = {});
+  /// Makes `layer` whole, or gives it the slots of its budget, with its sinks and window. No other
+  /// page is in its slots then: FillFixed or recalls bring them. Nothing is being written to it.
+  /// While pages are copied, the slots before are there as well. After an error the cache is good
+  /// for nothing.
+  [[nodiscard]] Status SetWhole(uint32_t layer, bool whole);
+  /// The slots of one layer.
+  struct Slots {
+    DeviceBuffer k;
+    DeviceBuffer v;
+    uint32_t capacity = 0;
+  };
+  /// Gives the slots of `layer` away. Nothing may be done with the cache any more.
+  Slots GiveSlots(uint32_t layer);
+  /// Takes slots of a cache of the same spec and device that held everything of `layer`, which is
+  /// whole here. Call it before StartAt, with as many tokens.
+  void TakeSlots(uint32_t layer, Slots slots);
   /// Copies those of `pages` that have fixed slots in `from` as well, a cache of the same spec and
   /// device. `pages` ascend and have fixed slots here. Returns the others. INVALID_ARGUMENT for a
   /// page without a fixed slot here.

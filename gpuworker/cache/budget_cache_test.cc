@@ -171,6 +171,30 @@ TEST_P(BudgetCacheTest, RecallOfEverythingEqualsDenseAttention) {
   ExpectNear(Attend(*cache), dense);
 }
 
+TEST_P(BudgetCacheTest, AWholeLayerThatLeavesKeepsSinksAndWindow) {
+  const auto full = MakeFull();
+  auto cache = Make({.sink_pages = 1, .window_pages = 2, .selectable_pages = 2, .whole = true});
+  ASSERT_EQ(cache->AppendTokens(0, k_.data(), values(), kTokens), OkStatus());
+  for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
+    ASSERT_TRUE(cache->table(0).Activate(head, std::vector<uint32_t>{1, 2, 3, 4, 5, 6, 7}).ok());
+  }
+  ExpectNear(Attend(*cache), Attend(*full));
+  const uint64_t whole_bytes = cache->pool_bytes();
+  ASSERT_EQ(cache->SetWhole(0, false), OkStatus());
+  EXPECT_EQ(cache->pool_bytes(), whole_bytes / 10 * 5) << "five slots in place of ten";
+  for (uint32_t page : {0u, 8u, 9u}) {
+    EXPECT_EQ(Export(*cache, page, spec_.page_tokens), Export(*full, page, spec_.page_tokens));
+  }
+  ASSERT_EQ(cache->SetWhole(0, true), OkStatus());
+  for (uint32_t page = 0; page < 10; ++page) {
+    const std::vector<std::byte> units = Export(*full, page, spec_.page_tokens);
+    if (page > 0 && page < 8) {
+      ASSERT_EQ(cache->FillFixed(0, std::vector<uint32_t>{page}, ToPayload(units)), OkStatus());
+    }
+    EXPECT_EQ(Export(*cache, page, spec_.page_tokens), units) << page;
+  }
+}
+
 TEST_P(BudgetCacheTest, AppendedTokensReachTheWindowRing) {
   auto ring = Make({.window_pages = 3});
   ASSERT_EQ(ring->AppendTokens(0, k_.data(), values(), kTokens - 1), OkStatus());

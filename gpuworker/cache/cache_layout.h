@@ -4,7 +4,7 @@
 // head of the layer.
 //
 //   slots of a budget layer: [0, sink) sinks | [sink, sink + window) window ring | selectable
-//   slots of a layer that holds everything: slot j is page j, and the pool grows
+//   slots of a layer that holds everything, or is whole: slot j is page j, and the pool grows
 #ifndef QUIRE_GPUWORKER_CACHE_CACHE_LAYOUT_H_
 #define QUIRE_GPUWORKER_CACHE_CACHE_LAYOUT_H_
 
@@ -35,11 +35,16 @@ struct CacheLayout {
   /// `everything` the window's pages are as many as they need, and there are no others. 0: all that
   /// is resident.
   uint32_t window_tokens = 0;
+  /// Every page has a slot of its own, and nothing is recalled. A selection still decides which of
+  /// them are attended to. Only of a layer that selects.
+  bool whole = false;
 
   uint32_t num_slots() const { return sink_pages + window_pages + selectable_pages; }
   /// True if a token's query decides what it attends to; the host recalls that first. Otherwise the
   /// number of tokens decides.
   bool selects() const { return !everything && selectable_pages > 0; }
+  /// True if every page has a slot.
+  bool has_all_pages() const { return everything || whole; }
   /// True if all that a token sees is resident, as in the model itself.
   bool exact() const { return everything || window_tokens > 0; }
   uint32_t most_selected() const { return selected_pages == 0 ? selectable_pages : selected_pages; }

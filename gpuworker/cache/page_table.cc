@@ -12,7 +12,8 @@ PageTable::PageTable(const CacheLayout& layout, uint32_t page_tokens, uint32_t n
       page_tokens_(page_tokens),
       num_kv_heads_(num_kv_heads),
       slots_(layout.everything ? 0 : size_t{num_kv_heads} * layout.selectable_pages),
-      page_slot_(num_kv_heads) {}
+      page_slot_(num_kv_heads),
+      active_(num_kv_heads) {}
 
 uint32_t PageTable::num_pages() const {
   return static_cast<uint32_t>(DivideRoundUp(num_tokens_, page_tokens_));
@@ -37,9 +38,17 @@ PageRange PageTable::candidates() const {
 
 std::optional<uint32_t> PageTable::FixedSlot(uint32_t page) const {
   if (page >= num_pages()) return std::nullopt;
-  if (layout_.everything || page < layout_.sink_pages) return page;
+  if (layout_.has_all_pages() || page < layout_.sink_pages) return page;
   if (!window().contains(page)) return std::nullopt;
   return layout_.sink_pages + (page - layout_.sink_pages) % layout_.window_pages;
+}
+
+std::vector<uint32_t> PageTable::FixedPages(uint32_t end_page) const {
+  std::vector<uint32_t> pages;
+  for (uint32_t page = 0; page < std::min(end_page, num_pages()); ++page) {
+    if (layout_.has_all_pages() || !candidates().contains(page)) pages.push_back(page);
+  }
+  return pages;
 }
 
 TokenPlace PageTable::AppendToken() {
@@ -53,9 +62,12 @@ int32_t PageTable::IndexOf(uint32_t head, uint32_t page) const {
   return page < index.size() ? index[page] : -1;
 }
 
-bool PageTable::IsResident(uint32_t head, uint32_t page) const { return IndexOf(head, page) >= 0; }
+bool PageTable::IsResident(uint32_t head, uint32_t page) const {
+  return layout_.whole ? candidates().contains(page) : IndexOf(head, page) >= 0;
+}
 
 std::vector<uint32_t> PageTable::ActivePages(uint32_t head) const {
+  if (layout_.whole) return active_[head];
   std::vector<uint32_t> pages;
   for (uint32_t i = 0; i < layout_.selectable_pages; ++i) {
     if (At(head, i).active) pages.push_back(static_cast<uint32_t>(At(head, i).page));
@@ -70,6 +82,10 @@ Status PageTable::CheckPlacement(const SlotPlacement& placement) const {
     return InvalidArgument("placement into slot ", placement.index, " of KV head ", placement.head,
                            ": there are ", num_kv_heads_, " heads with ",
                            layout_.everything ? 0 : layout_.selectable_pages, " slots");
+  }
+  if (layout_.whole) {
+    return FailedPrecondition("placement of page ", placement.page,
+                              " into a layer that has all pages");
   }
   if (!candidates().contains(placement.page)) {
     return FailedPrecondition("placement of page ", placement.page, ", which is not among pages ",
@@ -112,6 +128,10 @@ Status PageTable::Activate(uint32_t head, std::span<const uint32_t> pages) {
                                 " but is in none of its slots");
     }
   }
+  if (layout_.whole) {
+    active_[head].assign(pages.begin(), pages.end());
+    return OkStatus();
+  }
   for (uint32_t i = 0; i < layout_.selectable_pages; ++i) At(head, i).active = false;
   for (uint32_t page : pages) {
     At(head, static_cast<uint32_t>(IndexOf(head, page))).active = true;
@@ -119,7 +139,13 @@ Status PageTable::Activate(uint32_t head, std::span<const uint32_t> pages) {
   return OkStatus();
 }
 
+void PageTable::SetWhole(bool whole) {
+  layout_.whole = whole;
+  EmptySelectable();
+}
+
 void PageTable::EmptySelectable() {
+  for (std::vector<uint32_t>& pages : active_) pages.clear();
   for (Slot& slot : slots_) slot = {.page = -1, .generation = slot.generation, .active = false};
   for (std::vector<int32_t>& index : page_slot_) index.clear();
 }
@@ -147,6 +173,7 @@ void PageTable::ListAttended(AttendedSlots* out) const {
       out->first_tokens.push_back(static_cast<int32_t>(std::max(FirstSeen(), begin) - begin));
     }
   }
+  if (layout_.whole) return ListActive(fixed_rows, out);
   const uint32_t selectable = layout_.everything ? 0 : layout_.selectable_pages;
   for (uint32_t i = 0; i < selectable; ++i) {
     out->slots.push_back(static_cast<int32_t>(SelectableSlot(i)));
@@ -160,12 +187,33 @@ void PageTable::ListAttended(AttendedSlots* out) const {
   }
 }
 
+void PageTable::ListActive(const std::vector<int32_t>& fixed_rows, AttendedSlots* out) const {
+  std::vector<uint32_t> pages;  // That some head attends to; the slot of each is its number.
+  for (const std::vector<uint32_t>& active : active_) {
+    pages.insert(pages.end(), active.begin(), active.end());
+  }
+  std::ranges::sort(pages);
+  pages.erase(std::unique(pages.begin(), pages.end()), pages.end());
+  out->slots.insert(out->slots.end(), pages.begin(), pages.end());
+  out->valid_tokens.clear();
+  for (const std::vector<uint32_t>& active : active_) {
+    out->valid_tokens.insert(out->valid_tokens.end(), fixed_rows.begin(), fixed_rows.end());
+    auto next = active.begin();
+    for (const uint32_t page : pages) {
+      const bool attends = next != active.end() && *next == page;
+      if (attends) ++next;
+      out->valid_tokens.push_back(attends ? static_cast<int32_t>(page_tokens_) : 0);
+    }
+  }
+}
+
 uint64_t PageTable::AttendedTokens(uint32_t head) const {
   if (layout_.exact()) return num_tokens_ - FirstSeen();
   uint64_t tokens = 0;
   for (const PageRange& range : {sinks(), window()}) {
     for (uint32_t page = range.first; page < range.end; ++page) tokens += RowsOf(page);
   }
+  if (layout_.whole) return tokens + active_[head].size() * page_tokens_;
   for (uint32_t i = 0; i < layout_.selectable_pages; ++i) {
     tokens += At(head, i).active ? page_tokens_ : 0;
   }

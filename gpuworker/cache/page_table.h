@@ -7,6 +7,9 @@
 // rotation, and attention does not depend on order. A resident page takes part in attention only
 // while it is active, that is, part of the head's current selection.
 //
+// In a layer that is whole every page has a fixed slot. Candidates are resident then, and are only
+// activated.
+//
 // Invariants: no head attends to a page twice. Every head attends to sinks, window and open page. A
 // selectable slot holds the page of the placement with the highest generation.
 //
@@ -55,7 +58,7 @@ class PageTable {
   /// Pages begun; the last one may be open.
   uint32_t num_pages() const;
   /// Slots that the pools must have for the tokens so far.
-  uint32_t num_slots() const { return layout_.everything ? num_pages() : layout_.num_slots(); }
+  uint32_t num_slots() const { return layout_.has_all_pages() ? num_pages() : layout_.num_slots(); }
   /// Sink pages that exist.
   PageRange sinks() const;
   /// Window pages, the open one counted; sinks are never among them. In a layer with a sliding
@@ -64,9 +67,11 @@ class PageTable {
   /// Pages that are neither: what a policy selects from.
   PageRange candidates() const;
 
-  /// The slot of a sink or window page (of any page when everything is resident); nullopt for
-  /// candidates and pages that do not exist.
+  /// The slot of a sink or window page (of any page when everything is resident or the layer is
+  /// whole); nullopt for other candidates and pages that do not exist.
   std::optional<uint32_t> FixedSlot(uint32_t page) const;
+  /// The pages with fixed slots below `end_page`, ascending.
+  std::vector<uint32_t> FixedPages(uint32_t end_page = UINT32_MAX) const;
   /// The pool's slot behind selectable slot `index`.
   uint32_t SelectableSlot(uint32_t index) const {
     return layout_.sink_pages + layout_.window_pages + index;
@@ -91,6 +96,9 @@ class PageTable {
   /// unchanged, when one of them is not resident.
   [[nodiscard]] Status Activate(uint32_t head, std::span<const uint32_t> pages);
 
+  /// Makes a layer that selects whole, or not. No candidate is active then, and selectable slots
+  /// are empty. The caller moves the pages.
+  void SetWhole(bool whole);
   /// Marks the selectable slots as empty, because their contents are unknown. Keeps generations.
   void EmptySelectable();
 
@@ -115,13 +123,17 @@ class PageTable {
   }
   /// Selectable slot of `page`, -1 when it is not resident.
   int32_t IndexOf(uint32_t head, uint32_t page) const;
+  /// Adds to the slots of fixed pages, which have `fixed_rows`, those of candidates that some head
+  /// attends to; of a layer that is whole.
+  void ListActive(const std::vector<int32_t>& fixed_rows, AttendedSlots* out) const;
 
-  const CacheLayout layout_;
+  CacheLayout layout_;
   const uint32_t page_tokens_;
   const uint32_t num_kv_heads_;
   uint64_t num_tokens_ = 0;
   std::vector<Slot> slots_;                      ///< [n_kv][selectable]
   std::vector<std::vector<int32_t>> page_slot_;  ///< [n_kv][page]: inverse of slots_, grown on use
+  std::vector<std::vector<uint32_t>> active_;    ///< [n_kv] active pages of a layer that is whole
 };
 
 }  // namespace quire::worker

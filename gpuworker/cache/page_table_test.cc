@@ -273,5 +273,45 @@ TEST(PageTableTest, RandomWalkAgreesWithTheNaiveModel) {
   }
 }
 
+TEST(PageTableTest, AWholeLayerHasEveryPageAndAttendsToWhatIsSelected) {
+  CacheLayout layout = kBudget;
+  layout.whole = true;
+  PageTable table = TableWithPages(layout, 8);
+  EXPECT_EQ(table.num_slots(), 8u);
+  EXPECT_EQ(table.FixedPages().size(), 8u);
+  EXPECT_THAT(table.FixedPages(3), ElementsAre(0, 1, 2));
+  EXPECT_EQ(table.candidates(), (PageRange{1, 6}));
+  EXPECT_EQ(table.FixedSlot(4), 4u);
+  EXPECT_TRUE(table.IsResident(0, 5));
+  EXPECT_FALSE(table.IsResident(0, 6)) << "it is of the window";
+  ASSERT_TRUE(table.Activate(0, std::vector<uint32_t>{2, 5}).ok());
+  ASSERT_TRUE(table.Activate(1, std::vector<uint32_t>{3, 5}).ok());
+  EXPECT_EQ(table.Activate(1, std::vector<uint32_t>{7}).code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(table.ActivePages(1), ElementsAre(3, 5));
+  AttendedSlots attended;
+  table.ListAttended(&attended);
+  EXPECT_THAT(attended.slots, ElementsAre(0, 6, 7, 2, 3, 5));
+  EXPECT_THAT(attended.valid_tokens, ElementsAre(4, 4, 4, 4, 0, 4, 4, 4, 4, 0, 4, 4));
+  EXPECT_EQ(table.AttendedTokens(0), 20u);
+  EXPECT_EQ(table.Place({.head = 0, .index = 0, .generation = 9, .page = 2}).code(),
+            StatusCode::kFailedPrecondition);
+}
+
+TEST(PageTableTest, ALayerThatLeavesAndComesBackStartsWithEmptySlotsAndItsGenerations) {
+  PageTable table = TableWithPages(kBudget, 8);
+  ASSERT_TRUE(table.Place({.head = 0, .index = 1, .generation = 3, .page = 2}).ok());
+  ASSERT_TRUE(table.Activate(0, std::vector<uint32_t>{2}).ok());
+  table.SetWhole(true);
+  EXPECT_TRUE(table.ActivePages(0).empty());
+  ASSERT_TRUE(table.Activate(0, std::vector<uint32_t>{4}).ok());
+  table.SetWhole(false);
+  EXPECT_TRUE(table.ActivePages(0).empty());
+  EXPECT_FALSE(table.IsResident(0, 2));
+  EXPECT_EQ(table.num_slots(), 5u);
+  EXPECT_THAT(table.FixedPages(), ElementsAre(0, 6, 7));
+  EXPECT_FALSE(table.Place({.head = 0, .index = 1, .generation = 3, .page = 4}).ok());
+  EXPECT_TRUE(table.Place({.head = 0, .index = 1, .generation = 4, .page = 4}).ok());
+}
+
 }  // namespace
 }  // namespace quire::worker

@@ -53,7 +53,10 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
 DeviceBuffer::~DeviceBuffer() { Free(); }
 
 void DeviceBuffer::Free() {
-  if (data_ != nullptr) device_->FreeBytes(data_);
+  if (data_ != nullptr) {
+    device_->FreeBytes(data_);
+    device_->allocated_bytes_.fetch_sub(size_bytes_, std::memory_order_relaxed);
+  }
   data_ = nullptr;
 }
 
@@ -62,6 +65,7 @@ StatusOr<DeviceBuffer> Device::Allocate(size_t bytes) {
   if (bytes == 0) return buffer;
   void* data = AllocateBytes(bytes);
   if (data == nullptr) return OutOfMemory(name(), bytes, " bytes free");
+  allocated_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   buffer.device_ = this;
   buffer.data_ = data;
   buffer.size_bytes_ = bytes;

@@ -6,6 +6,7 @@
 #ifndef QUIRE_GPUWORKER_DEVICE_DEVICE_H_
 #define QUIRE_GPUWORKER_DEVICE_DEVICE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -125,6 +126,8 @@ class Device {
   bool reads_host_memory() const { return stream() == nullptr; }
   /// Type of memory from Allocate. The processor can access kHost.
   virtual MemoryType memory_type() const = 0;
+  /// Bytes that Allocate has given away and that are in use.
+  uint64_t allocated_bytes() const { return allocated_bytes_.load(std::memory_order_relaxed); }
   /// Zeroed memory, aligned to 64 bytes; no memory at all for 0 bytes. RESOURCE_EXHAUSTED naming
   /// the bytes when memory is short; IsOutOfDeviceMemory tells it from a refusal by a server.
   StatusOr<DeviceBuffer> Allocate(size_t bytes);
@@ -162,6 +165,9 @@ class Device {
   virtual void FreeBytes(void* data) = 0;
   virtual void* PinBytes(size_t bytes);  ///< Null when out of memory.
   virtual void FreePinned(void* data);
+
+ private:
+  std::atomic<uint64_t> allocated_bytes_ = 0;
 };
 
 /// True if `status`, annotated or not, comes from a device that ran out of memory.

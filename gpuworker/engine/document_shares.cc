@@ -43,7 +43,7 @@ StatusOr<std::vector<uint32_t>> DocumentSeat::CopyPages(uint32_t layer, std::vec
   if (shares_ == nullptr) return pages;
   for (const DocumentSeat* const other : shares_->offers_) {
     if (pages.empty()) break;
-    if (other->document_ != document_) continue;
+    if (other->document_ != document_ || other->offered_ == to) continue;
     // A page behind them is short, and its slot has tokens of its sequence, too.
     const auto end = std::ranges::lower_bound(pages, document_.num_pages);
     const std::vector<uint32_t> wanted(pages.begin(), end);

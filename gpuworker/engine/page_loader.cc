@@ -11,16 +11,6 @@
 namespace quire::worker {
 namespace {
 
-/// Those below `end_page`.
-std::vector<uint32_t> FixedPages(const PageTable& table, uint32_t end_page) {
-  std::vector<uint32_t> pages;
-  for (const PageRange& range : {table.sinks(), table.window()}) {
-    const uint32_t end = std::min(range.end, end_page);
-    for (uint32_t page = range.first; page < end; ++page) pages.push_back(page);
-  }
-  return pages;
-}
-
 StatusOr<std::shared_ptr<const StoredDigests>> ReadLayerDigests(const EngineParts& parts,
                                                                 SessionSeat* seat, uint32_t layer,
                                                                 uint32_t num_pages,
@@ -42,26 +32,35 @@ StatusOr<std::shared_ptr<const StoredDigests>> ReadLayerDigests(const EnginePart
 }  // namespace
 
 StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& context,
-                                  const DocumentSeat* document, BudgetCache* cache,
-                                  uint32_t end_page) {
-  const uint32_t batch = PagesPerBatch(parts, ExtentBytes(*parts.spec, 1));
+                                  const DocumentSeat* document, BudgetCache* cache) {
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < cache->num_layers(); ++layer) {
-    std::vector<uint32_t> pages = FixedPages(cache->table(layer), end_page);
-    if (document != nullptr) {
-      QUIRE_ASSIGN_OR_RETURN(pages, document->CopyPages(layer, std::move(pages), cache));
-    }
-    for (size_t at = 0; at < pages.size(); at += batch) {
-      const size_t count = std::min<size_t>(batch, pages.size() - at);
-      const auto first = pages.begin() + static_cast<ptrdiff_t>(at);
-      const UnitRange range{
-          .layer = layer, .pages = {first, first + static_cast<ptrdiff_t>(count)}, .heads = {}};
-      QUIRE_ASSIGN_OR_RETURN(
-          const FetchedUnits units,
-          parts.client->FetchUnits(context, {&range, 1}, *parts.spec, CodecSet::All()));
-      QUIRE_RETURN_IF_ERROR(cache->FillFixed(layer, range.pages, units.payload, units.codecs));
-      bytes += units.payload.size_bytes();
-    }
+    QUIRE_ASSIGN_OR_RETURN(
+        const uint64_t read,
+        LoadLayerPages(parts, context, document, cache, layer, cache->table(layer).FixedPages()));
+    bytes += read;
+  }
+  return bytes;
+}
+
+StatusOr<uint64_t> LoadLayerPages(const EngineParts& parts, const ContextRef& context,
+                                  const DocumentSeat* document, BudgetCache* cache, uint32_t layer,
+                                  std::vector<uint32_t> pages) {
+  const uint32_t batch = PagesPerBatch(parts, ExtentBytes(*parts.spec, 1));
+  uint64_t bytes = 0;
+  if (document != nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(pages, document->CopyPages(layer, std::move(pages), cache));
+  }
+  for (size_t at = 0; at < pages.size(); at += batch) {
+    const size_t count = std::min<size_t>(batch, pages.size() - at);
+    const auto first = pages.begin() + static_cast<ptrdiff_t>(at);
+    const UnitRange range{
+        .layer = layer, .pages = {first, first + static_cast<ptrdiff_t>(count)}, .heads = {}};
+    QUIRE_ASSIGN_OR_RETURN(
+        const FetchedUnits units,
+        parts.client->FetchUnits(context, {&range, 1}, *parts.spec, CodecSet::All()));
+    QUIRE_RETURN_IF_ERROR(cache->FillFixed(layer, range.pages, units.payload, units.codecs));
+    bytes += units.payload.size_bytes();
   }
   return bytes;
 }

@@ -18,13 +18,17 @@
 
 namespace quire::worker {
 
-/// Fetches every page below `end_page` with a fixed slot from `context` into `cache`. Fixed slots
-/// are sinks and window, or all pages of a layer that holds everything. `cache` has been started at
-/// its tokens. Pages that others at `document` (null: none) have are copied from them instead.
-/// Returns the payload bytes read.
+/// Fetches every page with a fixed slot from `context` into `cache`. Fixed slots
+/// are sinks and window, or all pages of a layer that holds everything or is whole. `cache` has
+/// been started at its tokens. Pages that others at `document` (null: none) have are copied from
+/// them instead. Returns the payload bytes read.
 StatusOr<uint64_t> LoadFixedPages(const EngineParts& parts, const ContextRef& context,
-                                  const DocumentSeat* document, BudgetCache* cache,
-                                  uint32_t end_page = UINT32_MAX);
+                                  const DocumentSeat* document, BudgetCache* cache);
+
+/// Fetches `pages` of one layer, which have fixed slots, likewise.
+StatusOr<uint64_t> LoadLayerPages(const EngineParts& parts, const ContextRef& context,
+                                  const DocumentSeat* document, BudgetCache* cache, uint32_t layer,
+                                  std::vector<uint32_t> pages);
 
 /// Gives `policy` the first `num_pages` pages of every layer, with digests where it wants them.
 /// Digests come from others at `document` (null: none), whose whole pages are those pages. Missing

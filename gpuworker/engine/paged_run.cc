@@ -2,11 +2,14 @@
 #include "gpuworker/engine/paged_run.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "gpuworker/engine/head_keys.h"
 #include "gpuworker/engine/page_loader.h"
 #include "gpuworker/engine/request_checks.h"
+#include "gpuworker/memory/slot_memory.h"
 #include "gpuworker/model/dense_cache.h"
 #include "gpuworker/retrieval/page_observer.h"
 #include "gpuworker/retrieval/token_observer.h"
@@ -134,9 +137,10 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::WithinBudget(std::unique_ptr<Paged
                                                            SessionSource* sessions) {
   auto run =
       std::unique_ptr<PagedRun>(new PagedRun(dense->parts_, dense->retrieval_, dense->stats_));
-  QUIRE_ASSIGN_OR_RETURN(SuspendedRun suspended, Suspend(std::move(dense)));
+  std::unique_ptr<BudgetCache> pages;
+  QUIRE_ASSIGN_OR_RETURN(SuspendedRun suspended, Suspend(std::move(dense), &pages));
   run->policy_ = std::move(suspended.after_prompt);
-  QUIRE_RETURN_IF_ERROR(run->Reload(&suspended));
+  QUIRE_RETURN_IF_ERROR(run->Reload(&suspended, std::move(pages)));
   run->host_pages_ = run->MakeHostPages();
   QUIRE_RETURN_IF_ERROR(run->TakeSeat(sessions));
   QUIRE_RETURN_IF_ERROR(run->LoadPolicy());
@@ -144,7 +148,8 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::WithinBudget(std::unique_ptr<Paged
   return run;
 }
 
-StatusOr<SuspendedRun> PagedRun::Suspend(std::unique_ptr<PagedRun> run) {
+StatusOr<SuspendedRun> PagedRun::Suspend(std::unique_ptr<PagedRun> run,
+                                         std::unique_ptr<BudgetCache>* cache) {
   SuspendedRun suspended;
   QUIRE_ASSIGN_OR_RETURN(suspended.lanes, run->pipeline_->Drain());
   QUIRE_ASSIGN_OR_RETURN(suspended.open_page, run->ExportOpenPage());
@@ -156,6 +161,7 @@ StatusOr<SuspendedRun> PagedRun::Suspend(std::unique_ptr<PagedRun> run) {
   suspended.context = std::move(run->context_);
   suspended.host_pages = run->host_pages_;
   suspended.document = run->document_;
+  if (cache != nullptr) *cache = std::move(run->cache_);
   return suspended;
 }
 
@@ -174,16 +180,27 @@ StatusOr<std::unique_ptr<PagedRun>> PagedRun::Resume(const EngineParts& parts,
   return run;
 }
 
-Status PagedRun::Reload(SuspendedRun* suspended) {
+Status PagedRun::Reload(SuspendedRun* suspended, std::unique_ptr<BudgetCache> dense) {
   context_ = std::move(suspended->context);
   unflushed_ = std::move(suspended->unflushed);
+  std::map<uint32_t, BudgetCache::Slots> kept;
+  for (uint32_t layer = 0; dense != nullptr && layer < dense->num_layers(); ++layer) {
+    if (IsWhole(layer)) kept[layer] = dense->GiveSlots(layer);
+  }
+  dense.reset();  // Other layers give their memory back before theirs is taken.
   QUIRE_RETURN_IF_ERROR(MakeCache());
+  for (auto& [layer, slots] : kept) cache_->TakeSlots(layer, std::move(slots));
   QUIRE_RETURN_IF_ERROR(cache_->StartAt(suspended->num_tokens));
   if (suspended->document) ShareDocument(*suspended->document);
   const auto complete = static_cast<uint32_t>(suspended->num_tokens / parts_.spec->page_tokens);
-  QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes, LoadFixedPages(parts_, ContextRef(context_->id()),
-                                                              shared(), cache_.get(), complete));
-  stats_->bytes_at_open += bytes;
+  for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
+    if (kept.contains(layer)) continue;
+    QUIRE_ASSIGN_OR_RETURN(
+        const uint64_t bytes,
+        LoadLayerPages(parts_, ContextRef(context_->id()), shared(), cache_.get(), layer,
+                       cache_->table(layer).FixedPages(complete)));
+    stats_->bytes_at_open += bytes;
+  }
   return ImportOpenPage(std::move(suspended->open_page));
 }
 
@@ -229,9 +246,35 @@ void PagedRun::Lose() {
   if (seat_ != nullptr) seat_->Lose();
 }
 
+bool PagedRun::IsWhole(uint32_t layer) const {
+  return parts_.slot_memory != nullptr && parts_.slot_memory->IsWhole(layer) &&
+         policy_->Layout(layer).selects() && MayBeWhole(*policy_, retrieval_);
+}
+
+Status PagedRun::PlaceLayers() {
+  for (uint32_t layer = 0; layer < cache_->num_layers(); ++layer) {
+    const bool whole = IsWhole(layer);
+    if (whole == cache_->table(layer).layout().whole) continue;
+    if (!whole) {
+      QUIRE_RETURN_IF_ERROR(pipeline_->LeaveDevice(layer));
+      continue;
+    }
+    const PageRange candidates = cache_->table(layer).candidates();
+    QUIRE_RETURN_IF_ERROR(pipeline_->MakeWhole(layer));
+    std::vector<uint32_t> pages(candidates.size());
+    std::iota(pages.begin(), pages.end(), candidates.first);
+    QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes,
+                           LoadLayerPages(parts_, ContextRef(context_->id()), shared(),
+                                          cache_.get(), layer, std::move(pages)));
+    stats_->bytes_at_open += bytes;
+  }
+  return OkStatus();
+}
+
 Status PagedRun::MakeCache() {
-  QUIRE_ASSIGN_OR_RETURN(cache_, BudgetCache::Create(*parts_.spec, parts_.device,
-                                                     LayoutsOf(*policy_, parts_.spec->num_layers),
+  std::vector<CacheLayout> layouts = LayoutsOf(*policy_, parts_.spec->num_layers);
+  for (uint32_t layer = 0; layer < layouts.size(); ++layer) layouts[layer].whole = IsWhole(layer);
+  QUIRE_ASSIGN_OR_RETURN(cache_, BudgetCache::Create(*parts_.spec, parts_.device, layouts,
                                                      retrieval_.recall_buffers, SoftCapOf(parts_)));
   return OkStatus();
 }

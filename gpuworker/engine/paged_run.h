@@ -42,7 +42,7 @@ namespace quire::worker {
 
 /// Counts that runs add to; survive them. Bytes are payload bytes.
 struct RunStats {
-  uint64_t bytes_at_open = 0;
+  uint64_t bytes_at_open = 0;  ///< And of layers that came back to the device.
   uint64_t bytes_digests = 0;
   uint64_t bytes_appended = 0;
   Duration offload_waits = {};  ///< For complete pages to be with the server.
@@ -90,7 +90,9 @@ class PagedRun {
   static StatusOr<std::unique_ptr<PagedRun>> WithinBudget(std::unique_ptr<PagedRun> dense,
                                                           SessionSource* sessions);
   /// Suspends `run`, once recalls in flight have arrived and the server has its complete pages.
-  static StatusOr<SuspendedRun> Suspend(std::unique_ptr<PagedRun> run);
+  /// Moves its pages to `cache`, unless that is null.
+  static StatusOr<SuspendedRun> Suspend(std::unique_ptr<PagedRun> run,
+                                        std::unique_ptr<BudgetCache>* cache = nullptr);
   /// Goes on from `suspended`, with the same options.
   static StatusOr<std::unique_ptr<PagedRun>> Resume(const EngineParts& parts,
                                                     const RetrievalOptions& retrieval,
@@ -127,6 +129,10 @@ class PagedRun {
   CacheBackend& backend() { return *backend_; }
   [[nodiscard]] Status OnStepDone(std::span<const TokenId> tokens);
 
+  /// Between two steps: makes layers whole, or takes them off the device, as
+  /// EngineParts::slot_memory says. After an error the run is good for nothing.
+  [[nodiscard]] Status PlaceLayers();
+
   /// Waits for recalls in flight, so that the run can end without disturbing sequences that share
   /// its messages.
   void AwaitInFlight();
@@ -139,9 +145,12 @@ class PagedRun {
   /// The policies of a dense run.
   Status AttendDensely();
   Status MakeCache();
+  /// True if `layer` has to have all its pages on the device, although it selects.
+  bool IsWhole(uint32_t layer) const;
   Status OpenContext(const Document* document, bool private_pages);
-  /// Takes over the context of `suspended`, and brings back what has a fixed slot.
-  Status Reload(SuspendedRun* suspended);
+  /// Takes over the context of `suspended`, and brings back what has a fixed slot. Layers that are
+  /// whole take their pages from `dense`, unless that is null, where it holds everything.
+  Status Reload(SuspendedRun* suspended, std::unique_ptr<BudgetCache> dense = nullptr);
   Status LoadDocument(const Document& document);
   Status TakeSeat(SessionSource* sessions);
   Status LoadPolicy();

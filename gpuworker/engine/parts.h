@@ -21,6 +21,7 @@ class DocumentShares;
 class HeadCalibration;
 struct HeadWeights;
 class ReuseCosts;
+class SlotMemory;
 class SessionSource;
 class UnitBuffers;
 
@@ -44,6 +45,8 @@ struct EngineParts {
   SessionSource* sessions = nullptr;  ///< Null: each sequence opens a session of its own.
   HeadCalibration* heads = nullptr;   ///< Retrieval heads of the decoder; null: the policy chooses.
   const HeadWeights* head = nullptr;  ///< EngineOptions::head.
+  /// Which layers are whole, of sequences of a batch; null: none that selects.
+  const SlotMemory* slot_memory = nullptr;
   ReuseCosts* reuse_costs = nullptr;  ///< Measurements of reuse so far.
 };
 

@@ -52,6 +52,10 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> MakeSequencePolicy(const EngineParts&
       std::move(policy), std::move(windows), parts.spec->page_tokens, context.max_context_tokens));
 }
 
+bool MayBeWhole(const RetrievalPolicy& policy, const RetrievalOptions& retrieval) {
+  return retrieval.side == SelectionSide::kWorker && policy.key_source() == nullptr;
+}
+
 StatusOr<std::unique_ptr<RetrievalPolicy>> MakeDensePolicy(const EngineParts& parts) {
   return std::unique_ptr<RetrievalPolicy>(
       new DensePolicy(DenseLayouts(parts.decoder->config().Windows(), parts.spec->num_layers),

@@ -40,6 +40,10 @@ StatusOr<Document> FindDocument(const EngineParts& parts, const DocumentName& na
 StatusOr<std::unique_ptr<RetrievalPolicy>> MakeSequencePolicy(const EngineParts& parts,
                                                               const RetrievalOptions& retrieval);
 
+/// True if layers that select may be whole (CacheLayout::whole) under this policy: the worker
+/// selects, and recalls bring whole units.
+bool MayBeWhole(const RetrievalPolicy& policy, const RetrievalOptions& retrieval);
+
 /// The policy of a prompt that attends to everything: every page of every layer stays.
 StatusOr<std::unique_ptr<RetrievalPolicy>> MakeDensePolicy(const EngineParts& parts);
 

@@ -113,6 +113,7 @@ struct SequenceStats {
   uint64_t context_tokens = 0;  ///< Tokens of the sequence now.
   /// Tokens attended to in the last step, a mean over layers and KV heads.
   double resident_tokens = 0;
+  uint64_t slot_bytes = 0;  ///< Device memory of its slots now; of a sequence of a batch.
   double budget_ratio() const {
     return context_tokens == 0 ? 1.0 : resident_tokens / static_cast<double>(context_tokens);
   }

@@ -38,8 +38,6 @@ struct StepMemory {
 
 class AdaptiveMemory {
  public:
-  /// A layer comes back below this share of the length at which it left.
-  static constexpr double kReloadShare = 0.9;
   static constexpr uint32_t kLeadSteps = 64;
 
   explicit AdaptiveMemory(const MemoryModel* model, uint32_t lead_steps = kLeadSteps)

@@ -38,6 +38,7 @@ class WrittenChannel final : public RecallChannel {
   }
   void Applied(const RecallPart&) override { ++applied; }
   void Invalidate(const RecallPart&) override { ++spoiled; }
+  void Forget(uint32_t) override {}
   void Mismatched(MismatchedUnit unit) override { mismatched.push_back(unit.page); }
 
   std::deque<StatusOr<std::optional<RecallPart>>> replies;

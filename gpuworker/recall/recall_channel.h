@@ -43,6 +43,8 @@ class RecallChannel {
   virtual void Applied(const RecallPart& part) = 0;
   /// ClientSession::Invalidate.
   virtual void Invalidate(const RecallPart& part) = 0;
+  /// The slots of `layer` are empty; the server learns it before the next recall.
+  virtual void Forget(uint32_t layer) = 0;
   /// ClientSession::Mismatched, of a unit of the channel's sequence.
   virtual void Mismatched(MismatchedUnit unit) = 0;
 };
@@ -59,6 +61,9 @@ class SessionChannel final : public RecallChannel {
                                                  const RecallOptions& options) override;
   void Applied(const RecallPart& part) override { session_->Applied(part); }
   void Invalidate(const RecallPart& part) override { session_->Invalidate(part); }
+  void Forget(uint32_t layer) override {
+    session_->Invalidate({.lanes = {{.sequence = sequence_, .layer = layer}}});
+  }
   void Mismatched(MismatchedUnit unit) override {
     unit.sequence = sequence_;
     session_->Mismatched(unit);

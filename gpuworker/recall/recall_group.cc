@@ -96,6 +96,9 @@ class RecallGroup::GroupChannel final : public RecallChannel {
   }
   void Applied(const RecallPart& part) override { group_->session_->Applied(part); }
   void Invalidate(const RecallPart& part) override { group_->session_->Invalidate(part); }
+  void Forget(uint32_t layer) override {
+    group_->session_->Invalidate({.lanes = {{.sequence = sequence_, .layer = layer}}});
+  }
   void Mismatched(MismatchedUnit unit) override {
     unit.sequence = sequence_;
     group_->session_->Mismatched(unit);

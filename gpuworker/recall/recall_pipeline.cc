@@ -251,16 +251,18 @@ StatusOr<std::vector<RecallPipeline::LaneState>> RecallPipeline::Drain() {
   for (uint32_t layer = 0; layer < states.size(); ++layer) {
     if (!Selects(layer)) continue;
     QUIRE_RETURN_IF_ERROR(FinishPrefetch(layer, {}));
-    const PageTable& table = with_.cache->table(layer);
-    for (uint32_t head = 0; head < with_.cache->spec().num_kv_heads; ++head) {
-      states[layer].active.AppendHead(table.ActivePages(head));
-    }
-    const Lane& lane = lanes_[layer];
-    states[layer].held = lane.recall.held();
-    states[layer].late = lane.late;
-    states[layer].failed = lane.recall.failed();
+    states[layer] = StateOf(layer);
   }
   return states;
+}
+
+RecallPipeline::LaneState RecallPipeline::StateOf(uint32_t layer) const {
+  const Lane& lane = lanes_[layer];
+  LaneState state{.held = lane.recall.held(), .late = lane.late, .failed = lane.recall.failed()};
+  for (uint32_t head = 0; head < with_.cache->spec().num_kv_heads; ++head) {
+    state.active.AppendHead(with_.cache->table(layer).ActivePages(head));
+  }
+  return state;
 }
 
 PlannedRecall RecallPipeline::PlanOf(uint32_t layer, const LaneState& state) const {
@@ -272,22 +274,49 @@ PlannedRecall RecallPipeline::PlanOf(uint32_t layer, const LaneState& state) con
 
 Status RecallPipeline::Restore(std::span<const LaneState> states) {
   for (uint32_t layer = 0; layer < states.size(); ++layer) {
-    Lane& lane = lanes_[layer];
-    lane.recall.set_failed(states[layer].failed);
-    if (states[layer].active.num_heads() == 0) continue;
-    lane.late = states[layer].late;
-    QUIRE_RETURN_IF_ERROR(lane.recall.Start(PlanOf(layer, states[layer]), Priority::kCorrection));
+    QUIRE_RETURN_IF_ERROR(BeginRestore(layer, states[layer]));
   }
   for (uint32_t layer = 0; layer < states.size(); ++layer) {
-    LayerRecall& recall = lanes_[layer].recall;
-    if (recall.in_flight()) {
-      Status status = recall.Wait({}).status();
-      if (IsDataLoss(status)) status = recall.Retry(PlanOf(layer, states[layer]));
-      QUIRE_RETURN_IF_ERROR(status);
-    }
-    if (states[layer].active.num_heads() > 0) recall.set_held(states[layer].held);
+    QUIRE_RETURN_IF_ERROR(EndRestore(layer, states[layer]));
   }
   return OkStatus();
+}
+
+Status RecallPipeline::BeginRestore(uint32_t layer, const LaneState& state) {
+  Lane& lane = lanes_[layer];
+  lane.recall.set_failed(state.failed);
+  if (state.active.num_heads() == 0) return OkStatus();
+  lane.late = state.late;
+  return lane.recall.Start(PlanOf(layer, state), Priority::kCorrection);
+}
+
+Status RecallPipeline::EndRestore(uint32_t layer, const LaneState& state) {
+  LayerRecall& recall = lanes_[layer].recall;
+  if (recall.in_flight()) {
+    Status status = recall.Wait({}).status();
+    if (IsDataLoss(status)) status = recall.Retry(PlanOf(layer, state));
+    QUIRE_RETURN_IF_ERROR(status);
+  }
+  if (state.active.num_heads() > 0) recall.set_held(state.held);
+  return OkStatus();
+}
+
+Status RecallPipeline::LeaveDevice(uint32_t layer) {
+  QUIRE_RETURN_IF_ERROR(FlushDeferred());
+  const LaneState state = StateOf(layer);  // Nothing is recalled for a layer that is whole.
+  QUIRE_RETURN_IF_ERROR(with_.cache->SetWhole(layer, false));
+  QUIRE_RETURN_IF_ERROR(BeginRestore(layer, state));
+  return EndRestore(layer, state);
+}
+
+Status RecallPipeline::MakeWhole(uint32_t layer) {
+  QUIRE_RETURN_IF_ERROR(FlushDeferred());
+  QUIRE_RETURN_IF_ERROR(FinishPrefetch(layer, {}));
+  const LaneState state = StateOf(layer);
+  QUIRE_RETURN_IF_ERROR(with_.cache->SetWhole(layer, true));
+  with_.channel->Forget(layer);
+  QUIRE_RETURN_IF_ERROR(BeginRestore(layer, state));  // All of it is resident.
+  return EndRestore(layer, state);
 }
 
 Status RecallPipeline::AfterAttention(uint32_t layer) {

@@ -105,6 +105,15 @@ class RecallPipeline {
   /// Recalls what `states`, from Drain, hold, into a cache without selected pages.
   [[nodiscard]] Status Restore(std::span<const LaneState> states);
 
+  // Between two tokens. After an error the cache is good for nothing.
+
+  /// Gives a layer that is whole the slots of its budget (BudgetCache::SetWhole), and recalls what
+  /// is selected there.
+  [[nodiscard]] Status LeaveDevice(uint32_t layer);
+  /// Makes a layer whole, with what is selected. The caller fills its candidates before the next
+  /// token.
+  [[nodiscard]] Status MakeWhole(uint32_t layer);
+
  private:
   using Deadline = LayerRecall::Deadline;
   struct Lane {
@@ -134,6 +143,11 @@ class RecallPipeline {
   /// Waits for the prefetch of the step before. LayerRecall::failed when it came to nothing.
   [[nodiscard]] Status FinishPrefetch(uint32_t layer, Deadline deadline);
   StatusOr<Selection> Select(const SelectRequest& request);
+  /// State of a layer that selects, without anything in flight.
+  LaneState StateOf(uint32_t layer) const;
+  /// Recalls what `state` holds; EndRestore waits for it.
+  [[nodiscard]] Status BeginRestore(uint32_t layer, const LaneState& state);
+  [[nodiscard]] Status EndRestore(uint32_t layer, const LaneState& state);
   /// A recall of what `state` holds.
   PlannedRecall PlanOf(uint32_t layer, const LaneState& state) const;
   /// Recalls what must precede attention: the selection of heads that block, at least one.

@@ -341,7 +341,10 @@ TEST_F(CliTest, WhatWouldNotBeReadIsRefused) {
       {{"ask", "--document", "example", "--question", "q", "--host-cache-bytes", "1000TiB"},
        "--host-cache-bytes is 1099511627776000, more than"},
       {{"worker", "--host-cache-bytes", "1000TiB"}, "--host-cache-bytes is 1099511627776000, more"},
-      {{"worker", "--slot-bytes", "1000TiB"}, "--slot-bytes is 1099511627776000, more than"}};
+      {{"worker", "--slot-bytes", "1000TiB"}, "--slot-bytes is 1099511627776000, more than"},
+      {{"worker", "--device-memory", "1000TiB"}, "--device-memory is 1099511627776000, more than"},
+      {{"worker", "--device-memory", "1KiB", "--listen", "127.0.0.1:0"},
+       "leaves no slots within 1024"}};
   for (const auto& [args, words] : all) {
     const ChildResult result = Quire(args);
     EXPECT_EQ(result.exit_code, 1) << result.out;

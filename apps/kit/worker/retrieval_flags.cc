@@ -2,6 +2,7 @@
 #include "apps/kit/worker/retrieval_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <string_view>
@@ -170,11 +171,13 @@ void AddHostCacheFlag(CLI::App& command, uint64_t* bytes) {
 
 Status CheckHostMemory(const HostMemoryAsked& asked, const MemoryLimit& limit) {
   QUIRE_RETURN_IF_ERROR(CheckWithin(limit, "--host-cache-bytes", asked.cache));
+  QUIRE_RETURN_IF_ERROR(CheckWithin(limit, "--device-memory", asked.device));
   return asked.slots_are_default ? OkStatus() : CheckWithin(limit, "--slot-bytes", asked.slots);
 }
 
 bool MemoryMayNotSuffice(const HostMemoryAsked& asked, const MemoryLimit& limit) {
-  return asked.cache > limit.bytes || asked.slots > limit.bytes - asked.cache;
+  const uint64_t most = std::max(asked.slots, asked.device);
+  return asked.cache > limit.bytes || most > limit.bytes - asked.cache;
 }
 
 }  // namespace quire::cli

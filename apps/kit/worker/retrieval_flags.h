@@ -63,6 +63,7 @@ void AddHostCacheFlag(CLI::App& command, uint64_t* bytes);
 struct HostMemoryAsked {
   uint64_t cache = 0;              ///< --host-cache-bytes.
   uint64_t slots = 0;              ///< --slot-bytes; 0: they lie elsewhere.
+  uint64_t device = 0;             ///< --device-memory, in place of slots.
   bool slots_are_default = false;  ///< Not asked for by an option.
 };
 /// INVALID_ARGUMENT naming the option that alone asks for more than `limit`. A default is no such

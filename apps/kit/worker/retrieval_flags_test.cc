@@ -141,6 +141,8 @@ TEST(HostMemoryTest, WhatAloneIsMoreThanThereIsIsRefusedAndTheSumIsSaid) {
               HasSubstr("--host-cache-bytes is 1001, more than the limit in /group/memory.max"));
   EXPECT_THAT(refusal({.slots = 1001}), HasSubstr("--slot-bytes is 1001, more than"));
   EXPECT_EQ(refusal({.slots = 1001, .slots_are_default = true}), "");
+  EXPECT_THAT(refusal({.device = 1001}), HasSubstr("--device-memory is 1001, more than"));
+  EXPECT_TRUE(MemoryMayNotSuffice({.cache = 1, .device = 1000}, limit));
   EXPECT_EQ(refusal({.cache = 1000, .slots = 1000}), "");
   EXPECT_TRUE(MemoryMayNotSuffice({.slots = 1001, .slots_are_default = true}, limit));
   EXPECT_TRUE(MemoryMayNotSuffice({.cache = 1, .slots = 1000}, limit));

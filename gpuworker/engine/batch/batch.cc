@@ -20,9 +20,23 @@ uint32_t MaxStepTokens(const std::vector<CacheLayout>& layouts, const KvSpec& sp
   return most;
 }
 
-EngineParts Sharing(EngineParts parts, DocumentShares* shares) {
+EngineParts Sharing(EngineParts parts, DocumentShares* shares, const SlotMemory* slot_memory) {
   parts.shares = shares;
+  parts.slot_memory = slot_memory;
   return parts;
+}
+
+/// `limits` with the slots that device_bytes leaves room for. Everything else has been allocated.
+StatusOr<BatchLimits> WithSlots(BatchLimits limits, const Device& device) {
+  if (limits.device_bytes == 0) return limits;
+  const uint64_t used = device.allocated_bytes();
+  if (limits.device_bytes <= used) {
+    return ResourceExhausted("the model and what its steps work in take ", used,
+                             " bytes of the device, which leaves no slots within ",
+                             limits.device_bytes, "; allow more, or a smaller step");
+  }
+  limits.slot_bytes = limits.device_bytes - used;
+  return limits;
 }
 
 }  // namespace
@@ -33,13 +47,15 @@ StatusOr<std::unique_ptr<Batch>> Batch::Create(const Engine* engine, const Batch
   const EngineParts parts = engine->Parts();
   QUIRE_ASSIGN_OR_RETURN(Decoder::Scratch scratch,
                          parts.decoder->ReserveScratch(limits.step_tokens, limits.max_running));
+  QUIRE_ASSIGN_OR_RETURN(const BatchLimits measured, WithSlots(limits, *parts.device));
   return std::unique_ptr<Batch>(
-      new Batch(parts, engine->options().retrieval, limits, sessions, std::move(scratch)));
+      new Batch(parts, engine->options().retrieval, measured, sessions, std::move(scratch)));
 }
 
 Batch::Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits,
              BatchSessions* sessions, Decoder::Scratch scratch)
-    : parts_(Sharing(parts, &shares_)),
+    : slot_memory_(limits.offload, parts.spec->num_layers, limits.slot_bytes),
+      parts_(Sharing(parts, &shares_, &slot_memory_)),
       retrieval_(std::move(retrieval)),
       scratch_(std::move(scratch)),
       own_sessions_(parts.client, parts.spec),
@@ -61,7 +77,8 @@ StatusOr<BatchScheduler::Request> Batch::MakeRequest(const BatchRequest& request
   const uint64_t prompt = request.prompt.size();
   BatchScheduler::Request asked{
       .priority = request.priority,
-      .demand = SlotDemand::Of(layouts, *parts_.spec),
+      .demand = SlotDemand::Of(layouts, *parts_.spec,
+                               slot_memory_.may_keep() && MayBeWhole(*policy, retrieval)),
       .num_tokens = document_tokens,
       .pending = prompt,
       .most_tokens = std::min<uint64_t>(model.max_positions,
@@ -122,8 +139,11 @@ bool Batch::Step() {
   {
     MutexLock lock(mutex_);
     plan = scheduler_.Next();
+    slot_memory_.BeforeStep(scheduler_.Loads(plan));
   }
+  metrics_.CountOffloaded(slot_memory_.offloaded());
   for (const Id id : plan.preempt) Preempt(id);
+  PlaceLayers(plan);
   for (const Id id : plan.start) Start(id);
   const std::vector<Member> members = Members(plan.run);
   if (!members.empty()) RunMembers(members);
@@ -161,6 +181,13 @@ void Batch::Preempt(Id id) {
   BatchSequence* const sequence = Find(id);
   metrics_.preempted.Add();
   if (const Status status = sequence->Suspend(); !status.ok()) Fail(id, sequence, status);
+}
+
+void Batch::PlaceLayers(const BatchScheduler::Plan& plan) {
+  for (const Member& member : Members(plan.run)) {
+    const Status status = member.sequence->PlaceLayers();
+    if (!status.ok()) Fail(member.id, member.sequence, status);
+  }
 }
 
 void Batch::Start(Id id) {
@@ -284,7 +311,8 @@ void Batch::VisitMetrics(MetricsVisitor& visit) const {
   visit.Gauge("batch_waiting", "Sequences that have not started yet.", scheduler_.waiting());
   visit.Gauge("batch_suspended", "Sequences that gave their slots back and wait for them.",
               scheduler_.preempted());
-  visit.Gauge("batch_slot_bytes", "Memory of the slots in use.", scheduler_.slot_bytes());
+  visit.Gauge("batch_slot_bytes", "Memory of the slots in use.",
+              scheduler_.slot_bytes(static_cast<uint32_t>(metrics_.offloaded_layers.Get())));
 }
 
 }  // namespace quire::worker

@@ -57,9 +57,9 @@ struct BatchRequest {
 class Batch {
  public:
   /// Takes the device memory that steps work in, so that only a sequence's own can end later.
-  /// INVALID_ARGUMENT for limits out of range, RESOURCE_EXHAUSTED when the device has no room for
-  /// such steps. `sessions` outlives the batch, which is alone in
-  /// using them; null: SharedSessions of its own.
+  /// INVALID_ARGUMENT for limits out of range, RESOURCE_EXHAUSTED when the device, or what
+  /// BatchLimits::device_bytes leaves of it, has no room for such steps. `sessions` outlives the
+  /// batch, which is alone in using them; null: SharedSessions of its own.
   static StatusOr<std::unique_ptr<Batch>> Create(const Engine* engine, const BatchLimits& limits,
                                                  BatchSessions* sessions = nullptr);
   /// Ends what is left, as Stop does.
@@ -67,9 +67,9 @@ class Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
-  /// Queues a sequence. Errors: INVALID_ARGUMENT for an impossible prompt, options or budget;
-  /// NOT_FOUND without such a document; RESOURCE_EXHAUSTED, with a retry hint, when the queue is
-  /// full; UNAVAILABLE after Stop.
+  /// Queues a sequence. Errors: INVALID_ARGUMENT for an impossible prompt or options; NOT_FOUND
+  /// without such a document; RESOURCE_EXHAUSTED where it could not run even alone, saying what
+  /// would fit, and with a retry hint when the queue is full; UNAVAILABLE after Stop.
   StatusOr<std::shared_ptr<BatchStream>> Submit(BatchRequest request) QUIRE_EXCLUDES(mutex_);
 
   /// Runs one step. False when there was nothing to run.
@@ -100,6 +100,8 @@ class Batch {
   BatchSequence* Find(Id id) const QUIRE_EXCLUDES(mutex_);
   void EndCancelled() QUIRE_EXCLUDES(mutex_);
   void Preempt(Id id);
+  /// Moves layers of the sequences that go on, as decided for this step.
+  void PlaceLayers(const BatchScheduler::Plan& plan);
   void Start(Id id);
   /// Those of `shares` that have slots.
   std::vector<Member> Members(const std::vector<BatchScheduler::Share>& shares) const;
@@ -115,6 +117,8 @@ class Batch {
   bool WaitForWork() QUIRE_EXCLUDES(mutex_);
 
   DocumentShares shares_;  ///< Outlives the sequences.
+  /// Decides which layers are whole. Only the thread that runs steps uses it.
+  SlotMemory slot_memory_;
   const EngineParts parts_;
   const RetrievalOptions retrieval_;  ///< Default for requests without options.
   const Decoder::Scratch scratch_;    ///< Shared by all steps.

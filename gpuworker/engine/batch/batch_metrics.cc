@@ -18,6 +18,17 @@ void BatchMetrics::CountStep(size_t sequences, uint64_t step_tokens) {
   tokens.Add(step_tokens);
 }
 
+void BatchMetrics::CountOffloaded(uint32_t layers) {
+  const uint64_t before = offloaded_layers.Get();
+  if (layers > before) {
+    offloaded_layers.Add(layers - before);
+    layers_left.Add(layers - before);
+  } else if (layers < before) {
+    offloaded_layers.Sub(before - layers);
+    layers_returned.Add(before - layers);
+  }
+}
+
 void BatchMetrics::CountRecalls(const RecallStats& recalls) {
   nan_scores.Add(recalls.nan_scores);
   selections.Add(recalls.selections);
@@ -55,6 +66,13 @@ void BatchMetrics::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("batch_late_corrections",
                 "Corrections that attention went on without at the deadline.",
                 late_corrections.Get());
+  visit.Gauge("batch_offloaded_layers",
+              "Last layers whose pages are off the device, where they select.",
+              offloaded_layers.Get());
+  visit.Counter("batch_layers_left", "Layers that left the device for want of memory.",
+                layers_left.Get());
+  visit.Counter("batch_layers_returned", "Layers that came back to the device.",
+                layers_returned.Get());
   visit.Counter("batch_damaged_units",
                 "Units, sent or held in host memory, that did not match their checksums and were "
                 "asked for again.",

@@ -35,6 +35,9 @@ struct BatchMetrics {
   Counter shared_digest_bytes;
   Counter shared_page_bytes;
   Counter held_digest_bytes;  ///< A gauge.
+  Counter offloaded_layers;   ///< A gauge.
+  Counter layers_left;
+  Counter layers_returned;
   static constexpr size_t kSizes = 5;
   std::array<Counter, kSizes> steps;  ///< By the sequences of a step: 1, 2-3, 4-7, 8-15, more.
   LatencyHistogram offload_waits;     ///< Wait of one sequence in a step.
@@ -42,6 +45,8 @@ struct BatchMetrics {
 
   /// A step over `sequences` sequences and `tokens` tokens.
   void CountStep(size_t sequences, uint64_t step_tokens);
+  /// From now on the last `layers` layers are off the device.
+  void CountOffloaded(uint32_t layers);
   /// Adds the recalls of a sequence in a step.
   void CountRecalls(const RecallStats& recalls);
   void VisitMetrics(MetricsVisitor& visit) const;

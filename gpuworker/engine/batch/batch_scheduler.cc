@@ -6,7 +6,6 @@
 
 #include "common/base/retry_hint.h"
 #include "gpuworker/model/decoder.h"
-#include "quire/layout.h"
 
 namespace quire::worker {
 namespace {
@@ -35,28 +34,16 @@ Status Validate(const BatchLimits& limits) {
   return OkStatus();
 }
 
-SlotDemand SlotDemand::Of(std::span<const CacheLayout> layouts, const KvSpec& spec) {
-  const uint64_t slot_bytes = ExtentBytes(spec, 1);  // Keys and values of all heads.
-  SlotDemand demand{.page_tokens = spec.page_tokens};
-  for (const CacheLayout& layout : layouts) {
-    if (layout.everything) {
-      demand.page_bytes += slot_bytes;
-    } else {
-      demand.fixed_bytes += slot_bytes * layout.num_slots();
-    }
-  }
-  return demand;
-}
-
 StatusOr<BatchScheduler::Id> BatchScheduler::Add(const Request& request) {
   QUIRE_RETURN_IF_ERROR(CheckRange("priority", request.priority, 0, kMaxPriority));
   const uint64_t most = request.demand.Bytes(request.most_tokens);
   if (most > limits_.slot_bytes) {
-    return InvalidArgument(
+    return ResourceExhausted(
         "a sequence of up to ", request.most_tokens, " tokens needs ", most,
-        " bytes of slots, more than the ", limits_.slot_bytes,
-        " that this worker has; lower the budget, keep fewer layers uncompressed, "
-        "or raise slot_bytes");
+        " bytes of slots, more than the ", limits_.slot_bytes, " that this worker has, where ",
+        request.demand.MostTokens(limits_.slot_bytes, request.most_tokens),
+        " tokens fit; ask for fewer, lower the budget, keep fewer layers uncompressed, or raise "
+        "slot_bytes");
   }
   if (waiting() >= limits_.max_waiting) {
     return WithRetryAfter(ResourceExhausted(limits_.max_waiting,
@@ -141,6 +128,19 @@ BatchScheduler::Plan BatchScheduler::Next() {
   return plan;
 }
 
+std::vector<SequenceLoad> BatchScheduler::Loads(const Plan& plan) const {
+  std::vector<SequenceLoad> loads;
+  for (const Share& share : plan.run) {
+    const Request& request = Find(share.id).request;
+    loads.push_back({.demand = &request.demand,
+                     .dense = request.is_dense() ? &request.dense : nullptr,
+                     .tokens = request.num_tokens + share.tokens,
+                     .most_tokens = request.most_tokens,
+                     .starts = std::ranges::find(plan.start, share.id) != plan.start.end()});
+  }
+  return loads;
+}
+
 void BatchScheduler::OnStepDone(Id id, uint64_t tokens, uint64_t pending) {
   Request& request = Find(id).request;
   request.num_tokens += tokens;
@@ -168,11 +168,15 @@ size_t BatchScheduler::running() const { return Count(Phase::kRunning); }
 size_t BatchScheduler::waiting() const { return Count(Phase::kWaiting); }
 size_t BatchScheduler::preempted() const { return Count(Phase::kPreempted); }
 
-uint64_t BatchScheduler::slot_bytes() const {
+uint64_t BatchScheduler::slot_bytes(uint32_t offloaded) const {
   uint64_t bytes = 0;
   for (const auto& [rank, sequence] : sequences_) {
     if (sequence.phase != Phase::kRunning) continue;
-    bytes += sequence.request.BytesAt(sequence.request.num_tokens);
+    const Request& request = sequence.request;
+    bytes += SequenceLoad{.demand = &request.demand,
+                          .dense = request.is_dense() ? &request.dense : nullptr,
+                          .tokens = request.num_tokens}
+                 .Bytes(offloaded, 0);
   }
   return bytes;
 }

@@ -26,11 +26,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <vector>
 
-#include "gpuworker/cache/cache_layout.h"
-#include "quire/kv_spec.h"
+#include "gpuworker/memory/slot_demand.h"
+#include "gpuworker/memory/slot_memory.h"
 #include "quire/status.h"
 
 namespace quire::worker {
@@ -42,23 +41,16 @@ struct BatchLimits {
   /// Slot memory of all sequences. Digests are not of it: 3 % of a document's cache where the
   /// policy scores here (spec H7), once for all sequences over it.
   uint64_t slot_bytes = uint64_t{4} << 30;
+  /// When layers that select are off the device. They have all their pages there otherwise, within
+  /// slot_bytes.
+  OffloadRule offload = OffloadRule::kAlways;
+  /// In place of slot_bytes: device memory of the model, of what steps work in, and of slots. Slots
+  /// get what the others, as measured, leave of it. 0: not given.
+  uint64_t device_bytes = 0;
 };
 
 /// INVALID_ARGUMENT naming the limit that is out of range.
 Status Validate(const BatchLimits& limits);
-
-/// Slot memory of one sequence, as BudgetCache allocates it.
-struct SlotDemand {
-  uint64_t fixed_bytes = 0;  ///< Layers with a budget.
-  uint64_t page_bytes = 0;   ///< One page of the layers that keep every page.
-  uint32_t page_tokens = 1;
-
-  /// Demand of a sequence with these layouts, one a layer.
-  static SlotDemand Of(std::span<const CacheLayout> layouts, const KvSpec& spec);
-  uint64_t Bytes(uint64_t tokens) const {
-    return fixed_bytes + PooledPages((tokens + page_tokens - 1) / page_tokens) * page_bytes;
-  }
-};
 
 class BatchScheduler {
  public:
@@ -89,8 +81,9 @@ class BatchScheduler {
       return is_dense() ? std::max(dense.Bytes(tokens), within_budget) : within_budget;
     }
   };
-  /// Queues a sequence. INVALID_ARGUMENT, naming the numbers, when it could not run even alone;
-  /// RESOURCE_EXHAUSTED, with a retry hint, when enough are waiting.
+  /// Queues a sequence. INVALID_ARGUMENT for a priority out of range. RESOURCE_EXHAUSTED when it
+  /// could not run even alone, naming what would fit, and with a retry hint when enough are
+  /// waiting.
   StatusOr<Id> Add(const Request& request);
 
   struct Share {
@@ -106,6 +99,9 @@ class BatchScheduler {
   };
   /// Decides a step, and assumes that it is carried out. Empty only when there is no sequence.
   Plan Next();
+  /// The slots of the sequences that run in a plan of Next, the first of their ranks first. Valid
+  /// until a sequence changes.
+  std::vector<SequenceLoad> Loads(const Plan& plan) const;
 
   // Results of a sequence that ran.
 
@@ -120,7 +116,8 @@ class BatchScheduler {
   size_t running() const;
   size_t waiting() const;    ///< Sequences that have not started.
   size_t preempted() const;  ///< Sequences that had slots, and wait for new ones.
-  uint64_t slot_bytes() const;
+  /// Memory of the slots in use, with the last `offloaded` layers off.
+  uint64_t slot_bytes(uint32_t offloaded = UINT32_MAX) const;
 
  private:
   enum class Phase : uint8_t { kWaiting, kRunning, kPreempted };
@@ -149,6 +146,7 @@ class BatchScheduler {
   /// Tokens after the first one that `sequence` may run within `room`.
   static uint32_t Extra(const Sequence& sequence, const Room& room);
   Sequence& Find(Id id) { return sequences_.at(ranks_.at(id)); }
+  const Sequence& Find(Id id) const { return sequences_.at(ranks_.at(id)); }
   size_t Count(Phase phase) const;
 
   const BatchLimits limits_;

@@ -166,9 +166,11 @@ TEST(BatchSchedulerTest, WhatCouldNeverRunIsRefusedWithTheNumbers) {
   BatchScheduler scheduler({.slot_bytes = 30});
   EXPECT_TRUE(scheduler.Add(Sequence(1, 30)).ok());
   const Status refused = scheduler.Add(Sequence(1, 10, 1)).status();
-  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_FALSE(RetryAfter(refused).has_value());
   EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("up to 100 tokens needs 35 bytes of slots, more than the 30"));
+              HasSubstr("up to 100 tokens needs 35 bytes of slots, more than the 30 that this "
+                        "worker has, where 80 tokens fit"));
   EXPECT_THAT(std::string(scheduler.Add(Sequence(1, 1, 0, 16)).status().message()),
               HasSubstr("priority is 16; it must be 0 to 15"));
 }

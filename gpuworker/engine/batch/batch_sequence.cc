@@ -114,6 +114,7 @@ SequenceStats BatchSequence::Stats() const {
   stats.reopened = reopened_;
   stats.context_tokens = num_tokens();
   stats.resident_tokens = run_ != nullptr ? run_->ResidentTokens() : resident_tokens_;
+  stats.slot_bytes = run_ != nullptr ? run_->cache().pool_bytes() : 0;
   return stats;
 }
 

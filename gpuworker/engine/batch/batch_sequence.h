@@ -55,6 +55,9 @@ class BatchSequence {
   /// Gives them back. After an error it holds nothing; see CanRestart.
   [[nodiscard]] Status Suspend();
 
+  /// Moves the layers of a running sequence (PagedRun::PlaceLayers).
+  [[nodiscard]] Status PlaceLayers() { return run_->PlaceLayers(); }
+
   bool running() const { return run_ != nullptr; }
   /// Tokens of the document and its own that it has run, or will have when it starts.
   uint64_t num_tokens() const { return document_tokens() + ran_; }

@@ -514,7 +514,9 @@ TEST_F(BatchTest, WhatCannotRunIsRefusedWithTheRemedy) {
   EXPECT_TRUE(RetryAfter(batch->Submit(Request(1, 1, 1)).status()).has_value());
   EXPECT_EQ(Value(*batch, "batch_refused"), 2u);
   const auto small = Make({.slot_bytes = 100});
-  EXPECT_EQ(small->Submit(Request(1, 1, 1)).status().code(), StatusCode::kInvalidArgument);
+  const Status too_large = small->Submit(Request(1, 1, 1)).status();
+  EXPECT_EQ(too_large.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(too_large.message()), HasSubstr("where 0 tokens fit; ask for fewer"));
   EXPECT_EQ(Batch::Create(&fixture_.engine(), {.max_running = 0}).status().code(),
             StatusCode::kInvalidArgument);
 }
