@@ -3,8 +3,8 @@
 // Growth: tokens a second of a sequence that outgrows the slots of its device. Layers leave the
 // device one after the other (SpeContext, Algorithm 2). The rival is static offloading, which takes
 // all layers off with the first that has to be. Beside them stand the two ends: a device without a
-// limit, and one with every layer off. All ways decode the same tokens of the same document in
-// turns, a window of lengths at a time. Pages are in a server of another process.
+// limit, and one with every layer off. All ways decode the same tokens behind the same document in
+// turns. Pages are in a server of another process.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
@@ -24,21 +24,23 @@
 #include "common/base/observe/metrics.h"
 #include "common/base/random.h"
 #include "gpuworker/engine/batch/batch.h"
+#include "kernels/cpu/gemm.h"
 #include "quire/layout.h"
 
 namespace quire::bench {
 namespace {
 
-constexpr uint64_t kServerRoomBytes = 256 << 20;
+constexpr uint64_t kGrowthRoomBytes = 256 << 20;
 constexpr uint64_t kSeed = 3;
-constexpr float kAnyToken = 1e30f;  ///< Temperature at which all tokens are equally likely.
+constexpr float kUniform = 1e30f;  ///< Temperature at which all tokens are equally likely.
+constexpr uint32_t kTurnTokens = 8;
 constexpr char kOurs[] = "layer_by_layer";
 constexpr char kRival[] = "all_at_once";
 
 struct GrowthOptions {
   uint32_t context_tokens = 4096;
   uint32_t growth_tokens = 3072;
-  uint32_t window_tokens = 128;
+  uint32_t window_tokens = 256;
   uint32_t budget_tokens = 512;
   uint32_t layers = 16;
   uint64_t slot_bytes = 0;
@@ -48,7 +50,7 @@ struct GrowthOptions {
   std::string data_dir;
 };
 
-/// What a way has measured in one window of lengths.
+/// Figures of a way in one window of lengths.
 struct Window {
   double step_ms = 0;  ///< Median.
   double most_ms = 0;
@@ -56,7 +58,7 @@ struct Window {
   uint64_t slot_bytes = 0;  ///< Most at a time.
 };
 
-double Milliseconds(Duration time) {
+double StepMilliseconds(Duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
@@ -78,22 +80,24 @@ class Way {
     return Step().status();  // Opens the sequence.
   }
 
-  /// Decodes `tokens`.
+  /// Decodes `tokens` of a window.
   Status Run(uint32_t tokens) {
-    Window window;
-    std::vector<double> steps;
     for (uint32_t i = 0; i < tokens; ++i) {
       QUIRE_ASSIGN_OR_RETURN(const Duration time, Step());
-      steps.push_back(Milliseconds(time));
-      window.slot_bytes = std::max(window.slot_bytes, batch_->Stats().front().slot_bytes);
+      steps_.push_back(StepMilliseconds(time));
+      slot_bytes_used_ = std::max(slot_bytes_used_, batch_->Stats().front().slot_bytes);
     }
-    window.most_ms = *std::ranges::max_element(steps);
-    const auto middle = steps.begin() + static_cast<ptrdiff_t>(steps.size() / 2);
-    std::ranges::nth_element(steps, middle);
-    window.step_ms = *middle;
-    window.offloaded = MetricValuesOf(*batch_).at("batch_offloaded_layers");
-    windows_.push_back(window);
     return OkStatus();
+  }
+  void EndWindow() {
+    Window window{.most_ms = *std::ranges::max_element(steps_),
+                  .offloaded = MetricValuesOf(*batch_).at("batch_offloaded_layers"),
+                  .slot_bytes = std::exchange(slot_bytes_used_, 0)};
+    const auto middle = steps_.begin() + static_cast<ptrdiff_t>(steps_.size() / 2);
+    std::ranges::nth_element(steps_, middle);
+    window.step_ms = *middle;
+    steps_.clear();
+    windows_.push_back(window);
   }
 
   /// Tokens generated so far.
@@ -139,6 +143,9 @@ class Way {
   std::shared_ptr<worker::BatchStream> stream_;
   std::vector<TokenId> tokens_;
   std::vector<Window> windows_;
+  // Steps of the window that runs.
+  std::vector<double> steps_;
+  uint64_t slot_bytes_used_ = 0;
 };
 
 /// A server of another process with the document, and a worker beside it.
@@ -160,16 +167,15 @@ StatusOr<Bench> Prepare(const GrowthOptions& options) {
       .num_layers = options.layers,
       .num_query_heads = 4,
       .num_kv_heads = 2,
-      .intermediate_size = 512,
+      .intermediate_size = 128,
       .max_positions = options.context_tokens + options.growth_tokens + options.window_tokens,
-      .own_share = 0.15f,
       .head = true};
   QUIRE_RETURN_IF_ERROR(WriteRandomModel(model, shape));
   const worker::EngineOptions engine{.dtype = DType::kF16};
   // Every way appends its own pages to the document.
   const uint64_t tokens = options.context_tokens + uint64_t{5} * options.growth_tokens;
   const uint64_t row = uint64_t{2} * shape.num_kv_heads * shape.head_dim * sizeof(uint16_t);
-  const uint64_t dram = kServerRoomBytes + 2 * tokens * row * options.layers;
+  const uint64_t dram = kGrowthRoomBytes + 2 * tokens * row * options.layers;
   QUIRE_ASSIGN_OR_RETURN(bench.server,
                          ServeProcess::Start(directory, {"--dram-bytes", std::to_string(dram)}));
   QUIRE_ASSIGN_OR_RETURN(bench.client, bench.server->Connect(options.transport, &bench.detail));
@@ -198,7 +204,7 @@ StatusOr<worker::BatchRequest> MakeRequest(const GrowthOptions& options, const B
   request.document = bench.document;
   request.prompt = {1};
   request.params = {.max_new_tokens = options.growth_tokens + options.window_tokens,
-                    .temperature = kAnyToken,
+                    .temperature = kUniform,
                     .seed = kSeed};
   return request;
 }
@@ -211,12 +217,16 @@ uint64_t SlotBytesOf(const GrowthOptions& options, const KvSpec& spec) {
       .Bytes(options.context_tokens + options.growth_tokens / 8);
 }
 
-/// All ways in turns, a window at a time. They have the same tokens to the end.
+/// All ways in turns of a few steps, so that all see the same machine.
 Status RunAll(const GrowthOptions& options, std::vector<Way>* ways) {
   const uint32_t windows = options.growth_tokens / options.window_tokens;
   cli::ProgressBar progress("decoding", windows);
   for (uint32_t window = 0; window < windows; ++window) {
-    for (Way& way : *ways) QUIRE_RETURN_IF_ERROR(way.Run(options.window_tokens));
+    for (uint32_t done = 0; done < options.window_tokens; done += kTurnTokens) {
+      const uint32_t tokens = std::min(kTurnTokens, options.window_tokens - done);
+      for (Way& way : *ways) QUIRE_RETURN_IF_ERROR(way.Run(tokens));
+    }
+    for (Way& way : *ways) way.EndWindow();
     progress.Advance(1);
   }
   for (const Way& way : *ways) {
@@ -270,6 +280,7 @@ StatusOr<BenchReport> Run(const GrowthOptions& options) {
     return InvalidArgument("--growth is ", options.growth_tokens, "; give two windows of ",
                            options.window_tokens, " or more");
   }
+  kernels::SetGemmThreads(1);  // The server has the other processors.
   QUIRE_ASSIGN_OR_RETURN(const Bench bench, Prepare(options));
   QUIRE_ASSIGN_OR_RETURN(const worker::BatchRequest request, MakeRequest(options, bench));
   const uint64_t capped = SlotBytesOf(options, bench.local.engine->spec());

@@ -188,7 +188,7 @@ void PageTable::ListAttended(AttendedSlots* out) const {
 }
 
 void PageTable::ListActive(const std::vector<int32_t>& fixed_rows, AttendedSlots* out) const {
-  std::vector<uint32_t> pages;  // That some head attends to; the slot of each is its number.
+  std::vector<uint32_t> pages;  // Pages of all heads; the slot of each is its number.
   for (const std::vector<uint32_t>& active : active_) {
     pages.insert(pages.end(), active.begin(), active.end());
   }

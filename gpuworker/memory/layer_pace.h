@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PacedLayers: how many layers have to be off a device now, so that none of the coming steps needs
-// more than one more than the step before (SpeContext, arXiv 2512.00722, Algorithm 2). A step that
-// needs n layers, k steps ahead, wants n - k of them off now.
+// PacedLayers: how many layers have to be off a device now, so that no coming step adds more than
+// one (SpeContext, arXiv 2512.00722, Algorithm 2). A step that needs n layers, k steps ahead, wants
+// n - k of them off now.
 //
 // Units: layers, steps. Thread-safety: pure functions.
 #ifndef QUIRE_GPUWORKER_MEMORY_LAYER_PACE_H_
@@ -21,7 +21,7 @@ inline uint64_t RelaxedTokens(uint64_t tokens) {
   return static_cast<uint64_t>(std::floor(static_cast<double>(tokens) / kReloadShare));
 }
 
-/// What the coming steps of a decode need. Requests only grow, so later steps need no less.
+/// Needs of the coming steps of a decode. Requests only grow, so later steps need no less.
 class ComingSteps {
  public:
   virtual ~ComingSteps() = default;

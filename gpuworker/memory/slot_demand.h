@@ -26,7 +26,7 @@ struct SlotDemand {
   /// Those of the first layers that may be whole.
   struct Layers {
     uint32_t count = 0;
-    uint64_t buffer_slots = 0;  ///< Of all of them.
+    uint64_t buffer_slots = 0;  ///< Sum of their buffers.
   };
   uint64_t slot_bytes = 0;         ///< One page of one layer.
   std::vector<Layers> first = {};  ///< [n] is of layers [0, n). Empty: no layer is ever whole.

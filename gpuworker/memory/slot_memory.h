@@ -3,7 +3,7 @@
 // SlotMemory: which layers of a batch's sequences are off the device in the next step. As
 // AdaptiveMemory (SpeContext, arXiv 2512.00722, section 6), over the slots that are allocated:
 // whole pages, pools that grow by several at a time, and sequences with layouts of their own. A
-// decision alone: it moves nothing. Who runs is decided before (BatchScheduler), and fits with
+// decision alone: it moves nothing. BatchScheduler decides before who runs, and that fits with
 // every layer off.
 //
 // Layers have been written before they leave, since every completed page goes to the store.
@@ -26,10 +26,10 @@ enum class OffloadRule : uint8_t {
   kAllAtOnce,     ///< All of them once one has to be; a rival, for comparisons.
 };
 
-/// One sequence of a step. What it points to lives during the call.
+/// One sequence of a step. Its demands live during the call.
 struct SequenceLoad {
   const SlotDemand* demand = nullptr;
-  /// Of a prompt that attends densely, which takes the larger one; null otherwise.
+  /// Demand of a prompt that attends densely, which takes the larger one; null otherwise.
   const SlotDemand* dense = nullptr;
   uint64_t tokens = 0;       ///< After the step.
   uint64_t most_tokens = 0;  ///< Most that it can ever have.
@@ -41,7 +41,7 @@ struct SequenceLoad {
 
 class SlotMemory {
  public:
-  /// Of a model with `num_layers` layers, and `slot_bytes` for slots.
+  /// Decides for a model with `num_layers` layers, and `slot_bytes` for slots.
   SlotMemory(OffloadRule rule, uint32_t num_layers, uint64_t slot_bytes)
       : rule_(rule),
         num_layers_(num_layers),

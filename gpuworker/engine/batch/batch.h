@@ -67,9 +67,9 @@ class Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
-  /// Queues a sequence. Errors: INVALID_ARGUMENT for an impossible prompt or options; NOT_FOUND
-  /// without such a document; RESOURCE_EXHAUSTED where it could not run even alone, saying what
-  /// would fit, and with a retry hint when the queue is full; UNAVAILABLE after Stop.
+  /// Queues a sequence. RESOURCE_EXHAUSTED: it could not run even alone, and the message says what
+  /// would fit; or the queue is full, with a retry hint. INVALID_ARGUMENT for an impossible prompt
+  /// or options; NOT_FOUND without such a document; UNAVAILABLE after Stop.
   StatusOr<std::shared_ptr<BatchStream>> Submit(BatchRequest request) QUIRE_EXCLUDES(mutex_);
 
   /// Runs one step. False when there was nothing to run.

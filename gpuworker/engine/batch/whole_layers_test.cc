@@ -7,18 +7,24 @@
 
 #include <algorithm>
 #include <iostream>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/base/random.h"
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/testing/batch_fixture.h"
+#include "gpuworker/testing/fake_cuda_device.h"
 
 namespace quire::worker {
 namespace {
 
 using testing::BatchTest;
 using testing::EngineFixture;
+using testing::FakeCudaDevice;
+using testing::FakeCudaStream;
 using ::testing::HasSubstr;
+using testing::LateStreams;
 using testing::Stream;
 
 constexpr uint32_t kLayers = 6;
@@ -26,7 +32,7 @@ constexpr uint32_t kLayers = 6;
 constexpr uint64_t kSlotBytes = 4 * 2 * 8 * 2 * sizeof(float);
 constexpr uint64_t kAllOff = kLayers * 6 * kSlotBytes;
 
-/// What holds in every step of a batch.
+/// Checks what holds in every step of a batch.
 class WatchedBatch {
  public:
   WatchedBatch(Batch* batch, uint64_t slot_bytes) : batch_(*batch), slot_bytes_(slot_bytes) {}
@@ -57,14 +63,63 @@ class WatchedBatch {
 
 class WholeLayersTest : public BatchTest {
  protected:
-  WholeLayersTest()
-      : BatchTest(&CpuDevice(), EngineFixture::Small(), 61, {.num_layers = kLayers}) {}
+  explicit WholeLayersTest(Device* device = &CpuDevice())
+      : BatchTest(device, EngineFixture::Small(), 61, {.num_layers = kLayers}) {}
 
   std::unique_ptr<Batch> MakeCapped(uint64_t slot_bytes,
                                     OffloadRule rule = OffloadRule::kLayerByLayer) {
     return Make({.max_running = 4, .slot_bytes = slot_bytes, .offload = rule});
   }
   uint64_t Recalls() { return fixture_.store().calls("Session/Recall"); }
+
+  /// A sequence outgrows its slots by `layers` layers or more.
+  void ExpectLayersToLeave(std::string_view policy, uint32_t tokens, uint64_t layers) {
+    SCOPED_TRACE(policy);
+    constexpr uint64_t kCap = 60'000;
+    const auto batch = MakeCapped(kCap);
+    const BatchRequest request = Request(2, 3, tokens, Retrieval(policy));
+    const Stream stream = Submit(*batch, request);
+    WatchedBatch watched(batch.get(), kCap);
+    ASSERT_TRUE(watched.Step(/*starts=*/true));
+    EXPECT_EQ(watched.offloaded(), 0u) << "17 pages of 6 layers take 52224 bytes";
+    while (watched.Step()) {
+    }
+    EXPECT_GE(watched.most_offloaded(), layers);
+    EXPECT_GT(watched.most_bytes(), kCap - 2 * kLayers * 4 * kSlotBytes) << "memory lies idle";
+    EXPECT_EQ(watched.Value("batch_layers_left"), watched.most_offloaded());
+    EXPECT_EQ(Read(*stream), Alone(request));
+  }
+
+  /// Layers of one sequence leave with another one, come back, and leave again.
+  void ExpectLayersToComeBack(std::string_view policy) {
+    SCOPED_TRACE(policy);
+    constexpr uint64_t kCap = 150 * kSlotBytes;
+    const auto batch = MakeCapped(kCap);
+    const BatchRequest first = Request(3, 3, 110, Retrieval(policy));
+    const BatchRequest second = Request(4, 3, 20, Retrieval(policy));
+    const Stream a = Submit(*batch, first), b = Submit(*batch, second);
+    WatchedBatch watched(batch.get(), kCap);
+    ASSERT_TRUE(watched.Step(/*starts=*/true));
+    while (watched.Value("batch_finished") == 0) ASSERT_TRUE(watched.Step());
+    const uint64_t with_both = watched.offloaded();
+    EXPECT_GE(with_both, 2u);
+    while (watched.Value("batch_layers_returned") < with_both) ASSERT_TRUE(watched.Step());
+    EXPECT_EQ(watched.offloaded(), 0u);
+    while (watched.Step()) {
+    }
+    EXPECT_GE(watched.Value("batch_layers_left"), with_both + 2) << "they left once more";
+    EXPECT_EQ(Read(*a), Alone(first));
+    EXPECT_EQ(Read(*b), Alone(second));
+  }
+};
+
+/// On a device all of whose streams are late, so that a missing wait changes the tokens.
+class WholeLayersOnDeviceTest : public WholeLayersTest {
+ protected:
+  WholeLayersOnDeviceTest() : WholeLayersTest(&FakeCudaDevice()) {}
+
+  const LateStreams late_{
+      {FakeCudaStream::kCompute, FakeCudaStream::kCopy, FakeCudaStream::kConvert}};
 };
 
 TEST_F(WholeLayersTest, WithoutACapNothingIsRecalled) {
@@ -80,21 +135,13 @@ TEST_F(WholeLayersTest, WithoutACapNothingIsRecalled) {
 
 TEST_F(WholeLayersTest, AsASequenceGrowsItsLayersLeaveOneAfterTheOther) {
   for (const std::string_view policy : {"quest", "freekv", "arkvale", "specontext"}) {
-    SCOPED_TRACE(policy);
-    constexpr uint64_t kCap = 60'000;
-    const auto batch = MakeCapped(kCap);
-    const BatchRequest request = Request(2, 3, 300, Retrieval(policy));
-    const Stream stream = Submit(*batch, request);
-    WatchedBatch watched(batch.get(), kCap);
-    ASSERT_TRUE(watched.Step(/*starts=*/true));
-    EXPECT_EQ(watched.offloaded(), 0u) << "17 pages of 6 layers take 52224 bytes";
-    while (watched.Step()) {
-    }
-    EXPECT_GE(watched.most_offloaded(), 4u);
-    EXPECT_GT(watched.most_bytes(), kCap - 2 * kLayers * 4 * kSlotBytes) << "memory lies idle";
-    EXPECT_EQ(watched.Value("batch_layers_left"), watched.most_offloaded());
-    EXPECT_EQ(Read(*stream), Alone(request));
+    ExpectLayersToLeave(policy, /*tokens=*/300, /*layers=*/4);
   }
+}
+
+TEST_F(WholeLayersOnDeviceTest, LayersLeave) {
+  ExpectLayersToLeave("freekv", /*tokens=*/50, /*layers=*/2);
+  ExpectLayersToLeave("specontext", /*tokens=*/50, /*layers=*/2);
 }
 
 TEST_F(WholeLayersTest, AllAtOnceLeavesWithTheFirstThatHasTo) {
@@ -112,27 +159,12 @@ TEST_F(WholeLayersTest, AllAtOnceLeavesWithTheFirstThatHasTo) {
 }
 
 TEST_F(WholeLayersTest, LayersComeBackWhenASequenceEndsAndLeaveAgain) {
-  for (const std::string_view policy : {"quest", "freekv"}) {
-    SCOPED_TRACE(policy);
-    constexpr uint64_t kCap = 118'000;
-    const auto batch = MakeCapped(kCap);
-    const BatchRequest first = Request(3, 3, 400, Retrieval(policy));
-    const BatchRequest second = Request(4, 3, 60, Retrieval(policy));
-    const Stream a = Submit(*batch, first), b = Submit(*batch, second);
-    WatchedBatch watched(batch.get(), kCap);
-    ASSERT_TRUE(watched.Step(/*starts=*/true));
-    while (Value(*batch, "batch_finished") == 0) ASSERT_TRUE(watched.Step());
-    const uint64_t with_both = watched.offloaded();
-    EXPECT_GE(with_both, 2u);
-    while (watched.Value("batch_layers_returned") < with_both) ASSERT_TRUE(watched.Step());
-    EXPECT_EQ(watched.offloaded(), 0u);
-    while (watched.Step()) {
-    }
-    EXPECT_GE(watched.Value("batch_layers_left"), with_both + 2) << "they left once more";
-    EXPECT_EQ(Read(*a), Alone(first));
-    EXPECT_EQ(Read(*b), Alone(second));
+  for (const std::string_view policy : {"quest", "freekv", "specontext"}) {
+    ExpectLayersToComeBack(policy);
   }
 }
+
+TEST_F(WholeLayersOnDeviceTest, LayersComeBack) { ExpectLayersToComeBack("freekv"); }
 
 TEST_F(WholeLayersTest, SequencesOfEveryPolicyComeAndGoWithinTheMemory) {
   constexpr uint64_t kSeed = 17;
@@ -168,7 +200,7 @@ TEST_F(WholeLayersTest, SequencesOfEveryPolicyComeAndGoWithinTheMemory) {
 }
 
 TEST_F(WholeLayersTest, WhereNoLayerHelpsTheLastToComeWaits) {
-  constexpr uint64_t kCap = 2 * kAllOff;  // Of which a third sequence has nothing.
+  constexpr uint64_t kCap = 2 * kAllOff;  // Room for two sequences.
   const auto batch = MakeCapped(kCap);
   const BatchRequest first = Request(5, 3, 80), second = Request(6, 3, 80);
   BatchRequest urgent = Request(7, 3, 10);
