@@ -82,6 +82,3 @@ if(QUIRE_SANITIZE)
     add_compile_options(-fno-sanitize=null,object-size,vptr)
   endif()
 endif()
-if(QUIRE_FUZZ)
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)  # Coverage for the fuzzers.
-endif()

@@ -76,17 +76,14 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
 endif()
 
 # Flags and include directories of test code. Optimising and instrumenting assertions takes most of the
-# build time. Tests are therefore checked for memory and thread errors only. Undefined behaviour, fuzzer
-# coverage and line tables are limited to the tested code.
+# build time. Tests are therefore checked for memory and thread errors only. Undefined behaviour and line tables
+# are limited to the tested code.
 function(_quire_compile_as_test target)
   # tests/kit/paths.h is generated.
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/gen)
   set(options ${QUIRE_TEST_OPTIMISATION})
   if(QUIRE_SANITIZE)
     list(APPEND options -fno-sanitize=undefined -g0)
-  endif()
-  if(QUIRE_FUZZ)
-    list(APPEND options -fno-sanitize=fuzzer-no-link)
   endif()
   target_compile_options(${target} PRIVATE ${options})
   _quire_precompile(${target} test ${options})
@@ -100,7 +97,7 @@ function(quire_library)
     set(visibility PUBLIC)
     set(options)
     # Optimising instrumented code doubles its compile time. Only long computations regain that.
-    if(QUIRE_SANITIZE AND QUIRE_LAYER MATCHES "^(kernels|gpuworker)$")
+    if(QUIRE_SANITIZE AND QUIRE_LAYER STREQUAL "kernels")
       set(options -O1)
     endif()
     set(kind core)
@@ -141,6 +138,9 @@ function(quire_proto_library)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${A_NAME})
   target_include_directories(${target} SYSTEM PUBLIC $<BUILD_INTERFACE:${generated}>)
   target_compile_options(${target} PRIVATE -w)
+  if(QUIRE_SANITIZE)
+    target_compile_options(${target} PRIVATE -fno-sanitize=all -g0)  # As in the libraries that it calls.
+  endif()
   target_link_libraries(${target} PUBLIC gRPC::grpc++ protobuf::libprotobuf)
   protobuf_generate(TARGET ${target} LANGUAGE cpp PROTOC_OUT_DIR ${generated}
     IMPORT_DIRS ${CMAKE_CURRENT_SOURCE_DIR})
