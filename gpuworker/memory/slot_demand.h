@@ -37,7 +37,7 @@ struct SlotDemand {
   }
   /// The most tokens, `limit` at most, that fit in `bytes` with every layer off; 0 for none.
   uint64_t MostTokens(uint64_t bytes, uint64_t limit) const;
-  /// What it takes more, or less, when `layer` is whole.
+  /// Bytes that it takes more, or less, when `layer` is whole.
   int64_t WholeBytes(uint32_t layer, uint64_t tokens) const {
     if (layer >= buffer_slots.size() || buffer_slots[layer] == 0) return 0;
     const auto slots = static_cast<int64_t>(WholePages(Pages(tokens), layer));

@@ -36,7 +36,7 @@ struct SequenceLoad {
   uint64_t most_tokens = 0;  ///< Most that it can ever have.
   bool starts = false;       ///< It takes slots in this step.
 
-  /// `more` tokens later, with the last 0, 1, ... `num_layers` layers off: [num_layers + 1].
+  /// Bytes after `more` further tokens, with the last 0, 1, ... layers off: [num_layers + 1].
   std::vector<uint64_t> Bytes(uint32_t num_layers, uint64_t more) const;
 };
 
