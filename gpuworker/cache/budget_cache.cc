@@ -76,11 +76,17 @@ uint64_t BudgetCache::pool_bytes() const {
   return bytes;
 }
 
+uint32_t BudgetCache::Capacity(const Layer& layer) const {
+  const uint32_t slots = layer.table.num_slots();
+  const CacheLayout& layout = layer.table.layout();
+  if (!layout.has_all_pages()) return slots;
+  const auto index = static_cast<uint32_t>(&layer - layers_.data());
+  return static_cast<uint32_t>(layout.whole ? WholePages(slots, index) : PooledPages(slots));
+}
+
 Status BudgetCache::Reserve(Layer& layer) {
-  const uint32_t needed = layer.table.num_slots();
-  if (needed <= layer.capacity) return OkStatus();
-  const bool grows = layer.table.layout().has_all_pages();
-  const uint32_t capacity = grows ? static_cast<uint32_t>(PooledPages(needed)) : needed;
+  if (layer.table.num_slots() <= layer.capacity) return OkStatus();
+  const uint32_t capacity = Capacity(layer);
   for (DeviceBuffer* pool : {&layer.k, &layer.v}) {
     if (pool == &layer.v && !spec_.has_values()) continue;
     QUIRE_ASSIGN_OR_RETURN(DeviceBuffer grown, device_->Allocate(capacity * SlotBytes()));
@@ -150,10 +156,7 @@ Status BudgetCache::SetWhole(uint32_t layer_index, bool whole) {
       kept.emplace_back(page, *layer.table.FixedSlot(page));
     }
   }
-  Layer before(layer.table.layout(), spec_);
-  Slots given = GiveSlots(layer_index);
-  before.k = std::move(given.k);
-  before.v = std::move(given.v);
+  const Layer before = LayerOf(GiveSlots(layer_index));
   layer.table.SetWhole(whole);
   QUIRE_RETURN_IF_ERROR(Reserve(layer));
   for (const auto& [page, slot] : kept) {
@@ -169,11 +172,27 @@ BudgetCache::Slots BudgetCache::GiveSlots(uint32_t layer_index) {
           .capacity = std::exchange(layer.capacity, 0)};
 }
 
-void BudgetCache::TakeSlots(uint32_t layer_index, Slots slots) {
-  Layer& layer = layers_[layer_index];
+BudgetCache::Layer BudgetCache::LayerOf(Slots slots) const {
+  Layer layer({}, spec_);
   layer.k = std::move(slots.k);
   layer.v = std::move(slots.v);
   layer.capacity = slots.capacity;
+  return layer;
+}
+
+Status BudgetCache::TakeSlots(uint32_t layer_index, Slots slots, uint64_t num_tokens) {
+  Layer& layer = layers_[layer_index];
+  layer.table.StartAt(num_tokens);
+  if (slots.capacity == Capacity(layer)) {
+    layer.k = std::move(slots.k);
+    layer.v = std::move(slots.v);
+    layer.capacity = slots.capacity;
+    return OkStatus();
+  }
+  const Layer before = LayerOf(std::move(slots));
+  QUIRE_RETURN_IF_ERROR(Reserve(layer));
+  QUIRE_RETURN_IF_ERROR(CopySlots(before, 0, layer, 0, layer.table.num_pages()));
+  return layer.attended->Record(DeviceStream::kCompute);  // As in MakeEvents.
 }
 
 Status BudgetCache::ScatterUnits(const Layer& layer, const StagedUnits& staged, UnitCodec codec,

@@ -75,9 +75,9 @@ class BudgetCache {
   };
   /// Gives the slots of `layer` away. Nothing may be done with the cache any more.
   Slots GiveSlots(uint32_t layer);
-  /// Takes slots of a cache of the same spec and device that held everything of `layer`, which is
-  /// whole here. Call it before StartAt, with as many tokens.
-  void TakeSlots(uint32_t layer, Slots slots);
+  /// Takes slots of a cache of the same spec and device that held all `num_tokens` tokens of
+  /// `layer`, which is whole here. Call it before StartAt.
+  [[nodiscard]] Status TakeSlots(uint32_t layer, Slots slots, uint64_t num_tokens);
   /// Copies those of `pages` that have fixed slots in `from` as well, a cache of the same spec and
   /// device. `pages` ascend and have fixed slots here. Returns the others. INVALID_ARGUMENT for a
   /// page without a fixed slot here.
@@ -152,6 +152,8 @@ class BudgetCache {
   uint64_t RowFloats() const { return uint64_t{spec_.num_kv_heads} * spec_.key_dim(); }
   uint64_t RowBytes() const;   ///< One token of one pool.
   uint64_t SlotBytes() const;  ///< One page of one pool.
+  /// Slots that the pools of a layer have for its table's.
+  uint32_t Capacity(const Layer& layer) const;
   /// Grows the layer's pools to hold its table's slots.
   Status Reserve(Layer& layer);
   Status MakeEvents(Layer& layer);
@@ -178,6 +180,8 @@ class BudgetCache {
   /// `count` slots of both pools.
   Status CopySlots(const Layer& from, uint32_t from_slot, const Layer& to, uint32_t to_slot,
                    uint32_t count);
+  /// A layer without a table that has `slots`.
+  Layer LayerOf(Slots slots) const;
   /// Writes units in `codecs`, those of one codec that follow one another together.
   Status ScatterByCodec(const Layer& layer, const Payload& units, std::span<const UnitCodec> codecs,
                         std::span<const kernels::UnitPlacement> places) const;

@@ -68,6 +68,12 @@ constexpr uint64_t PooledPages(uint64_t pages) {
   return (pages + step - 1) / step * step;
 }
 
+/// The same of layer `layer` when it is whole. Pools of different layers grow at different pages,
+/// so that few of them move with one token.
+constexpr uint64_t WholePages(uint64_t pages, uint32_t layer) {
+  return PooledPages(pages + layer) - layer;
+}
+
 }  // namespace quire::worker
 
 #endif  // QUIRE_GPUWORKER_CACHE_CACHE_LAYOUT_H_

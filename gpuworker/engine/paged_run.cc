@@ -189,7 +189,9 @@ Status PagedRun::Reload(SuspendedRun* suspended, std::unique_ptr<BudgetCache> de
   }
   dense.reset();  // Other layers give their memory back before theirs is taken.
   QUIRE_RETURN_IF_ERROR(MakeCache());
-  for (auto& [layer, slots] : kept) cache_->TakeSlots(layer, std::move(slots));
+  for (auto& [layer, slots] : kept) {
+    QUIRE_RETURN_IF_ERROR(cache_->TakeSlots(layer, std::move(slots), suspended->num_tokens));
+  }
   QUIRE_RETURN_IF_ERROR(cache_->StartAt(suspended->num_tokens));
   if (suspended->document) ShareDocument(*suspended->document);
   const auto complete = static_cast<uint32_t>(suspended->num_tokens / parts_.spec->page_tokens);

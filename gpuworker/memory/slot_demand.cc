@@ -9,20 +9,13 @@ SlotDemand SlotDemand::Of(std::span<const CacheLayout> layouts, const KvSpec& sp
                           bool may_be_whole) {
   const uint64_t slot_bytes = ExtentBytes(spec, 1);  // Keys and values of all heads.
   SlotDemand demand{.page_tokens = spec.page_tokens, .slot_bytes = slot_bytes};
-  Layers first;
-  if (may_be_whole) demand.first.push_back(first);
   for (const CacheLayout& layout : layouts) {
     if (layout.everything) {
       demand.page_bytes += slot_bytes;
     } else {
       demand.fixed_bytes += slot_bytes * layout.num_slots();
     }
-    if (!may_be_whole) continue;
-    if (layout.selects()) {
-      ++first.count;
-      first.buffer_slots += layout.num_slots();
-    }
-    demand.first.push_back(first);
+    if (may_be_whole) demand.buffer_slots.push_back(layout.selects() ? layout.num_slots() : 0);
   }
   return demand;
 }

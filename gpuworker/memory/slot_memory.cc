@@ -2,6 +2,7 @@
 #include "gpuworker/memory/slot_memory.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -18,19 +19,17 @@ class GrowingSlots final : public ComingSteps {
 
   uint32_t num_layers() const override { return num_layers_; }
   std::optional<uint32_t> FewestOffloaded(uint64_t steps) const override {
-    for (uint32_t layers = 0; layers <= num_layers_; ++layers) {
-      if (Fits(layers, steps)) return layers;
+    std::vector<uint64_t> bytes(size_t{num_layers_} + 1);
+    for (const SequenceLoad& load : loads_) {
+      const std::vector<uint64_t> own = load.Bytes(num_layers_, steps);
+      std::ranges::transform(bytes, own, bytes.begin(), std::plus<>());
     }
-    return std::nullopt;
+    const auto fits = std::ranges::find_if(bytes, [&](uint64_t b) { return b <= slot_bytes_; });
+    if (fits == bytes.end()) return std::nullopt;
+    return static_cast<uint32_t>(fits - bytes.begin());
   }
 
  private:
-  bool Fits(uint32_t offloaded, uint64_t steps) const {
-    uint64_t bytes = 0;
-    for (const SequenceLoad& load : loads_) bytes += load.Bytes(offloaded, steps);
-    return bytes <= slot_bytes_;
-  }
-
   const uint32_t num_layers_;
   const uint64_t slot_bytes_;
   const std::span<const SequenceLoad> loads_;
@@ -38,10 +37,16 @@ class GrowingSlots final : public ComingSteps {
 
 }  // namespace
 
-uint64_t SequenceLoad::Bytes(uint32_t offloaded, uint64_t more) const {
+std::vector<uint64_t> SequenceLoad::Bytes(uint32_t num_layers, uint64_t more) const {
   const uint64_t then = std::max(tokens, std::min(tokens + more, most_tokens));
-  const uint64_t bytes = demand->Bytes(offloaded, then);
-  return dense == nullptr ? bytes : std::max(bytes, dense->Bytes(then));
+  const uint64_t least = dense == nullptr ? 0 : dense->Bytes(then);
+  std::vector<uint64_t> all(size_t{num_layers} + 1);
+  auto bytes = static_cast<int64_t>(demand->Bytes(then));
+  for (uint32_t whole = 0; whole <= num_layers; ++whole) {
+    all[num_layers - whole] = std::max(static_cast<uint64_t>(bytes), least);
+    bytes += demand->WholeBytes(whole, then);
+  }
+  return all;
 }
 
 void SlotMemory::BeforeStep(std::span<const SequenceLoad> loads) {

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "gpuworker/memory/slot_demand.h"
 
@@ -35,8 +36,8 @@ struct SequenceLoad {
   uint64_t most_tokens = 0;  ///< Most that it can ever have.
   bool starts = false;       ///< It takes slots in this step.
 
-  /// `more` tokens later, with the last `offloaded` layers off.
-  uint64_t Bytes(uint32_t offloaded, uint64_t more) const;
+  /// Bytes after `more` further tokens, with the last 0, 1, ... layers off: [num_layers + 1].
+  std::vector<uint64_t> Bytes(uint32_t num_layers, uint64_t more) const;
 };
 
 class SlotMemory {

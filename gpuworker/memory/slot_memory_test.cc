@@ -45,15 +45,33 @@ TEST(SlotDemandTest, LayersThatSelectAreWholeFromTheFirstOn) {
   const uint64_t window = WindowLayout(8, 4, 1000).num_slots();
   // 40 tokens take 10 pages.
   EXPECT_EQ(demand.Bytes(40), (10 + 6 + window + 6) * slot);
-  EXPECT_EQ(demand.Bytes(4, 40), demand.Bytes(40));
-  EXPECT_EQ(demand.Bytes(3, 40), demand.Bytes(40)) << "the first layer never leaves";
-  EXPECT_EQ(demand.Bytes(2, 40), (10 + 10 + window + 6) * slot);
-  EXPECT_EQ(demand.Bytes(1, 40), (10 + 10 + window + 6) * slot);
-  EXPECT_EQ(demand.Bytes(0, 40), (10 + 10 + window + 10) * slot);
-  EXPECT_EQ(demand.Bytes(0, 4), (1 + 1 + window + 1) * slot) << "less than a budget";
+  const auto with = [](const SlotDemand& of, uint32_t offloaded, uint64_t tokens) {
+    return SequenceLoad{.demand = &of, .tokens = tokens}.Bytes(4, 0)[offloaded];
+  };
+  EXPECT_EQ(with(demand, 4, 40), demand.Bytes(40));
+  EXPECT_EQ(with(demand, 3, 40), demand.Bytes(40)) << "the first layer never leaves";
+  EXPECT_EQ(with(demand, 2, 40), (10 + 10 + window + 6) * slot);
+  EXPECT_EQ(with(demand, 1, 40), (10 + 10 + window + 6) * slot);
+  EXPECT_EQ(with(demand, 0, 40), (10 + 10 + window + 10) * slot);
+  EXPECT_EQ(with(demand, 0, 4), (1 + 1 + window + 1) * slot) << "less than a budget";
   const std::vector<CacheLayout> layouts = {kBudget, kBudget};
   const SlotDemand fixed = SlotDemand::Of(layouts, SpecOf(2));
-  EXPECT_EQ(fixed.Bytes(0, 400), fixed.Bytes(2, 400)) << "it may not be whole";
+  EXPECT_EQ(with(fixed, 0, 400), with(fixed, 2, 400)) << "it may not be whole";
+}
+
+TEST(SlotDemandTest, PoolsOfWholeLayersGrowAtDifferentPages) {
+  constexpr uint32_t kLayers = 32;
+  for (uint64_t pages = 1; pages < 3000; ++pages) {
+    uint32_t grow = 0;
+    for (uint32_t layer = 0; layer < kLayers; ++layer) {
+      const uint64_t slots = WholePages(pages, layer);
+      ASSERT_GE(slots, pages);
+      ASSERT_LE(slots, pages + pages / 16 + layer / 16 + 1);
+      ASSERT_EQ(WholePages(slots, layer), slots) << "a pool is as large until it is full";
+      if (WholePages(pages + 1, layer) > slots) ++grow;
+    }
+    if (pages >= 256) ASSERT_LE(grow, 2u) << "pools of " << pages << " pages grow by 16 or more";
+  }
 }
 
 TEST(SlotDemandTest, MostTokensAreThoseThatFitWithEveryLayerOff) {
@@ -179,9 +197,9 @@ class RandomBatch {
     }
     return loads;
   }
-  static uint64_t BytesOf(const std::vector<SequenceLoad>& loads, uint32_t offloaded) {
+  uint64_t BytesOf(const std::vector<SequenceLoad>& loads, uint32_t offloaded) const {
     uint64_t bytes = 0;
-    for (const SequenceLoad& load : loads) bytes += load.Bytes(offloaded, 0);
+    for (const SequenceLoad& load : loads) bytes += load.Bytes(layers_, 0)[offloaded];
     return bytes;
   }
   void Leave() {

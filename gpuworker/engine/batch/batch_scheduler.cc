@@ -173,10 +173,11 @@ uint64_t BatchScheduler::slot_bytes(uint32_t offloaded) const {
   for (const auto& [rank, sequence] : sequences_) {
     if (sequence.phase != Phase::kRunning) continue;
     const Request& request = sequence.request;
-    bytes += SequenceLoad{.demand = &request.demand,
-                          .dense = request.is_dense() ? &request.dense : nullptr,
-                          .tokens = request.num_tokens}
-                 .Bytes(offloaded, 0);
+    const SequenceLoad load{.demand = &request.demand,
+                            .dense = request.is_dense() ? &request.dense : nullptr,
+                            .tokens = request.num_tokens};
+    const auto layers = static_cast<uint32_t>(request.demand.buffer_slots.size());
+    bytes += load.Bytes(layers, 0)[std::min(offloaded, layers)];
   }
   return bytes;
 }
