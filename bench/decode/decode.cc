@@ -21,6 +21,7 @@
 #include "apps/kit/data_dir.h"
 #include "apps/kit/output/progress.h"
 #include "apps/kit/output/scatter_plot.h"
+#include "apps/kit/read_file.h"
 #include "apps/kit/worker/local_worker.h"
 #include "bench/answers/calibrate_threshold.h"
 #include "bench/benchmark.h"
@@ -68,6 +69,7 @@ struct DecodeOptions {
   std::vector<uint32_t> contexts = {32768};
   bool only_length = false;  ///< Compares by length alone.
   std::string plot;
+  std::string earlier;          ///< File of a report by length.
   uint32_t context_tokens = 0;  ///< The one of `contexts`, for the comparison of ways.
   uint32_t budget_tokens = 2048;
   uint32_t batch = 1;  ///< Number of sequences.
@@ -593,6 +595,14 @@ Status WritePlot(const std::string& path, const std::string& svg) {
                                 "; name a file in a directory that exists and can be written to");
 }
 
+StatusOr<LengthCosts> ReadLengths(const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string text, cli::ReadTextFile(path));
+  const cli::Json json = cli::Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  StatusOr<LengthCosts> costs = LengthCostsOf(json);
+  if (!costs.ok()) return Annotate(costs.status(), path);
+  return costs;
+}
+
 StatusOr<BenchReport> RunLengths(const DecodeOptions& options) {
   if (!options.model.empty()) {
     return InvalidArgument("costs by length are of a model of random weights; leave --model out");
@@ -604,8 +614,15 @@ StatusOr<BenchReport> RunLengths(const DecodeOptions& options) {
                         .transport = options.transports.front(),
                         .data_dir = options.data_dir,
                         .device = options.device};
-  lengths.turns.threads = options.turns.threads;
-  QUIRE_ASSIGN_OR_RETURN(const LengthCosts costs, MeasureLengths(lengths));
+  lengths.turns.threads = {options.turns.threads.back()};  // Long steps have work for all.
+  std::optional<LengthCosts> earlier;
+  if (!options.earlier.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(earlier, ReadLengths(options.earlier));
+    lengths.tau = earlier->tau;
+    lengths.agent = earlier->agents.empty();
+  }
+  QUIRE_ASSIGN_OR_RETURN(LengthCosts costs, MeasureLengths(lengths));
+  if (earlier) QUIRE_RETURN_IF_ERROR(Annotate(AddEarlier(*earlier, &costs), options.earlier));
   QUIRE_RETURN_IF_ERROR(WritePlot(options.plot, cli::ToSvg(LengthPlot(costs))));
   BenchReport report{.json = LengthJson(costs), .table = LengthTable(costs)};
   report.json.update(cli::DescribeDevice(options.device));
@@ -625,6 +642,9 @@ StatusOr<BenchReport> Run(DecodeOptions options) {
   if (ComparesLengths(options)) return RunLengths(options);
   if (!options.plot.empty()) {
     return InvalidArgument("--plot is of costs by length; add --only-length");
+  }
+  if (!options.earlier.empty()) {
+    return InvalidArgument("--with is a report of costs by length; add --only-length");
   }
   options.context_tokens = options.contexts.front();
   QUIRE_ASSIGN_OR_RETURN(const Setting setting, Prepare(options));
@@ -677,6 +697,8 @@ void AddDecodeBench(Benches& benches) {
                    "Compare the costs by length alone (by_length), also below 65537 tokens");
   command.add_option("--plot", options->plot,
                      "File for a plot of the time of a token by length (SVG)");
+  command.add_option("--with", options->earlier,
+                     "Report of costs by length whose other lengths are shown beside this run's");
   command.add_option("--budget", options->budget_tokens, "Tokens resident per KV head")
       ->capture_default_str();
   command

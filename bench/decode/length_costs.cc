@@ -7,11 +7,13 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "apps/kit/data_dir.h"
 #include "apps/kit/output/progress.h"
+#include "apps/kit/output/table.h"
 #include "apps/kit/worker/local_worker.h"
 #include "bench/answers/calibrate_threshold.h"
 #include "bench/decode/decode_lane.h"
@@ -22,7 +24,9 @@
 #include "bench/transport/serve_process.h"
 #include "gpuworker/device/cuda_device.h"
 #include "kernels/api/page_digest.h"
+#include "quire/key.h"
 #include "quire/layout.h"
+#include "quire/payload.h"
 
 namespace quire::bench {
 namespace {
@@ -63,7 +67,7 @@ class LengthRun {
   StatusOr<LengthCosts> Run() {
     QUIRE_RETURN_IF_ERROR(Prepare());
     std::set<uint32_t> documents(options_.lengths.begin(), options_.lengths.end());
-    const bool with_agent = *documents.rbegin() >= kAgentContextTokens;
+    const bool with_agent = options_.agent && *documents.rbegin() >= kAgentContextTokens;
     if (with_agent) documents.insert(kAgentContextTokens);
     cli::ProgressBar progress(
         "decoding by length",
@@ -149,15 +153,29 @@ class LengthRun {
   /// Puts the document's pages. Those that a shorter one had are there already.
   Status PutDocument(uint32_t tokens) {
     const uint64_t before = HeldMemoryBytes(server_->pid());
-    QUIRE_RETURN_IF_ERROR(
-        PutRandomDocument(*client_, costs_.spec, tokens / costs_.spec.page_tokens, NameOf(tokens)));
+    cli::ProgressBar progress("storing pages", tokens / costs_.spec.page_tokens - put_pages_);
+    uint32_t page = 0;
+    const auto put = [&](std::span<const TokenId> ids, std::span<const std::byte> bytes) -> Status {
+      if (std::exchange(page, page + costs_.spec.segment_pages) < put_pages_) return OkStatus();
+      Payload payload;
+      payload.Append(Slice{bytes, nullptr});
+      QUIRE_ASSIGN_OR_RETURN(tip_, client_->PutSegment(costs_.spec, tip_, ids, payload));
+      progress.Advance(costs_.spec.segment_pages);
+      return OkStatus();
+    };
+    QUIRE_RETURN_IF_ERROR(VisitRandomDocument(costs_.spec, tokens / costs_.spec.page_tokens, put));
+    put_pages_ = page;
+    QUIRE_RETURN_IF_ERROR(client_->RegisterDocument(NameOf(tokens), tip_).status());
     page_bytes_ += GrowthSince(before, HeldMemoryBytes(server_->pid()));
     return OkStatus();
   }
 
   Status Calibrate(uint32_t tokens) {
-    QUIRE_ASSIGN_OR_RETURN(
-        costs_.tau, CalibrateDecoding(*worker_.engine, NameOf(tokens), Budget(), kCorrectedShare));
+    StatusOr<float> tau = options_.tau.value_or(0);
+    if (!options_.tau) {
+      tau = CalibrateDecoding(*worker_.engine, NameOf(tokens), Budget(), kCorrectedShare);
+    }
+    QUIRE_ASSIGN_OR_RETURN(costs_.tau, std::move(tau));
     QUIRE_ASSIGN_OR_RETURN(ways_, DecodeWays(Budget(), costs_.spec.page_tokens, costs_.tau, {}));
     std::erase_if(ways_, [](const DecodeWay& way) { return PlaceOf(way) == std::size(kWays); });
     std::ranges::sort(ways_, {}, PlaceOf);
@@ -283,8 +301,10 @@ class LengthRun {
   cli::LocalWorker worker_;
   worker::Device* device_ = nullptr;
   std::vector<DecodeWay> ways_;  ///< kWays.
-  uint64_t page_bytes_ = 0;      ///< What the server's memory has grown by with pages.
-  uint64_t head_bytes_ = 0;      ///< And with the keys of the head.
+  SegmentKey tip_ = kRootKey;    ///< Of the pages that were put.
+  uint32_t put_pages_ = 0;
+  uint64_t page_bytes_ = 0;  ///< What the server's memory has grown by with pages.
+  uint64_t head_bytes_ = 0;  ///< And with the keys of the head.
   std::map<std::pair<std::string, uint32_t>, std::optional<Duration>> scoring_;
   LengthCosts costs_;
 };

@@ -12,6 +12,7 @@
 #define QUIRE_BENCH_DECODE_LENGTH_COSTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,13 +27,16 @@ inline constexpr uint32_t kAgentContextTokens = 142 << 10;
 inline constexpr uint32_t kAgentGeneratedTokens = 444;
 
 struct LengthOptions {
-  /// Tokens of the documents, ascending, in whole segments. With one of kAgentContextTokens or
-  /// more, an agent's run is measured too.
+  /// Tokens of the documents, ascending, in whole segments.
   std::vector<uint32_t> lengths = {};
+  /// Measures an agent's run too, if a document has kAgentContextTokens or more.
+  bool agent = true;
+  /// FreeKV's threshold; calibrated at the first length when unset.
+  std::optional<float> tau = {};
   std::vector<uint32_t> batches = {1, 4};  ///< Numbers of sequences.
   uint32_t budget_tokens = 2048;
   float drift = 0.15f;  ///< RandomModel::own_share
-  DecodeTurns turns = {.warm_up_steps = 2, .turns = 1, .steps_per_turn = 8};
+  DecodeTurns turns = {.warm_up_steps = 1, .turns = 1, .steps_per_turn = 5};
   std::string transport = "shm";
   std::string data_dir = {};  ///< Of the server; a temporary directory when empty.
   std::string device = "cpu";
@@ -70,7 +74,7 @@ struct LengthLeftOut {
 struct LengthCosts {
   KvSpec spec = {};
   uint32_t hidden_size = 0;
-  float tau = 0;  ///< FreeKV's threshold, calibrated at the first length.
+  float tau = 0;  ///< FreeKV's threshold.
   std::vector<LengthCost> costs = {};
   /// Of an agent's shape: every token that is generated is a step.
   std::vector<LengthCost> agents = {};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -42,9 +43,57 @@ cli::Json RowOf(const LengthCost& cost) {
           {"blocking_share", cost.blocking_share},
           {"worker_bytes_per_token", PerToken(cost.worker_bytes, cost)},
           {"server_bytes_per_token", PerToken(cost.server_bytes, cost)},
+          {"worker_bytes", cost.worker_bytes},
+          {"server_bytes", cost.server_bytes},
           {"open_seconds", cost.open_seconds},
+          {"decode_seconds", cost.decode_seconds},
           {"threads", cost.threads},
           {"steps", cost.steps}};
+}
+
+/// The inverse of RowOf. Throws for another object.
+LengthCost CostOfRow(const cli::Json& row) {
+  return {.context_tokens = row.at("context_tokens"),
+          .sequences = row.at("batch"),
+          .way = row.at("way"),
+          .step_ms = row.at("step_ms_p50"),
+          .p99_ms = row.at("step_ms_p99"),
+          .scoring_ms = row.at("scoring_ms_per_step"),
+          .stall_ms = row.at("stall_ms_per_step"),
+          .bytes_per_step = row.at("bytes_per_step"),
+          .blocking_share = row.at("blocking_share"),
+          .open_seconds = row.at("open_seconds"),
+          .decode_seconds = row.at("decode_seconds"),
+          .worker_bytes = row.at("worker_bytes"),
+          .server_bytes = row.at("server_bytes"),
+          .threads = row.at("threads"),
+          .steps = row.at("steps")};
+}
+
+cli::Json ShapeJson(const LengthCosts& costs) {
+  const KvSpec& spec = costs.spec;
+  return {{"model", "random weights"},
+          {"num_layers", spec.num_layers},
+          {"num_query_heads", spec.num_query_heads},
+          {"num_kv_heads", spec.num_kv_heads},
+          {"head_dim", spec.head_dim},
+          {"hidden_size", costs.hidden_size},
+          {"page_tokens", spec.page_tokens},
+          {"segment_pages", spec.segment_pages},
+          {"dtype", static_cast<int>(spec.dtype)},
+          {"page_bytes_per_token", SegmentBytes(spec, spec.segment_pages) / spec.segment_tokens()}};
+}
+
+/// Adds those of `earlier` that `rows` has no row of the same kind for.
+template <typename Row>
+void AddOthers(const std::vector<Row>& earlier, std::vector<Row>* rows) {
+  const auto kind = [](const Row& row) {
+    return std::tuple(row.context_tokens, row.sequences, row.way);
+  };
+  for (const Row& row : earlier) {
+    if (std::ranges::find(*rows, kind(row), kind) == rows->end()) rows->push_back(row);
+  }
+  std::ranges::stable_sort(*rows, {}, &Row::context_tokens);
 }
 
 cli::Json ScoringJson(std::span<const LengthCost> costs) {
@@ -128,16 +177,48 @@ cli::Json LengthJson(const LengthCosts& costs) {
                                 {"why", out.why}});
   }
   json["tau"] = costs.tau;
-  json["shape"] = {{"model", "random weights"},
-                   {"num_layers", costs.spec.num_layers},
-                   {"num_query_heads", costs.spec.num_query_heads},
-                   {"num_kv_heads", costs.spec.num_kv_heads},
-                   {"head_dim", costs.spec.head_dim},
-                   {"hidden_size", costs.hidden_size},
-                   {"page_tokens", costs.spec.page_tokens},
-                   {"page_bytes_per_token", SegmentBytes(costs.spec, costs.spec.segment_pages) /
-                                                costs.spec.segment_tokens()}};
+  json["shape"] = ShapeJson(costs);
   return json;
+}
+
+StatusOr<LengthCosts> LengthCostsOf(const cli::Json& json) {
+  LengthCosts costs;
+  try {
+    for (const cli::Json& row : json.at("by_length")) costs.costs.push_back(CostOfRow(row));
+    for (const cli::Json& row : json.at("agents")) costs.agents.push_back(CostOfRow(row));
+    for (const cli::Json& row : json.at("left_out")) {
+      costs.left_out.push_back({.context_tokens = row.at("context_tokens"),
+                                .sequences = row.at("batch"),
+                                .way = row.at("way"),
+                                .why = row.at("why")});
+    }
+    costs.tau = json.at("tau");
+    const cli::Json& shape = json.at("shape");
+    costs.hidden_size = shape.at("hidden_size");
+    costs.spec.num_layers = shape.at("num_layers");
+    costs.spec.num_query_heads = shape.at("num_query_heads");
+    costs.spec.num_kv_heads = shape.at("num_kv_heads");
+    costs.spec.head_dim = shape.at("head_dim");
+    costs.spec.page_tokens = shape.at("page_tokens");
+    costs.spec.segment_pages = shape.at("segment_pages");
+    costs.spec.dtype = static_cast<DType>(shape.at("dtype").get<int>());
+  } catch (const cli::Json::exception& malformed) {
+    return InvalidArgument("no report of costs by length: ", malformed.what());
+  }
+  return costs;
+}
+
+Status AddEarlier(const LengthCosts& earlier, LengthCosts* costs) {
+  const cli::Json before = ShapeJson(earlier), now = ShapeJson(*costs);
+  if (before != now || earlier.tau != costs->tau) {
+    return InvalidArgument("the earlier report is of ", before.dump(), " and threshold ",
+                           earlier.tau, ", this one of ", now.dump(), " and ", costs->tau,
+                           "; measure with the same options");
+  }
+  AddOthers(earlier.costs, &costs->costs);
+  AddOthers(earlier.agents, &costs->agents);
+  AddOthers(earlier.left_out, &costs->left_out);
+  return OkStatus();
 }
 
 cli::Table LengthTable(const LengthCosts& costs) {

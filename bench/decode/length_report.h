@@ -11,6 +11,7 @@
 #include "apps/kit/output/scatter_plot.h"
 #include "apps/kit/output/table.h"
 #include "bench/decode/length_costs.h"
+#include "quire/status.h"
 
 namespace quire::bench {
 
@@ -18,6 +19,12 @@ namespace quire::bench {
 /// fit. "scoring" says of each policy and number of sequences how scoring grows, and from which
 /// length it takes half of a step.
 cli::Json LengthJson(const LengthCosts& costs);
+/// The costs that LengthJson made `json` of. INVALID_ARGUMENT for another object.
+StatusOr<LengthCosts> LengthCostsOf(const cli::Json& json);
+/// Adds the rows of `earlier` that `costs` lacks. INVALID_ARGUMENT unless both are of one model and
+/// one threshold.
+[[nodiscard]] Status AddEarlier(const LengthCosts& earlier, LengthCosts* costs);
+
 /// Makes a table of the rows.
 cli::Table LengthTable(const LengthCosts& costs);
 /// Plots the time of a token against the length: steps of every way and number of sequences, and

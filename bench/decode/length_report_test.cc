@@ -87,6 +87,26 @@ TEST(LengthReportTest, RowsHaveMemoryByTokenAndWhatWasLeftOutSaysWhy) {
   EXPECT_DOUBLE_EQ(json.at("agents").at(0).at("seconds"), 8);
 }
 
+TEST(LengthReportTest, AReportIsReadBackAndAddedToAnother) {
+  const StatusOr<LengthCosts> earlier = LengthCostsOf(LengthJson(SomeCosts()));
+  ASSERT_TRUE(earlier.ok()) << earlier.status();
+  EXPECT_EQ(LengthJson(*earlier), LengthJson(SomeCosts()));
+  LengthCosts more = SomeCosts();
+  more.agents.clear();
+  more.left_out.clear();
+  more.costs = {CostOf(64 * kKi, 14, 2), CostOf(128 * kKi, 20, 4)};
+  ASSERT_TRUE(AddEarlier(*earlier, &more).ok());
+  ASSERT_EQ(more.costs.size(), 6u);
+  EXPECT_EQ(more.costs.front().context_tokens, 32 * kKi);
+  EXPECT_EQ(more.costs.back().context_tokens, 128 * kKi);
+  EXPECT_EQ(more.costs.at(3).step_ms, 14) << "what is measured anew counts";
+  EXPECT_EQ(more.agents.size(), 1u);
+  EXPECT_EQ(more.left_out.size(), 1u);
+  more.tau = 0.5f;
+  EXPECT_EQ(AddEarlier(*earlier, &more).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(LengthCostsOf(cli::Json::object()).status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST(LengthReportTest, ThePlotHasSteps_AndScoringOfOneSequence_ByToken) {
   const cli::ScatterPlot plot = LengthPlot(SomeCosts());
   std::vector<std::string> names;
