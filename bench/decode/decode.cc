@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,10 +20,14 @@
 
 #include "apps/kit/data_dir.h"
 #include "apps/kit/output/progress.h"
+#include "apps/kit/output/scatter_plot.h"
+#include "apps/kit/read_file.h"
 #include "apps/kit/worker/local_worker.h"
 #include "bench/answers/calibrate_threshold.h"
 #include "bench/benchmark.h"
 #include "bench/decode/decode_run.h"
+#include "bench/decode/length_costs.h"
+#include "bench/decode/length_report.h"
 #include "bench/decode/row_sessions.h"
 #include "bench/kit/emulated_link.h"
 #include "bench/kit/random_model.h"
@@ -57,8 +62,15 @@ constexpr char kPlainTransport[] = "shm";  ///< Transport of the report's top ra
 /// More than a comparison has; sizes the contexts on the server.
 constexpr uint32_t kMostWays = 16;
 
+/// Longest document of the comparison of ways; longer ones are compared by length.
+constexpr uint32_t kMostContextTokens = 64 << 10;
+
 struct DecodeOptions {
-  uint32_t context_tokens = 32768;
+  std::vector<uint32_t> contexts = {32768};
+  bool only_length = false;  ///< Compares by length alone.
+  std::string plot;
+  std::string earlier;          ///< File of a report by length.
+  uint32_t context_tokens = 0;  ///< The one of `contexts`, for the comparison of ways.
   uint32_t budget_tokens = 2048;
   uint32_t batch = 1;  ///< Number of sequences.
   DecodeTurns turns;
@@ -566,10 +578,75 @@ class DecodeBench {
   BenchReport report_;
 };
 
+/// What is measured for these contexts: by length, or every way at one of them.
+bool ComparesLengths(const DecodeOptions& options) {
+  return options.only_length || options.contexts.size() > 1 ||
+         options.contexts.front() > kMostContextTokens;
+}
+
+/// Run before the measurement, to fail early if `path` cannot be written.
+Status WritePlot(const std::string& path, const std::string& svg) {
+  if (path.empty()) return OkStatus();
+  std::ofstream file(path);
+  file << svg;
+  file.close();
+  return file ? OkStatus()
+              : InvalidArgument("cannot write ", path,
+                                "; name a file in a directory that exists and can be written to");
+}
+
+StatusOr<LengthCosts> ReadLengths(const std::string& path) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string text, cli::ReadTextFile(path));
+  const cli::Json json = cli::Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  StatusOr<LengthCosts> costs = LengthCostsOf(json);
+  if (!costs.ok()) return Annotate(costs.status(), path);
+  return costs;
+}
+
+StatusOr<BenchReport> RunLengths(const DecodeOptions& options) {
+  if (!options.model.empty()) {
+    return InvalidArgument("costs by length are of a model of random weights; leave --model out");
+  }
+  QUIRE_RETURN_IF_ERROR(WritePlot(options.plot, ""));
+  LengthOptions lengths{.lengths = options.contexts,
+                        .budget_tokens = options.budget_tokens,
+                        .drift = options.drift,
+                        .transport = options.transports.front(),
+                        .data_dir = options.data_dir,
+                        .device = options.device};
+  lengths.turns.threads = {options.turns.threads.back()};  // Long steps have work for all.
+  std::optional<LengthCosts> earlier;
+  if (!options.earlier.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(earlier, ReadLengths(options.earlier));
+    lengths.tau = earlier->tau;
+    lengths.agent = earlier->agents.empty();
+  }
+  QUIRE_ASSIGN_OR_RETURN(LengthCosts costs, MeasureLengths(lengths));
+  if (earlier) QUIRE_RETURN_IF_ERROR(Annotate(AddEarlier(*earlier, &costs), options.earlier));
+  QUIRE_RETURN_IF_ERROR(WritePlot(options.plot, cli::ToSvg(LengthPlot(costs))));
+  BenchReport report{.json = LengthJson(costs), .table = LengthTable(costs)};
+  report.json.update(cli::DescribeDevice(options.device));
+  report.json.update(cli::Json{{"transport", lengths.transport},
+                               {"budget_tokens", options.budget_tokens},
+                               {"warm_up_steps", lengths.turns.warm_up_steps},
+                               {"steps", lengths.turns.steps_per_turn},
+                               {"threads_tried", lengths.turns.threads},
+                               {"machine", Machine()}});
+  return report;
+}
+
 StatusOr<BenchReport> Run(DecodeOptions options) {
   // A model on a GPU runs its products there.
   options.turns.threads =
       options.device == "cpu" ? ThreadsToTry() : std::vector<uint32_t>{kernels::GemmThreads()};
+  if (ComparesLengths(options)) return RunLengths(options);
+  if (!options.plot.empty()) {
+    return InvalidArgument("--plot is of costs by length; add --only-length");
+  }
+  if (!options.earlier.empty()) {
+    return InvalidArgument("--with is a report of costs by length; add --only-length");
+  }
+  options.context_tokens = options.contexts.front();
   QUIRE_ASSIGN_OR_RETURN(const Setting setting, Prepare(options));
   return DecodeBench(options, setting).Run();
 }
@@ -588,6 +665,8 @@ void AddDecodeBench(Benches& benches) {
            "  quire bench decode --model DIR --link-us 500 --link-gbps 10\n"
            "  quire bench decode --model-layers 0\n"
            "  quire bench decode --only-shares --transports shm\n"
+           "  quire bench decode --context 131072\n"
+           "  quire bench decode --context 32768,131072,524288,1048576 --plot length.svg --json\n"
            "The ratios are of step times, the rival's over ours, except\n"
            "offloaded_vs_resident, which is ours over that of the same budget resident, and\n"
            "service_vs_resident, which is the same where the worker keeps units in its memory\n"
@@ -598,15 +677,28 @@ void AddDecodeBench(Benches& benches) {
            "Llama 3.1 8B, of 0.9 GB of weights each) and shadowkv_batch4. budget_shares has the\n"
            "throughput of SpeContext and others, over documents that the budget is 25 %, 12.5 % "
            "and\n"
-           "6.25 % of. On a processor every\n"
+           "6.25 % of. by_length has step, scoring, stall, bytes and memory of full attention,\n"
+           "FreeKV and SpeContext by length, with one and four sequences; agents has a run over\n"
+           "142 Ki tokens that generates 444. Pages of these documents are written straight into\n"
+           "the store. A million tokens take 10 GB of memory. On a processor every\n"
            "way decodes with one thread and with all, and counts with what is faster for it\n"
            "(threads; resident_threads is that of the budget resident).\n"
            "A step is a token of every sequence of --batch; all continue one document, and\n"
            "figures per step are of all of them."},
       [options](const cli::CommandContext&) { return Run(*options); });
   command
-      .add_option("--context", options->context_tokens, "Tokens of the document, in whole segments")
+      .add_option(
+          "--context", options->contexts,
+          "Tokens of the document, in whole segments. Above 65536, or several of them: the\n"
+          "costs by length, of one and of four sequences")
+      ->delimiter(',')
       ->capture_default_str();
+  command.add_flag("--only-length", options->only_length,
+                   "Compare the costs by length alone (by_length), also below 65537 tokens");
+  command.add_option("--plot", options->plot,
+                     "File for a plot of the time of a token by length (SVG)");
+  command.add_option("--with", options->earlier,
+                     "Report of costs by length whose other lengths are shown beside this run's");
   command.add_option("--budget", options->budget_tokens, "Tokens resident per KV head")
       ->capture_default_str();
   command

@@ -106,10 +106,14 @@ RatioSpread SpreadOf(std::vector<double> ratios) {
   return spread;
 }
 
-uint32_t DecodeComparison::BestThreads(const std::string& way) const {
-  const auto least = std::ranges::min_element(
-      ways.at(way), {}, [](const auto& run) { return Median(run.second.steps); });
+uint32_t BestThreads(const std::map<uint32_t, DecodeRun>& runs) {
+  const auto least =
+      std::ranges::min_element(runs, {}, [](const auto& run) { return Median(run.second.steps); });
   return least->first;
+}
+
+uint32_t DecodeComparison::BestThreads(const std::string& way) const {
+  return bench::BestThreads(ways.at(way));
 }
 
 std::optional<RatioSpread> DecodeComparison::Ratio(const std::string& slower,
@@ -130,6 +134,20 @@ std::vector<uint32_t> ThreadsToTry() {
   kernels::SetGemmThreads(cpus);
   if (cpus == 1 || kernels::GemmThreads() == 1) return {1};
   return {1, cpus};
+}
+
+StatusOr<std::map<uint32_t, DecodeRun>> DecodeAlone(DecodeLane& lane, const DecodeTurns& turns) {
+  const KeepThreads keep;
+  DecodeRun not_measured;
+  QUIRE_RETURN_IF_ERROR(Step(lane, turns.warm_up_steps, &not_measured));
+  std::map<uint32_t, DecodeRun> runs;
+  for (const uint32_t threads : turns.threads) {
+    UseThreads(threads);
+    for (uint32_t turn = 0; turn < turns.turns; ++turn) {
+      QUIRE_RETURN_IF_ERROR(Step(lane, turns.steps_per_turn, &runs[threads]));
+    }
+  }
+  return runs;
 }
 
 StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,

@@ -85,6 +85,12 @@ struct DecodeTurns {
 /// Numbers of threads to try for a model on this processor: one, and one per CPU.
 std::vector<uint32_t> ThreadsToTry();
 
+/// Runs one lane by itself: the steps before, then `turns` with each number of threads after the
+/// other. Returns the runs by number of threads.
+StatusOr<std::map<uint32_t, DecodeRun>> DecodeAlone(DecodeLane& lane, const DecodeTurns& turns);
+/// The number of threads with the least median step time. REQUIRES: there are runs.
+uint32_t BestThreads(const std::map<uint32_t, DecodeRun>& runs);
+
 /// Runs `ways`, with `sequences` each, in turns. In each round every way runs one turn with every
 /// number of threads, and the first way changes.
 StatusOr<DecodeComparison> CompareDecoding(const DecodeEngines& engines,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/kit/machine_facts.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -8,6 +10,31 @@
 #include <string>
 
 namespace quire::bench {
+namespace {
+
+/// Parses a line "NAME:  1234 kB" of a process's status into bytes; 0 if missing.
+uint64_t StatusBytes(const std::string& process, const std::string& name) {
+  std::ifstream file("/proc/" + process + "/status");
+  for (std::string word; file >> word;) {
+    uint64_t kibibytes = 0;
+    if (word == name + ":" && file >> kibibytes) return kibibytes << 10;
+  }
+  return 0;
+}
+
+}  // namespace
+
+uint64_t HeldMemoryBytes(pid_t pid) {
+  const std::string process = std::to_string(pid);
+  return StatusBytes(process, "RssAnon") + StatusBytes(process, "RssShmem");
+}
+
+uint64_t OwnMemoryBytes() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+  return StatusBytes("self", "RssAnon");
+}
 
 uint64_t LastLevelCacheBytes() {
   uint64_t largest = 0;

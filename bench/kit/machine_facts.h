@@ -4,6 +4,8 @@
 #ifndef QUIRE_BENCH_KIT_MACHINE_FACTS_H_
 #define QUIRE_BENCH_KIT_MACHINE_FACTS_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 
 namespace quire::bench {
@@ -12,6 +14,12 @@ namespace quire::bench {
 [[nodiscard]] uint64_t LastLevelCacheBytes();
 /// Bytes of memory available without swapping; 0 if unknown.
 [[nodiscard]] uint64_t AvailableMemoryBytes();
+
+/// Bytes of memory that process `pid` holds itself: private and shared, without files. 0 if
+/// unknown.
+[[nodiscard]] uint64_t HeldMemoryBytes(pid_t pid);
+/// The private part of this process, once its heap has given back what is free.
+[[nodiscard]] uint64_t OwnMemoryBytes();
 
 /// Bytes that this process, with all its threads, has moved to and from storage devices. Zeros if
 /// unknown.
