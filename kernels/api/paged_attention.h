@@ -29,6 +29,12 @@ namespace quire::kernels {
 /// Workspace of one split: `rows` results (batch * n_q) of `dim` channels and their lse.
 constexpr int64_t AttentionSplitBytes(int64_t rows, int64_t dim) { return rows * (dim + 1) * 4; }
 
+/// The pools of one sequence.
+struct SequencePools {
+  const void* k = nullptr;
+  const void* v = nullptr;
+};
+
 struct PagedAttentionArgs {
   const float* q = nullptr;      ///< [batch][n_q][d], rotated like the keys
   const void* k_pool = nullptr;  ///< [num_slots][p][n_kv][d] dtype, or fp8 codes
@@ -42,6 +48,12 @@ struct PagedAttentionArgs {
   float* out = nullptr;  ///< Out [batch][n_q][d]
   /// Out [batch][n_q] or null: log(sum(exp(scale * q.k))), natural logarithm
   float* lse = nullptr;
+  /// [batch] or null: pools of each sequence, in place of k_pool and v_pool; not for fp8. num_slots
+  /// is the most that any of them has.
+  const SequencePools* pools = nullptr;
+  /// [batch] or null: tokens of each sequence, in order from slot 0 on. All heads attend to all of
+  /// them; slots and valid_tokens are unused then.
+  const int32_t* tokens = nullptr;
   int64_t batch = 1;  ///< Sequences, each with one query token
   int64_t num_slots = 0;
   int64_t n_slots = 0;
