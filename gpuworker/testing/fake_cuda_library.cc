@@ -110,7 +110,8 @@ struct Machine {
   std::map<const void*, Pinned> pinned;
   std::unique_ptr<Recording> recording;
   const char* failure = nullptr;  ///< Failure of work that ran after its call had returned.
-  int64_t launches = 0;
+  int64_t launches = 0;           ///< Graphs launched.
+  int64_t kernels = 0;            ///< Kernels given to streams that run.
   std::vector<FakeCudaStream>* ran =
       nullptr;  ///< Record of the living LateStreams; null without one.
 
@@ -173,9 +174,12 @@ bool ListsOnDevice(const Arena&, const Args&) {
   return true;
 }
 bool ListsOnDevice(const Arena& arena, const kernels::PagedAttentionArgs& args) {
+  if (args.pools != nullptr && !arena.Holds(args.pools)) return false;
+  if (args.tokens != nullptr) return arena.Holds(args.tokens);
   return arena.Holds(args.slots) && arena.Holds(args.valid_tokens);
 }
 bool ListsOnDevice(const Arena& arena, const kernels::NhdToHndArgs& args) {
+  if (args.pages != nullptr) return arena.Holds(args.pages);
   return arena.Holds(args.slots) && arena.Holds(args.units);
 }
 /// For an op that places units, which lie at `units` unless it has a list of them.
@@ -192,6 +196,7 @@ bool PlacesOnDevice(const Arena& arena, const Args& args, const void* units) {
   return true;
 }
 bool ListsOnDevice(const Arena& arena, const kernels::HndToNhdArgs& args) {
+  if (args.addresses != nullptr) return arena.Holds(args.addresses) && arena.IsTaken(args.units);
   return PlacesOnDevice(arena, args, args.units);
 }
 bool ListsOnDevice(const Arena& arena, const kernels::PlaceUnitsArgs& args) {
@@ -204,10 +209,24 @@ bool ListsOnDevice(const Arena& arena, const kernels::RopeArgs& args) {
   return arena.Holds(args.positions) && arena.Holds(args.cos_table) && arena.Holds(args.sin_table);
 }
 bool ListsOnDevice(const Arena& arena, const kernels::ScoreArgs& args) {
+  if (args.jobs != nullptr) return arena.Holds(args.jobs);
   return arena.Holds(args.q) && arena.Holds(args.digests);
 }
 bool ListsOnDevice(const Arena& arena, const kernels::NarrowArgs& args) {
+  if (args.list != nullptr) return arena.Holds(args.list);
   return args.places == nullptr || arena.Holds(args.places);
+}
+bool ListsOnDevice(const Arena& arena, const kernels::PoolArgs& args) {
+  return args.jobs == nullptr || arena.Holds(args.jobs);
+}
+bool ListsOnDevice(const Arena& arena, const kernels::TopKArgs& args) {
+  return args.jobs == nullptr || arena.Holds(args.jobs);
+}
+bool ListsOnDevice(const Arena& arena, const kernels::DigestArgs& args) {
+  return args.jobs == nullptr || arena.Holds(args.jobs);
+}
+bool ListsOnDevice(const Arena& arena, const kernels::CorrectHeadsArgs& args) {
+  return args.heads == nullptr || arena.Holds(args.heads);
 }
 bool ListsOnDevice(const Arena& arena, const kernels::DenseAttentionArgs& args) {
   return args.last_key == nullptr || arena.Holds(args.last_key);
@@ -236,6 +255,7 @@ OpStatus Run(const Args& args) {
   }
   FakeStream* const stream = gpu.machine.streams.Find(args.stream);
   if (stream == nullptr) return OpStatus::kDeviceError;
+  ++gpu.machine.kernels;
   return Give(gpu.machine, stream, OpStatus::kOk, WorkOf<Op>(gpu.machine, args));
 }
 
@@ -259,6 +279,7 @@ constexpr KernelTable kTable = {
     .add = Run<&KernelTable::add, kernels::AddArgs>,
     .embed = Run<&KernelTable::embed, kernels::EmbedArgs>,
     .narrow = Run<&KernelTable::narrow, kernels::NarrowArgs>,
+    .sample = Run<&KernelTable::sample, kernels::SampleArgs>,
 };
 
 Words Open(kernels::CudaStreams* streams, kernels::CudaFacts* facts) {
@@ -435,6 +456,13 @@ Words Launch(void* graph, void* stream) {
   });
 }
 
+kernels::CudaUse Use() {
+  Gpu& gpu = TheGpu();
+  MutexLock lock(gpu.mutex);
+  return {.launches = gpu.machine.kernels + gpu.machine.launches,
+          .host_waits = gpu.machine.streams.host_waits};
+}
+
 void FreeGraph(void* graph) { delete static_cast<std::shared_ptr<const Recording>*>(graph); }
 
 }  // namespace
@@ -459,7 +487,8 @@ const kernels::CudaLibrary& FakeCudaLibrary() {
                                                     .begin_capture = BeginCapture,
                                                     .end_capture = EndCapture,
                                                     .launch = Launch,
-                                                    .free_graph = FreeGraph};
+                                                    .free_graph = FreeGraph,
+                                                    .use = Use};
   return kLibrary;
 }
 
