@@ -215,6 +215,7 @@ Status PagedRun::MakeCache() {
   QUIRE_ASSIGN_OR_RETURN(cache_, BudgetCache::Create(*parts_.spec, parts_.device,
                                                      LayoutsOf(*policy_, parts_.spec->num_layers),
                                                      retrieval_.recall_buffers));
+  cache_->ShareStaging(parts_.staging);
   return OkStatus();
 }
 

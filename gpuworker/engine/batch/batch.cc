@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "gpuworker/engine/batch/batch_attention.h"
 #include "gpuworker/engine/request_checks.h"
 
 namespace quire::worker {
@@ -20,8 +19,15 @@ uint32_t MaxStepTokens(const std::vector<CacheLayout>& layouts, const KvSpec& sp
   return most;
 }
 
-EngineParts Sharing(EngineParts parts, DocumentShares* shares) {
+StatusOr<std::unique_ptr<JointStep>> MakeJointStep(const EngineParts& parts) {
+  if (parts.device->reads_host_memory()) return std::unique_ptr<JointStep>();
+  QUIRE_ASSIGN_OR_RETURN(auto staging, JointStaging::Create(*parts.spec, parts.device));
+  return std::make_unique<JointStep>(*parts.spec, parts.device, std::move(staging));
+}
+
+EngineParts Sharing(EngineParts parts, DocumentShares* shares, JointStep* joint) {
   parts.shares = shares;
+  if (joint != nullptr) parts.staging = joint->staging.get();
   return parts;
 }
 
@@ -33,13 +39,15 @@ StatusOr<std::unique_ptr<Batch>> Batch::Create(const Engine* engine, const Batch
   const EngineParts parts = engine->Parts();
   QUIRE_ASSIGN_OR_RETURN(Decoder::Scratch scratch,
                          parts.decoder->ReserveScratch(limits.step_tokens, limits.max_running));
-  return std::unique_ptr<Batch>(
-      new Batch(parts, engine->options().retrieval, limits, sessions, std::move(scratch)));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<JointStep> joint, MakeJointStep(parts));
+  return std::unique_ptr<Batch>(new Batch(parts, engine->options().retrieval, limits, sessions,
+                                          std::move(scratch), std::move(joint)));
 }
 
 Batch::Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits,
-             BatchSessions* sessions, Decoder::Scratch scratch)
-    : parts_(Sharing(parts, &shares_)),
+             BatchSessions* sessions, Decoder::Scratch scratch, std::unique_ptr<JointStep> joint)
+    : joint_(std::move(joint)),
+      parts_(Sharing(parts, &shares_, joint_.get())),
       retrieval_(std::move(retrieval)),
       scratch_(std::move(scratch)),
       own_sessions_(parts.client, parts.spec),
@@ -189,14 +197,21 @@ void Batch::RunMembers(const std::vector<Member>& members) {
     count += member.tokens;
   }
   const size_t vocab = parts_.decoder->config().vocab_size;
-  std::vector<float> logits(rows * vocab);
-  BatchStep step(std::move(backends), sessions_, parts_.clock);
-  const Status pass = parts_.decoder->ForwardBatch(tokens, step, logits.data(), scratch_.get());
+  const bool best = WantsBest(members);
+  std::vector<float> logits(best ? 0 : rows * vocab);
+  std::vector<TokenId> chosen(best ? rows : 0);
+  PassOutput output{.logits = logits.data()};
+  if (best) output = {.best = chosen.data()};
+  BatchStep step(std::move(backends), sessions_, parts_.clock, joint_.get());
+  const Status pass = parts_.decoder->ForwardBatch(tokens, step, output, scratch_.get());
   metrics_.CountStep(members.size(), count);
   size_t row = 0;
   for (size_t i = 0; i < members.size(); ++i) {
-    std::span<const float> own;
-    if (tokens[i].wants_logits) own = std::span(logits).subspan(row++ * vocab, vocab);
+    BatchSequence::Predicted own;
+    if (tokens[i].wants_logits && best) own.best = chosen[row++];
+    if (tokens[i].wants_logits && !best) {
+      own.logits = std::span(logits).subspan(row++ * vocab, vocab);
+    }
     Conclude(members[i], pass.ok() ? step.status(i) : pass, own);
   }
   sessions_->Send();  // Requests ahead of the last layer.
@@ -208,9 +223,17 @@ void Batch::RunMembers(const std::vector<Member>& members) {
   }
 }
 
-void Batch::Conclude(const Member& member, const Status& status, std::span<const float> logits) {
+bool Batch::WantsBest(const std::vector<Member>& members) const {
+  const Device& device = *parts_.device;
+  return !device.reads_host_memory() && device.kernels().sample != nullptr &&
+         std::ranges::all_of(members,
+                             [](const Member& member) { return member.sequence->is_greedy(); });
+}
+
+void Batch::Conclude(const Member& member, const Status& status,
+                     const BatchSequence::Predicted& predicted) {
   if (!status.ok()) return Fail(member.id, member.sequence, status);
-  const StatusOr<bool> ended = member.sequence->OnStepDone(member.tokens, logits);
+  const StatusOr<bool> ended = member.sequence->OnStepDone(member.tokens, predicted);
   metrics_.offload_waits.Record(member.sequence->TakeOffloadWaits());
   if (!ended.ok()) return Fail(member.id, member.sequence, ended.status());
   if (*ended) return End(member.id, OkStatus());
