@@ -13,6 +13,8 @@ set(QUIRE_SEES_kvserver_select   common kernels kvserver_store)
 set(QUIRE_SEES_kvserver_session  common kernels kvserver_store kvserver_registry kvserver_select)
 set(QUIRE_SEES_kvserver_service  common proto transport cluster kernels kvserver_store kvserver_registry kvserver_select kvserver_session)
 set(QUIRE_SEES_client           common proto transport cluster kernels)
+# The Python binding is a user of the client, and includes public headers alone.
+set(QUIRE_SEES_python           common transport client)
 set(QUIRE_SEES_gpuworker        common proto transport kernels client)
 # `app` is what ships above the libraries: the embedded mode and the programs. It sees no benchmark and no test.
 set(QUIRE_SEES_app              common proto transport cluster kernels kvserver_store kvserver_registry

@@ -21,8 +21,9 @@ constexpr size_t kAttentionSplits = 64;
 StatusOr<std::unique_ptr<BudgetCache>> BudgetCache::Create(const KvSpec& spec, Device* device,
                                                            std::span<const CacheLayout> layouts,
                                                            uint32_t staging_buffers) {
-  if (spec.attention == AttentionKind::kMla) {
-    return Unimplemented("the budget cache holds MHA, GQA and MQA pages; MLA pages have no values");
+  if (!spec.has_values() && device->kernels().mla_attention == nullptr) {
+    return Unimplemented("device ", device->name(),
+                         " has no kernel mla_attention, which pages of latents need");
   }
   if (layouts.size() != spec.num_layers) {
     return InvalidArgument(layouts.size(), " cache layouts for ", spec.num_layers, " layers");
@@ -32,7 +33,7 @@ StatusOr<std::unique_ptr<BudgetCache>> BudgetCache::Create(const KvSpec& spec, D
     QUIRE_ASSIGN_OR_RETURN(
         cache->attention_workspace_,
         device->Allocate(kAttentionSplits * static_cast<size_t>(kernels::AttentionSplitBytes(
-                                                spec.num_query_heads, spec.head_dim))));
+                                                spec.num_query_heads, spec.value_dim()))));
   }
   cache->layers_.reserve(layouts.size());
   for (const CacheLayout& layout : layouts) {
@@ -77,9 +78,7 @@ Status BudgetCache::MakeStaging(uint32_t buffers) {
   return OkStatus();
 }
 
-uint64_t BudgetCache::RowBytes() const {
-  return uint64_t{spec_.num_kv_heads} * spec_.head_dim * ElementBytes(spec_.dtype);
-}
+uint64_t BudgetCache::RowBytes() const { return RowFloats() * ElementBytes(spec_.dtype); }
 uint64_t BudgetCache::SlotBytes() const { return spec_.page_tokens * RowBytes(); }
 
 uint64_t BudgetCache::pool_bytes() const {
@@ -94,6 +93,7 @@ Status BudgetCache::Reserve(Layer& layer) {
   const bool grows = layer.table.layout().everything;
   const uint32_t capacity = grows ? static_cast<uint32_t>(PooledPages(needed)) : needed;
   for (DeviceBuffer* pool : {&layer.k, &layer.v}) {
+    if (pool == &layer.v && !spec_.has_values()) continue;
     QUIRE_ASSIGN_OR_RETURN(DeviceBuffer grown, device_->Allocate(capacity * SlotBytes()));
     if (pool->size_bytes() > 0) {
       QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(grown.data(), pool->data(), pool->size_bytes()));
@@ -107,11 +107,11 @@ Status BudgetCache::Reserve(Layer& layer) {
 
 Status BudgetCache::WriteTokens(const Layer& layer, uint64_t row, const float* k, const float* v,
                                 uint32_t count) {
-  for (const auto& [pool, rows] : {std::pair(&layer.k, k), std::pair(&layer.v, v)}) {
+  for (const auto& [pool, rows] : WithPools(layer, k, v)) {
     QUIRE_RETURN_IF_ERROR(
         ToStatus(device_->kernels().narrow({.x = rows,
                                             .y = pool->as<std::byte>() + row * RowBytes(),
-                                            .n = int64_t{spec_.num_kv_heads} * spec_.head_dim,
+                                            .n = static_cast<int64_t>(RowFloats()),
                                             .rows = count,
                                             .dtype = spec_.dtype,
                                             .stream = device_->stream()}),
@@ -124,13 +124,14 @@ Status BudgetCache::AppendTokens(uint32_t layer_index, const float* k, const flo
                                  uint32_t count) {
   Layer& layer = layers_[layer_index];
   // Tokens with consecutive rows are written together. A ring breaks the row at its end.
-  const size_t token = size_t{spec_.num_kv_heads} * spec_.head_dim;
+  const size_t token = RowFloats();
   uint32_t first = 0;  // First token that is not written yet.
   uint64_t row = 0;    // Row of that token.
   const auto write_until = [&](uint32_t end) -> Status {
     if (first == end) return OkStatus();
     QUIRE_RETURN_IF_ERROR(Reserve(layer));
-    return WriteTokens(layer, row, k + first * token, v + first * token, end - first);
+    const float* const values = spec_.has_values() ? v + first * token : nullptr;
+    return WriteTokens(layer, row, k + first * token, values, end - first);
   };
   for (uint32_t i = 0; i < count; ++i) {
     const TokenPlace place = layer.table.AppendToken();
@@ -253,10 +254,11 @@ Status BudgetCache::CopySlots(const Layer& from, uint32_t from_slot, const Layer
                               uint32_t to_slot, uint32_t count) {
   const uint64_t from_at = from_slot * SlotBytes(), to_at = to_slot * SlotBytes();
   const uint64_t bytes = count * SlotBytes();
-  QUIRE_RETURN_IF_ERROR(
-      device_->CopyOnDevice(to.k.as<std::byte>() + to_at, from.k.as<std::byte>() + from_at, bytes));
-  return device_->CopyOnDevice(to.v.as<std::byte>() + to_at, from.v.as<std::byte>() + from_at,
-                               bytes);
+  for (const auto& [target, source] : WithPools(to, &from.k, &from.v)) {
+    QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(target->as<std::byte>() + to_at,
+                                                source->as<std::byte>() + from_at, bytes));
+  }
+  return OkStatus();
 }
 
 Status BudgetCache::PlaceUnits(uint32_t layer, std::span<const SlotPlacement> placements,
@@ -347,6 +349,7 @@ Status BudgetCache::WriteRows(uint32_t layer, std::span<const SlotPlacement> pla
   for (const SlotPlacement& at : placements) {
     const uint64_t slot = layers_[layer].table.SelectableSlot(at.index) * SlotBytes();
     for (const DeviceBuffer* pool : {&layers_[layer].k, &layers_[layer].v}) {
+      if (pool == &layers_[layer].v && !spec_.has_values()) continue;
       std::byte* to = pool->as<std::byte>() + slot + at.head * head_bytes;
       for (uint32_t row = 0; row < spec_.page_tokens; ++row, to += RowBytes()) {
         QUIRE_RETURN_IF_ERROR(copy_next(to, head_bytes));
@@ -387,6 +390,7 @@ void BudgetCache::AddAttention(uint32_t layer_index, const float* q, float* out,
 
 Status BudgetCache::AttendSlots(const Layer& layer, const StepLists::Lists& lists, const float* q,
                                 float* out) const {
+  if (!spec_.has_values()) return AttendLatents(layer, lists, q, out);
   return ToStatus(device_->kernels().paged_attention(
                       {.q = q,
                        .k_pool = layer.k.data(),
@@ -400,13 +404,37 @@ Status BudgetCache::AttendSlots(const Layer& layer, const StepLists::Lists& list
                        .n_q = spec_.num_query_heads,
                        .n_kv = spec_.num_kv_heads,
                        .head_dim = spec_.head_dim,
-                       .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
+                       .scale = Scale(),
                        .dtype = spec_.dtype,
                        .workspace = attention_workspace_.data(),
                        .workspace_bytes = static_cast<int64_t>(attention_workspace_.size_bytes()),
                        .stream = device_->stream()}),
                   "paged_attention");
 }
+
+Status BudgetCache::AttendLatents(const Layer& layer, const StepLists::Lists& lists, const float* q,
+                                  float* out) const {
+  return ToStatus(device_->kernels().mla_attention(
+                      {.q = q,
+                       .pool = layer.k.data(),
+                       .slots = lists.slots,
+                       .valid_tokens = lists.valid_tokens,
+                       .out = out,
+                       .num_slots = layer.capacity,
+                       .n_slots = lists.n_slots,
+                       .page_tokens = spec_.page_tokens,
+                       .n_q = spec_.num_query_heads,
+                       .latent_dim = spec_.latent_dim,
+                       .rope_dim = spec_.latent_rope_dim,
+                       .scale = Scale(),
+                       .dtype = spec_.dtype,
+                       .workspace = attention_workspace_.data(),
+                       .workspace_bytes = static_cast<int64_t>(attention_workspace_.size_bytes()),
+                       .stream = device_->stream()}),
+                  "mla_attention");
+}
+
+float BudgetCache::Scale() const { return 1.0f / std::sqrt(static_cast<float>(spec_.key_dim())); }
 
 Status BudgetCache::AttendDense(uint32_t layer_index, const float* q, uint32_t count,
                                 float* out) const {
@@ -422,15 +450,16 @@ Status BudgetCache::AttendRows(const Layer& layer, const float* q, int64_t count
   return ToStatus(device_->kernels().dense_attention(
                       {.q = q,
                        .k = layer.k.data(),
-                       .v = layer.v.data(),
+                       .v = spec_.has_values() ? layer.v.data() : nullptr,
                        .last_key = last_key,
                        .out = out,
                        .t = count,
                        .n = n,
                        .n_q = spec_.num_query_heads,
                        .n_kv = spec_.num_kv_heads,
-                       .head_dim = spec_.head_dim,
-                       .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
+                       .head_dim = spec_.key_dim(),
+                       .value_dim = spec_.value_dim(),
+                       .scale = Scale(),
                        .dtype = spec_.dtype,
                        .workspace = attention_workspace_.data(),
                        .workspace_bytes = static_cast<int64_t>(attention_workspace_.size_bytes()),
@@ -453,12 +482,12 @@ Status BudgetCache::RunToken(uint32_t layer_index, const float* k, const float* 
   const Layer& layer = layers_[layer_index];
   const StepLists::Lists lists = step_lists_->Of(layer_index);
   const int64_t pool_rows = int64_t{layer.capacity} * spec_.page_tokens;
-  for (const auto& [pool, row] : {std::pair(&layer.k, k), std::pair(&layer.v, v)}) {
+  for (const auto& [pool, row] : WithPools(layer, k, v)) {
     QUIRE_RETURN_IF_ERROR(
         ToStatus(device_->kernels().narrow({.x = row,
                                             .places = lists.place,
                                             .y = pool->data(),
-                                            .n = int64_t{spec_.num_kv_heads} * spec_.head_dim,
+                                            .n = static_cast<int64_t>(RowFloats()),
                                             .y_rows = pool_rows,
                                             .dtype = spec_.dtype,
                                             .stream = device_->stream()}),
@@ -495,8 +524,9 @@ Status BudgetCache::ExportPage(uint32_t layer_index, uint32_t page, uint32_t row
                                                  .n_pages = 1,
                                                  .page_tokens = spec_.page_tokens,
                                                  .n_kv = spec_.num_kv_heads,
-                                                 .head_dim = spec_.head_dim,
+                                                 .head_dim = spec_.key_dim(),
                                                  .last_page_rows = rows,
+                                                 .has_values = spec_.has_values(),
                                                  .dtype = spec_.dtype,
                                                  .stream = device_->stream()}),
                   "nhd_to_hnd");

@@ -2,7 +2,8 @@
 //
 // BudgetCache: the KV pages of one sequence that are on the device. For each layer two pools of
 // NHD slots, `[num_slots][p][n_kv][d]` in the KV dtype, and a PageTable that says which page is in
-// which slot. Units come in (recall) and pages go out (offload) through the layout kernels.
+// which slot. Latents (MLA) have one pool, since a latent is key and value. Units come in (recall)
+// and pages go out (offload) through the layout kernels.
 //
 // Recalled units go into their slots while the device computes, where it has streams
 // (staging_buffers.h). Attention submitted after RecordPlacements finds them in their slots.
@@ -19,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "gpuworker/cache/joint_attention.h"
@@ -39,7 +41,8 @@ namespace quire::worker {
 class BudgetCache {
  public:
   /// `layouts` has one entry a layer; `staging_buffers`, at least 1, are those of a device that
-  /// needs them (staging_buffers.h). UNIMPLEMENTED for MLA pages, which have no values.
+  /// needs them (staging_buffers.h). UNIMPLEMENTED for MLA pages where the device has no
+  /// mla_attention.
   static StatusOr<std::unique_ptr<BudgetCache>> Create(const KvSpec& spec, Device* device,
                                                        std::span<const CacheLayout> layouts,
                                                        uint32_t staging_buffers = 2);
@@ -62,7 +65,8 @@ class BudgetCache {
   /// Device memory of the slots. While a layer's pool grows, the one before it is there as well.
   uint64_t pool_bytes() const;
 
-  /// Takes the next `count` tokens; `k` and `v` are [count][n_kv][d] floats on the device.
+  /// Takes the next `count` tokens; `k` and `v` are [count][n_kv][d] floats on the device, `v` is
+  /// null for MLA.
   [[nodiscard]] Status AppendTokens(uint32_t layer, const float* k, const float* v, uint32_t count);
 
   /// AppendTokens of one token, whose rows `work` writes at its next Launch.
@@ -103,7 +107,8 @@ class BudgetCache {
   /// has ended and nobody has asked. Waits for nothing.
   StatusOr<Duration> TakeHeld() { return placement_holds_->Take(); }
 
-  /// Attention of the last token, `q` and `out` [n_q][d], over everything its layer attends to.
+  /// Attention of the last token, `q` [n_q][d] and `out` [n_q][value_dim], over everything its
+  /// layer attends to.
   [[nodiscard]] Status Attend(uint32_t layer, const float* q, float* out) const;
   /// Attend of the last token by `attention`, at its next Launch; call OnAttended after that.
   void AddAttention(uint32_t layer, const float* q, float* out, JointAttention* attention) const;
@@ -140,7 +145,7 @@ class BudgetCache {
         : table(layout, spec.page_tokens, spec.num_kv_heads) {}
     PageTable table;
     DeviceBuffer k;
-    DeviceBuffer v;
+    DeviceBuffer v;                         ///< No memory for MLA.
     uint32_t capacity = 0;                  ///< Slots allocated.
     std::unique_ptr<DeviceEvent> attended;  ///< All attention so far, and the zeroing before it.
     std::unique_ptr<DeviceEvent> written;   ///< All units so far.
@@ -148,6 +153,7 @@ class BudgetCache {
   BudgetCache(const KvSpec& spec, Device* device)
       : spec_(spec), device_(device), placement_holds_(device->MakeHoldTimer()) {}
 
+  uint64_t RowFloats() const { return uint64_t{spec_.num_kv_heads} * spec_.key_dim(); }
   uint64_t RowBytes() const;   ///< One token of one pool.
   uint64_t SlotBytes() const;  ///< One page of one pool.
   /// Grows the layer's pools to hold its table's slots.
@@ -160,6 +166,15 @@ class BudgetCache {
   /// Puts `count` tokens into both pools, from row `row`, slot * p + row in it, on.
   Status WriteTokens(const Layer& layer, uint64_t row, const float* k, const float* v,
                      uint32_t count);
+  /// The pools of a layer, each with one of `k` and `v`, which belong to it.
+  template <typename T>
+  std::vector<std::pair<const DeviceBuffer*, T>> WithPools(const Layer& layer, T k, T v) const {
+    if (!spec_.has_values()) return {{&layer.k, k}};
+    return {{&layer.k, k}, {&layer.v, v}};
+  }
+  float Scale() const;  ///< Of scores.
+  Status AttendLatents(const Layer& layer, const StepLists::Lists& lists, const float* q,
+                       float* out) const;
   /// Attention over the slots of a layer that `lists` name.
   Status AttendSlots(const Layer& layer, const StepLists::Lists& lists, const float* q,
                      float* out) const;

@@ -27,7 +27,7 @@ Device& EmulatedDevice() {
   return *device;
 }
 
-KvSpec TestSpec(DType dtype, uint32_t page_tokens) {
+KvSpec TestSpec(DType dtype, uint32_t page_tokens, bool latent) {
   KvSpec spec;
   spec.model = "test";
   spec.dtype = dtype;
@@ -37,6 +37,12 @@ KvSpec TestSpec(DType dtype, uint32_t page_tokens) {
   spec.head_dim = 40;
   spec.page_tokens = page_tokens;
   spec.segment_pages = 2;
+  if (!latent) return spec;
+  spec.attention = AttentionKind::kMla;
+  spec.num_kv_heads = 1;
+  spec.head_dim = 0;
+  spec.latent_dim = 32;
+  spec.latent_rope_dim = 8;
   return spec;
 }
 
@@ -62,6 +68,7 @@ class Rows {
 struct Case {
   DType dtype;
   uint32_t page_tokens;
+  bool latent = false;
 };
 
 class BudgetCacheEmulatedTest : public ::testing::TestWithParam<Case> {
@@ -86,9 +93,10 @@ class BudgetCacheEmulatedTest : public ::testing::TestWithParam<Case> {
     return exported;
   }
 
-  const KvSpec spec_ = TestSpec(GetParam().dtype, GetParam().page_tokens);
-  const size_t row_ = size_t{spec_.num_kv_heads} * spec_.head_dim;
-  const size_t query_ = size_t{spec_.num_query_heads} * spec_.head_dim;
+  const KvSpec spec_ = TestSpec(GetParam().dtype, GetParam().page_tokens, GetParam().latent);
+  const size_t row_ = size_t{spec_.num_kv_heads} * spec_.key_dim();
+  const size_t query_ = size_t{spec_.num_query_heads} * spec_.key_dim();
+  const size_t out_ = size_t{spec_.num_query_heads} * spec_.value_dim();
   const Rows keys_{(kPrompt + kTokens) * row_, 1};
   const Rows values_{(kPrompt + kTokens) * row_, 2};
   const Rows queries_{kTokens * query_, 3};
@@ -109,19 +117,19 @@ TEST_P(BudgetCacheEmulatedTest, OneTokenOverManyIsTheCpus) {
   Device& device = EmulatedDevice();
   const auto expected = Make(CpuDevice()), anew = Make(device), recorded = Make(device);
   RecordedWork<std::shared_ptr<const void>> work(&device);
-  const DeviceBuffer out = *device.Allocate(query_ * sizeof(float));
+  const DeviceBuffer out = *device.Allocate(out_ * sizeof(float));
   // A recorded launch reads and writes the same places each time.
   const DeviceBuffer k = *device.Allocate(row_ * sizeof(float));
   const DeviceBuffer v = *device.Allocate(row_ * sizeof(float));
   const DeviceBuffer q = *device.Allocate(query_ * sizeof(float));
   const auto fetch = [&] {
-    std::vector<float> values(query_);
-    EXPECT_EQ(device.CopyToHost(values.data(), out.data(), query_ * sizeof(float)), OkStatus());
+    std::vector<float> values(out_);
+    EXPECT_EQ(device.CopyToHost(values.data(), out.data(), out_ * sizeof(float)), OkStatus());
     return values;
   };
   for (uint32_t token = 0; token < kTokens; ++token) {
     const size_t row = (kPrompt + token) * row_, query = token * query_;
-    std::vector<float> want(query_);
+    std::vector<float> want(out_);
     std::vector<std::vector<float>> got;
     for (uint32_t layer = 0; layer < kLayers; ++layer) {
       const auto append = [&](BudgetCache& cache, const Device& on) {
@@ -153,7 +161,7 @@ TEST_P(BudgetCacheEmulatedTest, OneTokenOverManyIsTheCpus) {
         OkStatus());
     got.push_back(fetch());
     for (size_t i = 0; i < got.size(); ++i) {
-      for (size_t c = 0; c < query_; ++c) {
+      for (size_t c = 0; c < out_; ++c) {
         ASSERT_NEAR(got[i][c], want[c], 1e-3) << token << ", " << i << ", " << c;
       }
     }
@@ -162,9 +170,11 @@ TEST_P(BudgetCacheEmulatedTest, OneTokenOverManyIsTheCpus) {
 
 INSTANTIATE_TEST_SUITE_P(Pages, BudgetCacheEmulatedTest,
                          ::testing::Values(Case{DType::kF32, 16}, Case{DType::kF16, 7},
-                                           Case{DType::kBF16, 32}),
+                                           Case{DType::kBF16, 32}, Case{DType::kF32, 16, true},
+                                           Case{DType::kBF16, 7, true}),
                          [](const auto& info) {
-                           return std::string(Name(info.param.dtype)) + "Pages" +
+                           return std::string(info.param.latent ? "latent_" : "") +
+                                  Name(info.param.dtype) + "Pages" +
                                   std::to_string(info.param.page_tokens);
                          });
 

@@ -14,16 +14,27 @@ namespace {
 
 constexpr uint32_t kTokens = 40;  // Ten pages of four.
 
-KvSpec TestSpec(DType dtype) {
+struct Kind {
+  DType dtype;
+  bool latent = false;  ///< Pages of latents.
+};
+
+KvSpec TestSpec(const Kind& kind) {
   KvSpec spec;
   spec.model = "test";
-  spec.dtype = dtype;
+  spec.dtype = kind.dtype;
   spec.num_layers = 1;
   spec.num_query_heads = 4;
   spec.num_kv_heads = 2;
   spec.head_dim = 8;
   spec.page_tokens = 4;
   spec.segment_pages = 2;
+  if (!kind.latent) return spec;
+  spec.attention = AttentionKind::kMla;
+  spec.num_kv_heads = 1;
+  spec.head_dim = 0;
+  spec.latent_dim = 9;
+  spec.latent_rope_dim = 4;
   return spec;
 }
 
@@ -41,13 +52,13 @@ Payload ToPayload(std::vector<std::byte> bytes) {
   return payload;
 }
 
-class BudgetCacheTest : public ::testing::TestWithParam<DType> {
+class BudgetCacheTest : public ::testing::TestWithParam<Kind> {
  protected:
   BudgetCacheTest()
       : spec_(TestSpec(GetParam())),
-        k_(RandomFloats(size_t{kTokens} * spec_.num_kv_heads * spec_.head_dim, 1)),
+        k_(RandomFloats(size_t{kTokens} * spec_.num_kv_heads * spec_.key_dim(), 1)),
         v_(RandomFloats(k_.size(), 2)),
-        q_(RandomFloats(size_t{spec_.num_query_heads} * spec_.head_dim, 3)) {}
+        q_(RandomFloats(size_t{spec_.num_query_heads} * spec_.key_dim(), 3)) {}
 
   std::unique_ptr<BudgetCache> Make(const CacheLayout& layout) {
     auto cache = BudgetCache::Create(spec_, &CpuDevice(), std::vector<CacheLayout>{layout});
@@ -57,9 +68,11 @@ class BudgetCacheTest : public ::testing::TestWithParam<DType> {
   // The cache that holds all tokens: what every other one is compared with.
   std::unique_ptr<BudgetCache> MakeFull(uint32_t tokens = kTokens) {
     auto cache = Make({.everything = true});
-    EXPECT_EQ(cache->AppendTokens(0, k_.data(), v_.data(), tokens), OkStatus());
+    EXPECT_EQ(cache->AppendTokens(0, k_.data(), values(), tokens), OkStatus());
     return cache;
   }
+  const float* values() const { return spec_.has_values() ? v_.data() : nullptr; }
+  size_t OutSize() const { return size_t{spec_.num_query_heads} * spec_.value_dim(); }
   size_t PageBytes() const { return spec_.num_kv_heads * UnitBytes(spec_); }
   std::vector<std::byte> Export(const BudgetCache& cache, uint32_t page, uint32_t rows) {
     std::vector<std::byte> units(PageBytes());
@@ -67,7 +80,7 @@ class BudgetCacheTest : public ::testing::TestWithParam<DType> {
     return units;
   }
   std::vector<float> Attend(const BudgetCache& cache) {
-    std::vector<float> out(q_.size());
+    std::vector<float> out(OutSize());
     EXPECT_EQ(cache.Attend(0, q_.data(), out.data()), OkStatus());
     return out;
   }
@@ -121,8 +134,8 @@ TEST_P(BudgetCacheTest, AShortPageIsExportedWithZeroRows) {
   const auto full = MakeFull(kTokens - 3);
   const std::vector<std::byte> units = Export(*full, 9, 1);
   for (uint32_t row = 1; row < spec_.page_tokens; ++row) {
-    for (uint32_t c = 0; c < spec_.head_dim; ++c) {
-      EXPECT_EQ(LoadElement(units.data(), row * spec_.head_dim + c, spec_.dtype), 0.0f);
+    for (uint32_t c = 0; c < spec_.key_dim(); ++c) {
+      EXPECT_EQ(LoadElement(units.data(), row * spec_.key_dim() + c, spec_.dtype), 0.0f);
     }
   }
 }
@@ -130,12 +143,12 @@ TEST_P(BudgetCacheTest, AShortPageIsExportedWithZeroRows) {
 // Promise 5: attention over a recall of everything equals dense attention.
 TEST_P(BudgetCacheTest, RecallOfEverythingEqualsDenseAttention) {
   const auto full = MakeFull();
-  std::vector<float> dense(q_.size());
+  std::vector<float> dense(OutSize());
   ASSERT_EQ(full->AttendDense(0, q_.data(), 1, dense.data()), OkStatus());
   ExpectNear(Attend(*full), dense);
 
   auto cache = Make({.sink_pages = 1, .window_pages = 2, .selectable_pages = 7});
-  ASSERT_EQ(cache->AppendTokens(0, k_.data(), v_.data(), kTokens), OkStatus());
+  ASSERT_EQ(cache->AppendTokens(0, k_.data(), values(), kTokens), OkStatus());
   ASSERT_EQ(full->StartAt(kTokens), OkStatus());
   std::vector<uint32_t> pages;
   std::vector<SlotPlacement> placements;
@@ -160,7 +173,7 @@ TEST_P(BudgetCacheTest, RecallOfEverythingEqualsDenseAttention) {
 
 TEST_P(BudgetCacheTest, AppendedTokensReachTheWindowRing) {
   auto ring = Make({.window_pages = 3});
-  ASSERT_EQ(ring->AppendTokens(0, k_.data(), v_.data(), kTokens - 1), OkStatus());
+  ASSERT_EQ(ring->AppendTokens(0, k_.data(), values(), kTokens - 1), OkStatus());
   const auto full = MakeFull(kTokens - 1);
   for (uint32_t page : {7u, 8u}) {
     EXPECT_EQ(Export(*ring, page, spec_.page_tokens), Export(*full, page, spec_.page_tokens));
@@ -192,15 +205,20 @@ TEST_P(BudgetCacheTest, UnitsCutAcrossSlicesArriveWhole) {
   EXPECT_EQ(Export(*copy, 9, spec_.page_tokens), units);
 }
 
-INSTANTIATE_TEST_SUITE_P(DTypes, BudgetCacheTest,
-                         ::testing::Values(DType::kF32, DType::kF16, DType::kBF16),
-                         [](const auto& info) { return std::string(Name(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Kinds, BudgetCacheTest,
+                         ::testing::Values(Kind{DType::kF32}, Kind{DType::kF16}, Kind{DType::kBF16},
+                                           Kind{DType::kF32, true}, Kind{DType::kBF16, true}),
+                         [](const auto& info) {
+                           return std::string(info.param.latent ? "latent_" : "") +
+                                  Name(info.param.dtype);
+                         });
 
-TEST(BudgetCacheCreateTest, RefusesLatentPages) {
-  KvSpec spec = TestSpec(DType::kF32);
-  spec.attention = AttentionKind::kMla;
-  const auto cache = BudgetCache::Create(spec, &CpuDevice(), std::vector<CacheLayout>(1));
-  EXPECT_EQ(cache.status().code(), StatusCode::kUnimplemented);
+TEST(BudgetCacheLatentTest, OnePoolHoldsWhatIsKeyAndValue) {
+  const KvSpec spec = TestSpec({DType::kF16, true});
+  const std::vector<CacheLayout> layouts = {{.window_pages = 2, .selectable_pages = 3}};
+  const auto cache = BudgetCache::Create(spec, &CpuDevice(), layouts);
+  ASSERT_TRUE(cache.ok()) << cache.status();
+  EXPECT_EQ((*cache)->pool_bytes(), 5 * UnitBytes(spec));
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ Status SpreadRaw(const KvSpec& spec, const UnitsToSpread& units, Device& device)
                                                .n_units = static_cast<int64_t>(units.count),
                                                .page_tokens = spec.page_tokens,
                                                .n_kv = spec.num_kv_heads,
-                                               .head_dim = spec.head_dim,
+                                               .head_dim = spec.key_dim(),
+                                               .has_values = spec.has_values(),
                                                .dtype = spec.dtype,
                                                .stream = units.stream}),
                   "hnd_to_nhd");

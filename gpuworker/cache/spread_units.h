@@ -25,7 +25,7 @@ struct UnitsToSpread {
   size_t count = 0;
   UnitCodec codec = UnitCodec::kRaw;
   void* k_pool = nullptr;  ///< Out [num_slots][p][n_kv][d]
-  void* v_pool = nullptr;  ///< Out likewise
+  void* v_pool = nullptr;  ///< Out likewise; unused for MLA
   uint32_t num_slots = 0;
   void* stream = nullptr;
 };

@@ -61,13 +61,14 @@ Status CacheBackend::AttendDense(const LayerStep& step) {
 
 Status CacheBackend::Append(const LayerStep& step, uint32_t token) {
   const size_t at = token * KvRow();
-  return cache_->AppendTokens(step.layer, step.k + at, step.v + at, 1);
+  const float* const v = cache_->spec().has_values() ? step.v + at : nullptr;
+  return cache_->AppendTokens(step.layer, step.k + at, v, 1);
 }
 
 Status CacheBackend::AppendTo(JointWork* work, const LayerStep& step, uint32_t token) {
   const size_t at = token * KvRow();
   QUIRE_RETURN_IF_ERROR(cache_->AppendToken(step.layer, step.k + at, step.v + at, work));
-  return pipeline_->Prepare(step.layer, Row(step.q, token), work);
+  return pipeline_->Prepare(step.layer, Query(step, token), work);
 }
 
 Status CacheBackend::Ask(const LayerStep& step, uint32_t token, std::optional<TimePoint> began) {
@@ -75,18 +76,18 @@ Status CacheBackend::Ask(const LayerStep& step, uint32_t token, std::optional<Ti
   if (table.layout().selectable_pages > 0) {
     QUIRE_RETURN_IF_ERROR(sink_->Await(table.candidates().end));
   }
-  QUIRE_RETURN_IF_ERROR(pipeline_->Ask(step.layer, Row(step.q, token), began));
+  QUIRE_RETURN_IF_ERROR(pipeline_->Ask(step.layer, Query(step, token), began));
   return step.num_tokens == 1 ? pipeline_->AskAhead(step.layer) : OkStatus();
 }
 
 Status CacheBackend::AttendToken(const LayerStep& step, uint32_t token) {
   QUIRE_RETURN_IF_ERROR(pipeline_->Await(step.layer));
-  return cache_->Attend(step.layer, Row(step.q, token), Row(step.out, token));
+  return cache_->Attend(step.layer, Query(step, token), Out(step, token));
 }
 
 Status CacheBackend::AttendBy(JointAttention* attention, const LayerStep& step, uint32_t token) {
   QUIRE_RETURN_IF_ERROR(pipeline_->Await(step.layer));
-  cache_->AddAttention(step.layer, Row(step.q, token), Row(step.out, token), attention);
+  cache_->AddAttention(step.layer, Query(step, token), Out(step, token), attention);
   return OkStatus();
 }
 

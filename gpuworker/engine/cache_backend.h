@@ -81,12 +81,16 @@ class CacheBackend final : public AttentionBackend, public RecordableAttention {
   /// Hands the pages that the step's tokens [first, end) completed to the sink.
   Status Export(const LayerStep& step, uint32_t first, uint32_t end);
   /// Numbers of a token's keys, [n_kv][d].
-  size_t KvRow() const { return size_t{cache_->spec().num_kv_heads} * cache_->spec().head_dim; }
+  size_t KvRow() const { return size_t{cache_->spec().num_kv_heads} * cache_->spec().key_dim(); }
   /// A token's row of queries, [n_q][d].
-  template <typename T>
-  T* Row(T* rows, uint32_t token) const {
+  const float* Query(const LayerStep& step, uint32_t token) const {
     const KvSpec& spec = cache_->spec();
-    return rows + token * (size_t{spec.num_query_heads} * spec.head_dim);
+    return step.q + token * (size_t{spec.num_query_heads} * spec.key_dim());
+  }
+  /// Its row of results.
+  float* Out(const LayerStep& step, uint32_t token) const {
+    const KvSpec& spec = cache_->spec();
+    return step.out + token * (size_t{spec.num_query_heads} * spec.value_dim());
   }
 
   BudgetCache* const cache_;

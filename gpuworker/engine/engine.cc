@@ -38,6 +38,11 @@ StatusOr<std::unique_ptr<Engine>> Engine::Create(const Decoder* decoder, Client*
     engine->representatives_ |=
         observer->WantedDigests(layer) == kernels::DigestKind::kRepresentatives;
   }
+  if (engine->representatives_ && !engine->spec_.has_values()) {
+    return Unimplemented(
+        "representatives of pages are measured over keys of heads, which latent "
+        "attention does not cache; leave them away, and select by another digest");
+  }
   return engine;
 }
 
@@ -67,7 +72,8 @@ EngineParts Engine::Parts() const {
           .max_batch_bytes = options_.max_batch_bytes,
           .question_chunk_tokens = options_.question_chunk_tokens,
           .representatives = representatives_,
-          .statistics = options_.statistics,
+          // What reads them computes parts of prompts, which latent attention does not.
+          .statistics = options_.statistics && spec_.has_values(),
           .statistics_block_tokens = options_.statistics_block_tokens,
           .recall_executor = recall_thread_.get(),
           .offload_executor = offload_thread_.get(),

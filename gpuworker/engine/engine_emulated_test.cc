@@ -47,6 +47,19 @@ TEST_P(EngineEmulatedTest, TheKernelsOfAGpuAnswerAsTheCpuDoes) {
 INSTANTIATE_TEST_SUITE_P(Policies, EngineEmulatedTest, ::testing::ValuesIn(PolicyNames()),
                          [](const auto& info) { return std::string(info.param); });
 
+// Pages of latents: absorbed queries, the kernels over latents, and recalls of rows without values.
+TEST(EngineEmulatedLatentTest, TheKernelsOfAGpuAnswerAsTheCpuDoes) {
+  const testing::AskOptions latent{.model = quire::testing::TinyLatentModel()};
+  for (const std::string_view policy : {"full", "streaming", "quest", "freekv", "specontext"}) {
+    SCOPED_TRACE(policy);
+    const DeviceAnswer expected = AskDevice(&CpuDevice(), policy, latent);
+    const int64_t before = graph_launches;
+    const DeviceAnswer answer = AskDevice(&EmulatedDevice(), policy, latent);
+    EXPECT_GT(graph_launches, before);  // Steps were replayed.
+    ExpectSameAnswer(answer, expected, 1e-4f);
+  }
+}
+
 // Over page boundaries, at which the pools of "full" grow.
 TEST(EngineEmulatedStepTest, AStepThatNeedsNoHostIsOneLaunch) {
   for (const std::string_view policy : {"streaming", "full", "quest"}) {

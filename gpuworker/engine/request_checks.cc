@@ -40,7 +40,7 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> MakeSequencePolicy(const EngineParts&
                         .options = retrieval,
                         .executor = parts.recall_executor,
                         .head = parts.head};
-  if (WantsRetrievalHeads(retrieval) && parts.heads != nullptr) {
+  if (WantsRetrievalHeads(retrieval) && parts.heads != nullptr && parts.spec->has_values()) {
     QUIRE_ASSIGN_OR_RETURN(context.options.retrieval_heads, parts.heads->Heads());
   }
   return MakePolicy(context);

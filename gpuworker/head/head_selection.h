@@ -4,9 +4,9 @@
 // them. Pure functions. Units: tokens, pages.
 //
 // Heads of a group agree by the maximum of their weights, which are after the softmax: no head's
-// range decides. MHA has groups of one, MQA one group of all. Where the draft has other heads than
-// the model, one number divides the other: heads are merged or repeated in proportion. Otherwise
-// all heads make one set, which serves every KV head.
+// range decides. MHA has groups of one, MQA and MLA one group of all. Where the draft has other
+// heads than the model, one number divides the other: heads are merged or repeated in proportion.
+// Otherwise all heads make one set, which serves every KV head.
 //
 // Higher weights go first, lower places at equal weights. A weight that is not a number goes last.
 #ifndef QUIRE_GPUWORKER_HEAD_HEAD_SELECTION_H_

@@ -23,16 +23,34 @@ constexpr Preset kPresets[] = {
     {"qwen3-8b", 16'380'000'000, 60 * kMiB, 36, 32, 8, 128, 40960},
 };
 
-uint64_t WeightCount(const ModelConfig& c) {
-  const uint64_t hidden = c.hidden_size;
+/// Weights of latent attention in a layer.
+uint64_t LatentWeightCount(const ModelConfig& c) {
+  const LatentShape& s = *c.latent;
+  const uint64_t hidden = c.hidden_size, heads = c.num_query_heads, rank = s.query_rank;
+  const uint64_t queries = heads * s.query_dim();
+  uint64_t count = rank > 0 ? hidden * rank + rank + rank * queries : hidden * queries;
+  count += hidden * s.row_dim() + s.latent_dim;
+  count += heads * (s.nope_dim + s.value_dim) * s.latent_dim + hidden * heads * s.value_dim;
+  return c.qkv_bias ? count + rank + s.row_dim() : count;
+}
+
+/// Weights of attention in a layer, but for the bias of its output.
+uint64_t AttentionWeightCount(const ModelConfig& c) {
+  if (c.latent) return LatentWeightCount(c);
   const uint64_t q = uint64_t{c.num_query_heads} * c.head_dim;
   const uint64_t kv = uint64_t{c.num_kv_heads} * c.head_dim;
+  uint64_t count = c.hidden_size * (2 * q + 2 * kv);
+  if (c.qkv_bias) count += q + 2 * kv;
+  if (c.qk_norm) count += 2 * uint64_t{c.head_dim};
+  return count;
+}
+
+uint64_t WeightCount(const ModelConfig& c) {
+  const uint64_t hidden = c.hidden_size;
   const uint64_t wide = c.intermediate_size;
-  uint64_t layer = hidden * (2 * q + 2 * kv) + 3 * hidden * wide + 2 * hidden;
-  if (c.qkv_bias) layer += q + 2 * kv;
+  uint64_t layer = AttentionWeightCount(c) + 3 * hidden * wide + 2 * hidden;
   if (c.output_bias) layer += hidden;
   if (c.mlp_bias) layer += 2 * wide + hidden;
-  if (c.qk_norm) layer += 2 * uint64_t{c.head_dim};
   const uint64_t tables = c.tied_embeddings ? 1 : 2;
   return c.num_layers * layer + tables * c.vocab_size * hidden + hidden;
 }
@@ -73,6 +91,7 @@ ModelSizes SizesOf(const ModelConfig& config, std::string name) {
           .num_query_heads = config.num_query_heads,
           .num_kv_heads = config.num_kv_heads,
           .head_dim = config.head_dim,
+          .has_values = !config.latent,
           .max_positions = config.max_positions};
 }
 
@@ -84,7 +103,7 @@ MemoryModelOptions PlanOptions(const ModelSizes& sizes, DType dtype) {
           .num_layers = sizes.num_layers,
           .num_kv_heads = sizes.num_kv_heads,
           .key_bytes = row,
-          .value_bytes = row,
+          .value_bytes = sizes.has_values ? row : 0,
           .repeated_heads = group > 1 ? group : 0};
 }
 

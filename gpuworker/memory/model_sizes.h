@@ -25,6 +25,7 @@ struct ModelSizes {
   uint32_t num_query_heads = 0;
   uint32_t num_kv_heads = 0;
   uint32_t head_dim = 0;
+  bool has_values = true;      ///< False for latents, which are keys and values.
   uint64_t max_positions = 0;  ///< Context of the model.
 };
 

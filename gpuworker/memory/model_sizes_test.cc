@@ -31,8 +31,11 @@ TEST(ModelSizesTest, ThePresetOfLlamaHasTheWorkedThresholds) {
 }
 
 TEST(ModelSizesTest, TheSizesOfAConfigAreThoseOfItsTensors) {
-  for (const std::string name : {"recall-small", "recall-across"}) {
-    const std::string directory = QUIRE_SOURCE_DIR "/models/" + name;
+  const std::string golden = "tests/data/golden/";
+  for (const std::string& name :
+       {std::string("models/recall-small"), std::string("models/recall-across"),
+        golden + "deepseek-v2", golden + "deepseek-v3-bf16"}) {
+    const std::string directory = QUIRE_SOURCE_DIR "/" + name;
     const auto checkpoint = Checkpoint::Open(directory);
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
     uint64_t bytes = 0;

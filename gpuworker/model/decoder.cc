@@ -21,7 +21,10 @@ namespace {
 std::string NumericSettings(const ModelConfig& config) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "rms_norm_eps=%.17g", config.rms_norm_eps);
-  return text.data();
+  if (!config.latent) return text.data();
+  std::array<char, 64> scale{};
+  std::snprintf(scale.data(), scale.size(), ";score_scale=%.17g", config.latent->score_scale);
+  return std::string(text.data()) + scale.data();
 }
 
 /// The config's name, else one that follows from the contents and is the same on every machine.
@@ -87,14 +90,20 @@ KvSpec Decoder::Impl::MakeKvSpec(DType dtype, uint32_t page_tokens, uint32_t seg
   KvSpec spec;
   spec.model = name_;
   spec.weights_hash = hash_;
-  spec.attention = c.num_kv_heads == c.num_query_heads ? AttentionKind::kMha
-                   : c.num_kv_heads == 1               ? AttentionKind::kMqa
-                                                       : AttentionKind::kGqa;
+  spec.attention = c.latent                              ? AttentionKind::kMla
+                   : c.num_kv_heads == c.num_query_heads ? AttentionKind::kMha
+                   : c.num_kv_heads == 1                 ? AttentionKind::kMqa
+                                                         : AttentionKind::kGqa;
   spec.dtype = dtype;
   spec.num_layers = c.num_layers;
   spec.num_query_heads = c.num_query_heads;
   spec.num_kv_heads = c.num_kv_heads;
-  spec.head_dim = c.head_dim;
+  if (c.latent) {
+    spec.latent_dim = c.latent->latent_dim;
+    spec.latent_rope_dim = c.latent->rope_dim;
+  } else {
+    spec.head_dim = c.head_dim;
+  }
   spec.page_tokens = page_tokens;
   spec.segment_pages = segment_pages;
   spec.rope = c.rope;
@@ -196,6 +205,11 @@ Status Decoder::ForwardBatch(std::span<const SequenceTokens> sequences, BatchAtt
 StatusOr<SparsePrefillStats> Decoder::SparsePrefill(const SparsePrompt& prompt, RowPlan* plan,
                                                     LayerViews* views, RowUpdate update,
                                                     float* logits) const {
+  if (config().latent) {
+    return Unimplemented(Name(config().architecture),
+                         " has latent attention, for which no part of a prompt is computed alone; "
+                         "compute the whole prompt");
+  }
   if (prompt.positions.size() != prompt.tokens.size()) {
     return InvalidArgument(prompt.tokens.size(), " tokens with ", prompt.positions.size(),
                            " positions");

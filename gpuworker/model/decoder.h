@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decoder: the forward pass of a Llama-family model. An AttentionBackend computes attention, so
-// that dense prefill and the budget cache share weights and layers. Ownership: owns the weights.
-// Thread-safety: const after Load; concurrent Forward calls are safe when each has its own backend.
+// Decoder: the forward pass of a model of the Llama family or of DeepSeek's. An AttentionBackend
+// computes attention, so that dense prefill and the budget cache share weights and layers.
+// Ownership: owns the weights. Thread-safety: const after Load; concurrent Forward calls are safe
+// when each has its own backend.
 #ifndef QUIRE_GPUWORKER_MODEL_DECODER_H_
 #define QUIRE_GPUWORKER_MODEL_DECODER_H_
 
@@ -30,8 +31,9 @@ struct LayerStep {
   uint64_t first_position = 0;  ///< Position of the first of them; the rest follow.
   const float* q = nullptr;     ///< [t][n_q][d], rotated
   const float* k = nullptr;     ///< [t][n_kv][d], rotated
-  const float* v = nullptr;     ///< [t][n_kv][d]
-  float* out = nullptr;         ///< [t][n_q][d]
+  /// [t][n_kv][d], or null in latent attention: values are the first channels of the keys.
+  const float* v = nullptr;
+  float* out = nullptr;  ///< [t][n_q][ModelConfig::value_dim()]
 };
 
 class AttentionBackend {
@@ -114,7 +116,8 @@ class Decoder {
 
   /// Sparse prefill of `prompt` (sparse_prefill.h). `logits` has room for [vocab] floats for each
   /// output of the last layer; null for none. INVALID_ARGUMENT: a token outside the vocabulary, a
-  /// position past the model's context, or positions that do not ascend.
+  /// position past the model's context, or positions that do not ascend. UNIMPLEMENTED for latent
+  /// attention.
   StatusOr<SparsePrefillStats> SparsePrefill(const SparsePrompt& prompt, RowPlan* plan,
                                              LayerViews* views, RowUpdate update,
                                              float* logits) const;

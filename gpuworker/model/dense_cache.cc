@@ -17,6 +17,8 @@ DenseCache::DenseCache(const ModelConfig& config, Device* device, uint64_t max_t
       num_query_heads_(config.num_query_heads),
       num_kv_heads_(config.num_kv_heads),
       head_dim_(config.head_dim),
+      value_dim_(config.value_dim()),
+      has_values_(!config.latent),
       max_tokens_(max_tokens),
       layers_(config.num_layers) {}
 
@@ -35,9 +37,11 @@ Status DenseCache::Attend(const LayerStep& step) {
   const size_t row = size_t{num_kv_heads_} * head_dim_;
   const size_t bytes = step.num_tokens * row * sizeof(float);
   float* const keys = layer.keys.as<float>();
-  float* const values = layer.values.as<float>();
+  float* const values = has_values_ ? layer.values.as<float>() : nullptr;
   QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(keys + layer.tokens * row, step.k, bytes));
-  QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(values + layer.tokens * row, step.v, bytes));
+  if (has_values_) {
+    QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(values + layer.tokens * row, step.v, bytes));
+  }
   const kernels::OpStatus result =
       device_->kernels().dense_attention({.q = step.q,
                                           .k = keys,
@@ -48,6 +52,7 @@ Status DenseCache::Attend(const LayerStep& step) {
                                           .n_q = num_query_heads_,
                                           .n_kv = num_kv_heads_,
                                           .head_dim = head_dim_,
+                                          .value_dim = value_dim_,
                                           .scale = 1.0f / std::sqrt(static_cast<float>(head_dim_)),
                                           .dtype = DType::kF32,
                                           .stream = device_->stream()});
@@ -79,7 +84,10 @@ Status DenseCache::Reserve(Layer& layer, uint64_t tokens) {
   const uint64_t capacity =
       std::min(std::max({tokens, 2 * layer.capacity, kFirstCapacity}), max_tokens_);
   QUIRE_ASSIGN_OR_RETURN(DeviceBuffer keys, Moved(layer.keys, layer.tokens, capacity));
-  QUIRE_ASSIGN_OR_RETURN(DeviceBuffer values, Moved(layer.values, layer.tokens, capacity));
+  DeviceBuffer values;
+  if (has_values_) {
+    QUIRE_ASSIGN_OR_RETURN(values, Moved(layer.values, layer.tokens, capacity));
+  }
   QUIRE_RETURN_IF_ERROR(device_->Synchronize());  // The old buffers go away.
   layer.keys = std::move(keys);
   layer.values = std::move(values);

@@ -33,13 +33,14 @@ class DenseCache final : public AttentionBackend {
   Status Truncate(uint64_t tokens);
 
   /// Rotated keys and values of a layer, [length][n_kv][d] on the device; until the next Attend.
+  /// Latent attention has no values apart from keys.
   const float* keys(uint32_t layer) const { return layers_[layer].keys.as<float>(); }
   const float* values(uint32_t layer) const { return layers_[layer].values.as<float>(); }
 
  private:
   struct Layer {
     DeviceBuffer keys;    ///< [capacity][n_kv][d]
-    DeviceBuffer values;  ///< [capacity][n_kv][d]
+    DeviceBuffer values;  ///< [capacity][n_kv][d]; no memory in latent attention
     uint64_t tokens = 0;
     uint64_t capacity = 0;
   };
@@ -51,6 +52,8 @@ class DenseCache final : public AttentionBackend {
   const uint32_t num_query_heads_;
   const uint32_t num_kv_heads_;
   const uint32_t head_dim_;
+  const uint32_t value_dim_;
+  const bool has_values_;
   const uint64_t max_tokens_;
   std::vector<Layer> layers_;
 };

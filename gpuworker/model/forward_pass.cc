@@ -96,8 +96,8 @@ std::vector<LayerStep> ForwardPass::StepsOf(std::span<const SequenceTokens> sequ
                      .first_position = sequence.first_position,
                      .q = math_.q() + at * query_dim,
                      .k = math_.k() + at * kv_dim,
-                     .v = math_.v() + at * kv_dim,
-                     .out = math_.attended() + at * query_dim});
+                     .v = c_.latent ? nullptr : math_.v() + at * kv_dim,
+                     .out = math_.attended() + at * c_.num_query_heads * c_.value_dim()});
     at += sequence.tokens.size();
   }
   return steps;

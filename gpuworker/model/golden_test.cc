@@ -116,7 +116,8 @@ TEST_P(GoldenTest, UnevenChunksEqualTransformers) {
 INSTANTIATE_TEST_SUITE_P(Checkpoints, GoldenTest,
                          ::testing::Values("llama-llama3", "llama-linear-bias", "llama-yarn",
                                            "llama-yarn-mscale", "mistral-sharded",
-                                           "llama-yarn-partial", "qwen2-bf16", "qwen3-head-dim"),
+                                           "llama-yarn-partial", "qwen2-bf16", "qwen3-head-dim",
+                                           "deepseek-v2", "deepseek-v3-bf16", "deepseek-v3-halves"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -168,6 +169,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "1.0"},
         Control{"RampAtWholePairs", "llama-yarn-partial", "/rope_parameters/truncate", "true"},
         Control{"OtherTheta", "qwen3-head-dim", "/rope_parameters/rope_theta", "10000.0"},
+        Control{"LatentScale", "deepseek-v3-bf16", "/rope_scaling/mscale_all_dim", "0.5"},
+        Control{"NeighboursAsHalves", "deepseek-v3-bf16", "/rope_interleave", "false"},
+        Control{"HalvesAsNeighbours", "deepseek-v3-halves", "/rope_interleave", "true"},
+        Control{"OtherThetaOfLatents", "deepseek-v2", "/rope_parameters/rope_theta", "10000.0"},
         Control{"OtherEpsilon", "mistral-sharded", "/rms_norm_eps", "0.1"}),
     [](const auto& info) { return std::string(info.param.label); });
 

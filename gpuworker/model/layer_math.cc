@@ -19,8 +19,8 @@ Status LayerMath::Allocate(uint32_t max_rows) {
       {&delta_, t * c_.hidden_size},
       {&q_, t * query_dim},
       {&k_, t * kv_dim},
-      {&v_, t * kv_dim},
-      {&attended_, t * query_dim},
+      {&v_, c_.latent ? 0 : t * kv_dim},
+      {&attended_, t * c_.num_query_heads * c_.value_dim()},
       {&gate_up_, t * 2 * c_.intermediate_size},
       {&gated_, t * c_.intermediate_size},
   };
@@ -29,6 +29,7 @@ Status LayerMath::Allocate(uint32_t max_rows) {
   }
   QUIRE_ASSIGN_OR_RETURN(ids_, model_.device->Allocate(t * sizeof(int32_t)));
   QUIRE_ASSIGN_OR_RETURN(positions_, model_.device->Allocate(t * sizeof(int32_t)));
+  QUIRE_RETURN_IF_ERROR(latents_.Allocate(max_rows));
   max_rows_ = max_rows;
   return OkStatus();
 }
@@ -80,15 +81,24 @@ Status LayerMath::Embed(float* hidden) {
 
 Status LayerMath::Queries(uint32_t layer, const float* hidden) {
   const LayerWeights& w = model_.weights.layers[layer];
+  float* const x = normed_.as<float>();
+  QUIRE_RETURN_IF_ERROR(Norm(hidden, w.attention_norm, x, rows_, c_.hidden_size));
+  if (!c_.latent) return HeadQueries(w, x);
+  const LatentProjection::Rows rows{.count = rows_,
+                                    .positions = positions_.as<int32_t>(),
+                                    .cosines = cosines_.as<float>(),
+                                    .sines = sines_.as<float>()};
+  return latents_.Queries(w.latent, rows, x, q(), k());
+}
+
+Status LayerMath::HeadQueries(const LayerWeights& w, const float* x) {
   const int64_t h = c_.hidden_size;
   const int64_t d = c_.head_dim;
   const int64_t n_q = c_.num_query_heads;
   const int64_t n_kv = c_.num_kv_heads;
-  float* const x = normed_.as<float>();
   float* const q = q_.as<float>();
   float* const k = k_.as<float>();
 
-  QUIRE_RETURN_IF_ERROR(Norm(hidden, w.attention_norm, x, rows_, h));
   QUIRE_RETURN_IF_ERROR(Project(x, w.q, q, h, n_q * d));
   QUIRE_RETURN_IF_ERROR(Project(x, w.k, k, h, n_kv * d));
   QUIRE_RETURN_IF_ERROR(Project(x, w.v, v_.as<float>(), h, n_kv * d));
@@ -101,9 +111,14 @@ Status LayerMath::Queries(uint32_t layer, const float* hidden) {
 }
 
 Status LayerMath::Output(const LayerWeights& w, float* hidden) {
-  const int64_t query_dim = int64_t{c_.num_query_heads} * c_.head_dim;
+  const float* values = attended_.as<float>();
+  int64_t value_dim = c_.head_dim;
+  if (c_.latent) {
+    QUIRE_ASSIGN_OR_RETURN(values, latents_.Values(w.latent, rows_, values));
+    value_dim = c_.latent->value_dim;
+  }
   QUIRE_RETURN_IF_ERROR(
-      Project(attended_.as<float>(), w.o, delta_.as<float>(), query_dim, c_.hidden_size));
+      Project(values, w.o, delta_.as<float>(), c_.num_query_heads * value_dim, c_.hidden_size));
   return AddResidual(delta_.as<float>(), hidden);
 }
 

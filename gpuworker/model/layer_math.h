@@ -14,6 +14,7 @@
 
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/checkpoint/config.h"
+#include "gpuworker/model/latent_projection.h"
 #include "gpuworker/model/rope_table.h"
 #include "gpuworker/model/weights.h"
 #include "quire/key.h"
@@ -32,7 +33,10 @@ struct Model {
 class LayerMath {
  public:
   explicit LayerMath(const Model& model)
-      : model_(model), c_(model.config), ops_(model.device->kernels()) {}
+      : model_(model),
+        c_(model.config),
+        ops_(model.device->kernels()),
+        latents_(c_, model.device) {}
 
   /// Allocates scratch for up to `max_rows` rows.
   Status Allocate(uint32_t max_rows);
@@ -56,13 +60,16 @@ class LayerMath {
   /// logits[count][vocab] = the output projection of normed rows.
   Status Vocabulary(const float* normed, float* logits, uint32_t count) const;
 
-  float* q() const { return q_.as<float>(); }                ///< [rows][n_q][d]
-  float* k() const { return k_.as<float>(); }                ///< [rows][n_kv][d]
-  float* v() const { return v_.as<float>(); }                ///< [rows][n_kv][d]
-  float* attended() const { return attended_.as<float>(); }  ///< [rows][n_q][d]
+  float* q() const { return q_.as<float>(); }  ///< [rows][n_q][d]
+  float* k() const { return k_.as<float>(); }  ///< [rows][n_kv][d]
+  /// [rows][n_kv][d]; null where the values are the first channels of the keys.
+  float* v() const { return c_.latent ? nullptr : v_.as<float>(); }
+  float* attended() const { return attended_.as<float>(); }  ///< [rows][n_q][value_dim]
   float* normed() const { return normed_.as<float>(); }      ///< Scratch between calls, [rows][h].
 
  private:
+  /// q, k and v of attention that caches keys and values, from normed rows.
+  Status HeadQueries(const LayerWeights& weights, const float* x);
   Status Output(const LayerWeights& weights, float* hidden);
   Status FeedForward(const LayerWeights& weights, float* hidden);
   Status Norm(const float* x, const DeviceBuffer& weight, float* y, int64_t rows,
@@ -84,8 +91,9 @@ class LayerMath {
   DeviceBuffer normed_;     ///< [rows][h]
   DeviceBuffer delta_;      ///< [rows][h], what a part adds to the stream
   DeviceBuffer q_, k_, v_, attended_;
-  DeviceBuffer gate_up_;  ///< [rows][2*intermediate]
-  DeviceBuffer gated_;    ///< [rows][intermediate]
+  LatentProjection latents_;  ///< For latent attention.
+  DeviceBuffer gate_up_;      ///< [rows][2*intermediate]
+  DeviceBuffer gated_;        ///< [rows][intermediate]
 };
 
 }  // namespace quire::worker

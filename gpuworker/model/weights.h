@@ -21,10 +21,24 @@ struct Linear {
   DeviceBuffer bias;    ///< [out]; no memory when the model has none
 };
 
+/// Weights of latent attention (latent_projection.h).
+struct LatentWeights {
+  Linear query_down;        ///< [rank][h]; no memory where queries have no latents
+  DeviceBuffer query_norm;  ///< [rank]; likewise
+  Linear query_up;          ///< [n_q*query_dim][rank], or [..][h] without latents of queries
+  /// [n_q][row_dim][query_dim]: each head's query to the space of cached rows, times the factor
+  /// that makes 1/sqrt(row_dim) the scale of scores.
+  DeviceBuffer absorb;
+  Linear row;                ///< [row_dim][h]
+  DeviceBuffer latent_norm;  ///< [latent_dim]
+  DeviceBuffer value_up;     ///< [n_q][value_dim][latent_dim]
+};
+
 struct LayerWeights {
   DeviceBuffer attention_norm;  ///< [h]
-  Linear q, k, v;               ///< [heads*d][h]
-  Linear o;                     ///< [h][n_q*d]
+  Linear q, k, v;               ///< [heads*d][h]; no memory for latent attention
+  LatentWeights latent;         ///< No memory for other attention.
+  Linear o;                     ///< [h][n_q*d], or [h][n_q*value_dim] of latent attention
   DeviceBuffer q_norm, k_norm;  ///< [d]; no memory without QK-norm
   DeviceBuffer mlp_norm;        ///< [h]
   Linear gate_up;               ///< [2*intermediate][h]: the gate's rows, then the up projection's

@@ -362,7 +362,7 @@ StatusOr<PlannedRecall> RecallPipeline::Plan(const SelectRequest& request, Selec
     return plan;
   }
   const KvSpec& spec = with_.cache->spec();
-  want.query.resize(size_t{spec.num_query_heads} * spec.head_dim);
+  want.query.resize(size_t{spec.num_query_heads} * spec.key_dim());
   QUIRE_RETURN_IF_ERROR(
       with_.device->CopyToHost(want.query.data(), request.q, want.query.size() * sizeof(float)));
   want.candidates = {{.first_page = request.candidates.first, .end_page = request.candidates.end}};

@@ -89,7 +89,7 @@ Status Validate(const RetrievalOptions& options, const KvSpec& spec) {
     return InvalidArgument("correction_threshold is ", options.correction_threshold,
                            "; it must be finite, 0.8 is a good value");
   }
-  const uint32_t width = spec.num_kv_heads * spec.head_dim;
+  const uint32_t width = spec.num_kv_heads * spec.key_dim();
   if (options.key_rank > width) {
     return InvalidArgument("key_rank is ", options.key_rank, "; keys of this model are ", width,
                            " channels wide, use 1 to ", width, ", or 0 for the published share");

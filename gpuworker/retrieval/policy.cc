@@ -21,19 +21,27 @@ struct Entry {
   StatusOr<std::unique_ptr<RetrievalPolicy>> (*make)(const PolicyContext&);
   RetrievalOptions (*published)(uint32_t page_tokens);
   bool needs_head = false;
+  /// Says why pages of latents (MLA) do not do for it; null where they do.
+  const char* not_latents = nullptr;
 };
+
+constexpr char kReadsHeads[] = "reads keys of heads, and latent attention caches latents";
 
 constexpr Entry kPolicies[] = {
     // Sorted by name.
     {ArkValePolicy::kName, &ArkValePolicy::Make, &ArkValePolicy::Published},
-    {ClusterKvPolicy::kName, &ClusterKvPolicy::Make, &ClusterKvPolicy::Published},
+    {ClusterKvPolicy::kName, &ClusterKvPolicy::Make, &ClusterKvPolicy::Published,
+     /*needs_head=*/false, kReadsHeads},
     {FreeKvPolicy::kName, &FreeKvPolicy::Make, &FreeKvPolicy::Published},
     {FullPolicy::kName, &FullPolicy::Make, &FullPolicy::Published},
-    {InfLlmPolicy::kName, &InfLlmPolicy::Make, &InfLlmPolicy::Published},
+    {InfLlmPolicy::kName, &InfLlmPolicy::Make, &InfLlmPolicy::Published, /*needs_head=*/false,
+     kReadsHeads},
     {QuestPolicy::kName, &QuestPolicy::Make, &QuestPolicy::Published},
     {RaasPolicy::kName, &RaasPolicy::Make, &RaasPolicy::Published},
-    {RazorPolicy::kName, &RazorPolicy::Make, &RazorPolicy::Published},
-    {ShadowKvPolicy::kName, &ShadowKvPolicy::Make, &ShadowKvPolicy::Published},
+    {RazorPolicy::kName, &RazorPolicy::Make, &RazorPolicy::Published, /*needs_head=*/false,
+     "divides the budget among KV heads, and latent attention has one"},
+    {ShadowKvPolicy::kName, &ShadowKvPolicy::Make, &ShadowKvPolicy::Published, /*needs_head=*/false,
+     "recalls values alone, and a latent is key and value"},
     {SpeContextPolicy::kName, &SpeContextPolicy::Make, &SpeContextPolicy::Published,
      /*needs_head=*/true},
     {StreamingPolicy::kName, &StreamingPolicy::Make, &StreamingPolicy::Published},
@@ -48,10 +56,23 @@ StatusOr<Entry> Find(std::string_view policy) {
   return InvalidArgument("there is no retrieval policy '", policy, "'; use one of: ", known);
 }
 
+std::string LatentPolicies() {
+  std::string names;
+  for (const Entry& entry : kPolicies) {
+    if (entry.not_latents != nullptr) continue;
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<RetrievalPolicy>> MakePolicy(const PolicyContext& context) {
   QUIRE_ASSIGN_OR_RETURN(const Entry entry, Find(context.options.policy));
+  if (!context.spec.has_values() && entry.not_latents != nullptr) {
+    return Unimplemented("policy '", entry.name, "' ", entry.not_latents,
+                         "; use one of: ", LatentPolicies());
+  }
   return entry.make(context);
 }
 

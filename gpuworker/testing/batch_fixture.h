@@ -26,8 +26,8 @@ class BatchTest : public ::testing::Test {
  protected:
   explicit BatchTest(Device* device = &CpuDevice(),
                      const EngineOptions& options = EngineFixture::Small(),
-                     size_t document_tokens = 61)
-      : fixture_(quire::testing::TinyModel{}, options, device) {
+                     size_t document_tokens = 61, const quire::testing::TinyModel& model = {})
+      : fixture_(model, options, device) {
     fixture_.Ingest(RandomTokens(document_tokens, 1));
   }
 

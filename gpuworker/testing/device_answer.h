@@ -24,6 +24,7 @@ struct DeviceAnswer {
 };
 
 struct AskOptions {
+  quire::testing::TinyModel model = {};
   uint32_t recall_buffers = 2;
   uint32_t new_tokens = 8;
   /// Called before the step of each generated token; the last one has none.
@@ -38,7 +39,7 @@ inline DeviceAnswer AskDevice(Device* device, std::string_view policy,
   EngineOptions options = EngineFixture::Small();
   options.retrieval.policy = policy;
   options.retrieval.recall_buffers = asked.recall_buffers;
-  EngineFixture fixture(quire::testing::TinyModel{}, options, device);
+  EngineFixture fixture(asked.model, options, device);
   fixture.Ingest(RandomTokens(61, 3));
   DeviceAnswer answer;
   SequenceOptions opened;

@@ -23,21 +23,28 @@ class ReferenceAttention final : public AttentionBackend {
  public:
   /// `layout` of every layer; see set_sparse.
   ReferenceAttention(const KvSpec& spec, const CacheLayout& layout)
-      : spec_(spec), layout_(layout), layers_(spec.num_layers) {}
+      : spec_(spec),
+        d_(spec.key_dim()),
+        value_d_(spec.value_dim()),
+        layout_(layout),
+        layers_(spec.num_layers) {}
 
   /// Dense until told otherwise: documents are read densely.
   void set_sparse(bool sparse) { sparse_ = sparse; }
 
   Status Attend(const LayerStep& step) override {
     Layer& layer = layers_[step.layer];
-    const size_t kv = size_t{spec_.num_kv_heads} * spec_.head_dim;
-    const size_t q = size_t{spec_.num_query_heads} * spec_.head_dim;
+    const size_t k = size_t{spec_.num_kv_heads} * d_, v = size_t{spec_.num_kv_heads} * value_d_;
+    const size_t q = size_t{spec_.num_query_heads} * d_;
+    const size_t out = size_t{spec_.num_query_heads} * value_d_;
+    const float* const values = spec_.has_values() ? step.v : step.k;
+    const size_t value_row = spec_.has_values() ? v : k;
     for (uint32_t i = 0; i < step.num_tokens; ++i) {
-      layer.k.insert(layer.k.end(), step.k + i * kv, step.k + (i + 1) * kv);
-      layer.v.insert(layer.v.end(), step.v + i * kv, step.v + (i + 1) * kv);
+      layer.k.insert(layer.k.end(), step.k + i * k, step.k + (i + 1) * k);
+      layer.v.insert(layer.v.end(), values + i * value_row, values + i * value_row + v);
       ++layer.tokens;
       for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
-        AttendHead(layer, head, step.q + i * q, step.out + i * q);
+        AttendHead(layer, head, step.q + i * q, step.out + i * out);
       }
     }
     return OkStatus();
@@ -50,16 +57,19 @@ class ReferenceAttention final : public AttentionBackend {
     uint64_t tokens = 0;
   };
 
-  const float* Row(const std::vector<float>& rows, uint64_t token, uint32_t head) const {
-    return rows.data() + (token * spec_.num_kv_heads + head) * spec_.head_dim;
+  const float* Key(const Layer& layer, uint64_t token, uint32_t head) const {
+    return layer.k.data() + (token * spec_.num_kv_heads + head) * d_;
+  }
+  const float* Value(const Layer& layer, uint64_t token, uint32_t head) const {
+    return layer.v.data() + (token * spec_.num_kv_heads + head) * value_d_;
   }
 
   double Bound(const Layer& layer, uint32_t head, uint64_t page, const float* q) const {
     double bound = 0;
-    for (uint32_t c = 0; c < spec_.head_dim; ++c) {
+    for (uint32_t c = 0; c < d_; ++c) {
       double best = -std::numeric_limits<double>::infinity();
       for (uint32_t t = 0; t < spec_.page_tokens; ++t) {
-        best = std::max(best, double{q[c]} * Row(layer.k, page * spec_.page_tokens + t, head)[c]);
+        best = std::max(best, double{q[c]} * Key(layer, page * spec_.page_tokens + t, head)[c]);
       }
       bound += best;
     }
@@ -71,7 +81,7 @@ class ReferenceAttention final : public AttentionBackend {
     std::vector<std::pair<double, uint64_t>> order;
     for (uint64_t page = layout_.sink_pages; page < end_page; ++page) order.push_back({0, page});
     for (uint32_t a = 0; a < spec_.group_size(); ++a) {
-      const float* row = q + (head * spec_.group_size() + a) * spec_.head_dim;
+      const float* row = q + (head * spec_.group_size() + a) * d_;
       std::vector<double> scores;
       for (const auto& entry : order) scores.push_back(Bound(layer, head, entry.second, row));
       const double most = *std::max_element(scores.begin(), scores.end());
@@ -94,8 +104,8 @@ class ReferenceAttention final : public AttentionBackend {
     const std::set<uint64_t> selected =
         choose ? Select(layer, head, q, window) : std::set<uint64_t>();
     for (uint32_t a = 0; a < spec_.group_size(); ++a) {
-      const size_t at = (size_t{head} * spec_.group_size() + a) * spec_.head_dim;
-      std::vector<double> sum(spec_.head_dim, 0);
+      const size_t row = size_t{head} * spec_.group_size() + a, at = row * d_;
+      std::vector<double> sum(value_d_, 0);
       double total = 0;
       for (uint64_t token = 0; token < layer.tokens; ++token) {
         const uint64_t page = token / spec_.page_tokens;
@@ -103,22 +113,24 @@ class ReferenceAttention final : public AttentionBackend {
           continue;
         }
         double dot = 0;
-        for (uint32_t c = 0; c < spec_.head_dim; ++c) {
-          dot += double{q[at + c]} * Row(layer.k, token, head)[c];
+        for (uint32_t c = 0; c < d_; ++c) {
+          dot += double{q[at + c]} * Key(layer, token, head)[c];
         }
-        const double weight = std::exp(dot / std::sqrt(double{1} * spec_.head_dim));
+        const double weight = std::exp(dot / std::sqrt(double{1} * d_));
         total += weight;
-        for (uint32_t c = 0; c < spec_.head_dim; ++c) {
-          sum[c] += weight * Row(layer.v, token, head)[c];
+        for (uint32_t c = 0; c < value_d_; ++c) {
+          sum[c] += weight * Value(layer, token, head)[c];
         }
       }
-      for (uint32_t c = 0; c < spec_.head_dim; ++c) {
-        out[at + c] = static_cast<float>(sum[c] / total);
+      for (uint32_t c = 0; c < value_d_; ++c) {
+        out[row * value_d_ + c] = static_cast<float>(sum[c] / total);
       }
     }
   }
 
   const KvSpec spec_;
+  const uint32_t d_;        ///< Channels of a key.
+  const uint32_t value_d_;  ///< Channels of a value.
   const CacheLayout layout_;
   bool sparse_ = false;
   std::vector<Layer> layers_;

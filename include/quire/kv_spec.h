@@ -33,8 +33,9 @@ enum class RopeScaling : uint8_t {
 struct RopeSpec {
   RopeState state = RopeState::kPost;
   RopeScaling scaling = RopeScaling::kNone;
-  bool interleaved = false;     ///< Pairs are (2i, 2i+1) instead of (i, i + rotary_dim/2).
-  uint32_t rotary_dim = 0;      ///< Leading channels of K that are rotated; even, at most head_dim.
+  bool interleaved = false;  ///< Pairs are (2i, 2i+1) instead of (i, i + rotary_dim/2).
+  /// Channels of K that are rotated: the leading ones, or those behind an MLA latent. Even.
+  uint32_t rotary_dim = 0;
   double theta = 10000.0;       ///< Base of the frequencies.
   double factor = 1.0;          ///< Scaling factor (linear, llama3, yarn).
   double low_freq_factor = 0;   ///< For llama3.
@@ -77,6 +78,10 @@ struct KvSpec {
   uint32_t key_dim() const {
     return attention == AttentionKind::kMla ? latent_dim + latent_rope_dim : head_dim;
   }
+  /// False for MLA: a latent is key and value.
+  bool has_values() const { return attention != AttentionKind::kMla; }
+  /// Elements of a value row: those of the latent for MLA, which are the first of its row.
+  uint32_t value_dim() const { return has_values() ? head_dim : latent_dim; }
   /// Rows of a unit: p keys then p values, or p latent rows for MLA.
   uint32_t rows_per_unit() const {
     return attention == AttentionKind::kMla ? page_tokens : 2 * page_tokens;

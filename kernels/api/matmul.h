@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// matmul: a linear layer in f32.
+// matmul: a linear layer in f32, or one for each head of the rows, side by side.
 //
 // Tolerance: kMatmulTolerance of sum_i |x * weight| + |bias|.
-// Errors: kBadShape for in or out < 1, rows < 0, a missing pointer; kUnsupported for a dimension
-// beyond int32 where the table calls a BLAS.
+// Errors: kBadShape for in, out or heads < 1, rows < 0, a missing pointer; kUnsupported for a
+// dimension beyond int32 where the table calls a BLAS.
 #ifndef QUIRE_KERNELS_API_MATMUL_H_
 #define QUIRE_KERNELS_API_MATMUL_H_
 
@@ -17,15 +17,16 @@ namespace quire::kernels {
 
 inline constexpr Tolerance kMatmulTolerance{.relative = 1e-5};
 
-/// y[r][o] = sum_i x[r][i] * weight[o][i] + bias[o]
+/// y[r][h][o] = sum_i x[r][h][i] * weight[h][o][i] + bias[h][o]
 struct MatmulArgs {
-  const float* x = nullptr;       ///< [rows][in]
-  const float* weight = nullptr;  ///< [out][in], as Hugging Face checkpoints hold it
-  const float* bias = nullptr;    ///< [out] or null
-  float* y = nullptr;             ///< Out [rows][out]
+  const float* x = nullptr;       ///< [rows][heads][in]
+  const float* weight = nullptr;  ///< [heads][out][in], as Hugging Face checkpoints hold a head's
+  const float* bias = nullptr;    ///< [heads][out] or null
+  float* y = nullptr;             ///< Out [rows][heads][out]
   int64_t rows = 0;
   int64_t in = 0;
   int64_t out = 0;
+  int64_t heads = 1;  ///< Linear layers side by side; 1 for an ordinary one.
   void* stream = nullptr;
 };
 using MatmulFn = OpStatus (*)(const MatmulArgs&);

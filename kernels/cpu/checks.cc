@@ -275,8 +275,9 @@ OpStatus CheckSizes(const DenseAttentionArgs& args) {
     return OpStatus::kBadShape;
   }
   if (args.t == 0) return OpStatus::kOk;
-  return BadUnless(Given(args.q, args.k, args.v, args.out) &&
-                   (args.last_key != nullptr || args.t <= args.n));
+  const int64_t value_dim = ValueDim(args);
+  return BadUnless(Given(args.q, args.k, args.out) && value_dim >= 1 &&
+                   value_dim <= args.head_dim && (args.last_key != nullptr || args.t <= args.n));
 }
 
 OpStatus Check(const DenseAttentionArgs& args) {
@@ -287,13 +288,15 @@ OpStatus Check(const DenseAttentionArgs& args) {
 
 OpStatus Check(const RmsNormArgs& args) {
   if (args.rows < 0 || args.dim < 1 || !(args.eps >= 0)) return OpStatus::kBadShape;
+  if (args.stride != 0 && args.stride < args.dim) return OpStatus::kBadShape;
   return BadUnless(args.rows == 0 || Given(args.x, args.weight, args.y));
 }
 
 OpStatus CheckSizes(const RopeArgs& args) {
   if (!IsKnown(args.dtype)) return OpStatus::kUnsupported;
   if (args.t < 0 || !Positive(args.heads, args.head_dim, args.n_positions) || args.rotary_dim < 0 ||
-      args.rotary_dim % 2 != 0 || args.rotary_dim > args.head_dim) {
+      args.rotary_dim % 2 != 0 || args.rotary_first < 0 ||
+      args.rotary_dim > args.head_dim - args.rotary_first) {
     return OpStatus::kBadShape;
   }
   if (args.t == 0) return OpStatus::kOk;
@@ -315,7 +318,7 @@ OpStatus Check(const SiluMulArgs& args) {
 }
 
 OpStatus Check(const MatmulArgs& args) {
-  if (args.rows < 0 || !Positive(args.in, args.out)) return OpStatus::kBadShape;
+  if (args.rows < 0 || !Positive(args.in, args.out, args.heads)) return OpStatus::kBadShape;
   return BadUnless(args.rows == 0 || Given(args.x, args.weight, args.y));
 }
 

@@ -141,7 +141,7 @@ bool StartCublas(void* stream, void* recorder) {
 
 OpStatus MatmulByCublas(const MatmulArgs& args) {
   const Handle handle = HandleOf(args.stream);
-  if (handle == nullptr || args.rows <= kFewRows) return Matmul(args);
+  if (handle == nullptr || args.rows <= kFewRows || args.heads > 1) return Matmul(args);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (!FitsInt(args.rows) || !FitsInt(args.in) || !FitsInt(args.out)) return OpStatus::kUnsupported;
   const float one = 1.0f;

@@ -15,8 +15,9 @@ namespace quire::kernels::cuda {
 /// products and captures.
 bool StartCublas(void* stream, void* recorder);
 
-/// The matmul op. CudaKernels() handles products of few rows, which only read the weights. It also
-/// handles those on streams other than the two given to StartCublas.
+/// The matmul op. CudaKernels() handles products of few rows, which only read the weights, and
+/// those of several heads. It also handles those on streams other than the two given to
+/// StartCublas.
 OpStatus MatmulByCublas(const MatmulArgs& args);
 
 }  // namespace quire::kernels::cuda

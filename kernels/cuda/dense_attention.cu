@@ -19,9 +19,9 @@ struct Shape {
   TileShape tile;
   const float* q;
   const void* k;
-  const void* v;
+  const void* v;  ///< Null: values are the first channels of k.
   const int32_t* last_key;
-  float* out;  ///< [splits][t * n_q][d]
+  float* out;  ///< [splits][t * n_q][channels of a value]
   float* lse;  ///< [splits][t * n_q] or null
   int64_t t, n, n_q, n_kv;
   int group, keys_per_split;
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kTileThreads, kRows > 4 ? 4 : 5) DenseKernel(S
 template <typename T, int kRows>
 OpStatus LaunchDense(const DenseAttentionArgs& args, Shape shape) {
   shape.tile =
-      PlanTile(args.head_dim, args.head_dim, static_cast<int64_t>(sizeof(typename T::Raw)), kRows);
+      PlanTile(args.head_dim, ValueDim(args), static_cast<int64_t>(sizeof(typename T::Raw)), kRows);
   const int64_t row_tiles = DivideUp(args.t * shape.group, kRows);
   if (shape.tile.tokens == 0 || args.n_kv > kMaxGridYZ || row_tiles > kMaxGridX ||
       args.n > kMaxKeys || args.t > kMaxKeys / shape.group) {
@@ -121,13 +121,13 @@ OpStatus LaunchDense(const DenseAttentionArgs& args, Shape shape) {
        .tile_tokens = shape.tile.tokens,
        .blocks_per_split = row_tiles * args.n_kv,
        .resident_blocks = Multiprocessors() * BlocksPerMultiprocessor(kernel, kTileThreads, bytes),
-       .split_bytes = AttentionSplitBytes(rows, args.head_dim),
+       .split_bytes = AttentionSplitBytes(rows, ValueDim(args)),
        .workspace_bytes = args.workspace != nullptr ? args.workspace_bytes : 0});
   shape.keys_per_split = static_cast<int>(plan.slots_per_split) * shape.tile.tokens;
   if (plan.splits > kMaxGridYZ) return OpStatus::kUnsupported;
   if (plan.splits > 1) {
     shape.out = static_cast<float*>(args.workspace);
-    shape.lse = shape.out + plan.splits * rows * args.head_dim;
+    shape.lse = shape.out + plan.splits * rows * ValueDim(args);
   }
   const OpStatus status = Launch(kernel, Grid(row_tiles, args.n_kv, plan.splits),
                                  Grid(kTileThreads), bytes, args.stream, shape);
@@ -137,7 +137,7 @@ OpStatus LaunchDense(const DenseAttentionArgs& args, Shape shape) {
                          .out = args.out,
                          .n_parts = plan.splits,
                          .rows = rows,
-                         .dim = args.head_dim,
+                         .dim = ValueDim(args),
                          .stream = args.stream});
 }
 

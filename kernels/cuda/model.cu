@@ -25,8 +25,8 @@ dim3 GridFor(int64_t n) { return Grid(std::min(DivideUp(n, kThreads), kMaxBlocks
 
 __global__ void __launch_bounds__(kThreads)
     RmsNormKernel(const float* x, const float* __restrict__ weight, float* y, int64_t dim,
-                  float eps) {
-  const int64_t first = blockIdx.x * dim;
+                  int64_t stride, float eps) {
+  const int64_t first = blockIdx.x * stride;
   float squares = 0;
   for (int64_t c = threadIdx.x; c < dim; c += kThreads) squares += x[first + c] * x[first + c];
   squares = BlockReduce(squares, 0.0f, Sum());
@@ -44,7 +44,8 @@ __global__ void __launch_bounds__(kThreads) RopeKernel(RopeArgs args) {
     const int64_t row = i / half;
     const int64_t position = args.positions[row / args.heads];
     if (position < 0 || position >= args.n_positions) return;
-    auto* channels = static_cast<typename T::Raw*>(args.rows) + row * args.head_dim;
+    auto* channels =
+        static_cast<typename T::Raw*>(args.rows) + row * args.head_dim + args.rotary_first;
     auto* first = channels + (args.interleaved ? 2 * pair : pair);
     auto* second = first + (args.interleaved ? 1 : half);
     float a = T::Widen(*first);
@@ -129,6 +130,16 @@ __device__ void AddProducts(const float* const* weights, const float* const* row
   }
 }
 
+/// The arguments with the pointers of head `h`. Its rows lie as far apart as those of all heads.
+__device__ inline MatmulArgs HeadOf(const MatmulArgs& args, int64_t h) {
+  MatmulArgs head = args;
+  head.x += h * args.in;
+  head.weight += h * args.out * args.in;
+  if (args.bias != nullptr) head.bias += h * args.out;
+  head.y += h * args.out;
+  return head;
+}
+
 /// Serves few rows, at most kRows, where the work is reading the weights. A warp handles kOuts
 /// outputs for all rows. A lane reads kWide inputs at a time.
 template <int kRows, int kOuts, int kWide>
@@ -142,7 +153,9 @@ __device__ void SumFewRows(const MatmulArgs& args, int64_t first, float (*sums)[
     weights[o] = args.weight + (first + o < args.out ? first + o : args.out - 1) * args.in;
   }
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) rows[r] = args.x + (r < args.rows ? r : args.rows - 1) * args.in;
+  for (int r = 0; r < kRows; ++r) {
+    rows[r] = args.x + (r < args.rows ? r : args.rows - 1) * args.heads * args.in;
+  }
   int64_t i = threadIdx.x % kWarp * kWide;
   for (; i + (kSteps - 1) * kStep < args.in; i += kSteps * kStep) {
     AddProducts<kRows, kOuts, kWide, kSteps>(weights, rows, i, sums);
@@ -153,7 +166,8 @@ __device__ void SumFewRows(const MatmulArgs& args, int64_t first, float (*sums)[
 
 template <int kRows, int kOuts>
 __global__ void __launch_bounds__(kFewThreads, kRows > 2 ? 4 : 5)
-    MatmulFewRowsKernel(MatmulArgs args) {
+    MatmulFewRowsKernel(MatmulArgs all) {
+  const MatmulArgs args = HeadOf(all, blockIdx.y);
   const int64_t first = (int64_t{blockIdx.x} * kFewThreads + threadIdx.x) / kWarp * kOuts;
   if (first >= args.out) return;  // The same for the whole warp.
   float sums[kRows][kOuts] = {};
@@ -168,7 +182,8 @@ __global__ void __launch_bounds__(kFewThreads, kRows > 2 ? 4 : 5)
     for (int o = 0; o < kOuts; ++o) {
       const float sum = WarpReduce(sums[r][o], Sum());
       if (threadIdx.x % kWarp != 0 || r >= args.rows || first + o >= args.out) continue;
-      args.y[r * args.out + first + o] = sum + (args.bias != nullptr ? args.bias[first + o] : 0.0f);
+      args.y[r * args.heads * args.out + first + o] =
+          sum + (args.bias != nullptr ? args.bias[first + o] : 0.0f);
     }
   }
 }
@@ -177,26 +192,27 @@ template <int kRows, int kOuts>
 OpStatus LaunchFewRows(const MatmulArgs& args) {
   const int64_t blocks = DivideUp(args.out, kFewThreads / kWarp * kOuts);
   if (blocks > kMaxGridX) return OpStatus::kUnsupported;
-  return Launch(MatmulFewRowsKernel<kRows, kOuts>, Grid(blocks), Grid(kFewThreads), 0, args.stream,
-                args);
+  return Launch(MatmulFewRowsKernel<kRows, kOuts>, Grid(blocks, args.heads), Grid(kFewThreads), 0,
+                args.stream, args);
 }
 
 constexpr int kSide = 64;  ///< Outputs of a block, in both directions.
 constexpr int kDeep = 16;  ///< Inputs of a step.
 constexpr int kEach = 4;   ///< Outputs of a thread, in both directions.
 
-/// Copies [kSide][kDeep] of a row-major matrix, transposed; zeros outside.
-__device__ inline void LoadSide(const float* from, int64_t first_row, int64_t rows, int64_t first,
-                                int64_t columns, float (*to)[kSide + 1]) {
+/// Copies [kSide][kDeep] of a row-major matrix, transposed; zeros outside. `stride`: between rows.
+__device__ inline void LoadSide(const float* from, int64_t first_row, int64_t rows, int64_t stride,
+                                int64_t first, int64_t columns, float (*to)[kSide + 1]) {
   for (int i = threadIdx.x; i < kSide * kDeep; i += static_cast<int>(kThreads)) {
     const int64_t row = first_row + i / kDeep;
     const int64_t column = first + i % kDeep;
     const bool inside = row < rows && column < columns;
-    to[i % kDeep][i / kDeep] = inside ? from[row * columns + column] : 0.0f;
+    to[i % kDeep][i / kDeep] = inside ? from[row * stride + column] : 0.0f;
   }
 }
 
-__global__ void __launch_bounds__(kThreads) MatmulKernel(MatmulArgs args) {
+__global__ void __launch_bounds__(kThreads) MatmulKernel(MatmulArgs all) {
+  const MatmulArgs args = HeadOf(all, blockIdx.z);
   __shared__ float x[kDeep][kSide + 1];
   __shared__ float weight[kDeep][kSide + 1];
   const int64_t first_out = int64_t{blockIdx.x} * kSide;
@@ -205,8 +221,8 @@ __global__ void __launch_bounds__(kThreads) MatmulKernel(MatmulArgs args) {
   const int down = static_cast<int>(threadIdx.x) / 16;
   float sums[kEach][kEach] = {};
   for (int64_t first = 0; first < args.in; first += kDeep) {
-    LoadSide(args.x, first_row, args.rows, first, args.in, x);
-    LoadSide(args.weight, first_out, args.out, first, args.in, weight);
+    LoadSide(args.x, first_row, args.rows, args.heads * args.in, first, args.in, x);
+    LoadSide(args.weight, first_out, args.out, args.in, first, args.in, weight);
     __syncthreads();
     for (int i = 0; i < kDeep; ++i) {
 #pragma unroll
@@ -224,7 +240,8 @@ __global__ void __launch_bounds__(kThreads) MatmulKernel(MatmulArgs args) {
       const int64_t row = first_row + down + 16 * r;
       const int64_t out = first_out + across + 16 * o;
       if (row >= args.rows || out >= args.out) continue;
-      args.y[row * args.out + out] = sums[r][o] + (args.bias != nullptr ? args.bias[out] : 0.0f);
+      args.y[row * args.heads * args.out + out] =
+          sums[r][o] + (args.bias != nullptr ? args.bias[out] : 0.0f);
     }
   }
 }
@@ -236,7 +253,7 @@ OpStatus RmsNorm(const RmsNormArgs& args) {
   if (args.rows == 0) return OpStatus::kOk;
   if (args.rows > kMaxGridX) return OpStatus::kUnsupported;
   return Launch(RmsNormKernel, Grid(args.rows), Grid(kThreads), 0, args.stream, args.x, args.weight,
-                args.y, args.dim, args.eps);
+                args.y, args.dim, args.stride != 0 ? args.stride : args.dim, args.eps);
 }
 
 OpStatus Rope(const RopeArgs& args) {
@@ -285,11 +302,12 @@ OpStatus Narrow(const NarrowArgs& args) {
 OpStatus Matmul(const MatmulArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (args.rows == 0) return OpStatus::kOk;
+  if (args.heads > kMaxGridYZ) return OpStatus::kUnsupported;
   if (args.rows == 1) return LaunchFewRows<1, 2>(args);
   if (args.rows == 2) return LaunchFewRows<2, 2>(args);
   if (args.rows <= 4) return LaunchFewRows<4, 2>(args);
   if (args.rows <= kFewRows) return LaunchFewRows<8, 4>(args);
-  const dim3 grid = Grid(DivideUp(args.out, kSide), DivideUp(args.rows, kSide));
+  const dim3 grid = Grid(DivideUp(args.out, kSide), DivideUp(args.rows, kSide), args.heads);
   if (args.out > kMaxGridX || DivideUp(args.rows, kSide) > kMaxGridYZ) {
     return OpStatus::kUnsupported;
   }

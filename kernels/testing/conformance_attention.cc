@@ -298,16 +298,18 @@ void CheckMerge(Workbench& bench, int64_t n_parts, int64_t rows, int64_t d,
 
 struct DenseCase {
   int64_t t, n;
-  bool listed;         ///< Random last_key instead of the causal default.
-  float spread = 1;    ///< Standard deviation of queries and keys.
-  int64_t splits = 0;  ///< Splits that the workspace has room for; 0 for no workspace.
+  bool listed;            ///< Random last_key instead of the causal default.
+  float spread = 1;       ///< Standard deviation of queries and keys.
+  int64_t splits = 0;     ///< Splits that the workspace has room for; 0 for no workspace.
+  int64_t value_dim = 0;  ///< Values are as many first channels of the keys; 0: they are others.
 };
 
 Distances DenseDistances(const DenseCase& c, const Heads& h, const int32_t* last,
                          const std::vector<float>& q, const std::vector<float>& k,
                          const std::vector<float>& v) {
   const std::vector<double> queries = Lengths(q, h.d), keys = Lengths(k, h.d);
-  const std::vector<double> values = Largest(v, h.d, h.d);
+  const std::vector<double> values =
+      c.value_dim > 0 ? Largest(k, h.d, c.value_dim) : Largest(v, h.d, h.d);
   Distances distances;
   for (int64_t i = 0; i < c.t * h.n_q; ++i) {
     const int64_t token = i / h.n_q, g = i % h.n_q / (h.n_q / h.n_kv);
@@ -332,21 +334,23 @@ void CheckDense(Workbench& bench, const DenseCase& c, const Heads& h, DType dtyp
   Tensor<uint8_t> k(device, FromFloats(bench.Floats(c.n * h.n_kv * h.d, c.spread), dtype), shift);
   Tensor<uint8_t> v(device, bench.Elements(c.n * h.n_kv * h.d, dtype), shift);
   Tensor<int32_t> last(device, bench.Ints(c.t, 0, static_cast<int32_t>(c.n - 1)));
-  Tensor<float> out(device, std::vector<float>(c.t * h.n_q * h.d), 1);
-  Tensor<uint8_t> workspace(device,
-                            std::vector<uint8_t>(c.splits * AttentionSplitBytes(c.t * h.n_q, h.d)));
+  const int64_t value_dim = c.value_dim > 0 ? c.value_dim : h.d;
+  Tensor<float> out(device, std::vector<float>(c.t * h.n_q * value_dim), 1);
+  Tensor<uint8_t> workspace(
+      device, std::vector<uint8_t>(c.splits * AttentionSplitBytes(c.t * h.n_q, value_dim)));
 
   DenseAttentionArgs args{.t = c.t,
                           .n = c.n,
                           .n_q = h.n_q,
                           .n_kv = h.n_kv,
                           .head_dim = h.d,
+                          .value_dim = c.value_dim,
                           .scale = ScaleOf(h),
                           .dtype = dtype};
   DenseAttentionArgs want = args;
   args.q = q.data();
   args.k = k.data();
-  args.v = v.data();
+  args.v = c.value_dim > 0 ? nullptr : v.data();
   args.last_key = c.listed ? last.data() : nullptr;
   args.out = out.data();
   args.workspace = c.splits > 0 ? workspace.data() : nullptr;
@@ -357,7 +361,7 @@ void CheckDense(Workbench& bench, const DenseCase& c, const Heads& h, DType dtyp
   ASSERT_EQ(status, OpStatus::kOk);
   want.q = q.host();
   want.k = k.host();
-  want.v = v.host();
+  want.v = c.value_dim > 0 ? nullptr : v.host();
   want.last_key = c.listed ? last.host() : nullptr;
   want.out = out.host();
   ASSERT_EQ(CpuReference().dense_attention(want), OpStatus::kOk);
@@ -530,6 +534,16 @@ TEST_P(OpConformance, DenseAttentionOfModelHeadsEqualsReference) {
   }
 }
 
+TEST_P(OpConformance, DenseAttentionOverLatentsEqualsReference) {
+  QUIRE_REQUIRE_OP(dense_attention);
+  for (const DType dtype : kAllDTypes) {
+    CheckDense(bench_, {.t = 5, .n = 70, .value_dim = 512}, {16, 1, 576}, dtype);
+    CheckDense(bench_, {.t = 33, .n = 160, .listed = true, .value_dim = 9}, {7, 1, 13}, dtype);
+    CheckDense(bench_, {.t = 1, .n = 140, .splits = 4, .value_dim = 16}, {4, 1, 24}, dtype);
+    CheckDense(bench_, {.t = 3, .n = 9, .value_dim = 64}, {4, 2, 64}, dtype);
+  }
+}
+
 // Few tokens over many keys in splits, the last of which may have no visible key.
 TEST_P(OpConformance, DenseAttentionOfFewTokensEqualsReference) {
   QUIRE_REQUIRE_OP(dense_attention);
@@ -658,6 +672,7 @@ TEST_P(OpConformance, DenseAttentionRefusesBadShapes) {
   EXPECT_TRUE(refused([](auto& a) { a.t = 3; }));
   EXPECT_TRUE(refused([](auto& a) { a.n = 0; }));
   EXPECT_TRUE(refused([](auto& a) { a.v = nullptr; }));
+  EXPECT_TRUE(refused([](auto& a) { a.v = nullptr, a.value_dim = 5; }));
   EXPECT_TRUE(refused([](auto& a) { a.scale = INFINITY; }));
   EXPECT_TRUE(refused([](auto& a) { a.workspace_bytes = -1; }));
   if (bench_.device().checks_lists()) {

@@ -13,7 +13,8 @@ struct Size {
 };
 constexpr Size kSizes[] = {{0, 8}, {1, 1}, {1, 7}, {3, 33}, {2, 128}, {5, 1000}};
 
-void CheckRope(Workbench& bench, int64_t d, int64_t rotary_dim, bool interleaved, DType dtype) {
+void CheckRope(Workbench& bench, int64_t d, int64_t rotary_dim, bool interleaved, DType dtype,
+               int64_t rotary_first = 0) {
   TestDevice& device = bench.device();
   const int64_t t = 5, heads = 3, n_positions = 40, half = rotary_dim / 2;
   std::vector<float> cos(n_positions * half), sin(n_positions * half);
@@ -28,6 +29,7 @@ void CheckRope(Workbench& bench, int64_t d, int64_t rotary_dim, bool interleaved
   RopeArgs args{.t = t,
                 .heads = heads,
                 .head_dim = d,
+                .rotary_first = rotary_first,
                 .rotary_dim = rotary_dim,
                 .n_positions = n_positions,
                 .interleaved = interleaved,
@@ -49,6 +51,7 @@ void CheckRope(Workbench& bench, int64_t d, int64_t rotary_dim, bool interleaved
 
 struct MatmulCase {
   int64_t rows, in, out;
+  int64_t heads = 1;
 };
 
 /// Distances: kMatmulTolerance of sum_i |x * weight| + |bias|, for each output.
@@ -56,10 +59,11 @@ std::vector<double> MatmulDistances(const MatmulCase& c, Tensor<float>& x, Tenso
                                     Tensor<float>* bias) {
   std::vector<double> distances;
   for (int64_t r = 0; r < c.rows; ++r) {
-    for (int64_t o = 0; o < c.out; ++o) {
+    for (int64_t o = 0; o < c.heads * c.out; ++o) {
+      const float* const row = x.host() + (r * c.heads + o / c.out) * c.in;
       double size = bias != nullptr ? std::abs(bias->host()[o]) : 0;
       for (int64_t i = 0; i < c.in; ++i) {
-        size += std::abs(double{x.host()[r * c.in + i]} * weight.host()[o * c.in + i]);
+        size += std::abs(double{row[i]} * weight.host()[o * c.in + i]);
       }
       distances.push_back(kMatmulTolerance.At(size));
     }
@@ -70,14 +74,16 @@ std::vector<double> MatmulDistances(const MatmulCase& c, Tensor<float>& x, Tenso
 /// `shift`: elements between aligned addresses and the inputs.
 void CheckMatmul(Workbench& bench, const MatmulCase& c, bool biased, size_t shift) {
   SCOPED_TRACE(std::to_string(c.rows) + " rows, " + std::to_string(c.in) + " to " +
-               std::to_string(c.out) + ", shift " + std::to_string(shift));
+               std::to_string(c.out) + ", " + std::to_string(c.heads) + " heads, shift " +
+               std::to_string(shift));
   TestDevice& device = bench.device();
-  Tensor<float> x(device, bench.Floats(c.rows * c.in), shift);
-  Tensor<float> weight(device, bench.Floats(c.out * c.in), shift);
-  Tensor<float> bias(device, bench.Floats(c.out), 1);
-  Tensor<float> y(device,
-                  std::vector<float>(c.rows * c.out, std::numeric_limits<float>::quiet_NaN()), 1);
-  MatmulArgs args{.rows = c.rows, .in = c.in, .out = c.out};
+  Tensor<float> x(device, bench.Floats(c.rows * c.heads * c.in), shift);
+  Tensor<float> weight(device, bench.Floats(c.heads * c.out * c.in), shift);
+  Tensor<float> bias(device, bench.Floats(c.heads * c.out), 1);
+  Tensor<float> y(
+      device, std::vector<float>(c.rows * c.heads * c.out, std::numeric_limits<float>::quiet_NaN()),
+      1);
+  MatmulArgs args{.rows = c.rows, .in = c.in, .out = c.out, .heads = c.heads};
   MatmulArgs want = args;
   args.x = x.data();
   args.weight = weight.data();
@@ -116,6 +122,27 @@ TEST_P(OpConformance, RmsNormEqualsReference) {
   EXPECT_EQ(table().rmsnorm({.rows = 0, .dim = 1, .eps = -1.0f}), OpStatus::kBadShape);
 }
 
+// A part of each row, as the latent of MLA is a part of what is cached.
+TEST_P(OpConformance, RmsNormOfPartsOfRowsLeavesTheOthers) {
+  QUIRE_REQUIRE_OP(rmsnorm);
+  for (const Size& s : kSizes) {
+    const int64_t stride = s.dim + 5;
+    Tensor<float> x(bench_.device(), bench_.Floats(s.rows * stride, 3.0f), 1);
+    Tensor<float> weight(bench_.device(), bench_.Floats(s.dim), 1);
+    RmsNormArgs args{.rows = s.rows, .dim = s.dim, .stride = stride, .eps = 0.5f};
+    RmsNormArgs want = args;
+    args.x = args.y = x.data();
+    args.weight = weight.data();
+    args.stream = bench_.device().stream();
+    ASSERT_EQ(table().rmsnorm(args), OpStatus::kOk);
+    want.x = want.y = x.host();
+    want.weight = weight.host();
+    ASSERT_EQ(CpuReference().rmsnorm(want), OpStatus::kOk);
+    ExpectClose(x.Fetch(), x.host_array(), kRmsNormTolerance);
+  }
+  EXPECT_EQ(table().rmsnorm({.rows = 0, .dim = 4, .stride = 3}), OpStatus::kBadShape);
+}
+
 TEST_P(OpConformance, RopeEqualsReference) {
   QUIRE_REQUIRE_OP(rope);
   for (const DType dtype : kAllDTypes) {
@@ -124,6 +151,8 @@ TEST_P(OpConformance, RopeEqualsReference) {
       CheckRope(bench_, 80, 32, interleaved, dtype);
       CheckRope(bench_, 7, 6, interleaved, dtype);
       CheckRope(bench_, 5, 0, interleaved, dtype);
+      CheckRope(bench_, 576, 64, interleaved, dtype, 512);
+      CheckRope(bench_, 9, 4, interleaved, dtype, 3);
     }
   }
 }
@@ -148,6 +177,8 @@ TEST_P(OpConformance, RopeRefusesBadShapes) {
   };
   EXPECT_TRUE(refused([](auto& a) { a.rotary_dim = 3; }));
   EXPECT_TRUE(refused([](auto& a) { a.rotary_dim = 6; }));
+  EXPECT_TRUE(refused([](auto& a) { a.rotary_first = 1; }));
+  EXPECT_TRUE(refused([](auto& a) { a.rotary_first = -1; }));
   EXPECT_TRUE(refused([](auto& a) { a.sin_table = nullptr; }));
   EXPECT_TRUE(!bench_.device().checks_lists() || refused([](auto& a) { a.n_positions = 2; }));
 }
@@ -179,9 +210,25 @@ TEST_P(OpConformance, SiluMulEqualsReference) {
 
 TEST_P(OpConformance, MatmulEqualsReference) {
   QUIRE_REQUIRE_OP(matmul);
-  const MatmulCase cases[] = {{0, 4, 4},    {1, 1, 1},  {1, 64, 96},  {1, 33, 7},    {1, 516, 9},
-                              {2, 260, 11}, {3, 33, 7}, {4, 1100, 3}, {5, 128, 13},  {7, 132, 6},
-                              {8, 640, 17}, {9, 36, 5}, {17, 80, 5},  {64, 256, 130}};
+  const MatmulCase cases[] = {{0, 4, 4},
+                              {1, 1, 1},
+                              {1, 64, 96},
+                              {1, 33, 7},
+                              {1, 516, 9},
+                              {2, 260, 11},
+                              {3, 33, 7},
+                              {4, 1100, 3},
+                              {5, 128, 13},
+                              {7, 132, 6},
+                              {8, 640, 17},
+                              {9, 36, 5},
+                              {17, 80, 5},
+                              {64, 256, 130},
+                              // Heads of latent attention.
+                              {1, 192, 576, 2},
+                              {2, 18, 24, 3},
+                              {5, 7, 3, 4},
+                              {33, 20, 70, 3}};
   for (const MatmulCase& c : cases) {
     for (const size_t shift : {size_t{0}, size_t{1}}) {
       CheckMatmul(bench_, c, false, shift);
@@ -190,6 +237,7 @@ TEST_P(OpConformance, MatmulEqualsReference) {
   }
   EXPECT_EQ(table().matmul({.rows = 1, .in = 4, .out = 4}), OpStatus::kBadShape);
   EXPECT_EQ(table().matmul({.rows = 0, .in = 0, .out = 4}), OpStatus::kBadShape);
+  EXPECT_EQ(table().matmul({.rows = 0, .in = 4, .out = 4, .heads = 0}), OpStatus::kBadShape);
 }
 
 TEST_P(OpConformance, AddEqualsReference) {

@@ -334,6 +334,13 @@ void WriteConfigSeeds(const fs::path& dir) {
           shape +
           R"(,"sliding_window":4096,"rope_parameters":{"full_attention":{"rope_theta":5e5},)"
           R"("sliding_attention":{"rope_theta":5e5}}})");
+  Write(dir / "latent.json",
+        R"({"architectures":["DeepseekV3ForCausalLM"],"model_type":"deepseek_v3","hidden_size":64,)"
+        R"("intermediate_size":128,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,)"
+        R"("max_position_embeddings":4096,"first_k_dense_replace":2,"q_lora_rank":24,)"
+        R"("kv_lora_rank":16,"qk_rope_head_dim":8,"qk_nope_head_dim":12,"v_head_dim":12,)"
+        R"("rope_theta":10000.0,"rope_scaling":{"type":"yarn","factor":40,"mscale":1.0,)"
+        R"("mscale_all_dim":1.0,"original_max_position_embeddings":512}})");
   Write(dir / "generation_config.json", R"({"eos_token_id":[1,2],"temperature":0.6})");
   Write(dir / "tokenizer_config.json",
         R"({"eos_token":{"content":"</s>"},"added_tokens_decoder":{"1":{"content":"</s>"}}})");

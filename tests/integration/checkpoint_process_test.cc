@@ -117,6 +117,50 @@ TEST_F(CheckpointTest, TextWithoutATokenizerIsRefusedWithTheRemedy) {
   EXPECT_EQ(Quire(Ask({"--model", model_.path()})).exit_code, 0);
 }
 
+/// A model with latent attention, whose pages are latents.
+class LatentCheckpointTest : public CheckpointTest {
+ protected:
+  void SetUp() override {
+    testing::TinyModel model = testing::TinyLatentModel(5);
+    model.max_positions = kContext;
+    testing::WriteTinyModel(model_.path(), model);
+    StartServer();
+  }
+  /// Asks with a policy and a budget.
+  nlohmann::json AskWithin(const std::string& policy, int budget,
+                           const std::vector<std::string>& more = {}) {
+    std::vector<std::string> args = Ask({"--model", model_.path(), "--policy", policy, "--budget",
+                                         std::to_string(budget), "--sinks", "32"});
+    args.insert(args.end(), more.begin(), more.end());
+    return QuireJson(args);
+  }
+};
+
+TEST_F(LatentCheckpointTest, ABudgetThatCoversEverythingAnswersAsFullDoesAndALesserMovesLess) {
+  PutIds();
+  const auto full = AskWithin("full", 512);
+  ASSERT_EQ(full["tokens"].size(), kAnswerTokens) << full;
+  for (const std::string policy : {"quest", "freekv", "arkvale"}) {
+    SCOPED_TRACE(policy);
+    const auto covering = AskWithin(policy, 512);
+    EXPECT_EQ(covering["tokens"], full["tokens"]) << covering;
+    const auto within = AskWithin(policy, 192);
+    ASSERT_EQ(within["tokens"].size(), kAnswerTokens) << within;
+    EXPECT_GT(within["bytes_units"], 0) << within;
+    EXPECT_LT(within["bytes_units"], within["bytes_full"]) << within;
+  }
+  // The server scores the same latents with the same queries.
+  const auto at_server = AskWithin("quest", 192, {"--select", "server"});
+  EXPECT_EQ(at_server["tokens"], AskWithin("quest", 192)["tokens"]) << at_server;
+}
+
+TEST_F(LatentCheckpointTest, APolicyThatReadsHeadsIsRefusedWithThoseThatDoNot) {
+  PutIds();
+  const ChildResult refused = Quire(Ask({"--model", model_.path(), "--policy", "shadowkv"}));
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("a latent is key and value; use one of: arkvale, freekv"));
+}
+
 /// A family of chat models: its decoder, and its files of text in tests/data/golden.
 struct ChatFamily {
   const char* name;

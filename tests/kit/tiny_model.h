@@ -23,9 +23,19 @@ struct TinyModel {
   uint32_t head_dim = 8;
   uint32_t vocab_size = 64;
   uint32_t max_positions = 512;
+  worker::LatentShape latent = {};  ///< For DeepSeek models.
   uint64_t seed = 1;
   uint32_t hidden_size() const { return num_query_heads * head_dim; }
 };
+
+/// A model with latent attention. Its rows of 20 channels are cached.
+inline TinyModel TinyLatentModel(uint64_t seed = 1) {
+  return {
+      .architecture = worker::Architecture::kDeepseekV3,
+      .num_kv_heads = 1,
+      .latent = {.query_rank = 12, .latent_dim = 16, .rope_dim = 4, .nope_dim = 6, .value_dim = 10},
+      .seed = seed};
+}
 
 /// Writes the checkpoint into `directory`.
 inline void WriteTinyModel(const std::string& directory, const TinyModel& m) {
@@ -38,6 +48,7 @@ inline void WriteTinyModel(const std::string& directory, const TinyModel& m) {
                                                 .intermediate_size = 2 * m.hidden_size(),
                                                 .vocab_size = m.vocab_size,
                                                 .max_positions = m.max_positions,
+                                                .latent = m.latent,
                                                 // Peaks attention, so that pages differ in
                                                 // importance.
                                                 .gain = 2,

@@ -28,7 +28,8 @@ TEST(LayersTest, NoFileIncludesWhatItsLayerMayNotSee) {
   const LayerTable table = Table();
   size_t includes = 0;
   for (const char* folder :
-       {"cluster", "common", "transport", "kernels", "kvserver", "client", "gpuworker", "apps"}) {
+       {"cluster", "common", "transport", "kernels", "kvserver", "client", "gpuworker", "apps",
+        "python"}) {
     for (const std::string& file : FilesUnder(folder, {".h", ".cc", ".cu", ".cuh"})) {
       if (IsForTests(file)) continue;
       const std::string layer =
@@ -68,6 +69,18 @@ TEST(LayersTest, PublicHeadersIncludeTheStandardLibraryAndEachOther) {
       const std::string target = FolderOfInclude(IncludedFile(line));
       if (target.empty()) continue;
       EXPECT_EQ(Forbidden(table, LayerOfFolder(folder), LayerOfFolder(target)), "")
+          << file << ": " << line;
+    }
+  }
+}
+
+TEST(LayersTest, ThePythonBindingIncludesPublicHeadersAlone) {
+  const std::vector<std::string> files = FilesUnder("python", {".h", ".cc"});
+  EXPECT_GT(files.size(), 15u);
+  for (const std::string& file : files) {
+    for (const std::string& line : ReadLines(file)) {
+      const std::string name = IncludedFile(line);
+      EXPECT_TRUE(name.empty() || name.starts_with("quire/") || name.starts_with("python/native/"))
           << file << ": " << line;
     }
   }

@@ -13,7 +13,7 @@ namespace quire::repository {
 namespace {
 
 const char* const kFolders[] = {"apps",    "bench",     "client",   "cluster", "common",
-                                "include", "gpuworker", "kvserver", "tests",   "transport"};
+                                "include", "gpuworker", "kvserver", "python",  "tests",   "transport"};
 
 /// Name of the constant that begins on `line`; empty when none does.
 std::string ConstantOn(const std::string& line) {

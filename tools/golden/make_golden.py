@@ -41,6 +41,9 @@ LINEAR = dict(rope_type="linear", rope_theta=10000.0, factor=4.0)
 LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=4096,
                 short_factor=[1 + 0.04 * pair for pair in range(48)], long_factor=[1.05 ** pair for pair in range(48)])
 YARN = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, original_max_position_embeddings=32)
+# Latent attention without routed experts.
+LATENT = dict(num_key_value_heads=4, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=10, v_head_dim=12,
+              first_k_dense_replace=2)
 
 
 def plain(theta: float) -> dict:
@@ -67,6 +70,13 @@ CASES = {
                            dtype=torch.float16),
     "llama-yarn-partial": case("Llama", YARN | dict(truncate=False, partial_rotary_factor=0.5, beta_fast=4.0),
                                ("rope", "truncate", "part"), head_dim=32),
+    "deepseek-v2": case("DeepseekV2", plain(1000.0), ("theta", "latent_norm"), **LATENT, q_lora_rank=None,
+                        tie_word_embeddings=True),
+    "deepseek-v3-bf16": case("DeepseekV3", YARN | dict(mscale=1.0, mscale_all_dim=1.0),
+                             ("rope", "score_scale", "latent_norm", "bias", "interleave"), **LATENT, q_lora_rank=12,
+                             attention_bias=True, dtype=torch.bfloat16, shard_bytes=12_000, old_rope=True),
+    "deepseek-v3-halves": case("DeepseekV3", plain(1000.0), ("theta", "interleave"), **LATENT, q_lora_rank=12,
+                               rope_interleave=False, dtype=torch.float16),
 }
 
 
@@ -79,7 +89,7 @@ def drawn(name: str, tensor: torch.Tensor, generator: torch.Generator) -> torch.
         return 0.7 * noise
     if "embed_tokens" in name or "lm_head" in name:
         return 0.5 * noise
-    gain = 2.0 if "q_proj" in name or "k_proj" in name else 1.0
+    gain = 2.0 if any(part in name for part in ("q_proj", "k_proj", "q_b_proj", "kv_b_proj")) else 1.0
     return gain * noise / tensor.shape[-1] ** 0.5
 
 
@@ -134,6 +144,11 @@ ALTERATIONS = {
     "truncate": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(truncate=True)), seed),
     "part": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(partial_rotary_factor=1.0)), seed),
     "bias": lambda spec, seed, model: with_weights(model, ".bias", 0.0),
+    "interleave": lambda spec, seed, model: build(
+        spec | dict(config=spec["config"] | dict(rope_interleave=not spec["config"].get("rope_interleave", True))), seed),
+    "latent_norm": lambda spec, seed, model: with_weights(model, "_a_layernorm.weight", 1.0),
+    "score_scale": lambda spec, seed, model: build(
+        with_rope(spec, lambda r: r.update(mscale_all_dim=0.0, attention_factor=1.0)), seed),
     "qk_norm": lambda spec, seed, model: with_weights(model, "_norm.weight", 1.0),
 }
 

@@ -20,7 +20,10 @@ uint32_t MaxStepTokens(const std::vector<CacheLayout>& layouts, const KvSpec& sp
 }
 
 StatusOr<std::unique_ptr<JointStep>> MakeJointStep(const EngineParts& parts) {
-  if (parts.device->reads_host_memory()) return std::unique_ptr<JointStep>();
+  // Latents have kernels without lists of sequences.
+  if (parts.device->reads_host_memory() || !parts.spec->has_values()) {
+    return std::unique_ptr<JointStep>();
+  }
   QUIRE_ASSIGN_OR_RETURN(auto staging, JointStaging::Create(*parts.spec, parts.device));
   return std::make_unique<JointStep>(*parts.spec, parts.device, std::move(staging));
 }

@@ -119,7 +119,8 @@ class Batch {
   bool WaitForWork() QUIRE_EXCLUDES(mutex_);
 
   DocumentShares shares_;  ///< Outlives the sequences.
-  /// Null where kernels read the host's memory, and launches cost nothing. Outlives the sequences.
+  /// Null where kernels read the host's memory, and launches cost nothing, and for latents.
+  /// Outlives the sequences.
   const std::unique_ptr<JointStep> joint_;
   const EngineParts parts_;
   const RetrievalOptions retrieval_;  ///< Default for requests without options.

@@ -144,6 +144,11 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
                            DocumentReader::kMostDocuments);
   }
   if (question.empty()) return InvalidArgument("the question is empty; give it a token or more");
+  if (!parts.spec->has_values()) {
+    return Unimplemented(
+        "caches of several documents are not put together for latent attention; "
+        "ask about one document, or store them as one");
+  }
   QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts.decoder->config(), question));
   QUIRE_RETURN_IF_ERROR(CheckLayers(options, parts.decoder->config().num_layers));
   const TimePoint start = parts.clock->Now();

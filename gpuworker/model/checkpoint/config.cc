@@ -59,10 +59,11 @@ class ConfigParser {
     QUIRE_RETURN_IF_ERROR(ReadTokenIds());
     QUIRE_RETURN_IF_ERROR(ReadLayerTypes());
     QUIRE_RETURN_IF_ERROR(CheckSlidingWindow());
-    const RopeShape shape{.head_dim = out_.head_dim,
+    const RopeShape shape{.head_dim = out_.latent ? out_.latent->rope_dim : out_.head_dim,
                           .max_positions = out_.max_positions,
                           .layer_types = layer_types_};
     QUIRE_ASSIGN_OR_RETURN(out_.rope, ParseRope(fields_, name_, shape));
+    QUIRE_RETURN_IF_ERROR(ReadInterleaving());
     QUIRE_RETURN_IF_ERROR(CheckFixed());
     QUIRE_RETURN_IF_ERROR(fields_.CheckAllRead(kHarmless));
     return out_;
@@ -76,15 +77,17 @@ class ConfigParser {
       return fields_.Error(field, "must be a list of one name");
     }
     const auto& given = (*list)[0].get_ref<const std::string&>();
-    for (Architecture known : {Architecture::kLlama, Architecture::kMistral, Architecture::kQwen2,
-                               Architecture::kQwen3}) {
+    for (Architecture known :
+         {Architecture::kLlama, Architecture::kMistral, Architecture::kQwen2, Architecture::kQwen3,
+          Architecture::kDeepseekV2, Architecture::kDeepseekV3}) {
       if (given != Name(known)) continue;
       out_.architecture = known;
       return CheckModelType();
     }
     return fields_.Error(field, "is ", given,
-                         "; LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and "
-                         "Qwen3ForCausalLM are computed");
+                         "; LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "
+                         "Qwen3ForCausalLM, DeepseekV2ForCausalLM and DeepseekV3ForCausalLM are "
+                         "computed");
   }
 
   Status CheckModelType() const {
@@ -117,9 +120,15 @@ class ConfigParser {
     return OkStatus();
   }
 
+  bool IsDeepseek() const {
+    return out_.architecture == Architecture::kDeepseekV2 ||
+           out_.architecture == Architecture::kDeepseekV3;
+  }
+
   Status ReadHeads() {
     constexpr uint32_t kMaxHeads = KvSpecLimits::kMaxHeads;
     QUIRE_ASSIGN_OR_RETURN(out_.num_query_heads, fields_.UInt("num_attention_heads", 1, kMaxHeads));
+    if (IsDeepseek()) return ReadLatents();
     QUIRE_ASSIGN_OR_RETURN(out_.num_kv_heads,
                            fields_.UInt("num_key_value_heads", 1, kMaxHeads, DefaultKvHeads()));
     if (out_.num_query_heads % out_.num_kv_heads != 0) {
@@ -136,6 +145,14 @@ class ConfigParser {
     if (out_.head_dim % 2 != 0) {
       return fields_.Error("head_dim", "is ", out_.head_dim, ", must be even");
     }
+    return OkStatus();
+  }
+
+  Status ReadLatents() {
+    QUIRE_ASSIGN_OR_RETURN(out_.latent,
+                           ParseLatentShape(fields_, name_, out_.num_layers, out_.num_query_heads));
+    out_.num_kv_heads = 1;
+    out_.head_dim = out_.latent->row_dim();
     return OkStatus();
   }
 
@@ -192,8 +209,9 @@ class ConfigParser {
     QUIRE_ASSIGN_OR_RETURN(out_.mlp_bias, fields_.Bool("mlp_bias", false));
     out_.output_bias = out_.qkv_bias && !qwen2;
     out_.qk_norm = qwen3;
-    if (out_.mlp_bias && !llama) return HasNoChoice("mlp_bias", false);
-    if (llama || qwen3 || out_.qkv_bias == qwen2) return OkStatus();
+    const bool v2 = out_.architecture == Architecture::kDeepseekV2;
+    if (out_.mlp_bias && !llama && !v2) return HasNoChoice("mlp_bias", false);
+    if (llama || qwen3 || IsDeepseek() || out_.qkv_bias == qwen2) return OkStatus();
     return HasNoChoice("attention_bias", qwen2);
   }
 
@@ -262,6 +280,15 @@ class ConfigParser {
     return OkStatus();
   }
 
+  /// DeepSeek-V2 always rotates pairs of neighbours, V3 unless the config says otherwise.
+  Status ReadInterleaving() {
+    if (!IsDeepseek()) return OkStatus();
+    out_.rope.interleaved = true;
+    if (out_.architecture == Architecture::kDeepseekV2) return OkStatus();
+    QUIRE_ASSIGN_OR_RETURN(out_.rope.interleaved, fields_.Bool("rope_interleave", true));
+    return OkStatus();
+  }
+
   /// A window that no position reaches changes nothing; any other is refused.
   Status CheckSlidingWindow() const {
     const bool off = fields_.Given("sliding_window") && !fields_.Has("sliding_window");
@@ -316,6 +343,10 @@ std::string_view ModelType(Architecture architecture) {
       return "qwen2";
     case Architecture::kQwen3:
       return "qwen3";
+    case Architecture::kDeepseekV2:
+      return "deepseek_v2";
+    case Architecture::kDeepseekV3:
+      return "deepseek_v3";
   }
   return "unknown";
 }
@@ -330,6 +361,10 @@ std::string_view Name(Architecture architecture) {
       return "Qwen2ForCausalLM";
     case Architecture::kQwen3:
       return "Qwen3ForCausalLM";
+    case Architecture::kDeepseekV2:
+      return "DeepseekV2ForCausalLM";
+    case Architecture::kDeepseekV3:
+      return "DeepseekV3ForCausalLM";
   }
   return "unknown";
 }

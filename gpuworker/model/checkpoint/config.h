@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ModelConfig: the shape of a Llama-family decoder, read from a Hugging Face config.json. Absent
-// fields have Hugging Face's defaults. Refused are models that the decoder cannot compute exactly:
-// other architectures, sliding windows that matter, heads rotated in part, and quantised weights.
-// Every field of the file is read, is on the list of harmless fields, or is refused by name. Fields
-// that contradict each other are refused too. RoPE that depends on the length is read for the whole
-// context (rope_config.h).
+// ModelConfig: the shape of a decoder of the Llama family or of DeepSeek's, read from a Hugging
+// Face config.json. Absent fields have Hugging Face's defaults. Refused are models that the decoder
+// cannot compute exactly: other architectures, sliding windows that matter, heads rotated in part,
+// and quantised weights. Every field of the file is read, is on the list of harmless fields, or is
+// refused by name. Fields that contradict each other are refused too. RoPE that depends on the
+// length is read for the whole context (rope_config.h).
 #ifndef QUIRE_GPUWORKER_MODEL_CHECKPOINT_CONFIG_H_
 #define QUIRE_GPUWORKER_MODEL_CHECKPOINT_CONFIG_H_
 
@@ -15,13 +15,14 @@
 #include <string_view>
 #include <vector>
 
+#include "gpuworker/model/checkpoint/latent_config.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"
 
 namespace quire::worker {
 
-enum class Architecture : uint8_t { kLlama, kMistral, kQwen2, kQwen3 };
+enum class Architecture : uint8_t { kLlama, kMistral, kQwen2, kQwen3, kDeepseekV2, kDeepseekV3 };
 
 /// "LlamaForCausalLM", ...
 std::string_view Name(Architecture architecture);
@@ -35,8 +36,10 @@ struct ModelConfig {
   uint32_t intermediate_size = 0;  ///< Width of the feed-forward block.
   uint32_t num_layers = 0;         ///< L
   uint32_t num_query_heads = 0;    ///< n_q, a multiple of num_kv_heads
-  uint32_t num_kv_heads = 0;       ///< n_kv
-  uint32_t head_dim = 0;           ///< Channels of a head (d), even.
+  uint32_t num_kv_heads = 0;       ///< n_kv; 1 for latent attention
+  /// Channels of a query and of a key as attention reads them (d), even. Those of a cached row for
+  /// latent attention.
+  uint32_t head_dim = 0;
   uint32_t vocab_size = 0;
   uint32_t max_positions = 0;  ///< Context: positions 0 .. max_positions-1 are computed.
   double rms_norm_eps = 1e-6;
@@ -47,8 +50,14 @@ struct ModelConfig {
   bool tied_embeddings = false;  ///< The output projection is the embedding table.
   std::string dtype = {};  ///< Type of the weights, "bfloat16" for example; empty when not given.
   std::optional<TokenId> bos_id = {};
-  std::vector<TokenId> eos_ids = {};  ///< Any of them ends a sequence.
-  RopeSpec rope = {};                 ///< Complete: attention_factor is resolved.
+  std::vector<TokenId> eos_ids = {};       ///< Any of them ends a sequence.
+  std::optional<LatentShape> latent = {};  ///< For latent attention (MLA).
+  RopeSpec rope = {};                      ///< Complete: attention_factor is resolved.
+
+  /// Channels of a value, and of attention's output for a head.
+  uint32_t value_dim() const { return latent ? latent->latent_dim : head_dim; }
+  /// First channel of a key that is rotated.
+  uint32_t rotary_first() const { return latent ? latent->latent_dim : 0; }
 };
 
 /// Parses the text of a config.json. `name` starts every message. INVALID_ARGUMENT names the field

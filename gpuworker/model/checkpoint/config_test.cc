@@ -74,6 +74,39 @@ TEST(ModelConfig, ArchitecturesDecideBiasesAndNorms) {
       Parsed(Config("Qwen3ForCausalLM", R"({"attention_bias": true, "head_dim": 8})")).output_bias);
 }
 
+/// A config of a DeepSeek model without experts.
+std::string Deepseek(const std::string& changes = "{}") {
+  nlohmann::json config = {{"num_key_value_heads", 8}, {"first_k_dense_replace", 2},
+                           {"q_lora_rank", 24},        {"kv_lora_rank", 16},
+                           {"qk_rope_head_dim", 6},    {"qk_nope_head_dim", 10},
+                           {"v_head_dim", 12}};
+  config.merge_patch(nlohmann::json::parse(changes));
+  return Config("DeepseekV3ForCausalLM", config.dump());
+}
+
+TEST(ModelConfig, LatentAttentionCachesOneRowForAllHeads) {
+  const ModelConfig config = Parsed(Deepseek());
+  ASSERT_TRUE(config.latent.has_value());
+  EXPECT_EQ(config.num_query_heads, 8u);
+  EXPECT_EQ(config.num_kv_heads, 1u);
+  EXPECT_EQ(config.head_dim, 22u);
+  EXPECT_EQ(config.value_dim(), 16u);
+  EXPECT_EQ(config.rotary_first(), 16u);
+  EXPECT_EQ(config.rope.rotary_dim, 6u);
+  EXPECT_TRUE(config.rope.interleaved);
+  EXPECT_EQ(config.latent->query_rank, 24u);
+  EXPECT_EQ(config.latent->value_dim, 12u);
+  EXPECT_DOUBLE_EQ(config.latent->score_scale, 0.25);
+  nlohmann::json direct = nlohmann::json::parse(Deepseek());
+  direct["q_lora_rank"] = nullptr;
+  EXPECT_EQ(Parsed(direct.dump()).latent->query_rank, 0u);
+  const ModelConfig yarn = Parsed(Deepseek(R"({"rope_scaling": {"type": "yarn", "factor": 40,
+      "mscale": 0.5, "mscale_all_dim": 0.5, "original_max_position_embeddings": 64}})"));
+  const double magnitude = 0.1 * 0.5 * std::log(40.0) + 1.0;
+  EXPECT_DOUBLE_EQ(yarn.latent->score_scale, 0.25 * magnitude * magnitude);
+  EXPECT_DOUBLE_EQ(yarn.rope.attention_factor, 1.0);
+}
+
 // The fields of the files that are published, and not only those that are needed.
 TEST(ModelConfig, PublishedConfigsAreAccepted) {
   struct Published {
@@ -411,6 +444,14 @@ INSTANTIATE_TEST_SUITE_P(
              R"({"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 1})",
              "high_freq_factor"),
         Rope("YarnZeroBeta", R"({"rope_type": "yarn", "factor": 4, "beta_fast": 0})", "beta_fast"),
+        BadConfig{"DeepseekExperts", Deepseek(R"({"first_k_dense_replace": 1})"),
+                  "layers 1 to 1 have routed experts"},
+        BadConfig{"DeepseekFewerKvHeads", Deepseek(R"({"num_key_value_heads": 2})"),
+                  "num_key_value_heads is 2"},
+        BadConfig{"DeepseekOddRotation", Deepseek(R"({"qk_rope_head_dim": 5})"),
+                  "qk_rope_head_dim is 5"},
+        BadConfig{"DeepseekOtherHeadDim", Deepseek(R"({"head_dim": 64})"), "head_dim is 64"},
+        BadConfig{"DeepseekMlpBias", Deepseek(R"({"mlp_bias": true})"), "mlp_bias is true"},
         BadConfig{"MistralWindow", Config("MistralForCausalLM", R"({"sliding_window": 64})"),
                   "sliding_window is 64"},
         BadConfig{

@@ -69,6 +69,22 @@ Status WriteSafetensors(const std::string& path, const std::vector<RandomTensor>
   return file.good() ? OkStatus() : Unavailable("cannot write ", path);
 }
 
+bool IsLatent(const RandomCheckpoint& c) {
+  return c.architecture == Architecture::kDeepseekV2 || c.architecture == Architecture::kDeepseekV3;
+}
+
+void AddLatents(const RandomCheckpoint& c, Json* config) {
+  const LatentShape& s = c.latent;
+  config->erase("head_dim");
+  config->update({{"num_key_value_heads", c.num_query_heads},
+                  {"kv_lora_rank", s.latent_dim},
+                  {"qk_rope_head_dim", s.rope_dim},
+                  {"qk_nope_head_dim", s.nope_dim},
+                  {"v_head_dim", s.value_dim},
+                  {"first_k_dense_replace", c.num_layers}});
+  (*config)["q_lora_rank"] = s.query_rank > 0 ? Json(s.query_rank) : Json(nullptr);
+}
+
 Json ConfigOf(const RandomCheckpoint& c) {
   Json config = {{"architectures", Json::array({Name(c.architecture)})},
                  {"model_type", ModelType(c.architecture)},
@@ -85,9 +101,31 @@ Json ConfigOf(const RandomCheckpoint& c) {
                  {"hidden_act", "silu"},
                  {"tie_word_embeddings", true},
                  {"torch_dtype", "float32"}};
+  if (IsLatent(c)) AddLatents(c, &config);
   // Mistral's is 4096 when it is not given.
   if (c.architecture == Architecture::kMistral) config["sliding_window"] = nullptr;
   return config;
+}
+
+/// Calls add(name, shape, mean, deviation) for the projections to latents and from them.
+template <typename Add>
+void AddLatentTensors(const RandomCheckpoint& c, const std::string& at, const Add& add) {
+  const LatentShape& s = c.latent;
+  const uint64_t hidden = c.hidden_size(), heads = c.num_query_heads;
+  const auto project = [&](const char* name, uint64_t out, uint64_t in) {
+    add(at + name + ".weight", {out, in}, 0, c.gain / std::sqrt(static_cast<float>(in)));
+  };
+  if (s.query_rank > 0) {
+    project("q_a_proj", s.query_rank, hidden);
+    add(at + "q_a_layernorm.weight", {s.query_rank}, 1, 0.1f);
+    project("q_b_proj", heads * s.query_dim(), s.query_rank);
+  } else {
+    project("q_proj", heads * s.query_dim(), hidden);
+  }
+  project("kv_a_proj_with_mqa", s.row_dim(), hidden);
+  add(at + "kv_a_layernorm.weight", {s.latent_dim}, 1, 0.1f);
+  project("kv_b_proj", heads * (s.nope_dim + s.value_dim), s.latent_dim);
+  project("o_proj", hidden, heads * s.value_dim);
 }
 
 /// Weights are [out][in].
@@ -105,10 +143,14 @@ std::vector<RandomTensor> TensorsOf(const RandomCheckpoint& c) {
     const std::string at = "model.layers." + std::to_string(i) + ".";
     add(at + "input_layernorm.weight", {hidden}, 1, 0.1f);
     add(at + "post_attention_layernorm.weight", {hidden}, 1, 0.1f);
-    add(at + "self_attn.q_proj.weight", {hidden, hidden}, 0, deviation);
-    add(at + "self_attn.k_proj.weight", {kv, hidden}, 0, deviation);
-    add(at + "self_attn.v_proj.weight", {kv, hidden}, 0, deviation);
-    add(at + "self_attn.o_proj.weight", {hidden, hidden}, 0, deviation);
+    if (IsLatent(c)) {
+      AddLatentTensors(c, at + "self_attn.", add);
+    } else {
+      add(at + "self_attn.q_proj.weight", {hidden, hidden}, 0, deviation);
+      add(at + "self_attn.k_proj.weight", {kv, hidden}, 0, deviation);
+      add(at + "self_attn.v_proj.weight", {kv, hidden}, 0, deviation);
+      add(at + "self_attn.o_proj.weight", {hidden, hidden}, 0, deviation);
+    }
     add(at + "mlp.gate_proj.weight", {inner, hidden}, 0, deviation);
     add(at + "mlp.up_proj.weight", {inner, hidden}, 0, deviation);
     add(at + "mlp.down_proj.weight", {hidden, inner}, 0, deviation / 2);

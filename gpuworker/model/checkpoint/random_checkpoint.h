@@ -23,6 +23,7 @@ struct RandomCheckpoint {
   uint32_t intermediate_size = 0;
   uint32_t vocab_size = 0;
   uint32_t max_positions = 0;
+  LatentShape latent = {};  ///< Of DeepSeek models, whose layers are all dense; num_kv_heads is 1.
   double rope_theta = 10000.0;
   /// Factor on the projections' standard deviation, 1 / sqrt(hidden_size). A larger gain makes
   /// attention peaked.

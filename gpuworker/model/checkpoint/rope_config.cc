@@ -248,4 +248,16 @@ StatusOr<RopeSpec> ParseRope(const JsonFields& config, const std::string& name,
   return RopeParser(config, scaling, shape).Parse();
 }
 
+StatusOr<double> ParseScoreMagnitude(const JsonFields& config, const std::string& name) {
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {
+    const nlohmann::json* const value = config.Find(field);
+    if (value == nullptr || !value->is_object() || !value->contains("mscale_all_dim")) continue;
+    const JsonFields scaling(*value, name + ": " + field);
+    QUIRE_ASSIGN_OR_RETURN(const double all, scaling.Number("mscale_all_dim", 0, kMaxFactor, 0.0));
+    QUIRE_ASSIGN_OR_RETURN(const double factor, scaling.Number("factor", 1, kMaxFactor, 1.0));
+    return Magnitude(factor, all);
+  }
+  return 1.0;
+}
+
 }  // namespace quire::worker

@@ -43,6 +43,10 @@ struct RopeShape {
 StatusOr<RopeSpec> ParseRope(const JsonFields& config, const std::string& name,
                              const RopeShape& shape);
 
+/// YaRN's factor of both queries and keys in the scores of DeepSeek models, from mscale_all_dim; 1
+/// without. For a file that ParseRope accepts. It is beside the rotation's attention_factor.
+StatusOr<double> ParseScoreMagnitude(const JsonFields& config, const std::string& name);
+
 }  // namespace quire::worker
 
 #endif  // QUIRE_GPUWORKER_MODEL_CHECKPOINT_ROPE_CONFIG_H_

@@ -100,7 +100,7 @@ Status DigestSelector::Reserve(uint32_t pages) {
   QUIRE_RETURN_IF_ERROR(
       Grow(device_, size_t{spec_.num_query_heads} * pages * sizeof(float), &scores_));
   QUIRE_RETURN_IF_ERROR(Grow(device_, n_kv * pages * sizeof(float), &pooled_));
-  return Grow(device_, n_kv * spec_.head_dim * sizeof(float), &pooled_query_);
+  return Grow(device_, n_kv * spec_.key_dim() * sizeof(float), &pooled_query_);
 }
 
 kernels::ScoreArgs DigestSelector::ScoreSettings() const {
@@ -113,7 +113,7 @@ kernels::ScoreArgs DigestSelector::ScoreSettings() const {
 kernels::PoolArgs DigestSelector::PoolSettings() const {
   return {.n_q = ScoreRows(),
           .n_kv = spec_.num_kv_heads,
-          .head_dim = spec_.head_dim,
+          .head_dim = spec_.key_dim(),
           .pooling = options_.pooling};
 }
 
@@ -146,7 +146,7 @@ StatusOr<const float*> DigestSelector::ScoringQueries(const SelectRequest& reque
                                                                 .pooled = pooled_query_.as<float>(),
                                                                 .n_q = spec_.num_query_heads,
                                                                 .n_kv = spec_.num_kv_heads,
-                                                                .head_dim = spec_.head_dim,
+                                                                .head_dim = spec_.key_dim(),
                                                                 .pooling = options_.pooling,
                                                                 .stream = device_->stream()}),
                                  "pool_query"));
@@ -250,7 +250,7 @@ StatusOr<bool> DigestSelector::BeginInBackground(const SelectRequest& request) {
   // Memory is the caller's business.
   QUIRE_RETURN_IF_ERROR(Reserve(request.candidates.size()));
   QUIRE_RETURN_IF_ERROR(Grow(device_, FoundBytes(request), &found_));
-  query_.assign(request.q, request.q + size_t{spec_.num_query_heads} * spec_.head_dim);
+  query_.assign(request.q, request.q + size_t{spec_.num_query_heads} * spec_.key_dim());
   SelectRequest own = request;
   own.q = query_.data();
   const auto selection = std::make_shared<BackgroundSelection>();

@@ -14,8 +14,8 @@ constexpr size_t kNewest = 2;
 
 HeldQueries::HeldQueries(const KvSpec& spec, Device* device)
     : device_(device),
-      row_floats_(size_t{spec.num_query_heads} / spec.num_kv_heads * spec.head_dim),
-      query_bytes_(size_t{spec.num_query_heads} * spec.head_dim * sizeof(float)) {}
+      row_floats_(size_t{spec.num_query_heads} / spec.num_kv_heads * spec.key_dim()),
+      query_bytes_(size_t{spec.num_query_heads} * spec.key_dim() * sizeof(float)) {}
 
 const HeldQueries::Query* HeldQueries::Find(uint64_t position) const {
   const auto at = std::ranges::find(queries_, position, &Query::position);

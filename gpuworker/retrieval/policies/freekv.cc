@@ -47,14 +47,14 @@ bool FreeKvPolicy::MayBeLate(const SelectRequest& request) const {
 kernels::CorrectHeadsArgs FreeKvPolicy::Comparison() const {
   return {.n_q = spec_.num_query_heads,
           .n_kv = spec_.num_kv_heads,
-          .head_dim = spec_.head_dim,
+          .head_dim = spec_.key_dim(),
           .tau = threshold_};
 }
 
 Status FreeKvPolicy::Prepare(const SelectRequest& request, JointWork* work) {
   if (request.candidates.size() <= request.max_pages) return OkStatus();
   HeldQueries& queries = queries_[request.layer];
-  const size_t group = size_t{spec_.num_query_heads} / spec_.num_kv_heads * spec_.head_dim;
+  const size_t group = size_t{spec_.num_query_heads} / spec_.num_kv_heads * spec_.key_dim();
   std::vector<kernels::HeadQueries> heads;
   for (size_t head = 0; head < spec_.num_kv_heads; ++head) {
     heads.push_back({.now = request.q + head * group,
@@ -64,7 +64,7 @@ Status FreeKvPolicy::Prepare(const SelectRequest& request, JointWork* work) {
   work_ = work;
   compared_ = work->Compare(Comparison(), heads);
   QUIRE_ASSIGN_OR_RETURN(float* const kept, queries.MakeRoom(request.position, request.held));
-  const int64_t row = int64_t{spec_.num_query_heads} * spec_.head_dim;
+  const int64_t row = int64_t{spec_.num_query_heads} * spec_.key_dim();
   work->Narrow(row, DType::kF32, {.from = request.q, .to = kept});
   return DigestPolicy::Prepare(request, work);
 }

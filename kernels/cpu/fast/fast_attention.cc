@@ -123,13 +123,14 @@ class DenseHead {
   explicit DenseHead(const DenseAttentionArgs& args)
       : args_(args),
         d_(args.head_dim),
+        value_dim_(ValueDim(args)),
         group_(args.n_q / args.n_kv),
         tile_tokens_(std::clamp<int64_t>(kRows / group_, 1, args.t)),
-        running_(tile_tokens_ * group_, d_),
+        running_(tile_tokens_ * group_, value_dim_),
         q_(tile_tokens_ * group_ * d_),
         scores_(tile_tokens_ * group_ * kKeys),
         k_scratch_(args.dtype == DType::kF32 ? 0 : kKeys * d_),
-        v_scratch_(k_scratch_.size()) {}
+        v_scratch_(args.v == nullptr ? 0 : k_scratch_.size()) {}
 
   void Run(int64_t g) {
     for (int64_t first = 0; first < args_.t; first += tile_tokens_) {
@@ -153,11 +154,12 @@ class DenseHead {
   int64_t LastKey(int64_t i) const {
     return args_.last_key != nullptr ? args_.last_key[i] : args_.n - args_.t + i;
   }
-  int64_t QueryRow(int64_t token, int64_t g) const { return (token * args_.n_q + g * group_) * d_; }
+  /// The first of the group's rows of a token, among those of all heads.
+  int64_t FirstRow(int64_t token, int64_t g) const { return token * args_.n_q + g * group_; }
 
   void LoadQueries(int64_t g, const Tile& tile) {
     for (int64_t i = 0; i < tile.tokens; ++i) {
-      CopyScaled(args_.q + QueryRow(tile.first + i, g), group_ * d_, args_.scale,
+      CopyScaled(args_.q + FirstRow(tile.first + i, g) * d_, group_ * d_, args_.scale,
                  q_.data() + i * group_ * d_);
     }
     running_.Reset(tile.m);
@@ -168,7 +170,9 @@ class DenseHead {
     const int64_t element = key * stride + g * d_;
     const Format format{args_.dtype};
     const Rows k = AsFloat(StoredAt(args_.k, element, stride, n, d_, format), 1, k_scratch_);
-    const Rows v = AsFloat(StoredAt(args_.v, element, stride, n, d_, format), 1, v_scratch_);
+    const Rows v = args_.v == nullptr
+                       ? k
+                       : AsFloat(StoredAt(args_.v, element, stride, n, d_, format), 1, v_scratch_);
     GemmTransposed({tile.m, n, d_, d_, k.stride, n}, q_.data(), k.data, scores_.data());
     for (int64_t row = 0; row < tile.m; ++row) {
       float* scores = scores_.data() + row * n;
@@ -176,17 +180,20 @@ class DenseHead {
       if (seen > 0) running_.Weigh(row, scores, seen);
       std::fill(scores + seen, scores + n, 0.0f);
     }
-    Gemm({tile.m, d_, n, n, v.stride, d_, true}, scores_.data(), v.data, running_.acc.data());
+    Gemm({tile.m, value_dim_, n, n, v.stride, value_dim_, true}, scores_.data(), v.data,
+         running_.acc.data());
   }
 
   void StoreOutput(int64_t g, const Tile& tile) {
     for (int64_t row = 0; row < tile.m; ++row) {
-      running_.Finish(row, args_.out + QueryRow(tile.first + row / group_, g) + row % group_ * d_);
+      const int64_t at = FirstRow(tile.first + row / group_, g) + row % group_;
+      running_.Finish(row, args_.out + at * value_dim_);
     }
   }
 
   const DenseAttentionArgs& args_;
   const int64_t d_;
+  const int64_t value_dim_;
   const int64_t group_;
   const int64_t tile_tokens_;
   Running running_;

@@ -14,9 +14,10 @@ namespace quire::kernels::fast {
 OpStatus RmsNorm(const RmsNormArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const float count = static_cast<float>(args.dim);
+  const int64_t stride = args.stride != 0 ? args.stride : args.dim;
   for (int64_t r = 0; r < args.rows; ++r) {
-    const float* x = args.x + r * args.dim;
-    float* y = args.y + r * args.dim;
+    const float* x = args.x + r * stride;
+    float* y = args.y + r * stride;
     const float inverse = 1.0f / std::sqrt(simd::Dot(x, x, args.dim) / count + args.eps);
     for (int64_t c = 0; c < args.dim; ++c) y[c] = x[c] * inverse * args.weight[c];
   }
@@ -27,12 +28,14 @@ OpStatus Rope(const RopeArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t half = args.rotary_dim / 2;
   const int64_t row_bytes = args.head_dim * ElementBytes(args.dtype);
+  char* const first_row =
+      static_cast<char*>(args.rows) + args.rotary_first * ElementBytes(args.dtype);
   std::vector<float> wide(args.rotary_dim);
   for (int64_t i = 0; i < args.t; ++i) {
     const float* cos = args.cos_table + args.positions[i] * half;
     const float* sin = args.sin_table + args.positions[i] * half;
     for (int64_t h = 0; h < args.heads; ++h) {
-      void* row = static_cast<char*>(args.rows) + (i * args.heads + h) * row_bytes;
+      void* row = first_row + (i * args.heads + h) * row_bytes;
       if (args.dtype == DType::kF32) {
         Rotate(static_cast<float*>(row), cos, sin, half, args.interleaved);
       } else {
@@ -79,12 +82,30 @@ OpStatus MultiplyFewRows(const MatmulArgs& args) {
   return OpStatus::kOk;
 }
 
+/// Products of more than one head. Rows of one head lie apart.
+OpStatus MultiplyHeads(const MatmulArgs& args) {
+  const int64_t outs = args.heads * args.out, ins = args.heads * args.in;
+  for (int64_t r = 0; args.bias != nullptr && r < args.rows; ++r) {
+    float* const y = args.y + r * outs;
+    std::copy(args.bias, args.bias + outs, y);
+  }
+  const bool onto = args.bias != nullptr;
+  for (int64_t h = 0; h < args.heads; ++h) {
+    GemmTransposed({args.rows, args.out, args.in, ins, args.in, outs, onto}, args.x + h * args.in,
+                   args.weight + h * args.out * args.in, args.y + h * args.out);
+  }
+  return OpStatus::kOk;
+}
+
 }  // namespace
 
 OpStatus Matmul(const MatmulArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (args.rows == 0) return OpStatus::kOk;
-  if (!FitsGemm(args.rows, args.in, args.out)) return OpStatus::kUnsupported;
+  if (!FitsGemm(args.rows, args.heads * args.in, args.heads * args.out)) {
+    return OpStatus::kUnsupported;
+  }
+  if (args.heads > 1) return MultiplyHeads(args);
   if (args.rows <= kFewRows) return MultiplyFewRows(args);
   const bool biased = args.bias != nullptr;
   for (int64_t r = 0; biased && r < args.rows; ++r) {

@@ -149,7 +149,8 @@ OpStatus MergeAttention(const MergeAttentionArgs& args) {
 
 OpStatus DenseAttention(const DenseAttentionArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
-  const int64_t d = args.head_dim;
+  const int64_t d = args.head_dim, value_dim = ValueDim(args);
+  const void* const values = args.v != nullptr ? args.v : args.k;
   for (int64_t i = 0; i < args.t; ++i) {
     const int64_t last = args.last_key != nullptr ? args.last_key[i] : args.n - args.t + i;
     for (int64_t a = 0; a < args.n_q; ++a) {
@@ -159,9 +160,9 @@ OpStatus DenseAttention(const DenseAttentionArgs& args) {
         const int64_t at = (j * args.n_kv + g) * d;
         rows.push_back({at, at});
       }
-      const int64_t row = (i * args.n_q + a) * d;
-      Attend({args.q + row, args.k, args.v, rows, d, d, args.scale, false, args.dtype},
-             args.out + row);
+      const int64_t row = i * args.n_q + a;
+      Attend({args.q + row * d, args.k, values, rows, d, value_dim, args.scale, false, args.dtype},
+             args.out + row * value_dim);
     }
   }
   return OpStatus::kOk;

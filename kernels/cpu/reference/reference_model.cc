@@ -10,13 +10,14 @@ namespace quire::kernels::reference {
 OpStatus RmsNorm(const RmsNormArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   for (int64_t r = 0; r < args.rows; ++r) {
-    const float* x = args.x + r * args.dim;
+    const int64_t at = r * (args.stride != 0 ? args.stride : args.dim);
+    const float* x = args.x + at;
     double squares = 0;
     for (int64_t c = 0; c < args.dim; ++c) squares += double{x[c]} * x[c];
     const double inverse =
         1.0 / std::sqrt(squares / static_cast<double>(args.dim) + double{args.eps});
     for (int64_t c = 0; c < args.dim; ++c) {
-      args.y[r * args.dim + c] = static_cast<float>(x[c] * inverse * args.weight[c]);
+      args.y[at + c] = static_cast<float>(x[c] * inverse * args.weight[c]);
     }
   }
   return OpStatus::kOk;
@@ -27,7 +28,7 @@ OpStatus Rope(const RopeArgs& args) {
   const int64_t half = args.rotary_dim / 2;
   for (int64_t i = 0; i < args.t; ++i) {
     for (int64_t h = 0; h < args.heads; ++h) {
-      const int64_t row = (i * args.heads + h) * args.head_dim;
+      const int64_t row = (i * args.heads + h) * args.head_dim + args.rotary_first;
       for (int64_t pair = 0; pair < half; ++pair) {
         const int64_t first = row + (args.interleaved ? 2 * pair : pair);
         const int64_t second = first + (args.interleaved ? 1 : half);
@@ -59,13 +60,13 @@ OpStatus SiluMul(const SiluMulArgs& args) {
 
 OpStatus Matmul(const MatmulArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  const int64_t outs = args.heads * args.out;
   for (int64_t r = 0; r < args.rows; ++r) {
-    for (int64_t o = 0; o < args.out; ++o) {
+    for (int64_t o = 0; o < outs; ++o) {  // Outputs of all heads.
+      const float* x = args.x + (r * args.heads + o / args.out) * args.in;
       double sum = args.bias != nullptr ? args.bias[o] : 0.0;
-      for (int64_t i = 0; i < args.in; ++i) {
-        sum += double{args.x[r * args.in + i]} * args.weight[o * args.in + i];
-      }
-      args.y[r * args.out + o] = static_cast<float>(sum);
+      for (int64_t i = 0; i < args.in; ++i) sum += double{x[i]} * args.weight[o * args.in + i];
+      args.y[r * outs + o] = static_cast<float>(sum);
     }
   }
   return OpStatus::kOk;

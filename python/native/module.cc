@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The module `quire._native`: the client library for Python. It is a thin adapter. Whatever needs
+// no C++ is in python/quire.
+#include <nanobind/nanobind.h>
+
+#include "python/native/bind.h"
+#include "python/native/errors.h"
+#include "python/native/units.h"
+#include "quire/version.h"
+
+NB_MODULE(_native, module) {
+  namespace python = quire::python;
+  module.doc() = "The native part of Quire's Python package; import quire instead.";
+  module.attr("__version__") = QUIRE_VERSION;
+  python::TranslateErrors();
+  python::BindSpec(module);
+  python::BindUnits(module);
+  python::BindDocuments(module);
+  python::BindContexts(module);
+  python::BindSessions(module);
+  python::BindConnection(module);
+}

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Client: the native client, with what needs no C++."""
+
+from __future__ import annotations
+
+import collections.abc
+import typing
+
+from quire import _native
+
+if typing.TYPE_CHECKING:
+    from quire._native import DocumentRef, Tokens
+
+
+class Client(_native.Client):
+    """A tenant's connection to a server.
+
+    Every method blocks, without the interpreter's lock, and raises a subclass of `quire.Error`.
+    Threads may share a client. `quire.aio` has the same methods for asyncio.
+    """
+
+    def put(
+        self,
+        document: DocumentRef,
+        spec: _native.KvSpec,
+        tokens: Tokens,
+        units: object,
+        *,
+        tail_units: object | None = None,
+        tags: collections.abc.Mapping[str, str | int | float | bool] = {},
+        source: str = "",
+        ttl_seconds: int | None = None,
+        durability: str = "default",
+        strict: bool = False,
+    ) -> _native.Document:
+        """Stores the pages of a document and registers it.
+
+        Args:
+          tokens: all token ids.
+          units: the units of whole pages, [pages][layers][n_kv][*spec.unit_shape].
+          tail_units: those of the last tokens, where they are no whole page:
+            [layers][n_kv][*spec.unit_shape], rows past the last token zero.
+          durability: when the call returns: "default" (as the server does), "memory",
+            "replicated" or "persisted".
+          strict: refuse with AlreadyExists when other bytes are stored for the tokens.
+        """
+        name = _name_of(document)
+        whole = len(tokens) // spec.page_tokens * spec.page_tokens
+        with self.open_context(spec, collection=name.collection, strict=strict) as context:
+            if whole:
+                context.append(tokens[:whole], units)
+            sealed = context.seal(tokens[whole:], tail_units, durability)
+        return self.register_document(
+            name, sealed.chain_tip, tags=tags, source=source, ttl_seconds=ttl_seconds
+        )
+
+    def list_documents(
+        self, collection: str = "", filter: str = "", order: str = "name"
+    ) -> collections.abc.Iterator[_native.Document]:
+        """Every document that matches, page by page.
+
+        Args:
+          collection: all of them when empty.
+          filter: as in `team=ops and created>2026-01-01`; all ready documents when empty.
+          order: "name" or "newest".
+        """
+        token = ""
+        while True:
+            page = self.list_page(collection, filter, order, 1000, token)
+            yield from page.documents
+            token = page.next_page_token
+            if not token:
+                return
+
+    def watch(
+        self, after: int = 0, *, from_now: bool = False, collection: str = "", wait: float = 10.0
+    ) -> collections.abc.Iterator[_native.DocumentEvent | None]:
+        """Events of the registry, for ever; None after `wait` seconds (30 at most) without one.
+
+        Args:
+          after: position of the last event that is known; 0: from the oldest.
+          from_now: only events to come.
+
+        Raises OutOfRange when the log has lost the position.
+        """
+        position = after
+        while True:
+            page = self.events(position, from_now=from_now, collection=collection, wait=wait)
+            position, from_now = page.position, False
+            if page.events:
+                yield from page.events
+            else:
+                yield None
+
+
+def _name_of(document: DocumentRef) -> _native.DocumentName:
+    return _native.DocumentName(document) if isinstance(document, str) else document
