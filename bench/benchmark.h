@@ -62,6 +62,9 @@ void AddRegistryBench(Benches& benches);
 /// Scoring digests against reading them, and the selections of the fast kernels against the
 /// reference's.
 void AddSelectBench(Benches& benches);
+/// Quality and cost of a retrieval head's selections, in each mode and at each granularity, against
+/// the best pages, Quest and full attention.
+void AddSpeContextBench(Benches& benches);
 /// Unit reads from DRAM against memcpy; unit reads and ingest on SSD against a raw io_uring loop
 /// and BlobDB.
 void AddStoreBench(Benches& benches);

@@ -22,7 +22,7 @@ set(QUIRE_SEES_app              common proto transport cluster kernels kvserver_
 set(QUIRE_SEES_bench            common proto transport cluster kernels kvserver_store kvserver_registry
                                 kvserver_select kvserver_session kvserver_service client gpuworker app)
 set(QUIRE_SEES_test             common proto transport cluster kernels kvserver_store kvserver_registry
-                                kvserver_select kvserver_session kvserver_service client gpuworker app bench)
+                                kvserver_select kvserver_session kvserver_service client gpuworker app bench python)
 
 function(quire_check_layer target dep)
   get_property(dep_layer GLOBAL PROPERTY QUIRE_LAYER_${dep})

@@ -54,6 +54,7 @@ struct AskArgs {
   uint64_t host_cache_bytes = 0;
   uint32_t question_chunk_tokens = kQuestionChunkTokens;
   RetrievalFlags retrieval;
+  HeadChoice head;
   worker::GenerateParams generate;
 
   bool by_ids() const { return !token_ids.empty(); }
@@ -246,7 +247,8 @@ class ShownTokens {
 StatusOr<LocalWorker> LoadAsked(const AskArgs& args, const worker::EngineOptions& options,
                                 Client* client) {
   QUIRE_ASSIGN_OR_RETURN(const std::string model, FindModel(args.model));
-  QUIRE_ASSIGN_OR_RETURN(LocalWorker local, LoadLocalWorker(model, client, options));
+  QUIRE_ASSIGN_OR_RETURN(LocalWorker local,
+                         LoadLocalWorker(model, client, options, "cpu", args.head));
   QUIRE_RETURN_IF_ERROR(LoadChat(args.chat, model, &local));
   return local;
 }
@@ -556,12 +558,14 @@ void AddAskCommand(Commands& commands) {
            "freekv --tau 0.9 --recall-deadline-ms 5\n"
            "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --worker "
            "127.0.0.1:7411\n"
+           "  quire ask --document dossier-01.txt --question 'Hector Nash has office' --policy "
+           "specontext --draft DIR\n"
            "  quire ask --document ids --token-ids 5,8,13 --model DIR\n"
            "  quire ask --docs dossier-01.txt,dossier-02.txt --method cacheblend "
            "'Hector Nash has office'\n"
            "  quire ask --docs a.txt,b.txt 'Who?' --server 10.0.0.3:7410,10.0.0.4:7410   documents "
            "of several nodes\n"
-           "The first five ask about a document of the bundled model: quire put "
+           "The first six ask about a document of the bundled model: quire put "
            "models/recall-small/documents/dossier-01.txt\n"
            "A worker uses its own store and model, and its own defaults for what is not given "
            "here."},
@@ -582,6 +586,7 @@ void AddAskCommand(Commands& commands) {
   AddChatFlags(command, &args->chat);
   AddTransportFlag(command, &args->transport);
   AddRetrievalFlags(command, args->retrieval);
+  AddHeadFlags(command, &args->head);
   AddHostCacheFlag(command, &args->host_cache_bytes);
   AddQuestionChunkFlag(command, &args->question_chunk_tokens);
   command
@@ -591,6 +596,9 @@ void AddAskCommand(Commands& commands) {
       ->excludes(text)
       ->excludes(command.get_option("--chat-template"))
       ->excludes(command.get_option("--transport"))
+      ->excludes(command.get_option("--selection-memory"))
+      ->excludes(command.get_option("--draft"))
+      ->excludes(command.get_option("--draft-mode"))
       ->excludes(command.get_option("--host-cache-bytes"))
       ->excludes(command.get_option("--question-chunk"))
       ->excludes(command.get_parent()->get_option("--server"))

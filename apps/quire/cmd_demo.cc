@@ -34,6 +34,7 @@ struct DemoArgs {
   std::optional<size_t> questions_per_document;  ///< Unset: not given.
   uint64_t host_cache_bytes = 0;
   RetrievalFlags retrieval;
+  HeadChoice head;
 };
 
 /// A client of `store`: a call in this process away, or over a real transport.
@@ -74,7 +75,7 @@ Status RunCommand(const DemoArgs& args, const CommandContext& context) {
   QUIRE_ASSIGN_OR_RETURN(options.retrieval, args.retrieval.OptionsOfPolicy(engine.page_tokens));
   engine.host_cache_bytes = args.host_cache_bytes;
   QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
-                         LoadLocalWorker(model, client, engine, args.device));
+                         LoadLocalWorker(model, client, engine, args.device, args.head));
   QUIRE_RETURN_IF_ERROR(
       local.NeedsTokenizer("the demo reads text: name a model with --model DIR "
                            "that has one, or leave --model away"));
@@ -141,6 +142,7 @@ void AddDemoCommand(Commands& commands) {
   AddTransportFlag(command, &args->transport, /*loopback=*/true);
   AddDeviceFlag(command, &args->device);
   AddRetrievalFlags(command, args->retrieval);
+  AddHeadFlags(command, &args->head);
   AddHostCacheFlag(command, &args->host_cache_bytes);
 }
 

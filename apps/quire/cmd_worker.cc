@@ -44,6 +44,7 @@ struct WorkerArgs {
   uint32_t question_chunk_tokens = kQuestionChunkTokens;
   bool statistics = true;
   RetrievalFlags retrieval;
+  HeadChoice head;
 };
 
 /// Null when none is asked for.
@@ -107,7 +108,8 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
   options.host_cache_bytes = args.host_cache_bytes;
   options.question_chunk_tokens = args.question_chunk_tokens;
   options.statistics = args.statistics;
-  QUIRE_ASSIGN_OR_RETURN(LocalWorker local, LoadLocalWorker(model, client, options, args.device));
+  QUIRE_ASSIGN_OR_RETURN(LocalWorker local,
+                         LoadLocalWorker(model, client, options, args.device, args.head));
   QUIRE_RETURN_IF_ERROR(LoadChat(args.chat, model, &local));
   QUIRE_ASSIGN_OR_RETURN(const auto server,
                          worker::WorkerServer::Start({.address = args.listen,
@@ -229,6 +231,7 @@ void AddWorkerCommand(Commands& commands) {
   AddTransportFlag(command, &args->transport);
   AddDeviceFlag(command, &args->device);
   AddRetrievalFlags(command, args->retrieval);
+  AddHeadFlags(command, &args->head);
   AddHostCacheFlag(command, &args->host_cache_bytes);
   AddQuestionChunkFlag(command, &args->question_chunk_tokens);
   AddStatisticsFlag(command, &args->statistics);

@@ -25,6 +25,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench rag --json\n"
                    "  quire bench registry --json\n"
                    "  quire bench select --json\n"
+                   "  quire bench specontext --json\n"
                    "  quire bench store --json\n"
                    "  quire bench trace --cache-fraction 0.1\n"
                    "  quire bench transport --json\n"
@@ -43,6 +44,7 @@ void AddBenchCommand(Commands& commands) {
   bench::AddRecallBench(benches);
   bench::AddRegistryBench(benches);
   bench::AddSelectBench(benches);
+  bench::AddSpeContextBench(benches);
   bench::AddStoreBench(benches);
   bench::AddTraceBench(benches);
   bench::AddTransportBench(benches);

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "apps/kit/data_dir.h"
-#include "apps/kit/documents/demo_corpus.h"
 #include "apps/kit/read_file.h"
 #include "apps/kit/worker/find_model.h"
 #include "bench/answers/answers_calibration.h"
 #include "bench/answers/answers_report.h"
 #include "bench/answers/answers_run.h"
+#include "bench/answers/bundled_questions.h"
 #include "bench/answers/calibrate_threshold.h"
 #include "bench/answers/question_sets.h"
 #include "bench/benchmark.h"
@@ -43,19 +43,6 @@ struct AnswersOptions {
   std::string from;
   std::string data_dir;
 };
-
-StatusOr<std::vector<AskedDocument>> MakeSets(const AnswersOptions& options,
-                                              const std::string& model,
-                                              const worker::Tokenizer& tokenizer) {
-  QUIRE_ASSIGN_OR_RETURN(const cli::DemoCorpus corpus, cli::LoadDemoCorpus(model + "/documents"));
-  std::vector<Dossier> dossiers;
-  for (const cli::DemoDocument& document : corpus.documents) {
-    dossiers.push_back(TakeApart(document.name, document.text, [&](std::string_view text) {
-      return (*tokenizer.Encode(text)).size();  // The bundled tokenizer takes any text.
-    }));
-  }
-  return MakeQuestionSets(dossiers, options.sets);
-}
 
 /// The cells to fill. Those of ShadowKV name their key rank, which is the published one for 0.
 std::vector<AnswerCell> CellsOf(const AnswersOptions& options, const KvSpec& spec) {
@@ -139,7 +126,7 @@ StatusOr<BenchReport> Run(const AnswersOptions& options) {
       local.NeedsTokenizer("the questions are text: name a model with --model DIR that has one, "
                            "or leave --model away"));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<AskedDocument> documents,
-                         MakeSets(options, model, *local.tokenizer));
+                         BundledQuestions(model, *local.tokenizer, options.sets));
   std::vector<AnswerCell> cells = CellsOf(options, local.engine->spec());
   QUIRE_RETURN_IF_ERROR(Annotate(Calibrate(local, *client, documents, &cells), kCalibrated));
   AnswerRun run(local, *client, documents, cells, options.threads);

@@ -6,6 +6,7 @@
 
 #include "apps/kit/output/table.h"
 #include "bench/kit/asking.h"
+#include "bench/kit/budget_share.h"
 #include "bench/kit/published_options.h"
 #include "common/base/threads/executor.h"
 #include "gpuworker/retrieval/policies/freekv.h"
@@ -15,8 +16,6 @@ namespace quire::bench {
 namespace {
 
 constexpr const char* kFullPolicy = "full";
-constexpr uint32_t kSinkPages = 1;
-constexpr uint32_t kWindowPages = 2;
 
 /// The shortest form: "6.25", "12.5", "25".
 std::string PercentText(double percent) {
@@ -73,16 +72,11 @@ std::vector<AnswerCell> MakeCells(std::span<const std::string> policies,
 
 StatusOr<worker::RetrievalOptions> CellRetrieval(const AnswerCell& cell, uint64_t context_tokens,
                                                  uint32_t page_tokens) {
-  const double wanted = static_cast<double>(context_tokens) * cell.percent / 100 / page_tokens;
-  const worker::RetrievalOptions budget{
-      .budget_tokens =
-          page_tokens * std::max(kSinkPages + kWindowPages + 1, static_cast<uint32_t>(wanted)),
-      .sink_tokens = kSinkPages * page_tokens,
-      .window_tokens = kWindowPages * page_tokens,
-      .uncompressed_layers = {}};
+  const worker::RetrievalOptions budget = BudgetShare(cell.percent, context_tokens, page_tokens);
   const std::string policy = cell.tau ? std::string(worker::FreeKvPolicy::kName) : cell.policy;
   QUIRE_ASSIGN_OR_RETURN(worker::RetrievalOptions options,
                          PublishedWithin(budget, policy, page_tokens));
+  options.selection_memory = cell.selection_memory;
   if (cell.key_rank > 0) options.key_rank = cell.key_rank;
   if (cell.tau) options.correction_threshold = static_cast<float>(*cell.tau);
   return options;

@@ -40,6 +40,7 @@ struct AnswerCell {
   double percent = 0;             ///< Budget in percent of the context; unused for "full".
   std::string percent_text = {};  ///< "12.5"; empty for "full".
   uint32_t key_rank = 0;          ///< RetrievalOptions::key_rank; 0 as published.
+  uint32_t selection_memory = 1;  ///< RetrievalOptions::selection_memory.
   /// RetrievalOptions::correction_threshold of any FreeKV cell.
   std::optional<double> tau = {};
 };
@@ -50,8 +51,7 @@ std::vector<AnswerCell> MakeCells(std::span<const std::string> policies,
                                   std::span<const double> percents);
 
 /// The published options of the cell's policy, with a budget of `percent` of `context_tokens` over
-/// all layers. The budget includes a sink page and a window of two pages. It is rounded down to
-/// whole pages, with at least one page to select. INVALID_ARGUMENT for an unknown policy, and for
+/// all layers (budget_share.h). INVALID_ARGUMENT for an unknown policy, and for
 /// kCalibrated without a tau.
 StatusOr<worker::RetrievalOptions> CellRetrieval(const AnswerCell& cell, uint64_t context_tokens,
                                                  uint32_t page_tokens);

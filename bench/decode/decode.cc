@@ -46,9 +46,13 @@ constexpr uint32_t kAblationContextTokens = 8192;
 /// model.
 constexpr RandomModel kModelLayers = {
     .num_query_heads = 32, .num_kv_heads = 8, .intermediate_size = 14336, .own_share = 0.15f};
+constexpr char kSpeContextWay[] = "specontext";
 constexpr uint32_t kMostSequences = 32;  ///< Most sequences of a batch.
 /// Sequences of the additional comparison with ShadowKV.
 constexpr uint32_t kShadowBatch = 4;
+/// Shares of the document, in percent, that the budget is in the comparison by length.
+constexpr std::pair<const char*, double> kBudgetShares[] = {
+    {"25", 25}, {"12_5", 12.5}, {"6_25", 6.25}};
 constexpr char kPlainTransport[] = "shm";  ///< Transport of the report's top ratios.
 /// More than a comparison has; sizes the contexts on the server.
 constexpr uint32_t kMostWays = 16;
@@ -68,6 +72,7 @@ struct DecodeOptions {
   std::string model;
   std::string data_dir;
   std::string device = "cpu";
+  bool only_shares = false;  ///< Leaves out everything but the comparison by length.
 };
 
 worker::RetrievalOptions BudgetOf(const DecodeOptions& options, uint32_t page_tokens) {
@@ -157,14 +162,14 @@ StatusOr<Setting> Prepare(const DecodeOptions& options) {
                                    setting.engine.page_tokens));
   QUIRE_ASSIGN_OR_RETURN(setting.directory, cli::DataDir::Make(options.data_dir));
   const std::string& directory = setting.directory->path();
-  QUIRE_ASSIGN_OR_RETURN(setting.bed,
-                         MakeBed(options.model, setting.engine, directory, "decode",
-                                 {.own_share = options.drift}, options.context_tokens));
+  QUIRE_ASSIGN_OR_RETURN(
+      setting.bed, MakeBed(options.model, setting.engine, directory, "decode",
+                           {.own_share = options.drift, .head = true}, options.context_tokens));
   QUIRE_ASSIGN_OR_RETURN(
       setting.ablation,
       MakeBed(options.model, setting.engine, directory, "ablation", kAblationModel,
               std::min(options.context_tokens, kAblationContextTokens)));
-  if (options.model.empty() && options.model_layers > 0) {
+  if (options.model.empty() && options.model_layers > 0 && !options.only_shares) {
     RandomModel layers = kModelLayers;
     layers.num_layers = options.model_layers;
     QUIRE_ASSIGN_OR_RETURN(
@@ -301,6 +306,16 @@ cli::Json JsonOf(const DecodeRun& run, uint32_t num_layers) {
       {"steps", run.steps.size()}};
 }
 
+/// Adds tokens per second of each way, and SpeContext's over those of the others.
+void AddThroughput(const DecodeComparison& comparison, uint32_t sequences, cli::Json* json) {
+  for (const auto& [name, runs] : comparison.ways) {
+    const double seconds = Quantile(comparison.Best(name).steps, 0.5) / 1e3;
+    (*json)["tokens_per_second"][name] = sequences / std::max(seconds, 1e-9);
+    const std::optional<RatioSpread> ratio = comparison.Ratio(name, kSpeContextWay);
+    if (ratio && name != kSpeContextWay) (*json)["specontext_vs_" + name] = ratio->median;
+  }
+}
+
 /// Reports each way at its fastest number of threads, and the steps of all.
 cli::Json JsonOf(const DecodeComparison& comparison, uint32_t num_layers) {
   cli::Json json;
@@ -353,6 +368,11 @@ class DecodeBench {
         report_.json["absent"][transport] = Message(lane.status());
         continue;
       }
+      if (first) QUIRE_RETURN_IF_ERROR(RunShares(transport, *lane));
+      if (options_.only_shares) {
+        first = false;
+        break;
+      }
       QUIRE_RETURN_IF_ERROR(RunTransport(transport, *lane));
       if (first) QUIRE_RETURN_IF_ERROR(RunShadowBatch(transport, *lane));
       QUIRE_RETURN_IF_ERROR(RunAblation(transport, {}));
@@ -381,9 +401,10 @@ class DecodeBench {
     return std::chrono::nanoseconds(static_cast<int64_t>(options_.deadline_ms * 1e6));
   }
 
-  /// Compares the named ways, with that many sequences each.
-  StatusOr<DecodeComparison> Compare(const Lane& lane, const Bed& bed, const Names& names,
-                                     uint32_t sequences) {
+  /// Compares the named ways over `document`, with that many sequences each. Without a retrieval
+  /// head SpeContext does not take part.
+  StatusOr<DecodeComparison> Compare(const Lane& lane, const Bed& bed, const DocumentName& document,
+                                     const Names& names, uint32_t sequences) {
     std::optional<float>& tau = taus_[bed.document.name];
     if (!tau) {
       QUIRE_ASSIGN_OR_RETURN(
@@ -391,10 +412,16 @@ class DecodeBench {
     }
     QUIRE_ASSIGN_OR_RETURN(std::vector<DecodeWay> ways,
                            DecodeWays(budget_, bed.spec.page_tokens, *tau, Deadline()));
+    const bool head = lane.worker.engine->options().head != nullptr;
     std::erase_if(ways, [&](const DecodeWay& way) {
-      return std::ranges::find(names, way.name) == names.end();
+      return std::ranges::find(names, way.name) == names.end() ||
+             (way.name == kSpeContextWay && !head);
     });
-    return CompareDecoding(lane.engines(), bed.document, ways, options_.turns, sequences);
+    return CompareDecoding(lane.engines(), document, ways, options_.turns, sequences);
+  }
+  StatusOr<DecodeComparison> Compare(const Lane& lane, const Bed& bed, const Names& names,
+                                     uint32_t sequences) {
+    return Compare(lane, bed, bed.document, names, sequences);
   }
 
   Status RunTransport(const std::string& transport, const Lane& lane) {
@@ -423,6 +450,31 @@ class DecodeBench {
     report_.json["shadowkv_batch4"] = std::move(json);
     AddRows(transport + ", batch " + std::to_string(kShadowBatch), comparison, &report_.table);
     return OkStatus();
+  }
+
+  /// Compares throughput at the lengths at which the budget is each of kBudgetShares. The shorter
+  /// documents are the first pages of the report's own.
+  Status RunShares(const std::string& transport, const Lane& lane) {
+    for (const auto& [name, share] : kBudgetShares) {
+      const Bed& bed = setting_.bed;
+      const auto tokens = static_cast<uint32_t>(options_.budget_tokens * 100 / share);
+      const uint32_t pages = tokens / bed.spec.segment_tokens() * bed.spec.segment_pages;
+      if (pages == 0 || pages > bed.pages) continue;
+      const DocumentName document{.collection = "bench",
+                                  .name = "decode-" + std::to_string(tokens)};
+      QUIRE_RETURN_IF_ERROR(PutRandomDocument(*lane.client, bed.spec, pages, document));
+      QUIRE_ASSIGN_OR_RETURN(const DecodeComparison comparison,
+                             Compare(lane, bed, document, kOfShares, options_.batch));
+      cli::Json& json = report_.json["budget_shares"][name] =
+          JsonOf(comparison, bed.spec.num_layers);
+      AddThroughput(comparison, options_.batch, &json);
+      json["context_tokens"] = tokens;
+      json["transport"] = transport;
+      AddRows("budget " + cli::FormatRatio(share, 2) + " %", comparison, &report_.table);
+    }
+    if (report_.json.contains("budget_shares") || !options_.only_shares) return OkStatus();
+    return InvalidArgument("--context is ", options_.context_tokens, ", less than four budgets of ",
+                           options_.budget_tokens, "; raise it, or lower --budget");
   }
 
   Status RunLink(const std::string& transport) {
@@ -474,6 +526,7 @@ class DecodeBench {
 
   void AddSizes() {
     const KvSpec& spec = setting_.bed.spec;
+    const Bed& ablation = setting_.ablation;
     report_.json.update(setting_.bed.shape);
     report_.json.update(cli::DescribeDevice(options_.device));
     report_.json.update(cli::Json{{"budget_tokens", options_.budget_tokens},
@@ -492,7 +545,7 @@ class DecodeBench {
                                   {"steps_per_turn", options_.turns.steps_per_turn},
                                   {"threads_tried", options_.turns.threads},
                                   {"machine", Machine()}});
-    const Bed& ablation = setting_.ablation;
+    if (options_.only_shares) return;
     report_.json["ablation"].update(cli::Json{{"shape", ablation.shape},
                                               {"fragment_bytes", UnitBytes(ablation.rows.spec)},
                                               {"fragments_per_unit", ablation.spec.page_tokens},
@@ -506,8 +559,9 @@ class DecodeBench {
   const DecodeOptions& options_;
   const Setting& setting_;
   const worker::RetrievalOptions budget_;
-  const Names kAllWays = {"freekv",     "service", "blocking", "one_buffer",
-                          "fragmented", "arkvale", "shadowkv", "resident"};
+  const Names kAllWays = {"freekv",  "service",  "blocking",     "one_buffer", "fragmented",
+                          "arkvale", "shadowkv", kSpeContextWay, "resident"};
+  const Names kOfShares = {"full", "freekv", "shadowkv", kSpeContextWay};
   const Names kAblated = {"freekv", "blocking", "one_buffer", "fragmented", "resident"};
   const Names kShadow = {"freekv", "shadowkv"};
   const Names kOffloaded = {"freekv", "blocking", "resident"};
@@ -536,6 +590,7 @@ void AddDecodeBench(Benches& benches) {
            "  quire bench decode --batch 4 --transports shm\n"
            "  quire bench decode --model DIR --link-us 500 --link-gbps 10\n"
            "  quire bench decode --model-layers 0\n"
+           "  quire bench decode --only-shares --transports shm\n"
            "The ratios are of step times, the rival's over ours, except\n"
            "offloaded_vs_resident, which is ours over that of the same budget resident, and\n"
            "service_vs_resident, which is the same where the worker keeps units in its memory\n"
@@ -543,7 +598,10 @@ void AddDecodeBench(Benches& benches) {
            "of the shape that stands there, over shared memory; those of other transports, of\n"
            "the emulated link and of other shapes are in objects of their own: transports,\n"
            "over_emulated_link, ablation, model_layers (--model-layers layers with the shapes of\n"
-           "Llama 3.1 8B, of 0.9 GB of weights each) and shadowkv_batch4. On a processor every\n"
+           "Llama 3.1 8B, of 0.9 GB of weights each) and shadowkv_batch4. budget_shares has the\n"
+           "throughput of SpeContext and others, over documents that the budget is 25 %, 12.5 % "
+           "and\n"
+           "6.25 % of. On a processor every\n"
            "way decodes with one thread and with all, and counts with what is faster for it\n"
            "(threads; resident_threads is that of the budget resident).\n"
            "A step is a token of every sequence of --batch; all continue one document, and\n"
@@ -602,6 +660,8 @@ void AddDecodeBench(Benches& benches) {
                   "as many GB of memory and disk; 0: none; --model has none")
       ->check(CLI::Range(0u, 32u))
       ->capture_default_str();
+  command.add_flag("--only-shares", options->only_shares,
+                   "Compare throughput by length alone (budget_shares)");
   command.add_option("--model", options->model,
                      "Directory of the model (one of random weights when not given)");
   cli::AddDataDirOption(command, &options->data_dir);

@@ -79,8 +79,10 @@ StatusOr<std::vector<DecodeWay>> DecodeWays(const worker::RetrievalOptions& budg
                          PublishedWithin(budget, "arkvale", page_tokens));
   arkvale.recall_buffers = 1;
   ways.push_back({.name = "arkvale", .retrieval = std::move(arkvale), .rows = true});
-  for (const auto& [name, policy] :
-       {std::pair("shadowkv", "shadowkv"), {"resident", "streaming"}}) {
+  for (const auto& [name, policy] : {std::pair("shadowkv", "shadowkv"),
+                                     {"specontext", "specontext"},
+                                     {"full", "full"},
+                                     {"resident", "streaming"}}) {
     QUIRE_ASSIGN_OR_RETURN(worker::RetrievalOptions retrieval,
                            PublishedWithin(budget, policy, page_tokens));
     ways.push_back({.name = name, .retrieval = std::move(retrieval)});

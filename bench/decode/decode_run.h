@@ -31,6 +31,8 @@ namespace quire::bench {
 ///   "arkvale"     that policy, otherwise as "fragmented": its host keeps the device's order
 ///   "shadowkv"    that policy, blocking; it recalls values, and reconstructs the keys itself
 ///   "resident"    the same budget of sinks and window: nothing is selected or recalled
+///   "specontext"  that policy: one message brings what all layers lack, chosen before the step
+///   "full"        every page resident: nothing is selected or recalled
 ///   "service"     "freekv" as a service would run it: recalled units are kept in the worker's
 ///                 memory, and attention proceeds without units later than `deadline`, which are
 ///                 then corrected late

@@ -32,12 +32,15 @@ struct RandomModel {
   float own_share = 0.3f;
   /// Makes attention peaked, the larger it is.
   float gain = 1;
+  /// Writes a retrieval head of random weights beside the model, of mode embed_only. It has the
+  /// model's heads, as a draft.
+  bool head = false;
 
   uint32_t hidden_size() const { return num_query_heads * head_dim; }
 };
 
-/// Writes config.json and model.safetensors into `directory`, which it creates. UNAVAILABLE if they
-/// cannot be written.
+/// Writes config.json and model.safetensors into `directory`, which it creates, and the head.
+/// UNAVAILABLE if they cannot be written.
 [[nodiscard]] Status WriteRandomModel(const std::string& directory, const RandomModel& model);
 
 /// Receives the segments of the document below, one after the other; the bytes are valid during the

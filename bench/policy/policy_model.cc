@@ -8,9 +8,11 @@
 #include "apps/kit/output/progress.h"
 #include "apps/kit/worker/local_worker.h"
 #include "bench/kit/model_questions.h"
+#include "gpuworker/head/draft_config.h"
 #include "gpuworker/model/checkpoint/companions.h"
 #include "gpuworker/model/decoder.h"
 #include "gpuworker/model/dense_cache.h"
+#include "gpuworker/model/hidden_tap.h"
 #include "gpuworker/model/sampler.h"
 #include "gpuworker/text/tokenizer.h"
 #include "quire/layout.h"
@@ -20,13 +22,15 @@ namespace {
 
 constexpr size_t kChunkTokens = 512;
 
-/// Dense attention that keeps the queries of every step since Record.
-class RecordingCache final : public worker::AttentionBackend {
+/// Dense attention that keeps the queries of every step since Record, and the hidden states of all.
+class RecordingCache final : public worker::AttentionBackend, public worker::HiddenTap {
  public:
   RecordingCache(const worker::ModelConfig& config, uint64_t max_tokens)
       : cache_(config, &worker::CpuDevice(), max_tokens),
         row_(size_t{config.num_query_heads} * config.head_dim),
-        queries_(config.num_layers) {}
+        queries_(config.num_layers) {
+    for (const uint32_t layer : worker::FeatureLayers(config.num_layers)) hidden_[layer];
+  }
 
   Status Attend(const worker::LayerStep& step) override {
     if (recording_) {
@@ -35,6 +39,11 @@ class RecordingCache final : public worker::AttentionBackend {
     }
     return cache_.Attend(step);
   }
+  HiddenTap* hidden_tap() override { return this; }
+  bool Wants(uint32_t layer) const override { return hidden_.contains(layer); }
+  void Take(uint32_t layer, std::span<const float> rows) override {
+    hidden_[layer].insert(hidden_[layer].end(), rows.begin(), rows.end());
+  }
   /// Drops the queries so far, and keeps later ones.
   void Record() {
     recording_ = true;
@@ -42,6 +51,7 @@ class RecordingCache final : public worker::AttentionBackend {
   }
 
   const worker::DenseCache& cache() const { return cache_; }
+  const std::map<uint32_t, std::vector<float>>& hidden() const { return hidden_; }
   const std::vector<float>& queries(uint32_t layer) const { return queries_[layer]; }
 
  private:
@@ -49,6 +59,7 @@ class RecordingCache final : public worker::AttentionBackend {
   const size_t row_;
   bool recording_ = false;
   std::vector<std::vector<float>> queries_;  ///< [num_layers]
+  std::map<uint32_t, std::vector<float>> hidden_;
 };
 
 /// Converts the rows of a layer to units.
@@ -77,24 +88,27 @@ Status ReadDocument(const worker::Decoder& decoder, std::span<const TokenId> doc
 }
 
 /// Decodes greedily from `logits`, those after the last token of `cache`. Stops at the end of the
-/// sequence or after `tokens` tokens, each of which is run. Returns their number.
+/// sequence or after `tokens` tokens, each of which is run and added to `ids`. Returns their
+/// number.
 StatusOr<uint64_t> Decode(const worker::Decoder& decoder, TokenId eos, uint64_t tokens,
-                          std::vector<float>* logits, RecordingCache* cache) {
+                          std::vector<float>* logits, RecordingCache* cache,
+                          std::vector<TokenId>* ids) {
   QUIRE_ASSIGN_OR_RETURN(worker::Sampler greedy, worker::Sampler::Create({}));
   for (uint64_t decoded = 0; decoded < tokens; ++decoded) {
     QUIRE_ASSIGN_OR_RETURN(const TokenId token, greedy.Sample(*logits));
     if (token == eos) return decoded;
     QUIRE_RETURN_IF_ERROR(decoder.Forward(std::span(&token, 1), cache->cache().length(), *cache,
                                           worker::Decoder::Logits::kLast, logits->data()));
+    ids->push_back(token);
   }
   return tokens;
 }
 
-/// Asks `question` after the content of `cache`, and decodes.
+/// Asks `question` after the content of `cache`, whose tokens are `ids`, and decodes.
 Status RecordQuestion(const worker::Decoder& decoder, const worker::Tokenizer& tokenizer,
                       const std::string& document, const cli::DemoQuestion& question,
                       const RecordOptions& options, RecordingCache* cache,
-                      const RecordedLayerVisitor& visit) {
+                      std::vector<TokenId>* ids, const RecordedLayerVisitor& visit) {
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, tokenizer.Encode(question.prompt));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> answer, tokenizer.Encode(question.answer));
   const uint64_t before = cache->cache().length();
@@ -102,10 +116,11 @@ Status RecordQuestion(const worker::Decoder& decoder, const worker::Tokenizer& t
   cache->Record();
   QUIRE_RETURN_IF_ERROR(
       decoder.Forward(prompt, before, *cache, worker::Decoder::Logits::kLast, logits.data()));
+  ids->insert(ids->end(), prompt.begin(), prompt.end());
   QUIRE_ASSIGN_OR_RETURN(
       const uint64_t decoded,
       Decode(decoder, tokenizer.ends().front(),
-             std::max<uint64_t>(answer.size(), options.decoded_tokens), &logits, cache));
+             std::max<uint64_t>(answer.size(), options.decoded_tokens), &logits, cache, ids));
   RecordedLayer recorded{.spec = decoder.MakeKvSpec(DType::kF32, options.page_tokens, 1),
                          .layer = 0,
                          .document = document,
@@ -113,6 +128,8 @@ Status RecordQuestion(const worker::Decoder& decoder, const worker::Tokenizer& t
                          .steps = prompt.size() + decoded,
                          .question_steps = prompt.size(),
                          .answer_steps = std::min<uint64_t>(answer.size(), decoded),
+                         .ids = *ids,
+                         .hidden = &cache->hidden(),
                          .units = {},
                          .queries = {}};
   recorded.spec.num_layers = 1;
@@ -138,13 +155,13 @@ Status RecordModel(const std::string& model_directory, const RecordOptions& opti
   return VisitQuestions(
       model_directory, options.questions,
       [&](const cli::DemoDocument& text, std::span<const cli::DemoQuestion> asked) -> Status {
-        QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
+        QUIRE_ASSIGN_OR_RETURN(std::vector<TokenId> tokens,
                                cli::DocumentTokens(tokenizer, text.text));
         RecordingCache cache(decoder->config(), decoder->config().max_positions);
         QUIRE_RETURN_IF_ERROR(ReadDocument(*decoder, tokens, &cache));
         for (const cli::DemoQuestion& question : asked) {
-          QUIRE_RETURN_IF_ERROR(
-              RecordQuestion(*decoder, tokenizer, text.name, question, options, &cache, visit));
+          QUIRE_RETURN_IF_ERROR(RecordQuestion(*decoder, tokenizer, text.name, question, options,
+                                               &cache, &tokens, visit));
           progress.Advance(1, text.name);
         }
         return OkStatus();

@@ -11,9 +11,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "quire/key.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"
 
@@ -29,7 +31,11 @@ struct RecordedLayer {
   uint64_t steps = 0;  ///< Number of steps, one token each.
   /// Leading steps that are the question; the others are decoded tokens.
   uint64_t question_steps = 0;
-  uint64_t answer_steps = 0;   ///< Leading decoded steps that are the answer, right or wrong.
+  uint64_t answer_steps = 0;  ///< Leading decoded steps that are the answer, right or wrong.
+  std::vector<TokenId> ids;   ///< [tokens + steps]
+  /// Inputs of the layers that a draft sees (FeatureLayers), [tokens + steps][hidden_size]; valid
+  /// during the visit.
+  const std::map<uint32_t, std::vector<float>>* hidden = nullptr;
   std::vector<float> units;    ///< [pages][n_kv][2][p][d] of all tokens, missing rows are 0
   std::vector<float> queries;  ///< [steps][n_q][d]
 };

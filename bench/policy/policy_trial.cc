@@ -8,8 +8,10 @@
 
 #include "bench/policy/add_fields.h"
 #include "bench/stream/vectors.h"
+#include "gpuworker/model/hidden_tap.h"
 #include "gpuworker/retrieval/key_source.h"
 #include "gpuworker/retrieval/page_observer.h"
+#include "gpuworker/retrieval/token_observer.h"
 
 namespace quire::bench {
 namespace {
@@ -76,13 +78,41 @@ PolicyTrial::PolicyTrial(const worker::PolicyContext& context, const PagedRows& 
 
 StatusOr<PolicyTrial> PolicyTrial::Make(const worker::PolicyContext& context, const PagedRows& rows,
                                         std::unique_ptr<worker::RetrievalPolicy> policy,
-                                        uint64_t tokens) {
+                                        uint64_t tokens, const TokenTrace& trace) {
   PolicyTrial trial(context, rows, std::move(policy));
+  trial.trace_ = trace;
+  QUIRE_RETURN_IF_ERROR(trial.ShowTokens(0, tokens));
+  QUIRE_RETURN_IF_ERROR(trial.ShowHidden(0, tokens));
   trial.table_.StartAt(tokens);
   trial.nominal_.StartAt(tokens);
   trial.complete_pages_ = static_cast<uint32_t>(tokens / context.spec.page_tokens);
   QUIRE_RETURN_IF_ERROR(trial.ShowDocument());
   return trial;
+}
+
+Status PolicyTrial::ShowTokens(uint64_t first, uint64_t end) {
+  worker::TokenObserver* const observer = policy_->token_observer();
+  if (observer == nullptr) return OkStatus();
+  if (trace_.ids.size() < end) {
+    return InvalidArgument("policy ", policy_->name(), " looks at tokens; ", trace_.ids.size(),
+                           " were given of ", end);
+  }
+  observer->OnTokens(trace_.ids.subspan(first, end - first));
+  return OkStatus();
+}
+
+Status PolicyTrial::ShowHidden(uint64_t first, uint64_t end) {
+  worker::HiddenTap* const tap = policy_->hidden_tap();
+  if (tap == nullptr) return OkStatus();
+  if (trace_.hidden == nullptr) {
+    return InvalidArgument("policy ", policy_->name(), " looks at hidden states; none were given");
+  }
+  for (const auto& [layer, rows] : *trace_.hidden) {
+    if (!tap->Wants(layer)) continue;
+    const size_t width = rows.size() / trace_.ids.size();
+    tap->Take(layer, std::span(rows).subspan(first * width, (end - first) * width));
+  }
+  return OkStatus();
 }
 
 Status PolicyTrial::ShowDocument() {
@@ -104,6 +134,9 @@ Status PolicyTrial::ShowDocument() {
 }
 
 Status PolicyTrial::Grow(uint64_t tokens) {
+  if (table_.num_tokens() < tokens) {
+    QUIRE_RETURN_IF_ERROR(ShowTokens(table_.num_tokens(), tokens));
+  }
   while (table_.num_tokens() < tokens) {
     table_.AppendToken();
     nominal_.AppendToken();
@@ -119,10 +152,11 @@ Status PolicyTrial::Grow(uint64_t tokens) {
 }
 
 Status PolicyTrial::Step(const ExactAttention& exact, std::span<const float> queries, float scale) {
+  const uint64_t before = table_.num_tokens();
   QUIRE_RETURN_IF_ERROR(Grow(exact.tokens()));
   if (table_.layout().selectable_pages > 0) QUIRE_RETURN_IF_ERROR(Decide(queries));
   Measure(exact, queries, scale);
-  return OkStatus();
+  return ShowHidden(before, table_.num_tokens());
 }
 
 Status PolicyTrial::Decide(std::span<const float> queries) {

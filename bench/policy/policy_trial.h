@@ -9,6 +9,7 @@
 #define QUIRE_BENCH_POLICY_POLICY_TRIAL_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -18,6 +19,7 @@
 #include "bench/policy/paged_rows.h"
 #include "gpuworker/cache/page_table.h"
 #include "gpuworker/retrieval/policy.h"
+#include "quire/key.h"
 #include "quire/status.h"
 
 namespace quire::bench {
@@ -49,13 +51,22 @@ struct PolicyFigures {
   double bytes_per_token() const;
 };
 
+/// Inputs of layers, [tokens][hidden_size], by layer.
+using HiddenRows = std::map<uint32_t, std::vector<float>>;
+
+/// The tokens of all steps, for policies that look at them. Outlives the trial.
+struct TokenTrace {
+  std::span<const TokenId> ids = {};
+  const HiddenRows* hidden = nullptr;  ///< For policies that look at hidden states.
+};
+
 class PolicyTrial {
  public:
   /// Makes a trial in which the first `tokens` tokens of `rows` exist before the first step.
   /// `policy` was made from `context`.
   static StatusOr<PolicyTrial> Make(const worker::PolicyContext& context, const PagedRows& rows,
                                     std::unique_ptr<worker::RetrievalPolicy> policy,
-                                    uint64_t tokens);
+                                    uint64_t tokens, const TokenTrace& trace = {});
 
   /// Runs a step with attention `exact` and `queries` [n_q][d]. It has as many tokens as the step
   /// before, or one more.
@@ -75,6 +86,10 @@ class PolicyTrial {
   };
   PolicyTrial(const worker::PolicyContext& context, const PagedRows& rows,
               std::unique_ptr<worker::RetrievalPolicy> policy);
+  /// Tells the policy of the tokens from `first` to `end`, if it asks for them.
+  [[nodiscard]] Status ShowTokens(uint64_t first, uint64_t end);
+  /// Shows it the hidden states of these tokens, which have run then.
+  [[nodiscard]] Status ShowHidden(uint64_t first, uint64_t end);
   /// Gives the policy what it asks for of the pages that are complete.
   [[nodiscard]] Status ShowDocument();
   [[nodiscard]] Status Grow(uint64_t tokens);
@@ -97,6 +112,7 @@ class PolicyTrial {
   const worker::PolicyContext context_;
   const PagedRows* rows_;
   std::unique_ptr<worker::RetrievalPolicy> policy_;
+  TokenTrace trace_;
   worker::PageTable table_;    ///< By the policy's layout.
   worker::PageTable nominal_;  ///< By the options' sinks and window, for the oracle's candidates.
   uint32_t complete_pages_ = 0;

@@ -20,7 +20,8 @@ constexpr size_t kAttentionSplits = 64;
 
 StatusOr<std::unique_ptr<BudgetCache>> BudgetCache::Create(const KvSpec& spec, Device* device,
                                                            std::span<const CacheLayout> layouts,
-                                                           uint32_t staging_buffers) {
+                                                           uint32_t staging_buffers,
+                                                           float soft_cap) {
   if (!spec.has_values() && device->kernels().mla_attention == nullptr) {
     return Unimplemented("device ", device->name(),
                          " has no kernel mla_attention, which pages of latents need");
@@ -28,7 +29,7 @@ StatusOr<std::unique_ptr<BudgetCache>> BudgetCache::Create(const KvSpec& spec, D
   if (layouts.size() != spec.num_layers) {
     return InvalidArgument(layouts.size(), " cache layouts for ", spec.num_layers, " layers");
   }
-  auto cache = std::unique_ptr<BudgetCache>(new BudgetCache(spec, device));
+  auto cache = std::unique_ptr<BudgetCache>(new BudgetCache(spec, device, soft_cap));
   if (device->memory_type() != MemoryType::kHost) {
     QUIRE_ASSIGN_OR_RETURN(
         cache->attention_workspace_,
@@ -367,9 +368,15 @@ Status BudgetCache::Attend(uint32_t layer_index, const float* q, float* out) con
   QUIRE_ASSIGN_OR_RETURN(
       const int32_t* const valid_tokens,
       valid_list_.Put(*device_, std::span<const int32_t>(attended_.valid_tokens)));
+  const int32_t* first_tokens = nullptr;
+  if (!attended_.first_tokens.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(
+        first_tokens, first_list_.Put(*device_, std::span<const int32_t>(attended_.first_tokens)));
+  }
   QUIRE_RETURN_IF_ERROR(AttendSlots(layer,
                                     {.slots = slots,
                                      .valid_tokens = valid_tokens,
+                                     .first_tokens = first_tokens,
                                      .n_slots = static_cast<int64_t>(attended_.slots.size())},
                                     q, out));
   return layer.attended->Record(DeviceStream::kCompute);
@@ -380,7 +387,8 @@ void BudgetCache::AddAttention(uint32_t layer_index, const float* q, float* out,
   const Layer& layer = layers_[layer_index];
   JointAttention::Token token{
       .q = q, .out = out, .k = layer.k.data(), .v = layer.v.data(), .num_slots = layer.capacity};
-  if (layer.table.layout().everything) {
+  const CacheLayout& layout = layer.table.layout();
+  if (layout.everything && layout.window_tokens == 0) {
     token.tokens = layer.table.num_tokens();
   } else {
     layer.table.ListAttended(&token.attended);
@@ -397,6 +405,7 @@ Status BudgetCache::AttendSlots(const Layer& layer, const StepLists::Lists& list
                        .v_pool = layer.v.data(),
                        .slots = lists.slots,
                        .valid_tokens = lists.valid_tokens,
+                       .first_tokens = lists.first_tokens,
                        .out = out,
                        .num_slots = layer.capacity,
                        .n_slots = lists.n_slots,
@@ -405,6 +414,7 @@ Status BudgetCache::AttendSlots(const Layer& layer, const StepLists::Lists& list
                        .n_kv = spec_.num_kv_heads,
                        .head_dim = spec_.head_dim,
                        .scale = Scale(),
+                       .soft_cap = soft_cap_,
                        .dtype = spec_.dtype,
                        .workspace = attention_workspace_.data(),
                        .workspace_bytes = static_cast<int64_t>(attention_workspace_.size_bytes()),
@@ -460,6 +470,8 @@ Status BudgetCache::AttendRows(const Layer& layer, const float* q, int64_t count
                        .head_dim = spec_.key_dim(),
                        .value_dim = spec_.value_dim(),
                        .scale = Scale(),
+                       .soft_cap = soft_cap_,
+                       .window = layer.table.layout().window_tokens,
                        .dtype = spec_.dtype,
                        .workspace = attention_workspace_.data(),
                        .workspace_bytes = static_cast<int64_t>(attention_workspace_.size_bytes()),

@@ -41,11 +41,12 @@ namespace quire::worker {
 class BudgetCache {
  public:
   /// `layouts` has one entry a layer; `staging_buffers`, at least 1, are those of a device that
-  /// needs them (staging_buffers.h). UNIMPLEMENTED for MLA pages where the device has no
-  /// mla_attention.
+  /// needs them (staging_buffers.h). `soft_cap` above 0 bounds the scores of attention, but for
+  /// latents. UNIMPLEMENTED for MLA pages where the device has no mla_attention.
   static StatusOr<std::unique_ptr<BudgetCache>> Create(const KvSpec& spec, Device* device,
                                                        std::span<const CacheLayout> layouts,
-                                                       uint32_t staging_buffers = 2);
+                                                       uint32_t staging_buffers = 2,
+                                                       float soft_cap = 0);
 
   /// Gives `joint` what it has taken of this cache.
   ~BudgetCache();
@@ -111,6 +112,7 @@ class BudgetCache {
   /// layer attends to.
   [[nodiscard]] Status Attend(uint32_t layer, const float* q, float* out) const;
   /// Attend of the last token by `attention`, at its next Launch; call OnAttended after that.
+  /// `attention` has the soft cap of this cache.
   void AddAttention(uint32_t layer, const float* q, float* out, JointAttention* attention) const;
   [[nodiscard]] Status OnAttended(uint32_t layer) const {
     return layers_[layer].attended->Record(DeviceStream::kCompute);
@@ -150,8 +152,11 @@ class BudgetCache {
     std::unique_ptr<DeviceEvent> attended;  ///< All attention so far, and the zeroing before it.
     std::unique_ptr<DeviceEvent> written;   ///< All units so far.
   };
-  BudgetCache(const KvSpec& spec, Device* device)
-      : spec_(spec), device_(device), placement_holds_(device->MakeHoldTimer()) {}
+  BudgetCache(const KvSpec& spec, Device* device, float soft_cap)
+      : spec_(spec),
+        device_(device),
+        soft_cap_(soft_cap),
+        placement_holds_(device->MakeHoldTimer()) {}
 
   uint64_t RowFloats() const { return uint64_t{spec_.num_kv_heads} * spec_.key_dim(); }
   uint64_t RowBytes() const;   ///< One token of one pool.
@@ -192,12 +197,14 @@ class BudgetCache {
 
   const KvSpec spec_;
   Device* const device_;
+  const float soft_cap_;
   const std::unique_ptr<HoldTimer> placement_holds_;  ///< Times holds of kCompute.
   std::vector<Layer> layers_;
   mutable AttendedSlots attended_;  ///< Scratch of Attend.
   // Device copies of the host's lists, for kernels.
   mutable DeviceList<int32_t> slot_list_;
   mutable DeviceList<int32_t> valid_list_;
+  mutable DeviceList<int32_t> first_list_;
   std::optional<StepLists> step_lists_;  ///< Set when recordable().
   std::shared_ptr<const void> recording_key_ = std::make_shared<const char>();
   DeviceBuffer attention_workspace_;  ///< Empty on the host, whose attention needs none.

@@ -31,14 +31,29 @@ struct CacheLayout {
   /// k_sel: how many of them a selection takes at most, the others keeping pages that were selected
   /// before. 0: all of them.
   uint32_t selected_pages = 0;
+  /// Tokens that a token sees, itself counted, in a layer with a sliding window. Without
+  /// `everything` the window's pages are as many as they need, and there are no others. 0: all that
+  /// is resident.
+  uint32_t window_tokens = 0;
 
   uint32_t num_slots() const { return sink_pages + window_pages + selectable_pages; }
   /// True if a token's query decides what it attends to; the host recalls that first. Otherwise the
   /// number of tokens decides.
   bool selects() const { return !everything && selectable_pages > 0; }
+  /// True if all that a token sees is resident, as in the model itself.
+  bool exact() const { return everything || window_tokens > 0; }
   uint32_t most_selected() const { return selected_pages == 0 ? selectable_pages : selected_pages; }
   friend bool operator==(const CacheLayout&, const CacheLayout&) = default;
 };
+
+/// Layout of a layer of which a token sees `window` tokens: their pages, and no others.
+/// `context_tokens`: no sequence is longer.
+constexpr CacheLayout WindowLayout(uint32_t window, uint32_t page_tokens, uint64_t context_tokens) {
+  const uint64_t seen = std::min<uint64_t>(window, context_tokens);
+  // The first of them may be the last of its page.
+  const auto pages = static_cast<uint32_t>((seen + page_tokens - 2) / page_tokens + 1);
+  return {.window_pages = std::max(2u, pages), .window_tokens = window};
+}
 
 /// Slots in the pools of a layer that holds everything, for `pages` pages. Up to a sixteenth more
 /// than `pages`, so that a growing sequence seldom moves its pools. It depends on nothing else, so

@@ -46,6 +46,7 @@ JointAttention::Run JointAttention::RunOf(std::span<const Token> tokens) const {
                                           : token.attended.slots.size();
     run.n_slots = std::max(run.n_slots, static_cast<int64_t>(slots));
     run.num_slots = std::max(run.num_slots, int64_t{token.num_slots});
+    run.hides |= !token.attended.first_tokens.empty();
   }
   return run;
 }
@@ -54,19 +55,22 @@ void JointAttention::Pack(const Run& run, PackedLists* lists) const {
   std::vector<kernels::SequencePools> pools;
   for (const Token& token : run.tokens) pools.push_back({token.k, token.v});
   lists->Add(std::span(pools));
-  if (run.tokens.front().tokens > 0) {
-    std::vector<int32_t> lengths;
-    for (const Token& token : run.tokens) lengths.push_back(static_cast<int32_t>(token.tokens));
-    lists->Add(std::span(lengths));
-    return;
-  }
+  if (!run.in_order()) return PackSlots(run, lists);
+  std::vector<int32_t> lengths;
+  for (const Token& token : run.tokens) lengths.push_back(static_cast<int32_t>(token.tokens));
+  lists->Add(std::span(lengths));
+}
+
+void JointAttention::PackSlots(const Run& run, PackedLists* lists) const {
   const auto width = static_cast<size_t>(run.n_slots);
   std::vector<int32_t> slots(run.tokens.size() * width);  // Unused ones have no rows.
   std::vector<int32_t> rows(slots.size() * spec_.num_kv_heads);
+  std::vector<int32_t> first(run.hides ? slots.size() : 0);
   for (size_t i = 0; i < run.tokens.size(); ++i) {
     const AttendedSlots& attended = run.tokens[i].attended;
     const size_t listed = attended.slots.size();
     std::ranges::copy(attended.slots, slots.begin() + static_cast<ptrdiff_t>(i * width));
+    std::ranges::copy(attended.first_tokens, first.begin() + static_cast<ptrdiff_t>(i * width));
     for (size_t head = 0; head < spec_.num_kv_heads; ++head) {
       std::copy_n(attended.valid_tokens.data() + head * listed, listed,
                   rows.data() + (i * spec_.num_kv_heads + head) * width);
@@ -74,6 +78,7 @@ void JointAttention::Pack(const Run& run, PackedLists* lists) const {
   }
   lists->Add(std::span(slots));
   lists->Add(std::span(rows));
+  if (run.hides) lists->Add(std::span(first));
 }
 
 Status JointAttention::ReserveWorkspace(size_t sequences) {
@@ -98,15 +103,17 @@ Status JointAttention::LaunchRun(const Run& run, PackedLists* lists) {
                                    .n_kv = spec_.num_kv_heads,
                                    .head_dim = spec_.head_dim,
                                    .scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim)),
+                                   .soft_cap = soft_cap_,
                                    .dtype = spec_.dtype,
                                    .workspace = workspace_.data(),
                                    .workspace_bytes = static_cast<int64_t>(workspace_.size_bytes()),
                                    .stream = device_->stream()};
-  if (run.tokens.front().tokens > 0) {
+  if (run.in_order()) {
     args.tokens = lists->Next<int32_t>();
   } else {
     args.slots = lists->Next<int32_t>();
     args.valid_tokens = lists->Next<int32_t>();
+    if (run.hides) args.first_tokens = lists->Next<int32_t>();
   }
   return ToStatus(device_->kernels().paged_attention(args), "paged_attention");
 }

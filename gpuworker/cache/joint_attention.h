@@ -2,7 +2,7 @@
 //
 // JointAttention: attention of one token of each of several sequences, each over slots of its own
 // cache, in one launch. Sequences whose queries follow each other in memory go together, apart from
-// those that hold everything.
+// those that attend to all tokens.
 // Ownership: owns its lists and workspace; the device outlives it. Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_CACHE_JOINT_ATTENTION_H_
 #define QUIRE_GPUWORKER_CACHE_JOINT_ATTENTION_H_
@@ -29,11 +29,14 @@ class JointAttention {
     const void* k = nullptr;   ///< [num_slots][p][n_kv][d]
     const void* v = nullptr;
     uint32_t num_slots = 0;
-    uint64_t tokens = 0;  ///< Tokens in order from slot 0 on; 0: `attended` says which.
+    /// Tokens in order from slot 0 on, of which the layer sees all; 0: `attended` says which.
+    uint64_t tokens = 0;
     AttendedSlots attended = {};
   };
 
-  JointAttention(const KvSpec& spec, Device* device) : spec_(spec), device_(device) {}
+  /// `soft_cap` above 0 bounds the scores (BudgetCache::Create).
+  JointAttention(const KvSpec& spec, Device* device, float soft_cap)
+      : spec_(spec), device_(device), soft_cap_(soft_cap) {}
 
   void Add(Token token) { tokens_.push_back(std::move(token)); }
   /// Gives the device attention of everything that was added.
@@ -45,15 +48,20 @@ class JointAttention {
     std::span<const Token> tokens;
     int64_t n_slots = 0;    ///< Most that one of them lists.
     int64_t num_slots = 0;  ///< Most that one of them has.
+    bool hides = false;     ///< One of them has rows that a sliding window hides.
+    /// Tokens in order, in place of lists of slots.
+    bool in_order() const { return tokens.front().tokens > 0; }
   };
   Run RunOf(std::span<const Token> tokens) const;
   bool Follows(const Token& first, const Token& second) const;
   void Pack(const Run& run, PackedLists* lists) const;
+  void PackSlots(const Run& run, PackedLists* lists) const;
   Status LaunchRun(const Run& run, PackedLists* lists);
   Status ReserveWorkspace(size_t sequences);
 
   const KvSpec spec_;
   Device* const device_;
+  const float soft_cap_;
   std::vector<Token> tokens_;
   DeviceBuffer lists_;
   DeviceBuffer workspace_;

@@ -22,18 +22,22 @@ namespace {
 using testing::FakeCudaDevice;
 using testing::FakeCudaHostWaits;
 using testing::FakeCudaStream;
+using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using testing::LateStreams;
+using ::testing::Pointwise;
 
 constexpr uint32_t kSequences = 3;
 constexpr uint32_t kSelectable = 3;
 constexpr uint32_t kTokens = 6 * 4;  // Two window pages, and four to select from.
+constexpr uint32_t kSeen = 6;        // Tokens in a sliding window: rows of three pages.
+constexpr float kSoftCap = 1.5f;
 
 KvSpec TestSpec() {
   KvSpec spec;
   spec.model = "test";
   spec.dtype = DType::kF32;
-  spec.num_layers = 2;
+  spec.num_layers = 4;
   spec.num_query_heads = 4;
   spec.num_kv_heads = 2;
   spec.head_dim = 8;
@@ -42,9 +46,12 @@ KvSpec TestSpec() {
   return spec;
 }
 
-/// The second layer holds everything.
+/// The second layer holds everything. The others see a sliding window, of its pages or of all.
 std::vector<CacheLayout> Layouts() {
-  return {{.window_pages = 2, .selectable_pages = kSelectable}, {.everything = true}};
+  return {{.window_pages = 2, .selectable_pages = kSelectable},
+          {.everything = true},
+          WindowLayout(kSeen, TestSpec().page_tokens, /*context_tokens=*/1000),
+          {.everything = true, .window_tokens = kSeen}};
 }
 
 std::vector<float> RandomFloats(size_t count, uint64_t seed) {
@@ -55,7 +62,7 @@ std::vector<float> RandomFloats(size_t count, uint64_t seed) {
 }
 
 std::unique_ptr<BudgetCache> MakeCache(Device& device) {
-  auto cache = BudgetCache::Create(TestSpec(), &device, Layouts());
+  auto cache = BudgetCache::Create(TestSpec(), &device, Layouts(), /*staging_buffers=*/2, kSoftCap);
   EXPECT_TRUE(cache.ok()) << cache.status();
   EXPECT_EQ((*cache)->StartAt(kTokens), OkStatus());
   return *std::move(cache);
@@ -121,7 +128,7 @@ class JointCaches {
  public:
   JointCaches()
       : work_(&device_),
-        attention_(TestSpec(), &device_),
+        attention_(TestSpec(), &device_, kSoftCap),
         staging_(*JointStaging::Create(TestSpec(), &device_)) {
     for (uint32_t i = 0; i < kSequences; ++i) {
       caches_.push_back(MakeCache(device_));
@@ -195,12 +202,30 @@ TEST(JointCachesTest, AttendAsEachAloneWhateverStreamIsLate) {
     JointCaches caches;
     const LateStreams late(streams);
     for (uint32_t i = 0; i < kSequences; ++i) caches.Recall(i);
-    caches.Load(0);
-    caches.Attend(0, {0, 1, 2});
-    for (uint32_t i = 0; i < kSequences; ++i) EXPECT_EQ(caches.Result(i), Alone(i, 0)) << i;
-    caches.Load(1);
-    caches.Attend(1, {0, 1, 2});
-    for (uint32_t i = 0; i < kSequences; ++i) EXPECT_EQ(caches.Result(i), Alone(i, 1)) << i;
+    for (uint32_t layer = 0; layer < TestSpec().num_layers; ++layer) {
+      SCOPED_TRACE(layer);
+      caches.Load(layer);
+      caches.Attend(layer, {0, 1, 2});
+      for (uint32_t i = 0; i < kSequences; ++i) EXPECT_EQ(caches.Result(i), Alone(i, layer)) << i;
+    }
+  }
+}
+
+// Dense attention has a window of its own. Rows before it are zeros, which would weigh something.
+TEST(JointCachesTest, SeeTheWindowThatDenseAttentionSees) {
+  JointCaches caches;
+  for (const uint32_t layer : {2u, 3u}) {
+    SCOPED_TRACE(layer);
+    caches.Load(layer);
+    caches.Attend(layer, {0, 1, 2});
+    for (uint32_t i = 0; i < kSequences; ++i) {
+      const TokenRows token(i, layer);
+      const auto dense = MakeCache(CpuDevice());
+      ASSERT_EQ(dense->AppendTokens(3, token.k.data(), token.v.data(), 1), OkStatus());
+      std::vector<float> out(token.q.size());
+      ASSERT_EQ(dense->AttendDense(3, token.q.data(), 1, out.data()), OkStatus());
+      EXPECT_THAT(caches.Result(i), Pointwise(FloatNear(1e-5f), out)) << i;
+    }
   }
 }
 

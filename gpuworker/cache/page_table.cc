@@ -25,7 +25,8 @@ PageRange PageTable::sinks() const {
 PageRange PageTable::window() const {
   const uint32_t pages = num_pages();
   if (layout_.everything) return {0, pages};
-  const uint32_t oldest = pages > layout_.window_pages ? pages - layout_.window_pages : 0;
+  const uint32_t kept = pages > layout_.window_pages ? pages - layout_.window_pages : 0;
+  const uint32_t oldest = std::max(kept, static_cast<uint32_t>(FirstSeen() / page_tokens_));
   return {std::min(pages, std::max(layout_.sink_pages, oldest)), pages};
 }
 
@@ -128,13 +129,24 @@ uint32_t PageTable::RowsOf(uint32_t page) const {
   return static_cast<uint32_t>(std::min<uint64_t>(rest, page_tokens_));
 }
 
+uint64_t PageTable::FirstSeen() const {
+  const uint64_t seen = layout_.window_tokens;
+  return seen == 0 || num_tokens_ < seen ? 0 : num_tokens_ - seen;
+}
+
 void PageTable::ListAttended(AttendedSlots* out) const {
   out->slots.clear();
+  out->first_tokens.clear();
   std::vector<int32_t> fixed_rows;
+  // A layer that holds everything has pages that its sliding window hides.
+  const auto first_page = static_cast<uint32_t>(FirstSeen() / page_tokens_);
   for (const PageRange& range : {sinks(), window()}) {
-    for (uint32_t page = range.first; page < range.end; ++page) {
+    for (uint32_t page = std::max(range.first, first_page); page < range.end; ++page) {
       out->slots.push_back(static_cast<int32_t>(*FixedSlot(page)));
       fixed_rows.push_back(static_cast<int32_t>(RowsOf(page)));
+      if (layout_.window_tokens == 0) continue;
+      const uint64_t begin = uint64_t{page} * page_tokens_;
+      out->first_tokens.push_back(static_cast<int32_t>(std::max(FirstSeen(), begin) - begin));
     }
   }
   const uint32_t selectable = layout_.everything ? 0 : layout_.selectable_pages;
@@ -151,7 +163,7 @@ void PageTable::ListAttended(AttendedSlots* out) const {
 }
 
 uint64_t PageTable::AttendedTokens(uint32_t head) const {
-  if (layout_.everything) return num_tokens_;
+  if (layout_.exact()) return num_tokens_ - FirstSeen();
   uint64_t tokens = 0;
   for (const PageRange& range : {sinks(), window()}) {
     for (uint32_t page = range.first; page < range.end; ++page) tokens += RowsOf(page);

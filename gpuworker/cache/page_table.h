@@ -39,10 +39,11 @@ struct SlotPlacement {
   int32_t replaced = -1;  ///< Page that was there, -1 for none.
 };
 
-/// Input of attention: slots, and how many leading rows of each every head sees.
+/// Input of attention: slots, and which rows of each every head sees.
 struct AttendedSlots {
   std::vector<int32_t> slots;
   std::vector<int32_t> valid_tokens;  ///< [n_kv][slots.size()], 0 where a head sees nothing
+  std::vector<int32_t> first_tokens;  ///< [slots.size()] rows before it are hidden; empty: none are
 };
 
 class PageTable {
@@ -57,7 +58,8 @@ class PageTable {
   uint32_t num_slots() const { return layout_.everything ? num_pages() : layout_.num_slots(); }
   /// Sink pages that exist.
   PageRange sinks() const;
-  /// Window pages, the open one counted; sinks are never among them.
+  /// Window pages, the open one counted; sinks are never among them. In a layer with a sliding
+  /// window, those that the last token sees.
   PageRange window() const;
   /// Pages that are neither: what a policy selects from.
   PageRange candidates() const;
@@ -103,6 +105,8 @@ class PageTable {
     bool active = false;
   };
   uint32_t RowsOf(uint32_t page) const;
+  /// First token that the last one sees.
+  uint64_t FirstSeen() const;
   Slot& At(uint32_t head, uint32_t index) {
     return slots_[size_t{head} * layout_.selectable_pages + index];
   }

@@ -55,6 +55,55 @@ TEST(PageTableTest, HoldingEverythingMapsPagesToSlotsOneToOne) {
   EXPECT_EQ(table.AttendedTokens(1), 10u);
 }
 
+TEST(PageTableTest, ASlidingWindowIsSeenToTheToken) {
+  PageTable table(WindowLayout(6, 4, 1000), 4, 2);
+  EXPECT_EQ(table.layout().window_pages, 3u);  // Tokens 3 to 8, for example.
+  for (uint32_t tokens = 1; tokens <= 40; ++tokens) {
+    SCOPED_TRACE(tokens);
+    table.AppendToken();
+    EXPECT_EQ(table.AttendedTokens(1), std::min(tokens, 6u));
+    const uint32_t first = tokens < 6 ? 0 : tokens - 6;
+    EXPECT_EQ(table.window(), (PageRange{first / 4, (tokens + 3) / 4}));
+    AttendedSlots attended;
+    table.ListAttended(&attended);
+    ASSERT_EQ(attended.first_tokens.size(), attended.slots.size());
+    uint32_t seen = 0;
+    for (size_t i = 0; i < attended.slots.size(); ++i) {
+      const uint32_t page = first / 4 + static_cast<uint32_t>(i);
+      EXPECT_EQ(attended.slots[i], static_cast<int32_t>(page % 3));
+      seen += attended.valid_tokens[i] - attended.first_tokens[i];
+    }
+    EXPECT_EQ(seen, std::min(tokens, 6u));
+  }
+}
+
+TEST(PageTableTest, ALayerThatHoldsEverythingListsWhatItsWindowSees) {
+  PageTable all({.everything = true, .window_tokens = 6}, 4, 2);
+  PageTable ring(WindowLayout(6, 4, 1000), 4, 2);
+  for (uint64_t tokens = 1; tokens < 60; ++tokens) {
+    all.AppendToken();
+    ring.AppendToken();
+    AttendedSlots of_all, of_ring;
+    all.ListAttended(&of_all);
+    ring.ListAttended(&of_ring);
+    EXPECT_EQ(of_all.valid_tokens, of_ring.valid_tokens);
+    EXPECT_EQ(of_all.first_tokens, of_ring.first_tokens);
+    const uint64_t first = tokens < 6 ? 0 : tokens - 6;
+    ASSERT_FALSE(of_all.slots.empty());
+    EXPECT_EQ(of_all.slots.front(), static_cast<int32_t>(first / 4));
+    EXPECT_EQ(of_all.slots.back(), static_cast<int32_t>((tokens - 1) / 4));
+    EXPECT_EQ(all.candidates().size(), 0u);
+  }
+}
+
+TEST(PageTableTest, AWindowHasThePagesThatItMayTouch) {
+  EXPECT_EQ(WindowLayout(1, 4, 1000).window_pages, 2u);  // One to attend to, one to send.
+  EXPECT_EQ(WindowLayout(5, 4, 1000).window_pages, 2u);
+  EXPECT_EQ(WindowLayout(4096, 32, 100'000).window_pages, 129u);
+  EXPECT_EQ(WindowLayout(4096, 32, 64).window_pages, 3u);  // No sequence is longer.
+  EXPECT_FALSE(WindowLayout(8, 4, 1000).selects());
+}
+
 TEST(PageTableTest, HeadsShareASlotWithDifferentPages) {
   PageTable table = TableWithPages(kBudget, 8);
   ASSERT_TRUE(table.Place({.head = 0, .index = 0, .generation = 1, .page = 2}).ok());

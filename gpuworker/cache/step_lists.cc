@@ -21,7 +21,8 @@ void StepLists::AddLayer(const CacheLayout& layout) {
   const size_t n_slots = layout.everything ? 0 : layout.num_slots();
   parts_.push_back(
       {.layout = layout, .first_layer = layer, .begin = host_.size(), .n_slots = n_slots});
-  host_.resize(host_.size() + 1 + n_slots * (1 + spec_.num_kv_heads));
+  const size_t lists = 1 + spec_.num_kv_heads + (layout.window_tokens > 0 ? 1 : 0);
+  host_.resize(host_.size() + 1 + n_slots * lists);
 }
 
 void StepLists::Set(uint32_t layer, const PageTable& table, TokenPlace place) {
@@ -40,6 +41,7 @@ void StepLists::Set(uint32_t layer, const PageTable& table, TokenPlace place) {
   for (uint32_t head = 0; head < spec_.num_kv_heads; ++head) {
     put(attended_.valid_tokens.data() + head * listed);
   }
+  if (part.layout.window_tokens > 0) put(attended_.first_tokens.data());
 }
 
 Status StepLists::Send() {
@@ -50,9 +52,13 @@ StepLists::Lists StepLists::Of(uint32_t layer) const {
   const Part& part = parts_[part_of_[layer]];
   const int32_t* const place = memory_.as<const int32_t>() + part.begin;
   if (part.layout.everything) return {.place = place};
+  const int32_t* const slots = place + 1;
+  const int32_t* const valid_tokens = slots + part.n_slots;
+  const int32_t* const behind = valid_tokens + part.n_slots * spec_.num_kv_heads;
   return {.place = place,
-          .slots = place + 1,
-          .valid_tokens = place + 1 + part.n_slots,
+          .slots = slots,
+          .valid_tokens = valid_tokens,
+          .first_tokens = part.layout.window_tokens > 0 ? behind : nullptr,
           .n_slots = static_cast<int64_t>(part.n_slots)};
 }
 

@@ -31,6 +31,7 @@ class StepLists {
     // As paged_attention has them; unused where the layer holds everything.
     const int32_t* slots = nullptr;         ///< [n_slots]
     const int32_t* valid_tokens = nullptr;  ///< [n_kv][n_slots]
+    const int32_t* first_tokens = nullptr;  ///< [n_slots]; null without a sliding window
     int64_t n_slots = 0;                    ///< All that the layout has: unused ones have 0 rows.
   };
 
@@ -49,7 +50,7 @@ class StepLists {
   struct Part {
     CacheLayout layout;
     uint32_t first_layer = 0;  ///< First layer with this layout.
-    size_t begin = 0;          ///< Offset in host_ of place, slots, valid_tokens.
+    size_t begin = 0;          ///< Offset in host_ of place, slots, valid_tokens, first_tokens.
     size_t n_slots = 0;
   };
   StepLists(const KvSpec& spec, Device* device) : spec_(spec), device_(device) {}

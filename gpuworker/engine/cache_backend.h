@@ -21,14 +21,17 @@ namespace quire::worker {
 
 class CacheBackend final : public AttentionBackend, public RecordableAttention {
  public:
-  /// `pipeline` may be null when every layer holds everything.
-  CacheBackend(BudgetCache* cache, RecallPipeline* pipeline, PageSink* sink)
-      : cache_(cache), pipeline_(pipeline), sink_(sink) {}
+  /// `pipeline` may be null when every layer holds everything. `tap` sees the hidden states; null
+  /// for nothing.
+  CacheBackend(BudgetCache* cache, RecallPipeline* pipeline, PageSink* sink,
+               HiddenTap* tap = nullptr)
+      : cache_(cache), pipeline_(pipeline), sink_(sink), tap_(tap) {}
 
   /// FAILED_PRECONDITION when the step does not continue the cache. After an error the cache is
   /// good for nothing: some layers have the step's tokens and others do not.
   Status Attend(const LayerStep& step) override;
 
+  HiddenTap* hidden_tap() override { return tap_; }
   RecordableAttention* AsRecordable() override { return cache_->recordable() ? this : nullptr; }
   // For steps of one sequence. Errors of Prepare as of Attend.
   StatusOr<StepKey> Prepare(std::span<const LayerStep> steps) override;
@@ -96,6 +99,7 @@ class CacheBackend final : public AttentionBackend, public RecordableAttention {
   BudgetCache* const cache_;
   RecallPipeline* const pipeline_;
   PageSink* const sink_;
+  HiddenTap* const tap_;
 };
 
 }  // namespace quire::worker

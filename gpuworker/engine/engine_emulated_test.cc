@@ -15,6 +15,7 @@ namespace quire::worker {
 namespace {
 
 using testing::AskDevice;
+using testing::AskOptions;
 using testing::DeviceAnswer;
 using testing::ExpectLaunchesOfSteps;
 using testing::ExpectSameAnswer;
@@ -46,6 +47,29 @@ TEST_P(EngineEmulatedTest, TheKernelsOfAGpuAnswerAsTheCpuDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, EngineEmulatedTest, ::testing::ValuesIn(PolicyNames()),
                          [](const auto& info) { return std::string(info.param); });
+
+// Two layers of sliding attention behind one that attends to everything.
+TEST(EngineEmulatedStepTest, ModelsWithSlidingWindowsAnswerAsOnTheCpu) {
+  const AskOptions asked{.model = {.architecture = Architecture::kQwen2,
+                                   .num_layers = 3,
+                                   .sliding_window = 10,
+                                   .full_layers = 1},
+                         .new_tokens = 14};
+  for (const std::string_view policy : {"streaming", "full", "freekv"}) {
+    ExpectSameAnswer(AskDevice(&EmulatedDevice(), policy, asked),
+                     AskDevice(&CpuDevice(), policy, asked), 1e-4f);
+  }
+}
+
+// The choice of experts stays on the device, so a step without other host work is one launch.
+TEST(EngineEmulatedStepTest, ModelsWithExpertsAnswerAsOnTheCpu) {
+  const AskOptions asked{.model = {.architecture = Architecture::kMixtral, .sliding_window = 10},
+                         .new_tokens = 6};
+  const int64_t before = graph_launches;
+  ExpectSameAnswer(AskDevice(&EmulatedDevice(), "full", asked),
+                   AskDevice(&CpuDevice(), "full", asked), 1e-4f);
+  EXPECT_GT(graph_launches, before);
+}
 
 // Pages of latents: absorbed queries, the kernels over latents, and recalls of rows without values.
 TEST(EngineEmulatedLatentTest, TheKernelsOfAGpuAnswerAsTheCpuDoes) {

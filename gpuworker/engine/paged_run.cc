@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "gpuworker/engine/head_keys.h"
 #include "gpuworker/engine/page_loader.h"
 #include "gpuworker/engine/request_checks.h"
+#include "gpuworker/model/dense_cache.h"
 #include "gpuworker/retrieval/page_observer.h"
-#include "gpuworker/retrieval/policies/full.h"
 #include "gpuworker/retrieval/token_observer.h"
 #include "quire/layout.h"
 
@@ -22,11 +23,29 @@ uint64_t BudgetUnits(const RecallStats& recall, const RetrievalOptions& retrieva
   return recall.units_selected + recall.selections * fixed_pages * spec.num_kv_heads;
 }
 
-/// True if attention is sparse in some layer. Its keys and values then differ from dense ones, and
-/// may not be shared.
+/// True if attention is sparser than the model's in some layer. Its keys and values then differ
+/// from dense ones, and may not be shared.
 bool LeavesOut(const RetrievalPolicy& policy, const KvSpec& spec) {
+  return !std::ranges::all_of(LayoutsOf(policy, spec.num_layers), &CacheLayout::exact);
+}
+
+/// True if some layer attends token by token.
+bool LacksPages(const RetrievalPolicy& policy, const KvSpec& spec) {
   return !std::ranges::all_of(LayoutsOf(policy, spec.num_layers), &CacheLayout::everything);
 }
+
+/// Dense attention over the tokens alone, whose hidden states `tap` sees.
+class TappedCache final : public AttentionBackend {
+ public:
+  TappedCache(const EngineParts& parts, uint64_t tokens, HiddenTap* tap)
+      : cache_(parts.decoder->config(), parts.device, tokens), tap_(tap) {}
+  Status Attend(const LayerStep& step) override { return cache_.Attend(step); }
+  HiddenTap* hidden_tap() override { return tap_; }
+
+ private:
+  DenseCache cache_;
+  HiddenTap* const tap_;
+};
 
 }  // namespace
 
@@ -73,13 +92,12 @@ bool PagedRun::MayBeDense(const EngineParts& parts, const RetrievalPolicy& polic
                           bool has_document, uint64_t tokens) {
   const uint64_t least =
       has_document ? parts.question_chunk_tokens : uint64_t{parts.spec->page_tokens} + 1;
-  return least > 0 && tokens >= least && LeavesOut(policy, *parts.spec);
+  return least > 0 && tokens >= least && LacksPages(policy, *parts.spec);
 }
 
 Status PagedRun::AttendDensely() {
   QUIRE_ASSIGN_OR_RETURN(after_prompt_, MakeSequencePolicy(parts_, retrieval_));
-  QUIRE_ASSIGN_OR_RETURN(policy_,
-                         MakeSequencePolicy(parts_, {.policy = std::string(FullPolicy::kName)}));
+  QUIRE_ASSIGN_OR_RETURN(policy_, MakeDensePolicy(parts_));
   return OkStatus();
 }
 
@@ -191,7 +209,7 @@ void PagedRun::Connect() {
                                    .host = host_pages_,
                                    .executor = parts_.recall_executor});
   offloader_.emplace(parts_, policy_->page_observer(), context_->id(), &stats_->offload_waits);
-  backend_.emplace(cache_.get(), &*pipeline_, &*offloader_);
+  backend_.emplace(cache_.get(), &*pipeline_, &*offloader_, own_policy().hidden_tap());
 }
 
 PagedRun::~PagedRun() {
@@ -214,7 +232,7 @@ void PagedRun::Lose() {
 Status PagedRun::MakeCache() {
   QUIRE_ASSIGN_OR_RETURN(cache_, BudgetCache::Create(*parts_.spec, parts_.device,
                                                      LayoutsOf(*policy_, parts_.spec->num_layers),
-                                                     retrieval_.recall_buffers));
+                                                     retrieval_.recall_buffers, SoftCapOf(parts_)));
   cache_->ShareStaging(parts_.staging);
   return OkStatus();
 }
@@ -329,8 +347,7 @@ double PagedRun::ResidentTokens() const {
 }
 
 Status PagedRun::ShowDocument(const Document* document) {
-  RetrievalPolicy* const policy = after_prompt_ != nullptr ? after_prompt_.get() : policy_.get();
-  TokenObserver* const observer = policy->token_observer();
+  TokenObserver* const observer = own_policy().token_observer();
   if (observer == nullptr || document == nullptr) return OkStatus();
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
                          parts_.client->ReadTokens(ContextRef(document->chain_tip)));
@@ -339,7 +356,26 @@ Status PagedRun::ShowDocument(const Document* document) {
                     tokens.size());
   }
   stats_->bytes_at_open += tokens.size() * sizeof(TokenId);
+  RetrievalHead* const head = own_policy().retrieval_head();
+  if (head != nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes,
+                           ShowHeadDocument(parts_, document->name, tokens, head));
+    stats_->bytes_at_open += bytes;
+    return OkStatus();
+  }
   observer->OnTokens(tokens);
+  HiddenTap* const tap = own_policy().hidden_tap();
+  return tap == nullptr ? OkStatus() : ComputeHidden(tokens, tap);
+}
+
+Status PagedRun::ComputeHidden(std::span<const TokenId> tokens, HiddenTap* tap) const {
+  TappedCache cache(parts_, tokens.size(), tap);
+  for (size_t at = 0; at < tokens.size();) {
+    const size_t count = std::min<size_t>(parts_.prefill_chunk_tokens, tokens.size() - at);
+    QUIRE_RETURN_IF_ERROR(parts_.decoder->Forward(tokens.subspan(at, count), at, cache,
+                                                  Decoder::Logits::kNone, nullptr));
+    at += count;
+  }
   return OkStatus();
 }
 

@@ -16,6 +16,7 @@
 #ifndef QUIRE_GPUWORKER_ENGINE_PAGED_RUN_H_
 #define QUIRE_GPUWORKER_ENGINE_PAGED_RUN_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -73,8 +74,8 @@ class PagedRun {
                                                   const RetrievalOptions& retrieval,
                                                   const Document* document, SessionSource* sessions,
                                                   RunStats* stats);
-  /// True if a prompt of `tokens` runs densely: `policy` is sparse, and the prompt is longer than a
-  /// page, or over a document as long as EngineParts::question_chunk_tokens.
+  /// True if a prompt of `tokens` runs densely: `policy` keeps less than everything, and the prompt
+  /// is longer than a page, or over a document as long as EngineParts::question_chunk_tokens.
   static bool MayBeDense(const EngineParts& parts, const RetrievalPolicy& policy, bool has_document,
                          uint64_t tokens);
   /// As Open, for a prompt that attends densely.
@@ -105,7 +106,9 @@ class PagedRun {
   /// True after OpenDense and Densely.
   bool is_dense() const { return after_prompt_ != nullptr; }
   /// Tokens that one Forward may have.
-  uint32_t max_step_tokens() const { return CacheBackend::MaxStepTokens(*cache_); }
+  uint32_t max_step_tokens() const {
+    return std::min(CacheBackend::MaxStepTokens(*cache_), policy_->most_pass_tokens());
+  }
   /// Pages of each layer, and those attended to in the last step.
   const BudgetCache& cache() const { return *cache_; }
   /// Tokens attended to in the last step, a mean over layers and KV heads.
@@ -142,8 +145,14 @@ class PagedRun {
   Status LoadDocument(const Document& document);
   Status TakeSeat(SessionSource* sessions);
   Status LoadPolicy();
-  /// Shows the document's tokens to policies that select by tokens.
+  /// The policy that the sequence was opened with.
+  RetrievalPolicy& own_policy() const {
+    return after_prompt_ != nullptr ? *after_prompt_ : *policy_;
+  }
+  /// Shows the document's tokens to policies that select by tokens, and the hidden states to those
+  /// that see them. They are computed here.
   Status ShowDocument(const Document* document);
+  Status ComputeHidden(std::span<const TokenId> tokens, HiddenTap* tap) const;
   /// Takes a seat among those over the document.
   void ShareDocument(const DocumentPages& document);
   const DocumentSeat* shared() const { return shared_ ? &*shared_ : nullptr; }

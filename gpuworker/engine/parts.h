@@ -55,6 +55,11 @@ inline uint32_t PagesPerBatch(const EngineParts& parts, uint64_t page_bytes) {
   return pages == 0 ? 1 : static_cast<uint32_t>(pages < UINT32_MAX ? pages : UINT32_MAX);
 }
 
+/// Bound of the scores of the model's attention; 0 for none.
+inline float SoftCapOf(const EngineParts& parts) {
+  return static_cast<float>(parts.decoder->config().gemma.attention_soft_cap);
+}
+
 /// Seconds since `start`.
 inline double SecondsSince(const Clock& clock, TimePoint start) {
   return std::chrono::duration<double>(clock.Now() - start).count();

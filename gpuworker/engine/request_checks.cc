@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "gpuworker/engine/ingest/retrieval_heads.h"
+#include "gpuworker/retrieval/dense_policy.h"
+#include "gpuworker/retrieval/windowed_policy.h"
 
 namespace quire::worker {
 Status CheckVocabulary(const ModelConfig& model, std::span<const TokenId> tokens) {
@@ -43,7 +45,17 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> MakeSequencePolicy(const EngineParts&
   if (WantsRetrievalHeads(retrieval) && parts.heads != nullptr && parts.spec->has_values()) {
     QUIRE_ASSIGN_OR_RETURN(context.options.retrieval_heads, parts.heads->Heads());
   }
-  return MakePolicy(context);
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<RetrievalPolicy> policy, MakePolicy(context));
+  std::vector<uint32_t> windows = parts.decoder->config().Windows();
+  if (windows.empty()) return policy;
+  return std::unique_ptr<RetrievalPolicy>(new WindowedPolicy(
+      std::move(policy), std::move(windows), parts.spec->page_tokens, context.max_context_tokens));
+}
+
+StatusOr<std::unique_ptr<RetrievalPolicy>> MakeDensePolicy(const EngineParts& parts) {
+  return std::unique_ptr<RetrievalPolicy>(
+      new DensePolicy(DenseLayouts(parts.decoder->config().Windows(), parts.spec->num_layers),
+                      parts.spec->num_kv_heads));
 }
 
 std::vector<CacheLayout> LayoutsOf(const RetrievalPolicy& policy, uint32_t num_layers) {

@@ -34,10 +34,14 @@ Status CheckRoom(const ModelConfig& model, uint64_t num_tokens, size_t tokens);
 StatusOr<Document> FindDocument(const EngineParts& parts, const DocumentName& name,
                                 TimePoint limit = TimePoint::max());
 
-/// The policy of a sequence. INVALID_ARGUMENT for options that do not fit, or a budget that leaves
-/// a policy that selects pages no room for one.
+/// The policy of a sequence. Layers with a sliding window have its pages, whatever the options say.
+/// INVALID_ARGUMENT for options that do not fit, or a budget that leaves a policy that selects
+/// pages no room for one.
 StatusOr<std::unique_ptr<RetrievalPolicy>> MakeSequencePolicy(const EngineParts& parts,
                                                               const RetrievalOptions& retrieval);
+
+/// The policy of a prompt that attends to everything: every page of every layer stays.
+StatusOr<std::unique_ptr<RetrievalPolicy>> MakeDensePolicy(const EngineParts& parts);
 
 /// How a policy divides the slots of every layer, [num_layers].
 std::vector<CacheLayout> LayoutsOf(const RetrievalPolicy& policy, uint32_t num_layers);

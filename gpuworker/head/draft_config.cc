@@ -98,7 +98,8 @@ RopeSpec DraftRope(const DraftConfig& config, uint64_t context) {
 
 std::vector<uint32_t> FeatureLayers(uint32_t num_layers) {
   const uint32_t last = num_layers - 1;
-  return {std::min(2u, last), num_layers / 2, last - std::min(2u, last)};
+  if (num_layers < 7) return {(last + 2) / 3, (2 * last + 2) / 3, last};
+  return {2, num_layers / 2, last - 2};
 }
 
 }  // namespace quire::worker

@@ -50,7 +50,8 @@ StatusOr<DraftConfig> ParseDraftConfig(std::string_view text, const std::string&
 RopeSpec DraftRope(const DraftConfig& config, uint64_t context);
 
 /// Layers whose inputs are the hidden states of kEagle, in the order that fc takes them: a low, a
-/// middle and a high one of `num_layers`.
+/// middle and a high one of `num_layers`. Models of fewer than seven layers, whose published ones
+/// would coincide, have the ends of thirds.
 std::vector<uint32_t> FeatureLayers(uint32_t num_layers);
 
 }  // namespace quire::worker

@@ -73,7 +73,7 @@ TEST(DraftConfigTest, BeyondTheDraftsContextYarnStretchesIt) {
 
 TEST(DraftConfigTest, FeaturesComeFromALowAMiddleAndAHighLayer) {
   EXPECT_THAT(FeatureLayers(32), ElementsAre(2, 16, 29));
-  EXPECT_THAT(FeatureLayers(4), ElementsAre(2, 2, 1));
+  EXPECT_THAT(FeatureLayers(4), ElementsAre(1, 2, 3));
   EXPECT_THAT(FeatureLayers(1), ElementsAre(0, 0, 0));
 }
 

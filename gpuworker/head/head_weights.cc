@@ -2,6 +2,7 @@
 #include "gpuworker/head/head_weights.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "common/json/json.h"
@@ -39,7 +40,7 @@ class HeadReader {
       weights_->k = FirstHalf(weights_->k, h);
       return OkStatus();
     }
-    QUIRE_RETURN_IF_ERROR(CheckFeatures(target.config.hidden_size));
+    QUIRE_RETURN_IF_ERROR(CheckFeatures(target.config.hidden_size, target.config.num_layers));
     QUIRE_ASSIGN_OR_RETURN(weights_->hidden_norm, Tensor(kHiddenNorm, {h}));
     QUIRE_ASSIGN_OR_RETURN(weights_->fc, Tensor(kFeatures, {h, weights_->num_features}));
     return OkStatus();
@@ -67,7 +68,7 @@ class HeadReader {
   }
 
   /// Takes the width of fc's input, which the mode must be able to fill.
-  Status CheckFeatures(uint64_t target_hidden) {
+  Status CheckFeatures(uint64_t target_hidden, uint32_t target_layers) {
     QUIRE_ASSIGN_OR_RETURN(const TensorView* view, Find(kFeatures));
     const uint64_t width = view->shape.size() == 2 ? view->shape[1] : 0;
     const bool eagle = weights_->mode == HeadMode::kEagle;
@@ -81,6 +82,7 @@ class HeadReader {
                              "embed_only");
     }
     weights_->num_features = static_cast<uint32_t>(width);
+    if (eagle) weights_->feature_layers = FeatureLayers(target_layers);
     return OkStatus();
   }
 
@@ -127,6 +129,14 @@ Status FindEmbedding(const std::shared_ptr<const Checkpoint>& draft, const HeadT
       ", the draft needs embeddings of shape ", ShapeText(shape), "; use the draft of this model");
 }
 
+/// Settings that decide the keys besides the draft's tensors, the model and the rotation.
+std::string Settings(const HeadWeights& weights) {
+  std::array<char, 96> text{};
+  std::snprintf(text.data(), text.size(), "retrieval head, mode=%s, rms_norm_eps=%.17g",
+                std::string(Name(weights.mode)).c_str(), weights.config.rms_norm_eps);
+  return text.data();
+}
+
 }  // namespace
 
 Status HeadWeights::Embed(TokenId token, float* row) const {
@@ -150,6 +160,7 @@ StatusOr<HeadWeights> LoadHeadWeights(const std::string& directory, const HeadTa
   const auto draft = std::make_shared<const Checkpoint>(std::move(opened));
   QUIRE_RETURN_IF_ERROR(HeadReader(*draft, &weights).Read(target));
   QUIRE_RETURN_IF_ERROR(FindEmbedding(draft, target, &weights));
+  weights.hash = draft->Hash(Settings(weights));
   return weights;
 }
 

@@ -8,6 +8,7 @@
 #ifndef QUIRE_GPUWORKER_HEAD_HEAD_WEIGHTS_H_
 #define QUIRE_GPUWORKER_HEAD_HEAD_WEIGHTS_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -34,18 +35,25 @@ struct HeadTarget {
 struct HeadWeights {
   DraftConfig config;
   HeadMode mode = HeadMode::kEagle;
-  uint32_t num_features = 0;       ///< Width of fc's input; 0 without it.
-  std::vector<float> input_norm;   ///< [h]
-  std::vector<float> hidden_norm;  ///< [h]; empty without fc
-  std::vector<float> fc;           ///< [h][num_features]
-  std::vector<float> q;            ///< [n_q*d][in]
-  std::vector<float> k;            ///< [n_kv*d][in]
+  uint32_t num_features = 0;             ///< Width of fc's input; 0 without it.
+  std::vector<uint32_t> feature_layers;  ///< Layers of kEagle's features; none for other modes.
+  std::vector<float> input_norm;         ///< [h]
+  std::vector<float> hidden_norm;        ///< [h]; empty without fc
+  std::vector<float> fc;                 ///< [h][num_features]
+  std::vector<float> q;                  ///< [n_q*d][in]
+  std::vector<float> k;                  ///< [n_kv*d][in]
+  /// SHA-256 of the draft's tensors and of all else that decides its keys, but for the model.
+  std::array<uint8_t, 32> hash = {};
   std::shared_ptr<const Checkpoint> embedding_file;
   std::string embedding_name;
 
   /// Columns of the projections: 2h, and h without features.
   uint32_t input_width() const {
     return mode == HeadMode::kEmbedOnly ? config.hidden_size : 2 * config.hidden_size;
+  }
+  /// Width of a hidden state of the model (HeadMode::kEagle); 0 for other modes.
+  uint32_t feature_width() const {
+    return feature_layers.empty() ? 0 : num_features / static_cast<uint32_t>(feature_layers.size());
   }
   /// Tokens before a token whose embeddings fc merges (HeadMode::kTrained); 0 for other modes.
   uint32_t tokens_before() const {

@@ -46,10 +46,11 @@ void Softmax(std::span<float> row) {
 
 }  // namespace
 
-RetrievalHead::RetrievalHead(const HeadWeights* weights, uint64_t context)
+RetrievalHead::RetrievalHead(const HeadWeights* weights, uint64_t context, uint32_t kept_queries)
     : weights_(weights),
       c_(weights->config),
       context_(context),
+      kept_queries_(kept_queries),
       rope_(DraftRope(weights->config, context)),
       keys_(weights->config.num_kv_heads) {}
 
@@ -124,6 +125,22 @@ Status RetrievalHead::Append(std::span<const TokenId> tokens, std::span<const fl
                            " features of ", tokens.size(), " tokens; ", features.size(),
                            " were given");
   }
+  QUIRE_RETURN_IF_ERROR(CheckTokens(tokens));
+  if (tokens.empty()) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> inputs, Inputs(tokens, features));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> queries,
+                         Project(inputs, weights_->q, c_.num_query_heads));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> keys,
+                         Project(inputs, weights_->k, c_.num_kv_heads));
+  const size_t row = size_t{c_.num_query_heads} * c_.head_dim;
+  const size_t kept = std::min(queries_.size(), kept_queries_ * row);
+  queries_.erase(queries_.begin(), queries_.end() - static_cast<ptrdiff_t>(kept));
+  queries_.insert(queries_.end(), queries.begin(), queries.end());
+  Take(tokens, keys);
+  return OkStatus();
+}
+
+Status RetrievalHead::CheckTokens(std::span<const TokenId> tokens) const {
   if (tokens_.size() + tokens.size() > context_) {
     return InvalidArgument("the retrieval head was opened for ", context_, " tokens; ",
                            tokens_.size() + tokens.size(), " do not fit");
@@ -133,25 +150,48 @@ Status RetrievalHead::Append(std::span<const TokenId> tokens, std::span<const fl
     return InvalidArgument("token ", token, " is outside the retrieval head's vocabulary of ",
                            c_.vocab_size);
   }
-  if (tokens.empty()) return OkStatus();
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> inputs, Inputs(tokens, features));
-  QUIRE_ASSIGN_OR_RETURN(std::vector<float> queries,
-                         Project(inputs, weights_->q, c_.num_query_heads));
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> keys,
-                         Project(inputs, weights_->k, c_.num_kv_heads));
-  queries_ = std::move(queries);
+  return OkStatus();
+}
+
+void RetrievalHead::Take(std::span<const TokenId> tokens, std::span<const float> keys) {
   for (size_t at = 0; at < keys.size(); at += c_.head_dim) {
     std::vector<float>& head = keys_[at / c_.head_dim % c_.num_kv_heads];
     const auto row = keys.begin() + static_cast<ptrdiff_t>(at);
     head.insert(head.end(), row, row + c_.head_dim);
   }
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+}
+
+Status RetrievalHead::Restore(std::span<const TokenId> tokens, std::span<const float> keys) {
+  QUIRE_RETURN_IF_ERROR(CheckTokens(tokens));
+  if (keys.size() != tokens.size() * key_values()) {
+    return InvalidArgument(keys.size(), " values of keys for ", tokens.size(), " tokens of ",
+                           key_values());
+  }
+  queries_.clear();
+  Take(tokens, keys);
   return OkStatus();
+}
+
+std::vector<float> RetrievalHead::Keys(uint64_t first, uint64_t end) const {
+  std::vector<float> keys;
+  keys.reserve((end - first) * key_values());
+  for (uint64_t token = first; token < end; ++token) {
+    for (const std::vector<float>& head : keys_) {
+      const auto row = head.begin() + static_cast<ptrdiff_t>(token * c_.head_dim);
+      keys.insert(keys.end(), row, row + c_.head_dim);
+    }
+  }
+  return keys;
+}
+
+uint64_t RetrievalHead::first_query() const {
+  return tokens_.size() - queries_.size() / (size_t{c_.num_query_heads} * c_.head_dim);
 }
 
 StatusOr<std::vector<float>> RetrievalHead::Weights(uint64_t token) const {
   const size_t d = c_.head_dim, n_q = c_.num_query_heads, group = n_q / c_.num_kv_heads;
-  const uint64_t first = tokens_.size() - queries_.size() / (n_q * d);
+  const uint64_t first = first_query();
   if (token < first || token >= tokens_.size()) {
     return InvalidArgument("token ", token, " is not among the last that the retrieval head got, ",
                            first, " to ", tokens_.size());

@@ -28,23 +28,41 @@ namespace quire::worker {
 class RetrievalHead {
  public:
   /// For a sequence of at most `context` tokens, which decides the rotation of all of them.
-  RetrievalHead(const HeadWeights* weights, uint64_t context);
+  /// `kept_queries` queries stay besides those of the last Append.
+  RetrievalHead(const HeadWeights* weights, uint64_t context, uint32_t kept_queries = 0);
 
   /// Tokens appended so far.
   uint64_t num_tokens() const { return tokens_.size(); }
   uint32_t num_query_heads() const { return c_.num_query_heads; }
   uint32_t num_kv_heads() const { return c_.num_kv_heads; }
+  /// Values of a token's keys.
+  size_t key_values() const { return size_t{c_.num_kv_heads} * c_.head_dim; }
 
   /// Appends `tokens`. `features`, [tokens][num_features], are those of the token before each, for
   /// HeadMode::kEagle; empty for the other modes. The first token of a sequence has zeros.
   [[nodiscard]] Status Append(std::span<const TokenId> tokens,
                               std::span<const float> features = {});
 
+  /// Appends `tokens` with their `keys`, [tokens][num_kv_heads][d], which Keys gave of the same
+  /// tokens under the same weights and context. They have no queries. INVALID_ARGUMENT for another
+  /// number of keys, and as for Append.
+  [[nodiscard]] Status Restore(std::span<const TokenId> tokens, std::span<const float> keys);
+  /// Keys of the tokens from `first` to `end`, as Restore takes them.
+  std::vector<float> Keys(uint64_t first, uint64_t end) const;
+
+  /// First token that Weights knows; num_tokens() for none.
+  uint64_t first_query() const;
+  /// Forgets the queries of all tokens so far.
+  void ForgetQueries() { queries_.clear(); }
   /// Weights of the appended token `token` over the tokens up to itself, [n_q][token + 1]. It must
-  /// be one of the last Append.
+  /// be one of the last Append, or of the kept ones before.
   StatusOr<std::vector<float>> Weights(uint64_t token) const;
 
  private:
+  /// INVALID_ARGUMENT for tokens that do not fit, or outside the vocabulary.
+  Status CheckTokens(std::span<const TokenId> tokens) const;
+  /// Takes tokens with keys as Restore has them.
+  void Take(std::span<const TokenId> tokens, std::span<const float> keys);
   /// Input of the projections for the tokens from `first` on, [tokens][in].
   StatusOr<std::vector<float>> Inputs(std::span<const TokenId> tokens,
                                       std::span<const float> features) const;
@@ -57,10 +75,11 @@ class RetrievalHead {
   const HeadWeights* const weights_;
   const DraftConfig& c_;
   const uint64_t context_;
+  const uint32_t kept_queries_;
   const RopeTable rope_;
   std::vector<TokenId> tokens_;
   std::vector<std::vector<float>> keys_;  ///< [n_kv], each [tokens][d], rotated.
-  std::vector<float> queries_;            ///< [n][n_q][d] of the last Append, rotated.
+  std::vector<float> queries_;            ///< [n][n_q][d] of the last tokens, rotated.
 };
 
 }  // namespace quire::worker

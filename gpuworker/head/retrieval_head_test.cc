@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "common/base/random.h"
 #include "common/json/json.h"
 #include "gpuworker/head/head_selection.h"
+#include "gpuworker/model/checkpoint/pytorch/pytorch_builder.h"
 #include "gpuworker/model/checkpoint/random_checkpoint.h"
 #include "gpuworker/testing/random_draft.h"
 #include "gpuworker/text/tokenizer.h"
@@ -249,6 +251,21 @@ TEST_F(RetrievalHeadTest, ADraftsOwnEmbeddingsGoFirst) {
   std::vector<float> row(kHidden);
   ASSERT_EQ(weights.Embed(2, row.data()), OkStatus());
   EXPECT_EQ(row[3], tensors_["embed_tokens.weight"].second[2 * kHidden + 3]);
+}
+
+TEST_F(RetrievalHeadTest, ADraftOfPytorchIsTheSame) {
+  WriteDraft("");
+  const HeadWeights safetensors = Load(HeadMode::kEagle);
+  std::filesystem::remove(draft_ + "/model.safetensors");
+  testing::WriteFile(draft_ + "/pytorch_model.bin", testing::PytorchFile(tensors_));
+  const HeadWeights pickled = Load(HeadMode::kEagle);
+  EXPECT_EQ(pickled.q, safetensors.q);
+  EXPECT_EQ(pickled.k, safetensors.k);
+  EXPECT_EQ(pickled.fc, safetensors.fc);
+  tensors_.erase("fc.weight");
+  testing::WriteFile(draft_ + "/pytorch_model.bin", testing::PytorchFile(tensors_));
+  EXPECT_THAT(LoadError(HeadMode::kEagle),
+              HasSubstr("pytorch_model.bin: tensor fc.weight is missing"));
 }
 
 // The head that lies beside the bundled model.

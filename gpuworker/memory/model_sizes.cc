@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpuworker/memory/model_sizes.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace quire::worker {
@@ -48,11 +49,17 @@ uint64_t AttentionWeightCount(const ModelConfig& c) {
 uint64_t WeightCount(const ModelConfig& c) {
   const uint64_t hidden = c.hidden_size;
   const uint64_t wide = c.intermediate_size;
-  uint64_t layer = AttentionWeightCount(c) + 3 * hidden * wide + 2 * hidden;
+  const ExpertsConfig& e = c.experts;
+  const auto with_experts = static_cast<uint64_t>(std::ranges::count(e.layers, true));
+  const uint64_t experts = e.num_experts * hidden * (3 * uint64_t{e.intermediate_size} + 1);
+  const uint64_t blocks =
+      (c.num_layers - with_experts) * 3 * hidden * wide + with_experts * experts;
+  uint64_t layer = AttentionWeightCount(c) + 2 * hidden;
   if (c.output_bias) layer += hidden;
   if (c.mlp_bias) layer += 2 * wide + hidden;
+  if (c.is_gemma()) layer += 2 * hidden;
   const uint64_t tables = c.tied_embeddings ? 1 : 2;
-  return c.num_layers * layer + tables * c.vocab_size * hidden + hidden;
+  return c.num_layers * layer + blocks + tables * c.vocab_size * hidden + hidden;
 }
 
 }  // namespace

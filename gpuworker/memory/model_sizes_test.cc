@@ -34,7 +34,9 @@ TEST(ModelSizesTest, TheSizesOfAConfigAreThoseOfItsTensors) {
   const std::string golden = "tests/data/golden/";
   for (const std::string& name :
        {std::string("models/recall-small"), std::string("models/recall-across"),
-        golden + "deepseek-v2", golden + "deepseek-v3-bf16"}) {
+        golden + "llama-linear-bias", golden + "mixtral", golden + "qwen3-moe",
+        golden + "phi3-longrope", golden + "gemma2", golden + "gemma3", golden + "deepseek-v2",
+        golden + "deepseek-v3-bf16"}) {
     const std::string directory = QUIRE_SOURCE_DIR "/" + name;
     const auto checkpoint = Checkpoint::Open(directory);
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();

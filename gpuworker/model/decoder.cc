@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <functional>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "gpuworker/model/checkpoint/checkpoint.h"
@@ -17,14 +19,50 @@
 namespace quire::worker {
 namespace {
 
-/// Settings besides the weights that change the numbers and that KvSpec has no field for.
+/// Settings that only a Gemma has.
+std::string GemmaSettings(const GemmaConfig& gemma) {
+  std::array<char, 128> text{};
+  std::snprintf(text.data(), text.size(), ";attention_cap=%.17g,logit_cap=%.17g,query_scale=%.17g",
+                gemma.attention_soft_cap, gemma.logit_soft_cap, gemma.query_scale);
+  std::string settings = text.data();
+  if (!gemma.local_rope) return settings;
+  const RopeSpec& r = *gemma.local_rope;
+  std::vector<double> parts = {static_cast<double>(r.scaling),
+                               static_cast<double>(r.rotary_dim),
+                               r.theta,
+                               r.factor,
+                               r.low_freq_factor,
+                               r.high_freq_factor,
+                               r.original_context,
+                               r.beta_fast,
+                               r.beta_slow,
+                               r.attention_factor};
+  parts.insert(parts.end(), r.pair_factors.begin(), r.pair_factors.end());
+  settings += ";local_rope=";
+  for (const double part : parts) {
+    std::snprintf(text.data(), text.size(), "%.17g,", part);
+    settings += text.data();
+  }
+  return settings;
+}
+
+/// Settings besides the weights that change the numbers and that KvSpec has no field for. Those
+/// that a model does not have are not in the text, so that its hash does not depend on them.
 std::string NumericSettings(const ModelConfig& config) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "rms_norm_eps=%.17g", config.rms_norm_eps);
-  if (!config.latent) return text.data();
-  std::array<char, 64> scale{};
-  std::snprintf(scale.data(), scale.size(), ";score_scale=%.17g", config.latent->score_scale);
-  return std::string(text.data()) + scale.data();
+  std::string settings = text.data();
+  const std::vector<uint32_t> windows = config.Windows();
+  if (!windows.empty()) settings += ";windows=";
+  for (const uint32_t window : windows) settings += std::to_string(window) + ",";
+  if (config.is_gemma()) settings += GemmaSettings(config.gemma);
+  if (config.experts.num_experts > 0) {
+    settings += ";experts_per_token=" + std::to_string(config.experts.experts_per_token) +
+                ",normalized=" + std::to_string(config.experts.normalized);
+  }
+  if (!config.latent) return settings;
+  std::snprintf(text.data(), text.size(), ";score_scale=%.17g", config.latent->score_scale);
+  return settings + text.data();
 }
 
 /// The config's name, else one that follows from the contents and is the same on every machine.
@@ -38,10 +76,13 @@ std::string ModelName(const ModelConfig& config, const std::array<uint8_t, 32>& 
 
 Status CheckKernels(const Device& device) {
   const kernels::KernelTable& ops = device.kernels();
-  const std::pair<const char*, bool> needed[] = {
-      {"embed", ops.embed != nullptr},       {"rmsnorm", ops.rmsnorm != nullptr},
-      {"matmul", ops.matmul != nullptr},     {"rope", ops.rope != nullptr},
-      {"silu_mul", ops.silu_mul != nullptr}, {"add", ops.add != nullptr}};
+  const std::pair<const char*, bool> needed[] = {{"soft_cap", ops.soft_cap != nullptr},
+                                                 {"embed", ops.embed != nullptr},
+                                                 {"rmsnorm", ops.rmsnorm != nullptr},
+                                                 {"matmul", ops.matmul != nullptr},
+                                                 {"rope", ops.rope != nullptr},
+                                                 {"silu_mul", ops.silu_mul != nullptr},
+                                                 {"add", ops.add != nullptr}};
   for (const auto& [name, present] : needed) {
     if (!present) return Unimplemented("device ", device.name(), " has no kernel ", name);
   }
@@ -132,12 +173,18 @@ Decoder::~Decoder() = default;
 StatusOr<std::unique_ptr<Decoder>> Decoder::Load(const std::string& directory, Device* device) {
   QUIRE_RETURN_IF_ERROR(CheckKernels(*device));
   QUIRE_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(directory + "/config.json"));
+  if (config.experts.num_experts > 0) {
+    QUIRE_RETURN_IF_ERROR(ExpertBlock::CheckKernels(*device));
+  }
   QUIRE_RETURN_IF_ERROR(ReadCompanions(directory, &config));
   QUIRE_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(directory));
   QUIRE_ASSIGN_OR_RETURN(Weights weights, LoadWeights(checkpoint, config, device));
   const std::array<uint8_t, 32> hash = checkpoint.Hash(NumericSettings(config));
   RopeTable rope(config.rope);
-  Model model{device, std::move(config), std::move(weights), std::move(rope)};
+  std::optional<RopeTable> local_rope;
+  if (config.gemma.local_rope) local_rope.emplace(*config.gemma.local_rope);
+  Model model{device, std::move(config), std::move(weights), std::move(rope),
+              std::move(local_rope)};
   return std::unique_ptr<Decoder>(new Decoder(std::make_unique<Impl>(std::move(model), hash)));
 }
 
@@ -162,7 +209,8 @@ Status Decoder::Forward(std::span<const TokenId> tokens, uint64_t first_position
     const bool last = what == Logits::kLast && done + count == tokens.size();
     const SequenceTokens sequence{.tokens = block,
                                   .first_position = first_position + done,
-                                  .wants_logits = last || (all && count == 1)};
+                                  .wants_logits = last || (all && count == 1),
+                                  .tap = attention.hidden_tap()};
     float* const own = all ? logits + done * config().vocab_size : logits;
     QUIRE_RETURN_IF_ERROR(pass.Run({&sequence, 1}, one, {.logits = own}));
     if (all && count > 1) QUIRE_RETURN_IF_ERROR(pass.Logits(count, own));
@@ -202,6 +250,23 @@ Status Decoder::ForwardBatch(std::span<const SequenceTokens> sequences, BatchAtt
   return pass->Run(sequences, attention, output);
 }
 
+Status Decoder::CheckSparsePrefill() const {
+  constexpr char kOthers[] =
+      ", and prompts over several documents are computed for models without; ask about one "
+      "document at a time";
+  if (!config().Windows().empty()) {
+    return Unimplemented("the model has layers that see the last ", config().window, " tokens only",
+                         kOthers);
+  }
+  if (config().gemma.attention_soft_cap > 0) {
+    return Unimplemented("the model caps the scores of attention", kOthers);
+  }
+  if (config().gemma.local_rope) {
+    return Unimplemented("the model rotates its sliding layers in another way", kOthers);
+  }
+  return OkStatus();
+}
+
 StatusOr<SparsePrefillStats> Decoder::SparsePrefill(const SparsePrompt& prompt, RowPlan* plan,
                                                     LayerViews* views, RowUpdate update,
                                                     float* logits) const {
@@ -221,6 +286,7 @@ StatusOr<SparsePrefillStats> Decoder::SparsePrefill(const SparsePrompt& prompt, 
   }
   QUIRE_RETURN_IF_ERROR(impl_->Check(prompt.tokens, 0));
   QUIRE_RETURN_IF_ERROR(impl_->Check(prompt.tokens.last(1), prompt.positions.back()));
+  QUIRE_RETURN_IF_ERROR(CheckSparsePrefill());
   SparsePass pass(impl_->model(), prompt, plan, views, update);
   QUIRE_RETURN_IF_ERROR(pass.Run(logits));
   return pass.stats();

@@ -22,6 +22,7 @@
 
 namespace quire::worker {
 
+class HiddenTap;
 class RecordableAttention;
 
 /// One layer's attention over consecutive tokens. All arrays are float, row-major, on the device.
@@ -44,6 +45,8 @@ class AttentionBackend {
   [[nodiscard]] virtual Status Attend(const LayerStep& step) = 0;
   /// This, where a step of one token needs no host between its layers (recordable_attention.h).
   virtual RecordableAttention* AsRecordable() { return nullptr; }
+  /// Observer of the hidden states of Forward; null for none.
+  virtual HiddenTap* hidden_tap() { return nullptr; }
 };
 
 /// Attention of several sequences at a time.
@@ -72,6 +75,7 @@ struct SequenceTokens {
   std::span<const TokenId> tokens;  ///< At least one.
   uint64_t first_position = 0;      ///< Position of the first token; the rest follow.
   bool wants_logits = false;        ///< Computes logits after the last token.
+  HiddenTap* tap = nullptr;         ///< Observer of its hidden states; null for none.
 };
 
 class ForwardPass;
@@ -114,10 +118,13 @@ class Decoder {
                                     BatchAttention& attention, PassOutput output,
                                     ForwardPass* scratch = nullptr) const;
 
+  /// UNIMPLEMENTED for a model that SparsePrefill does not compute: one with sliding windows, soft
+  /// caps, or two rotations.
+  [[nodiscard]] Status CheckSparsePrefill() const;
   /// Sparse prefill of `prompt` (sparse_prefill.h). `logits` has room for [vocab] floats for each
   /// output of the last layer; null for none. INVALID_ARGUMENT: a token outside the vocabulary, a
-  /// position past the model's context, or positions that do not ascend. UNIMPLEMENTED for latent
-  /// attention.
+  /// position past the model's context, or positions that do not ascend. Otherwise
+  /// as CheckSparsePrefill.
   StatusOr<SparsePrefillStats> SparsePrefill(const SparsePrompt& prompt, RowPlan* plan,
                                              LayerViews* views, RowUpdate update,
                                              float* logits) const;

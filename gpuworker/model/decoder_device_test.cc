@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,8 +26,8 @@ constexpr char kModel[] = QUIRE_SOURCE_DIR "/tests/data/golden/llama-llama3";
 /// One model over a dense cache, token by token after a prompt.
 class Generation {
  public:
-  explicit Generation(Device& device)
-      : decoder_(std::move(Decoder::Load(kModel, &device)).value()),
+  explicit Generation(Device& device, const std::string& model = kModel)
+      : decoder_(std::move(Decoder::Load(model, &device)).value()),
         cache_(decoder_->config(), &device, 64) {}
 
   /// Logits after each of `tokens`.
@@ -59,6 +60,22 @@ TEST(DecoderDeviceTest, StepsThatAreReplayedEqualThoseThatAreRun) {
   // Everything around the attention of each layer, in every step but the first.
   const int64_t stretches = cuda.decoder().config().num_layers + 1;
   EXPECT_EQ(FakeCudaLaunches() - before, stretches * static_cast<int64_t>(tokens.size() - 1));
+}
+
+// The device decides what a layer chooses by token, and where it looks.
+TEST(DecoderDeviceTest, EveryKindOfLayerIsReplayed) {
+  const std::vector<TokenId> tokens = {3, 14, 15, 9, 2, 6, 5, 35};
+  for (const std::string name :
+       {"mistral-window", "mixtral", "qwen3-moe", "phi3-longrope", "gemma2", "gemma3"}) {
+    SCOPED_TRACE(name);
+    const std::string model = QUIRE_SOURCE_DIR "/tests/data/golden/" + name;
+    Generation cpu(CpuDevice(), model);
+    Generation cuda(FakeCudaDevice(), model);
+    const int64_t before = FakeCudaLaunches();
+    EXPECT_EQ(cuda.Steps(tokens), cpu.Steps(tokens));
+    const int64_t stretches = cuda.decoder().config().num_layers + 1;
+    EXPECT_EQ(FakeCudaLaunches() - before, stretches * static_cast<int64_t>(tokens.size() - 1));
+  }
 }
 
 TEST(DecoderDeviceTest, BlocksOfOtherLengthsBetweenStepsDoNotMix) {

@@ -19,6 +19,8 @@ DenseCache::DenseCache(const ModelConfig& config, Device* device, uint64_t max_t
       head_dim_(config.head_dim),
       value_dim_(config.value_dim()),
       has_values_(!config.latent),
+      windows_(config.Windows()),
+      soft_cap_(static_cast<float>(config.gemma.attention_soft_cap)),
       max_tokens_(max_tokens),
       layers_(config.num_layers) {}
 
@@ -54,6 +56,8 @@ Status DenseCache::Attend(const LayerStep& step) {
                                           .head_dim = head_dim_,
                                           .value_dim = value_dim_,
                                           .scale = 1.0f / std::sqrt(static_cast<float>(head_dim_)),
+                                          .soft_cap = soft_cap_,
+                                          .window = windows_.empty() ? 0 : windows_[step.layer],
                                           .dtype = DType::kF32,
                                           .stream = device_->stream()});
   QUIRE_RETURN_IF_ERROR(ToStatus(result, "dense_attention"));

@@ -54,6 +54,8 @@ class DenseCache final : public AttentionBackend {
   const uint32_t head_dim_;
   const uint32_t value_dim_;
   const bool has_values_;
+  std::vector<uint32_t> windows_;  ///< ModelConfig::Windows
+  const float soft_cap_;           ///< GemmaConfig::attention_soft_cap
   const uint64_t max_tokens_;
   std::vector<Layer> layers_;
 };

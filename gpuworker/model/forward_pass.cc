@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpuworker/model/hidden_tap.h"
+
 namespace quire::worker {
 namespace {
 
@@ -35,15 +37,48 @@ Status ForwardPass::Run(std::span<const SequenceTokens> sequences, BatchAttentio
     RecordableAttention* const recordable = attention.AsRecordable();
     if (recordable != nullptr) return RunDecodeStep(steps, *recordable, output);
   }
-  QUIRE_RETURN_IF_ERROR(
-      RunLayers(steps, &ForwardPass::RecordedBetweenAttentions,
-                [&](std::span<const LayerStep> layer) { return attention.Attend(layer); }));
+  QUIRE_RETURN_IF_ERROR(RunLayers(steps, &ForwardPass::RecordedBetweenAttentions,
+                                  [&](std::span<const LayerStep> layer) -> Status {
+                                    QUIRE_RETURN_IF_ERROR(
+                                        ShowHidden(sequences, layer.front().layer));
+                                    return attention.Attend(layer);
+                                  }));
   return LogitsOf(RowsOfLogits(sequences), output);
 }
 
 bool ForwardPass::IsDecodeStep(std::span<const SequenceTokens> sequences) const {
   return sequences.size() == tokens_ && tokens_ <= kLogitRows &&
-         std::ranges::all_of(sequences, &SequenceTokens::wants_logits);
+         std::ranges::all_of(sequences, [](const SequenceTokens& sequence) {
+           return sequence.wants_logits && sequence.tap == nullptr;
+         });
+}
+
+Status ForwardPass::ShowHidden(std::span<const SequenceTokens> sequences, uint32_t layer) {
+  const size_t hidden = c_.hidden_size;
+  struct Tapped {
+    HiddenTap* tap;
+    size_t first, tokens;  ///< Rows of hidden_.
+  };
+  std::vector<Tapped> tapped;
+  size_t at = 0;
+  for (const SequenceTokens& sequence : sequences) {
+    if (sequence.tap != nullptr && sequence.tap->Wants(layer)) {
+      tapped.push_back({sequence.tap, at, sequence.tokens.size()});
+    }
+    at += sequence.tokens.size();
+  }
+  if (tapped.empty()) return OkStatus();
+  // One copy for all, as the host waits for it. Rows in between come along.
+  const size_t first = tapped.front().first;
+  const size_t count = tapped.back().first + tapped.back().tokens - first;
+  std::vector<float> rows(count * hidden);
+  QUIRE_RETURN_IF_ERROR(model_.device->CopyToHost(rows.data(), hidden_.as<float>() + first * hidden,
+                                                  rows.size() * sizeof(float)));
+  for (const Tapped& one : tapped) {
+    one.tap->Take(layer,
+                  std::span(rows).subspan((one.first - first) * hidden, one.tokens * hidden));
+  }
+  return OkStatus();
 }
 
 Status ForwardPass::RunDecodeStep(const std::vector<LayerStep>& steps,

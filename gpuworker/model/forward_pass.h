@@ -57,6 +57,8 @@ class ForwardPass {
   /// Longer blocks are not recorded: the device is busy while the host gives it their kernels.
   static constexpr uint32_t kRecordedTokens = 64;
 
+  /// Shows the inputs of `layer` to the sequences that tap it, by one copy.
+  Status ShowHidden(std::span<const SequenceTokens> sequences, uint32_t layer);
   /// Copies the block's input of kernels to the device.
   Status Begin(std::span<const SequenceTokens> sequences);
   /// True if the block has one token of each of `sequences`, with few enough logits for one

@@ -10,10 +10,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/checkpoint/config.h"
+#include "gpuworker/model/experts.h"
 #include "gpuworker/model/latent_projection.h"
 #include "gpuworker/model/rope_table.h"
 #include "gpuworker/model/weights.h"
@@ -28,6 +31,8 @@ struct Model {
   ModelConfig config;
   Weights weights;
   RopeTable rope;
+  std::optional<RopeTable> local_rope =
+      {};  ///< Rotation of sliding layers; none where it is `rope`.
 };
 
 class LayerMath {
@@ -36,6 +41,7 @@ class LayerMath {
       : model_(model),
         c_(model.config),
         ops_(model.device->kernels()),
+        experts_(model.device, model.config),
         latents_(c_, model.device) {}
 
   /// Allocates scratch for up to `max_rows` rows.
@@ -68,26 +74,39 @@ class LayerMath {
   float* normed() const { return normed_.as<float>(); }      ///< Scratch between calls, [rows][h].
 
  private:
+  /// The angles of the rows in one kind of layers.
+  struct Rotation {
+    const RopeTable* table;
+    const RopeSpec* spec;
+    DeviceBuffer cosines;  ///< [rows][rotary_dim/2], of each row's position
+    DeviceBuffer sines;    ///< [rows][rotary_dim/2]
+  };
+  const Rotation& RotationOf(uint32_t layer) const;
+  /// Copies the angles of rows to the device.
+  Status SendAngles(const Rotation& rotation, std::span<const uint64_t> positions) const;
   /// q, k and v of attention that caches keys and values, from normed rows.
-  Status HeadQueries(const LayerWeights& weights, const float* x);
+  Status HeadQueries(uint32_t layer, const float* x);
   Status Output(const LayerWeights& weights, float* hidden);
-  Status FeedForward(const LayerWeights& weights, float* hidden);
+  Status FeedForward(uint32_t layer, float* hidden);
+  /// delta_ = the feed-forward block of normed_.
+  Status GatedBlock(const LayerWeights& weights);
   Status Norm(const float* x, const DeviceBuffer& weight, float* y, int64_t rows,
               int64_t dim) const;
   Status Project(const float* x, const Linear& linear, float* y, int64_t in, int64_t out) const;
-  Status Rotate(float* heads, int64_t num_heads) const;
-  Status AddResidual(const float* delta, float* hidden) const;
+  Status Rotate(const Rotation& rotation, float* heads, int64_t num_heads) const;
+  /// Adds delta_ to the stream, normed where `end` has weights.
+  Status AddResidual(const DeviceBuffer& end, float* hidden) const;
 
   const Model& model_;
   const ModelConfig& c_;
   const kernels::KernelTable& ops_;
+  ExpertBlock experts_;
   uint32_t max_rows_ = 0;
   uint32_t rows_ = 0;
+  std::vector<Rotation> rotations_;  ///< One of all layers, or of those that do not slide and do.
 
   DeviceBuffer ids_;        ///< [rows] int32
   DeviceBuffer positions_;  ///< [rows] int32: rows of the RoPE tables, 0..rows-1
-  DeviceBuffer cosines_;    ///< [rows][d/2], of each row's position
-  DeviceBuffer sines_;      ///< [rows][d/2]
   DeviceBuffer normed_;     ///< [rows][h]
   DeviceBuffer delta_;      ///< [rows][h], what a part adds to the stream
   DeviceBuffer q_, k_, v_, attended_;

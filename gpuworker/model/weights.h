@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Weights: a checkpoint's tensors as floats on a device, under the names that the forward pass
-// uses.
+// uses, in the form that it computes with. Norms of a Gemma have the one added that they are stored
+// without. Factors on queries are in what makes the queries.
 // Ownership: owns its device memory; the device outlives it. Thread-safety: const use is safe.
 #ifndef QUIRE_GPUWORKER_MODEL_WEIGHTS_H_
 #define QUIRE_GPUWORKER_MODEL_WEIGHTS_H_
@@ -19,6 +20,13 @@ namespace quire::worker {
 struct Linear {
   DeviceBuffer weight;  ///< [out][in]
   DeviceBuffer bias;    ///< [out]; no memory when the model has none
+};
+
+/// The matrices of a layer's experts, one after the other.
+struct ExpertWeights {
+  DeviceBuffer router;   ///< [E][h]
+  DeviceBuffer gate_up;  ///< [E][2*intermediate][h], as LayerWeights has them
+  DeviceBuffer down;     ///< [E][h][intermediate]
 };
 
 /// Weights of latent attention (latent_projection.h).
@@ -41,8 +49,11 @@ struct LayerWeights {
   Linear o;                     ///< [h][n_q*d], or [h][n_q*value_dim] of latent attention
   DeviceBuffer q_norm, k_norm;  ///< [d]; no memory without QK-norm
   DeviceBuffer mlp_norm;        ///< [h]
+  DeviceBuffer attention_end;   ///< [h], norm of what attention adds; no memory but in a Gemma
+  DeviceBuffer mlp_end;         ///< [h], the same of the feed-forward block
   Linear gate_up;               ///< [2*intermediate][h]: the gate's rows, then the up projection's
   Linear down;                  ///< [h][intermediate]
+  ExpertWeights experts;        ///< In place of those two, in layers that have experts.
 };
 
 struct Weights {

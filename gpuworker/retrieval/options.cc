@@ -94,6 +94,10 @@ Status Validate(const RetrievalOptions& options, const KvSpec& spec) {
     return InvalidArgument("key_rank is ", options.key_rank, "; keys of this model are ", width,
                            " channels wide, use 1 to ", width, ", or 0 for the published share");
   }
+  if (options.selection_memory < 1 || options.selection_memory > kMostSelectionMemory) {
+    return InvalidArgument("selection_memory is ", options.selection_memory, "; use 1 to ",
+                           kMostSelectionMemory, " tokens, 1 as published");
+  }
   if (options.recall_deadline < Duration::zero()) {
     return InvalidArgument("recall_deadline is negative; use 0 to wait as long as it takes");
   }

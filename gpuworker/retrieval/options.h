@@ -58,6 +58,9 @@ struct RetrievalOptions {
   /// Rank of the document's keys (ShadowKV), at most KV heads * head_dim. 0 takes the published
   /// share of that width (policies/shadowkv.h).
   uint32_t key_rank = 0;
+  /// Tokens whose weights decide a selection of SpeContext, the present one counted. More of them
+  /// keep pages longer, and fewer move (policies/specontext.h). 1 is the published one.
+  uint32_t selection_memory = 1;
   /// How long the attention of a layer waits for pages that only correct a selection that it could
   /// attend to instead (FreeKV). A head that went on without them waits for as long as it takes at
   /// the next token. 0: always as long as it takes.
@@ -69,6 +72,9 @@ struct RetrievalOptions {
   uint32_t recall_buffers = 2;
   RecallLayout recall_layout = RecallLayout::kUnits;
 };
+
+/// Largest RetrievalOptions::selection_memory.
+inline constexpr uint32_t kMostSelectionMemory = 64;
 
 /// How a budget is divided, in tokens, and where there is none.
 struct BudgetDivision {

@@ -99,8 +99,9 @@ StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_t
 }
 
 Status CheckReads(std::string_view policy, OwnOption option, std::string_view name) {
-  const std::string_view reader =
-      option == OwnOption::kKeyRank ? ShadowKvPolicy::kName : FreeKvPolicy::kName;
+  const std::string_view reader = option == OwnOption::kKeyRank           ? ShadowKvPolicy::kName
+                                  : option == OwnOption::kSelectionMemory ? SpeContextPolicy::kName
+                                                                          : FreeKvPolicy::kName;
   if (policy == reader) return OkStatus();
   return InvalidArgument(name, " is an option of the policy ", reader, ", and this one is ", policy,
                          ": leave it away, or name the policy ", reader);

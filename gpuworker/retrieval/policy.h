@@ -39,9 +39,11 @@
 
 namespace quire::worker {
 
+class HiddenTap;
 class JointWork;
 class KeySource;
 class PageObserver;
+class RetrievalHead;
 class TokenObserver;
 struct HeadWeights;
 
@@ -117,6 +119,15 @@ class RetrievalPolicy {
   virtual PageObserver* page_observer() { return nullptr; }
   /// Observer of the sequence's tokens; null for none. Lives as long as the policy.
   virtual TokenObserver* token_observer() { return nullptr; }
+  /// Head of the sequence whose keys follow from tokens alone, so that they may be taken from the
+  /// store; null for none. It is told of a document's tokens in place of the observer. Lives as
+  /// long as the policy.
+  virtual RetrievalHead* retrieval_head() { return nullptr; }
+  /// Observer of the hidden states of the sequence's passes; null where the policy needs none.
+  /// Lives as long as the policy.
+  virtual HiddenTap* hidden_tap() { return nullptr; }
+  /// Most tokens of a pass that it selects in.
+  virtual uint32_t most_pass_tokens() const { return UINT32_MAX; }
   /// Keys that the policy keeps itself; null where recalls bring them. Lives as long as the policy.
   virtual const KeySource* key_source() const { return nullptr; }
   /// The part of a unit that recalls bring.
@@ -136,7 +147,12 @@ StatusOr<RetrievalOptions> WithPolicy(RetrievalOptions options, std::string_view
 /// policies/README.md has the figures. INVALID_ARGUMENT as for MakePolicy.
 StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_tokens);
 /// Options that few policies read.
-enum class OwnOption : uint8_t { kCorrectionThreshold, kRecallDeadline, kKeyRank };
+enum class OwnOption : uint8_t {
+  kCorrectionThreshold,
+  kRecallDeadline,
+  kKeyRank,
+  kSelectionMemory
+};
 /// INVALID_ARGUMENT when `policy` does not read `option`, which the message calls `name`.
 Status CheckReads(std::string_view policy, OwnOption option, std::string_view name);
 /// True if the policy divides the heads, and the options do not say how.

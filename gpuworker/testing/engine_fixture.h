@@ -43,7 +43,8 @@ inline float MaxDifference(std::span<const float> a, std::span<const float> b) {
 class EngineFixture {
  public:
   explicit EngineFixture(const quire::testing::TinyModel& model = {},
-                         EngineOptions options = Small(), Device* device = &CpuDevice()) {
+                         EngineOptions options = Small(), Device* device = &CpuDevice(),
+                         HeadMode mode = HeadMode::kTrained) {
     quire::testing::WriteTinyModel(directory_.path(), model);
     auto decoder = Decoder::Load(directory_.path(), device);
     EXPECT_TRUE(decoder.ok()) << decoder.status();
@@ -58,7 +59,8 @@ class EngineFixture {
     const ModelConfig& config = decoder_->config();
     const auto head = std::make_shared<const quire::testing::RandomHead>(
         quire::testing::DraftShape{config.hidden_size, config.num_query_heads, config.num_kv_heads,
-                                   config.head_dim, config.vocab_size});
+                                   config.head_dim, config.vocab_size},
+        /*seed=*/1, mode, config.num_layers);
     options.head = {head, &head->weights()};
     auto engine = Engine::Create(decoder_.get(), client_.get(), device, std::move(options));
     EXPECT_TRUE(engine.ok()) << engine.status();

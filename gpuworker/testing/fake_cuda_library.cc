@@ -176,7 +176,8 @@ bool ListsOnDevice(const Arena&, const Args&) {
 bool ListsOnDevice(const Arena& arena, const kernels::PagedAttentionArgs& args) {
   if (args.pools != nullptr && !arena.Holds(args.pools)) return false;
   if (args.tokens != nullptr) return arena.Holds(args.tokens);
-  return arena.Holds(args.slots) && arena.Holds(args.valid_tokens);
+  return arena.Holds(args.slots) && arena.Holds(args.valid_tokens) &&
+         (args.first_tokens == nullptr || arena.Holds(args.first_tokens));
 }
 bool ListsOnDevice(const Arena& arena, const kernels::NhdToHndArgs& args) {
   if (args.pages != nullptr) return arena.Holds(args.pages);
@@ -228,6 +229,9 @@ bool ListsOnDevice(const Arena& arena, const kernels::DigestArgs& args) {
 bool ListsOnDevice(const Arena& arena, const kernels::CorrectHeadsArgs& args) {
   return args.heads == nullptr || arena.Holds(args.heads);
 }
+bool ListsOnDevice(const Arena& arena, const kernels::ExpertMatmulArgs& args) {
+  return arena.Holds(args.experts) && arena.Holds(args.weight);
+}
 bool ListsOnDevice(const Arena& arena, const kernels::DenseAttentionArgs& args) {
   return args.last_key == nullptr || arena.Holds(args.last_key);
 }
@@ -278,6 +282,10 @@ constexpr KernelTable kTable = {
     .matmul = Run<&KernelTable::matmul, kernels::MatmulArgs>,
     .add = Run<&KernelTable::add, kernels::AddArgs>,
     .embed = Run<&KernelTable::embed, kernels::EmbedArgs>,
+    .choose_experts = Run<&KernelTable::choose_experts, kernels::ChooseExpertsArgs>,
+    .expert_matmul = Run<&KernelTable::expert_matmul, kernels::ExpertMatmulArgs>,
+    .combine_experts = Run<&KernelTable::combine_experts, kernels::CombineExpertsArgs>,
+    .soft_cap = Run<&KernelTable::soft_cap, kernels::SoftCapArgs>,
     .narrow = Run<&KernelTable::narrow, kernels::NarrowArgs>,
     .sample = Run<&KernelTable::sample, kernels::SampleArgs>,
 };

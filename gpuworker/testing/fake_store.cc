@@ -111,6 +111,9 @@ Status FakeStore::Dispatch(std::string_view method, const std::string& control,
         control, reply, [&](auto& in, auto*, auto*) {
           return contexts_.erase(in.context_id()) > 0 ? OkStatus() : NotFound("no such context");
         });
+  if (method == "Store/PutSegment")
+    return Answer<v1::PutSegmentRequest, v1::PutSegmentReply>(
+        control, reply, [&](auto& in, auto* out, auto*) { return PutSegment(in, payload, out); });
   if (method == "Store/Lookup")
     return Answer<v1::LookupRequest, v1::LookupReply>(
         control, reply, [&](auto& in, auto* out, auto*) { return Lookup(in, out); });
@@ -286,6 +289,33 @@ Status FakeStore::Seal(const v1::SealRequest& request, const std::string& payloa
     sealed_[info.segment_keys[i]] = std::move(prefix);
   }
   wire::ContextInfoToProto(info, reply->mutable_context());
+  return OkStatus();
+}
+
+Status FakeStore::PutSegment(const v1::PutSegmentRequest& request, const std::string& payload,
+                             v1::PutSegmentReply* reply) {
+  Pages whole;
+  if (!request.parent().empty()) {
+    QUIRE_ASSIGN_OR_RETURN(const SegmentKey parent, wire::KeyFromBytes(request.parent(), "parent"));
+    if (!sealed_.contains(parent)) return NotFound("no such parent");
+    whole = sealed_[parent];
+  }
+  QUIRE_ASSIGN_OR_RETURN(whole.spec, wire::KvSpecFromProto(request.spec()));
+  whole.tokens.insert(whole.tokens.end(), request.tokens().begin(), request.tokens().end());
+  const size_t count = PageCount(whole.spec, static_cast<uint64_t>(request.tokens_size()));
+  const uint64_t row = ExtentBytes(whole.spec, 1);
+  if (payload.size() != count * whole.spec.num_layers * row) {
+    return InvalidArgument("the payload has the wrong size");
+  }
+  for (size_t page = 0; page < count; ++page) {
+    whole.pages.emplace_back();
+    for (size_t layer = 0; layer < whole.spec.num_layers; ++layer) {
+      whole.pages.back() += payload.substr((layer * count + page) * row, row);
+    }
+  }
+  const SegmentKey key = ChainKeys(kFakeSalt, whole.spec, whole.tokens).back();
+  reply->set_key(wire::KeyToBytes(key));
+  reply->set_existed(!sealed_.try_emplace(key, std::move(whole)).second);
   return OkStatus();
 }
 

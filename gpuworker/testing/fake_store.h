@@ -154,6 +154,8 @@ class FakeStore final : public CallHandler {
   Status AppendLayers(const v1::AppendLayersRequest& request, const std::string& payload,
                       v1::AppendLayersReply* reply);
   Status Seal(const v1::SealRequest& request, const std::string& payload, v1::SealReply* reply);
+  Status PutSegment(const v1::PutSegmentRequest& request, const std::string& payload,
+                    v1::PutSegmentReply* reply);
   Status Lookup(const v1::LookupRequest& request, v1::LookupReply* reply);
   Status Fetch(const v1::FetchRequest& request, v1::FetchReply* reply, std::string* payload);
   Status PutRepresentatives(const v1::PutRepresentativesRequest& request,

@@ -75,10 +75,12 @@ inline void WriteDraft(const std::string& directory, const DraftShape& shape,
   WriteTensors(directory + "/model.safetensors", tensors);
 }
 
-/// A head that looks at the three tokens before each, with embeddings of its own.
+/// A head with embeddings of its own, for a model of `layers` layers. By default it looks at the
+/// three tokens before each.
 class RandomHead {
  public:
-  explicit RandomHead(const DraftShape& shape, uint64_t seed = 1) {
+  explicit RandomHead(const DraftShape& shape, uint64_t seed = 1,
+                      worker::HeadMode mode = worker::HeadMode::kTrained, uint32_t layers = 3) {
     SeededRandom random(seed);
     FloatTensors tensors = RandomDraftTensors(shape, &random);
     std::vector<float> table(uint64_t{shape.vocabulary} * shape.hidden);
@@ -88,7 +90,8 @@ class RandomHead {
     worker::HeadTarget target;
     target.config.vocab_size = shape.vocabulary;
     target.config.hidden_size = shape.hidden;
-    weights_ = worker::LoadHeadWeights(dir_ / "draft", target, worker::HeadMode::kTrained).value();
+    target.config.num_layers = layers;
+    weights_ = worker::LoadHeadWeights(dir_ / "draft", target, mode).value();
   }
   const worker::HeadWeights& weights() const { return weights_; }
 

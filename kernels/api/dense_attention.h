@@ -8,12 +8,15 @@
 // from the sizes alone, not from last_key. A recorded launch may therefore cover memory with room
 // for more keys. The CPU needs no workspace.
 //
+// A window hides keys that are too far before a row's last one, and a soft cap bounds scores (Gemma
+// 2). Both are off by default.
+//
 // Precondition: all n rows of k and v are finite, or with last_key those up to the last visible
 // one. A hidden row may be multiplied by a zero weight. Tolerance: kAttentionTolerance
 // (tolerance.h). The CPU may allocate scratch. Errors: kBadShape for a size < 1 (t may be 0), t > n
 // without last_key, last_key out of range, value_dim outside 1..d without v, or n_q not a multiple
-// of n_kv. Also for a scale that is
-// not finite, a missing pointer, and a workspace of negative size. A device that cannot read
+// of n_kv. Also for a scale that is not finite, a negative window or soft cap, a missing pointer,
+// and a workspace of negative size. A device that cannot read
 // last_key returns zeros for a row whose last key is out of range.
 #ifndef QUIRE_KERNELS_API_DENSE_ATTENTION_H_
 #define QUIRE_KERNELS_API_DENSE_ATTENTION_H_
@@ -27,7 +30,8 @@
 
 namespace quire::kernels {
 
-/// Row i attends to keys 0..last_key(i), where last_key(i) = n - t + i unless `last_key` gives it.
+/// Row i attends to keys first_key(i)..last_key(i). last_key(i) is n - t + i unless `last_key`
+/// gives it. first_key(i) is 0, or last_key(i) - window + 1 where that is later.
 struct DenseAttentionArgs {
   const float* q = nullptr;  ///< [t][n_q][d], rotated like the keys
   const void* k = nullptr;   ///< [n][n_kv][d] dtype, in the order of positions
@@ -43,6 +47,8 @@ struct DenseAttentionArgs {
   int64_t head_dim = 0;   ///< `d`
   int64_t value_dim = 0;  ///< Channels of a value, at most d, without v; otherwise d whatever it is
   float scale = 0.0f;     ///< Usually 1/sqrt(d)
+  float soft_cap = 0.0f;  ///< Cap c > 0: scores s = scale * q.k become c * tanh(s / c).
+  int64_t window = 0;     ///< Most keys of a row, its last one counted; 0: all.
   DType dtype = DType::kF32;  ///< Type of k and v.
   void* workspace = nullptr;  ///< Device scratch, 4 byte aligned; null on the CPU
   int64_t workspace_bytes = 0;

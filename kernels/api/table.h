@@ -11,11 +11,14 @@
 #define QUIRE_KERNELS_API_TABLE_H_
 
 #include "kernels/api/add.h"
+#include "kernels/api/choose_experts.h"
 #include "kernels/api/codec.h"
+#include "kernels/api/combine_experts.h"
 #include "kernels/api/correct_heads.h"
 #include "kernels/api/dense_attention.h"
 #include "kernels/api/digest.h"
 #include "kernels/api/embed.h"
+#include "kernels/api/expert_matmul.h"
 #include "kernels/api/matmul.h"
 #include "kernels/api/merge_attention.h"
 #include "kernels/api/mla_attention.h"
@@ -28,6 +31,7 @@
 #include "kernels/api/sample.h"
 #include "kernels/api/score.h"
 #include "kernels/api/silu_mul.h"
+#include "kernels/api/soft_cap.h"
 #include "kernels/api/status.h"
 #include "kernels/api/topk.h"
 #include "kernels/api/transpose.h"
@@ -57,6 +61,10 @@ struct KernelTable {
   MatmulFn matmul = nullptr;
   AddFn add = nullptr;
   EmbedFn embed = nullptr;
+  ChooseExpertsFn choose_experts = nullptr;
+  ExpertMatmulFn expert_matmul = nullptr;
+  CombineExpertsFn combine_experts = nullptr;
+  SoftCapFn soft_cap = nullptr;
   NarrowFn narrow = nullptr;
   SampleFn sample = nullptr;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/checks.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -52,6 +53,31 @@ bool TokensFor(const int32_t* valid_tokens, int64_t lists, int64_t n, int64_t p)
   }
   return true;
 }
+
+/// The same for rows that are not hidden: those from `first` [n] on.
+bool RowsFor(const int32_t* valid_tokens, const int32_t* first, int64_t lists, int64_t n) {
+  for (int64_t i = 0; i < lists; ++i) {
+    int64_t rows = 0;
+    for (int64_t s = 0; s < n; ++s) {
+      rows += std::max<int64_t>(0, int64_t{valid_tokens[i * n + s]} - first[s]);
+    }
+    if (rows == 0) return false;
+  }
+  return true;
+}
+/// Checks `first_tokens` of paged attention against its other lists, which are good.
+bool FirstTokensFit(const PagedAttentionArgs& args) {
+  if (args.first_tokens == nullptr) return true;
+  if (!AllIn(args.first_tokens, args.batch * args.n_slots, 0, args.page_tokens)) return false;
+  for (int64_t b = 0; b < args.batch; ++b) {
+    if (!RowsFor(args.valid_tokens + b * args.n_kv * args.n_slots,
+                 args.first_tokens + b * args.n_slots, args.n_kv, args.n_slots)) {
+      return false;
+    }
+  }
+  return true;
+}
+bool IsCap(float soft_cap) { return std::isfinite(soft_cap) && soft_cap >= 0; }
 
 OpStatus BadUnless(bool good) { return good ? OpStatus::kOk : OpStatus::kBadShape; }
 
@@ -235,17 +261,19 @@ OpStatus CheckSizes(const PagedAttentionArgs& args) {
   const bool scales = !args.fp8_pools || Given(args.k_scales, args.v_scales);
   return BadUnless(
       Positive(args.batch, args.num_slots, args.n_slots, args.page_tokens, args.head_dim) &&
-      Groups(args.n_q, args.n_kv) && std::isfinite(args.scale) && args.workspace_bytes >= 0 &&
-      scales && Given(args.q, args.out) &&
+      Groups(args.n_q, args.n_kv) && std::isfinite(args.scale) && IsCap(args.soft_cap) &&
+      args.workspace_bytes >= 0 && scales && Given(args.q, args.out) &&
       (args.pools != nullptr ? !args.fp8_pools : Given(args.k_pool, args.v_pool)) &&
-      (args.tokens != nullptr || Given(args.slots, args.valid_tokens)));
+      (args.tokens != nullptr ? args.first_tokens == nullptr
+                              : Given(args.slots, args.valid_tokens)));
 }
 
 OpStatus Check(const PagedAttentionArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
   return BadUnless(
       AllIn(args.slots, args.batch * args.n_slots, 0, args.num_slots - 1) &&
-      TokensFor(args.valid_tokens, args.batch * args.n_kv, args.n_slots, args.page_tokens));
+      TokensFor(args.valid_tokens, args.batch * args.n_kv, args.n_slots, args.page_tokens) &&
+      FirstTokensFit(args));
 }
 
 OpStatus CheckSizes(const MlaAttentionArgs& args) {
@@ -271,7 +299,8 @@ OpStatus Check(const MergeAttentionArgs& args) {
 OpStatus CheckSizes(const DenseAttentionArgs& args) {
   if (!IsKnown(args.dtype)) return OpStatus::kUnsupported;
   if (args.t < 0 || !Positive(args.n, args.head_dim) || !Groups(args.n_q, args.n_kv) ||
-      !std::isfinite(args.scale) || args.workspace_bytes < 0) {
+      !std::isfinite(args.scale) || !IsCap(args.soft_cap) || args.window < 0 ||
+      args.workspace_bytes < 0) {
     return OpStatus::kBadShape;
   }
   if (args.t == 0) return OpStatus::kOk;
@@ -310,6 +339,7 @@ OpStatus Check(const RopeArgs& args) {
 }
 
 OpStatus Check(const SiluMulArgs& args) {
+  if (args.function > GateFunction::kGeluTanh) return OpStatus::kUnsupported;
   const auto stride_ok = [&](int64_t stride) { return stride == 0 || stride >= args.dim; };
   if (args.rows < 0 || args.dim < 1 || !stride_ok(args.gate_stride) || !stride_ok(args.up_stride)) {
     return OpStatus::kBadShape;
@@ -352,6 +382,40 @@ OpStatus CheckSizes(const EmbedArgs& args) {
 OpStatus Check(const EmbedArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
   return BadUnless(args.rows == 0 || AllIn(args.ids, args.rows, 0, args.vocab - 1));
+}
+
+OpStatus Check(const ChooseExpertsArgs& args) {
+  if (args.rows < 0 || args.n_experts < 1 || args.n_experts > kMaxIndex || args.k < 1 ||
+      args.k > args.n_experts) {
+    return OpStatus::kBadShape;
+  }
+  return BadUnless(args.rows == 0 || Given(args.logits, args.experts, args.weights));
+}
+
+OpStatus CheckSizes(const ExpertMatmulArgs& args) {
+  if (args.rows < 0 || !Positive(args.share, args.n_experts, args.in, args.out) ||
+      args.rows % args.share != 0) {
+    return OpStatus::kBadShape;
+  }
+  if (args.rows > kMaxIndex || args.in > kMaxIndex || args.out > kMaxIndex) {
+    return OpStatus::kUnsupported;
+  }
+  return BadUnless(args.rows == 0 || Given(args.x, args.weight, args.experts, args.y));
+}
+
+OpStatus Check(const ExpertMatmulArgs& args) {
+  if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
+  return BadUnless(args.rows == 0 || AllIn(args.experts, args.rows, 0, args.n_experts - 1));
+}
+
+OpStatus Check(const CombineExpertsArgs& args) {
+  if (args.rows < 0 || !Positive(args.k, args.dim)) return OpStatus::kBadShape;
+  return BadUnless(args.rows == 0 || Given(args.parts, args.weights, args.y));
+}
+
+OpStatus Check(const SoftCapArgs& args) {
+  if (args.n < 0 || !IsCap(args.cap) || args.cap == 0) return OpStatus::kBadShape;
+  return BadUnless(args.n == 0 || Given(args.x, args.y));
 }
 
 OpStatus Check(const SampleArgs& args) {

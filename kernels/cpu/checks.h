@@ -25,6 +25,7 @@ OpStatus CheckSizes(const MlaAttentionArgs& args);
 OpStatus CheckSizes(const DenseAttentionArgs& args);
 OpStatus CheckSizes(const RopeArgs& args);
 OpStatus CheckSizes(const EmbedArgs& args);
+OpStatus CheckSizes(const ExpertMatmulArgs& args);
 OpStatus CheckSizes(const NarrowArgs& args);
 
 OpStatus Check(const NhdToHndArgs& args);
@@ -48,6 +49,10 @@ OpStatus Check(const SiluMulArgs& args);
 OpStatus Check(const MatmulArgs& args);
 OpStatus Check(const AddArgs& args);
 OpStatus Check(const EmbedArgs& args);
+OpStatus Check(const ChooseExpertsArgs& args);
+OpStatus Check(const ExpertMatmulArgs& args);
+OpStatus Check(const CombineExpertsArgs& args);
+OpStatus Check(const SoftCapArgs& args);
 OpStatus Check(const NarrowArgs& args);
 OpStatus Check(const SampleArgs& args);
 

@@ -125,6 +125,7 @@ OpStatus RunSequences(const PagedAttentionArgs& args, PagedAttentionFn op) {
     if (args.tokens == nullptr) {
       alone.slots += b * args.n_slots;
       alone.valid_tokens += b * args.n_kv * args.n_slots;
+      if (args.first_tokens != nullptr) alone.first_tokens += b * args.n_slots;
     } else {
       if (args.tokens[b] > args.n_slots * args.page_tokens) return OpStatus::kBadShape;
       rows = RowsInOrder(args, args.tokens[b]);

@@ -29,11 +29,16 @@ constexpr KernelTable kReference = {
     .matmul = reference::Matmul,
     .add = reference::Add,
     .embed = reference::Embed,
+    .choose_experts = reference::ChooseExperts,
+    .expert_matmul = reference::ExpertMatmul,
+    .combine_experts = reference::CombineExperts,
+    .soft_cap = reference::SoftCap,
     .narrow = reference::Narrow,
     .sample = reference::Sample,
 };
 
-// Uses the reference's embed: a copy of each row, as fast as memory.
+// Uses the reference's embed, a copy of each row, as fast as memory, and its choose_experts, a sort
+// of few numbers.
 constexpr KernelTable kFast = {
     .name = "CpuKernels",
     .nhd_to_hnd = fast::NhdToHnd,
@@ -57,6 +62,10 @@ constexpr KernelTable kFast = {
     .matmul = fast::Matmul,
     .add = fast::Add,
     .embed = reference::Embed,
+    .choose_experts = reference::ChooseExperts,
+    .expert_matmul = fast::ExpertMatmul,
+    .combine_experts = fast::CombineExperts,
+    .soft_cap = fast::SoftCap,
     .narrow = fast::Narrow,
     .sample = fast::Sample,
 };

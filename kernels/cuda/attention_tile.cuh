@@ -31,6 +31,7 @@ struct TileShape {
   int key_padded, value_padded;  ///< Rounded up to a multiple of 8.
   int row_bytes;                 ///< Distance between rows in shared memory.
   int tokens;                    ///< Tokens of a tile: a power of two.
+  float soft_cap;                ///< Cap c > 0: scores s become c * tanh(s / c).
 };
 
 /// Byte offsets in dynamic shared memory, used by host and device.
@@ -285,7 +286,9 @@ class AttentionTile {
     }
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      weights_[token_ * kHeads + share_ + i * shares_] = dots[i] * key_scales_[token_];
+      const float score = dots[i] * key_scales_[token_];
+      const float cap = shape_.soft_cap;
+      weights_[token_ * kHeads + share_ + i * shares_] = cap > 0 ? cap * tanhf(score / cap) : score;
     }
   }
 

@@ -24,6 +24,7 @@ struct Shape {
   float* out;  ///< [splits][t * n_q][channels of a value]
   float* lse;  ///< [splits][t * n_q] or null
   int64_t t, n, n_q, n_kv;
+  int64_t window;  ///< Keys that a row sees; 0: all up to its last one.
   int group, keys_per_split;
   float scale;
 };
@@ -33,6 +34,11 @@ __device__ inline int64_t LastKey(const Shape& shape, int64_t token) {
   if (shape.last_key == nullptr) return shape.n - shape.t + token;
   const int64_t last = shape.last_key[token];
   return last < shape.n ? last : -1;
+}
+
+/// First key of a query token whose last one is `last`.
+__device__ inline int64_t FirstKey(const Shape& shape, int64_t last) {
+  return shape.window == 0 || last < shape.window ? 0 : last + 1 - shape.window;
 }
 
 /// Location of this thread's key in each tile, for KV head blockIdx.y.
@@ -59,20 +65,29 @@ template <typename T, int kRows>
 __global__ void __launch_bounds__(kTileThreads, kRows > 4 ? 4 : 5) DenseKernel(Shape shape) {
   using Raw = typename T::Raw;
   __shared__ int last_keys[kRows];
+  __shared__ int first_keys[kRows];
   const int64_t g = blockIdx.y;
   const auto first_row = static_cast<int>(blockIdx.x * kRows);
   const int rows = static_cast<int>(shape.t) * shape.group;
   if (threadIdx.x < kRows) {
     const int row = first_row + static_cast<int>(threadIdx.x);
-    last_keys[threadIdx.x] = row < rows ? static_cast<int>(LastKey(shape, row / shape.group)) : -1;
+    const int64_t last = row < rows ? LastKey(shape, row / shape.group) : -1;
+    last_keys[threadIdx.x] = static_cast<int>(last);
+    first_keys[threadIdx.x] = static_cast<int>(FirstKey(shape, last));
   }
   __syncthreads();
-  const int from = static_cast<int>(blockIdx.z) * shape.keys_per_split;
-  int keys = 0;  // Keys of this split.
+  // Keys of this split that some row sees: from .. from + keys - 1.
+  const int split = static_cast<int>(blockIdx.z) * shape.keys_per_split;
+  int from = split + shape.keys_per_split;
+  int end = split;
   for (int h = 0; h < kRows; ++h) {
-    keys = last_keys[h] + 1 - from > keys ? last_keys[h] + 1 - from : keys;
+    if (last_keys[h] < 0) continue;
+    from = first_keys[h] < from ? first_keys[h] : from;
+    end = last_keys[h] + 1 > end ? last_keys[h] + 1 : end;
   }
-  if (keys > shape.keys_per_split) keys = shape.keys_per_split;
+  if (from < split) from = split;
+  if (end > split + shape.keys_per_split) end = split + shape.keys_per_split;
+  const int keys = end > from ? end - from : 0;
 
   // Query row h among those of all tokens.
   const auto row_of = [&](int h) {
@@ -87,7 +102,7 @@ __global__ void __launch_bounds__(kTileThreads, kRows > 4 ? 4 : 5) DenseKernel(S
       shape.scale);
   tile.Attend(static_cast<const Raw*>(shape.k), static_cast<const Raw*>(shape.v),
               (keys + tile.tokens() - 1) / tile.tokens(), KeyList(shape, from, from + keys),
-              [&](int h, int i) { return from + i <= last_keys[h]; });
+              [&](int h, int i) { return from + i >= first_keys[h] && from + i <= last_keys[h]; });
   const int64_t part = blockIdx.z * shape.t * shape.n_q;
   tile.Finish(
       [&](int h) {
@@ -109,6 +124,7 @@ OpStatus LaunchDense(const DenseAttentionArgs& args, Shape shape) {
       args.n > kMaxKeys || args.t > kMaxKeys / shape.group) {
     return OpStatus::kUnsupported;
   }
+  shape.tile.soft_cap = args.soft_cap;
   const auto bytes = static_cast<size_t>(TileLayout(shape.tile, kRows).bytes);
   const auto kernel = DenseKernel<T, kRows>;
   if (const OpStatus status = AskForShared(kernel, kMaxTileBytes); status != OpStatus::kOk) {
@@ -159,6 +175,7 @@ OpStatus DenseAttention(const DenseAttentionArgs& args) {
   shape.n_kv = args.n_kv;
   shape.group = static_cast<int>(args.n_q / args.n_kv);
   shape.scale = args.scale;
+  shape.window = args.window;
   const int64_t rows = args.t * shape.group;
   return WithFormat(args.dtype, [&](auto format) {
     using T = decltype(format);

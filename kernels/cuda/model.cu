@@ -61,7 +61,11 @@ __global__ void __launch_bounds__(kThreads) SiluMulKernel(SiluMulArgs args) {
     const int64_t row = i / args.dim;
     const int64_t c = i % args.dim;
     const float gate = args.gate[row * args.gate_stride + c];
-    args.y[i] = gate / (1.0f + expf(-gate)) * args.up[row * args.up_stride + c];
+    float z = gate;
+    if (args.function == GateFunction::kGeluTanh) {
+      z = 1.5957691216057308f * (gate + 0.044715f * gate * gate * gate);  // 2 sqrt(2/pi)
+    }
+    args.y[i] = gate / (1.0f + expf(-z)) * args.up[row * args.up_stride + c];
   });
 }
 
@@ -93,8 +97,12 @@ __global__ void __launch_bounds__(kThreads) EmbedKernel(EmbedArgs args) {
   ForEach(args.rows * args.dim, [&](int64_t i) {
     const int64_t id = args.ids[i / args.dim];
     if (id < 0 || id >= args.vocab) return;
-    args.y[i] = args.table[id * args.dim + i % args.dim];
+    args.y[i] = args.scale * args.table[id * args.dim + i % args.dim];
   });
+}
+
+__global__ void __launch_bounds__(kThreads) SoftCapKernel(SoftCapArgs args) {
+  ForEach(args.n, [&](int64_t i) { args.y[i] = args.cap * tanhf(args.x[i] / args.cap); });
 }
 
 constexpr int64_t kWarp = 32;
@@ -287,6 +295,12 @@ OpStatus Embed(const EmbedArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
   if (args.rows == 0) return OpStatus::kOk;
   return Launch(EmbedKernel, GridFor(args.rows * args.dim), Grid(kThreads), 0, args.stream, args);
+}
+
+OpStatus SoftCap(const SoftCapArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  if (args.n == 0) return OpStatus::kOk;
+  return Launch(SoftCapKernel, GridFor(args.n), Grid(kThreads), 0, args.stream, args);
 }
 
 OpStatus Narrow(const NarrowArgs& args) {

@@ -25,8 +25,9 @@ struct Shape {
   const int32_t* tokens;       ///< [batch] in place of slots and valid, or null.
   const int32_t* slots;
   const int32_t* valid;
-  float* out;  ///< [splits][batch * n_q][value_dim]
-  float* lse;  ///< [splits][batch * n_q] or null
+  const int32_t* first;  ///< [batch][n_slots] or null: rows before it are hidden.
+  float* out;            ///< [splits][batch * n_q][value_dim]
+  float* lse;            ///< [splits][batch * n_q] or null
   int64_t batch, num_slots, n_slots, n_q, n_kv;
   int slots_per_split, p, group, head_tiles;
   int tile_slots, tile_rows;  ///< A tile is this many whole slots and rows.
@@ -50,7 +51,7 @@ class TokenList {
 
   __device__ void Fetch() {
     slot_ = -1;
-    valid_rows_ = 0;
+    first_row_ = valid_rows_ = 0;
     row_ = at_row_;
     if (at_ < end_ && shape_.tokens != nullptr) {
       slot_ = at_;
@@ -58,6 +59,7 @@ class TokenList {
     } else if (at_ < end_) {
       slot_ = shape_.slots[blockIdx.z * shape_.n_slots + at_];
       valid_rows_ = shape_.valid[(blockIdx.z * shape_.n_kv + g_) * shape_.n_slots + at_];
+      if (shape_.first != nullptr) first_row_ = shape_.first[blockIdx.z * shape_.n_slots + at_];
     }
     at_ += shape_.tile_slots;
     at_row_ += shape_.tile_rows;
@@ -80,14 +82,14 @@ class TokenList {
 
  private:
   __device__ bool Seen() const {
-    return slot_ >= 0 && slot_ < shape_.num_slots && row_ < valid_rows_;
+    return slot_ >= 0 && slot_ < shape_.num_slots && row_ >= first_row_ && row_ < valid_rows_;
   }
 
   const Shape& shape_;
   const int g_;
   const int end_;
-  int at_, at_row_;              ///< Next tile to fetch: index into the lists, row of the slot.
-  int slot_, valid_rows_, row_;  ///< Tile that was fetched.
+  int at_, at_row_;  ///< Next tile to fetch: index into the lists, row of the slot.
+  int slot_, first_row_, valid_rows_, row_;  ///< Tile that was fetched.
   TokenScales scales_{1, 1};
 };
 
@@ -128,8 +130,10 @@ struct Workspace {
 template <typename T, int kHeads>
 OpStatus LaunchPaged(Shape shape, const Workspace& workspace, void* stream) {
   const int64_t value_dim = shape.tile.value_dim;
+  const float soft_cap = shape.tile.soft_cap;
   shape.tile = PlanTile(shape.tile.key_dim, value_dim,
                         static_cast<int64_t>(sizeof(typename T::Raw)), kHeads);
+  shape.tile.soft_cap = soft_cap;
   shape.head_tiles = static_cast<int>(DivideUp(shape.group, kHeads));
   const int64_t rows = shape.batch * shape.n_q;
   const int64_t heads = shape.n_kv * shape.head_tiles;
@@ -193,6 +197,7 @@ OpStatus PagedAttention(const PagedAttentionArgs& args) {
   if (TooLong(args.n_slots, args.page_tokens, args.batch, args.n_q)) return OpStatus::kUnsupported;
   Shape shape{};
   shape.tile.key_dim = shape.tile.value_dim = static_cast<int>(args.head_dim);
+  shape.tile.soft_cap = args.soft_cap;
   shape.q = args.q;
   shape.k = args.k_pool;
   shape.v = args.v_pool;
@@ -202,6 +207,7 @@ OpStatus PagedAttention(const PagedAttentionArgs& args) {
   shape.v_scales = args.fp8_pools ? args.v_scales : nullptr;
   shape.slots = args.slots;
   shape.valid = args.valid_tokens;
+  shape.first = args.first_tokens;
   shape.out = args.out;
   shape.lse = args.lse;
   shape.batch = args.batch;

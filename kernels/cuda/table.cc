@@ -26,6 +26,10 @@ constexpr KernelTable kTable = {
     .matmul = cuda::Matmul,
     .add = cuda::Add,
     .embed = cuda::Embed,
+    .choose_experts = cuda::ChooseExperts,
+    .expert_matmul = cuda::ExpertMatmul,
+    .combine_experts = cuda::CombineExperts,
+    .soft_cap = cuda::SoftCap,
     .narrow = cuda::Narrow,
     .sample = cuda::Sample,
 };

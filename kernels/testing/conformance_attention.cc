@@ -39,7 +39,9 @@ struct PagedCase {
   int64_t n_slots, p, batch;
   int64_t splits;  ///< Splits that the workspace has room for; 0 for no workspace.
   bool fp8;
-  float spread = 1;  ///< Standard deviation of queries and keys.
+  float spread = 1;     ///< Standard deviation of queries and keys.
+  bool hidden = false;  ///< The first rows of slots are hidden.
+  float soft_cap = 0;
 };
 
 std::string Text(const PagedCase& c) {
@@ -76,9 +78,10 @@ Pool MakePool(Workbench& bench, const std::vector<float>& values, int64_t p, int
 
 /// Slots of which each head of each sequence uses its own number of rows; unused rows hold NaN.
 struct PagedInput {
-  std::vector<int32_t> slots;  ///< [batch][n_slots]
-  std::vector<int32_t> valid;  ///< [batch][n_kv][n_slots]
-  std::vector<float> k, v;     ///< [slots][p][n_kv][d]
+  std::vector<int32_t> slots;       ///< [batch][n_slots]
+  std::vector<int32_t> valid;       ///< [batch][n_kv][n_slots]
+  std::vector<float> k, v;          ///< [slots][p][n_kv][d]
+  std::vector<int32_t> first = {};  ///< [batch][n_slots]
 };
 
 /// The factor of scores.
@@ -91,13 +94,15 @@ PagedInput MakePaged(Workbench& bench, const PagedCase& c, const Heads& h) {
   PagedInput in;
   in.slots = bench.Slots(c.batch * c.n_slots, PoolSlots(c));
   in.valid = bench.Ints(c.batch * h.n_kv * c.n_slots, 0, static_cast<int32_t>(c.p));
+  in.first = bench.Ints(c.batch * c.n_slots, 0, c.hidden ? static_cast<int32_t>(c.p - 1) : 0);
   in.k.assign(PoolSlots(c) * c.p * token, std::numeric_limits<float>::quiet_NaN());
   in.v = in.k;
   for (int64_t i = 0; i < c.batch * h.n_kv; ++i) {
     in.valid[i * c.n_slots + bench.Random(0, c.n_slots - 1)] = static_cast<int32_t>(c.p);
     for (int64_t s = 0; s < c.n_slots; ++s) {
       const int64_t slot = in.slots[i / h.n_kv * c.n_slots + s];
-      for (int64_t r = 0; r < in.valid[i * c.n_slots + s]; ++r) {
+      const int64_t first = in.first[i / h.n_kv * c.n_slots + s];
+      for (int64_t r = first; r < in.valid[i * c.n_slots + s]; ++r) {
         const int64_t at = (slot * c.p + r) * token + i % h.n_kv * h.d;
         const std::vector<float> k = bench.Floats(h.d, c.spread), v = bench.Floats(h.d);
         std::copy_n(k.data(), h.d, in.k.begin() + at);
@@ -120,7 +125,8 @@ Distances PagedDistances(const PagedCase& c, const Heads& h, const PagedInput& i
     double key = 0, value = 0;
     for (int64_t s = 0; s < c.n_slots; ++s) {
       const int64_t slot = in.slots[sequence * c.n_slots + s];
-      for (int64_t r = 0; r < in.valid[(sequence * h.n_kv + g) * c.n_slots + s]; ++r) {
+      const int64_t first = in.first.empty() ? 0 : in.first[sequence * c.n_slots + s];
+      for (int64_t r = first; r < in.valid[(sequence * h.n_kv + g) * c.n_slots + s]; ++r) {
         const int64_t row = (slot * c.p + r) * h.n_kv + g;
         key = std::max(key, keys[row]);
         value = std::max(value, values[row]);
@@ -140,6 +146,7 @@ PagedAttentionArgs PagedShape(const PagedCase& c, const Heads& h, DType dtype) {
           .n_kv = h.n_kv,
           .head_dim = h.d,
           .scale = ScaleOf(h),
+          .soft_cap = c.soft_cap,
           .fp8_pools = c.fp8,
           .dtype = dtype};
 }
@@ -158,6 +165,7 @@ void CheckPaged(Workbench& bench, const PagedCase& c, const Heads& h, DType dtyp
   Tensor<float> k_scales(device, k_pool.scales), v_scales(device, v_pool.scales);
   Tensor<int32_t> slots(device, in.slots);
   Tensor<int32_t> valid(device, in.valid);
+  Tensor<int32_t> first(device, in.first);
   Tensor<float> out(device, std::vector<float>(rows * h.d), 1);
   Tensor<float> lse(device, std::vector<float>(rows));
   Tensor<uint8_t> workspace(device,
@@ -172,6 +180,7 @@ void CheckPaged(Workbench& bench, const PagedCase& c, const Heads& h, DType dtyp
   args.v_scales = v_scales.data();
   args.slots = slots.data();
   args.valid_tokens = valid.data();
+  args.first_tokens = c.hidden ? first.data() : nullptr;
   args.out = out.data();
   args.lse = lse.data();
   args.workspace = workspace.data();
@@ -185,6 +194,7 @@ void CheckPaged(Workbench& bench, const PagedCase& c, const Heads& h, DType dtyp
   want.v_scales = v_scales.host();
   want.slots = slots.host();
   want.valid_tokens = valid.host();
+  want.first_tokens = c.hidden ? first.host() : nullptr;
   want.out = out.host();
   want.lse = lse.host();
   ASSERT_EQ(CpuReference().paged_attention(want), OpStatus::kOk);
@@ -302,6 +312,8 @@ struct DenseCase {
   float spread = 1;       ///< Standard deviation of queries and keys.
   int64_t splits = 0;     ///< Splits that the workspace has room for; 0 for no workspace.
   int64_t value_dim = 0;  ///< Values are as many first channels of the keys; 0: they are others.
+  int64_t window = 0;
+  float soft_cap = 0;
 };
 
 Distances DenseDistances(const DenseCase& c, const Heads& h, const int32_t* last,
@@ -346,6 +358,8 @@ void CheckDense(Workbench& bench, const DenseCase& c, const Heads& h, DType dtyp
                           .head_dim = h.d,
                           .value_dim = c.value_dim,
                           .scale = ScaleOf(h),
+                          .soft_cap = c.soft_cap,
+                          .window = c.window,
                           .dtype = dtype};
   DenseAttentionArgs want = args;
   args.q = q.data();
@@ -576,6 +590,44 @@ TEST_P(OpConformance, AttentionSurvivesLargeScores) {
   }
 }
 
+// Windows that end before, inside and behind a tile, and splits without any visible key.
+TEST_P(OpConformance, DenseAttentionWithinAWindowEqualsReference) {
+  QUIRE_REQUIRE_OP(dense_attention);
+  for (const int64_t window : {1, 7, 64, 130, 1000}) {
+    for (const Heads& h : kHeads) {
+      CheckDense(bench_, {.t = 150, .n = 300, .listed = false, .window = window}, h, DType::kF32);
+      CheckDense(bench_, {.t = 20, .n = 300, .listed = true, .window = window}, h, DType::kBF16);
+      CheckDense(bench_, {.t = 1, .n = 300, .listed = false, .splits = 7, .window = window}, h,
+                 DType::kF16);
+    }
+  }
+}
+
+TEST_P(OpConformance, PagedAttentionWithHiddenRowsEqualsReference) {
+  QUIRE_REQUIRE_OP(paged_attention);
+  for (const int64_t p : {1, 16, 33, 100}) {
+    for (const Heads& h : kHeads) {
+      CheckPaged(bench_, {5, p, 2, 2, false, 1, true}, h, DType::kBF16);
+      CheckPaged(bench_, {3, p, 1, 0, true, 1, true}, h, DType::kF16);
+    }
+  }
+}
+
+// Scores far beyond the cap, which without it decide the result.
+TEST_P(OpConformance, CappedScoresEqualTheReferences) {
+  QUIRE_REQUIRE_OP(dense_attention);
+  QUIRE_REQUIRE_OP(paged_attention);
+  for (const Heads& h : kHeads) {
+    CheckDense(bench_, {.t = 40, .n = 90, .listed = false, .spread = 5, .soft_cap = 3}, h,
+               DType::kF32);
+    CheckDense(
+        bench_,
+        {.t = 9, .n = 90, .listed = true, .spread = 5, .splits = 2, .window = 20, .soft_cap = 30},
+        h, DType::kF16);
+    CheckPaged(bench_, {5, 16, 1, 2, false, 5, true, 3}, h, DType::kF32);
+  }
+}
+
 TEST_P(OpConformance, PagedAttentionRefusesBadShapes) {
   QUIRE_REQUIRE_OP(paged_attention);
   std::vector<float> memory(256);
@@ -611,7 +663,14 @@ TEST_P(OpConformance, PagedAttentionRefusesBadShapes) {
   EXPECT_TRUE(refused([](auto& a) { a.workspace_bytes = -1; }));
   EXPECT_TRUE(refused([](auto& a) { a.fp8_pools = true; }));  // Without scales.
   EXPECT_TRUE(refused([](auto& a) { a.page_tokens = 1; }));   // Less than a count in valid_tokens.
-  valid = {0, 0, 2, 2};                                       // Head 0 has no valid token.
+  EXPECT_TRUE(refused([](auto& a) { a.soft_cap = -1; }));
+  std::vector<int32_t> first = {0, 1};
+  EXPECT_FALSE(refused([&](auto& a) { a.first_tokens = first.data(); }));
+  first = {1, 0};  // Head 0 has a row in slot 0 only.
+  EXPECT_TRUE(refused([&](auto& a) { a.first_tokens = first.data(); }));
+  first = {0, 3};
+  EXPECT_TRUE(refused([&](auto& a) { a.first_tokens = first.data(); }));
+  valid = {0, 0, 2, 2};  // Head 0 has no valid token.
   EXPECT_TRUE(refused([](auto&) {}));
 }
 
@@ -674,6 +733,8 @@ TEST_P(OpConformance, DenseAttentionRefusesBadShapes) {
   EXPECT_TRUE(refused([](auto& a) { a.v = nullptr; }));
   EXPECT_TRUE(refused([](auto& a) { a.v = nullptr, a.value_dim = 5; }));
   EXPECT_TRUE(refused([](auto& a) { a.scale = INFINITY; }));
+  EXPECT_TRUE(refused([](auto& a) { a.window = -1; }));
+  EXPECT_TRUE(refused([](auto& a) { a.soft_cap = NAN; }));
   EXPECT_TRUE(refused([](auto& a) { a.workspace_bytes = -1; }));
   if (bench_.device().checks_lists()) {
     EXPECT_TRUE(refused([&](auto& a) { a.last_key = last.data(); }));

@@ -185,25 +185,32 @@ TEST_P(OpConformance, RopeRefusesBadShapes) {
 
 TEST_P(OpConformance, SiluMulEqualsReference) {
   QUIRE_REQUIRE_OP(silu_mul);
-  for (const Size& s : kSizes) {
-    // One fused [rows][2 * dim] product, gate first.
-    Tensor<float> fused(bench_.device(), bench_.Floats(s.rows * 2 * s.dim, 20.0f), 1);
-    Tensor<float> y(bench_.device(), std::vector<float>(s.rows * s.dim), 1);
-    SiluMulArgs args{
-        .rows = s.rows, .dim = s.dim, .gate_stride = 2 * s.dim, .up_stride = 2 * s.dim};
-    SiluMulArgs want = args;
-    const int64_t up = s.rows > 0 ? s.dim : 0;  // Without rows there is no memory.
-    args.gate = fused.data();
-    args.up = fused.data() + up;
-    args.y = y.data();
-    args.stream = bench_.device().stream();
-    ASSERT_EQ(table().silu_mul(args), OpStatus::kOk);
-    want.gate = fused.host();
-    want.up = fused.host() + up;
-    want.y = y.host();
-    ASSERT_EQ(CpuReference().silu_mul(want), OpStatus::kOk);
-    ExpectClose(y.Fetch(), y.host_array(), kSiluMulTolerance);
+  for (const GateFunction function : {GateFunction::kSilu, GateFunction::kGeluTanh}) {
+    for (const Size& s : kSizes) {
+      // One fused [rows][2 * dim] product, gate first.
+      Tensor<float> fused(bench_.device(), bench_.Floats(s.rows * 2 * s.dim, 20.0f), 1);
+      Tensor<float> y(bench_.device(), std::vector<float>(s.rows * s.dim), 1);
+      SiluMulArgs args{.rows = s.rows,
+                       .dim = s.dim,
+                       .gate_stride = 2 * s.dim,
+                       .up_stride = 2 * s.dim,
+                       .function = function};
+      SiluMulArgs want = args;
+      const int64_t up = s.rows > 0 ? s.dim : 0;  // Without rows there is no memory.
+      args.gate = fused.data();
+      args.up = fused.data() + up;
+      args.y = y.data();
+      args.stream = bench_.device().stream();
+      ASSERT_EQ(table().silu_mul(args), OpStatus::kOk);
+      want.gate = fused.host();
+      want.up = fused.host() + up;
+      want.y = y.host();
+      ASSERT_EQ(CpuReference().silu_mul(want), OpStatus::kOk);
+      ExpectClose(y.Fetch(), y.host_array(), kSiluMulTolerance);
+    }
   }
+  EXPECT_EQ(table().silu_mul({.rows = 0, .dim = 4, .function = static_cast<GateFunction>(9)}),
+            OpStatus::kUnsupported);
   EXPECT_EQ(table().silu_mul({.rows = 1, .dim = 4}), OpStatus::kBadShape);
   EXPECT_EQ(table().silu_mul({.rows = 0, .dim = 4, .up_stride = 3}), OpStatus::kBadShape);
 }
@@ -261,6 +268,25 @@ TEST_P(OpConformance, AddEqualsReference) {
   EXPECT_EQ(table().add({.n = 1}), OpStatus::kBadShape);
 }
 
+TEST_P(OpConformance, SoftCapEqualsReference) {
+  QUIRE_REQUIRE_OP(soft_cap);
+  for (const int64_t n : {0, 1, 17, 1000}) {
+    for (const float cap : {0.5f, 30.0f}) {
+      Tensor<float> x(bench_.device(), bench_.Floats(n, 40.0f), 1);
+      SoftCapArgs args{.n = n, .cap = cap};
+      SoftCapArgs want = args;
+      args.x = args.y = x.data();  // In place is permitted.
+      args.stream = bench_.device().stream();
+      ASSERT_EQ(table().soft_cap(args), OpStatus::kOk);
+      want.x = want.y = x.host();
+      ASSERT_EQ(CpuReference().soft_cap(want), OpStatus::kOk);
+      ExpectClose(x.Fetch(), x.host_array(), kSoftCapTolerance);
+    }
+  }
+  EXPECT_EQ(table().soft_cap({.n = 1, .cap = 1}), OpStatus::kBadShape);
+  EXPECT_EQ(table().soft_cap({.n = 0, .cap = 0}), OpStatus::kBadShape);
+}
+
 TEST_P(OpConformance, EmbedEqualsReference) {
   QUIRE_REQUIRE_OP(embed);
   const int64_t vocab = 11;
@@ -268,7 +294,7 @@ TEST_P(OpConformance, EmbedEqualsReference) {
     Tensor<float> rows(bench_.device(), bench_.Floats(vocab * s.dim), 1);
     Tensor<int32_t> ids(bench_.device(), bench_.Ints(s.rows, 0, vocab - 1));
     Tensor<float> y(bench_.device(), std::vector<float>(s.rows * s.dim), 1);
-    EmbedArgs args{.rows = s.rows, .vocab = vocab, .dim = s.dim};
+    EmbedArgs args{.rows = s.rows, .vocab = vocab, .dim = s.dim, .scale = s.rows == 1 ? 1 : 1.7f};
     EmbedArgs want = args;
     args.table = rows.data();
     args.ids = ids.data();

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -361,8 +362,14 @@ TEST_P(OpConformance, PagedAttentionOverOwnPoolsIsThatOfEach) {
   QUIRE_REQUIRE_OP(paged_attention);
   constexpr int64_t kRow = kShape.n_q * kShape.d;
   constexpr int64_t kListed = 5;
-  for (const DType dtype : kAllDTypes) {
-    SCOPED_TRACE(Name(dtype));
+  // With hidden rows scores are capped, too.
+  constexpr std::pair<DType, bool> kCases[] = {{DType::kF32, false},
+                                               {DType::kF16, false},
+                                               {DType::kBF16, false},
+                                               {DType::kF32, true},
+                                               {DType::kF16, true}};
+  for (const auto& [dtype, hides] : kCases) {
+    SCOPED_TRACE(Name(dtype) + std::string(hides ? ", hidden" : ""));
     const OwnPools own(bench_, dtype);
     Tensor<SequencePools> pools(bench_.device(), own.list);
     Tensor<float> q(bench_.device(), bench_.Floats(kSequences * kRow));
@@ -376,14 +383,19 @@ TEST_P(OpConformance, PagedAttentionOverOwnPoolsIsThatOfEach) {
     Tensor<int32_t> slots(bench_.device(), listed);
     Tensor<int32_t> valid(
         bench_.device(), bench_.Ints(kSequences * kShape.n_kv * kListed, 1, OwnPools::kPageTokens));
+    std::vector<int32_t> hidden = bench_.Ints(kSequences * kListed, 0, OwnPools::kPageTokens);
+    for (int64_t i = 0; i < kSequences; ++i) hidden[i * kListed] = 0;  // Some row is used.
+    Tensor<int32_t> first(bench_.device(), hidden);
     PagedAttentionArgs args = own.Args(bench_);
     args.n_slots = kListed;
+    args.soft_cap = hides ? 0.5f : 0.0f;
     for (int64_t i = 0; i < kSequences; ++i) {
       PagedAttentionArgs alone = args;
       alone.q = q.data() + i * kRow;
       alone.k_pool = own.list[i].k;
       alone.v_pool = own.list[i].v;
       alone.slots = slots.data() + i * kListed;
+      if (hides) alone.first_tokens = first.data() + i * kListed;
       alone.valid_tokens = valid.data() + i * kShape.n_kv * kListed;
       alone.out = want.data() + i * kRow;
       ASSERT_EQ(table().paged_attention(alone), OpStatus::kOk);
@@ -392,6 +404,7 @@ TEST_P(OpConformance, PagedAttentionOverOwnPoolsIsThatOfEach) {
     args.pools = pools.data();
     args.slots = slots.data();
     args.valid_tokens = valid.data();
+    if (hides) args.first_tokens = first.data();
     args.out = out.data();
     args.batch = kSequences;
     ASSERT_EQ(table().paged_attention(args), OpStatus::kOk);
@@ -414,6 +427,7 @@ TEST_P(OpConformance, PagedAttentionOfTokensInOrderIsThatOfTheirSlots) {
   Tensor<int32_t> slots(bench_.device(), in_order);
   PagedAttentionArgs args = own.Args(bench_);
   args.n_slots = OwnPools::kSlots;
+  args.soft_cap = 0.5f;
   for (int64_t i = 0; i < kSequences; ++i) {
     std::vector<int32_t> rows;
     for (int64_t g = 0; g < kShape.n_kv; ++g) {
@@ -439,6 +453,9 @@ TEST_P(OpConformance, PagedAttentionOfTokensInOrderIsThatOfTheirSlots) {
   args.batch = kSequences;
   ASSERT_EQ(table().paged_attention(args), OpStatus::kOk);
   EXPECT_EQ(out.Fetch(), want.Fetch());
+  args.first_tokens = slots.data();
+  EXPECT_EQ(table().paged_attention(args), OpStatus::kBadShape);
+  args.first_tokens = nullptr;
   args.fp8_pools = true;
   EXPECT_EQ(table().paged_attention(args), OpStatus::kBadShape);
 }

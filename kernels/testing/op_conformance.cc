@@ -119,6 +119,10 @@ TEST_P(OpConformance, EveryOpIsThereButTheCodecs) {
   expect(ops.matmul, "matmul");
   expect(ops.add, "add");
   expect(ops.embed, "embed");
+  expect(ops.choose_experts, "choose_experts");
+  expect(ops.expert_matmul, "expert_matmul");
+  expect(ops.combine_experts, "combine_experts");
+  expect(ops.soft_cap, "soft_cap");
   expect(ops.narrow, "narrow");
   expect(ops.sample, "sample");
 }

@@ -99,7 +99,7 @@ uint64_t Context::AppendLayers(uint32_t first_page, nb::handle token_ids, nb::ha
 
 SealedContext Context::Seal(nb::handle token_ids, nb::object units, const std::string& durability) {
   const std::vector<TokenId> tokens = TokensOf(token_ids);
-  const PutDurability level = ValueOf(kDurabilities, durability, "durability");
+  const PutDurability level = ValueOf(kDurabilitiesByName, durability, "durability");
   std::optional<HostArray> array;
   Payload tail;
   if (!tokens.empty()) {

@@ -146,7 +146,7 @@ void BindDocument(nb::module_& module) {
       .def_ro("expires_unix_micros", &Document::expires_unix_micros, "0: never.")
       .def_ro("segments_lost", &Document::segments_lost, "Lost or damaged: put it again.")
       .def_prop_ro(
-          "state", [](const Document& doc) { return NameOf(kDocumentStates, doc.state); },
+          "state", [](const Document& doc) { return NameOf(kDocumentStatesByName, doc.state); },
           "\"ready\", \"ingesting\", \"failed\" or \"expired\".")
       .def_ro("failure", &Document::failure, "Why it failed.")
       .def_ro("tags", &Document::tags)
@@ -217,7 +217,7 @@ void AddReads(ConnectionClass& connection) {
             const auto client = self.client();
             const ListOptions options{.collection = collection,
                                       .filter = filter,
-                                      .order = ValueOf(kDocumentOrders, order, "order"),
+                                      .order = ValueOf(kDocumentOrdersByName, order, "order"),
                                       .page_size = page_size,
                                       .page_token = page_token};
             return WithoutGil([&] { return Take(client->ListDocuments(options)); });

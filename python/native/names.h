@@ -27,49 +27,52 @@ struct Named {
   std::string_view name;
 };
 
-inline constexpr Named<DType> kDTypes[] = {
+inline constexpr Named<DType> kDTypesByName[] = {
     {DType::kF32, "f32"}, {DType::kF16, "f16"}, {DType::kBF16, "bf16"}};
-inline constexpr Named<AttentionKind> kAttentionKinds[] = {{AttentionKind::kMha, "mha"},
-                                                           {AttentionKind::kGqa, "gqa"},
-                                                           {AttentionKind::kMqa, "mqa"},
-                                                           {AttentionKind::kMla, "mla"}};
-inline constexpr Named<RopeState> kRopeStates[] = {{RopeState::kPost, "post"},
-                                                   {RopeState::kPre, "pre"}};
-inline constexpr Named<RopeScaling> kRopeScalings[] = {
+inline constexpr Named<AttentionKind> kAttentionKindsByName[] = {{AttentionKind::kMha, "mha"},
+                                                                 {AttentionKind::kGqa, "gqa"},
+                                                                 {AttentionKind::kMqa, "mqa"},
+                                                                 {AttentionKind::kMla, "mla"}};
+inline constexpr Named<RopeState> kRopeStatesByName[] = {{RopeState::kPost, "post"},
+                                                         {RopeState::kPre, "pre"}};
+inline constexpr Named<RopeScaling> kRopeScalingsByName[] = {
     {RopeScaling::kNone, "none"},       {RopeScaling::kLinear, "linear"},
     {RopeScaling::kLlama3, "llama3"},   {RopeScaling::kYarn, "yarn"},
     {RopeScaling::kDynamic, "dynamic"}, {RopeScaling::kLongRope, "longrope"}};
-inline constexpr Named<PutDurability> kDurabilities[] = {{PutDurability::kServerDefault, "default"},
-                                                         {PutDurability::kMemory, "memory"},
-                                                         {PutDurability::kReplicated, "replicated"},
-                                                         {PutDurability::kPersisted, "persisted"}};
-inline constexpr Named<UnitCodec> kUnitCodecs[] = {{UnitCodec::kRaw, "raw"},
-                                                   {UnitCodec::kFp8E4M3, "fp8"},
-                                                   {UnitCodec::kInt8, "int8"},
-                                                   {UnitCodec::kInt4, "int4"}};
-inline constexpr Named<UnitPart> kUnitParts[] = {{UnitPart::kWhole, "whole"},
-                                                 {UnitPart::kValues, "values"}};
-inline constexpr Named<Priority> kPriorities[] = {{Priority::kPrefetch, "prefetch"},
-                                                  {Priority::kNormal, "normal"},
-                                                  {Priority::kCorrection, "correction"}};
-inline constexpr Named<RecallPooling> kPoolings[] = {
+inline constexpr Named<PutDurability> kDurabilitiesByName[] = {
+    {PutDurability::kServerDefault, "default"},
+    {PutDurability::kMemory, "memory"},
+    {PutDurability::kReplicated, "replicated"},
+    {PutDurability::kPersisted, "persisted"}};
+inline constexpr Named<UnitCodec> kUnitCodecsByName[] = {{UnitCodec::kRaw, "raw"},
+                                                         {UnitCodec::kFp8E4M3, "fp8"},
+                                                         {UnitCodec::kInt8, "int8"},
+                                                         {UnitCodec::kInt4, "int4"}};
+inline constexpr Named<UnitPart> kUnitPartsByName[] = {{UnitPart::kWhole, "whole"},
+                                                       {UnitPart::kValues, "values"}};
+inline constexpr Named<Priority> kPrioritiesByName[] = {{Priority::kPrefetch, "prefetch"},
+                                                        {Priority::kNormal, "normal"},
+                                                        {Priority::kCorrection, "correction"}};
+inline constexpr Named<RecallPooling> kPoolingsByName[] = {
     {RecallPooling::kMaxQ, "max_q"},    {RecallPooling::kAvgQ, "avg_q"},
     {RecallPooling::kMaxS, "max_s"},    {RecallPooling::kAvgS, "avg_s"},
     {RecallPooling::kMaxSM, "max_sm"},  {RecallPooling::kAvgSM, "avg_sm"},
     {RecallPooling::kAvgSdM, "avg_sdm"}};
-inline constexpr Named<DigestKind> kDigests[] = {{DigestKind::kMinMax, "min_max"},
-                                                 {DigestKind::kMean, "mean"},
-                                                 {DigestKind::kCentreDeviation, "centre_deviation"},
-                                                 {DigestKind::kCentreRadius, "centre_radius"},
-                                                 {DigestKind::kDisc, "disc"},
-                                                 {DigestKind::kRepresentatives, "representatives"},
-                                                 {DigestKind::kContent, "content"}};
-inline constexpr Named<DocumentState> kDocumentStates[] = {{DocumentState::kReady, "ready"},
-                                                           {DocumentState::kIngesting, "ingesting"},
-                                                           {DocumentState::kFailed, "failed"},
-                                                           {DocumentState::kExpired, "expired"}};
-inline constexpr Named<DocumentOrder> kDocumentOrders[] = {{DocumentOrder::kName, "name"},
-                                                           {DocumentOrder::kNewest, "newest"}};
+inline constexpr Named<DigestKind> kDigestsByName[] = {
+    {DigestKind::kMinMax, "min_max"},
+    {DigestKind::kMean, "mean"},
+    {DigestKind::kCentreDeviation, "centre_deviation"},
+    {DigestKind::kCentreRadius, "centre_radius"},
+    {DigestKind::kDisc, "disc"},
+    {DigestKind::kRepresentatives, "representatives"},
+    {DigestKind::kContent, "content"}};
+inline constexpr Named<DocumentState> kDocumentStatesByName[] = {
+    {DocumentState::kReady, "ready"},
+    {DocumentState::kIngesting, "ingesting"},
+    {DocumentState::kFailed, "failed"},
+    {DocumentState::kExpired, "expired"}};
+inline constexpr Named<DocumentOrder> kDocumentOrdersByName[] = {
+    {DocumentOrder::kName, "name"}, {DocumentOrder::kNewest, "newest"}};
 
 /// The value called `name`. INVALID_ARGUMENT names those of `table`, and `what` they are.
 template <typename T, size_t N>

@@ -23,7 +23,7 @@ void SpreadOver(uint32_t heads, PageLists* lists) {
 }
 
 RecallOptions OptionsOf(std::optional<double> timeout, const std::string& priority) {
-  return {.priority = ValueOf(kPriorities, priority, "priority"),
+  return {.priority = ValueOf(kPrioritiesByName, priority, "priority"),
           .timeout = SecondsOf(timeout, Duration::zero())};
 }
 

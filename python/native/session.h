@@ -60,7 +60,7 @@ class SessionCore {
   const std::shared_ptr<Client> client_;  ///< Outlives the session.
   const SessionOptions options_;
   std::vector<uint32_t> layers_;
-  std::map<uint32_t, uint32_t> slots_;  ///< Of each sequence, for each head.
+  std::map<uint32_t, uint32_t> slots_;  ///< Slots of each sequence, for each head.
   std::mutex turn_;  ///< The client's own locks are not among its public headers.
   std::unique_ptr<ClientSession> session_;
 };

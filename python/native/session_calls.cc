@@ -68,9 +68,9 @@ LayerWant QueryWant(uint32_t layer, nb::handle queries, uint32_t num_pages, uint
   want.query = FloatsOf(queries);
   want.candidates = CandidatesOf(std::move(candidates));
   want.num_pages = num_pages;
-  want.pooling = ValueOf(kPoolings, pooling, "pooling");
+  want.pooling = ValueOf(kPoolingsByName, pooling, "pooling");
   want.scale = scale;
-  want.digest = ValueOf(kDigests, digest, "digest");
+  want.digest = ValueOf(kDigestsByName, digest, "digest");
   if (!kept_heads.is_none()) want.kept_heads = NumbersOf(kept_heads, "kept_heads");
   return want;
 }
@@ -95,11 +95,12 @@ SessionOptions OptionsOf(std::optional<KvSpec> spec, uint32_t slots_per_head, nb
                          const std::optional<std::string>& hold_digests) {
   SessionOptions options{.spec = spec.value_or(KvSpec()), .slots_per_head = slots_per_head};
   if (!layers.is_none()) options.managed_layers = NumbersOf(layers, "layers");
-  options.part = ValueOf(kUnitParts, part, "part");
+  options.part = ValueOf(kUnitPartsByName, part, "part");
   for (const std::string& codec : codecs) {
-    options.codecs.Add(ValueOf(kUnitCodecs, codec, "codec"));
+    options.codecs.Add(ValueOf(kUnitCodecsByName, codec, "codec"));
   }
-  if (hold_digests) options.hold_digests = HeldDigests{ValueOf(kDigests, *hold_digests, "digest")};
+  if (hold_digests)
+    options.hold_digests = HeldDigests{ValueOf(kDigestsByName, *hold_digests, "digest")};
   return options;
 }
 

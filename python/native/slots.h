@@ -44,7 +44,7 @@ class SlotArrays {
   const uint64_t num_heads_;
   const uint64_t unit_bytes_;
   std::vector<std::optional<HostArray>> arrays_;  ///< By sequence.
-  std::vector<uint64_t> slots_;                   ///< Of each head; likewise.
+  std::vector<uint64_t> slots_;                   ///< Slots of each head; likewise.
 };
 
 }  // namespace quire::python

@@ -28,8 +28,8 @@ RopeSpec MakeRope(uint32_t rotary_dim, double theta, const std::string& scaling,
                   double high_freq_factor, double original_context, double beta_fast,
                   double beta_slow, double attention_factor, std::vector<double> pair_factors) {
   RopeSpec rope;
-  rope.state = ValueOf(kRopeStates, state, "state");
-  rope.scaling = ValueOf(kRopeScalings, scaling, "scaling");
+  rope.state = ValueOf(kRopeStatesByName, state, "state");
+  rope.scaling = ValueOf(kRopeScalingsByName, scaling, "scaling");
   rope.interleaved = interleaved;
   rope.rotary_dim = rotary_dim;
   rope.theta = theta;
@@ -59,8 +59,8 @@ KvSpec MakeSpec(const std::string& model, uint32_t num_layers, uint32_t num_quer
                 uint32_t latent_dim, uint32_t latent_rope_dim) {
   KvSpec spec;
   spec.model = model;
-  spec.attention = ValueOf(kAttentionKinds, attention, "attention");
-  spec.dtype = ValueOf(kDTypes, dtype, "dtype");
+  spec.attention = ValueOf(kAttentionKindsByName, attention, "attention");
+  spec.dtype = ValueOf(kDTypesByName, dtype, "dtype");
   spec.num_layers = num_layers;
   spec.num_query_heads = num_query_heads;
   spec.num_kv_heads = num_kv_heads;
@@ -112,7 +112,7 @@ void BindRope(nb::module_& module) {
       .def_ro("rotary_dim", &RopeSpec::rotary_dim, "Leading channels of K that are rotated.")
       .def_ro("theta", &RopeSpec::theta, "Base of the frequencies.")
       .def_prop_ro("scaling",
-                   [](const RopeSpec& rope) { return NameOf(kRopeScalings, rope.scaling); });
+                   [](const RopeSpec& rope) { return NameOf(kRopeScalingsByName, rope.scaling); });
 }
 
 }  // namespace
@@ -151,9 +151,9 @@ void BindSpec(nb::module_& module) {
       .def_ro("page_tokens", &KvSpec::page_tokens, "Tokens of a page, p.")
       .def_ro("segment_pages", &KvSpec::segment_pages, "Pages of a segment, g.")
       .def_ro("rope", &KvSpec::rope, "Rotation of keys.")
-      .def_prop_ro("dtype", [](const KvSpec& spec) { return NameOf(kDTypes, spec.dtype); })
+      .def_prop_ro("dtype", [](const KvSpec& spec) { return NameOf(kDTypesByName, spec.dtype); })
       .def_prop_ro("attention",
-                   [](const KvSpec& spec) { return NameOf(kAttentionKinds, spec.attention); })
+                   [](const KvSpec& spec) { return NameOf(kAttentionKindsByName, spec.attention); })
       .def_prop_ro("weights_hash",
                    [](const KvSpec& spec) {
                      return nb::bytes(spec.weights_hash.data(), spec.weights_hash.size());

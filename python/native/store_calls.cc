@@ -39,7 +39,7 @@ PutSegmentReply PutSegment(const Connection& self, const KvSpec& spec, nb::handl
   const std::vector<int64_t> unit = UnitShapeOf(spec);
   shape.insert(shape.end(), unit.begin(), unit.end());
   array.CheckIs(spec.dtype, shape);
-  const PutOptions options{.durability = ValueOf(kDurabilities, durability, "durability"),
+  const PutOptions options{.durability = ValueOf(kDurabilitiesByName, durability, "durability"),
                            .collection = collection,
                            .strict = strict};
   return WithoutGil(

@@ -164,7 +164,7 @@ void BindUnits(nb::module_& module) {
           nb::sig("def shape(self) -> tuple[int, ...]"), "Elements of each dimension.")
       .def_prop_ro("dtype", &DTypeName, "\"f32\", \"f16\", \"bf16\"; \"u8\" when encoded.")
       .def_prop_ro(
-          "codec", [](const Unit& unit) { return NameOf(kUnitCodecs, unit.codec()); },
+          "codec", [](const Unit& unit) { return NameOf(kUnitCodecsByName, unit.codec()); },
           "Codec of the unit as it came; \"raw\": elements.")
       .def_prop_ro("valid", &Unit::IsValid,
                    "True while the bytes are as they came. Ask after a use.")

@@ -48,7 +48,7 @@ class Unit {
   DType dtype() const { return dtype_; }
   const std::vector<Py_ssize_t>& shape() const { return shape_; }
   const std::vector<Py_ssize_t>& strides() const { return strides_; }  ///< Bytes.
-  /// Of the struct module; uint16 for bf16, which it lacks.
+  /// Format of the struct module; uint16 for bf16, which it lacks.
   const char* format() const;
   Py_ssize_t item_bytes() const;
   bool IsValid() const { return payload_->IsValid(); }
@@ -82,7 +82,7 @@ class Units {
   std::shared_ptr<const Payload> payload_;
   std::vector<UnitCodec> codecs_;
   UnitForm form_;
-  std::vector<uint64_t> ends_;        ///< Of each unit, in the payload's bytes.
+  std::vector<uint64_t> ends_;        ///< End of each unit, in the payload's bytes.
   std::vector<uint64_t> slice_ends_;  ///< Likewise of each slice.
 };
 

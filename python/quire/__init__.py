@@ -12,6 +12,11 @@ Shapes are written outermost first. A unit is [2][p][d]: K rows, then V rows, of
 tokens, one layer and one KV head. Times are seconds. Every error is a `quire.Error`.
 """
 
+from quire import carried
+
+with carried.loading():
+    import quire._native
+
 from quire._native import (
     Collection,
     Context,
@@ -65,4 +70,4 @@ from quire.errors import (
     Unknown,
 )
 
-__all__ = [name for name in dir() if not name.startswith("_")] + ["__version__"]
+__all__ = [name for name in dir() if not name.startswith("_") and name != "quire"] + ["__version__"]

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import typing
 
-from quire import programs
+from quire import carried, programs
 from quire.client import Client
 from quire.errors import Unavailable
 
@@ -62,7 +62,11 @@ class EmbeddedServer:
         command += ["--dram-bytes", str(dram_bytes), *arguments]
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=carried.environment(),
             )
         atexit.register(self.close)
         self._await_start(start_timeout)

@@ -9,6 +9,7 @@ import shutil
 import sys
 import typing
 
+from quire import carried
 from quire.errors import NotFound
 
 
@@ -35,7 +36,7 @@ def run(name: str, arguments: list[str]) -> typing.NoReturn:
         program = find(name)
     except NotFound as error:
         sys.exit(f"{name}: {error}")
-    os.execv(program, [name, *arguments])
+    os.execve(program, [name, *arguments], carried.environment())
 
 
 def quire() -> typing.NoReturn:

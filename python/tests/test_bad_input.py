@@ -53,7 +53,7 @@ def test_a_target_that_does_not_fit_is_refused(session, sample, change, words):
         (lambda units: units.astype(numpy.float64), "another type instead of f16"),
         (lambda units: units[:1], r"shape is \(1, 3, 2, 2, 32, 32\) instead of \(2, 3, 2, 2, 32, 32\)"),
         (lambda units: units.tobytes()[:-1], "bytes instead of"),
-        (lambda units: None, "give an array"),
+        (lambda units: "text", "give an array"),
     ],
 )
 def test_units_that_do_not_fit_are_refused(client, change, words):

@@ -54,6 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto config = quire::worker::ParseModelConfig(text, "fuzz");
   if (config.ok()) CheckRope(config->rope);
+  if (config.ok() && config->gemma.local_rope) CheckRope(*config->gemma.local_rope);
   (void)quire::worker::ParseShardIndex(text, "fuzz");
   CheckTokenizer(text);
   quire::worker::ModelConfig known{.bos_id = 0, .eos_ids = {1}};

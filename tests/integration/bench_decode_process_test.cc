@@ -35,8 +35,9 @@ constexpr int kSteps = 3;  ///< Steps of a turn.
 constexpr int kBudget = 512;
 constexpr int kTokensOfPage = 32;
 
-const std::set<std::string> kAllWays = {"freekv",     "service", "blocking", "one_buffer",
-                                        "fragmented", "arkvale", "shadowkv", "resident"};
+const std::set<std::string> kAllWays = {"freekv",     "service",    "blocking",
+                                        "one_buffer", "fragmented", "arkvale",
+                                        "shadowkv",   "specontext", "resident"};
 const std::set<std::string> kAblated = {"freekv", "blocking", "one_buffer", "fragmented",
                                         "resident"};
 const std::vector<std::string> kAllRatios = {"speculation_vs_blocking",
@@ -97,6 +98,7 @@ void ExpectMessages(const std::string& name, const json& way, const Shape& shape
   }
   if (name == "service") return;
   EXPECT_LE(messages, (name == "freekv" ? 2 : 1) * shape.layers);
+  if (name == "specontext" && shape.batch > 1) EXPECT_LE(messages, 1) << "of all layers";
   if (shape.batch > 1) {
     EXPECT_LT(messages, Figure(way, "recalls_per_step"));
   }
@@ -216,6 +218,21 @@ void ExpectShadowBatch(const json& report, Shape shape) {
   ExpectRatios(part, {"vs_shadowkv"});
 }
 
+/// Throughput where the budget is a quarter of the document, of which there are no longer ones.
+void ExpectBudgetShares(const json& report) {
+  const json shares = Part(report, "budget_shares");
+  EXPECT_EQ(KeysOf(shares), std::set<std::string>{"25"});
+  const json quarter = Part(shares, "25");
+  EXPECT_EQ(Figure(quarter, "context_tokens"), 4 * kBudget);
+  const std::set<std::string> ways = {"full", "freekv", "shadowkv", "specontext"};
+  EXPECT_EQ(KeysOf(Part(quarter, "ways")), ways);
+  for (const std::string& way : ways) {
+    const double rate = Figure(Part(quarter, "tokens_per_second"), way);
+    EXPECT_NEAR(rate * Figure(Part(Part(quarter, "ways"), way), "step_ms_p50"), 1e3, 1e-6);
+  }
+  ExpectPositive(quarter, {"specontext_vs_full", "specontext_vs_freekv", "specontext_vs_shadowkv"});
+}
+
 TEST(BenchDecodeProcessTest, ReportsStepAndStallTimesByTransportAndWhatTheyAreMadeOf) {
   std::set<std::string> transports = {"shm", "grpc"};
   if (UcxAvailable()) transports.insert("ucx");
@@ -245,6 +262,7 @@ TEST(BenchDecodeProcessTest, ReportsStepAndStallTimesByTransportAndWhatTheyAreMa
   }
   ExpectOwnRatios(report);
   ExpectShadowBatch(report, shape);
+  ExpectBudgetShares(report);
 
   EXPECT_EQ(Figure(report, "context_tokens"), 2048);
   EXPECT_EQ(Figure(report, "budget_tokens"), 512);
@@ -257,6 +275,15 @@ TEST(BenchDecodeProcessTest, ReportsStepAndStallTimesByTransportAndWhatTheyAreMa
   EXPECT_EQ(report.value("device", ""), "cpu");
   for (const char* const key : {"gpu", "cublas"}) {
     EXPECT_TRUE(report.contains(key) && report[key].is_null()) << "there is none in use";
+  }
+  ExpectMachine(report);
+}
+
+TEST(BenchDecodeProcessTest, ThroughputByLengthMayBeAllThatIsMeasured) {
+  const json report = testing::BenchReport(DecodeCommand({"--only-shares", "--transports", "shm"}));
+  ExpectBudgetShares(report);
+  for (const char* const part : {"transports", "ablation", "over_emulated_link"}) {
+    EXPECT_FALSE(report.contains(part)) << part;
   }
   ExpectMachine(report);
 }

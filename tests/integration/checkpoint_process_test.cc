@@ -117,6 +117,25 @@ TEST_F(CheckpointTest, TextWithoutATokenizerIsRefusedWithTheRemedy) {
   EXPECT_EQ(Quire(Ask({"--model", model_.path()})).exit_code, 0);
 }
 
+// Windows, experts, caps and fused projections, over a store and through the shipped programs.
+TEST_F(CheckpointTest, EveryFamilyIsPutAndAsked) {
+  for (const std::string family :
+       {"mistral-window", "mixtral", "qwen3-moe", "phi3-longrope", "gemma2", "gemma3"}) {
+    SCOPED_TRACE(family);
+    const std::string model = QUIRE_SOURCE_DIR "/tests/data/golden/" + family;
+    const auto put =
+        QuireJson({"put", "--token-ids", Ids(70, " "), "--name", family, "--model", model});
+    ASSERT_TRUE(put.contains("documents")) << put;
+    const auto ask = [&](const std::string& policy) {
+      return QuireJson({"ask", "--document", family, "--token-ids", "5 8 13", "--max-new-tokens",
+                        "9", "--model", model, "--policy", policy});
+    };
+    const auto full = ask("full");
+    EXPECT_EQ(full["tokens"].size(), 9u) << full;
+    EXPECT_EQ(ask("quest")["tokens"], full["tokens"]);  // The budget covers the document.
+  }
+}
+
 /// A model with latent attention, whose pages are latents.
 class LatentCheckpointTest : public CheckpointTest {
  protected:

@@ -105,6 +105,29 @@ TEST_F(CliTest, RmDeletesTheDocumentAndItsSegments) {
   EXPECT_EQ(Quire({"stat", key}).exit_code, 1);
 }
 
+// The keys are segments of their own, which an extra ties to the document. They have no short one.
+TEST_F(CliTest, KeysOfARetrievalHeadAreStoredBesideTheDocumentAndGoWithIt) {
+  const std::string document = "dossier-01.txt";
+  ASSERT_EQ(Quire({"put", QUIRE_SOURCE_DIR "/models/recall-small/documents/" + document}).exit_code,
+            0);
+  for (int i = 0; i < 2; ++i) {
+    const ChildResult asked = Quire({"ask", "--document", document, "--question",
+                                     "Hector Nash has instrument", "--policy", "specontext"});
+    EXPECT_THAT(asked.out, HasSubstr("zither")) << asked.err;
+  }
+  std::vector<std::string> extras;
+  const auto shown = QuireJson({"docs", "show", document});
+  for (const auto& extra : shown["extras"]) extras.push_back(extra["name"]);
+  EXPECT_THAT(extras, ::testing::Contains("specontext.keys"));
+  const auto tokens = QuireJson({"stat", document})["tokens"].get<uint64_t>();
+  EXPECT_EQ(QuireJson({"rm", document})["segments"].get<uint64_t>(),
+            DivideRoundUp(tokens, 256) + tokens / 256);
+  const ChildResult missing = Quire({"ask", "--document", "example", "--question", "q", "--draft",
+                                     "/nonexistent", "--policy", "specontext"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("/nonexistent/config.json"));
+}
+
 // Every command accepts the name of a document as `ls` and `docs` print it, even a name that
 // resembles an option.
 TEST_F(CliTest, WhatIsListedIsAcceptedByEveryCommand) {

@@ -894,6 +894,33 @@ TEST(WorkerSequenceTest, PagesOfSparseAttentionAreNobodyElses) {
   }
 }
 
+// Attention within a sliding window is that of the model, so it is shared like attention over
+// everything, under any policy.
+TEST(WorkerSequenceTest, PagesOfSlidingWindowsAreEverybodys) {
+  const std::vector<TokenId> text = RandomTokens(96, 1);
+  std::vector<TokenId> both = RandomTokens(64, 2);
+  both.insert(both.begin(), text.begin(), text.end());
+  for (const auto architecture : {worker::Architecture::kMistral, worker::Architecture::kQwen2}) {
+    const bool all_slide = architecture == worker::Architecture::kMistral;
+    SCOPED_TRACE(all_slide);
+    WorkerFixture fixture(WorkerFixture::Small(),
+                          {.architecture = architecture, .sliding_window = 10, .full_layers = 1});
+    fixture.Ingest(text);
+    std::vector<float> logits;
+    {
+      const auto sequence = fixture.Open();
+      ASSERT_EQ(sequence->Append(std::span(both).subspan(text.size())), OkStatus());
+      logits.assign(sequence->logits().begin(), sequence->logits().end());
+    }
+    if (all_slide) {
+      EXPECT_LE(MaxDifference(logits, *fixture.engine().DenseLogits(both, 1)), 1e-3f);
+    }
+    const auto put = fixture.engine().Ingest(both, {.name = "both"});
+    ASSERT_TRUE(put.ok()) << put.status();
+    EXPECT_EQ(put->reused_tokens, all_slide ? both.size() : text.size());
+  }
+}
+
 TEST(WorkerSequenceTest, AnotherModelsDocumentIsRefusedByName) {
   WorkerFixture fixture;
   fixture.Ingest(RandomTokens(60, 1));

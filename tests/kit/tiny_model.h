@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // WriteTinyModel: a random checkpoint (config.json and model.safetensors) of any small shape,
-// for tests that need some decoder. The same shape and seed make the same bytes. Tests that use it
-// link `model`.
+// for tests that need some decoder. The same shape and seed make the same bytes. For a family that
+// has no random ones it copies a checkpoint. Tests that use it link `model`.
 #ifndef QUIRE_TESTS_KIT_TINY_MODEL_H_
 #define QUIRE_TESTS_KIT_TINY_MODEL_H_
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "gpuworker/model/checkpoint/random_checkpoint.h"
@@ -23,8 +24,11 @@ struct TinyModel {
   uint32_t head_dim = 8;
   uint32_t vocab_size = 64;
   uint32_t max_positions = 512;
+  uint32_t sliding_window = 0;  ///< As RandomCheckpoint's.
+  uint32_t full_layers = 0;
   worker::LatentShape latent = {};  ///< For DeepSeek models.
   uint64_t seed = 1;
+  std::string copied = {};  ///< Directory of a checkpoint, in place of all of the above.
   uint32_t hidden_size() const { return num_query_heads * head_dim; }
 };
 
@@ -39,6 +43,10 @@ inline TinyModel TinyLatentModel(uint64_t seed = 1) {
 
 /// Writes the checkpoint into `directory`.
 inline void WriteTinyModel(const std::string& directory, const TinyModel& m) {
+  if (!m.copied.empty()) {
+    std::filesystem::copy(m.copied, directory, std::filesystem::copy_options::overwrite_existing);
+    return;
+  }
   const Status written =
       worker::WriteRandomCheckpoint(directory, {.architecture = m.architecture,
                                                 .num_layers = m.num_layers,
@@ -48,6 +56,8 @@ inline void WriteTinyModel(const std::string& directory, const TinyModel& m) {
                                                 .intermediate_size = 2 * m.hidden_size(),
                                                 .vocab_size = m.vocab_size,
                                                 .max_positions = m.max_positions,
+                                                .sliding_window = m.sliding_window,
+                                                .full_layers = m.full_layers,
                                                 .latent = m.latent,
                                                 // Peaks attention, so that pages differ in
                                                 // importance.

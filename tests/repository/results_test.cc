@@ -39,6 +39,13 @@ const std::vector<Goal>& PlainGoals() {
       {.file = "answers", .figure = "/full_minus_freekv_12_5", .most = 0.01},
       {.file = "answers", .figure = "/full", .least = 0.9, .most = 1},
       {.file = "policy", .figure = "/orderings_hold", .least = 1},
+      // A retrieval head selects for all layers at once.
+      {.file = "specontext", .figure = "/full_minus_specontext", .most = 0.01},
+      {.file = "specontext", .figure = "/messages_per_step", .most = 1},
+      {.file = "specontext", .figure = "/moved_ratio", .most = 0.25},
+      {.file = "specontext", .figure = "/samples", .least = 200},
+      {.file = "specontext", .figure = "/moved_ratio_with_memory", .most = 0.25},
+      {.file = "specontext", .figure = "/full_minus_specontext_with_memory", .most = 0.01},
       // Answers over documents that were stored alone. The suite counts, since reuse loses it.
       {.file = "rag", .figure = "/full_accuracy", .least = 0.9, .most = 1},
       {.file = "rag", .figure = "/full_minus_reuse_strict", .least = 0.2},
@@ -280,6 +287,7 @@ const std::vector<Goal>& Shortfalls() {
       {.file = "decode", .figure = "/transports/grpc/offloaded_vs_resident", .most = 1.2},
       {.file = "decode", .figure = "/over_emulated_link/offloaded_vs_resident", .most = 1.2},
       {.file = "elastic", .figure = "/moved_ratio", .most = 0.34},
+      {.file = "specontext", .figure = "/moved_ratio", .most = 0.6},
       {.file = "rag", .figure = "/samkv_recovery", .least = -0.6},
       {.file = "rag", .figure = "/cacheblend_recompute_ratio", .most = 0.6},
       {.file = "transport", .figure = "/step_recalls/units_32/shm_vs_redis_p99", .least = 0.9},

@@ -32,7 +32,7 @@ ROOT = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", "..", "tes
 
 BASE = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
             num_key_value_heads=2, vocab_size=96, max_position_embeddings=128, rms_norm_eps=1e-5,
-            bos_token_id=0, eos_token_id=1, tie_word_embeddings=False, use_cache=False)
+            bos_token_id=0, eos_token_id=1, pad_token_id=None, tie_word_embeddings=False, use_cache=False)
 
 LLAMA3 = dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=32)
@@ -40,6 +40,8 @@ LINEAR = dict(rope_type="linear", rope_theta=10000.0, factor=4.0)
 # Factors of the shape of Phi-3's.
 LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=4096,
                 short_factor=[1 + 0.04 * pair for pair in range(48)], long_factor=[1.05 ** pair for pair in range(48)])
+TINY_LONGROPE = dict(rope_type="longrope", rope_theta=500.0, original_max_position_embeddings=32,
+                     short_factor=[1 + 0.1 * pair for pair in range(4)], long_factor=[1.7 ** pair for pair in range(4)])
 YARN = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, original_max_position_embeddings=32)
 # Latent attention without routed experts.
 LATENT = dict(num_key_value_heads=4, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=10, v_head_dim=12,
@@ -52,7 +54,7 @@ def plain(theta: float) -> dict:
 
 def case(model: str, rope: dict, alterations: tuple = (), **options) -> dict:
     """`alterations`: names of ALTERATIONS that must change the logits."""
-    storage = {key: options.pop(key) for key in ("dtype", "shard_bytes", "old_rope") if key in options}
+    storage = {key: options.pop(key) for key in ("dtype", "shard_bytes", "old_rope", "old_gemma") if key in options}
     return dict(model=model, config=BASE | options | dict(rope_parameters=rope), alterations=alterations, **storage)
 
 
@@ -70,6 +72,39 @@ CASES = {
                            dtype=torch.float16),
     "llama-yarn-partial": case("Llama", YARN | dict(truncate=False, partial_rotary_factor=0.5, beta_fast=4.0),
                                ("rope", "truncate", "part"), head_dim=32),
+    "mistral-window": case("Mistral", plain(10000.0), ("window",), sliding_window=20, tie_word_embeddings=True,
+                           dtype=torch.bfloat16, shard_bytes=16_000),
+    "qwen2-window": case("Qwen2", plain(1e6), ("window", "bias"), num_hidden_layers=3, use_sliding_window=True,
+                         max_window_layers=1, sliding_window=17, dtype=torch.float16),
+    "mixtral": case("Mixtral", plain(10000.0), ("window", "experts"), num_local_experts=4, num_experts_per_tok=2,
+                    sliding_window=33, dtype=torch.float16),
+    "mixtral-sharded": case("Mixtral", plain(10000.0), ("experts",), num_local_experts=3, num_experts_per_tok=1,
+                            tie_word_embeddings=True, dtype=torch.bfloat16, shard_bytes=32_000),
+    "qwen3-moe": case("Qwen3Moe", plain(1e6), ("theta", "qk_norm", "normalized"), num_experts=6, num_experts_per_tok=3,
+                      moe_intermediate_size=16, norm_topk_prob=True, mlp_only_layers=[1], num_hidden_layers=3,
+                      head_dim=12, dtype=torch.float16),
+    "qwen3-moe-sharded": case("Qwen3Moe", plain(1e6), ("normalized",), num_experts=4, num_experts_per_tok=2,
+                              moe_intermediate_size=24, norm_topk_prob=False, decoder_sparse_step=2,
+                              tie_word_embeddings=True, dtype=torch.bfloat16, shard_bytes=24_000),
+    # All 72 tokens are beyond the original context, so transformers takes the long factors too.
+    "phi3-longrope": case("Phi3", TINY_LONGROPE, ("long_factor", "attention_factor", "window"),
+                          original_max_position_embeddings=32, sliding_window=30, dtype=torch.float16),
+    "phi3-sharded": case("Phi3", plain(10000.0) | dict(partial_rotary_factor=0.5), ("theta",), num_key_value_heads=1,
+                         tie_word_embeddings=True, dtype=torch.bfloat16, shard_bytes=24_000, old_rope=True),
+    "gemma2": case("Gemma2", plain(10000.0), ("window", "query_scale", "attention_cap", "logit_cap", "end_norms"),
+                   num_hidden_layers=3, head_dim=12, sliding_window=18, query_pre_attn_scalar=7,
+                   attn_logit_softcapping=3.0, final_logit_softcapping=2.0, dtype=torch.float16),
+    "gemma2-sharded": case("Gemma2", plain(10000.0), ("window",), sliding_window=25, head_dim=16,
+                           tie_word_embeddings=True, attention_bias=True, dtype=torch.bfloat16, shard_bytes=24_000),
+    "gemma3": case("Gemma3", dict(full_attention=LINEAR | dict(rope_theta=1e6, factor=8.0),
+                                  sliding_attention=plain(10000.0)),
+                   ("window", "query_scale", "local_rope", "qk_norm", "end_norms"), num_hidden_layers=3, head_dim=12,
+                   sliding_window=18, query_pre_attn_scalar=7,
+                   layer_types=["sliding_attention", "full_attention", "sliding_attention"], dtype=torch.float16),
+    "gemma3-sharded": case("Gemma3", dict(full_attention=LINEAR | dict(rope_theta=1e6), sliding_attention=plain(500.0)),
+                           ("window", "local_rope"), num_hidden_layers=3, sliding_window=20, head_dim=16,
+                           layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+                           tie_word_embeddings=True, dtype=torch.bfloat16, shard_bytes=24_000, old_gemma=3),
     "deepseek-v2": case("DeepseekV2", plain(1000.0), ("theta", "latent_norm"), **LATENT, q_lora_rank=None,
                         tie_word_embeddings=True),
     "deepseek-v3-bf16": case("DeepseekV3", YARN | dict(mscale=1.0, mscale_all_dim=1.0),
@@ -80,28 +115,30 @@ CASES = {
 }
 
 
-def drawn(name: str, tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def drawn(name: str, tensor: torch.Tensor, generator: torch.Generator, gemma: bool) -> torch.Tensor:
     """Weights whose every part shows in the logits: peaked attention, uneven norms, biases like activations."""
     noise = torch.randn(tensor.shape, generator=generator)
     if name.endswith("norm.weight"):
-        return 1.0 + 0.3 * noise
+        return (0.0 if gemma else 1.0) + 0.3 * noise  # Gemma adds the one itself.
     if name.endswith(".bias"):
         return 0.7 * noise
     if "embed_tokens" in name or "lm_head" in name:
         return 0.5 * noise
-    gain = 2.0 if any(part in name for part in ("q_proj", "k_proj", "q_b_proj", "kv_b_proj")) else 1.0
+    peaked = any(part in name for part in ("q_proj", "k_proj", "q_b_proj", "kv_b_proj"))
+    gain = 2.0 if peaked or name.endswith("gate.weight") else 1.0
     return gain * noise / tensor.shape[-1] ** 0.5
 
 
 def build(spec: dict, seed: int):
-    config = getattr(transformers, spec["model"] + "Config")(**copy.deepcopy(spec["config"]))
+    kind = "Gemma3Text" if spec["model"] == "Gemma3" else spec["model"]
+    config = getattr(transformers, kind + "Config")(**copy.deepcopy(spec["config"]))
     config._attn_implementation = "eager"
     model = getattr(transformers, spec["model"] + "ForCausalLM")(config).eval().float()
     generator = torch.Generator().manual_seed(seed)
     dtype = spec.get("dtype", torch.float32)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(drawn(name, parameter, generator).to(dtype))  # Rounded as in the file.
+            parameter.copy_(drawn(name, parameter, generator, "Gemma" in spec["model"]).to(dtype))  # Rounded as in the file.
     return model
 
 
@@ -129,6 +166,12 @@ def with_weights(model, part: str, value: float):
     return altered
 
 
+def with_config(spec: dict, **fields) -> dict:
+    altered = copy.deepcopy(spec)
+    altered["config"].update(fields)
+    return altered
+
+
 def to_plain(rope: dict) -> None:
     theta = rope["rope_theta"]
     rope.clear()
@@ -139,10 +182,24 @@ def to_plain(rope: dict) -> None:
 ALTERATIONS = {
     "rope": lambda spec, seed, model: build(with_rope(spec, to_plain), seed),
     "theta": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(rope_theta=500.0)), seed),
+    "long_factor": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(long_factor=r["short_factor"])),
+                                                   seed),
     "attention_factor": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(attention_factor=1.0)), seed),
     "betas": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(beta_fast=32.0, beta_slow=1.0)), seed),
     "truncate": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(truncate=True)), seed),
     "part": lambda spec, seed, model: build(with_rope(spec, lambda r: r.update(partial_rotary_factor=1.0)), seed),
+    "window": lambda spec, seed, model: build(with_config(spec, sliding_window=TOKENS), seed),
+    "experts": lambda spec, seed, model: build(
+        with_config(spec, num_experts_per_tok=spec["config"]["num_experts_per_tok"] + 1), seed),
+    "normalized": lambda spec, seed, model: build(
+        with_config(spec, norm_topk_prob=not spec["config"]["norm_topk_prob"]), seed),
+    "query_scale": lambda spec, seed, model: build(
+        with_config(spec, query_pre_attn_scalar=spec["config"]["head_dim"]), seed),
+    "attention_cap": lambda spec, seed, model: build(with_config(spec, attn_logit_softcapping=None), seed),
+    "logit_cap": lambda spec, seed, model: build(with_config(spec, final_logit_softcapping=None), seed),
+    "local_rope": lambda spec, seed, model: build(
+        with_rope(spec, lambda r: r.update(sliding_attention=r["full_attention"])), seed),
+    "end_norms": lambda spec, seed, model: with_weights(model, "post_feedforward_layernorm.weight", 0.0),
     "bias": lambda spec, seed, model: with_weights(model, ".bias", 0.0),
     "interleave": lambda spec, seed, model: build(
         spec | dict(config=spec["config"] | dict(rope_interleave=not spec["config"].get("rope_interleave", True))), seed),
@@ -175,6 +232,23 @@ def to_old_rope(folder: str) -> None:
         f.write("\n")
 
 
+def to_old_gemma(folder: str, pattern: int) -> None:
+    """The same for Gemma 3, which had a base for each kind of layers, and a pattern of them."""
+    path = os.path.join(folder, "config.json")
+    with open(path, encoding="utf-8") as f:
+        config = json.load(f)
+    rope = config.pop("rope_parameters")
+    config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+    config["rope_theta"] = rope["full_attention"].pop("rope_theta")
+    config["rope_scaling"] = rope["full_attention"]
+    config["sliding_window_pattern"] = pattern
+    config.pop("_sliding_window_pattern")
+    config.pop("layer_types")
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(config, f, indent=2, sort_keys=True)
+        f.write("\n")
+
+
 def write(folder: str, spec: dict, model, ids: torch.Tensor, logits: torch.Tensor) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     stored = copy.deepcopy(model).to(spec.get("dtype", torch.float32))
@@ -184,6 +258,8 @@ def write(folder: str, spec: dict, model, ids: torch.Tensor, logits: torch.Tenso
         os.remove(generation)
     if spec.get("old_rope"):
         to_old_rope(folder)
+    if spec.get("old_gemma"):
+        to_old_gemma(folder, spec["old_gemma"])
     save_file({"input_ids": ids, "logits": logits.contiguous()}, os.path.join(folder, "golden.safetensors"))
     for file in os.listdir(folder):
         os.chmod(os.path.join(folder, file), 0o644)
@@ -247,12 +323,15 @@ def check(folder: str, spec: dict) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only compare the files with transformers")
+    parser.add_argument("--only", help="only cases whose names have this in them; not rope.json")
     parser.add_argument("--out", default=ROOT)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     for seed, (name, spec) in enumerate(CASES.items(), start=1):
+        if arguments.only and arguments.only not in name:
+            continue
         folder = os.path.join(arguments.out, name)
         if arguments.check:
             check(folder, spec)
@@ -262,7 +341,7 @@ def main() -> None:
         logits = logits_of(model, ids)
         check_alterations(name, spec, seed, model, ids, logits)
         write(folder, spec, model, ids, logits)
-    if not arguments.check:
+    if not arguments.check and not arguments.only:
         write_rope(os.path.join(arguments.out, "rope.json"))
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distils a retrieval head from a model: what the model's layers attend to, from token embeddings alone.
+"""Distils a retrieval head from a model: what the model's layers attend to, before they run.
 
 The head has the layout of an EAGLE-3 draft as far as selection needs it. A draft's features are hidden states of the
-model. Here they are the embeddings of the tokens before, which fc merges. One set of weights serves all layers: the
-teacher of query head a is the mean of the attention of head a over the layers, the first one left out.
+model, those of the token before (--mode eagle). With --mode trained they are the embeddings of the tokens before, and
+nothing of the model. Either way fc merges them. One set of weights serves all layers: the teacher of query head a is
+the mean of the attention of head a over the layers, the first one left out.
 
 What is always attended to, the first page and the last tokens, is left out of the loss.
 """
@@ -29,14 +30,16 @@ SINKS, WINDOW = 32, 64
 
 
 class RetrievalHead(nn.Module):
-    def __init__(self, cfg: Config, before: int):
+    def __init__(self, cfg: Config, mode: str, before: int):
+        """`before`: tokens before each token whose embeddings fc merges (mode trained)."""
         super().__init__()
         h, d = cfg.hidden_size, cfg.head_dim
-        self.cfg, self.before = cfg, before
+        self.cfg, self.mode, self.before = cfg, mode, before
+        parts = before if mode == "trained" else len(feature_layers(cfg.num_hidden_layers))
         self.input_norm = nn.Parameter(torch.ones(h))
         self.hidden_norm = nn.Parameter(torch.ones(h))
-        # Each token before has a turn of its own, so that none hides another.
-        turns = [torch.linalg.qr(torch.randn(h, h))[0] for _ in range(before)]
+        # Each part of the features has a turn of its own, so that none hides another.
+        turns = [torch.linalg.qr(torch.randn(h, h))[0] for _ in range(parts)]
         self.fc = nn.Parameter(torch.cat(turns, 1))
         # A query begins as the key of the same words: equal words match.
         match = torch.randn(cfg.num_key_value_heads, d, 2 * h) * (2 * h) ** -0.5
@@ -44,12 +47,20 @@ class RetrievalHead(nn.Module):
         group = cfg.num_attention_heads // cfg.num_key_value_heads
         self.q = nn.Parameter(match.repeat_interleave(group, 0).flatten(0, 1) * 2)
 
-    def heads(self, embeddings, cos, sin):
-        """embeddings [T,h] -> rotated queries [n_q,T,d] and keys [n_kv,T,d]."""
+    def features(self, embeddings, states):
+        """embeddings [T,h], inputs of the layers [L] of [T,h] -> [T,fc's columns], of the tokens before."""
+        t = len(embeddings)
+        if self.mode == "eagle":
+            chosen = torch.cat([states[i] for i in feature_layers(self.cfg.num_hidden_layers)], 1)
+            return F.pad(chosen, (0, 0, 1, 0))[:t]
+        padded = F.pad(embeddings, (0, 0, self.before, 0))
+        return torch.cat([padded[self.before - 1 - i:self.before - 1 - i + t] for i in range(self.before)], 1)
+
+    def heads(self, embeddings, states, cos, sin):
+        """-> rotated queries [n_q,T,d] and keys [n_kv,T,d]; arguments as of features."""
         t, h = embeddings.shape
         c = self.cfg
-        padded = F.pad(embeddings, (0, 0, self.before, 0))
-        features = torch.cat([padded[self.before - 1 - i:self.before - 1 - i + t] for i in range(self.before)], 1)
+        features = self.features(embeddings, states)
         x = torch.cat((F.rms_norm(embeddings, (h,), self.input_norm, c.rms_norm_eps),
                        F.rms_norm(features @ self.fc.T, (h,), self.hidden_norm, c.rms_norm_eps)), 1)
         q = (x @ self.q.T).view(t, -1, c.head_dim).transpose(0, 1)
@@ -57,13 +68,20 @@ class RetrievalHead(nn.Module):
         return rotate(q, cos, sin), rotate(k, cos, sin)
 
 
+def feature_layers(layers: int) -> list[int]:
+    """Layers whose inputs mode eagle sees, as FeatureLayers of gpuworker/head has them."""
+    last = layers - 1
+    return [(last + 2) // 3, (2 * last + 2) // 3, last] if layers < 7 else [2, layers // 2, last - 2]
+
+
 @torch.no_grad()
 def teach(model, row, sharpen=1.0):
-    """Attention of the tokens `row.at`, [n_q][at][T], the mean over all layers but the first. `sharpen` multiplies
-    the logits: attention that is spread over everything cannot be selected, and need not be learned."""
+    """Attention of the tokens `row.at`, [n_q][at][T], the mean over all layers but the first, and the inputs of the
+    layers. `sharpen` multiplies the logits: attention that is spread over everything cannot be selected, and need not
+    be learned."""
     ids, positions, at = row
-    taps = []
-    model(ids[None], positions=positions, taps=taps)
+    taps, states = [], []
+    model(ids[None], positions=positions, taps=taps, states=states)
     c = model.cfg
     group = c.num_attention_heads // c.num_key_value_heads
     future = torch.arange(len(ids))[None] > at[:, None]
@@ -71,15 +89,15 @@ def teach(model, row, sharpen=1.0):
     for q, k in taps[1:]:
         scores = q[0][:, at] @ k[0].repeat_interleave(group, 0).transpose(1, 2) * (sharpen / c.head_dim ** 0.5)
         total = total + torch.softmax(scores.masked_fill(future, -torch.inf), -1)
-    return total / len(taps[1:])
+    return total / len(taps[1:]), [model.embed_tokens(ids)] + [state[0] for state in states]
 
 
-def study(head, model, row):
+def study(head, model, row, states):
     """Logits of the head for the tokens `row.at`, [n_q][at][T]."""
     ids, positions, at = row
     c = model.cfg
     cos, sin = model.rope(positions, torch.float32)
-    q, k = head.heads(model.embed_tokens(ids), cos[0], sin[0])
+    q, k = head.heads(model.embed_tokens(ids), states, cos[0], sin[0])
     group = c.num_attention_heads // c.num_key_value_heads
     return q[:, at] @ k.repeat_interleave(group, 0).transpose(1, 2) / c.head_dim ** 0.5
 
@@ -117,7 +135,8 @@ def lesson(rng, tok, length, end=None):
 
 def loss_of(head, model, row, sharpen):
     ids, _, at = row
-    taught, logits = teach(model, row, sharpen), study(head, model, row)
+    taught, states = teach(model, row, sharpen)
+    logits = study(head, model, row, states)
     place = torch.arange(len(ids))[None]
     candidate = (place >= SINKS) & (place <= at[:, None] - WINDOW)
     taught = taught * candidate
@@ -132,7 +151,8 @@ def loss_of(head, model, row, sharpen):
 def captured(head, model, row, share, page=32):
     """Attention outside sinks and window that the pages of the head's choice hold, of all there is."""
     ids, _, at = row
-    taught, weights = teach(model, row), study(head, model, row)
+    taught, states = teach(model, row)
+    weights = study(head, model, row, states)
     place = torch.arange(len(ids))[None]
     candidate = (place >= SINKS) & (place <= at[:, None] - WINDOW)
     weights = torch.softmax(weights.masked_fill(~candidate, -1e9), -1)
@@ -152,7 +172,7 @@ def write(head, folder, dtype):
               "num_attention_heads": c.num_attention_heads, "num_key_value_heads": c.num_key_value_heads,
               "head_dim": c.head_dim, "vocab_size": c.vocab_size, "rms_norm_eps": c.rms_norm_eps,
               "rope_theta": c.rope_theta, "max_position_embeddings": c.max_position_embeddings,
-              "retrieval_head_mode": "trained", "torch_dtype": dtype}
+              "retrieval_head_mode": head.mode, "torch_dtype": dtype}
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
         json.dump(config, f, indent=2)
         f.write("\n")
@@ -167,7 +187,8 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("model", help="exported folder of the model")
     p.add_argument("folder", help="where the head goes")
-    p.add_argument("--before", type=int, default=4, help="tokens before each token that fc merges")
+    p.add_argument("--mode", choices=("trained", "eagle"), default="trained", help="what fc merges")
+    p.add_argument("--before", type=int, default=4, help="mode trained: tokens before each token")
     p.add_argument("--steps", type=int, default=400)
     p.add_argument("--rate", type=float, default=2e-3)
     p.add_argument("--shortest", type=int, default=512)
@@ -181,7 +202,7 @@ def main():
     torch.manual_seed(a.seed)
     model = export.load_exported(a.model).requires_grad_(False)
     tok = tokenizer.build()
-    head = RetrievalHead(model.cfg, a.before)
+    head = RetrievalHead(model.cfg, a.mode, a.before)
     optimizer = torch.optim.AdamW(head.parameters(), lr=a.rate, betas=(0.9, 0.98), weight_decay=0.01)
     held_out = [lesson(random.Random(990_000 + i), tok, 4096) for i in range(3)]
     rng = random.Random(a.seed)

@@ -9,7 +9,7 @@
 # The wheel is left in OUT (BUILD/wheel). It takes what ./dev build installed in build/tools/python.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-build=$(realpath "$1") out=${2:-$1/wheel}
+build=$(realpath "$1") out=$(realpath -m "${2:-$1/wheel}")
 tools=$PWD/build/tools/python/bin
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -26,7 +26,7 @@ done
 pip wheel . -q --no-build-isolation --no-deps -w "$work/plain" "--config-settings=build-dir=$build" "${defines[@]}"
 mkdir -p "$out"
 rm -f "$out"/quire-*.whl
-auditwheel -q repair -w "$out" "$work"/plain/quire-*.whl
+auditwheel repair -w "$out" "$work"/plain/quire-*.whl >"$work/repair.log" 2>&1 || fail "$(cat "$work/repair.log")"
 wheel=$(ls "$out"/quire-*-manylinux_*.whl) || fail "auditwheel made no manylinux wheel"
 (($(stat -c %s "$wheel") <= 100 << 20)) || fail "$wheel has more than 100 MiB"
 

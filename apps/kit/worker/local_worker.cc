@@ -2,7 +2,6 @@
 #include "apps/kit/worker/local_worker.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -10,27 +9,6 @@
 #include "gpuworker/model/checkpoint/companions.h"
 
 namespace quire::cli {
-namespace {
-
-/// The retrieval head beside the model, null when there is none. A draft is read without the
-/// hidden states of the model.
-StatusOr<std::shared_ptr<const worker::HeadWeights>> LoadHead(const std::string& model_directory,
-                                                              const worker::ModelConfig& config) {
-  const std::string directory = model_directory + "/" + worker::kHeadFolder;
-  std::error_code error;
-  if (!std::filesystem::is_directory(directory, error)) {
-    return std::shared_ptr<const worker::HeadWeights>();
-  }
-  const worker::HeadTarget target{model_directory, config};
-  QUIRE_ASSIGN_OR_RETURN(worker::HeadWeights head, worker::LoadHeadWeights(directory, target));
-  if (head.mode == worker::HeadMode::kEagle) {
-    QUIRE_ASSIGN_OR_RETURN(
-        head, worker::LoadHeadWeights(directory, target, worker::HeadMode::kEmbedOnly));
-  }
-  return std::make_shared<const worker::HeadWeights>(std::move(head));
-}
-
-}  // namespace
 
 Status LocalWorker::NeedsTokenizer(std::string_view remedy) const {
   if (tokenizer != nullptr) return OkStatus();
@@ -44,7 +22,7 @@ StatusOr<std::vector<TokenId>> LocalWorker::DocumentTokens(std::string_view text
 
 StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client* client,
                                       const worker::EngineOptions& options,
-                                      std::string_view device_name) {
+                                      std::string_view device_name, const HeadChoice& head) {
   QUIRE_ASSIGN_OR_RETURN(worker::Device* const device, worker::FindDevice(device_name));
   LocalWorker local;
   QUIRE_ASSIGN_OR_RETURN(local.decoder, worker::Decoder::Load(model_directory, device));
@@ -58,7 +36,8 @@ StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client
     local.tokenizer = std::make_unique<worker::Tokenizer>(*std::move(tokenizer));
   }
   worker::EngineOptions engine = options;
-  QUIRE_ASSIGN_OR_RETURN(engine.head, LoadHead(model_directory, local.decoder->config()));
+  QUIRE_ASSIGN_OR_RETURN(engine.head,
+                         LoadRetrievalHead(model_directory, local.decoder->config(), head));
   QUIRE_ASSIGN_OR_RETURN(
       local.engine, worker::Engine::Create(local.decoder.get(), client, device, std::move(engine)));
   return local;

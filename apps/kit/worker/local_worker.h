@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "apps/kit/output/json_output.h"
+#include "apps/kit/worker/head_choice.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/ingest/document_tokens.h"
 #include "gpuworker/model/decoder.h"
@@ -48,10 +49,10 @@ struct LocalWorker {
 
 /// Loads config.json, *.safetensors, tokenizer.json and the retrieval head of `model_directory`;
 /// only the last two may be missing. Errors name the file. `device` is one of
-/// worker::DeviceNames().
+/// worker::DeviceNames(). `head` chooses the retrieval head.
 StatusOr<LocalWorker> LoadLocalWorker(const std::string& model_directory, Client* client,
                                       const worker::EngineOptions& options,
-                                      std::string_view device = "cpu");
+                                      std::string_view device = "cpu", const HeadChoice& head = {});
 
 /// Adds --device, which `device` holds the default of.
 void AddDeviceFlag(CLI::App& command, std::string* device);

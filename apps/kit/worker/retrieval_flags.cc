@@ -88,6 +88,7 @@ StatusOr<worker::RetrievalOptions> RetrievalFlags::Options(uint32_t page_tokens)
   }
   options.units_per_buffer = units_per_buffer.value_or(options.units_per_buffer);
   options.key_rank = key_rank.value_or(options.key_rank);
+  options.selection_memory = selection_memory.value_or(options.selection_memory);
   return options;
 }
 
@@ -103,6 +104,10 @@ StatusOr<worker::RetrievalOptions> RetrievalFlags::OptionsOfPolicy(uint32_t page
   }
   if (key_rank) {
     QUIRE_RETURN_IF_ERROR(CheckReads(options.policy, OwnOption::kKeyRank, "--key-rank"));
+  }
+  if (selection_memory) {
+    QUIRE_RETURN_IF_ERROR(
+        CheckReads(options.policy, OwnOption::kSelectionMemory, "--selection-memory"));
   }
   return options;
 }
@@ -144,6 +149,12 @@ void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags) {
                   "shadowkv: rank of the document's keys, at most KV heads * head_dim; 0: the "
                   "published share of that, 160 of 1024")
       ->default_str(std::to_string(defaults.key_rank));
+  command
+      .add_option(
+          "--selection-memory", flags.selection_memory,
+          "specontext: tokens that a selection looks back on; more of them move fewer pages")
+      ->check(CLI::Range(uint32_t{1}, worker::kMostSelectionMemory))
+      ->default_str(std::to_string(defaults.selection_memory));
 }
 
 void AddHostCacheFlag(CLI::App& command, uint64_t* bytes) {

@@ -37,6 +37,7 @@ struct RetrievalFlags {
   std::optional<double> recall_deadline_ms;
   std::optional<uint32_t> units_per_buffer;
   std::optional<uint32_t> key_rank;
+  std::optional<uint32_t> selection_memory;
 
   /// recall_deadline_ms in whole microseconds.
   std::optional<uint32_t> RecallDeadlineMicros() const;
@@ -50,7 +51,8 @@ struct RetrievalFlags {
 };
 
 /// Adds --policy, --published, --budget, --sinks, --window, --uncompressed-layers, --select, --tau,
-/// --recall-deadline-ms, --units-per-buffer and --key-rank. `flags` lives as long as `command`.
+/// --recall-deadline-ms, --units-per-buffer, --key-rank and --selection-memory. `flags` lives as
+/// long as `command`.
 void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags);
 
 /// Adds --host-cache-bytes, for commands that run a model in this process. The default is the value

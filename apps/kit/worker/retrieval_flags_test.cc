@@ -25,7 +25,7 @@ TEST_F(RetrievalFlagsTest, WhatIsNotGivenIsUnsetAndTheDefaultApplies) {
   EXPECT_FALSE(flags_.policy || flags_.budget_tokens || flags_.sink_tokens ||
                flags_.window_tokens || flags_.uncompressed_layers || flags_.side ||
                flags_.correction_threshold || flags_.recall_deadline_ms ||
-               flags_.units_per_buffer || flags_.key_rank);
+               flags_.units_per_buffer || flags_.key_rank || flags_.selection_memory);
   const worker::RetrievalOptions options = flags_.Options(32).value();
   EXPECT_EQ(options.policy, "quest");
   EXPECT_EQ(options.budget_tokens, 768u);
@@ -112,6 +112,11 @@ TEST_F(RetrievalFlagsTest, AFlagThatThePolicyDoesNotReadIsRefusedUnlessCallsName
   EXPECT_EQ(refusal("--policy freekv --tau 0.9 --recall-deadline-ms 5"), "");
   flags_ = {};
   EXPECT_EQ(refusal("--policy shadowkv --key-rank 5"), "");
+  flags_ = {};
+  EXPECT_THAT(refusal("--selection-memory 5 --policy freekv"),
+              HasSubstr("--selection-memory is an option of the policy specontext"));
+  flags_ = {};
+  EXPECT_EQ(refusal("--policy specontext --selection-memory 5"), "");
 }
 
 TEST_F(RetrievalFlagsTest, ADeadlineBelowZeroIsRefused) {

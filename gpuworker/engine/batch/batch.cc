@@ -25,7 +25,8 @@ StatusOr<std::unique_ptr<JointStep>> MakeJointStep(const EngineParts& parts) {
     return std::unique_ptr<JointStep>();
   }
   QUIRE_ASSIGN_OR_RETURN(auto staging, JointStaging::Create(*parts.spec, parts.device));
-  return std::make_unique<JointStep>(*parts.spec, parts.device, std::move(staging));
+  return std::make_unique<JointStep>(*parts.spec, parts.device, SoftCapOf(parts),
+                                     std::move(staging));
 }
 
 EngineParts Sharing(EngineParts parts, DocumentShares* shares, JointStep* joint) {
@@ -77,7 +78,8 @@ StatusOr<BatchScheduler::Request> Batch::MakeRequest(const BatchRequest& request
       .pending = prompt,
       .most_tokens = std::min<uint64_t>(model.max_positions,
                                         document_tokens + prompt + request.params.max_new_tokens),
-      .max_step_tokens = MaxStepTokens(layouts, *parts_.spec)};
+      .max_step_tokens =
+          std::min(MaxStepTokens(layouts, *parts_.spec), policy->most_pass_tokens())};
   if (!PagedRun::MayBeDense(parts_, *policy, request.document.has_value(), prompt)) return asked;
   const std::vector<CacheLayout> everything(layouts.size(), {.everything = true});
   asked.dense = SlotDemand::Of(everything, *parts_.spec);

@@ -41,8 +41,9 @@ namespace quire::worker {
 
 /// Kernels of all sequences of a step.
 struct JointStep {
-  JointStep(const KvSpec& spec, Device* device, std::unique_ptr<JointStaging> recalled)
-      : work(device), attention(spec, device), staging(std::move(recalled)) {}
+  JointStep(const KvSpec& spec, Device* device, float soft_cap,
+            std::unique_ptr<JointStaging> recalled)
+      : work(device), attention(spec, device, soft_cap), staging(std::move(recalled)) {}
   JointWork work;
   JointAttention attention;
   std::unique_ptr<JointStaging> staging;  ///< Shared by the caches.

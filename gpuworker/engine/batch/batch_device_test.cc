@@ -13,18 +13,23 @@
 #include "gpuworker/retrieval/policy.h"
 #include "gpuworker/testing/batch_fixture.h"
 #include "gpuworker/testing/fake_cuda_device.h"
+#include "tests/kit/paths.h"
 
 namespace quire::worker {
 namespace {
 
+using quire::testing::TinyModel;
 using testing::BatchTest;
+using testing::EngineFixture;
 using testing::FakeCudaDevice;
 using testing::FakeCudaStream;
 using testing::LateStreams;
+using testing::RandomTokens;
 
 class BatchDeviceTest : public BatchTest, public ::testing::WithParamInterface<std::string_view> {
  protected:
-  BatchDeviceTest() : BatchTest(&FakeCudaDevice()) {}
+  explicit BatchDeviceTest(const TinyModel& model = {}, HeadMode mode = HeadMode::kTrained)
+      : BatchTest(&FakeCudaDevice(), EngineFixture::Small(), /*document_tokens=*/61, model, mode) {}
 
   BatchRequest Ask(std::string_view policy, uint64_t seed, size_t prompt, uint32_t tokens) {
     return Request(seed, prompt, tokens, Retrieval(policy));
@@ -80,6 +85,89 @@ TEST_F(BatchOnDeviceTest, DrawnTokensAreThoseOfTheSeed) {
   requests.back().params.seed = 7;
   ExpectAsAlone(*batch, requests);
 }
+
+TEST_F(BatchOnDeviceTest, SequencesWhoseSelectionsLookBackGenerateAsAlone) {
+  const auto batch = Make();
+  std::vector<BatchRequest> requests;
+  for (const uint32_t memory : {1, 4, 8}) {
+    requests.push_back(Ask("specontext", /*seed=*/memory, /*prompt=*/2 + memory, /*tokens=*/16));
+    requests.back().retrieval->selection_memory = memory;
+  }
+  ExpectAsAlone(*batch, requests);
+}
+
+/// One layer that attends to everything, and two with a sliding window.
+TinyModel Windowed() {
+  return {.architecture = Architecture::kQwen2,
+          .num_layers = 3,
+          .sliding_window = 10,
+          .full_layers = 1};
+}
+
+/// Layers take turns, and scores are capped.
+TinyModel Gemma() { return {.copied = QUIRE_SOURCE_DIR "/tests/data/golden/gemma2"}; }
+
+/// Models some of whose layers hide the first tokens. The policy within decides about the others.
+class WindowsOnDeviceTest : public BatchDeviceTest {
+ protected:
+  explicit WindowsOnDeviceTest(const TinyModel& model = Windowed(),
+                               HeadMode mode = HeadMode::kTrained)
+      : BatchDeviceTest(model, mode) {}
+
+  /// Sequences of several policies, and one without a document.
+  void ExpectAllAsAlone() {
+    const auto batch = Make({.max_running = 4, .step_tokens = 20});
+    std::vector<BatchRequest> requests;
+    uint32_t seed = 1;
+    for (const std::string_view policy : {"full", "streaming", "quest", "freekv", "specontext"}) {
+      requests.push_back(Ask(policy, seed, /*prompt=*/3 * seed, /*tokens=*/8 + 3 * seed));
+      ++seed;
+    }
+    requests.push_back({.prompt = RandomTokens(30, 99), .params = {.max_new_tokens = 12}});
+    ExpectAsAlone(*batch, requests);
+  }
+};
+
+TEST_F(WindowsOnDeviceTest, SequencesGenerateAsAlone) { ExpectAllAsAlone(); }
+
+// The last token of a dense prompt is a step by itself, while window layers hold every page.
+TEST_F(WindowsOnDeviceTest, ADensePromptMayEndWithAStepOfOneToken) {
+  const auto batch = Make({.step_tokens = 20});
+  ExpectAsAlone(*batch, {{.prompt = RandomTokens(41, 7), .params = {.max_new_tokens = 12}}});
+}
+
+class SoftCapsOnDeviceTest : public WindowsOnDeviceTest {
+ protected:
+  SoftCapsOnDeviceTest() : WindowsOnDeviceTest(Gemma()) {}
+};
+
+TEST_F(SoftCapsOnDeviceTest, SequencesGenerateAsAlone) { ExpectAllAsAlone(); }
+
+/// The parameter says whether the model has sliding windows.
+class HiddenStatesOnDeviceTest : public BatchTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  HiddenStatesOnDeviceTest()
+      : BatchTest(&FakeCudaDevice(), EngineFixture::Small(), /*document_tokens=*/61,
+                  GetParam() ? Windowed() : TinyModel{}, HeadMode::kEagle) {}
+
+  const LateStreams late_{
+      {FakeCudaStream::kCompute, FakeCudaStream::kCopy, FakeCudaStream::kConvert}};
+};
+
+// Heads that see hidden states share steps with policies that do not.
+TEST_P(HiddenStatesOnDeviceTest, SequencesGenerateAsAlone) {
+  const auto batch = Make();
+  std::vector<BatchRequest> requests;
+  for (const uint32_t seed : {1, 2, 3}) {
+    requests.push_back(
+        Request(seed, /*prompt=*/3 * seed, /*new_tokens=*/12, Retrieval("specontext")));
+    requests.back().retrieval->selection_memory = seed;
+  }
+  requests.push_back(Request(4, /*prompt=*/5, /*new_tokens=*/12, Retrieval("freekv")));
+  ExpectAsAlone(*batch, requests);
+}
+
+INSTANTIATE_TEST_SUITE_P(Windows, HiddenStatesOnDeviceTest, ::testing::Bool());
 
 }  // namespace
 }  // namespace quire::worker

@@ -47,7 +47,8 @@ SequenceTokens BatchSequence::BeginStep(uint32_t tokens) {
   run_->BeginStep(std::span(own_).subspan(ran_, tokens));
   return {.tokens = std::span(own_).subspan(ran_, tokens),
           .first_position = num_tokens(),
-          .wants_logits = ran_ + tokens == own_.size() && MayGenerate()};
+          .wants_logits = ran_ + tokens == own_.size() && MayGenerate(),
+          .tap = run_->backend().hidden_tap()};
 }
 
 bool BatchSequence::MayGenerate() const {

@@ -16,7 +16,9 @@
 namespace quire::worker {
 namespace {
 
+using quire::testing::TinyModel;
 using testing::BatchTest;
+using testing::EngineFixture;
 using testing::Stream;
 
 /// One device, never destroyed.
@@ -32,7 +34,8 @@ struct StepCost {
 
 class StepCostTest : public BatchTest {
  protected:
-  StepCostTest() : BatchTest(&EmulatedDevice()) {}
+  explicit StepCostTest(const TinyModel& model = {}, HeadMode mode = HeadMode::kTrained)
+      : BatchTest(&EmulatedDevice(), EngineFixture::Small(), /*document_tokens=*/61, model, mode) {}
 
   /// Means over the steps that complete a page once, behind those that open the sequences. Question
   /// and document have the same length for all sequences, and every sequence its own tokens.
@@ -53,7 +56,7 @@ class StepCostTest : public BatchTest {
   }
 
   /// Prints the costs of batches of 1, 4 and 16, and expects that they hardly grow. A step waits
-  /// once for its tokens, and once for each layer whose query decides.
+  /// once for its tokens, and once for each layer whose query decides or whose input is shown.
   void ExpectCostOfOneStep(std::string_view policy, double deciding_layers) {
     constexpr double kMostGrowth = 1.05;
     std::map<uint32_t, StepCost> costs;
@@ -80,6 +83,28 @@ TEST_F(StepCostTest, OfFreeKvDoesNotGrowWithTheBatch) {
 
 TEST_F(StepCostTest, OfSpeContextDoesNotGrowWithTheBatch) {
   ExpectCostOfOneStep("specontext", /*deciding_layers=*/0);
+}
+
+class HiddenStatesStepCostTest : public StepCostTest {
+ protected:
+  HiddenStatesStepCostTest() : StepCostTest({}, HeadMode::kEagle) {}
+};
+
+// A head that sees hidden states waits for those of some layers, of all sequences at once.
+TEST_F(HiddenStatesStepCostTest, OfSpeContextDoesNotGrowWithTheBatch) {
+  ExpectCostOfOneStep("specontext", fixture_.decoder().config().num_layers);
+}
+
+/// One layer that attends to everything, and one with a sliding window.
+class WindowsStepCostTest : public StepCostTest {
+ protected:
+  WindowsStepCostTest()
+      : StepCostTest(
+            {.architecture = Architecture::kQwen2, .sliding_window = 10, .full_layers = 1}) {}
+};
+
+TEST_F(WindowsStepCostTest, OfFreeKvDoesNotGrowWithTheBatch) {
+  ExpectCostOfOneStep("freekv", /*deciding_layers=*/1);
 }
 
 }  // namespace

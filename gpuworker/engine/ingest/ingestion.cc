@@ -8,6 +8,7 @@
 #include "gpuworker/engine/cache_backend.h"
 #include "gpuworker/engine/offload/page_exporter.h"
 #include "gpuworker/engine/page_loader.h"
+#include "gpuworker/retrieval/dense_policy.h"
 
 namespace quire::worker {
 namespace {
@@ -53,8 +54,10 @@ Status Ingestion::Start(const LookupResult& stored) {
     return DataLoss("the server continues the stored prefix at token ", context_->num_tokens,
                     ", not at ", stored.num_tokens);
   }
-  const std::vector<CacheLayout> layouts(parts_.spec->num_layers, {.everything = true});
-  QUIRE_ASSIGN_OR_RETURN(cache_, BudgetCache::Create(*parts_.spec, parts_.device, layouts));
+  const std::vector<CacheLayout> layouts =
+      DenseLayouts(parts_.decoder->config().Windows(), parts_.spec->num_layers);
+  QUIRE_ASSIGN_OR_RETURN(cache_, BudgetCache::Create(*parts_.spec, parts_.device, layouts,
+                                                     /*staging_buffers=*/1, SoftCapOf(parts_)));
   return stored.num_tokens == 0 ? OkStatus() : LoadPrefix(stored);
 }
 

@@ -150,6 +150,7 @@ StatusOr<std::unique_ptr<ReuseRun>> ReuseRun::Open(const EngineParts& parts,
         "ask about one document, or store them as one");
   }
   QUIRE_RETURN_IF_ERROR(CheckVocabulary(parts.decoder->config(), question));
+  QUIRE_RETURN_IF_ERROR(parts.decoder->CheckSparsePrefill());
   QUIRE_RETURN_IF_ERROR(CheckLayers(options, parts.decoder->config().num_layers));
   const TimePoint start = parts.clock->Now();
   for (int tries = 1;; ++tries) {

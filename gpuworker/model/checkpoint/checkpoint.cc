@@ -9,12 +9,14 @@
 #include <utility>
 
 #include "common/json/json.h"
+#include "gpuworker/model/checkpoint/pytorch/pytorch_file.h"
 
 namespace quire::worker {
 namespace {
 
 constexpr size_t kMaxIndexBytes = 64 << 20;
 constexpr char kSingleFile[] = "model.safetensors";
+constexpr char kPickledFile[] = "pytorch_model.bin";
 /// `metadata` holds sizes, which the files have themselves.
 constexpr std::string_view kIndexFields[] = {"metadata", "weight_map"};
 
@@ -105,8 +107,7 @@ StatusOr<Checkpoint> Checkpoint::Open(const std::string& directory) {
   if (!std::filesystem::exists(index)) {
     if (!std::filesystem::exists(single)) {
       QUIRE_RETURN_IF_ERROR(CheckNoAdapter(directory));
-      return NotFound(directory,
-                      ": holds neither model.safetensors nor model.safetensors.index.json");
+      return OpenPickled(directory);
     }
     QUIRE_RETURN_IF_ERROR(CheckNothingBeside(directory, {kSingleFile}, single));
     Checkpoint checkpoint(single);
@@ -116,6 +117,19 @@ StatusOr<Checkpoint> Checkpoint::Open(const std::string& directory) {
   Checkpoint checkpoint(index);
   QUIRE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(index, kMaxIndexBytes));
   QUIRE_RETURN_IF_ERROR(checkpoint.AddShards(directory, text));
+  return checkpoint;
+}
+
+StatusOr<Checkpoint> Checkpoint::OpenPickled(const std::string& directory) {
+  const std::string file = directory + "/" + kPickledFile;
+  if (!std::filesystem::exists(file)) {
+    return NotFound(directory, ": holds neither model.safetensors nor ",
+                    "model.safetensors.index.json nor ", kPickledFile);
+  }
+  Checkpoint checkpoint(file);
+  QUIRE_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(file));
+  QUIRE_ASSIGN_OR_RETURN(checkpoint.tensors_, ParsePytorchFile(mapped.bytes(), file));
+  checkpoint.files_.push_back(std::move(mapped));
   return checkpoint;
 }
 

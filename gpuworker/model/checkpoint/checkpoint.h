@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checkpoint: the tensors of a model directory, from the files named in
-// model.safetensors.index.json. Without that index they come from model.safetensors. Refused are an
-// index that contradicts the files, other weights in the directory, and an adapter's directory.
-// Ownership: keeps the files mapped; views borrow from it. Thread-safety: const use is safe.
-// Errors: NOT_FOUND and INVALID_ARGUMENT naming the file and the tensor.
+// model.safetensors.index.json. Without that index they come from model.safetensors, and without
+// either from pytorch_model.bin. Refused are an index that contradicts the files, other weights in
+// the directory, and an adapter's directory. Ownership: keeps the files mapped; views borrow from
+// it. Thread-safety: const use is safe. Errors: NOT_FOUND and INVALID_ARGUMENT naming the file and
+// the tensor.
 #ifndef QUIRE_GPUWORKER_MODEL_CHECKPOINT_CHECKPOINT_H_
 #define QUIRE_GPUWORKER_MODEL_CHECKPOINT_CHECKPOINT_H_
 
@@ -37,6 +38,7 @@ class Checkpoint {
 
  private:
   explicit Checkpoint(std::string path) : path_(std::move(path)) {}
+  static StatusOr<Checkpoint> OpenPickled(const std::string& directory);
   /// Maps `file` and takes its tensors; their names. INVALID_ARGUMENT when one is there already.
   StatusOr<std::vector<std::string>> AddFile(const std::string& file);
   Status AddShards(const std::string& directory, std::string_view index_text);

@@ -6,6 +6,7 @@
 
 #include "common/json/json.h"
 #include "gpuworker/model/checkpoint/rope_config.h"
+#include "gpuworker/model/checkpoint/window_config.h"
 
 namespace quire::worker {
 namespace {
@@ -16,9 +17,6 @@ constexpr uint32_t kMaxVocab = 1 << 24;
 constexpr uint32_t kMaxPositions = 1 << 30;
 constexpr size_t kMaxEosIds = 64;
 
-constexpr char kFullAttention[] = "full_attention";
-constexpr char kSlidingAttention[] = "sliding_attention";
-
 /// Fields that change nothing of what the model computes from its tokens.
 constexpr std::string_view kHarmless[] = {
     // Notes of who wrote the file.
@@ -28,8 +26,8 @@ constexpr std::string_view kHarmless[] = {
     "attention_dropout", "initializer_range",
     // How others compute the same: caches, kernels, split products, what is handed out besides.
     "_attn_implementation", "_attn_implementation_autoset", "_flash_attn_2_enabled",
-    "attn_implementation", "output_attentions", "output_hidden_states", "pretraining_tp",
-    "return_dict", "torchscript", "use_bfloat16", "use_cache",
+    "attn_implementation", "cache_implementation", "output_attentions", "output_hidden_states",
+    "pretraining_tp", "return_dict", "torchscript", "use_bfloat16", "use_cache",
     // Padding of batches, which there is none of.
     "pad_token_id",
     // Classification heads.
@@ -56,13 +54,17 @@ class ConfigParser {
     QUIRE_RETURN_IF_ERROR(ReadHeads());
     QUIRE_RETURN_IF_ERROR(ReadBlocks());
     QUIRE_RETURN_IF_ERROR(ReadBiases());
+    QUIRE_ASSIGN_OR_RETURN(out_.experts, ParseExperts(fields_, out_.architecture, out_.num_layers,
+                                                      out_.intermediate_size));
     QUIRE_RETURN_IF_ERROR(ReadTokenIds());
-    QUIRE_RETURN_IF_ERROR(ReadLayerTypes());
-    QUIRE_RETURN_IF_ERROR(CheckSlidingWindow());
+    QUIRE_RETURN_IF_ERROR(ReadWindows());
     const RopeShape shape{.head_dim = out_.latent ? out_.latent->rope_dim : out_.head_dim,
                           .max_positions = out_.max_positions,
-                          .layer_types = layer_types_};
-    QUIRE_ASSIGN_OR_RETURN(out_.rope, ParseRope(fields_, name_, shape));
+                          .default_theta = DefaultsOf(out_.architecture).rope_theta,
+                          .layer_types = LayerTypes()};
+    QUIRE_ASSIGN_OR_RETURN(out_.gemma, ParseGemma(fields_, name_, out_.architecture, shape));
+    QUIRE_ASSIGN_OR_RETURN(out_.rope, ParseRope(fields_, name_, ShapeOfMainRope(shape)));
+    QUIRE_RETURN_IF_ERROR(ReadPhi3());
     QUIRE_RETURN_IF_ERROR(ReadInterleaving());
     QUIRE_RETURN_IF_ERROR(CheckFixed());
     QUIRE_RETURN_IF_ERROR(fields_.CheckAllRead(kHarmless));
@@ -77,17 +79,10 @@ class ConfigParser {
       return fields_.Error(field, "must be a list of one name");
     }
     const auto& given = (*list)[0].get_ref<const std::string&>();
-    for (Architecture known :
-         {Architecture::kLlama, Architecture::kMistral, Architecture::kQwen2, Architecture::kQwen3,
-          Architecture::kDeepseekV2, Architecture::kDeepseekV3}) {
-      if (given != Name(known)) continue;
-      out_.architecture = known;
-      return CheckModelType();
-    }
-    return fields_.Error(field, "is ", given,
-                         "; LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "
-                         "Qwen3ForCausalLM, DeepseekV2ForCausalLM and DeepseekV3ForCausalLM are "
-                         "computed");
+    const std::optional<Architecture> known = FindArchitecture(given);
+    if (!known) return fields_.Error(field, "is ", given, "; ", DescribeUnsupported(given));
+    out_.architecture = *known;
+    return CheckModelType();
   }
 
   Status CheckModelType() const {
@@ -156,35 +151,48 @@ class ConfigParser {
     return OkStatus();
   }
 
-  /// For an absent field Hugging Face takes the class's default. For these two it differs from the
-  /// number of heads, which null stands for.
+  /// For an absent field Hugging Face takes the class's default. Null stands for the number of
+  /// query heads.
   uint32_t DefaultKvHeads() const {
-    if (fields_.Given("num_key_value_heads")) return out_.num_query_heads;
-    if (out_.architecture == Architecture::kMistral) return 8;
-    const bool qwen =
-        out_.architecture == Architecture::kQwen2 || out_.architecture == Architecture::kQwen3;
-    return qwen ? 32 : out_.num_query_heads;
+    const uint32_t absent = DefaultsOf(out_.architecture).num_kv_heads;
+    const bool null = fields_.Given("num_key_value_heads");
+    return null || absent == 0 ? out_.num_query_heads : absent;
   }
 
   /// 0 when the hidden size cannot be divided among the heads.
   uint32_t DefaultHeadDim() const {
-    if (out_.architecture == Architecture::kQwen3) return 128;
+    const uint32_t absent = DefaultsOf(out_.architecture).head_dim;
+    if (absent != 0) return absent;
     if (out_.hidden_size % out_.num_query_heads != 0) return 0;
     const uint32_t head_dim = out_.hidden_size / out_.num_query_heads;
     return head_dim <= KvSpecLimits::kMaxHeadDim ? head_dim : 0;
   }
 
   Status ReadBlocks() {
-    QUIRE_ASSIGN_OR_RETURN(out_.rms_norm_eps, fields_.Number("rms_norm_eps", 0, 1, 1e-6));
-    QUIRE_ASSIGN_OR_RETURN(out_.tied_embeddings, fields_.Bool("tie_word_embeddings", false));
-    QUIRE_ASSIGN_OR_RETURN(const std::string activation, fields_.String("hidden_act", "silu"));
-    if (activation != "silu") {
-      return fields_.Error("hidden_act", "is ", activation, "; only silu is computed");
-    }
+    const ClassDefaults& defaults = DefaultsOf(out_.architecture);
+    QUIRE_ASSIGN_OR_RETURN(out_.rms_norm_eps,
+                           fields_.Number("rms_norm_eps", 0, 1, defaults.rms_norm_eps));
+    QUIRE_ASSIGN_OR_RETURN(out_.tied_embeddings,
+                           fields_.Bool("tie_word_embeddings", defaults.tied_embeddings));
+    QUIRE_RETURN_IF_ERROR(CheckActivation());
     if (fields_.Has("quantization_config")) {
       return fields_.Error("quantization_config", "is set; export the model in F32, F16 or BF16");
     }
     return ReadDtype();
+  }
+
+  /// Each architecture has one gate.
+  Status CheckActivation() const {
+    const bool gemma = IsGemma(out_.architecture);
+    const char* const expected = gemma ? "gelu_pytorch_tanh" : "silu";
+    for (const char* const field : {"hidden_act", "hidden_activation"}) {
+      if (!gemma && field == std::string_view("hidden_activation")) continue;
+      QUIRE_ASSIGN_OR_RETURN(const std::string given, fields_.String(field, expected));
+      if (given == expected) continue;
+      return fields_.Error(field, "is ", given, "; only ", expected, " is computed in a ",
+                           Name(out_.architecture));
+    }
+    return OkStatus();
   }
 
   /// Reads the dtype of the stored weights, by its older and its newer name.
@@ -202,22 +210,44 @@ class ConfigParser {
   }
 
   Status ReadBiases() {
+    const bool gemma = IsGemma(out_.architecture);
     const bool llama = out_.architecture == Architecture::kLlama;
     const bool qwen2 = out_.architecture == Architecture::kQwen2;
-    const bool qwen3 = out_.architecture == Architecture::kQwen3;
+    const bool qwen3 =
+        out_.architecture == Architecture::kQwen3 || out_.architecture == Architecture::kQwen3Moe;
     QUIRE_ASSIGN_OR_RETURN(out_.qkv_bias, fields_.Bool("attention_bias", qwen2));
     QUIRE_ASSIGN_OR_RETURN(out_.mlp_bias, fields_.Bool("mlp_bias", false));
     out_.output_bias = out_.qkv_bias && !qwen2;
-    out_.qk_norm = qwen3;
+    out_.qk_norm = qwen3 || out_.architecture == Architecture::kGemma3;
     const bool v2 = out_.architecture == Architecture::kDeepseekV2;
     if (out_.mlp_bias && !llama && !v2) return HasNoChoice("mlp_bias", false);
-    if (llama || qwen3 || IsDeepseek() || out_.qkv_bias == qwen2) return OkStatus();
+    if (llama || qwen3 || gemma || IsDeepseek() || out_.qkv_bias == qwen2) return OkStatus();
     return HasNoChoice("attention_bias", qwen2);
   }
 
   Status HasNoChoice(const char* field, bool fixed) const {
     return fields_.Error(field, "is ", fixed ? "false" : "true", ", but it is always ",
                          fixed ? "true" : "false", " in a ", Name(out_.architecture));
+  }
+
+  /// Reads what Phi-3's files have of their own: code that transformers has had since, and dropout.
+  Status ReadPhi3() const {
+    if (out_.architecture != Architecture::kPhi3) return OkStatus();
+    QUIRE_RETURN_IF_ERROR(fields_.Number("embd_pdrop", 0, 1, 0.0).status());
+    QUIRE_RETURN_IF_ERROR(fields_.Number("resid_pdrop", 0, 1, 0.0).status());
+    // Given also by models that stretch nothing.
+    QUIRE_RETURN_IF_ERROR(
+        fields_.UInt("original_max_position_embeddings", 1, kMaxPositions, 4096).status());
+    const char* const field = "auto_map";
+    const nlohmann::json* const map = fields_.Find(field);
+    if (map == nullptr) return OkStatus();
+    for (const auto& [key, value] : map->items()) {
+      if (value == "configuration_phi3.Phi3Config" || value == "modeling_phi3.Phi3ForCausalLM") {
+        continue;
+      }
+      return fields_.Error(field, "names ", value.dump(), ", which is not computed");
+    }
+    return OkStatus();
   }
 
   /// Fields that say with every other value that something else is computed.
@@ -259,25 +289,20 @@ class ConfigParser {
     return OkStatus();
   }
 
-  /// Kinds of attention that the layers have, each once.
-  Status ReadLayerTypes() {
-    const char* const field = "layer_types";
-    const nlohmann::json* const types = fields_.Find(field);
-    if (types == nullptr) return OkStatus();
-    if (!types->is_array() || types->size() != out_.num_layers) {
-      return fields_.Error(field, "must list one type for each of the ", out_.num_layers,
-                           " layers");
-    }
-    layer_types_.clear();
-    for (const nlohmann::json& type : *types) {
-      if (type != kFullAttention && type != kSlidingAttention) {
-        return fields_.Error(field, "has ", type.dump(), "; ", kFullAttention, " and ",
-                             kSlidingAttention, " are known");
-      }
-      const auto& name = type.get_ref<const std::string&>();
-      if (std::ranges::find(layer_types_, name) == layer_types_.end()) layer_types_.push_back(name);
-    }
+  Status ReadWindows() {
+    QUIRE_ASSIGN_OR_RETURN(LayerWindows windows,
+                           ParseWindows(fields_, {.architecture = out_.architecture,
+                                                  .num_layers = out_.num_layers,
+                                                  .max_positions = out_.max_positions}));
+    out_.slides = std::move(windows.slides);
+    out_.window = windows.window;
     return OkStatus();
+  }
+
+  /// Layers that have a rotation of their own do not share this one.
+  RopeShape ShapeOfMainRope(RopeShape shape) const {
+    if (out_.gemma.local_rope) shape.layer_types = {kFullAttention};
+    return shape;
   }
 
   /// DeepSeek-V2 always rotates pairs of neighbours, V3 unless the config says otherwise.
@@ -289,84 +314,28 @@ class ConfigParser {
     return OkStatus();
   }
 
-  /// A window that no position reaches changes nothing; any other is refused.
-  Status CheckSlidingWindow() const {
-    const bool off = fields_.Given("sliding_window") && !fields_.Has("sliding_window");
-    QUIRE_ASSIGN_OR_RETURN(const uint32_t window,
-                           fields_.UInt("sliding_window", 1, kMaxPositions, 4096));
-    QUIRE_ASSIGN_OR_RETURN(const bool slides, SomeLayersSlide());
-    if (!slides || off || window >= out_.max_positions) return OkStatus();
-    return fields_.Error("sliding_window", "is ", window, ", smaller than max_position_embeddings ",
-                         out_.max_positions,
-                         ", and sliding-window attention is not computed; set "
-                         "sliding_window to null if the model attends to everything, or lower "
-                         "max_position_embeddings to ",
-                         window);
-  }
-
-  /// True if a sliding window would apply to some layer. Each architecture has a key of its own; a
-  /// list of layer types takes precedence.
-  StatusOr<bool> SomeLayersSlide() const {
-    QUIRE_ASSIGN_OR_RETURN(const bool used, fields_.Bool("use_sliding_window", false));
-    QUIRE_ASSIGN_OR_RETURN(const uint32_t full,
-                           fields_.UInt("max_window_layers", 0, kMaxWidth, 28));
-    const bool mistral = out_.architecture == Architecture::kMistral;
-    const bool listed = fields_.Has("layer_types");
-    if (listed && std::ranges::find(layer_types_, kSlidingAttention) != layer_types_.end()) {
-      if (fields_.Has("sliding_window")) return true;
-      return fields_.Error("layer_types", "has ", kSlidingAttention,
-                           ", but there is no sliding_window");
+  /// Kinds of attention that the layers have, each once.
+  std::vector<std::string> LayerTypes() const {
+    std::vector<std::string> types;
+    for (const bool slides : {false, true}) {
+      if (std::ranges::find(out_.slides, slides) == out_.slides.end()) continue;
+      types.emplace_back(slides ? kSlidingAttention : kFullAttention);
     }
-    if (mistral) return true;
-    if (listed) return false;
-    if (out_.architecture == Architecture::kLlama) {
-      return fields_.Has("sliding_window") && (used || !fields_.Given("use_sliding_window"));
-    }
-    return used && full < out_.num_layers;
+    return types;
   }
 
   const JsonFields fields_;
   const std::string& name_;
-  std::vector<std::string> layer_types_ = {kFullAttention};
   ModelConfig out_;
 };
 
 }  // namespace
 
-std::string_view ModelType(Architecture architecture) {
-  switch (architecture) {
-    case Architecture::kLlama:
-      return "llama";
-    case Architecture::kMistral:
-      return "mistral";
-    case Architecture::kQwen2:
-      return "qwen2";
-    case Architecture::kQwen3:
-      return "qwen3";
-    case Architecture::kDeepseekV2:
-      return "deepseek_v2";
-    case Architecture::kDeepseekV3:
-      return "deepseek_v3";
-  }
-  return "unknown";
-}
-
-std::string_view Name(Architecture architecture) {
-  switch (architecture) {
-    case Architecture::kLlama:
-      return "LlamaForCausalLM";
-    case Architecture::kMistral:
-      return "MistralForCausalLM";
-    case Architecture::kQwen2:
-      return "Qwen2ForCausalLM";
-    case Architecture::kQwen3:
-      return "Qwen3ForCausalLM";
-    case Architecture::kDeepseekV2:
-      return "DeepseekV2ForCausalLM";
-    case Architecture::kDeepseekV3:
-      return "DeepseekV3ForCausalLM";
-  }
-  return "unknown";
+std::vector<uint32_t> ModelConfig::Windows() const {
+  std::vector<uint32_t> windows;
+  for (uint32_t layer = 0; layer < num_layers; ++layer) windows.push_back(WindowOf(layer));
+  if (std::ranges::count(windows, 0u) == std::ssize(windows)) windows.clear();
+  return windows;
 }
 
 StatusOr<ModelConfig> ParseModelConfig(std::string_view text, const std::string& name) {

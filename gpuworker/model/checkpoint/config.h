@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ModelConfig: the shape of a decoder of the Llama family or of DeepSeek's, read from a Hugging
-// Face config.json. Absent fields have Hugging Face's defaults. Refused are models that the decoder
-// cannot compute exactly: other architectures, sliding windows that matter, heads rotated in part,
-// and quantised weights. Every field of the file is read, is on the list of harmless fields, or is
-// refused by name. Fields that contradict each other are refused too. RoPE that depends on the
-// length is read for the whole context (rope_config.h).
+// ModelConfig: the shape of a decoder, read from a Hugging Face config.json. Absent fields have
+// Hugging Face's defaults. Refused are models that the decoder cannot compute exactly: other
+// architectures (architecture.h) and quantised weights. Every field of the file is read, is on the
+// list of harmless fields, or is refused by name. Fields that contradict each other are refused
+// too. RoPE that depends on the length is read for the whole context (rope_config.h).
 #ifndef QUIRE_GPUWORKER_MODEL_CHECKPOINT_CONFIG_H_
 #define QUIRE_GPUWORKER_MODEL_CHECKPOINT_CONFIG_H_
 
@@ -15,19 +14,15 @@
 #include <string_view>
 #include <vector>
 
+#include "gpuworker/model/checkpoint/architecture.h"
+#include "gpuworker/model/checkpoint/experts_config.h"
+#include "gpuworker/model/checkpoint/gemma_config.h"
 #include "gpuworker/model/checkpoint/latent_config.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"
 
 namespace quire::worker {
-
-enum class Architecture : uint8_t { kLlama, kMistral, kQwen2, kQwen3, kDeepseekV2, kDeepseekV3 };
-
-/// "LlamaForCausalLM", ...
-std::string_view Name(Architecture architecture);
-/// "llama", ...
-std::string_view ModelType(Architecture architecture);
 
 struct ModelConfig {
   Architecture architecture = Architecture::kLlama;
@@ -52,7 +47,23 @@ struct ModelConfig {
   std::optional<TokenId> bos_id = {};
   std::vector<TokenId> eos_ids = {};       ///< Any of them ends a sequence.
   std::optional<LatentShape> latent = {};  ///< For latent attention (MLA).
-  RopeSpec rope = {};                      ///< Complete: attention_factor is resolved.
+  /// Rotation of layers that do not slide. Complete: attention_factor is resolved.
+  RopeSpec rope = {};
+  /// [num_layers], or empty: layers that see only the last `window` tokens, the own one counted.
+  std::vector<bool> slides = {};
+  uint32_t window = 0;
+  ExpertsConfig experts = {};
+  GemmaConfig gemma = {};
+
+  /// Gemma's: weights of norms are stored less one, blocks have norms behind them, embeddings are
+  /// multiplied by sqrt(hidden_size), and the gate is GELU.
+  bool is_gemma() const { return IsGemma(architecture); }
+  /// Tokens that a token sees in `layer`, itself counted; 0 for all of the context.
+  uint32_t WindowOf(uint32_t layer) const {
+    return layer < slides.size() && slides[layer] && window < max_positions ? window : 0;
+  }
+  /// WindowOf of each layer, [num_layers]; empty when every layer sees the whole context.
+  std::vector<uint32_t> Windows() const;
 
   /// Channels of a value, and of attention's output for a head.
   uint32_t value_dim() const { return latent ? latent->latent_dim : head_dim; }

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 /// A config of `architecture` with `changes` merged in; a null in `changes` removes the field.
 std::string Config(const std::string& architecture, const std::string& changes = "{}") {
@@ -129,6 +130,13 @@ TEST(ModelConfig, PublishedConfigsAreAccepted) {
       {"Qwen3-8B as transformers 5 writes it", 1e6, RopeScaling::kNone},
       {"Qwen3-8B with parameters by layer type", 1e6, RopeScaling::kNone},
       {"SmolLM2-135M", 1e5, RopeScaling::kNone},
+      {"Mistral-7B-v0.1", 1e4, RopeScaling::kNone},
+      {"Mixtral-8x7B-v0.1", 1e6, RopeScaling::kNone},
+      {"Qwen3-30B-A3B", 1e6, RopeScaling::kNone},
+      {"Phi-3-mini-4k-instruct", 1e4, RopeScaling::kNone},
+      {"Phi-3-mini-128k-instruct", 1e4, RopeScaling::kLongRope},
+      {"gemma-2-2b", 1e4, RopeScaling::kNone},
+      {"gemma-3-1b-it", 1e6, RopeScaling::kNone},
   };
   ASSERT_EQ(all.size(), expected.size());
   for (const Published& published : expected) {
@@ -239,13 +247,13 @@ TEST(ModelConfig, TheOriginalContextIsTheContextUnlessGiven) {
 
 TEST(ModelConfig, AWindowThatNoPositionReachesIsIgnored) {
   for (const char* changes : {R"({"sliding_window": 256})", R"({"sliding_window": 300})"}) {
-    EXPECT_EQ(Parsed(Config("MistralForCausalLM", changes)).max_positions, 256u);
+    EXPECT_THAT(Parsed(Config("MistralForCausalLM", changes)).Windows(), IsEmpty());
   }
   const char* unused = R"({"sliding_window": 16, "use_sliding_window": false})";
-  EXPECT_EQ(Parsed(Config("Qwen2ForCausalLM", unused)).max_positions, 256u);
+  EXPECT_THAT(Parsed(Config("Qwen2ForCausalLM", unused)).Windows(), IsEmpty());
   const char* top_layers =
       R"({"sliding_window": 16, "use_sliding_window": true, "max_window_layers": 2})";
-  EXPECT_EQ(Parsed(Config("Qwen2ForCausalLM", top_layers)).max_positions, 256u);
+  EXPECT_THAT(Parsed(Config("Qwen2ForCausalLM", top_layers)).Windows(), IsEmpty());
 }
 
 TEST(ModelConfig, DynamicScalingIsNoneAsFarAsTheContextGoes) {
@@ -303,6 +311,70 @@ TEST(ModelConfig, AYarnRampBetweenPairsIsKeptAsFactorsOfPairs) {
   EXPECT_NEAR(between.pair_factors[1], 1 / (stretched / 4 + 1 - stretched), 1e-5);
   EXPECT_DOUBLE_EQ(between.pair_factors[2], 4.0);
   EXPECT_DOUBLE_EQ(between.pair_factors[3], 4.0);
+}
+
+TEST(ModelConfig, ExpertsAreReadAndDefaultsAreHuggingFaces) {
+  const ExpertsConfig mixtral = Parsed(Config("MixtralForCausalLM")).experts;
+  EXPECT_EQ(mixtral.num_experts, 8u);
+  EXPECT_EQ(mixtral.experts_per_token, 2u);
+  EXPECT_EQ(mixtral.intermediate_size, 96u);
+  EXPECT_TRUE(mixtral.normalized && mixtral.Has(0) && mixtral.Has(1) && !mixtral.Has(2));
+  const ModelConfig qwen = Parsed(Config("Qwen3MoeForCausalLM"));
+  EXPECT_TRUE(qwen.qk_norm);
+  EXPECT_EQ(qwen.experts.num_experts, 128u);
+  EXPECT_EQ(qwen.experts.experts_per_token, 8u);
+  EXPECT_EQ(qwen.experts.intermediate_size, 768u);
+  EXPECT_FALSE(qwen.experts.normalized);
+  EXPECT_EQ(Parsed(Config("LlamaForCausalLM")).experts.num_experts, 0u);
+}
+
+TEST(ModelConfig, LayersWithoutExpertsAreThoseThatTheConfigSays) {
+  const auto layers = [](const char* changes) {
+    return Parsed(Config("Qwen3MoeForCausalLM", changes)).experts.layers;
+  };
+  EXPECT_THAT(layers(R"({"mlp_only_layers": [0]})"), ElementsAre(false, true));
+  EXPECT_THAT(layers(R"({"num_hidden_layers": 4, "decoder_sparse_step": 2})"),
+              ElementsAre(false, true, false, true));
+  EXPECT_THAT(layers(R"({"mlp_only_layers": [0, 1]})"), IsEmpty());
+}
+
+TEST(ModelConfig, GemmaHasCapsScalesAndAPatternOfWindows) {
+  const ModelConfig second =
+      Parsed(Config("Gemma2ForCausalLM", R"({"num_hidden_layers": 3, "sliding_window": 64})"));
+  EXPECT_TRUE(second.is_gemma() && second.tied_embeddings && !second.qk_norm);
+  EXPECT_EQ(second.head_dim, 256u);
+  EXPECT_EQ(second.gemma.attention_soft_cap, 50);
+  EXPECT_EQ(second.gemma.logit_soft_cap, 30);
+  EXPECT_EQ(second.gemma.query_scale, 1);
+  EXPECT_FALSE(second.gemma.local_rope.has_value());
+  EXPECT_THAT(second.Windows(), ElementsAre(64u, 0u, 64u));
+  const ModelConfig third = Parsed(Config("Gemma3ForCausalLM", R"({"num_hidden_layers": 3,
+      "sliding_window": 64, "sliding_window_pattern": 3, "query_pre_attn_scalar": 64,
+      "rope_scaling": {"rope_type": "linear", "factor": 8}})"));
+  EXPECT_TRUE(third.qk_norm);
+  EXPECT_EQ(third.gemma.attention_soft_cap, 0);
+  EXPECT_EQ(third.gemma.logit_soft_cap, 0);
+  EXPECT_EQ(third.gemma.query_scale, 2);
+  EXPECT_THAT(third.Windows(), ElementsAre(64u, 64u, 0u));
+  EXPECT_EQ(third.rope.theta, 1e6);
+  EXPECT_EQ(third.rope.factor, 8);
+  ASSERT_TRUE(third.gemma.local_rope.has_value());
+  EXPECT_EQ(third.gemma.local_rope->theta, 1e4);
+  EXPECT_EQ(third.gemma.local_rope->scaling, RopeScaling::kNone);
+}
+
+TEST(ModelConfig, BothSpellingsOfGemmasRotationsMeanTheSame) {
+  const auto gemma = [](const char* changes) {
+    return Parsed(Config("Gemma3ForCausalLM", changes));
+  };
+  const ModelConfig before = gemma(R"({"num_hidden_layers": 6, "rope_local_base_freq": 500,
+      "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4}})");
+  const ModelConfig now = gemma(R"({"num_hidden_layers": 6, "rope_parameters": {
+      "full_attention": {"rope_type": "linear", "factor": 4, "rope_theta": 5e5},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 500}}})");
+  EXPECT_EQ(now.rope, before.rope);
+  EXPECT_EQ(now.gemma.local_rope, before.gemma.local_rope);
+  EXPECT_EQ(now.gemma.local_rope->theta, 500);
 }
 
 struct BadConfig {
@@ -452,27 +524,67 @@ INSTANTIATE_TEST_SUITE_P(
                   "qk_rope_head_dim is 5"},
         BadConfig{"DeepseekOtherHeadDim", Deepseek(R"({"head_dim": 64})"), "head_dim is 64"},
         BadConfig{"DeepseekMlpBias", Deepseek(R"({"mlp_bias": true})"), "mlp_bias is true"},
-        BadConfig{"MistralWindow", Config("MistralForCausalLM", R"({"sliding_window": 64})"),
-                  "sliding_window is 64"},
-        BadConfig{
-            "QwenWindow",
-            Config("Qwen2ForCausalLM",
-                   R"({"sliding_window": 64, "use_sliding_window": true, "max_window_layers": 1})"),
-            "sliding_window is 64"},
-        BadConfig{"QwenWindowByLayer",
-                  Config("Qwen3ForCausalLM", R"({"sliding_window": 64, "use_sliding_window": true,
+        BadConfig{"MistralWithTwoKindsOfLayers",
+                  Config("MistralForCausalLM",
+                         R"({"layer_types": ["full_attention", "sliding_attention"]})"),
+                  "layers of a MistralForCausalLM are all alike"},
+        BadConfig{"QwenWindowThatIsNotUsed",
+                  Config("Qwen3ForCausalLM", R"({"sliding_window": 64, "use_sliding_window": false,
                          "layer_types": ["full_attention", "sliding_attention"]})"),
-                  "sliding_window is 64"}),
+                  "there is no sliding_window"},
+        BadConfig{"MoreExpertsThanThereAre",
+                  Config("MixtralForCausalLM", R"({"num_experts_per_tok": 9})"),
+                  "num_experts_per_tok is 9, more than the 8 experts"},
+        BadConfig{"TwoNumbersOfExperts",
+                  Config("Qwen3MoeForCausalLM", R"({"num_experts": 16, "num_local_experts": 8})"),
+                  "num_experts is 16, but num_local_experts is 8"},
+        BadConfig{"ALayerThatIsNotThere",
+                  Config("Qwen3MoeForCausalLM", R"({"mlp_only_layers": [2]})"),
+                  "mlp_only_layers has 2"},
+        Llama("ALlamaWithExperts", R"({"num_local_experts": 8})", "num_local_experts is 8"),
+        BadConfig{"GemmaWithSilu", Config("Gemma2ForCausalLM", R"({"hidden_activation": "silu"})"),
+                  "hidden_activation is silu; only gelu_pytorch_tanh"},
+        BadConfig{"GemmaWithoutAWindow", Config("Gemma3ForCausalLM", R"({"sliding_window": 0})"),
+                  "sliding_window is 0"},
+        BadConfig{"GemmaThatLooksAhead",
+                  Config("Gemma3ForCausalLM", R"({"use_bidirectional_attention": true})"),
+                  "use_bidirectional_attention is true"},
+        BadConfig{"CodeOfAnotherPhi",
+                  Config("Phi3ForCausalLM", R"({"auto_map": {"AutoModel": "modeling_x.Phi"}})"),
+                  "auto_map names"},
+        BadConfig{"ZeroWindow", Config("MistralForCausalLM", R"({"sliding_window": 0})"),
+                  "sliding_window is 0"}),
     [](const auto& info) { return std::string(info.param.label); });
 
 TEST(ModelConfig, AMistralWithoutWindowFieldHasTheClassDefault) {
   const char* long_context = R"({"sliding_window": null, "max_position_embeddings": 8192})";
-  auto absent = ParseModelConfig(Config("MistralForCausalLM", long_context), "config.json");
-  ASSERT_FALSE(absent.ok());
-  EXPECT_THAT(std::string(absent.status().message()), HasSubstr("sliding_window is 4096"));
+  EXPECT_THAT(Parsed(Config("MistralForCausalLM", long_context)).Windows(),
+              ElementsAre(4096u, 4096u));
   nlohmann::json null = nlohmann::json::parse(Config("MistralForCausalLM", long_context));
   null["sliding_window"] = nullptr;
-  EXPECT_EQ(Parsed(null.dump()).max_positions, 8192u);
+  EXPECT_THAT(Parsed(null.dump()).Windows(), IsEmpty());
+}
+
+TEST(ModelConfig, WindowsAreThoseOfTheLayersThatSlide) {
+  EXPECT_THAT(Parsed(Config("MistralForCausalLM", R"({"sliding_window": 64})")).Windows(),
+              ElementsAre(64u, 64u));
+  const char* top = R"({"sliding_window": 64, "use_sliding_window": true, "max_window_layers": 1})";
+  EXPECT_THAT(Parsed(Config("Qwen2ForCausalLM", top)).Windows(), ElementsAre(0u, 64u));
+  const char* listed = R"({"sliding_window": 64, "use_sliding_window": true,
+                           "layer_types": ["sliding_attention", "full_attention"]})";
+  EXPECT_THAT(Parsed(Config("Qwen3ForCausalLM", listed)).Windows(), ElementsAre(64u, 0u));
+}
+
+TEST(ModelConfig, AnArchitectureThatIsNotComputedIsComparedWithTheNearest) {
+  const auto message = [](const char* architecture) {
+    return std::string(ParseModelConfig(Config(architecture), "c").status().message());
+  };
+  EXPECT_THAT(message("GPT2LMHeadModel"),
+              HasSubstr("the nearest is LlamaForCausalLM, but this one has learned positions"));
+  EXPECT_THAT(message("Qwen3NextForCausalLM"), HasSubstr("layers of linear attention"));
+  EXPECT_THAT(message("Qwen2FancyForCausalLM"),
+              HasSubstr("by its name the nearest is Qwen2ForCausalLM"));
+  EXPECT_THAT(message("NobodysModel"), HasSubstr("the nearest is LlamaForCausalLM"));
 }
 
 TEST(LoadModelConfig, AMissingFileIsNotFound) {

@@ -15,23 +15,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Normal values around `mean`.
-struct RandomTensor {
-  std::string name;
-  std::vector<uint64_t> shape;
-  float mean = 0;
-  float deviation = 0;
-  float own_share = 0;  ///< Share of rows, as RandomCheckpoint's of embeddings.
-
-  uint64_t count() const {
-    uint64_t count = 1;
-    for (const uint64_t extent : shape) count *= extent;
-    return count;
-  }
-};
+uint64_t CountOf(const RandomTensor& tensor) {
+  uint64_t count = 1;
+  for (const uint64_t extent : tensor.shape) count *= extent;
+  return count;
+}
 
 std::vector<float> ValuesOf(const RandomTensor& tensor, Random& random) {
-  std::vector<float> values(tensor.count());
+  std::vector<float> values(CountOf(tensor));
   for (float& value : values) value = tensor.mean + tensor.deviation * random.Normal();
   if (tensor.own_share == 0) return values;
   std::vector<float> common(tensor.shape[1]);
@@ -40,33 +31,6 @@ std::vector<float> ValuesOf(const RandomTensor& tensor, Random& random) {
     values[i] = common[i % common.size()] + tensor.own_share * values[i];
   }
   return values;
-}
-
-/// The header's length, the header, and the tensors one after the other, one in memory at a time.
-Status WriteSafetensors(const std::string& path, const std::vector<RandomTensor>& tensors,
-                        uint64_t seed) {
-  Json header;
-  uint64_t end = 0;
-  for (const RandomTensor& tensor : tensors) {
-    const uint64_t begin = end;
-    end += tensor.count() * sizeof(float);
-    header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
-  }
-  std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  const uint64_t length = text.size();
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(&length), sizeof length);
-  file << text;
-  SeededRandom random(seed);
-  for (const RandomTensor& tensor : tensors) {
-    const std::vector<float> values = ValuesOf(tensor, random);
-    file.write(reinterpret_cast<const char*>(values.data()),
-               static_cast<std::streamsize>(values.size() * sizeof(float)));
-  }
-  file.close();
-  return file.good() ? OkStatus() : Unavailable("cannot write ", path);
 }
 
 bool IsLatent(const RandomCheckpoint& c) {
@@ -101,9 +65,17 @@ Json ConfigOf(const RandomCheckpoint& c) {
                  {"hidden_act", "silu"},
                  {"tie_word_embeddings", true},
                  {"torch_dtype", "float32"}};
+  if (c.architecture == Architecture::kMixtral) config["num_local_experts"] = c.num_experts;
   if (IsLatent(c)) AddLatents(c, &config);
   // Mistral's is 4096 when it is not given.
   if (c.architecture == Architecture::kMistral) config["sliding_window"] = nullptr;
+  if (c.sliding_window > 0) {
+    config["sliding_window"] = c.sliding_window;
+    if (c.architecture == Architecture::kQwen2 || c.architecture == Architecture::kQwen3) {
+      config["use_sliding_window"] = true;
+      config["max_window_layers"] = c.full_layers;
+    }
+  }
   return config;
 }
 
@@ -151,9 +123,20 @@ std::vector<RandomTensor> TensorsOf(const RandomCheckpoint& c) {
       add(at + "self_attn.v_proj.weight", {kv, hidden}, 0, deviation);
       add(at + "self_attn.o_proj.weight", {hidden, hidden}, 0, deviation);
     }
-    add(at + "mlp.gate_proj.weight", {inner, hidden}, 0, deviation);
-    add(at + "mlp.up_proj.weight", {inner, hidden}, 0, deviation);
-    add(at + "mlp.down_proj.weight", {hidden, inner}, 0, deviation / 2);
+    if (c.architecture == Architecture::kMixtral) {
+      const std::string block = at + "block_sparse_moe.";
+      add(block + "gate.weight", {c.num_experts, hidden}, 0, deviation);
+      for (uint32_t expert = 0; expert < c.num_experts; ++expert) {
+        const std::string of = block + "experts." + std::to_string(expert) + ".";
+        add(of + "w1.weight", {inner, hidden}, 0, deviation);
+        add(of + "w3.weight", {inner, hidden}, 0, deviation);
+        add(of + "w2.weight", {hidden, inner}, 0, deviation / 2);
+      }
+    } else {
+      add(at + "mlp.gate_proj.weight", {inner, hidden}, 0, deviation);
+      add(at + "mlp.up_proj.weight", {inner, hidden}, 0, deviation);
+      add(at + "mlp.down_proj.weight", {hidden, inner}, 0, deviation / 2);
+    }
     if (c.architecture == Architecture::kQwen2) {
       add(at + "self_attn.q_proj.bias", {hidden}, 0, deviation);
       add(at + "self_attn.k_proj.bias", {kv}, 0, deviation);
@@ -169,6 +152,33 @@ std::vector<RandomTensor> TensorsOf(const RandomCheckpoint& c) {
 
 }  // namespace
 
+/// The header's length, the header, and the tensors one after the other, one in memory at a time.
+Status WriteRandomTensors(const std::string& path, const std::vector<RandomTensor>& tensors,
+                          uint64_t seed) {
+  Json header;
+  uint64_t end = 0;
+  for (const RandomTensor& tensor : tensors) {
+    const uint64_t begin = end;
+    end += CountOf(tensor) * sizeof(float);
+    header[tensor.name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(&length), sizeof length);
+  file << text;
+  SeededRandom random(seed);
+  for (const RandomTensor& tensor : tensors) {
+    const std::vector<float> values = ValuesOf(tensor, random);
+    file.write(reinterpret_cast<const char*>(values.data()),
+               static_cast<std::streamsize>(values.size() * sizeof(float)));
+  }
+  file.close();
+  return file.good() ? OkStatus() : Unavailable("cannot write ", path);
+}
+
 Status WriteRandomCheckpoint(const std::string& directory, const RandomCheckpoint& checkpoint) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
@@ -178,7 +188,8 @@ Status WriteRandomCheckpoint(const std::string& directory, const RandomCheckpoin
   file << ConfigOf(checkpoint).dump();
   file.close();
   if (!file.good()) return Unavailable("cannot write ", config);
-  return WriteSafetensors(directory + "/model.safetensors", TensorsOf(checkpoint), checkpoint.seed);
+  return WriteRandomTensors(directory + "/model.safetensors", TensorsOf(checkpoint),
+                            checkpoint.seed);
 }
 
 }  // namespace quire::worker

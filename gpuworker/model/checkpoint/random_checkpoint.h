@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "gpuworker/model/checkpoint/config.h"
 #include "quire/status.h"
@@ -23,7 +24,12 @@ struct RandomCheckpoint {
   uint32_t intermediate_size = 0;
   uint32_t vocab_size = 0;
   uint32_t max_positions = 0;
-  LatentShape latent = {};  ///< Of DeepSeek models, whose layers are all dense; num_kv_heads is 1.
+  /// Tokens that sliding layers see, 0 for none: all layers of a Mistral, and those of a Qwen from
+  /// `full_layers` on.
+  uint32_t sliding_window = 0;
+  uint32_t full_layers = 0;
+  uint32_t num_experts = 4;  ///< Experts of each layer of a Mixtral, which chooses two.
+  LatentShape latent = {};  ///< For DeepSeek models, whose layers are all dense; num_kv_heads is 1.
   double rope_theta = 10000.0;
   /// Factor on the projections' standard deviation, 1 / sqrt(hidden_size). A larger gain makes
   /// attention peaked.
@@ -35,6 +41,20 @@ struct RandomCheckpoint {
 
   uint32_t hidden_size() const { return num_query_heads * head_dim; }
 };
+
+/// A tensor of normal values around `mean`.
+struct RandomTensor {
+  std::string name;
+  std::vector<uint64_t> shape;
+  float mean = 0;
+  float deviation = 0;
+  float own_share = 0;  ///< Share of rows, as RandomCheckpoint's of embeddings.
+};
+
+/// Writes a file of safetensors in f32, with one tensor in memory at a time. UNAVAILABLE when it
+/// cannot be written.
+[[nodiscard]] Status WriteRandomTensors(const std::string& path,
+                                        const std::vector<RandomTensor>& tensors, uint64_t seed);
 
 /// Writes the checkpoint into `directory`, which is made. UNAVAILABLE when it cannot be written.
 [[nodiscard]] Status WriteRandomCheckpoint(const std::string& directory,

@@ -58,7 +58,7 @@ class RopeParser {
   }
 
   Status ReadTheta() {
-    QUIRE_ASSIGN_OR_RETURN(rope_.theta, Number("rope_theta", 1, kMaxTheta, 10000.0));
+    QUIRE_ASSIGN_OR_RETURN(rope_.theta, Number("rope_theta", 1, kMaxTheta, shape_.default_theta));
     if (rope_.theta == 1.0) return scaling_.Error("rope_theta", "is 1, must be greater");
     return OkStatus();
   }

@@ -22,6 +22,7 @@ namespace quire::worker {
 struct RopeShape {
   uint32_t head_dim = 0;
   uint32_t max_positions = 0;
+  double default_theta = 10000.0;  ///< For a file without rope_theta.
   /// Kinds of attention that the layers have, each once: those that nested parameters are read for.
   std::vector<std::string> layer_types = {"full_attention"};
 };

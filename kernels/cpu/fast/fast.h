@@ -29,6 +29,9 @@ OpStatus Rope(const RopeArgs& args);
 OpStatus SiluMul(const SiluMulArgs& args);
 OpStatus Matmul(const MatmulArgs& args);
 OpStatus Add(const AddArgs& args);
+OpStatus ExpertMatmul(const ExpertMatmulArgs& args);
+OpStatus CombineExperts(const CombineExpertsArgs& args);
+OpStatus SoftCap(const SoftCapArgs& args);
 OpStatus Narrow(const NarrowArgs& args);
 OpStatus Sample(const SampleArgs& args);
 

@@ -2,7 +2,7 @@
 //
 // Flash-style attention: tiles of keys, a running maximum and sum per query row, and accumulators
 // rescaled when the maximum grows. The result is softmax(scale * q.k) * v, with one division at the
-// end.
+// end. Scores may be capped before.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -110,12 +110,19 @@ void CopyScaled(const float* from, int64_t n, float scale, float* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = from[i] * scale;
 }
 
+/// Bounds scores: c * tanh(s / c). Leaves them as they are where c is 0.
+void Cap(float soft_cap, float* scores, int64_t n) {
+  if (soft_cap == 0) return;
+  for (int64_t i = 0; i < n; ++i) scores[i] = soft_cap * std::tanh(scores[i] / soft_cap);
+}
+
 /// One tile of query rows of one KV head: `m` = query tokens * group rows.
 struct Tile {
   int64_t first = 0;  ///< First query token.
   int64_t tokens = 0;
   int64_t m = 0;
-  int64_t keys = 0;  ///< Keys visible to any of its rows.
+  int64_t first_key = 0;  ///< Keys visible to any of its rows: first_key .. end_key - 1.
+  int64_t end_key = 0;
 };
 
 class DenseHead {
@@ -134,14 +141,16 @@ class DenseHead {
 
   void Run(int64_t g) {
     for (int64_t first = 0; first < args_.t; first += tile_tokens_) {
-      Tile tile{first, std::min(tile_tokens_, args_.t - first), 0, 0};
+      Tile tile{
+          .first = first, .tokens = std::min(tile_tokens_, args_.t - first), .first_key = args_.n};
       tile.m = tile.tokens * group_;
       for (int64_t i = 0; i < tile.tokens; ++i) {
-        tile.keys = std::max(tile.keys, LastKey(first + i) + 1);
+        tile.first_key = std::min(tile.first_key, FirstKey(first + i));
+        tile.end_key = std::max(tile.end_key, LastKey(first + i) + 1);
       }
       LoadQueries(g, tile);
-      for (int64_t key = 0; key < tile.keys; key += kKeys) {
-        AddKeys(g, tile, key, std::min(kKeys, tile.keys - key));
+      for (int64_t key = tile.first_key; key < tile.end_key; key += kKeys) {
+        AddKeys(g, tile, key, std::min(kKeys, tile.end_key - key));
       }
       StoreOutput(g, tile);
     }
@@ -153,6 +162,9 @@ class DenseHead {
 
   int64_t LastKey(int64_t i) const {
     return args_.last_key != nullptr ? args_.last_key[i] : args_.n - args_.t + i;
+  }
+  int64_t FirstKey(int64_t i) const {
+    return args_.window == 0 ? 0 : std::max<int64_t>(0, LastKey(i) + 1 - args_.window);
   }
   /// The first of the group's rows of a token, among those of all heads.
   int64_t FirstRow(int64_t token, int64_t g) const { return token * args_.n_q + g * group_; }
@@ -176,9 +188,13 @@ class DenseHead {
     GemmTransposed({tile.m, n, d_, d_, k.stride, n}, q_.data(), k.data, scores_.data());
     for (int64_t row = 0; row < tile.m; ++row) {
       float* scores = scores_.data() + row * n;
-      const int64_t seen = std::clamp<int64_t>(LastKey(tile.first + row / group_) + 1 - key, 0, n);
-      if (seen > 0) running_.Weigh(row, scores, seen);
-      std::fill(scores + seen, scores + n, 0.0f);
+      const int64_t token = tile.first + row / group_;
+      const int64_t end = std::clamp<int64_t>(LastKey(token) + 1 - key, 0, n);
+      const int64_t begin = std::clamp<int64_t>(FirstKey(token) - key, 0, end);
+      Cap(args_.soft_cap, scores + begin, end - begin);
+      if (end > begin) running_.Weigh(row, scores + begin, end - begin);
+      std::fill(scores, scores + begin, 0.0f);
+      std::fill(scores + end, scores + n, 0.0f);
     }
     Gemm({tile.m, value_dim_, n, n, v.stride, value_dim_, true}, scores_.data(), v.data,
          running_.acc.data());
@@ -221,6 +237,7 @@ struct Group {
   const float* q;        ///< [rows][key_dim]
   const int32_t* slots;  ///< [n_slots]
   const int32_t* valid;  ///< [n_slots]
+  const int32_t* first;  ///< [n_slots] or null
   int64_t head;
   float* out;  ///< [rows][value_dim]
   float* lse;  ///< [rows] or null
@@ -228,11 +245,12 @@ struct Group {
 
 class PagedHead {
  public:
-  PagedHead(const Pools& pools, int64_t rows, int64_t n_slots, float scale)
+  PagedHead(const Pools& pools, int64_t rows, int64_t n_slots, float scale, float soft_cap = 0)
       : pools_(pools),
         rows_(rows),
         n_slots_(n_slots),
         scale_(scale),
+        soft_cap_(soft_cap),
         running_(rows, pools.value_dim),
         q_(rows * pools.key_dim),
         scores_(rows * pools.p),
@@ -243,7 +261,7 @@ class PagedHead {
     CopyScaled(group.q, rows_ * pools_.key_dim, scale_, q_.data());
     running_.Reset(rows_);
     for (int64_t s = 0; s < n_slots_; ++s) {
-      if (group.valid[s] > 0) AddSlot(group, s);
+      if (RowsIn(group, s) > 0) AddSlot(group, s);
     }
     for (int64_t row = 0; row < rows_; ++row) {
       running_.Finish(row, group.out + row * pools_.value_dim);
@@ -256,10 +274,19 @@ class PagedHead {
   static constexpr int64_t kMostRowsOfStored = 8;
   bool ReadsStored() const { return !pools_.format.fp8 && rows_ <= kMostRowsOfStored; }
 
+  static int64_t FirstRow(const Group& group, int64_t s) {
+    return group.first == nullptr ? 0 : group.first[s];
+  }
+  /// Used rows of slot `s`; not above 0 for none.
+  static int64_t RowsIn(const Group& group, int64_t s) {
+    return group.valid[s] - FirstRow(group, s);
+  }
+
   Stored RowsOf(const Group& group, int64_t s, const void* pool, int64_t d) const {
     const int64_t stride = pools_.n_kv * d;
-    const int64_t element = group.slots[s] * pools_.p * stride + group.head * d;
-    return StoredAt(pool, element, stride, group.valid[s], d, pools_.format);
+    const int64_t row = group.slots[s] * pools_.p + FirstRow(group, s);
+    return StoredAt(pool, row * stride + group.head * d, stride, RowsIn(group, s), d,
+                    pools_.format);
   }
 
   /// A slot's rows of one of the pools, for sums over them. Prefetches the next slot's rows, here
@@ -282,10 +309,11 @@ class PagedHead {
   }
 
   void AddSlot(const Group& group, int64_t s) {
-    const int64_t n = group.valid[s];
+    const int64_t n = RowsIn(group, s);
     const simd::StoredRows k =
         Load(group, s, pools_.k, pools_.key_dim, pools_.k_scales, k_scratch_);
     simd::Dots(q_.data(), rows_, k, n, pools_.key_dim, scores_.data());
+    Cap(soft_cap_, scores_.data(), rows_ * n);
     for (int64_t row = 0; row < rows_; ++row) running_.Weigh(row, scores_.data() + row * n, n);
     const simd::StoredRows v = pools_.v == nullptr ? k
                                                    : Load(group, s, pools_.v, pools_.value_dim,
@@ -297,6 +325,7 @@ class PagedHead {
   const int64_t rows_;
   const int64_t n_slots_;
   const float scale_;
+  const float soft_cap_;
   Running running_;
   std::vector<float> q_;       ///< [rows][key_dim], scaled
   std::vector<float> scores_;  ///< [rows][rows of a slot]
@@ -343,11 +372,14 @@ OpStatus PagedAttention(const PagedAttentionArgs& args) {
                   .key_dim = d,
                   .value_dim = d,
                   .format = {args.dtype, args.fp8_pools}},
-                 rows, args.n_slots, args.scale);
+                 rows, args.n_slots, args.scale, args.soft_cap);
   for (int64_t i = 0; i < args.batch * args.n_kv; ++i) {
     head.Run({.q = args.q + i * rows * d,
               .slots = args.slots + i / args.n_kv * args.n_slots,
               .valid = args.valid_tokens + i * args.n_slots,
+              .first = args.first_tokens == nullptr
+                           ? nullptr
+                           : args.first_tokens + i / args.n_kv * args.n_slots,
               .head = i % args.n_kv,
               .out = args.out + i * rows * d,
               .lse = args.lse == nullptr ? nullptr : args.lse + i * rows});
@@ -369,6 +401,7 @@ OpStatus MlaAttention(const MlaAttentionArgs& args) {
     head.Run({.q = args.q + b * args.n_q * width,
               .slots = args.slots + b * args.n_slots,
               .valid = args.valid_tokens + b * args.n_slots,
+              .first = nullptr,
               .head = 0,
               .out = args.out + b * args.n_q * args.latent_dim,
               .lse = args.lse == nullptr ? nullptr : args.lse + b * args.n_q});

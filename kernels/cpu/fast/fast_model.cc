@@ -48,14 +48,34 @@ OpStatus Rope(const RopeArgs& args) {
   return OpStatus::kOk;
 }
 
+namespace {
+
+/// One row of a GeGLU gate.
+void GeluMul(const float* gate, const float* up, int64_t n, float* y) {
+  constexpr float kFactor = 1.5957691216057308f;  // 2 sqrt(2/pi)
+  for (int64_t i = 0; i < n; ++i) {
+    const float x = gate[i];
+    const float z = kFactor * (x + 0.044715f * x * x * x);
+    y[i] = x / (1.0f + std::exp(-z)) * up[i];
+  }
+}
+
+}  // namespace
+
 OpStatus SiluMul(const SiluMulArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t gate_stride = args.gate_stride != 0 ? args.gate_stride : args.dim;
   const int64_t up_stride = args.up_stride != 0 ? args.up_stride : args.dim;
   for (int64_t r = 0; r < args.rows; ++r) {
-    simd::SiluMul(args.gate + r * gate_stride, args.up + r * up_stride, args.dim,
-                  args.y + r * args.dim);
+    const auto multiply = args.function == GateFunction::kSilu ? simd::SiluMul : GeluMul;
+    multiply(args.gate + r * gate_stride, args.up + r * up_stride, args.dim, args.y + r * args.dim);
   }
+  return OpStatus::kOk;
+}
+
+OpStatus SoftCap(const SoftCapArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  for (int64_t i = 0; i < args.n; ++i) args.y[i] = args.cap * std::tanh(args.x[i] / args.cap);
   return OpStatus::kOk;
 }
 

@@ -32,6 +32,10 @@ OpStatus SiluMul(const SiluMulArgs& args);
 OpStatus Matmul(const MatmulArgs& args);
 OpStatus Add(const AddArgs& args);
 OpStatus Embed(const EmbedArgs& args);
+OpStatus ChooseExperts(const ChooseExpertsArgs& args);
+OpStatus ExpertMatmul(const ExpertMatmulArgs& args);
+OpStatus CombineExperts(const CombineExpertsArgs& args);
+OpStatus SoftCap(const SoftCapArgs& args);
 OpStatus Narrow(const NarrowArgs& args);
 OpStatus Sample(const SampleArgs& args);
 

@@ -31,6 +31,7 @@ struct HeadInput {
   double scale;
   bool fp8;
   DType dtype;
+  double soft_cap = 0;
 
   double Load(const void* base, int64_t element, float code_scale) const {
     if (!fp8) return LoadElement(base, element, dtype);
@@ -38,7 +39,8 @@ struct HeadInput {
   }
 };
 
-/// Out[value_dim] = sum_r softmax_r(scale * q.k_r) * v_r; returns log(sum_r exp(scale * q.k_r)).
+/// Out[value_dim] = sum_r softmax_r(s_r) * v_r; returns log(sum_r exp(s_r)). Scores s_r are scale *
+/// q.k_r, capped.
 double Attend(const HeadInput& in, float* out) {
   std::vector<double> weights(in.rows.size());
   double top = -std::numeric_limits<double>::infinity();
@@ -47,6 +49,7 @@ double Attend(const HeadInput& in, float* out) {
     double dot = 0;
     for (int64_t c = 0; c < in.key_dim; ++c) dot += in.q[c] * in.Load(in.k, row.k + c, row.k_scale);
     weights[r] = in.scale * dot;
+    if (in.soft_cap > 0) weights[r] = in.soft_cap * std::tanh(weights[r] / in.soft_cap);
     top = std::max(top, weights[r]);
   }
   double sum = 0;
@@ -77,9 +80,11 @@ OpStatus PagedAttention(const PagedAttentionArgs& args) {
     const int64_t g = i % args.n_q / (args.n_q / args.n_kv);
     const int32_t* slots = args.slots + sequence * args.n_slots;
     const int32_t* valid = args.valid_tokens + (sequence * args.n_kv + g) * args.n_slots;
+    const int32_t* first =
+        args.first_tokens == nullptr ? nullptr : args.first_tokens + sequence * args.n_slots;
     std::vector<Row> rows;
     for (int64_t s = 0; s < args.n_slots; ++s) {
-      for (int64_t r = 0; r < valid[s]; ++r) {
+      for (int64_t r = first == nullptr ? 0 : first[s]; r < valid[s]; ++r) {
         const int64_t at = ((slots[s] * p + r) * args.n_kv + g) * d;
         Row row{at, at};
         if (args.fp8_pools) {
@@ -90,7 +95,7 @@ OpStatus PagedAttention(const PagedAttentionArgs& args) {
       }
     }
     const double lse = Attend({args.q + i * d, args.k_pool, args.v_pool, rows, d, d, args.scale,
-                               args.fp8_pools, args.dtype},
+                               args.fp8_pools, args.dtype, args.soft_cap},
                               args.out + i * d);
     if (args.lse != nullptr) args.lse[i] = static_cast<float>(lse);
   }
@@ -156,12 +161,14 @@ OpStatus DenseAttention(const DenseAttentionArgs& args) {
     for (int64_t a = 0; a < args.n_q; ++a) {
       const int64_t g = a / (args.n_q / args.n_kv);
       std::vector<Row> rows;
-      for (int64_t j = 0; j <= last; ++j) {
+      const int64_t first = args.window > 0 ? std::max<int64_t>(0, last + 1 - args.window) : 0;
+      for (int64_t j = first; j <= last; ++j) {
         const int64_t at = (j * args.n_kv + g) * d;
         rows.push_back({at, at});
       }
       const int64_t row = i * args.n_q + a;
-      Attend({args.q + row * d, args.k, values, rows, d, value_dim, args.scale, false, args.dtype},
+      Attend({args.q + row * d, args.k, values, rows, d, value_dim, args.scale, false, args.dtype,
+              args.soft_cap},
              args.out + row * value_dim);
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "kernels/cpu/checks.h"
 #include "kernels/cpu/reference/reference.h"
@@ -44,6 +44,16 @@ OpStatus Rope(const RopeArgs& args) {
   return OpStatus::kOk;
 }
 
+namespace {
+
+/// The exponent of 1 / (1 + exp(-z)), by which the gate is multiplied.
+double GateExponent(double x, GateFunction function) {
+  if (function == GateFunction::kSilu) return x;
+  return 2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+}
+
+}  // namespace
+
 OpStatus SiluMul(const SiluMulArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t gate_stride = args.gate_stride != 0 ? args.gate_stride : args.dim;
@@ -52,7 +62,8 @@ OpStatus SiluMul(const SiluMulArgs& args) {
     for (int64_t c = 0; c < args.dim; ++c) {
       const double x = args.gate[r * gate_stride + c];
       const double up = args.up[r * up_stride + c];
-      args.y[r * args.dim + c] = static_cast<float>(x / (1.0 + std::exp(-x)) * up);
+      const double z = GateExponent(x, args.function);
+      args.y[r * args.dim + c] = static_cast<float>(x / (1.0 + std::exp(-z)) * up);
     }
   }
   return OpStatus::kOk;
@@ -82,7 +93,15 @@ OpStatus Embed(const EmbedArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   for (int64_t r = 0; r < args.rows; ++r) {
     const float* row = args.table + args.ids[r] * args.dim;
-    std::copy(row, row + args.dim, args.y + r * args.dim);
+    for (int64_t c = 0; c < args.dim; ++c) args.y[r * args.dim + c] = args.scale * row[c];
+  }
+  return OpStatus::kOk;
+}
+
+OpStatus SoftCap(const SoftCapArgs& args) {
+  if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  for (int64_t i = 0; i < args.n; ++i) {
+    args.y[i] = static_cast<float>(args.cap * std::tanh(double{args.x[i]} / args.cap));
   }
   return OpStatus::kOk;
 }

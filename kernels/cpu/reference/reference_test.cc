@@ -527,6 +527,61 @@ TEST(Reference, DenseAttentionIsCausal) {
   EXPECT_EQ(out[0], 4);
 }
 
+TEST(Reference, DenseAttentionWithinAWindowLeavesEarlierKeysOut) {
+  const std::vector<float> zeros(3), v = {3, 5, 10};
+  std::vector<float> out(3);
+  DenseAttentionArgs args{.q = zeros.data(),
+                          .k = zeros.data(),
+                          .v = v.data(),
+                          .out = out.data(),
+                          .t = 3,
+                          .n = 3,
+                          .n_q = 1,
+                          .n_kv = 1,
+                          .head_dim = 1,
+                          .scale = 1,
+                          .window = 2};
+  ASSERT_EQ(ref.dense_attention(args), OpStatus::kOk);
+  EXPECT_EQ(out, (std::vector<float>{3, 4, 7.5}));
+  args.window = 1;
+  ASSERT_EQ(ref.dense_attention(args), OpStatus::kOk);
+  EXPECT_EQ(out, v);
+}
+
+TEST(Reference, AGateOfGeluIsHalfOfOnePlusTanh) {
+  const std::vector<float> gate = {-1, 0, 2}, up = {1, 5, 3};
+  std::vector<float> y(3);
+  ASSERT_EQ(ref.silu_mul({.gate = gate.data(),
+                          .up = up.data(),
+                          .y = y.data(),
+                          .rows = 1,
+                          .dim = 3,
+                          .function = GateFunction::kGeluTanh}),
+            OpStatus::kOk);
+  EXPECT_NEAR(y[0], -0.5 * (1 + std::tanh(-0.7978845608 * 1.044715)), 1e-6);
+  EXPECT_EQ(y[1], 0);
+  EXPECT_NEAR(y[2], 3 * (1 + std::tanh(0.7978845608 * (2 + 0.044715 * 8))), 1e-5);
+}
+
+TEST(Reference, ASoftCapBoundsScores) {
+  // Scores of 0 and 1000 become 0 and 2, since tanh(500) is 1.
+  const std::vector<float> q = {1}, k = {0, 1000}, v = {0, 1};
+  std::vector<float> out(1);
+  ASSERT_EQ(ref.dense_attention({.q = q.data(),
+                                 .k = k.data(),
+                                 .v = v.data(),
+                                 .out = out.data(),
+                                 .t = 1,
+                                 .n = 2,
+                                 .n_q = 1,
+                                 .n_kv = 1,
+                                 .head_dim = 1,
+                                 .scale = 1,
+                                 .soft_cap = 2}),
+            OpStatus::kOk);
+  EXPECT_NEAR(out[0], std::exp(2.0) / (1 + std::exp(2.0)), 1e-6);
+}
+
 TEST(Reference, ModelOpsOnPlainNumbers) {
   const std::vector<float> x = {3, 4}, weight = {1, 2};
   std::vector<float> y(2);
