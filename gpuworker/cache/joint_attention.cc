@@ -70,7 +70,9 @@ void JointAttention::PackSlots(const Run& run, PackedLists* lists) const {
     const AttendedSlots& attended = run.tokens[i].attended;
     const size_t listed = attended.slots.size();
     std::ranges::copy(attended.slots, slots.begin() + static_cast<ptrdiff_t>(i * width));
-    std::ranges::copy(attended.first_tokens, first.begin() + static_cast<ptrdiff_t>(i * width));
+    if (run.hides) {
+      std::ranges::copy(attended.first_tokens, first.begin() + static_cast<ptrdiff_t>(i * width));
+    }
     for (size_t head = 0; head < spec_.num_kv_heads; ++head) {
       std::copy_n(attended.valid_tokens.data() + head * listed, listed,
                   rows.data() + (i * spec_.num_kv_heads + head) * width);
