@@ -46,25 +46,25 @@ enum Op : uint8_t {
 };
 
 /// Meaning of a name of the pickle.
-enum class Known : uint8_t { kOrderedDict, kRebuildTensor, kRebuildParameter, kStorage };
+enum class PickledName : uint8_t { kOrderedDict, kRebuildTensor, kRebuildParameter, kStorage };
 struct KnownName {
   std::string_view name;
-  Known known;
+  PickledName known;
   TensorType type = TensorType::kF32;  ///< Type of a storage.
 };
-constexpr KnownName kKnownNames[] = {{"collections OrderedDict", Known::kOrderedDict},
-                                     {"torch._utils _rebuild_tensor_v2", Known::kRebuildTensor},
-                                     {"torch._utils _rebuild_parameter", Known::kRebuildParameter},
-                                     {"torch FloatStorage", Known::kStorage, TensorType::kF32},
-                                     {"torch DoubleStorage", Known::kStorage, TensorType::kF64},
-                                     {"torch HalfStorage", Known::kStorage, TensorType::kF16},
-                                     {"torch BFloat16Storage", Known::kStorage, TensorType::kBF16},
-                                     {"torch LongStorage", Known::kStorage, TensorType::kI64},
-                                     {"torch IntStorage", Known::kStorage, TensorType::kI32},
-                                     {"torch ShortStorage", Known::kStorage, TensorType::kI16},
-                                     {"torch CharStorage", Known::kStorage, TensorType::kI8},
-                                     {"torch ByteStorage", Known::kStorage, TensorType::kU8},
-                                     {"torch BoolStorage", Known::kStorage, TensorType::kBool}};
+constexpr KnownName kKnownNames[] = {{"collections OrderedDict", PickledName::kOrderedDict},
+                                     {"torch._utils _rebuild_tensor_v2", PickledName::kRebuildTensor},
+                                     {"torch._utils _rebuild_parameter", PickledName::kRebuildParameter},
+                                     {"torch FloatStorage", PickledName::kStorage, TensorType::kF32},
+                                     {"torch DoubleStorage", PickledName::kStorage, TensorType::kF64},
+                                     {"torch HalfStorage", PickledName::kStorage, TensorType::kF16},
+                                     {"torch BFloat16Storage", PickledName::kStorage, TensorType::kBF16},
+                                     {"torch LongStorage", PickledName::kStorage, TensorType::kI64},
+                                     {"torch IntStorage", PickledName::kStorage, TensorType::kI32},
+                                     {"torch ShortStorage", PickledName::kStorage, TensorType::kI16},
+                                     {"torch CharStorage", PickledName::kStorage, TensorType::kI8},
+                                     {"torch ByteStorage", PickledName::kStorage, TensorType::kU8},
+                                     {"torch BoolStorage", PickledName::kStorage, TensorType::kBool}};
 
 /// A value of the program. Others are referred to by their index, so that values may repeat.
 struct Value {
@@ -315,7 +315,7 @@ class Unpickler {
     const Value* const elements = Item(items, 4, Kind::kNumber);
     const bool whole = values_[id].kind == Kind::kTuple && items.size() == 5 && kind != nullptr &&
                        kind->text == "storage" && type != nullptr && name != nullptr &&
-                       type->name->known == Known::kStorage && elements != nullptr &&
+                       type->name->known == PickledName::kStorage && elements != nullptr &&
                        elements->number >= 0;
     if (!whole) return Error("refers to something that is no storage of numbers");
     return Push({.kind = Kind::kStorage,
@@ -330,15 +330,15 @@ class Unpickler {
     const Value* const arguments = Item(call, 1, Kind::kTuple);
     if (name == nullptr || arguments == nullptr) return Damaged();
     switch (name->name->known) {
-      case Known::kOrderedDict:
+      case PickledName::kOrderedDict:
         return arguments->items.empty() ? Push({.kind = Kind::kDict}) : Damaged();
-      case Known::kRebuildTensor:
+      case PickledName::kRebuildTensor:
         return Rebuild(arguments->items);
-      case Known::kRebuildParameter:
+      case PickledName::kRebuildParameter:
         if (Item(arguments->items, 0, Kind::kTensor) == nullptr) return Damaged();
         stack_.push_back(arguments->items[0]);
         return OkStatus();
-      case Known::kStorage:
+      case PickledName::kStorage:
         return Error("makes a storage of its own");
     }
     return Damaged();
