@@ -19,6 +19,7 @@
 #include "bench/answers/bundled_questions.h"
 #include "bench/answers/calibrate_threshold.h"
 #include "bench/answers/question_sets.h"
+#include "bench/answers/set_flags.h"
 #include "bench/benchmark.h"
 #include "gpuworker/retrieval/policies/shadowkv.h"
 #include "kvserver/embedded/embedded_store.h"
@@ -157,17 +158,7 @@ void AddOptions(CLI::App& command, AnswersOptions* options) {
       ->delimiter(',')
       ->check(CLI::Range(0.1, 100.0))
       ->capture_default_str();
-  command.add_option("--sets", options->sets.sets, "Which questions are asked")
-      ->delimiter(',')
-      ->check(CLI::IsMember(SetNames()))
-      ->capture_default_str();
-  command
-      .add_option("--samples", options->sets.samples,
-                  "Questions of each set, at least, while there are documents")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  command.add_option("--seed", options->sets.seed, "Of the choice of questions")
-      ->capture_default_str();
+  AddSetFlags(command, &options->sets);
   command.add_option("--page-tokens", options->page_tokens, "Tokens of a page")
       ->check(CLI::IsMember({8, 16, 32, 64}))
       ->capture_default_str();

@@ -21,6 +21,7 @@
 #include "bench/answers/answers_report.h"
 #include "bench/answers/answers_run.h"
 #include "bench/answers/bundled_questions.h"
+#include "bench/answers/set_flags.h"
 #include "bench/benchmark.h"
 #include "bench/kit/budget_share.h"
 #include "bench/specontext/head_costs.h"
@@ -333,18 +334,7 @@ void AddOptions(CLI::App& command, SpeContextOptions* options) {
                   "Tokens decoded after each of them")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  command
-      .add_option("--sets", options->sets.sets, "Which questions are asked (quire bench answers)")
-      ->delimiter(',')
-      ->check(CLI::IsMember(SetNames()))
-      ->capture_default_str();
-  command
-      .add_option("--samples", options->sets.samples,
-                  "Questions of each set, at least, while there are documents")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  command.add_option("--seed", options->sets.seed, "Of the choice of questions")
-      ->capture_default_str();
+  AddSetFlags(command, &options->sets);
   command
       .add_option("--memory", options->quality.memory,
                   "Tokens that the selections of one more variant look back on (quire ask "

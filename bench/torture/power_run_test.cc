@@ -28,7 +28,7 @@ TEST(PowerRunTest, Promise3PowerFailuresLoseNothingThatWasPersisted) {
   EXPECT_EQ(report.refused_to_open, 0u) << problems.str();
   EXPECT_EQ(report.space_problems, 0u) << problems.str();
   EXPECT_EQ(report.stores_emptied, kRounds / 8);
-  if (testing::kSanitized) return;  // So few rounds need not meet everything.
+  if (testing::kSanitized) return;  // Few rounds need not meet everything.
   EXPECT_GT(report.totals.persisted, 100u);
   EXPECT_GT(report.totals.acknowledged, report.totals.persisted);
   EXPECT_GT(report.changes_forgotten, 0u) << "nothing was forgotten: the test shows nothing";

@@ -177,7 +177,7 @@ class BudgetCache {
     if (!spec_.has_values()) return {{&layer.k, k}};
     return {{&layer.k, k}, {&layer.v, v}};
   }
-  float Scale() const;  ///< Of scores.
+  float Scale() const;  ///< Scale of scores.
   Status AttendLatents(const Layer& layer, const StepLists::Lists& lists, const float* q,
                        float* out) const;
   /// Attention over the slots of a layer that `lists` name.

@@ -72,7 +72,7 @@ EngineParts Engine::Parts() const {
           .max_batch_bytes = options_.max_batch_bytes,
           .question_chunk_tokens = options_.question_chunk_tokens,
           .representatives = representatives_,
-          // What reads them computes parts of prompts, which latent attention does not.
+          // Readers compute parts of prompts, which latent attention does not.
           .statistics = options_.statistics && spec_.has_values(),
           .statistics_block_tokens = options_.statistics_block_tokens,
           .recall_executor = recall_thread_.get(),

@@ -14,10 +14,10 @@
 // Precondition: all n rows of k and v are finite, or with last_key those up to the last visible
 // one. A hidden row may be multiplied by a zero weight. Tolerance: kAttentionTolerance
 // (tolerance.h). The CPU may allocate scratch. Errors: kBadShape for a size < 1 (t may be 0), t > n
-// without last_key, last_key out of range, value_dim outside 1..d without v, or n_q not a multiple
-// of n_kv. Also for a scale that is not finite, a negative window or soft cap, a missing pointer,
-// and a workspace of negative size. A device that cannot read
-// last_key returns zeros for a row whose last key is out of range.
+// without last_key, or last_key out of range. Also for value_dim outside 1..d without v, n_q that
+// is no multiple of n_kv, a scale that is not finite, a negative window or soft cap. Also for a
+// missing pointer, and a workspace of negative size. A device that cannot read last_key returns
+// zeros for a row whose last key is out of range.
 #ifndef QUIRE_KERNELS_API_DENSE_ATTENTION_H_
 #define QUIRE_KERNELS_API_DENSE_ATTENTION_H_
 

@@ -308,7 +308,7 @@ void CheckMerge(Workbench& bench, int64_t n_parts, int64_t rows, int64_t d,
 
 struct DenseCase {
   int64_t t, n;
-  bool listed;            ///< Random last_key instead of the causal default.
+  bool listed = false;    ///< Random last_key instead of the causal default.
   float spread = 1;       ///< Standard deviation of queries and keys.
   int64_t splits = 0;     ///< Splits that the workspace has room for; 0 for no workspace.
   int64_t value_dim = 0;  ///< Values are as many first channels of the keys; 0: they are others.

@@ -66,6 +66,7 @@ std::vector<UnitRange> RangesOf(nb::handle layers, const std::vector<uint32_t>& 
                                             ? NumbersOf(nb::make_tuple(layers), "layers")
                                             : NumbersOf(layers, "layers");
   std::vector<UnitRange> ranges;
+  ranges.reserve(numbers.size());
   for (const uint32_t layer : numbers) {
     ranges.push_back({.layer = layer, .pages = pages, .heads = heads});
   }

@@ -115,9 +115,8 @@ TEST(DocsTest, LinksLeadToFilesOfTheRepository) {
 
 TEST(DocsTest, ThePageOfAFolderHasTablesOfAtMostTenRows) {
   size_t tables = 0;
-  for (const char* folder :
-       {"apps", "client", "cluster", "common", "gpuworker", "kernels", "kvserver", "python",
-        "transport"}) {
+  for (const char* folder : {"apps", "client", "cluster", "common", "gpuworker", "kernels",
+                             "kvserver", "python", "transport"}) {
     for (const std::string& page : FilesUnder(folder, {".md"})) {
       for (const size_t rows : RowsOfTables(page)) {
         ++tables;

@@ -27,9 +27,8 @@ bool IsForTests(const std::string& file) {
 TEST(LayersTest, NoFileIncludesWhatItsLayerMayNotSee) {
   const LayerTable table = Table();
   size_t includes = 0;
-  for (const char* folder :
-       {"cluster", "common", "transport", "kernels", "kvserver", "client", "gpuworker", "apps",
-        "python"}) {
+  for (const char* folder : {"cluster", "common", "transport", "kernels", "kvserver", "client",
+                             "gpuworker", "apps", "python"}) {
     for (const std::string& file : FilesUnder(folder, {".h", ".cc", ".cu", ".cuh"})) {
       if (IsForTests(file)) continue;
       const std::string layer =

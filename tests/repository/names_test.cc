@@ -12,8 +12,8 @@
 namespace quire::repository {
 namespace {
 
-const char* const kFolders[] = {"apps",    "bench",     "client",   "cluster", "common",
-                                "include", "gpuworker", "kvserver", "python",  "tests",   "transport"};
+const char* const kFolders[] = {"apps",      "bench",    "client", "cluster", "common",   "include",
+                                "gpuworker", "kvserver", "python", "tests",   "transport"};
 
 /// Name of the constant that begins on `line`; empty when none does.
 std::string ConstantOn(const std::string& line) {

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 /// Every folder with sources.
 constexpr const char* kCommentedFolders[] = {
     "apps",    "bench",    "client", "cluster", "common", "gpuworker", "include",
-    "kernels", "kvserver", "proto",  "python", "tests",   "tools",  "transport"};
+    "kernels", "kvserver", "proto",  "python",  "tests",  "tools",     "transport"};
 
 std::vector<std::string> Texts(const std::vector<std::string>& lines) {
   std::vector<std::string> texts;

@@ -28,7 +28,7 @@ OpStatus ChooseExperts(const ChooseExpertsArgs& args) {
     for (int64_t j = 0; j < (args.normalize ? args.k : args.n_experts); ++j) {
       sum += std::exp(logits[order[j]] - top);
     }
-    // Where the sum leaves a NaN out, the weights still tell.
+    // A NaN outside the sum still makes every weight NaN.
     for (int64_t e = 0; e < args.n_experts; ++e) sum += std::isnan(logits[e]) ? logits[e] : 0.0;
     for (int64_t j = 0; j < args.k; ++j) {
       args.experts[r * args.k + j] = order[j];

@@ -52,19 +52,20 @@ struct KnownName {
   PickledName known;
   TensorType type = TensorType::kF32;  ///< Type of a storage.
 };
-constexpr KnownName kKnownNames[] = {{"collections OrderedDict", PickledName::kOrderedDict},
-                                     {"torch._utils _rebuild_tensor_v2", PickledName::kRebuildTensor},
-                                     {"torch._utils _rebuild_parameter", PickledName::kRebuildParameter},
-                                     {"torch FloatStorage", PickledName::kStorage, TensorType::kF32},
-                                     {"torch DoubleStorage", PickledName::kStorage, TensorType::kF64},
-                                     {"torch HalfStorage", PickledName::kStorage, TensorType::kF16},
-                                     {"torch BFloat16Storage", PickledName::kStorage, TensorType::kBF16},
-                                     {"torch LongStorage", PickledName::kStorage, TensorType::kI64},
-                                     {"torch IntStorage", PickledName::kStorage, TensorType::kI32},
-                                     {"torch ShortStorage", PickledName::kStorage, TensorType::kI16},
-                                     {"torch CharStorage", PickledName::kStorage, TensorType::kI8},
-                                     {"torch ByteStorage", PickledName::kStorage, TensorType::kU8},
-                                     {"torch BoolStorage", PickledName::kStorage, TensorType::kBool}};
+constexpr KnownName kKnownNames[] = {
+    {"collections OrderedDict", PickledName::kOrderedDict},
+    {"torch._utils _rebuild_tensor_v2", PickledName::kRebuildTensor},
+    {"torch._utils _rebuild_parameter", PickledName::kRebuildParameter},
+    {"torch FloatStorage", PickledName::kStorage, TensorType::kF32},
+    {"torch DoubleStorage", PickledName::kStorage, TensorType::kF64},
+    {"torch HalfStorage", PickledName::kStorage, TensorType::kF16},
+    {"torch BFloat16Storage", PickledName::kStorage, TensorType::kBF16},
+    {"torch LongStorage", PickledName::kStorage, TensorType::kI64},
+    {"torch IntStorage", PickledName::kStorage, TensorType::kI32},
+    {"torch ShortStorage", PickledName::kStorage, TensorType::kI16},
+    {"torch CharStorage", PickledName::kStorage, TensorType::kI8},
+    {"torch ByteStorage", PickledName::kStorage, TensorType::kU8},
+    {"torch BoolStorage", PickledName::kStorage, TensorType::kBool}};
 
 /// A value of the program. Others are referred to by their index, so that values may repeat.
 struct Value {
