@@ -312,6 +312,9 @@ cli::Json JsonOf(const DecodeRun& run, uint32_t num_layers) {
       {"recalls_per_step", static_cast<double>(totals.recalls) / steps},
       {"messages_per_step", static_cast<double>(totals.messages) / steps},
       {"attended_tokens", totals.attended_tokens},
+      // Zeros on the CPU.
+      {"launches_per_step", static_cast<double>(totals.used.launches) / steps},
+      {"host_waits_per_step", static_cast<double>(totals.used.host_waits) / steps},
       {"steps", run.steps.size()}};
 }
 

@@ -40,8 +40,10 @@ void Add(const worker::SequenceStats& stats, DecodeTotals* totals) {
 
 class OneSequence final : public DecodeLane {
  public:
-  OneSequence(std::unique_ptr<worker::Sequence> sequence, uint32_t vocabulary)
-      : sequence_(std::move(sequence)), vocabulary_(vocabulary) {}
+  OneSequence(std::unique_ptr<worker::Sequence> sequence, const worker::Engine& engine)
+      : sequence_(std::move(sequence)),
+        vocabulary_(engine.model().vocab_size),
+        device_(engine.device()) {}
 
   static StatusOr<std::unique_ptr<DecodeLane>> Open(const DecodeEngines& engines,
                                                     const DocumentName& document,
@@ -49,8 +51,7 @@ class OneSequence final : public DecodeLane {
     const worker::Engine& engine = EngineOf(engines, way);
     QUIRE_ASSIGN_OR_RETURN(auto sequence,
                            engine.OpenSequence(document, {.retrieval = way.retrieval}));
-    return std::unique_ptr<DecodeLane>(
-        new OneSequence(std::move(sequence), engine.model().vocab_size));
+    return std::unique_ptr<DecodeLane>(new OneSequence(std::move(sequence), engine));
   }
 
   Status Step() override {
@@ -61,22 +62,25 @@ class OneSequence final : public DecodeLane {
     DecodeTotals totals;
     Add(sequence_->stats(), &totals);
     totals.messages = totals.recalls;
+    totals.used = device_.use();
     return totals;
   }
 
  private:
   const std::unique_ptr<worker::Sequence> sequence_;
   const uint32_t vocabulary_;
+  const worker::Device& device_;
   SeededRandom tokens_{kFirstSeed};
 };
 
 class SequenceBatch final : public DecodeLane {
  public:
+  explicit SequenceBatch(const worker::Device& device) : device_(device) {}
   static StatusOr<std::unique_ptr<DecodeLane>> Open(const DecodeEngines& engines,
                                                     const DocumentName& document,
                                                     const DecodeWay& way, uint32_t sequences) {
     const worker::Engine& engine = way.kept ? *engines.kept : *engines.units;
-    auto lane = std::make_unique<SequenceBatch>();
+    auto lane = std::make_unique<SequenceBatch>(engine.device());
     if (way.rows) lane->rows_.emplace(engines.client, &engine.spec(), engines.row_document);
     const worker::BatchLimits limits{.max_running = sequences,
                                      .max_waiting = sequences,
@@ -104,6 +108,7 @@ class SequenceBatch final : public DecodeLane {
     DecodeTotals totals;
     for (const worker::SequenceStats& stats : batch_->Stats()) Add(stats, &totals);
     totals.messages = MetricValuesOf(*batch_).at("batch_recall_messages");
+    totals.used = device_.use();
     return totals;
   }
 
@@ -131,6 +136,7 @@ class SequenceBatch final : public DecodeLane {
     return FailedPrecondition("the model's context is full; give a shorter --context");
   }
 
+  const worker::Device& device_;
   std::optional<SharedRowSessions> rows_;  ///< Outlives the batch.
   std::unique_ptr<worker::Batch> batch_;
   std::vector<std::shared_ptr<worker::BatchStream>> streams_;
@@ -149,6 +155,7 @@ DecodeTotals DecodeTotals::operator-(const DecodeTotals& before) const {
           .blocking_heads = blocking_heads - before.blocking_heads,
           .recalls = recalls - before.recalls,
           .messages = messages - before.messages,
+          .used = used - before.used,
           .attended_tokens = attended_tokens};
 }
 
@@ -163,6 +170,7 @@ DecodeTotals& DecodeTotals::operator+=(const DecodeTotals& more) {
   blocking_heads += more.blocking_heads;
   recalls += more.recalls;
   messages += more.messages;
+  used += more.used;
   attended_tokens = more.attended_tokens;
   return *this;
 }

@@ -57,6 +57,7 @@ struct DecodeTotals {
   uint64_t blocking_heads = 0;
   uint64_t recalls = 0;   ///< Recalls of one layer of one sequence.
   uint64_t messages = 0;  ///< Messages that requested recalls.
+  worker::DeviceUse used = {};
   /// Tokens attended to in the last step by all sequences, as a mean over layers and KV heads. It
   /// is neither summed nor subtracted.
   double attended_tokens = 0;

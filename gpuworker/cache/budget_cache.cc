@@ -49,6 +49,18 @@ StatusOr<std::unique_ptr<BudgetCache>> BudgetCache::Create(const KvSpec& spec, D
   return cache;
 }
 
+BudgetCache::~BudgetCache() {
+  if (joint_staging_ == nullptr) return;
+  // Slots go away behind the compute stream. When the device has failed, nothing runs any more.
+  (void)joint_staging_->Launch();
+  (void)joint_staging_->written().Hold(DeviceStream::kCompute);
+}
+
+Status BudgetCache::HoldForUnits() {
+  if (joint_staging_ == nullptr || !std::exchange(holds_for_units_, false)) return OkStatus();
+  return placement_holds_->Hold(joint_staging_->written(), DeviceStream::kCompute);
+}
+
 Status BudgetCache::MakeEvents(Layer& layer) {
   QUIRE_ASSIGN_OR_RETURN(layer.attended, device_->MakeEvent());
   QUIRE_ASSIGN_OR_RETURN(layer.written, device_->MakeEvent());
@@ -92,9 +104,8 @@ Status BudgetCache::Reserve(Layer& layer) {
     QUIRE_ASSIGN_OR_RETURN(DeviceBuffer grown, device_->Allocate(capacity * SlotBytes()));
     if (pool->size_bytes() > 0) {
       QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(grown.data(), pool->data(), pool->size_bytes()));
-      QUIRE_RETURN_IF_ERROR(device_->Synchronize());  // The old pool goes away.
     }
-    *pool = std::move(grown);
+    *pool = std::move(grown);  // The old pool goes away behind the copy.
   }
   layer.capacity = capacity;
   recording_key_ = std::make_shared<const char>();
@@ -138,6 +149,18 @@ Status BudgetCache::AppendTokens(uint32_t layer_index, const float* k, const flo
     row = next;
   }
   return write_until(count);
+}
+
+Status BudgetCache::AppendToken(uint32_t layer_index, const float* k, const float* v,
+                                JointWork* work) {
+  Layer& layer = layers_[layer_index];
+  const TokenPlace place = layer.table.AppendToken();
+  QUIRE_RETURN_IF_ERROR(Reserve(layer));
+  const uint64_t at = (uint64_t{place.slot} * spec_.page_tokens + place.row) * RowBytes();
+  const int64_t n = int64_t{spec_.num_kv_heads} * spec_.head_dim;
+  work->Narrow(n, spec_.dtype, {k, layer.k.as<std::byte>() + at});
+  work->Narrow(n, spec_.dtype, {v, layer.v.as<std::byte>() + at});
+  return OkStatus();
 }
 
 Status BudgetCache::StartAt(uint64_t num_tokens) {
@@ -310,6 +333,7 @@ Status BudgetCache::CheckPlacements(uint32_t layer,
 
 Status BudgetCache::RecordPlacements(uint32_t layer, std::span<const SlotPlacement> placements) {
   QUIRE_RETURN_IF_ERROR(placement_holds_->Hold(*layers_[layer].written, DeviceStream::kCompute));
+  holds_for_units_ = true;
   for (const SlotPlacement& placement : placements) {
     QUIRE_RETURN_IF_ERROR(Annotate(layers_[layer].table.Place(placement), "layer ", layer));
   }
@@ -319,6 +343,9 @@ Status BudgetCache::RecordPlacements(uint32_t layer, std::span<const SlotPlaceme
 Status BudgetCache::WriteUnits(uint32_t layer_index, std::span<const SlotPlacement> placements,
                                const Payload& units, UnitCodec codec) const {
   const Layer& layer = layers_[layer_index];
+  if (joint_staging_ != nullptr && codec == UnitCodec::kRaw) {
+    return joint_staging_->Write(units, AddressesOf(layer, placements), layer.attended.get());
+  }
   std::vector<kernels::UnitPlacement> places;
   places.reserve(placements.size());
   for (const SlotPlacement& placement : placements) {
@@ -336,6 +363,18 @@ Status BudgetCache::WriteUnits(uint32_t layer_index, std::span<const SlotPlaceme
   QUIRE_ASSIGN_OR_RETURN(StagedUnits staged,
                          StagedUnits::Stage(units, placements.size(), spec_, codec, device_));
   return ScatterUnits(layer, staged, codec, places);
+}
+
+std::vector<kernels::UnitAddress> BudgetCache::AddressesOf(
+    const Layer& layer, std::span<const SlotPlacement> placements) const {
+  std::vector<kernels::UnitAddress> addresses;
+  addresses.reserve(placements.size());
+  for (const SlotPlacement& placement : placements) {
+    const uint64_t at = layer.table.SelectableSlot(placement.index) * SlotBytes() +
+                        placement.head * (RowBytes() / spec_.num_kv_heads);
+    addresses.push_back({layer.k.as<std::byte>() + at, layer.v.as<std::byte>() + at});
+  }
+  return addresses;
 }
 
 Status BudgetCache::WriteRows(uint32_t layer, std::span<const SlotPlacement> placements,
@@ -394,6 +433,20 @@ Status BudgetCache::Attend(uint32_t layer_index, const float* q, float* out) con
                                      .n_slots = static_cast<int64_t>(attended_.slots.size())},
                                     q, out));
   return layer.attended->Record(DeviceStream::kCompute);
+}
+
+void BudgetCache::AddAttention(uint32_t layer_index, const float* q, float* out,
+                               JointAttention* attention) const {
+  const Layer& layer = layers_[layer_index];
+  JointAttention::Token token{
+      .q = q, .out = out, .k = layer.k.data(), .v = layer.v.data(), .num_slots = layer.capacity};
+  const CacheLayout& layout = layer.table.layout();
+  if (layout.everything && layout.window_tokens == 0) {
+    token.tokens = layer.table.num_tokens();
+  } else {
+    layer.table.ListAttended(&token.attended);
+  }
+  attention->Add(std::move(token));
 }
 
 Status BudgetCache::AttendSlots(const Layer& layer, const StepLists::Lists& lists, const float* q,
@@ -508,6 +561,16 @@ Status BudgetCache::RunToken(uint32_t layer_index, const float* k, const float* 
   // The token's position is the last that it attends to.
   if (layer.table.layout().everything) return AttendRows(layer, q, 1, pool_rows, lists.place, out);
   return AttendSlots(layer, lists, q, out);
+}
+
+Status BudgetCache::AddPage(uint32_t layer_index, uint32_t page, void* units,
+                            JointWork* work) const {
+  const Layer& layer = layers_[layer_index];
+  const std::optional<uint32_t> slot = layer.table.FixedSlot(page);
+  if (!slot) return InvalidArgument("page ", page, " has no fixed slot in layer ", layer_index);
+  const uint64_t at = *slot * SlotBytes();
+  work->Export(spec_, {layer.k.as<std::byte>() + at, layer.v.as<std::byte>() + at, units});
+  return OkStatus();
 }
 
 Status BudgetCache::ExportPage(uint32_t layer_index, uint32_t page, uint32_t rows,

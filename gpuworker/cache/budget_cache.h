@@ -23,12 +23,15 @@
 #include <utility>
 #include <vector>
 
+#include "gpuworker/cache/joint_attention.h"
+#include "gpuworker/cache/joint_staging.h"
 #include "gpuworker/cache/page_table.h"
 #include "gpuworker/cache/staged_units.h"
 #include "gpuworker/cache/staging_buffers.h"
 #include "gpuworker/cache/step_lists.h"
 #include "gpuworker/device/device.h"
 #include "gpuworker/device/device_list.h"
+#include "gpuworker/device/joint_work.h"
 #include "quire/kv_spec.h"
 #include "quire/payload.h"
 #include "quire/status.h"
@@ -45,6 +48,17 @@ class BudgetCache {
                                                        uint32_t staging_buffers = 2,
                                                        float soft_cap = 0);
 
+  /// Gives `joint` what it has taken of this cache.
+  ~BudgetCache();
+  BudgetCache(const BudgetCache&) = delete;
+  BudgetCache& operator=(const BudgetCache&) = delete;
+
+  /// Raw units go into their slots by `joint`, with those of other caches. It outlives this.
+  void ShareStaging(JointStaging* joint) { joint_staging_ = joint; }
+  /// Holds kCompute for units that have been recorded since the last call, where `joint` has them;
+  /// launch it before.
+  [[nodiscard]] Status HoldForUnits();
+
   const KvSpec& spec() const { return spec_; }
   uint32_t num_layers() const { return static_cast<uint32_t>(layers_.size()); }
   PageTable& table(uint32_t layer) { return layers_[layer].table; }
@@ -55,6 +69,9 @@ class BudgetCache {
   /// Takes the next `count` tokens; `k` and `v` are [count][n_kv][d] floats on the device, `v` is
   /// null for MLA.
   [[nodiscard]] Status AppendTokens(uint32_t layer, const float* k, const float* v, uint32_t count);
+
+  /// AppendTokens of one token, whose rows `work` writes at its next Launch.
+  [[nodiscard]] Status AppendToken(uint32_t layer, const float* k, const float* v, JointWork* work);
 
   /// Every layer starts with `num_tokens` tokens. The pages of its fixed slots are filled with
   /// FillFixed before anything attends to them.
@@ -110,6 +127,12 @@ class BudgetCache {
   /// Attention of the last token, `q` [n_q][d] and `out` [n_q][value_dim], over everything its
   /// layer attends to.
   [[nodiscard]] Status Attend(uint32_t layer, const float* q, float* out) const;
+  /// Attend of the last token by `attention`, at its next Launch; call OnAttended after that.
+  /// `attention` has the soft cap of this cache.
+  void AddAttention(uint32_t layer, const float* q, float* out, JointAttention* attention) const;
+  [[nodiscard]] Status OnAttended(uint32_t layer) const {
+    return layers_[layer].attended->Record(DeviceStream::kCompute);
+  }
   /// Causal attention of the last `count` tokens in a layer that holds everything.
   [[nodiscard]] Status AttendDense(uint32_t layer, const float* q, uint32_t count,
                                    float* out) const;
@@ -128,6 +151,8 @@ class BudgetCache {
   /// Identifies this cache and its current pools. Changes when a layer's pools move.
   const std::shared_ptr<const void>& recording_key() const { return recording_key_; }
 
+  /// ExportPage of a full page, at the next Launch of `work`.
+  [[nodiscard]] Status AddPage(uint32_t layer, uint32_t page, void* units, JointWork* work) const;
   /// Copies page `page`, which has a fixed slot and `rows` tokens, as units [n_kv] to the device
   /// address `units`; rows from `rows` on are zero.
   [[nodiscard]] Status ExportPage(uint32_t layer, uint32_t page, uint32_t rows, void* units) const;
@@ -159,6 +184,8 @@ class BudgetCache {
   Status MakeEvents(Layer& layer);
   /// Staging for a device that needs it, where units are recalled.
   Status MakeStaging(uint32_t buffers);
+  std::vector<kernels::UnitAddress> AddressesOf(const Layer& layer,
+                                                std::span<const SlotPlacement> placements) const;
   /// Puts `count` tokens into both pools, from row `row`, slot * p + row in it, on.
   Status WriteTokens(const Layer& layer, uint64_t row, const float* k, const float* v,
                      uint32_t count);
@@ -204,6 +231,8 @@ class BudgetCache {
   /// Null where kernels read the host's memory, or nothing is recalled. After the pools: it waits
   /// for what writes to them before they go.
   std::unique_ptr<StagingBuffers> staging_;
+  JointStaging* joint_staging_ = nullptr;  ///< In place of staging_ for raw units; may be null.
+  bool holds_for_units_ = false;           ///< HoldForUnits has something to do.
 };
 
 }  // namespace quire::worker

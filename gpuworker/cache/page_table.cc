@@ -164,8 +164,10 @@ void PageTable::ListAttended(AttendedSlots* out) const {
   out->slots.clear();
   out->first_tokens.clear();
   std::vector<int32_t> fixed_rows;
+  // A layer that holds everything has pages that its sliding window hides.
+  const auto first_page = static_cast<uint32_t>(FirstSeen() / page_tokens_);
   for (const PageRange& range : {sinks(), window()}) {
-    for (uint32_t page = range.first; page < range.end; ++page) {
+    for (uint32_t page = std::max(range.first, first_page); page < range.end; ++page) {
       out->slots.push_back(static_cast<int32_t>(*FixedSlot(page)));
       fixed_rows.push_back(static_cast<int32_t>(RowsOf(page)));
       if (layout_.window_tokens == 0) continue;

@@ -77,6 +77,25 @@ TEST(PageTableTest, ASlidingWindowIsSeenToTheToken) {
   }
 }
 
+TEST(PageTableTest, ALayerThatHoldsEverythingListsWhatItsWindowSees) {
+  PageTable all({.everything = true, .window_tokens = 6}, 4, 2);
+  PageTable ring(WindowLayout(6, 4, 1000), 4, 2);
+  for (uint64_t tokens = 1; tokens < 60; ++tokens) {
+    all.AppendToken();
+    ring.AppendToken();
+    AttendedSlots of_all, of_ring;
+    all.ListAttended(&of_all);
+    ring.ListAttended(&of_ring);
+    EXPECT_EQ(of_all.valid_tokens, of_ring.valid_tokens);
+    EXPECT_EQ(of_all.first_tokens, of_ring.first_tokens);
+    const uint64_t first = tokens < 6 ? 0 : tokens - 6;
+    ASSERT_FALSE(of_all.slots.empty());
+    EXPECT_EQ(of_all.slots.front(), static_cast<int32_t>(first / 4));
+    EXPECT_EQ(of_all.slots.back(), static_cast<int32_t>((tokens - 1) / 4));
+    EXPECT_EQ(all.candidates().size(), 0u);
+  }
+}
+
 TEST(PageTableTest, AWindowHasThePagesThatItMayTouch) {
   EXPECT_EQ(WindowLayout(1, 4, 1000).window_pages, 2u);  // One to attend to, one to send.
   EXPECT_EQ(WindowLayout(5, 4, 1000).window_pages, 2u);

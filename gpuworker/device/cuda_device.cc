@@ -149,6 +149,10 @@ class Cuda final : public Device {
   std::string_view name() const override { return "cuda"; }
   std::string_view hardware() const override { return hardware_; }
   bool has_cublas() const override { return has_cublas_; }
+  DeviceUse use() const override {
+    const kernels::CudaUse use = library_->use();
+    return {.launches = use.launches, .host_waits = use.host_waits};
+  }
   const kernels::KernelTable& kernels() const override { return *library_->kernels; }
   void* stream() const override {
     return recording_on_this_thread_ ? streams_.recorder : streams_.compute;

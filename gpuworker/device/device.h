@@ -105,6 +105,20 @@ class DeviceGraph {
 /// Memory that a device computes in.
 enum class MemoryType : uint8_t { kHost = 0, kCuda = 1 };
 
+/// Requests that a device got.
+struct DeviceUse {
+  int64_t launches = 0;    ///< Kernels and recorded stretches.
+  int64_t host_waits = 0;  ///< Calls that waited for work that had not run.
+  DeviceUse operator-(const DeviceUse& before) const {
+    return {launches - before.launches, host_waits - before.host_waits};
+  }
+  DeviceUse& operator+=(const DeviceUse& more) {
+    launches += more.launches;
+    host_waits += more.host_waits;
+    return *this;
+  }
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -114,6 +128,8 @@ class Device {
   virtual std::string_view hardware() const { return ""; }
   /// True if cuBLAS multiplies many rows, for reports. Otherwise the device's own kernels do.
   virtual bool has_cublas() const { return false; }
+  /// Since the process started, by everything that uses the device. Zeros on the CPU.
+  virtual DeviceUse use() const { return {}; }
   /// The kernels of this device; null entries do not exist.
   virtual const kernels::KernelTable& kernels() const = 0;
   /// The kCompute stream, for kernels; null on the CPU. Get it anew for each kernel, since Record

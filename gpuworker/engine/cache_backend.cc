@@ -19,6 +19,7 @@ Status CacheBackend::Attend(const LayerStep& step) {
   QUIRE_RETURN_IF_ERROR(Begin(step));
   if (IsDense(step.layer)) return AttendDense(step);
   for (uint32_t token = 0; token < step.num_tokens; ++token) {
+    QUIRE_RETURN_IF_ERROR(Append(step, token));
     QUIRE_RETURN_IF_ERROR(Ask(step, token));
     QUIRE_RETURN_IF_ERROR(AttendToken(step, token));
     QUIRE_RETURN_IF_ERROR(Follow(step, token));
@@ -58,11 +59,19 @@ Status CacheBackend::AttendDense(const LayerStep& step) {
   return cache_->AttendDense(step.layer, step.q, step.num_tokens, step.out);
 }
 
+Status CacheBackend::Append(const LayerStep& step, uint32_t token) {
+  const size_t at = token * KvRow();
+  const float* const v = cache_->spec().has_values() ? step.v + at : nullptr;
+  return cache_->AppendTokens(step.layer, step.k + at, v, 1);
+}
+
+Status CacheBackend::AppendTo(JointWork* work, const LayerStep& step, uint32_t token) {
+  const size_t at = token * KvRow();
+  QUIRE_RETURN_IF_ERROR(cache_->AppendToken(step.layer, step.k + at, step.v + at, work));
+  return pipeline_->Prepare(step.layer, Query(step, token), work);
+}
+
 Status CacheBackend::Ask(const LayerStep& step, uint32_t token, std::optional<TimePoint> began) {
-  const KvSpec& spec = cache_->spec();
-  const size_t kv_row = size_t{spec.num_kv_heads} * spec.key_dim();
-  const float* const v = spec.has_values() ? step.v + token * kv_row : nullptr;
-  QUIRE_RETURN_IF_ERROR(cache_->AppendTokens(step.layer, step.k + token * kv_row, v, 1));
   const PageTable& table = cache_->table(step.layer);
   if (table.layout().selectable_pages > 0) {
     QUIRE_RETURN_IF_ERROR(sink_->Await(table.candidates().end));
@@ -73,9 +82,13 @@ Status CacheBackend::Ask(const LayerStep& step, uint32_t token, std::optional<Ti
 
 Status CacheBackend::AttendToken(const LayerStep& step, uint32_t token) {
   QUIRE_RETURN_IF_ERROR(pipeline_->Await(step.layer));
-  const KvSpec& spec = cache_->spec();
-  const size_t out_row = size_t{spec.num_query_heads} * spec.value_dim();
-  return cache_->Attend(step.layer, Query(step, token), step.out + token * out_row);
+  return cache_->Attend(step.layer, Query(step, token), Out(step, token));
+}
+
+Status CacheBackend::AttendBy(JointAttention* attention, const LayerStep& step, uint32_t token) {
+  QUIRE_RETURN_IF_ERROR(pipeline_->Await(step.layer));
+  cache_->AddAttention(step.layer, Query(step, token), Out(step, token), attention);
+  return OkStatus();
 }
 
 Status CacheBackend::Follow(const LayerStep& step, uint32_t token) {
@@ -84,10 +97,18 @@ Status CacheBackend::Follow(const LayerStep& step, uint32_t token) {
 }
 
 Status CacheBackend::Export(const LayerStep& step, uint32_t first, uint32_t end) {
+  return sink_->Export(*cache_, step.layer, Completed(step, first, end));
+}
+
+PageRange CacheBackend::Completed(const LayerStep& step, uint32_t first, uint32_t end) const {
   const uint32_t p = cache_->spec().page_tokens;
-  const PageRange complete{.first = static_cast<uint32_t>((step.first_position + first) / p),
-                           .end = static_cast<uint32_t>((step.first_position + end) / p)};
-  return sink_->Export(*cache_, step.layer, complete);
+  return {.first = static_cast<uint32_t>((step.first_position + first) / p),
+          .end = static_cast<uint32_t>((step.first_position + end) / p)};
+}
+
+Status CacheBackend::FollowBy(JointWork* work, const LayerStep& step, uint32_t token) {
+  QUIRE_RETURN_IF_ERROR(pipeline_->AfterAttention(step.layer));
+  return sink_->ExportBy(work, *cache_, step.layer, Completed(step, token, token + 1));
 }
 
 }  // namespace quire::worker

@@ -39,7 +39,9 @@ class CacheBackend final : public AttentionBackend, public RecordableAttention {
   Status Finish(std::span<const LayerStep> steps) override;
 
   // The parts of Attend, for a batch (batch_attention.h): Begin, then AttendDense for a layer that
-  // IsDense, or for each token FlushDeferred, Ask, AttendToken and Follow.
+  // IsDense, or for each token FlushDeferred, Append, Ask, AttendToken and Follow. On a device the
+  // kernels of a token go together with those of other sequences. AppendTo, AttendBy and FollowBy
+  // then take the places of Append, AttendToken and Follow, also in a layer that IsDense.
 
   /// FAILED_PRECONDITION when the step does not continue the cache.
   [[nodiscard]] Status Begin(const LayerStep& step) const;
@@ -49,12 +51,25 @@ class CacheBackend final : public AttentionBackend, public RecordableAttention {
   [[nodiscard]] Status FlushDeferred() { return pipeline_->FlushDeferred(); }
   /// True if Ask would not wait.
   bool IsReady(uint32_t layer) const { return pipeline_->IsReady(layer); }
-  /// Appends token `token` of the step and asks for what its attention needs, once the server has
-  /// all that may be asked for. `began` as RecallPipeline::Ask.
+  [[nodiscard]] Status Append(const LayerStep& step, uint32_t token);
+  /// Append, and RecallPipeline::Prepare, at the next Launch of `work`.
+  [[nodiscard]] Status AppendTo(JointWork* work, const LayerStep& step, uint32_t token);
+  /// Asks for what attention of token `token` needs, once the server has all that may be asked for.
+  /// `began` as RecallPipeline::Ask.
   [[nodiscard]] Status Ask(const LayerStep& step, uint32_t token,
                            std::optional<TimePoint> began = {});
   /// Waits for it and attends.
   [[nodiscard]] Status AttendToken(const LayerStep& step, uint32_t token);
+  /// Waits for it, and attends at the next Launch of `attention`; call OnAttended after that.
+  [[nodiscard]] Status AttendBy(JointAttention* attention, const LayerStep& step, uint32_t token);
+  [[nodiscard]] Status OnAttended(const LayerStep& step) const {
+    return cache_->OnAttended(step.layer);
+  }
+  /// Holds attention for the units that it waits for (BudgetCache::HoldForUnits).
+  [[nodiscard]] Status HoldForUnits() { return cache_->HoldForUnits(); }
+  /// Follow, with a completed page at the next Launch of `work`; call OnLaunched after that.
+  [[nodiscard]] Status FollowBy(JointWork* work, const LayerStep& step, uint32_t token);
+  [[nodiscard]] Status OnLaunched() { return sink_->OnLaunched(); }
   /// Prefetches for the token after `token`, and gives a completed page to the sink. Policies learn
   /// of pages between the same tokens, whatever the size of a step.
   [[nodiscard]] Status Follow(const LayerStep& step, uint32_t token);
@@ -64,12 +79,21 @@ class CacheBackend final : public AttentionBackend, public RecordableAttention {
   static uint32_t MaxStepTokens(const BudgetCache& cache);
 
  private:
+  /// The pages that the step's tokens [first, end) complete.
+  PageRange Completed(const LayerStep& step, uint32_t first, uint32_t end) const;
   /// Hands the pages that the step's tokens [first, end) completed to the sink.
   Status Export(const LayerStep& step, uint32_t first, uint32_t end);
+  /// Numbers of a token's keys, [n_kv][d].
+  size_t KvRow() const { return size_t{cache_->spec().num_kv_heads} * cache_->spec().key_dim(); }
   /// A token's row of queries, [n_q][d].
   const float* Query(const LayerStep& step, uint32_t token) const {
     const KvSpec& spec = cache_->spec();
     return step.q + token * (size_t{spec.num_query_heads} * spec.key_dim());
+  }
+  /// Its row of results.
+  float* Out(const LayerStep& step, uint32_t token) const {
+    const KvSpec& spec = cache_->spec();
+    return step.out + token * (size_t{spec.num_query_heads} * spec.value_dim());
   }
 
   BudgetCache* const cache_;

@@ -110,6 +110,7 @@ class Engine {
 
   const ModelConfig& model() const { return decoder_->config(); }
   const KvSpec& spec() const { return spec_; }
+  const Device& device() const { return *device_; }
   const EngineOptions& options() const { return options_; }
   Client& client() const { return *client_; }
 

@@ -278,6 +278,7 @@ Status PagedRun::MakeCache() {
   for (uint32_t layer = 0; layer < layouts.size(); ++layer) layouts[layer].whole = IsWhole(layer);
   QUIRE_ASSIGN_OR_RETURN(cache_, BudgetCache::Create(*parts_.spec, parts_.device, layouts,
                                                      retrieval_.recall_buffers, SoftCapOf(parts_)));
+  cache_->ShareStaging(parts_.staging);
   return OkStatus();
 }
 

@@ -19,6 +19,7 @@ namespace quire::worker {
 
 class DocumentShares;
 class HeadCalibration;
+class JointStaging;
 struct HeadWeights;
 class ReuseCosts;
 class SlotMemory;
@@ -43,6 +44,7 @@ struct EngineParts {
   HostTier* host_tier = nullptr;         ///< Null for none.
   DocumentShares* shares = nullptr;   ///< Shared by sequences of a batch; null: nothing is shared.
   SessionSource* sessions = nullptr;  ///< Null: each sequence opens a session of its own.
+  JointStaging* staging = nullptr;    ///< Shared by caches of a batch; null: each has its own.
   HeadCalibration* heads = nullptr;   ///< Retrieval heads of the decoder; null: the policy chooses.
   const HeadWeights* head = nullptr;  ///< EngineOptions::head.
   /// Which layers are whole, of sequences of a batch; null: none that selects.

@@ -131,7 +131,7 @@ TEST_F(RecordedBatchStepTest, ASequenceThatFailsHasNoKernelsInTheStep) {
   CountingSink sink_behind, sink;
   CacheBackend failing(behind.get(), nullptr, &sink_behind);
   CacheBackend running(cache.get(), nullptr, &sink);
-  BatchStep batch({&failing, &running}, nullptr, nullptr);
+  BatchStep batch({&failing, &running}, nullptr, nullptr, nullptr);
 
   // A single token attends to itself: out is its v, for both of its query heads.
   std::vector<float> rows(2 * 8);
@@ -176,8 +176,8 @@ TEST_F(RecordedBatchStepTest, OneSequenceThatSelectsKeepsABatchFromBeingRecorded
       std::move(BudgetCache::Create(spec_, &FakeCudaDevice(), {&layout, 1})).value();
   CountingSink sink;
   CacheBackend one(cache.get(), nullptr, &sink), other(selects.get(), nullptr, &sink);
-  EXPECT_NE(BatchStep({&one, &one}, nullptr, nullptr).AsRecordable(), nullptr);
-  EXPECT_EQ(BatchStep({&one, &other}, nullptr, nullptr).AsRecordable(), nullptr);
+  EXPECT_NE(BatchStep({&one, &one}, nullptr, nullptr, nullptr).AsRecordable(), nullptr);
+  EXPECT_EQ(BatchStep({&one, &other}, nullptr, nullptr, nullptr).AsRecordable(), nullptr);
 }
 
 }  // namespace

@@ -212,7 +212,7 @@ Status Decoder::Forward(std::span<const TokenId> tokens, uint64_t first_position
                                   .wants_logits = last || (all && count == 1),
                                   .tap = attention.hidden_tap()};
     float* const own = all ? logits + done * config().vocab_size : logits;
-    QUIRE_RETURN_IF_ERROR(pass.Run({&sequence, 1}, one, own));
+    QUIRE_RETURN_IF_ERROR(pass.Run({&sequence, 1}, one, {.logits = own}));
     if (all && count > 1) QUIRE_RETURN_IF_ERROR(pass.Logits(count, own));
   }
   return OkStatus();
@@ -228,7 +228,7 @@ StatusOr<Decoder::Scratch> Decoder::ReserveScratch(uint32_t tokens, uint32_t seq
 }
 
 Status Decoder::ForwardBatch(std::span<const SequenceTokens> sequences, BatchAttention& attention,
-                             float* logits, ForwardPass* scratch) const {
+                             PassOutput output, ForwardPass* scratch) const {
   if (sequences.empty()) return InvalidArgument("a batch of no sequences");
   size_t tokens = 0;
   for (size_t i = 0; i < sequences.size(); ++i) {
@@ -241,13 +241,13 @@ Status Decoder::ForwardBatch(std::span<const SequenceTokens> sequences, BatchAtt
     }
   }
   if (scratch != nullptr) {
-    if (tokens <= scratch->max_tokens()) return scratch->Run(sequences, attention, logits);
+    if (tokens <= scratch->max_tokens()) return scratch->Run(sequences, attention, output);
     return InvalidArgument("the batch has ", tokens, " tokens, and scratch for ",
                            scratch->max_tokens());
   }
   QUIRE_ASSIGN_OR_RETURN(const PassPool::Lease pass,
                          impl_->passes().Take(static_cast<uint32_t>(tokens)));
-  return pass->Run(sequences, attention, logits);
+  return pass->Run(sequences, attention, output);
 }
 
 Status Decoder::CheckSparsePrefill() const {

@@ -62,6 +62,14 @@ class BatchAttention {
   virtual RecordableAttention* AsRecordable() { return nullptr; }
 };
 
+/// Destination of what a pass computed, in host memory: logits, or the token of the greatest of
+/// them.
+struct PassOutput {
+  float* logits = nullptr;  ///< [rows][vocab]
+  /// [rows] or null: in place of logits. The first of equal logits; -1 where none is a number.
+  TokenId* best = nullptr;
+};
+
 /// Share of one sequence in a batch.
 struct SequenceTokens {
   std::span<const TokenId> tokens;  ///< At least one.
@@ -101,13 +109,13 @@ class Decoder {
   StatusOr<Scratch> ReserveScratch(uint32_t tokens, uint32_t sequences) const;
 
   /// One pass over tokens of several sequences, at most kBlockTokens together. Matrices are read
-  /// once for all, and only attention runs one by one. `logits` has room for [vocab] floats for
-  /// each sequence that wants them, in order. Equal to Forward of each alone within the tolerance
+  /// once for all; attention is over a cache of each. `output` has a row for each sequence that
+  /// wants logits, in order. Equal to Forward of each alone within the tolerance
   /// of matmul, whose order of additions may depend on the number of rows. Errors as Forward,
   /// naming the sequence. `scratch`, which one pass uses at a time, has room for as many tokens;
   /// null: the pass finds its own.
   [[nodiscard]] Status ForwardBatch(std::span<const SequenceTokens> sequences,
-                                    BatchAttention& attention, float* logits,
+                                    BatchAttention& attention, PassOutput output,
                                     ForwardPass* scratch = nullptr) const;
 
   /// UNIMPLEMENTED for a model that SparsePrefill does not compute: one with sliding windows, soft

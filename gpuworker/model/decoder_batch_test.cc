@@ -88,7 +88,7 @@ TEST_F(DecoderBatchTest, EverySequenceHasTheLogitsThatItHasAlone) {
     batch.push_back({.tokens = text, .wants_logits = text.size() != 17});
   }
   std::vector<float> logits(3 * vocab());
-  ASSERT_EQ(decoder_->ForwardBatch(batch, attention, logits.data()), OkStatus());
+  ASSERT_EQ(decoder_->ForwardBatch(batch, attention, {.logits = logits.data()}), OkStatus());
   size_t row = 0;
   for (const auto& text : texts) {
     if (text.size() == 17) continue;
@@ -102,7 +102,7 @@ TEST_F(DecoderBatchTest, EverySequenceHasTheLogitsThatItHasAlone) {
                      .wants_logits = true});
   }
   logits.resize(texts.size() * vocab());
-  ASSERT_EQ(decoder_->ForwardBatch(steps, attention, logits.data()), OkStatus());
+  ASSERT_EQ(decoder_->ForwardBatch(steps, attention, {.logits = logits.data()}), OkStatus());
   for (size_t i = 0; i < texts.size(); ++i) {
     std::vector<TokenId> text = texts[i];
     text.push_back(next[i]);
@@ -119,7 +119,7 @@ TEST_F(DecoderBatchTest, ManyRowsOfLogitsComeInOrder) {
     batch.push_back({.tokens = std::span(tokens).subspan(i, 1), .wants_logits = true});
   }
   std::vector<float> logits(tokens.size() * vocab());
-  ASSERT_EQ(decoder_->ForwardBatch(batch, attention, logits.data()), OkStatus());
+  ASSERT_EQ(decoder_->ForwardBatch(batch, attention, {.logits = logits.data()}), OkStatus());
   for (size_t i = 0; i < tokens.size(); ++i) {
     ExpectNear(std::span(logits).subspan(i * vocab(), vocab()), Alone({&tokens[i], 1}));
   }
@@ -140,13 +140,13 @@ TEST_F(DecoderBatchTest, PassesInScratchThatWasReservedAllocateNothing) {
   ASSERT_TRUE(scratch.ok()) << scratch.status();
   device.set_limit(device.used());
   const auto run = [&] {
-    return decoder->ForwardBatch(batch, attention, logits.data(), scratch->get());
+    return decoder->ForwardBatch(batch, attention, {.logits = logits.data()}, scratch->get());
   };
   ASSERT_EQ(run(), OkStatus());
   for (size_t i = 0; i < batch.size(); ++i) {
     ExpectNear(std::span(logits).subspan(i * vocab(), vocab()), Alone(batch[i].tokens));
   }
-  EXPECT_EQ(decoder->ForwardBatch(batch, attention, logits.data()).code(),
+  EXPECT_EQ(decoder->ForwardBatch(batch, attention, {.logits = logits.data()}).code(),
             StatusCode::kResourceExhausted);
   EXPECT_EQ(decoder->ReserveScratch(100, 3).status().code(), StatusCode::kResourceExhausted);
   const std::vector<TokenId> more = Tokens(11);
@@ -166,7 +166,7 @@ TEST_F(DecoderBatchTest, ASequenceThatFailsAloneLeavesTheOthersAsTheyAre) {
   DenseBatch attention(&caches);
   attention.set_failing(1);
   std::vector<float> logits(texts.size() * vocab());
-  ASSERT_EQ(decoder_->ForwardBatch(batch, attention, logits.data()), OkStatus());
+  ASSERT_EQ(decoder_->ForwardBatch(batch, attention, {.logits = logits.data()}), OkStatus());
   ExpectNear(std::span(logits).first(vocab()), Alone(texts[0]));
   ExpectNear(std::span(logits).last(vocab()), Alone(texts[2]));
 }
@@ -174,15 +174,15 @@ TEST_F(DecoderBatchTest, ASequenceThatFailsAloneLeavesTheOthersAsTheyAre) {
 TEST_F(DecoderBatchTest, BadBatchesAreRefusedByName) {
   std::vector<DenseCache> caches = Caches(2);
   DenseBatch attention(&caches);
-  EXPECT_EQ(decoder_->ForwardBatch({}, attention, nullptr).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(decoder_->ForwardBatch({}, attention, {}).code(), StatusCode::kInvalidArgument);
   const std::vector<TokenId> good = Tokens(3);
   const std::vector<TokenId> bad = {64};
   std::vector<SequenceTokens> batch = {{.tokens = good}, {.tokens = bad}};
-  EXPECT_THAT(std::string(decoder_->ForwardBatch(batch, attention, nullptr).message()),
+  EXPECT_THAT(std::string(decoder_->ForwardBatch(batch, attention, {}).message()),
               HasSubstr("sequence 1 of the batch: token 0 has id 64"));
   const std::vector<TokenId> many = Tokens(300);
   batch = {{.tokens = many}, {.tokens = many}};
-  EXPECT_THAT(std::string(decoder_->ForwardBatch(batch, attention, nullptr).message()),
+  EXPECT_THAT(std::string(decoder_->ForwardBatch(batch, attention, {}).message()),
               HasSubstr("more than 512 tokens"));
 }
 

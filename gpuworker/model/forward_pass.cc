@@ -30,12 +30,12 @@ Status ForwardPass::Allocate(uint32_t max_tokens) {
 }
 
 Status ForwardPass::Run(std::span<const SequenceTokens> sequences, BatchAttention& attention,
-                        float* logits) {
+                        PassOutput output) {
   QUIRE_RETURN_IF_ERROR(Begin(sequences));
   const std::vector<LayerStep> steps = StepsOf(sequences);
   if (IsDecodeStep(sequences)) {
     RecordableAttention* const recordable = attention.AsRecordable();
-    if (recordable != nullptr) return RunDecodeStep(steps, *recordable, logits);
+    if (recordable != nullptr) return RunDecodeStep(steps, *recordable, output);
   }
   QUIRE_RETURN_IF_ERROR(RunLayers(steps, &ForwardPass::RecordedBetweenAttentions,
                                   [&](std::span<const LayerStep> layer) -> Status {
@@ -43,7 +43,7 @@ Status ForwardPass::Run(std::span<const SequenceTokens> sequences, BatchAttentio
                                         ShowHidden(sequences, layer.front().layer));
                                     return attention.Attend(layer);
                                   }));
-  return LogitsOf(RowsOfLogits(sequences), logits);
+  return LogitsOf(RowsOfLogits(sequences), output);
 }
 
 bool ForwardPass::IsDecodeStep(std::span<const SequenceTokens> sequences) const {
@@ -54,23 +54,35 @@ bool ForwardPass::IsDecodeStep(std::span<const SequenceTokens> sequences) const 
 }
 
 Status ForwardPass::ShowHidden(std::span<const SequenceTokens> sequences, uint32_t layer) {
-  size_t first = 0;
+  const size_t hidden = c_.hidden_size;
+  struct Tapped {
+    HiddenTap* tap;
+    size_t first, tokens;  ///< Rows of hidden_.
+  };
+  std::vector<Tapped> tapped;
+  size_t at = 0;
   for (const SequenceTokens& sequence : sequences) {
-    const size_t values = sequence.tokens.size() * c_.hidden_size;
     if (sequence.tap != nullptr && sequence.tap->Wants(layer)) {
-      std::vector<float> rows(values);
-      QUIRE_RETURN_IF_ERROR(model_.device->CopyToHost(rows.data(), hidden_.as<float>() + first,
-                                                      values * sizeof(float)));
-      QUIRE_RETURN_IF_ERROR(model_.device->Synchronize());
-      sequence.tap->Take(layer, rows);
+      tapped.push_back({sequence.tap, at, sequence.tokens.size()});
     }
-    first += values;
+    at += sequence.tokens.size();
+  }
+  if (tapped.empty()) return OkStatus();
+  // One copy for all, as the host waits for it. Rows in between come along.
+  const size_t first = tapped.front().first;
+  const size_t count = tapped.back().first + tapped.back().tokens - first;
+  std::vector<float> rows(count * hidden);
+  QUIRE_RETURN_IF_ERROR(model_.device->CopyToHost(rows.data(), hidden_.as<float>() + first * hidden,
+                                                  rows.size() * sizeof(float)));
+  for (const Tapped& one : tapped) {
+    one.tap->Take(layer,
+                  std::span(rows).subspan((one.first - first) * hidden, one.tokens * hidden));
   }
   return OkStatus();
 }
 
 Status ForwardPass::RunDecodeStep(const std::vector<LayerStep>& steps,
-                                  RecordableAttention& attention, float* logits) {
+                                  RecordableAttention& attention, PassOutput output) {
   QUIRE_RETURN_IF_ERROR(ReserveLogits(tokens_));
   QUIRE_ASSIGN_OR_RETURN(const StepKey key, attention.Prepare(steps));
   const auto run = [&](Around around) -> Status {
@@ -84,7 +96,7 @@ Status ForwardPass::RunDecodeStep(const std::vector<LayerStep>& steps,
       key, [&] { return run(&ForwardPass::BetweenAttentions); },
       [&] { return run(&ForwardPass::RecordedBetweenAttentions); }));
   QUIRE_RETURN_IF_ERROR(attention.Finish(steps));
-  return FetchLogits(tokens_, logits);
+  return Deliver(tokens_, output);
 }
 
 Status ForwardPass::RunLayers(std::vector<LayerStep> steps, Around around, const Attend& attend) {
@@ -152,19 +164,40 @@ Status ForwardPass::Logits(uint32_t rows, float* to) {
   return OkStatus();
 }
 
-Status ForwardPass::LogitsOf(std::span<const uint32_t> rows, float* to) {
+Status ForwardPass::LogitsOf(std::span<const uint32_t> rows, PassOutput to) {
   const size_t hidden = c_.hidden_size;
   for (size_t done = 0; done < rows.size(); done += kLogitRows) {
     const auto count = static_cast<uint32_t>(std::min<size_t>(kLogitRows, rows.size() - done));
-    for (size_t i = 0; i < count; ++i) {
+    // Rows that follow each other go together.
+    for (size_t i = 0, end = 0; i < count; i = end) {
+      for (end = i + 1; end < count && rows[done + end] == rows[done + end - 1] + 1;) ++end;
       QUIRE_RETURN_IF_ERROR(math_.FinalNorm(hidden_.as<float>() + rows[done + i] * hidden,
-                                            math_.normed() + i * hidden, 1));
+                                            math_.normed() + i * hidden,
+                                            static_cast<uint32_t>(end - i)));
     }
     QUIRE_RETURN_IF_ERROR(ReserveLogits(count));
     QUIRE_RETURN_IF_ERROR(Vocabulary(count));
-    QUIRE_RETURN_IF_ERROR(FetchLogits(count, to + done * c_.vocab_size));
+    PassOutput own = to;
+    if (to.logits != nullptr) own.logits += done * c_.vocab_size;
+    if (to.best != nullptr) own.best += done;
+    QUIRE_RETURN_IF_ERROR(Deliver(count, own));
   }
   return OkStatus();
+}
+
+Status ForwardPass::Deliver(uint32_t rows, PassOutput to) {
+  if (to.best == nullptr) return FetchLogits(rows, to.logits);
+  Device& device = *model_.device;
+  if (best_.size_bytes() == 0) {
+    QUIRE_ASSIGN_OR_RETURN(best_, device.Allocate(kLogitRows * sizeof(TokenId)));
+  }
+  QUIRE_RETURN_IF_ERROR(ToStatus(device.kernels().sample({.logits = logits_.as<float>(),
+                                                          .tokens = best_.as<int32_t>(),
+                                                          .rows = rows,
+                                                          .vocab = c_.vocab_size,
+                                                          .stream = device.stream()}),
+                                 "sample"));
+  return device.CopyToHost(to.best, best_.data(), rows * sizeof(TokenId));
 }
 
 Status ForwardPass::ReserveLogits(uint32_t rows) {
@@ -181,8 +214,7 @@ Status ForwardPass::Vocabulary(uint32_t rows) {
 
 Status ForwardPass::FetchLogits(uint32_t rows, float* to) {
   const size_t bytes = size_t{rows} * c_.vocab_size * sizeof(float);
-  QUIRE_RETURN_IF_ERROR(model_.device->CopyToHost(to, logits_.data(), bytes));
-  return model_.device->Synchronize();
+  return model_.device->CopyToHost(to, logits_.data(), bytes);
 }
 
 }  // namespace quire::worker

@@ -39,9 +39,10 @@ class ForwardPass {
   Status AllocateLogits(uint32_t rows) { return ReserveLogits(std::min(rows, kLogitRows)); }
   uint32_t max_tokens() const { return math_.max_rows(); }
 
-  /// Runs every layer over the tokens of `sequences`, 1 .. max_tokens valid ids together. `logits`,
-  /// in host memory, has room for [vocab] for each of them that wants them.
-  Status Run(std::span<const SequenceTokens> sequences, BatchAttention& attention, float* logits);
+  /// Runs every layer over the tokens of `sequences`, 1 .. max_tokens valid ids together. `output`
+  /// has a row for each of them that wants logits.
+  Status Run(std::span<const SequenceTokens> sequences, BatchAttention& attention,
+             PassOutput output);
 
   /// Logits of the first `rows` tokens of the last block, to host memory [rows][vocab].
   Status Logits(uint32_t rows, float* to);
@@ -56,7 +57,7 @@ class ForwardPass {
   /// Longer blocks are not recorded: the device is busy while the host gives it their kernels.
   static constexpr uint32_t kRecordedTokens = 64;
 
-  /// Shows the inputs of `layer` to the sequences that tap it.
+  /// Shows the inputs of `layer` to the sequences that tap it, by one copy.
   Status ShowHidden(std::span<const SequenceTokens> sequences, uint32_t layer);
   /// Copies the block's input of kernels to the device.
   Status Begin(std::span<const SequenceTokens> sequences);
@@ -65,7 +66,7 @@ class ForwardPass {
   bool IsDecodeStep(std::span<const SequenceTokens> sequences) const;
   /// A decode step without host work: one launch, once it is recorded.
   Status RunDecodeStep(const std::vector<LayerStep>& steps, RecordableAttention& attention,
-                       float* logits);
+                       PassOutput output);
   /// Every layer: what is around attention by `around`, attention by `attend`.
   using Around = Status (ForwardPass::*)(uint32_t layer);
   using Attend = std::function<Status(std::span<const LayerStep> steps)>;
@@ -77,13 +78,14 @@ class ForwardPass {
   Status BetweenAttentions(uint32_t layer);
   /// The same, recorded for blocks of as many tokens, where they are few.
   Status RecordedBetweenAttentions(uint32_t layer);
-  /// Logits of the tokens `rows`, to host memory [rows][vocab].
-  Status LogitsOf(std::span<const uint32_t> rows, float* to);
+  /// Logits of the tokens `rows`, to `to`.
+  Status LogitsOf(std::span<const uint32_t> rows, PassOutput to);
   // Logits of the first `rows` of the normed tokens, rows <= kLogitRows: room for them, the
-  // product, and to host memory.
+  // product, and to host memory or what is to be made of them.
   Status ReserveLogits(uint32_t rows);
   Status Vocabulary(uint32_t rows);
   Status FetchLogits(uint32_t rows, float* to);
+  Status Deliver(uint32_t rows, PassOutput to);
 
   const Model& model_;
   const ModelConfig& c_;
@@ -92,6 +94,7 @@ class ForwardPass {
 
   DeviceBuffer hidden_;  ///< [t][h], the residual stream
   DeviceBuffer logits_;  ///< [rows][vocab] of the last product
+  DeviceBuffer best_;    ///< [kLogitRows] tokens
   // After what they point to, so that they go first.
   RecordedWork<uint64_t> between_;
   RecordedWork<StepKey> steps_;  ///< Whole decode steps; what attention points to is in their keys.

@@ -63,8 +63,7 @@ const LayerMath::Rotation& LayerMath::RotationOf(uint32_t layer) const {
   return rotations_.size() > 1 && c_.slides[layer] ? rotations_.back() : rotations_.front();
 }
 
-StatusOr<std::vector<float>> LayerMath::SendAngles(const Rotation& rotation,
-                                                   std::span<const uint64_t> positions) const {
+Status LayerMath::SendAngles(const Rotation& rotation, std::span<const uint64_t> positions) const {
   const size_t half = rotation.spec->rotary_dim / 2;
   const size_t rows = positions.size();
   std::vector<float> angles(2 * rows * half);
@@ -78,15 +77,12 @@ StatusOr<std::vector<float>> LayerMath::SendAngles(const Rotation& rotation,
   Device& device = *model_.device;
   const size_t bytes = rows * half * sizeof(float);
   QUIRE_RETURN_IF_ERROR(device.CopyToDevice(rotation.cosines.data(), cosines, bytes));
-  QUIRE_RETURN_IF_ERROR(device.CopyToDevice(rotation.sines.data(), sines, bytes));
-  return angles;
+  return device.CopyToDevice(rotation.sines.data(), sines, bytes);
 }
 
 Status LayerMath::SetRows(std::span<const uint64_t> positions) {
-  std::vector<std::vector<float>> sent;  // Until the device has them.
   for (const Rotation& rotation : rotations_) {
-    QUIRE_ASSIGN_OR_RETURN(std::vector<float> angles, SendAngles(rotation, positions));
-    sent.push_back(std::move(angles));
+    QUIRE_RETURN_IF_ERROR(SendAngles(rotation, positions));
   }
   const size_t rows = positions.size();
   std::vector<int32_t> table_rows(rows);
@@ -94,13 +90,11 @@ Status LayerMath::SetRows(std::span<const uint64_t> positions) {
   Device& device = *model_.device;
   QUIRE_RETURN_IF_ERROR(device.CopyToDevice(positions_.data(), table_rows.data(), rows * 4));
   rows_ = static_cast<uint32_t>(rows);
-  return device.Synchronize();  // The host copies go away.
+  return OkStatus();
 }
 
 Status LayerMath::SetTokens(std::span<const TokenId> ids) {
-  Device& device = *model_.device;
-  QUIRE_RETURN_IF_ERROR(device.CopyToDevice(ids_.data(), ids.data(), ids.size() * sizeof(TokenId)));
-  return device.Synchronize();  // The caller may free its ids.
+  return model_.device->CopyToDevice(ids_.data(), ids.data(), ids.size() * sizeof(TokenId));
 }
 
 Status LayerMath::EndLayer(uint32_t layer, float* hidden) {

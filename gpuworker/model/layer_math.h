@@ -82,9 +82,8 @@ class LayerMath {
     DeviceBuffer sines;    ///< [rows][rotary_dim/2]
   };
   const Rotation& RotationOf(uint32_t layer) const;
-  /// Starts to copy the angles of rows. Keep what it returns until the device has them.
-  StatusOr<std::vector<float>> SendAngles(const Rotation& rotation,
-                                          std::span<const uint64_t> positions) const;
+  /// Copies the angles of rows to the device.
+  Status SendAngles(const Rotation& rotation, std::span<const uint64_t> positions) const;
   /// q, k and v of attention that caches keys and values, from normed rows.
   Status HeadQueries(uint32_t layer, const float* x);
   Status Output(const LayerWeights& weights, float* hidden);

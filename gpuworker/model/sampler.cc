@@ -35,12 +35,14 @@ StatusOr<Sampler> Sampler::Create(const SamplingOptions& options) {
   return Sampler(options);
 }
 
+StatusOr<TokenId> Sampler::Greatest(TokenId best, size_t vocab) {
+  if (best >= 0) return best;
+  return InvalidArgument("none of the ", vocab,
+                         " logits is a number; the model or its KV cache is damaged");
+}
+
 StatusOr<TokenId> Sampler::Sample(std::span<const float> logits) {
-  const TokenId best = Best(logits);
-  if (best < 0) {
-    return InvalidArgument("none of the ", logits.size(),
-                           " logits is a number; the model or its KV cache is damaged");
-  }
+  QUIRE_ASSIGN_OR_RETURN(const TokenId best, Greatest(Best(logits), logits.size()));
   if (options_.temperature == 0) return best;
 
   const double greatest = logits[best];

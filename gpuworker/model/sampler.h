@@ -30,6 +30,11 @@ class Sampler {
 
   /// INVALID_ARGUMENT when no logit is a number above -inf.
   StatusOr<TokenId> Sample(std::span<const float> logits);
+  /// True if Sample takes the greatest logit, the first of equals.
+  bool is_greedy() const { return options_.temperature == 0; }
+  /// Result of Sample of a sampler that is_greedy(), for the token of the greatest of `vocab`
+  /// logits, -1 for none.
+  static StatusOr<TokenId> Greatest(TokenId best, size_t vocab);
 
  private:
   struct Candidate {

@@ -72,6 +72,16 @@ Status RecallPipeline::BeforeAttention(uint32_t layer, const float* q) {
   return Await(layer);
 }
 
+Status RecallPipeline::Prepare(uint32_t layer, const float* q, JointWork* work) {
+  const Lane& lane = lanes_[layer];
+  const bool has_deadline = with_.options->recall_deadline != Duration::zero();
+  if (!Selects(layer) || lane.asked_ahead || has_deadline) return OkStatus();
+  const std::vector<uint64_t> expected = lane.recall.ExpectedHeld();
+  SelectRequest request = RequestFor(layer, q);
+  request.held = expected;
+  return with_.policy->Prepare(request, work);
+}
+
 Status RecallPipeline::Ask(uint32_t layer, const float* q, std::optional<TimePoint> began) {
   // A correction leaves before a deferred prefetch, which has until the next step: it need not
   // queue behind that reply. A layer that waits for an earlier prefetch lets others leave before.

@@ -43,6 +43,7 @@
 #include "gpuworker/cache/budget_cache.h"
 #include "gpuworker/cache/host_tier.h"
 #include "gpuworker/device/device.h"
+#include "gpuworker/device/joint_work.h"
 #include "gpuworker/recall/layer_recall.h"
 #include "gpuworker/recall/recall_channel.h"
 #include "gpuworker/recall/recall_stats.h"
@@ -71,6 +72,10 @@ class RecallPipeline {
   RecallPipeline(const RecallPipeline&) = delete;
   RecallPipeline& operator=(const RecallPipeline&) = delete;
 
+  /// Adds to `work` what Ask takes on the device. Call it before that, when the token is in the
+  /// table; launch `work` in between. With a deadline Ask does all itself: time tells first which
+  /// query there is to compare with.
+  [[nodiscard]] Status Prepare(uint32_t layer, const float* q, JointWork* work);
   /// Call when the token's K and V are in the cache; `q` is its [n_q][d] query on the device, which
   /// stays until AfterAttention.
   [[nodiscard]] Status BeforeAttention(uint32_t layer, const float* q);

@@ -21,6 +21,8 @@
 
 namespace quire::worker {
 
+class JointWork;
+
 class PageObserver {
  public:
   virtual ~PageObserver() = default;
@@ -41,6 +43,12 @@ class PageObserver {
   /// Page `page` is complete; pages come in order. `units` is [n_kv] units on the device, valid
   /// during the call.
   [[nodiscard]] virtual Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) = 0;
+  /// In place of OnPageComplete, for units that are there at the next Launch of `work`. False when
+  /// the observer needs them itself: OnPageComplete is then called after it.
+  virtual StatusOr<bool> AddPage(uint32_t /*layer*/, uint32_t /*page*/, const void* /*units*/,
+                                 JointWork* /*work*/) {
+    return false;
+  }
 };
 
 }  // namespace quire::worker

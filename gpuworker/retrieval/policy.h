@@ -15,8 +15,8 @@
 //   a unit is recalled    KeySource::FillKeys
 //   a page fills up       PageObserver::OnPageComplete
 //
-// MayBeLate is called only where RetrievalOptions::recall_deadline sets one. Queries and units are
-// on the device.
+// In a batch on a device Prepare may come before NeedsBlocking. MayBeLate is called only where
+// RetrievalOptions::recall_deadline sets one. Queries and units are on the device.
 //
 // Thread-safety: none.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICY_H_
@@ -40,6 +40,7 @@
 namespace quire::worker {
 
 class HiddenTap;
+class JointWork;
 class KeySource;
 class PageObserver;
 class RetrievalHead;
@@ -69,7 +70,7 @@ struct SelectRequest {
   uint64_t position = 0;
   /// [n_kv] the position whose selection each head attends to at this token unless it blocks; 0 for
   /// none. It may differ from head to head, and be older than the token before. Valid in
-  /// NeedsBlocking and MayBeLate; empty elsewhere.
+  /// Prepare, NeedsBlocking and MayBeLate; empty elsewhere.
   std::span<const uint64_t> held = {};
 };
 
@@ -98,6 +99,11 @@ class RetrievalPolicy {
   /// Selects with NeedsBlocking's request.
   virtual StatusOr<Selection> Select(const SelectRequest& request) = 0;
 
+  /// Adds to `work` what NeedsBlocking and Select of this request take on the device. They are
+  /// called after its next Launch, and before the one after it. The work outlives the policy.
+  [[nodiscard]] virtual Status Prepare(const SelectRequest& /*request*/, JointWork* /*work*/) {
+    return OkStatus();
+  }
   /// True when Select looks at no query, so that all layers of a step can be selected for before
   /// the first of them has run.
   virtual bool selects_ahead() const { return false; }

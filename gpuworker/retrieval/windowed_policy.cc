@@ -41,4 +41,11 @@ Status WindowedPolicy::Observer::OnPageComplete(uint32_t layer, uint32_t page, c
   return observer != nullptr ? observer->OnPageComplete(layer, page, units) : OkStatus();
 }
 
+StatusOr<bool> WindowedPolicy::Observer::AddPage(uint32_t layer, uint32_t page, const void* units,
+                                                 JointWork* work) {
+  PageObserver* const observer = Of(layer);
+  if (observer == nullptr) return true;
+  return observer->AddPage(layer, page, units, work);
+}
+
 }  // namespace quire::worker

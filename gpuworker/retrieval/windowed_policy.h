@@ -34,6 +34,9 @@ class WindowedPolicy final : public RetrievalPolicy {
   StatusOr<Selection> Select(const SelectRequest& request) override {
     return within_->Select(request);
   }
+  Status Prepare(const SelectRequest& request, JointWork* work) override {
+    return within_->Prepare(request, work);
+  }
   bool selects_ahead() const override { return within_->selects_ahead(); }
   StatusOr<bool> BeginSelect(const SelectRequest& request) override {
     return within_->BeginSelect(request);
@@ -58,6 +61,8 @@ class WindowedPolicy final : public RetrievalPolicy {
     Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                           std::shared_ptr<const StoredDigests> digests) override;
     Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
+    StatusOr<bool> AddPage(uint32_t layer, uint32_t page, const void* units,
+                           JointWork* work) override;
 
    private:
     PageObserver* Of(uint32_t layer) const {

@@ -26,8 +26,9 @@ class BatchTest : public ::testing::Test {
  protected:
   explicit BatchTest(Device* device = &CpuDevice(),
                      const EngineOptions& options = EngineFixture::Small(),
-                     size_t document_tokens = 61, const quire::testing::TinyModel& model = {})
-      : fixture_(model, options, device) {
+                     size_t document_tokens = 61, const quire::testing::TinyModel& model = {},
+                     HeadMode mode = HeadMode::kTrained)
+      : fixture_(model, options, device, mode) {
     fixture_.Ingest(RandomTokens(document_tokens, 1));
   }
 

@@ -110,7 +110,8 @@ struct Machine {
   std::map<const void*, Pinned> pinned;
   std::unique_ptr<Recording> recording;
   const char* failure = nullptr;  ///< Failure of work that ran after its call had returned.
-  int64_t launches = 0;
+  int64_t launches = 0;           ///< Graphs launched.
+  int64_t kernels = 0;            ///< Kernels given to streams that run.
   std::vector<FakeCudaStream>* ran =
       nullptr;  ///< Record of the living LateStreams; null without one.
 
@@ -173,10 +174,13 @@ bool ListsOnDevice(const Arena&, const Args&) {
   return true;
 }
 bool ListsOnDevice(const Arena& arena, const kernels::PagedAttentionArgs& args) {
+  if (args.pools != nullptr && !arena.Holds(args.pools)) return false;
+  if (args.tokens != nullptr) return arena.Holds(args.tokens);
   return arena.Holds(args.slots) && arena.Holds(args.valid_tokens) &&
          (args.first_tokens == nullptr || arena.Holds(args.first_tokens));
 }
 bool ListsOnDevice(const Arena& arena, const kernels::NhdToHndArgs& args) {
+  if (args.pages != nullptr) return arena.Holds(args.pages);
   return arena.Holds(args.slots) && arena.Holds(args.units);
 }
 /// For an op that places units, which lie at `units` unless it has a list of them.
@@ -193,6 +197,7 @@ bool PlacesOnDevice(const Arena& arena, const Args& args, const void* units) {
   return true;
 }
 bool ListsOnDevice(const Arena& arena, const kernels::HndToNhdArgs& args) {
+  if (args.addresses != nullptr) return arena.Holds(args.addresses) && arena.IsTaken(args.units);
   return PlacesOnDevice(arena, args, args.units);
 }
 bool ListsOnDevice(const Arena& arena, const kernels::PlaceUnitsArgs& args) {
@@ -205,10 +210,24 @@ bool ListsOnDevice(const Arena& arena, const kernels::RopeArgs& args) {
   return arena.Holds(args.positions) && arena.Holds(args.cos_table) && arena.Holds(args.sin_table);
 }
 bool ListsOnDevice(const Arena& arena, const kernels::ScoreArgs& args) {
+  if (args.jobs != nullptr) return arena.Holds(args.jobs);
   return arena.Holds(args.q) && arena.Holds(args.digests);
 }
 bool ListsOnDevice(const Arena& arena, const kernels::NarrowArgs& args) {
+  if (args.list != nullptr) return arena.Holds(args.list);
   return args.places == nullptr || arena.Holds(args.places);
+}
+bool ListsOnDevice(const Arena& arena, const kernels::PoolArgs& args) {
+  return args.jobs == nullptr || arena.Holds(args.jobs);
+}
+bool ListsOnDevice(const Arena& arena, const kernels::TopKArgs& args) {
+  return args.jobs == nullptr || arena.Holds(args.jobs);
+}
+bool ListsOnDevice(const Arena& arena, const kernels::DigestArgs& args) {
+  return args.jobs == nullptr || arena.Holds(args.jobs);
+}
+bool ListsOnDevice(const Arena& arena, const kernels::CorrectHeadsArgs& args) {
+  return args.heads == nullptr || arena.Holds(args.heads);
 }
 bool ListsOnDevice(const Arena& arena, const kernels::ExpertMatmulArgs& args) {
   return arena.Holds(args.experts) && arena.Holds(args.weight);
@@ -240,6 +259,7 @@ OpStatus Run(const Args& args) {
   }
   FakeStream* const stream = gpu.machine.streams.Find(args.stream);
   if (stream == nullptr) return OpStatus::kDeviceError;
+  ++gpu.machine.kernels;
   return Give(gpu.machine, stream, OpStatus::kOk, WorkOf<Op>(gpu.machine, args));
 }
 
@@ -267,6 +287,7 @@ constexpr KernelTable kTable = {
     .combine_experts = Run<&KernelTable::combine_experts, kernels::CombineExpertsArgs>,
     .soft_cap = Run<&KernelTable::soft_cap, kernels::SoftCapArgs>,
     .narrow = Run<&KernelTable::narrow, kernels::NarrowArgs>,
+    .sample = Run<&KernelTable::sample, kernels::SampleArgs>,
 };
 
 Words Open(kernels::CudaStreams* streams, kernels::CudaFacts* facts) {
@@ -443,6 +464,13 @@ Words Launch(void* graph, void* stream) {
   });
 }
 
+kernels::CudaUse Use() {
+  Gpu& gpu = TheGpu();
+  MutexLock lock(gpu.mutex);
+  return {.launches = gpu.machine.kernels + gpu.machine.launches,
+          .host_waits = gpu.machine.streams.host_waits};
+}
+
 void FreeGraph(void* graph) { delete static_cast<std::shared_ptr<const Recording>*>(graph); }
 
 }  // namespace
@@ -467,7 +495,8 @@ const kernels::CudaLibrary& FakeCudaLibrary() {
                                                     .begin_capture = BeginCapture,
                                                     .end_capture = EndCapture,
                                                     .launch = Launch,
-                                                    .free_graph = FreeGraph};
+                                                    .free_graph = FreeGraph,
+                                                    .use = Use};
   return kLibrary;
 }
 

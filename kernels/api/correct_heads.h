@@ -19,10 +19,18 @@
 
 #include "kernels/api/status.h"
 #include "kernels/api/tolerance.h"
+#include "quire/dtype.h"
 
 namespace quire::kernels {
 
 inline constexpr Tolerance kCosineTolerance{.absolute = 1e-5};
+
+/// The queries of one KV head, now and before, that lie anywhere.
+struct HeadQueries {
+  const float* now = nullptr;     ///< [G][d]
+  const float* before = nullptr;  ///< [G][d]; null: the head has none, and is corrected (C = 0)
+  float tau = 0.8f;               ///< In place of that of the arguments.
+};
 
 struct CorrectHeadsArgs {
   const float* q = nullptr;       ///< [batch][n_q][d] of this step
@@ -36,9 +44,18 @@ struct CorrectHeadsArgs {
   int64_t n_kv = 0;
   int64_t head_dim = 0;  ///< `d`
   float tau = 0.8f;      ///< Above 1: every head is corrected; below -1: none but NaN
+  /// [batch * n_kv] or null: the queries of each head; q, before and tau are unused then.
+  const HeadQueries* heads = nullptr;
   void* stream = nullptr;
 };
 using CorrectHeadsFn = OpStatus (*)(const CorrectHeadsArgs&);
+
+/// The queries of head `g` of batch * n_kv, as the arguments have them.
+QUIRE_HOST_DEVICE inline HeadQueries QueriesOf(const CorrectHeadsArgs& args, int64_t g) {
+  if (args.heads != nullptr) return args.heads[g];
+  const int64_t row = g * (args.n_q / args.n_kv) * args.head_dim;
+  return {args.q + row, args.before + row, args.tau};
+}
 
 }  // namespace quire::kernels
 

@@ -72,6 +72,12 @@ constexpr int64_t DigestElements(DigestKind kind, int64_t head_dim) {
   return 0;
 }
 
+/// Units of one sequence, in place of the fields of DigestArgs that have the same names.
+struct DigestJob {
+  const void* units = nullptr;
+  void* digests = nullptr;
+};
+
 /// Summarises the first valid rows of each unit's K rows.
 struct DigestArgs {
   const void* units = nullptr;  ///< Unit u starts at element u * unit_stride, with [p][d] keys
@@ -86,6 +92,10 @@ struct DigestArgs {
   DigestKind kind = DigestKind::kMinMax;
   int64_t rotary_dim = 0;    ///< Read by kDisc only, as RopeArgs::rotary_dim
   bool interleaved = false;  ///< Read by kDisc only
+  /// [n_jobs] or null: what is summarised, for several sequences at once, n_units of each. Only
+  /// without valid_rows.
+  const DigestJob* jobs = nullptr;
+  int64_t n_jobs = 0;
   void* stream = nullptr;
 };
 using DigestFn = OpStatus (*)(const DigestArgs&);

@@ -13,10 +13,10 @@
 // a used row makes out NaN.
 // Tolerance: kAttentionTolerance (tolerance.h). Errors: kBadShape for a size < 1, n_q not a
 // multiple of n_kv, a slot, valid_tokens or first_tokens out of range, or a head without any used
-// row. Also for a scale that is not finite, a negative soft cap, a missing pointer, and a workspace
-// of negative size. A device that cannot read the lists treats a slot out of range as empty, and
-// rows beyond p as p. It
-// returns out = 0 and lse = -infinity for a head without any row.
+// row. Also for a scale that is not finite, a negative soft cap, a missing pointer, first_tokens
+// beside tokens, and a workspace of negative size. A device that cannot read the lists treats a
+// slot out of range as empty, and rows beyond p as p. It returns out = 0 and lse = -infinity for a
+// head without any row.
 #ifndef QUIRE_KERNELS_API_PAGED_ATTENTION_H_
 #define QUIRE_KERNELS_API_PAGED_ATTENTION_H_
 
@@ -30,6 +30,12 @@ namespace quire::kernels {
 
 /// Workspace of one split: `rows` results (batch * n_q) of `dim` channels and their lse.
 constexpr int64_t AttentionSplitBytes(int64_t rows, int64_t dim) { return rows * (dim + 1) * 4; }
+
+/// The pools of one sequence.
+struct SequencePools {
+  const void* k = nullptr;
+  const void* v = nullptr;
+};
 
 struct PagedAttentionArgs {
   const float* q = nullptr;      ///< [batch][n_q][d], rotated like the keys
@@ -46,6 +52,12 @@ struct PagedAttentionArgs {
   float* out = nullptr;  ///< Out [batch][n_q][d]
   /// Out [batch][n_q] or null: log(sum(exp(scale * q.k))), natural logarithm
   float* lse = nullptr;
+  /// [batch] or null: pools of each sequence, in place of k_pool and v_pool; not for fp8. num_slots
+  /// is the most that any of them has.
+  const SequencePools* pools = nullptr;
+  /// [batch] or null: tokens of each sequence, in order from slot 0 on. All heads attend to all of
+  /// them; slots and valid_tokens are unused then, and first_tokens is null.
+  const int32_t* tokens = nullptr;
   int64_t batch = 1;  ///< Sequences, each with one query token
   int64_t num_slots = 0;
   int64_t n_slots = 0;

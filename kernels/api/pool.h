@@ -58,6 +58,13 @@ constexpr bool TakesSoftmax(Pooling pooling) {
   return pooling == Pooling::kMaxSM || pooling == Pooling::kAvgSM || pooling == Pooling::kAvgSdM;
 }
 
+/// Scores of one sequence, in place of the fields of PoolArgs that have the same names.
+struct PoolJob {
+  const float* scores = nullptr;
+  float* pooled = nullptr;
+  int64_t n_pages = 0;
+};
+
 /// Pools the scores of query heads into one weight per KV head and page. For the two query modes,
 /// PoolQuery has already pooled: the scores have n_q == n_kv rows, and are copied.
 struct PoolArgs {
@@ -68,6 +75,10 @@ struct PoolArgs {
   int64_t n_pages = 0;
   int64_t head_dim = 0;  ///< `d`; read by kAvgSdM only
   Pooling pooling = Pooling::kAvgSM;
+  /// [n_jobs] or null: what is pooled, for several sequences at once. n_pages is the most of any
+  /// job. A device does not check the jobs.
+  const PoolJob* jobs = nullptr;
+  int64_t n_jobs = 0;
   void* stream = nullptr;
 };
 using PoolFn = OpStatus (*)(const PoolArgs&);

@@ -40,6 +40,16 @@
 
 namespace quire::kernels {
 
+/// Pages of one sequence, in place of the fields of ScoreArgs that have the same names.
+struct ScoreJob {
+  const float* q = nullptr;
+  const void* digests = nullptr;
+  float* scores = nullptr;
+  int64_t score_stride = 0;
+  int64_t first_page = 0;
+  int64_t n_pages = 0;
+};
+
 /// scores[a][j] is the score of query a over the digest of page first_page + j and KV head a/G. E
 /// below is DigestElements(kind, d).
 struct ScoreArgs {
@@ -64,6 +74,10 @@ struct ScoreArgs {
   DigestKind kind = DigestKind::kMinMax;
   int64_t rotary_dim = 0;    ///< Read by kDisc only, as RopeArgs::rotary_dim
   bool interleaved = false;  ///< Read by kDisc only
+  /// [n_jobs] or null: what is scored, for several sequences at once. n_pages is the most of any
+  /// job. Blocks are for one sequence. A device does not check the jobs.
+  const ScoreJob* jobs = nullptr;
+  int64_t n_jobs = 0;
   void* stream = nullptr;
 };
 using ScoreFn = OpStatus (*)(const ScoreArgs&);

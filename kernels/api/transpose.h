@@ -17,6 +17,14 @@
 
 namespace quire::kernels {
 
+/// A full page in a pool of its own, and where its units go. Aligned to the largest power of two
+/// that divides the bytes of a row, at most 16.
+struct PageAddress {
+  const void* k = nullptr;  ///< The slot, [p][n_kv][d]
+  const void* v = nullptr;  ///< Likewise
+  void* units = nullptr;    ///< Out [n_kv][2][p][d]
+};
+
 /// Offload: unit (i, g), for page i and KV head g, is the K rows and then the V rows of slot
 /// slots[i]. Rows of the last page from `last_page_rows` on become zero bytes in the unit, whatever
 /// the slot holds.
@@ -33,6 +41,8 @@ struct NhdToHndArgs {
   int64_t last_page_rows = 0;  ///< 1..p: tokens in the last listed page; p when it is full.
   bool has_values = true;      ///< False for MLA: units are [p][d], without V rows.
   DType dtype = DType::kF16;
+  /// [n_pages] or null: full pages of any pools; pools, slots and units are unused then.
+  const PageAddress* pages = nullptr;
   void* stream = nullptr;
 };
 using NhdToHndFn = OpStatus (*)(const NhdToHndArgs&);
@@ -41,6 +51,12 @@ using NhdToHndFn = OpStatus (*)(const NhdToHndArgs&);
 struct UnitPlacement {
   int32_t slot = 0;     ///< [0, num_slots)
   int32_t kv_head = 0;  ///< [0, n_kv)
+};
+
+/// Where a unit's rows go, n_kv * d elements apart, in a pool of its own. Aligned as PageAddress.
+struct UnitAddress {
+  void* k = nullptr;
+  void* v = nullptr;
 };
 
 /// Recall: copies whole units into their places in the pools (all p rows, zero rows included).
@@ -59,6 +75,8 @@ struct HndToNhdArgs {
   int64_t head_dim = 0;    ///< `d`
   bool has_values = true;  ///< False for MLA: units are [p][d], without V rows.
   DType dtype = DType::kF16;
+  /// [n_units] or null: places in any pools; placements and pools are unused then.
+  const UnitAddress* addresses = nullptr;
   void* stream = nullptr;
 };
 using HndToNhdFn = OpStatus (*)(const HndToNhdArgs&);

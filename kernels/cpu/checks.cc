@@ -106,6 +106,7 @@ OpStatus CheckSizes(const NhdToHndArgs& args) {
       args.last_page_rows > args.page_tokens) {
     return OpStatus::kBadShape;
   }
+  if (args.pages != nullptr) return BadUnless(args.last_page_rows == args.page_tokens);
   return BadUnless(args.n_pages == 0 || (Given(args.k_pool, args.slots, args.units) &&
                                          (!args.has_values || args.v_pool != nullptr)));
 }
@@ -116,6 +117,7 @@ OpStatus CheckSizes(const HndToNhdArgs& args) {
     return OpStatus::kBadShape;
   }
   const bool units = args.units != nullptr || args.unit_ptrs != nullptr;
+  if (args.addresses != nullptr) return BadUnless(args.n_units == 0 || units);
   return BadUnless(args.n_units == 0 || (units && Given(args.placements, args.k_pool) &&
                                          (!args.has_values || args.v_pool != nullptr)));
 }
@@ -186,6 +188,7 @@ OpStatus CheckSizes(const DigestArgs& args) {
       args.unit_stride < args.page_tokens * args.head_dim) {
     return OpStatus::kBadShape;
   }
+  if (args.jobs != nullptr) return BadUnless(args.n_jobs >= 0 && args.valid_rows == nullptr);
   return BadUnless(args.n_units == 0 || Given(args.units, args.digests));
 }
 
@@ -201,6 +204,7 @@ OpStatus CheckSizes(const ScoreArgs& args) {
       !Groups(args.n_q, args.n_kv)) {
     return OpStatus::kBadShape;
   }
+  if (args.jobs != nullptr) return BadUnless(args.n_jobs >= 0 && args.blocks == nullptr);
   if (args.score_stride != 0 && args.score_stride < args.n_pages) return OpStatus::kBadShape;
   if (args.n_pages == 0) return OpStatus::kOk;
   if (!Given(args.q, args.scores)) return OpStatus::kBadShape;
@@ -230,11 +234,13 @@ OpStatus Check(const PoolArgs& args) {
   if (args.n_pages < 0 || !Groups(args.n_q, args.n_kv)) return OpStatus::kBadShape;
   if (PoolsQuery(args.pooling) && args.n_q != args.n_kv) return OpStatus::kBadShape;
   if (args.pooling == Pooling::kAvgSdM && args.head_dim < 1) return OpStatus::kBadShape;
+  if (args.jobs != nullptr) return BadUnless(args.n_jobs >= 0);
   return BadUnless(args.n_pages == 0 || Given(args.scores, args.pooled));
 }
 
 OpStatus Check(const TopKArgs& args) {
   if (args.n_rows < 1 || args.n_pages < 0 || args.k < 0) return OpStatus::kBadShape;
+  if (args.jobs != nullptr) return BadUnless(args.n_jobs >= 0);
   if (args.n_pages + args.index_offset > kMaxIndex + 1) return OpStatus::kBadShape;
   const bool reads = args.n_pages > 0 && (args.k > 0 || args.nan_counts != nullptr);
   const bool writes = TopKWidth(args.k, args.n_pages) > 0;
@@ -246,7 +252,8 @@ OpStatus Check(const CorrectHeadsArgs& args) {
       args.batch * args.n_kv > kMaxIndex || std::isnan(args.tau) || args.n_corrected == nullptr) {
     return OpStatus::kBadShape;
   }
-  return BadUnless(args.batch == 0 || Given(args.q, args.before, args.cosines, args.corrected));
+  const bool queries = args.heads != nullptr || Given(args.q, args.before);
+  return BadUnless(args.batch == 0 || (queries && Given(args.cosines, args.corrected)));
 }
 
 OpStatus CheckSizes(const PagedAttentionArgs& args) {
@@ -255,8 +262,10 @@ OpStatus CheckSizes(const PagedAttentionArgs& args) {
   return BadUnless(
       Positive(args.batch, args.num_slots, args.n_slots, args.page_tokens, args.head_dim) &&
       Groups(args.n_q, args.n_kv) && std::isfinite(args.scale) && IsCap(args.soft_cap) &&
-      args.workspace_bytes >= 0 && scales &&
-      Given(args.q, args.k_pool, args.v_pool, args.slots, args.valid_tokens, args.out));
+      args.workspace_bytes >= 0 && scales && Given(args.q, args.out) &&
+      (args.pools != nullptr ? !args.fp8_pools : Given(args.k_pool, args.v_pool)) &&
+      (args.tokens != nullptr ? args.first_tokens == nullptr
+                              : Given(args.slots, args.valid_tokens)));
 }
 
 OpStatus Check(const PagedAttentionArgs& args) {
@@ -346,12 +355,19 @@ OpStatus Check(const MatmulArgs& args) {
 OpStatus CheckSizes(const NarrowArgs& args) {
   if (args.n < 0 || args.rows < 0 || !IsKnown(args.dtype)) return OpStatus::kBadShape;
   if (args.places != nullptr && args.y_rows < 1) return OpStatus::kBadShape;
-  return BadUnless(args.n == 0 || args.rows == 0 || Given(args.x, args.y));
+  if (args.n == 0 || args.rows == 0 || args.list != nullptr) return OpStatus::kOk;
+  return BadUnless(Given(args.x, args.y));
 }
 
 OpStatus Check(const NarrowArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
-  return BadUnless(args.places == nullptr || AllIn(args.places, args.rows, 0, args.y_rows - 1));
+  if (args.list == nullptr) {
+    return BadUnless(args.places == nullptr || AllIn(args.places, args.rows, 0, args.y_rows - 1));
+  }
+  for (int64_t r = 0; args.n > 0 && r < args.rows; ++r) {
+    if (!Given(args.list[r].from, args.list[r].to)) return OpStatus::kBadShape;
+  }
+  return OpStatus::kOk;
 }
 
 OpStatus Check(const AddArgs& args) {

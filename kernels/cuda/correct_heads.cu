@@ -13,14 +13,17 @@ constexpr int64_t kThreads = 128;
 constexpr int64_t kListThreads = 1024;
 constexpr int64_t kWarp = 32;
 
-__global__ void __launch_bounds__(kThreads)
-    CosineKernel(const float* __restrict__ q, const float* __restrict__ before,
-                 float* __restrict__ cosines, int64_t heads, int64_t group, int64_t d) {
+__global__ void __launch_bounds__(kThreads) CosineKernel(CorrectHeadsArgs args) {
   const int64_t lane = threadIdx.x % kWarp;
   const int64_t g = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / kWarp;
-  if (g >= heads) return;  // The same for the whole warp.
+  if (g >= args.batch * args.n_kv) return;  // The same for the whole warp.
+  const int64_t group = args.n_q / args.n_kv;
+  const int64_t d = args.head_dim;
+  const HeadQueries head = QueriesOf(args, g);
+  const float* __restrict__ q = head.now;
+  const float* __restrict__ before = head.before;
   float mean = 0;
-  for (int64_t a = g * group; a < (g + 1) * group; ++a) {
+  for (int64_t a = 0; before != nullptr && a < group; ++a) {
     float dot = 0;
     float now_square = 0;
     float before_square = 0;
@@ -33,21 +36,24 @@ __global__ void __launch_bounds__(kThreads)
         sqrtf(WarpReduce(now_square, Sum())) * sqrtf(WarpReduce(before_square, Sum()));
     mean += WarpReduce(dot, Sum()) / (lengths + 1e-12f);
   }
-  if (lane == 0) cosines[g] = mean / static_cast<float>(group);
+  if (lane == 0) args.cosines[g] = mean / static_cast<float>(group);
 }
 
-__global__ void __launch_bounds__(kListThreads)
-    ListKernel(const float* __restrict__ cosines, int64_t heads, float tau,
-               int32_t* __restrict__ corrected, int32_t* __restrict__ n_corrected) {
+__global__ void __launch_bounds__(kListThreads) ListKernel(CorrectHeadsArgs args) {
+  const int64_t heads = args.batch * args.n_kv;
   int written = 0;
   for (int64_t first = 0; first < heads; first += kListThreads) {
     const int64_t g = first + threadIdx.x;
-    const bool turned = g < heads && !(cosines[g] >= tau);
+    bool turned = false;
+    if (g < heads) {
+      const HeadQueries head = QueriesOf(args, g);
+      turned = head.before == nullptr || !(args.cosines[g] >= head.tau);
+    }
     const Prefix<int> place = BlockPrefix<int>(turned ? 1 : 0);
-    if (turned) corrected[written + place.before] = static_cast<int32_t>(g);
+    if (turned) args.corrected[written + place.before] = static_cast<int32_t>(g);
     written += place.total;
   }
-  if (threadIdx.x == 0) *n_corrected = written;
+  if (threadIdx.x == 0) *args.n_corrected = written;
 }
 
 }  // namespace
@@ -57,12 +63,10 @@ OpStatus CorrectHeads(const CorrectHeadsArgs& args) {
   const int64_t heads = args.batch * args.n_kv;
   if (heads > 0) {
     const OpStatus status = Launch(CosineKernel, Grid(DivideUp(heads, kThreads / kWarp)),
-                                   Grid(kThreads), 0, args.stream, args.q, args.before,
-                                   args.cosines, heads, args.n_q / args.n_kv, args.head_dim);
+                                   Grid(kThreads), 0, args.stream, args);
     if (status != OpStatus::kOk) return status;
   }
-  return Launch(ListKernel, Grid(1), Grid(kListThreads), 0, args.stream, args.cosines, heads,
-                args.tau, args.corrected, args.n_corrected);
+  return Launch(ListKernel, Grid(1), Grid(kListThreads), 0, args.stream, args);
 }
 
 }  // namespace quire::kernels::cuda

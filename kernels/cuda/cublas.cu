@@ -155,6 +155,7 @@ OpStatus MatmulByCublas(const MatmulArgs& args) {
   }
   // cuBLAS is column-major: our matrices are the transposes of its own, and the product is y's.
   const int in = static_cast<int>(args.in), out = static_cast<int>(args.out);
+  CountLaunch(args.stream);
   const int status =
       TheState().functions.sgemm(handle, kTranspose, kNoTranspose, out, static_cast<int>(args.rows),
                                  in, &one, args.weight, in, args.x, in, &onto, args.y, out);

@@ -20,6 +20,7 @@ struct Shape {
   DigestKind kind;
   int64_t rotary_dim;
   bool interleaved;
+  const DigestJob* jobs;  ///< A row of the grid each; null for none.
 };
 
 /// Smallest and largest of some keys; both NaN if one of them is.
@@ -183,6 +184,10 @@ __device__ void ForEachRange(const Unit<Key, Out>& unit, const Use& use) {
 template <typename Key, typename Out>
 __global__ void __launch_bounds__(kThreads, 8) DigestKernel(Shape shape) {
   const int64_t u = blockIdx.x;
+  if (shape.jobs != nullptr) {
+    shape.units = shape.jobs[blockIdx.y].units;
+    shape.digests = shape.jobs[blockIdx.y].digests;
+  }
   const int64_t rows = shape.valid_rows == nullptr ? shape.p : shape.valid_rows[u];
   if (rows < 1 || rows > shape.p) return;
   const Unit<Key, Out> unit{
@@ -208,19 +213,21 @@ __global__ void __launch_bounds__(kThreads, 8) DigestKernel(Shape shape) {
 
 template <typename Key, typename Out>
 OpStatus LaunchDigest(const DigestArgs& args, const Shape& shape) {
-  return Launch(DigestKernel<Key, Out>, Grid(args.n_units), Grid(kThreads), 0, args.stream, shape);
+  const int64_t jobs = args.jobs != nullptr ? args.n_jobs : 1;
+  return Launch(DigestKernel<Key, Out>, Grid(args.n_units, jobs), Grid(kThreads), 0, args.stream,
+                shape);
 }
 
 }  // namespace
 
 OpStatus Digest(const DigestArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
-  if (args.n_units == 0) return OpStatus::kOk;
-  if (args.n_units > kMaxGridX) return OpStatus::kUnsupported;
+  if (args.n_units == 0 || (args.jobs != nullptr && args.n_jobs == 0)) return OpStatus::kOk;
+  if (args.n_units > kMaxGridX || args.n_jobs > kMaxGridYZ) return OpStatus::kUnsupported;
   const Shape shape{
-      args.units,   args.valid_rows,  args.digests,    args.unit_stride,
-      args.n_units, args.page_tokens, args.head_dim,   DigestElements(args.kind, args.head_dim),
-      args.kind,    args.rotary_dim,  args.interleaved};
+      args.units,   args.valid_rows,  args.digests,     args.unit_stride,
+      args.n_units, args.page_tokens, args.head_dim,    DigestElements(args.kind, args.head_dim),
+      args.kind,    args.rotary_dim,  args.interleaved, args.jobs};
   return WithFormat(args.dtype, [&](auto format) {
     using Key = decltype(format);
     if (args.out_dtype == DType::kF32) return LaunchDigest<Key, F32>(args, shape);

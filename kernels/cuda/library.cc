@@ -3,11 +3,13 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <cstdio>
 #include <initializer_list>
 
 #include "kernels/cuda/cublas.h"
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/launches.h"
 
 namespace quire::kernels {
 namespace {
@@ -20,6 +22,20 @@ const char* Words(cudaError_t error) {
 }
 cudaStream_t Stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t Event(void* event) { return static_cast<cudaEvent_t>(event); }
+
+std::atomic<int64_t> host_waits = 0;
+
+/// Before the host waits: `now` says whether the work has run.
+void CountWait(cudaError_t now) {
+  if (now == cudaSuccess) return;
+  (void)cudaGetLastError();
+  if (now == cudaErrorNotReady) ++host_waits;
+}
+
+const char* AwaitStream(void* stream) {
+  CountWait(cudaStreamQuery(Stream(stream)));
+  return Words(cudaStreamSynchronize(Stream(stream)));
+}
 
 /// Keeps freed memory in the process, as each step reuses what the step before freed.
 cudaError_t KeepFreedMemory() {
@@ -63,6 +79,7 @@ Opened OpenOnce() {
   Opened opened;
   opened.error = Words(OpenFirstDevice(&opened.streams, &opened.facts));
   if (opened.error == nullptr) {
+    cuda::SetRecorder(opened.streams.recorder);
     opened.facts.cublas = cuda::StartCublas(opened.streams.compute, opened.streams.recorder);
   }
   return opened;
@@ -95,10 +112,10 @@ cudaError_t StartCopy(void* stream, CopyDirection direction, void* to, const voi
 const char* Copy(void* stream, CopyDirection direction, void* to, const void* from, size_t bytes) {
   const cudaError_t error = StartCopy(stream, direction, to, from, bytes);
   if (error != cudaSuccess || direction != CopyDirection::kToHost) return Words(error);
-  return Words(cudaStreamSynchronize(Stream(stream)));
+  return AwaitStream(stream);
 }
 
-const char* Synchronize(void* stream) { return Words(cudaStreamSynchronize(Stream(stream))); }
+const char* Synchronize(void* stream) { return AwaitStream(stream); }
 
 const char* Pin(size_t bytes, void** memory) {
   return Words(cudaHostAlloc(memory, bytes, cudaHostAllocDefault));
@@ -130,7 +147,10 @@ const char* Hold(void* stream, void* event) {
   return Words(cudaStreamWaitEvent(Stream(stream), Event(event), 0));
 }
 
-const char* AwaitEvent(void* event) { return Words(cudaEventSynchronize(Event(event))); }
+const char* AwaitEvent(void* event) {
+  CountWait(cudaEventQuery(Event(event)));
+  return Words(cudaEventSynchronize(Event(event)));
+}
 
 const char* Elapsed(void* from, void* to, float* milliseconds) {
   const cudaError_t error = cudaEventElapsedTime(milliseconds, Event(from), Event(to));
@@ -158,10 +178,13 @@ const char* EndCapture(void* recorder, void** graph) {
 }
 
 const char* Launch(void* graph, void* stream) {
+  cuda::CountLaunch(stream);
   return Words(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), Stream(stream)));
 }
 
 void FreeGraph(void* graph) { (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
+
+CudaUse Use() { return {.launches = cuda::LaunchesSoFar(), .host_waits = host_waits}; }
 
 KernelTable TableWithCublas() {
   KernelTable table = CudaKernels();
@@ -195,6 +218,7 @@ extern "C" const quire::kernels::CudaLibrary* quire_cuda_library() {
                                       .begin_capture = BeginCapture,
                                       .end_capture = EndCapture,
                                       .launch = Launch,
-                                      .free_graph = FreeGraph};
+                                      .free_graph = FreeGraph,
+                                      .use = Use};
   return &library;
 }

@@ -18,7 +18,7 @@
 namespace quire::kernels {
 
 /// Increment it when the meaning of anything below or of an op's arguments changes.
-inline constexpr int64_t kCudaLibraryVersion = 4;
+inline constexpr int64_t kCudaLibraryVersion = 5;
 
 enum class CopyDirection : int32_t { kToDevice = 0, kToHost = 1, kOnDevice = 2 };
 
@@ -33,6 +33,12 @@ struct CudaStreams {
 struct CudaFacts {
   char device[256] = {};  ///< The GPU's name.
   bool cublas = false;    ///< True if cuBLAS computes matrix products of many rows.
+};
+
+/// Requests of the process to the device so far.
+struct CudaUse {
+  int64_t launches = 0;  ///< Kernels, products and graphs. Recorded kernels count with their graph.
+  int64_t host_waits = 0;  ///< Calls that waited for work that had not run.
 };
 
 struct CudaLibrary {
@@ -83,6 +89,8 @@ struct CudaLibrary {
   const char* (*end_capture)(void* recorder, void** graph) = nullptr;
   const char* (*launch)(void* graph, void* stream) = nullptr;
   void (*free_graph)(void* graph) = nullptr;
+
+  CudaUse (*use)() = nullptr;
 };
 
 }  // namespace quire::kernels

@@ -78,6 +78,11 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads) NarrowKernel(NarrowArgs args) {
   auto* y = static_cast<typename T::Raw*>(args.y);
   ForEach(args.rows * args.n, [&](int64_t i) {
+    if (args.list != nullptr) {
+      const NarrowRow row = args.list[i / args.n];
+      static_cast<typename T::Raw*>(row.to)[i % args.n] = T::Narrow(row.from[i % args.n]);
+      return;
+    }
     int64_t at = i;
     if (args.places != nullptr) {
       const int64_t row = args.places[i / args.n];

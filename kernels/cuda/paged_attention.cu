@@ -21,6 +21,8 @@ struct Shape {
   const void* v;  ///< Null: values are the first channels of the keys.
   const float* k_scales;
   const float* v_scales;
+  const SequencePools* pools;  ///< [batch] in place of k and v, or null.
+  const int32_t* tokens;       ///< [batch] in place of slots and valid, or null.
   const int32_t* slots;
   const int32_t* valid;
   const int32_t* first;  ///< [batch][n_slots] or null: rows before it are hidden.
@@ -51,7 +53,10 @@ class TokenList {
     slot_ = -1;
     first_row_ = valid_rows_ = 0;
     row_ = at_row_;
-    if (at_ < end_) {
+    if (at_ < end_ && shape_.tokens != nullptr) {
+      slot_ = at_;
+      valid_rows_ = shape_.tokens[blockIdx.z] - at_ * shape_.p;
+    } else if (at_ < end_) {
       slot_ = shape_.slots[blockIdx.z * shape_.n_slots + at_];
       valid_rows_ = shape_.valid[(blockIdx.z * shape_.n_kv + g_) * shape_.n_slots + at_];
       if (shape_.first != nullptr) first_row_ = shape_.first[blockIdx.z * shape_.n_slots + at_];
@@ -101,12 +106,14 @@ __global__ void __launch_bounds__(kTileThreads, MinBlocks(kHeads, sizeof(typenam
   tile.LoadQueries(
       [&](int h) { return h < heads ? shape.q + (first_row + h) * shape.tile.key_dim : nullptr; },
       shape.scale);
+  const void* k = shape.pools != nullptr ? shape.pools[blockIdx.z].k : shape.k;
+  const void* v = shape.pools != nullptr ? shape.pools[blockIdx.z].v : shape.v;
   const int from = static_cast<int>(blockIdx.x) * shape.slots_per_split;
   const int left = static_cast<int>(shape.n_slots) - from;
   const int slots = left < shape.slots_per_split ? left : shape.slots_per_split;
   const auto tokens = static_cast<unsigned>(slots * shape.p);
   const auto tile_tokens = static_cast<unsigned>(tile.tokens());
-  tile.Attend(static_cast<const Raw*>(shape.k), static_cast<const Raw*>(shape.v),
+  tile.Attend(static_cast<const Raw*>(k), static_cast<const Raw*>(v),
               static_cast<int>((tokens + tile_tokens - 1) / tile_tokens),
               TokenList(shape, g, from, from + slots), [](int, int) { return true; });
   const int64_t part = blockIdx.x * shape.batch * shape.n_q + first_row;
@@ -194,6 +201,8 @@ OpStatus PagedAttention(const PagedAttentionArgs& args) {
   shape.q = args.q;
   shape.k = args.k_pool;
   shape.v = args.v_pool;
+  shape.pools = args.pools;
+  shape.tokens = args.tokens;
   shape.k_scales = args.fp8_pools ? args.k_scales : nullptr;
   shape.v_scales = args.fp8_pools ? args.v_scales : nullptr;
   shape.slots = args.slots;

@@ -27,6 +27,7 @@ struct SoftmaxShape {
   int64_t n, group;
   float factor, share;
   bool maximum;
+  const PoolJob* jobs;  ///< A row of the grid each; null for none.
 };
 
 __device__ inline float ProductPlus(float a, float b, float c) {
@@ -71,6 +72,12 @@ __device__ inline float FoldSums(float mine) {
 
 // A thread handles every kThreads-th page, four at a time to overlap the loads.
 __global__ void __launch_bounds__(kThreads) PoolSoftmaxKernel(SoftmaxShape shape) {
+  if (shape.jobs != nullptr) {
+    const PoolJob job = shape.jobs[blockIdx.y];
+    shape.scores = job.scores;
+    shape.pooled = job.pooled;
+    shape.n = job.n_pages;
+  }
   const float* __restrict__ row = shape.scores + blockIdx.x * shape.group * shape.n;
   float* __restrict__ pooled = shape.pooled + blockIdx.x * shape.n;
   for (int64_t h = 0; h < shape.group; ++h, row += shape.n) {
@@ -100,8 +107,13 @@ __global__ void __launch_bounds__(kThreads) PoolSoftmaxKernel(SoftmaxShape shape
 /// Sets pooled[g][i] from the rows [group][width] of KV head g. It is the largest element i, NaN if
 /// there is one, or the mean.
 __global__ void __launch_bounds__(kThreads)
-    PoolRowsKernel(const float* __restrict__ rows, float* __restrict__ pooled, int64_t group,
-                   int64_t width, bool maximum) {
+    PoolRowsKernel(const float* rows, float* pooled, int64_t group, int64_t width, bool maximum,
+                   const PoolJob* jobs) {
+  if (jobs != nullptr) {
+    rows = jobs[blockIdx.y].scores;
+    pooled = jobs[blockIdx.y].pooled;
+    width = jobs[blockIdx.y].n_pages;
+  }
   for (int64_t i = threadIdx.x; i < width; i += kThreads) {
     const float* column = rows + blockIdx.x * group * width + i;
     double sum = column[0];
@@ -119,12 +131,14 @@ __global__ void __launch_bounds__(kThreads)
 
 OpStatus Pool(const PoolArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
-  if (args.n_pages == 0) return OpStatus::kOk;
-  if (args.n_kv > kMaxGridX) return OpStatus::kUnsupported;
+  const int64_t jobs = args.jobs != nullptr ? args.n_jobs : 1;
+  if (args.n_pages == 0 || jobs == 0) return OpStatus::kOk;
+  if (args.n_kv > kMaxGridX || jobs > kMaxGridYZ) return OpStatus::kUnsupported;
   const int64_t group = args.n_q / args.n_kv;
   if (!TakesSoftmax(args.pooling)) {  // With pooled queries, the mean of one row is its copy.
-    return Launch(PoolRowsKernel, Grid(args.n_kv), Grid(kThreads), 0, args.stream, args.scores,
-                  args.pooled, group, args.n_pages, args.pooling == Pooling::kMaxS);
+    return Launch(PoolRowsKernel, Grid(args.n_kv, jobs), Grid(kThreads), 0, args.stream,
+                  args.scores, args.pooled, group, args.n_pages, args.pooling == Pooling::kMaxS,
+                  args.jobs);
   }
   const SoftmaxShape shape{.scores = args.scores,
                            .pooled = args.pooled,
@@ -132,15 +146,17 @@ OpStatus Pool(const PoolArgs& args) {
                            .group = group,
                            .factor = SoftmaxFactor(args),
                            .share = HeadShare(args),
-                           .maximum = args.pooling == Pooling::kMaxSM};
-  return Launch(PoolSoftmaxKernel, Grid(args.n_kv), Grid(kThreads), 0, args.stream, shape);
+                           .maximum = args.pooling == Pooling::kMaxSM,
+                           .jobs = args.jobs};
+  return Launch(PoolSoftmaxKernel, Grid(args.n_kv, jobs), Grid(kThreads), 0, args.stream, shape);
 }
 
 OpStatus PoolQuery(const PoolQueryArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (args.n_kv > kMaxGridX) return OpStatus::kUnsupported;
   return Launch(PoolRowsKernel, Grid(args.n_kv), Grid(kThreads), 0, args.stream, args.q,
-                args.pooled, args.n_q / args.n_kv, args.head_dim, args.pooling == Pooling::kMaxQ);
+                args.pooled, args.n_q / args.n_kv, args.head_dim, args.pooling == Pooling::kMaxQ,
+                static_cast<const PoolJob*>(nullptr));
 }
 
 }  // namespace quire::kernels::cuda

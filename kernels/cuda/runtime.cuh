@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/api/status.h"
+#include "kernels/cuda/launches.h"
 
 #if defined(__CUDACC__)
 #include <cuda_fp16.h>
@@ -97,6 +98,7 @@ int64_t BlocksPerMultiprocessor(void (*kernel)(Params...), int threads, size_t s
 template <typename... Params, typename... Args>
 OpStatus Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
                 const Args&... args) {
+  CountLaunch(stream);
   kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(stream)>>>(args...);
   return LastLaunch();
 }
@@ -130,6 +132,7 @@ int64_t BlocksPerMultiprocessor(void (*)(Params...), int, size_t) {
 template <typename... Params, typename... Args>
 OpStatus Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
                 const Args&... args) {
+  CountLaunch(stream);
   const bool taken = simt::Launch({grid, block, shared_bytes}, stream,
                                   std::make_shared<const simt::Call<Params...>>(kernel, args...));
   return taken ? OpStatus::kOk : OpStatus::kDeviceError;

@@ -33,6 +33,8 @@ struct Shape {
   DigestKind kind;
   float scale;
   bool interleaved, has_radius;
+  const ScoreJob* jobs;  ///< A layer of the grid each; null for none.
+  int64_t n_jobs;
 };
 
 /// Square root of the sum of squares of `n` channels, `step` apart, in f64 and rounded once.
@@ -94,6 +96,15 @@ __device__ void StagePages(const Shape& shape, int64_t first, int64_t count, int
 template <typename T, bool kCorners, int kHeads>
 __global__ void __launch_bounds__(kWarp) ScoreKernel(Shape shape) {
   using Raw = typename T::Raw;
+  if (shape.jobs != nullptr) {
+    const ScoreJob job = shape.jobs[blockIdx.z];
+    shape.q = job.q;
+    shape.digests = job.digests;
+    shape.scores = job.scores;
+    shape.score_stride = job.score_stride != 0 ? job.score_stride : job.n_pages;
+    shape.first_page = job.first_page;
+    shape.n_pages = job.n_pages;
+  }
   float* queries = DynamicShared<float>();  // [kHeads][query_row]
   uint8_t* tile = reinterpret_cast<uint8_t*>(queries + kHeads * shape.query_row);
   const int64_t g = blockIdx.y / shape.head_tiles;
@@ -167,11 +178,14 @@ OpStatus LaunchScore(Shape shape, void* stream) {
   shape.head_tiles = DivideUp(shape.group, kHeads);
   const int64_t shared = query_bytes + shape.tile_pages * shape.row_bytes;
   const int64_t rows = shape.n_kv * shape.head_tiles;
-  if (shared > kSharedBytes || rows > kMaxGridYZ) return OpStatus::kUnsupported;
-  const int64_t wanted = std::max<int64_t>(1, Multiprocessors() * kBlocksPerProcessor / rows);
+  if (shared > kSharedBytes || rows > kMaxGridYZ || shape.n_jobs > kMaxGridYZ) {
+    return OpStatus::kUnsupported;
+  }
+  const int64_t wanted =
+      std::max<int64_t>(1, Multiprocessors() * kBlocksPerProcessor / (rows * shape.n_jobs));
   const int64_t tiles = DivideUp(shape.n_pages, shape.tile_pages);
-  return Launch(ScoreKernel<T, kCorners, kHeads>, Grid(std::min(tiles, wanted), rows), Grid(kWarp),
-                static_cast<size_t>(shared), stream, shape);
+  return Launch(ScoreKernel<T, kCorners, kHeads>, Grid(std::min(tiles, wanted), rows, shape.n_jobs),
+                Grid(kWarp), static_cast<size_t>(shared), stream, shape);
 }
 
 template <typename T, bool kCorners>
@@ -186,8 +200,10 @@ OpStatus ChooseHeads(const Shape& shape, void* stream) {
 
 OpStatus Score(const ScoreArgs& args) {
   if (const OpStatus status = CheckSizes(args); status != OpStatus::kOk) return status;
-  if (args.n_pages == 0) return OpStatus::kOk;
+  if (args.n_pages == 0 || (args.jobs != nullptr && args.n_jobs == 0)) return OpStatus::kOk;
   Shape shape{};
+  shape.jobs = args.jobs;
+  shape.n_jobs = args.jobs != nullptr ? args.n_jobs : 1;
   shape.q = args.q;
   shape.digests = args.digests;
   shape.blocks = args.blocks;

@@ -28,17 +28,20 @@ __device__ void WriteKept(const float* scores, int64_t n, Cut cut, int32_t offse
   }
 }
 
-__global__ void __launch_bounds__(kThreads, 1)
-    TopKKernel(const float* __restrict__ all_scores, int64_t n, int64_t width, int32_t offset,
-               int32_t* __restrict__ indices, int32_t* __restrict__ nan_counts) {
-  const float* scores = all_scores + blockIdx.x * n;
+__global__ void __launch_bounds__(kThreads, 1) TopKKernel(TopKJob job, const TopKJob* jobs) {
+  if (jobs != nullptr) job = jobs[blockIdx.y];
+  const int64_t n = job.n_pages;
+  const int64_t width = TopKWidth(job.k, n);
+  const int32_t offset = job.index_offset;
+  int32_t* const nan_counts = job.nan_counts;
+  const float* const scores = job.scores + blockIdx.x * n;
   if (nan_counts != nullptr) {
     int count = 0;
     for (int64_t i = threadIdx.x; i < n; i += kThreads) count += Rank(scores[i]) == 0 ? 1 : 0;
     count = BlockReduce(count, 0, Sum());
     if (threadIdx.x == 0) nan_counts[blockIdx.x] = count;
   }
-  int32_t* out = indices + blockIdx.x * width;
+  int32_t* const out = job.indices + blockIdx.x * width;
   if (width == n) {
     for (int64_t i = threadIdx.x; i < n; i += kThreads) out[i] = static_cast<int32_t>(i) + offset;
   } else if (width > 0) {
@@ -50,11 +53,19 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 OpStatus TopK(const TopKArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  const int64_t jobs = args.jobs != nullptr ? args.n_jobs : 1;
   const int64_t width = TopKWidth(args.k, args.n_pages);
-  if (width == 0 && args.nan_counts == nullptr) return OpStatus::kOk;
-  if (args.n_rows > kMaxGridX) return OpStatus::kUnsupported;
-  return Launch(TopKKernel, Grid(args.n_rows), Grid(kThreads), 0, args.stream, args.scores,
-                args.n_pages, width, args.index_offset, args.indices, args.nan_counts);
+  const bool nothing = args.jobs == nullptr && width == 0 && args.nan_counts == nullptr;
+  if (jobs == 0 || nothing) return OpStatus::kOk;
+  if (args.n_rows > kMaxGridX || jobs > kMaxGridYZ) return OpStatus::kUnsupported;
+  const TopKJob job{.scores = args.scores,
+                    .indices = args.indices,
+                    .nan_counts = args.nan_counts,
+                    .n_pages = args.n_pages,
+                    .k = args.k,
+                    .index_offset = args.index_offset};
+  return Launch(TopKKernel, Grid(args.n_rows, jobs), Grid(kThreads), 0, args.stream, job,
+                args.jobs);
 }
 
 }  // namespace quire::kernels::cuda

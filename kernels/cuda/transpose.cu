@@ -64,15 +64,17 @@ OpStatus NhdToHnd(const NhdToHndArgs& args) {
   if (units == 0) return OpStatus::kOk;
   if (units > kMaxGridX) return OpStatus::kUnsupported;
   const void* v_pool = args.has_values ? args.v_pool : nullptr;
-  const int64_t bytes =
-      VectorBytes(args.head_dim * ElementBytes(args.dtype), {args.k_pool, v_pool, args.units});
+  const int64_t row_bytes = args.head_dim * ElementBytes(args.dtype);
+  const int64_t bytes = args.pages != nullptr
+                            ? VectorBytes(row_bytes, {})
+                            : VectorBytes(row_bytes, {args.k_pool, v_pool, args.units});
   const Geometry at = MakeGeometry(args, bytes);
   const LaunchShape shape = Shape(units, at);
   return WithVector(bytes, [&](auto vector) {
     using Vector = decltype(vector);
     return Launch(NhdToHndKernel<Vector>, shape.grid, shape.block, 0, args.stream,
                   static_cast<const Vector*>(args.k_pool), static_cast<const Vector*>(v_pool),
-                  args.slots, static_cast<Vector*>(args.units), at, args.n_pages,
+                  args.slots, args.pages, static_cast<Vector*>(args.units), at, args.n_pages,
                   args.last_page_rows);
   });
 }
@@ -83,15 +85,18 @@ OpStatus HndToNhd(const HndToNhdArgs& args) {
   if (args.n_units > kMaxGridX) return OpStatus::kUnsupported;
   void* v_pool = args.has_values ? args.v_pool : nullptr;
   const void* units = args.unit_ptrs != nullptr ? nullptr : args.units;
-  const int64_t bytes =
-      VectorBytes(args.head_dim * ElementBytes(args.dtype), {args.k_pool, v_pool, units});
+  const int64_t row_bytes = args.head_dim * ElementBytes(args.dtype);
+  const int64_t bytes = args.addresses != nullptr
+                            ? VectorBytes(row_bytes, {units})
+                            : VectorBytes(row_bytes, {args.k_pool, v_pool, units});
   const Geometry at = MakeGeometry(args, bytes);
   const LaunchShape shape = Shape(args.n_units, at);
   return WithVector(bytes, [&](auto vector) {
     using Vector = decltype(vector);
     return Launch(HndToNhdKernel<Vector>, shape.grid, shape.block, 0, args.stream,
                   static_cast<const Vector*>(args.units), args.unit_ptrs, args.placements,
-                  static_cast<Vector*>(args.k_pool), static_cast<Vector*>(v_pool), at);
+                  args.addresses, static_cast<Vector*>(args.k_pool), static_cast<Vector*>(v_pool),
+                  at);
   });
 }
 

@@ -45,14 +45,25 @@ __device__ inline Vector LoadUnaligned(const Vector* from) {
 
 template <typename Vector>
 __global__ void NhdToHndKernel(const Vector* __restrict__ k_pool, const Vector* __restrict__ v_pool,
-                               const int32_t* __restrict__ slots, Vector* __restrict__ units,
+                               const int32_t* __restrict__ slots,
+                               const PageAddress* __restrict__ pages, Vector* __restrict__ units,
                                Geometry at, int64_t n_pages, int64_t last_page_rows) {
   const int64_t unit = blockIdx.x;
   const int64_t page = unit / at.n_kv;
-  const int64_t slot = slots[page];
-  if (slot < 0 || slot >= at.num_slots) return;
-  const Vector* from = (blockIdx.y == 0 ? k_pool : v_pool) + InPool(at, slot, unit % at.n_kv);
-  Vector* to = units + (unit * at.sides + blockIdx.y) * at.page_tokens * at.row_vectors;
+  const int64_t head = unit % at.n_kv;
+  const Vector* from;
+  Vector* to;
+  if (pages != nullptr) {
+    const PageAddress own = pages[page];
+    from = static_cast<const Vector*>(blockIdx.y == 0 ? own.k : own.v) + InPool(at, 0, head);
+    to = static_cast<Vector*>(own.units) + head * at.sides * at.page_tokens * at.row_vectors;
+  } else {
+    const int64_t slot = slots[page];
+    if (slot < 0 || slot >= at.num_slots) return;
+    from = (blockIdx.y == 0 ? k_pool : v_pool) + InPool(at, slot, head);
+    to = units + unit * at.sides * at.page_tokens * at.row_vectors;
+  }
+  to += blockIdx.y * at.page_tokens * at.row_vectors;
   const int64_t valid = page + 1 == n_pages ? last_page_rows : at.page_tokens;
   const int64_t rows_per_step = int64_t{gridDim.z} * blockDim.y;
   for (int64_t r = int64_t{blockIdx.z} * blockDim.y + threadIdx.y; r < at.page_tokens;
@@ -67,12 +78,19 @@ template <typename Vector>
 __global__ void HndToNhdKernel(const Vector* __restrict__ units,
                                const void* const* __restrict__ unit_ptrs,
                                const UnitPlacement* __restrict__ placements,
+                               const UnitAddress* __restrict__ addresses,
                                Vector* __restrict__ k_pool, Vector* __restrict__ v_pool,
                                Geometry at) {
   const int64_t unit = blockIdx.x;
-  const UnitPlacement place = placements[unit];
-  if (place.slot < 0 || place.slot >= at.num_slots) return;
-  if (place.kv_head < 0 || place.kv_head >= at.n_kv) return;
+  Vector* to;
+  if (addresses != nullptr) {
+    to = static_cast<Vector*>(blockIdx.y == 0 ? addresses[unit].k : addresses[unit].v);
+  } else {
+    const UnitPlacement place = placements[unit];
+    if (place.slot < 0 || place.slot >= at.num_slots) return;
+    if (place.kv_head < 0 || place.kv_head >= at.n_kv) return;
+    to = (blockIdx.y == 0 ? k_pool : v_pool) + InPool(at, place.slot, place.kv_head);
+  }
   const int64_t side_vectors = at.page_tokens * at.row_vectors;
   const Vector* from = unit_ptrs != nullptr ? static_cast<const Vector*>(unit_ptrs[unit])
                                             : units + unit * at.sides * side_vectors;
@@ -80,7 +98,6 @@ __global__ void HndToNhdKernel(const Vector* __restrict__ units,
   // The launcher checked the alignment of everything but unit_ptrs. The result is the same for a
   // whole block.
   const bool aligned = reinterpret_cast<uintptr_t>(from) % sizeof(Vector) == 0;
-  Vector* to = (blockIdx.y == 0 ? k_pool : v_pool) + InPool(at, place.slot, place.kv_head);
   const int64_t rows_per_step = int64_t{gridDim.z} * blockDim.y;
   for (int64_t r = int64_t{blockIdx.z} * blockDim.y + threadIdx.y; r < at.page_tokens;
        r += rows_per_step) {

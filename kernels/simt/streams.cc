@@ -217,6 +217,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const Lock lock(TheDevice().mutex);
+  if (!IsStream(stream)) return Answer(cudaErrorInvalidValue);
+  return stream->waiting.empty() ? cudaSuccess : Answer(cudaErrorNotReady);
+}
+
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t stream) {
   const Lock lock(TheDevice().mutex);
   if (!IsStream(stream) || bytes == 0) return Answer(cudaErrorInvalidValue);
@@ -315,6 +321,12 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Lock lock(TheDevice().mutex);
   if (event->point != nullptr) RunTo(*event->point);
   return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const Lock lock(TheDevice().mutex);
+  const bool passed = event->point == nullptr || event->point->passed;
+  return passed ? cudaSuccess : Answer(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {

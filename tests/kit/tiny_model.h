@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // WriteTinyModel: a random checkpoint (config.json and model.safetensors) of any small shape,
-// for tests that need some decoder. The same shape and seed make the same bytes. Tests that use it
-// link `model`.
+// for tests that need some decoder. The same shape and seed make the same bytes. For a family that
+// has no random ones it copies a checkpoint. Tests that use it link `model`.
 #ifndef QUIRE_TESTS_KIT_TINY_MODEL_H_
 #define QUIRE_TESTS_KIT_TINY_MODEL_H_
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "gpuworker/model/checkpoint/random_checkpoint.h"
@@ -27,6 +28,7 @@ struct TinyModel {
   uint32_t full_layers = 0;
   worker::LatentShape latent = {};  ///< For DeepSeek models.
   uint64_t seed = 1;
+  std::string copied = {};  ///< Directory of a checkpoint, in place of all of the above.
   uint32_t hidden_size() const { return num_query_heads * head_dim; }
 };
 
@@ -41,6 +43,10 @@ inline TinyModel TinyLatentModel(uint64_t seed = 1) {
 
 /// Writes the checkpoint into `directory`.
 inline void WriteTinyModel(const std::string& directory, const TinyModel& m) {
+  if (!m.copied.empty()) {
+    std::filesystem::copy(m.copied, directory, std::filesystem::copy_options::overwrite_existing);
+    return;
+  }
   const Status written =
       worker::WriteRandomCheckpoint(directory, {.architecture = m.architecture,
                                                 .num_layers = m.num_layers,

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "gpuworker/engine/batch/batch_attention.h"
 #include "gpuworker/engine/request_checks.h"
 
 namespace quire::worker {
@@ -20,9 +19,21 @@ uint32_t MaxStepTokens(const std::vector<CacheLayout>& layouts, const KvSpec& sp
   return most;
 }
 
-EngineParts Sharing(EngineParts parts, DocumentShares* shares, const SlotMemory* slot_memory) {
+StatusOr<std::unique_ptr<JointStep>> MakeJointStep(const EngineParts& parts) {
+  // Latents have kernels without lists of sequences.
+  if (parts.device->reads_host_memory() || !parts.spec->has_values()) {
+    return std::unique_ptr<JointStep>();
+  }
+  QUIRE_ASSIGN_OR_RETURN(auto staging, JointStaging::Create(*parts.spec, parts.device));
+  return std::make_unique<JointStep>(*parts.spec, parts.device, SoftCapOf(parts),
+                                     std::move(staging));
+}
+
+EngineParts Sharing(EngineParts parts, DocumentShares* shares, JointStep* joint,
+                    const SlotMemory* slot_memory) {
   parts.shares = shares;
   parts.slot_memory = slot_memory;
+  if (joint != nullptr) parts.staging = joint->staging.get();
   return parts;
 }
 
@@ -47,15 +58,17 @@ StatusOr<std::unique_ptr<Batch>> Batch::Create(const Engine* engine, const Batch
   const EngineParts parts = engine->Parts();
   QUIRE_ASSIGN_OR_RETURN(Decoder::Scratch scratch,
                          parts.decoder->ReserveScratch(limits.step_tokens, limits.max_running));
+  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<JointStep> joint, MakeJointStep(parts));
   QUIRE_ASSIGN_OR_RETURN(const BatchLimits measured, WithSlots(limits, *parts.device));
-  return std::unique_ptr<Batch>(
-      new Batch(parts, engine->options().retrieval, measured, sessions, std::move(scratch)));
+  return std::unique_ptr<Batch>(new Batch(parts, engine->options().retrieval, measured, sessions,
+                                          std::move(scratch), std::move(joint)));
 }
 
 Batch::Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits,
-             BatchSessions* sessions, Decoder::Scratch scratch)
-    : slot_memory_(limits.offload, parts.spec->num_layers, limits.slot_bytes),
-      parts_(Sharing(parts, &shares_, &slot_memory_)),
+             BatchSessions* sessions, Decoder::Scratch scratch, std::unique_ptr<JointStep> joint)
+    : joint_(std::move(joint)),
+      slot_memory_(limits.offload, parts.spec->num_layers, limits.slot_bytes),
+      parts_(Sharing(parts, &shares_, joint_.get(), &slot_memory_)),
       retrieval_(std::move(retrieval)),
       scratch_(std::move(scratch)),
       own_sessions_(parts.client, parts.spec),
@@ -217,14 +230,21 @@ void Batch::RunMembers(const std::vector<Member>& members) {
     count += member.tokens;
   }
   const size_t vocab = parts_.decoder->config().vocab_size;
-  std::vector<float> logits(rows * vocab);
-  BatchStep step(std::move(backends), sessions_, parts_.clock);
-  const Status pass = parts_.decoder->ForwardBatch(tokens, step, logits.data(), scratch_.get());
+  const bool best = WantsBest(members);
+  std::vector<float> logits(best ? 0 : rows * vocab);
+  std::vector<TokenId> chosen(best ? rows : 0);
+  PassOutput output{.logits = logits.data()};
+  if (best) output = {.best = chosen.data()};
+  BatchStep step(std::move(backends), sessions_, parts_.clock, joint_.get());
+  const Status pass = parts_.decoder->ForwardBatch(tokens, step, output, scratch_.get());
   metrics_.CountStep(members.size(), count);
   size_t row = 0;
   for (size_t i = 0; i < members.size(); ++i) {
-    std::span<const float> own;
-    if (tokens[i].wants_logits) own = std::span(logits).subspan(row++ * vocab, vocab);
+    BatchSequence::Predicted own;
+    if (tokens[i].wants_logits && best) own.best = chosen[row++];
+    if (tokens[i].wants_logits && !best) {
+      own.logits = std::span(logits).subspan(row++ * vocab, vocab);
+    }
     Conclude(members[i], pass.ok() ? step.status(i) : pass, own);
   }
   sessions_->Send();  // Requests ahead of the last layer.
@@ -236,9 +256,17 @@ void Batch::RunMembers(const std::vector<Member>& members) {
   }
 }
 
-void Batch::Conclude(const Member& member, const Status& status, std::span<const float> logits) {
+bool Batch::WantsBest(const std::vector<Member>& members) const {
+  const Device& device = *parts_.device;
+  return !device.reads_host_memory() && device.kernels().sample != nullptr &&
+         std::ranges::all_of(members,
+                             [](const Member& member) { return member.sequence->is_greedy(); });
+}
+
+void Batch::Conclude(const Member& member, const Status& status,
+                     const BatchSequence::Predicted& predicted) {
   if (!status.ok()) return Fail(member.id, member.sequence, status);
-  const StatusOr<bool> ended = member.sequence->OnStepDone(member.tokens, logits);
+  const StatusOr<bool> ended = member.sequence->OnStepDone(member.tokens, predicted);
   metrics_.offload_waits.Record(member.sequence->TakeOffloadWaits());
   if (!ended.ok()) return Fail(member.id, member.sequence, ended.status());
   if (*ended) return End(member.id, OkStatus());

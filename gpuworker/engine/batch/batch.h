@@ -31,6 +31,7 @@
 
 #include "common/base/observe/metrics.h"
 #include "common/base/threads/mutex.h"
+#include "gpuworker/engine/batch/batch_attention.h"
 #include "gpuworker/engine/batch/batch_metrics.h"
 #include "gpuworker/engine/batch/batch_scheduler.h"
 #include "gpuworker/engine/batch/batch_sequence.h"
@@ -86,7 +87,7 @@ class Batch {
  private:
   using Id = BatchScheduler::Id;
   Batch(const EngineParts& parts, RetrievalOptions retrieval, const BatchLimits& limits,
-        BatchSessions* sessions, Decoder::Scratch scratch);
+        BatchSessions* sessions, Decoder::Scratch scratch, std::unique_ptr<JointStep> joint);
 
   /// A sequence of a plan that has slots.
   struct Member {
@@ -109,7 +110,10 @@ class Batch {
   /// Takes over what sessions and shares have counted.
   void Count() QUIRE_EXCLUDES(mutex_);
   /// After a pass: what became of one of its sequences.
-  void Conclude(const Member& member, const Status& status, std::span<const float> logits);
+  void Conclude(const Member& member, const Status& status,
+                const BatchSequence::Predicted& predicted);
+  /// True if a pass may bring the best tokens in place of the logits of all that want them.
+  bool WantsBest(const std::vector<Member>& members) const;
   /// The sequence failed: it starts again, or ends.
   void Fail(Id id, BatchSequence* sequence, const Status& status);
   void End(Id id, Status status) QUIRE_EXCLUDES(mutex_);
@@ -117,6 +121,9 @@ class Batch {
   bool WaitForWork() QUIRE_EXCLUDES(mutex_);
 
   DocumentShares shares_;  ///< Outlives the sequences.
+  /// Null where kernels read the host's memory, and launches cost nothing, and for latents.
+  /// Outlives the sequences.
+  const std::unique_ptr<JointStep> joint_;
   /// Decides which layers are whole. Only the thread that runs steps uses it.
   SlotMemory slot_memory_;
   const EngineParts parts_;

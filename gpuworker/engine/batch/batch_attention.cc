@@ -12,15 +12,25 @@ void BatchStep::ForEach(What what) {
   }
 }
 
+template <typename What>
+void BatchStep::ForEachWith(std::span<const LayerStep> steps, uint32_t token, What what) {
+  ForEach([&](size_t i) {
+    const bool has = token < steps[i].num_tokens && !IsDense(steps[i], i);
+    return has ? what(i) : OkStatus();
+  });
+}
+
 Status BatchStep::Attend(std::span<const LayerStep> steps) {
   uint32_t rounds = 0;
   ForEach([&](size_t i) -> Status {
     QUIRE_RETURN_IF_ERROR(backends_[i]->Begin(steps[i]));
-    if (backends_[i]->IsDense(steps[i].layer)) return backends_[i]->AttendDense(steps[i]);
+    if (IsDense(steps[i], i)) return backends_[i]->AttendDense(steps[i]);
     rounds = std::max(rounds, steps[i].num_tokens);
     return OkStatus();
   });
-  for (uint32_t token = 0; token < rounds; ++token) AttendRound(steps, token);
+  for (uint32_t token = 0; token < rounds; ++token) {
+    QUIRE_RETURN_IF_ERROR(AttendRound(steps, token));
+  }
   return OkStatus();
 }
 
@@ -52,24 +62,55 @@ Status BatchStep::Finish(std::span<const LayerStep> steps) {
   return OkStatus();
 }
 
-void BatchStep::AttendRound(std::span<const LayerStep> steps, uint32_t token) {
+Status BatchStep::AttendRound(std::span<const LayerStep> steps, uint32_t token) {
   const TimePoint began = clock_->Now();
   bool waits = false;
-  ForEach([&](size_t i) {
-    if (!HasToken(steps[i], i, token)) return OkStatus();
+  ForEachWith(steps, token, [&](size_t i) {
     waits |= !backends_[i]->IsReady(steps[i].layer);
     return backends_[i]->FlushDeferred();
   });
   if (waits) sessions_->Send();  // Requests ahead; otherwise corrections leave before them.
-  ForEach([&](size_t i) {
-    return HasToken(steps[i], i, token) ? backends_[i]->Ask(steps[i], token, began) : OkStatus();
-  });
+  QUIRE_RETURN_IF_ERROR(AppendRound(steps, token));
+  ForEachWith(steps, token, [&](size_t i) { return backends_[i]->Ask(steps[i], token, began); });
   sessions_->Send();
-  ForEach([&](size_t i) -> Status {
-    if (!HasToken(steps[i], i, token)) return OkStatus();
-    QUIRE_RETURN_IF_ERROR(backends_[i]->AttendToken(steps[i], token));
-    return backends_[i]->Follow(steps[i], token);
+  return FinishRound(steps, token);
+}
+
+Status BatchStep::AppendRound(std::span<const LayerStep> steps, uint32_t token) {
+  if (joint_ == nullptr) {
+    ForEachWith(steps, token, [&](size_t i) { return backends_[i]->Append(steps[i], token); });
+    return OkStatus();
+  }
+  ForEachWith(steps, token,
+              [&](size_t i) { return backends_[i]->AppendTo(&joint_->work, steps[i], token); });
+  return joint_->work.Launch();
+}
+
+Status BatchStep::FinishRound(std::span<const LayerStep> steps, uint32_t token) {
+  if (joint_ == nullptr) {
+    ForEachWith(steps, token, [&](size_t i) -> Status {
+      QUIRE_RETURN_IF_ERROR(backends_[i]->AttendToken(steps[i], token));
+      return backends_[i]->Follow(steps[i], token);
+    });
+    return OkStatus();
+  }
+  QUIRE_RETURN_IF_ERROR(AttendTogether(steps, token));
+  ForEachWith(steps, token, [&](size_t i) -> Status {
+    QUIRE_RETURN_IF_ERROR(backends_[i]->OnAttended(steps[i]));
+    return backends_[i]->FollowBy(&joint_->work, steps[i], token);
   });
+  QUIRE_RETURN_IF_ERROR(joint_->work.Launch());
+  ForEachWith(steps, token, [&](size_t i) { return backends_[i]->OnLaunched(); });
+  return OkStatus();
+}
+
+Status BatchStep::AttendTogether(std::span<const LayerStep> steps, uint32_t token) {
+  ForEachWith(steps, token, [&](size_t i) {
+    return backends_[i]->AttendBy(&joint_->attention, steps[i], token);
+  });
+  QUIRE_RETURN_IF_ERROR(joint_->staging->Launch());
+  ForEachWith(steps, token, [&](size_t i) { return backends_[i]->HoldForUnits(); });
+  return joint_->attention.Launch();
 }
 
 }  // namespace quire::worker

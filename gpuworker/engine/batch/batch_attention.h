@@ -9,6 +9,11 @@
 // recall is awaited. The caller sends the prefetches of the last layer. A layer has one deadline
 // for all sequences.
 //
+// On a device the kernels of all sequences go together, in three parts of a layer. First they
+// append a token, compare queries and select. Then they place units and attend. Then they export
+// completed pages. Launches thus do not grow with the number of sequences. Units for later layers
+// that have come are placed with those of this one.
+//
 // A step of one token per sequence is recordable if all caches are. No sequence recalls anything
 // then.
 //
@@ -19,9 +24,13 @@
 #define QUIRE_GPUWORKER_ENGINE_BATCH_BATCH_ATTENTION_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "gpuworker/cache/joint_attention.h"
+#include "gpuworker/cache/joint_staging.h"
+#include "gpuworker/device/joint_work.h"
 #include "gpuworker/engine/cache_backend.h"
 #include "gpuworker/engine/session_source.h"
 #include "gpuworker/model/decoder.h"
@@ -30,16 +39,29 @@
 
 namespace quire::worker {
 
+/// Kernels of all sequences of a step.
+struct JointStep {
+  JointStep(const KvSpec& spec, Device* device, float soft_cap,
+            std::unique_ptr<JointStaging> recalled)
+      : work(device), attention(spec, device, soft_cap), staging(std::move(recalled)) {}
+  JointWork work;
+  JointAttention attention;
+  std::unique_ptr<JointStaging> staging;  ///< Shared by the caches.
+};
+
 class BatchStep final : public BatchAttention, public RecordableAttention {
  public:
   /// One backend for each sequence of a Decoder::ForwardBatch, in its order.
-  BatchStep(std::vector<CacheBackend*> backends, BatchSessions* sessions, const Clock* clock)
+  /// `joint` is null where each sequence has kernels of its own.
+  BatchStep(std::vector<CacheBackend*> backends, BatchSessions* sessions, const Clock* clock,
+            JointStep* joint)
       : backends_(std::move(backends)),
         sessions_(sessions),
         clock_(clock),
+        joint_(joint),
         status_(backends_.size()) {}
 
-  /// Always OK; status() has what became of each sequence.
+  /// OK unless the device fails; status() has what became of each sequence.
   Status Attend(std::span<const LayerStep> steps) override;
 
   RecordableAttention* AsRecordable() override;
@@ -52,18 +74,29 @@ class BatchStep final : public BatchAttention, public RecordableAttention {
   const Status& status(size_t sequence) const { return status_[sequence]; }
 
  private:
-  /// Token `token` of every sequence of `steps` that has one and is not dense.
-  void AttendRound(std::span<const LayerStep> steps, uint32_t token);
+  /// Token `token` of every sequence of `steps` that has one and takes part in rounds.
+  [[nodiscard]] Status AttendRound(std::span<const LayerStep> steps, uint32_t token);
+  /// Puts the token into the caches.
+  [[nodiscard]] Status AppendRound(std::span<const LayerStep> steps, uint32_t token);
+  /// Attends once what was asked for has come, and asks ahead.
+  [[nodiscard]] Status AttendTogether(std::span<const LayerStep> steps, uint32_t token);
+  [[nodiscard]] Status FinishRound(std::span<const LayerStep> steps, uint32_t token);
   /// Calls `what(sequence)` for those that have not failed and takes a failure down.
   template <typename What>
   void ForEach(What what);
-  bool HasToken(const LayerStep& step, size_t sequence, uint32_t token) const {
-    return token < step.num_tokens && !backends_[sequence]->IsDense(step.layer);
+  /// Calls `what(sequence)` for those that have the token in a round.
+  template <typename What>
+  void ForEachWith(std::span<const LayerStep> steps, uint32_t token, What what);
+  /// True if all tokens of the step attend at once.
+  bool IsDense(const LayerStep& step, size_t sequence) const {
+    const bool joint = joint_ != nullptr && step.num_tokens == 1;
+    return backends_[sequence]->IsDense(step.layer) && !joint;
   }
 
   const std::vector<CacheBackend*> backends_;
   BatchSessions* const sessions_;
   const Clock* const clock_;
+  JointStep* const joint_;
   std::vector<Status> status_;  ///< By sequence.
 };
 

@@ -56,18 +56,21 @@ bool BatchSequence::MayGenerate() const {
          document_tokens() + own_.size() < parts_.decoder->config().max_positions;
 }
 
-StatusOr<bool> BatchSequence::OnStepDone(uint32_t tokens, std::span<const float> logits) {
+StatusOr<bool> BatchSequence::OnStepDone(uint32_t tokens, const Predicted& predicted) {
   QUIRE_RETURN_IF_ERROR(run_->OnStepDone(std::span(own_).subspan(ran_, tokens)));
   ran_ += tokens;
   steps_ += tokens;
   if (pending() > 0) return false;
   if (!MayGenerate()) return true;
-  QUIRE_ASSIGN_OR_RETURN(const bool goes_on, Generate(logits));
+  QUIRE_ASSIGN_OR_RETURN(const bool goes_on, Generate(predicted));
   return !goes_on || !MayGenerate();
 }
 
-StatusOr<bool> BatchSequence::Generate(std::span<const float> logits) {
-  QUIRE_ASSIGN_OR_RETURN(const TokenId token, sampler_.Sample(logits));
+StatusOr<bool> BatchSequence::Generate(const Predicted& predicted) {
+  const size_t vocab = parts_.decoder->config().vocab_size;
+  QUIRE_ASSIGN_OR_RETURN(const TokenId token, predicted.best
+                                                  ? Sampler::Greatest(*predicted.best, vocab)
+                                                  : sampler_.Sample(predicted.logits));
   const std::vector<TokenId>& stop = setup_.params.stop_tokens;
   stopped_ = std::find(stop.begin(), stop.end(), token) != stop.end();
   if (stopped_) return false;

@@ -71,9 +71,16 @@ class BatchSequence {
   SequenceTokens BeginStep(uint32_t tokens);
   CacheBackend& backend() { return run_->backend(); }
 
-  /// Notes that the step has run `tokens`, and generates. `logits` are those after the last token,
-  /// if wanted. True when the sequence has ended.
-  StatusOr<bool> OnStepDone(uint32_t tokens, std::span<const float> logits);
+  /// True if it needs the token of the greatest logit only.
+  bool is_greedy() const { return sampler_.is_greedy(); }
+  /// Results of the pass after the last token, if wanted: logits, or for a sequence that
+  /// is_greedy() the token of the greatest.
+  struct Predicted {
+    std::span<const float> logits = {};
+    std::optional<TokenId> best = {};
+  };
+  /// Notes that the step has run `tokens`, and generates. True when the sequence has ended.
+  StatusOr<bool> OnStepDone(uint32_t tokens, const Predicted& predicted);
   /// True once a dense prompt has run, while the sequence still holds all its pages.
   bool HasRunPrompt() const {
     return run_ != nullptr && run_->is_dense() && num_tokens() == dense_tokens();
@@ -113,8 +120,8 @@ class BatchSequence {
   bool MayGenerate() const;
   /// True if the next tokens attend densely.
   bool IsDense() const { return num_tokens() < dense_tokens(); }
-  /// Chooses a token from `logits`. False when it was a stop token.
-  StatusOr<bool> Generate(std::span<const float> logits);
+  /// Chooses a token. False when it was a stop token.
+  StatusOr<bool> Generate(const Predicted& predicted);
 
   const EngineParts parts_;
   SessionSource* const sessions_;

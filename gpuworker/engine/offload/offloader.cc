@@ -6,8 +6,7 @@
 
 namespace quire::worker {
 
-Status Offloader::Export(const BudgetCache& cache, uint32_t layer, PageRange pages) {
-  if (pages.size() == 0) return OkStatus();
+Status Offloader::Expect(uint32_t layer, PageRange pages) {
   if (pending_.size() == 0) pending_ = {pages.first, pages.first};
   if (pages.first < pending_.first || pages.first > pending_.end) {
     return Internal("layer ", layer, " completes pages ", pages.first, " to ", pages.end,
@@ -16,6 +15,35 @@ Status Offloader::Export(const BudgetCache& cache, uint32_t layer, PageRange pag
   for (; pending_.end < pages.end; ++pending_.end) {
     QUIRE_ASSIGN_OR_RETURN(staging_.emplace_back(), parts_.unit_buffers->Take());
   }
+  return OkStatus();
+}
+
+Status Offloader::ExportBy(JointWork* work, const BudgetCache& cache, uint32_t layer,
+                           PageRange pages) {
+  if (pages.size() != 1) return Export(cache, layer, pages);
+  QUIRE_RETURN_IF_ERROR(Expect(layer, pages));
+  QUIRE_ASSIGN_OR_RETURN(void* const units, exporter_.Units());
+  QUIRE_RETURN_IF_ERROR(cache.AddPage(layer, pages.first, units, work));
+  joint_page_ = {.layer = layer, .page = pages.first, .observed = observer_ == nullptr};
+  if (observer_ == nullptr) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(joint_page_->observed,
+                         observer_->AddPage(layer, pages.first, units, work));
+  return OkStatus();
+}
+
+Status Offloader::OnLaunched() {
+  if (!joint_page_) return OkStatus();
+  const JointPage page = *std::exchange(joint_page_, std::nullopt);
+  QUIRE_RETURN_IF_ERROR(exporter_.CopyUnits(staging_[page.page - pending_.first].get(),
+                                            page.layer * exporter_.layer_bytes()));
+  ++exported_;
+  if (page.observed) return OkStatus();
+  return observer_->OnPageComplete(page.layer, page.page, exporter_.units());
+}
+
+Status Offloader::Export(const BudgetCache& cache, uint32_t layer, PageRange pages) {
+  if (pages.size() == 0) return OkStatus();
+  QUIRE_RETURN_IF_ERROR(Expect(layer, pages));
   for (uint32_t page = pages.first; page < pages.end; ++page) {
     QUIRE_RETURN_IF_ERROR(exporter_.Export(cache, layer, page, parts_.spec->page_tokens,
                                            staging_[page - pending_.first].get(),

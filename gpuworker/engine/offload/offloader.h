@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,9 @@ class Offloader final : public PageSink {
 
   /// Every layer exports the same pages before Flush, as they are complete or several at a time.
   Status Export(const BudgetCache& cache, uint32_t layer, PageRange pages) override;
+  Status ExportBy(JointWork* work, const BudgetCache& cache, uint32_t layer,
+                  PageRange pages) override;
+  Status OnLaunched() override;
   Status Await(uint32_t end_page) override { return sender_.Await(end_page); }
   /// Pages exported and not flushed.
   PageRange pending() const { return pending_; }
@@ -49,9 +53,19 @@ class Offloader final : public PageSink {
   [[nodiscard]] Status Finish() { return sender_.Finish(); }
 
  private:
+  /// A page that a joint launch exports.
+  struct JointPage {
+    uint32_t layer = 0;
+    uint32_t page = 0;
+    bool observed = false;
+  };
+  /// Makes `pages` pending, with buffers.
+  Status Expect(uint32_t layer, PageRange pages);
+
   const EngineParts parts_;
   PageObserver* const observer_;  ///< May be null.
   PageExporter exporter_;
+  std::optional<JointPage> joint_page_;
   PageRange pending_;
   uint64_t exported_ = 0;                             ///< Pages, over all layers.
   std::vector<std::shared_ptr<UnitBuffer>> staging_;  ///< [pending pages]

@@ -29,6 +29,10 @@ class PageExporter {
   /// `offset` on. They are there once to->arrived is passed.
   [[nodiscard]] Status Export(const BudgetCache& cache, uint32_t layer, uint32_t page,
                               uint32_t rows, UnitBuffer* to, uint64_t offset);
+  /// Room for the units of a page at one layer, on the device.
+  StatusOr<void*> Units();
+  /// Has what is there copied to `to`, as Export.
+  [[nodiscard]] Status CopyUnits(UnitBuffer* to, uint64_t offset);
   /// The units exported last, on the device.
   const void* units() const { return units_.data(); }
 

@@ -19,6 +19,12 @@ class PageSink {
   /// Pages `pages` of `layer` are complete in `cache`: each once, in order.
   [[nodiscard]] virtual Status Export(const BudgetCache& cache, uint32_t layer,
                                       PageRange pages) = 0;
+  /// Export of a page, at the next Launch of `work`; call OnLaunched after it.
+  [[nodiscard]] virtual Status ExportBy(JointWork* /*work*/, const BudgetCache& cache,
+                                        uint32_t layer, PageRange pages) {
+    return Export(cache, layer, pages);
+  }
+  [[nodiscard]] virtual Status OnLaunched() { return OkStatus(); }
   /// Waits until the server has all pages before `end_page`, which were exported in earlier steps.
   /// The error when a page, whichever it is, could not be sent.
   [[nodiscard]] virtual Status Await(uint32_t end_page) = 0;

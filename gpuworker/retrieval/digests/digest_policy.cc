@@ -28,6 +28,16 @@ Status DigestPolicy::OnPageComplete(uint32_t layer, uint32_t page, const void* u
   return selector_.OnPageComplete(layer, page, units);
 }
 
+StatusOr<bool> DigestPolicy::AddPage(uint32_t layer, uint32_t page, const void* units,
+                                     JointWork* work) {
+  if (WantedDigests(layer)) QUIRE_RETURN_IF_ERROR(selector_.AddPage(layer, page, units, work));
+  return true;
+}
+
+Status DigestPolicy::Prepare(const SelectRequest& request, JointWork* work) {
+  return selector_.Prepare(request, work);
+}
+
 StatusOr<Selection> DigestPolicy::Select(const SelectRequest& request) {
   return selector_.Select(request);
 }

@@ -20,6 +20,9 @@ class DigestPolicy : public BudgetPolicy, public PageObserver {
   Status OnPrefillLayer(uint32_t layer, uint32_t num_pages,
                         std::shared_ptr<const StoredDigests> digests) override;
   Status OnPageComplete(uint32_t layer, uint32_t page, const void* units) override;
+  StatusOr<bool> AddPage(uint32_t layer, uint32_t page, const void* units,
+                         JointWork* work) override;
+  Status Prepare(const SelectRequest& request, JointWork* work) override;
   StatusOr<Selection> Select(const SelectRequest& request) override;
 
  protected:

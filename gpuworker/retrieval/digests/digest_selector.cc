@@ -14,7 +14,7 @@ namespace {
 /// Grows `buffer` to at least `bytes`; contents are lost.
 Status Grow(Device* device, size_t bytes, DeviceBuffer* buffer) {
   if (bytes <= buffer->size_bytes()) return OkStatus();
-  QUIRE_RETURN_IF_ERROR(device->Synchronize());  // The old memory goes away.
+  // The old memory goes away behind the kernels that use it.
   QUIRE_ASSIGN_OR_RETURN(*buffer, device->Allocate(std::max(bytes, 2 * buffer->size_bytes())));
   return OkStatus();
 }
@@ -78,13 +78,21 @@ Status DigestSelector::OnPrefillLayer(uint32_t layer, uint32_t num_pages,
   return Annotate(digests_[layer].Start(std::move(digests)), "layer ", layer);
 }
 
+Status DigestSelector::CheckNext(uint32_t layer, uint32_t page) const {
+  if (page == digests_[layer].num_pages()) return OkStatus();
+  return FailedPrecondition("layer ", layer, ": page ", page, " is complete, but page ",
+                            digests_[layer].num_pages(), " is the next to have a digest");
+}
+
 Status DigestSelector::OnPageComplete(uint32_t layer, uint32_t page, const void* units) {
   AwaitBackground();  // Digests may move.
-  if (page != digests_[layer].num_pages()) {
-    return FailedPrecondition("layer ", layer, ": page ", page, " is complete, but page ",
-                              digests_[layer].num_pages(), " is the next to have a digest");
-  }
+  QUIRE_RETURN_IF_ERROR(CheckNext(layer, page));
   return digests_[layer].AppendPage(units);
+}
+
+Status DigestSelector::AddPage(uint32_t layer, uint32_t page, const void* units, JointWork* work) {
+  QUIRE_RETURN_IF_ERROR(CheckNext(layer, page));
+  return digests_[layer].AddPage(units, work);
 }
 
 Status DigestSelector::Reserve(uint32_t pages) {
@@ -95,47 +103,87 @@ Status DigestSelector::Reserve(uint32_t pages) {
   return Grow(device_, n_kv * spec_.key_dim() * sizeof(float), &pooled_query_);
 }
 
-Status DigestSelector::ScorePart(const SelectRequest& request, const LayerDigests::Part& part,
-                                 const float* q, int64_t n_q) {
-  const uint32_t first = std::max(request.candidates.first, part.first);
-  const uint32_t end = std::min(request.candidates.end, part.end);
-  if (first >= end) return OkStatus();
+kernels::ScoreArgs DigestSelector::ScoreSettings() const {
   kernels::ScoreArgs args = kernels::PageScoreArgs(spec_, options_.kind);
-  args.q = q;
-  args.digests = part.data;
-  args.first_page = first - part.first;
-  args.scores = scores_.as<float>() + (first - request.candidates.first);
-  args.score_stride = request.candidates.size();
-  args.n_pages = end - first;
-  args.n_q = n_q;
+  args.n_q = ScoreRows();
   args.scale = options_.scale;
-  args.stream = device_->stream();
-  return ToStatus(device_->kernels().score(args), "score");
+  return args;
 }
 
-Status DigestSelector::Score(const SelectRequest& request) {
+kernels::PoolArgs DigestSelector::PoolSettings() const {
+  return {.n_q = ScoreRows(),
+          .n_kv = spec_.num_kv_heads,
+          .head_dim = spec_.key_dim(),
+          .pooling = options_.pooling};
+}
+
+template <typename ScorePart>
+Status DigestSelector::ForEachPart(const SelectRequest& request, const float* q, ScorePart score) {
+  const PageRange& candidates = request.candidates;
+  for (const LayerDigests::Part& part : digests_[request.layer].parts()) {
+    const uint32_t first = std::max(candidates.first, part.first);
+    const uint32_t end = std::min(candidates.end, part.end);
+    if (first >= end) continue;
+    QUIRE_RETURN_IF_ERROR(score({.q = q,
+                                 .digests = part.data,
+                                 .scores = scores_.as<float>() + (first - candidates.first),
+                                 .score_stride = candidates.size(),
+                                 .first_page = first - part.first,
+                                 .n_pages = end - first}));
+  }
+  return OkStatus();
+}
+
+StatusOr<const float*> DigestSelector::ScoringQueries(const SelectRequest& request) {
   if (request.candidates.end > digests_[request.layer].num_pages()) {
     return FailedPrecondition("layer ", request.layer, ": candidates end at page ",
                               request.candidates.end, ", digests at page ",
                               digests_[request.layer].num_pages());
   }
   QUIRE_RETURN_IF_ERROR(Reserve(request.candidates.size()));
-  const float* q = request.q;
-  if (kernels::PoolsQuery(options_.pooling)) {
-    QUIRE_RETURN_IF_ERROR(
-        ToStatus(device_->kernels().pool_query({.q = q,
-                                                .pooled = pooled_query_.as<float>(),
-                                                .n_q = spec_.num_query_heads,
-                                                .n_kv = spec_.num_kv_heads,
-                                                .head_dim = spec_.key_dim(),
-                                                .pooling = options_.pooling,
-                                                .stream = device_->stream()}),
-                 "pool_query"));
-    q = pooled_query_.as<float>();
-  }
-  for (const LayerDigests::Part& part : digests_[request.layer].parts()) {
-    QUIRE_RETURN_IF_ERROR(ScorePart(request, part, q, ScoreRows()));
-  }
+  if (!kernels::PoolsQuery(options_.pooling)) return request.q;
+  QUIRE_RETURN_IF_ERROR(ToStatus(device_->kernels().pool_query({.q = request.q,
+                                                                .pooled = pooled_query_.as<float>(),
+                                                                .n_q = spec_.num_query_heads,
+                                                                .n_kv = spec_.num_kv_heads,
+                                                                .head_dim = spec_.key_dim(),
+                                                                .pooling = options_.pooling,
+                                                                .stream = device_->stream()}),
+                                 "pool_query"));
+  return pooled_query_.as<const float>();
+}
+
+Status DigestSelector::Score(const SelectRequest& request) {
+  QUIRE_ASSIGN_OR_RETURN(const float* const q, ScoringQueries(request));
+  return ForEachPart(request, q, [&](const kernels::ScoreJob& part) {
+    kernels::ScoreArgs args = ScoreSettings();
+    args.q = part.q;
+    args.digests = part.digests;
+    args.scores = part.scores;
+    args.score_stride = part.score_stride;
+    args.first_page = part.first_page;
+    args.n_pages = part.n_pages;
+    args.stream = device_->stream();
+    return ToStatus(device_->kernels().score(args), "score");
+  });
+}
+
+Status DigestSelector::Prepare(const SelectRequest& request, JointWork* work) {
+  if (!at_worker() || SelectWithoutChoice(request, spec_.num_kv_heads)) return OkStatus();
+  QUIRE_ASSIGN_OR_RETURN(const float* const q, ScoringQueries(request));
+  QUIRE_RETURN_IF_ERROR(ForEachPart(request, q, [&](const kernels::ScoreJob& part) {
+    work->Score(ScoreSettings(), part);
+    return OkStatus();
+  }));
+  const int64_t pages = request.candidates.size();
+  work->Pool(PoolSettings(),
+             {.scores = scores_.as<float>(), .pooled = pooled_.as<float>(), .n_pages = pages});
+  work_ = work;
+  prepared_ = work->TopK(spec_.num_kv_heads,
+                         {.scores = pooled_.as<float>(),
+                          .n_pages = pages,
+                          .k = request.max_pages,
+                          .index_offset = static_cast<int32_t>(request.candidates.first)});
   return OkStatus();
 }
 
@@ -145,15 +193,12 @@ int64_t DigestSelector::ScoreRows() const {
 
 Status DigestSelector::Weigh(const SelectRequest& request) {
   QUIRE_RETURN_IF_ERROR(Score(request));
-  return ToStatus(device_->kernels().pool({.scores = scores_.as<float>(),
-                                           .pooled = pooled_.as<float>(),
-                                           .n_q = ScoreRows(),
-                                           .n_kv = spec_.num_kv_heads,
-                                           .n_pages = request.candidates.size(),
-                                           .head_dim = spec_.key_dim(),
-                                           .pooling = options_.pooling,
-                                           .stream = device_->stream()}),
-                  "pool");
+  kernels::PoolArgs args = PoolSettings();
+  args.scores = scores_.as<float>();
+  args.pooled = pooled_.as<float>();
+  args.n_pages = request.candidates.size();
+  args.stream = device_->stream();
+  return ToStatus(device_->kernels().pool(args), "pool");
 }
 
 StatusOr<std::vector<float>> DigestSelector::Scores(const SelectRequest& request) {
@@ -196,6 +241,7 @@ Selection DigestSelector::ToSelection(const int32_t* found, uint32_t pages_per_h
 
 StatusOr<bool> DigestSelector::Begin(const SelectRequest& request) {
   if (!at_worker() || SelectWithoutChoice(request, spec_.num_kv_heads)) return false;
+  if (work_ != nullptr && work_->Has(prepared_)) return false;  // It was made before attention.
   return device_->reads_host_memory() ? BeginInBackground(request) : BeginOnDevice(request);
 }
 
@@ -237,6 +283,11 @@ StatusOr<bool> DigestSelector::BeginOnDevice(const SelectRequest& request) {
 }
 
 StatusOr<Selection> DigestSelector::Select(const SelectRequest& request) {
+  const JointWork::Ticket prepared = std::exchange(prepared_, {});
+  if (work_ != nullptr && work_->Has(prepared)) {
+    QUIRE_ASSIGN_OR_RETURN(const int32_t* const found, work_->Found(prepared));
+    return ToSelection(found, request.max_pages);
+  }
   if (std::exchange(begun_.pending, false)) {
     QUIRE_RETURN_IF_ERROR(begun_.copied->Await());
     return ToSelection(reinterpret_cast<const int32_t*>(begun_.found.get()), request.max_pages);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/base/threads/executor.h"
+#include "gpuworker/device/joint_work.h"
 #include "gpuworker/retrieval/digests/layer_digests.h"
 #include "gpuworker/retrieval/policy.h"
 #include "quire/status.h"
@@ -45,7 +46,11 @@ class DigestSelector {
                                       std::shared_ptr<const StoredDigests> digests);
   /// PageObserver::OnPageComplete. FAILED_PRECONDITION when a page has been left out.
   [[nodiscard]] Status OnPageComplete(uint32_t layer, uint32_t page, const void* units);
+  /// PageObserver::AddPage.
+  [[nodiscard]] Status AddPage(uint32_t layer, uint32_t page, const void* units, JointWork* work);
 
+  /// RetrievalPolicy::Prepare.
+  [[nodiscard]] Status Prepare(const SelectRequest& request, JointWork* work);
   /// RetrievalPolicy::BeginSelect. False where nothing is gained, or without an executor to use.
   StatusOr<bool> Begin(const SelectRequest& request);
   /// RetrievalPolicy::Select.
@@ -65,6 +70,8 @@ class DigestSelector {
   /// A selection that the executor makes. Thread-safe.
   class BackgroundSelection;
 
+  /// FAILED_PRECONDITION unless `page` is the next to have a digest.
+  Status CheckNext(uint32_t layer, uint32_t page) const;
   StatusOr<bool> BeginOnDevice(const SelectRequest& request);
   StatusOr<bool> BeginInBackground(const SelectRequest& request);
   /// Waits for the background selection, and keeps its result.
@@ -72,9 +79,14 @@ class DigestSelector {
   StatusOr<Selection> SelectNow(const SelectRequest& request);
   /// Scores, and pools into pooled_.
   Status Weigh(const SelectRequest& request);
-  /// Scores candidates whose digests are in `part` for `n_q` queries.
-  Status ScorePart(const SelectRequest& request, const LayerDigests::Part& part, const float* q,
-                   int64_t n_q);
+  /// Settings of scoring and of pooling, without arrays.
+  kernels::ScoreArgs ScoreSettings() const;
+  kernels::PoolArgs PoolSettings() const;
+  /// Calls `score` with each part of the candidates' digests, for the queries `q`.
+  template <typename ScorePart>
+  Status ForEachPart(const SelectRequest& request, const float* q, ScorePart score);
+  /// The queries to score with: those of the request, or pooled ones.
+  StatusOr<const float*> ScoringQueries(const SelectRequest& request);
   /// Room for `pages` candidates in the scratch buffers.
   Status Reserve(uint32_t pages);
   /// Scores into scores_, [n_q][candidates] or, where the query is pooled, [n_kv][candidates].
@@ -97,6 +109,9 @@ class DigestSelector {
   DeviceBuffer pooled_;                ///< [n_kv][candidates] float
   DeviceBuffer found_;                 ///< int32 [n_kv][k_sel] pages, then [n_kv] NaN weights
   Begun begun_;
+  /// The selection that was prepared: ready if the work has it.
+  JointWork* work_ = nullptr;
+  JointWork::Ticket prepared_;
   std::vector<float> query_;                         ///< [n_q][d] of the background selection.
   std::shared_ptr<BackgroundSelection> background_;  ///< Taken by Select; null for none.
 };

@@ -24,8 +24,7 @@ Status LayerDigests::Reserve(uint32_t pages) {
     QUIRE_RETURN_IF_ERROR(
         device_->CopyOnDevice(grown.data(), own_.data(), own_pages_ * PageBytes()));
   }
-  QUIRE_RETURN_IF_ERROR(device_->Synchronize());  // The old memory goes away.
-  own_ = std::move(grown);
+  own_ = std::move(grown);  // The old memory goes away behind the copy.
   return OkStatus();
 }
 
@@ -38,12 +37,24 @@ Status LayerDigests::Start(std::shared_ptr<const StoredDigests> stored) {
   return OkStatus();
 }
 
+kernels::DigestArgs LayerDigests::PageSettings() const {
+  kernels::DigestArgs args = kernels::PageDigestArgs(spec_, kind_);
+  args.n_units = spec_.num_kv_heads;
+  return args;
+}
+
+Status LayerDigests::AddPage(const void* units, JointWork* work) {
+  QUIRE_RETURN_IF_ERROR(Reserve(own_pages_ + 1));
+  work->Digest(PageSettings(), {units, own_.as<std::byte>() + own_pages_ * PageBytes()});
+  ++own_pages_;
+  return OkStatus();
+}
+
 Status LayerDigests::AppendPage(const void* units) {
   QUIRE_RETURN_IF_ERROR(Reserve(own_pages_ + 1));
-  kernels::DigestArgs args = kernels::PageDigestArgs(spec_, kind_);
+  kernels::DigestArgs args = PageSettings();
   args.units = units;
   args.digests = own_.as<std::byte>() + own_pages_ * PageBytes();
-  args.n_units = spec_.num_kv_heads;
   args.stream = device_->stream();
   QUIRE_RETURN_IF_ERROR(ToStatus(device_->kernels().digest(args), "digest"));
   ++own_pages_;

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "gpuworker/device/device.h"
+#include "gpuworker/device/joint_work.h"
 #include "gpuworker/retrieval/digests/stored_digests.h"
 #include "kernels/api/digest.h"
 #include "quire/kv_spec.h"
@@ -40,8 +41,12 @@ class LayerDigests {
   [[nodiscard]] Status Start(std::shared_ptr<const StoredDigests> stored);
   /// Computes and appends the digest of one page from its [n_kv] units on the device.
   [[nodiscard]] Status AppendPage(const void* units);
+  /// AppendPage at the next Launch of `work`.
+  [[nodiscard]] Status AddPage(const void* units, JointWork* work);
 
  private:
+  /// Settings of the digest of a page, without arrays.
+  kernels::DigestArgs PageSettings() const;
   uint32_t StoredPages() const { return stored_ == nullptr ? 0 : stored_->num_pages(); }
   size_t PageBytes() const;
   /// Room for `pages` pages of its own.

@@ -35,7 +35,7 @@ void HeldQueries::Forget(std::span<const uint64_t> held) {
   }
 }
 
-Status HeldQueries::Keep(uint64_t position, const float* q, std::span<const uint64_t> held) {
+StatusOr<float*> HeldQueries::MakeRoom(uint64_t position, std::span<const uint64_t> held) {
   Forget(held);
   Query query{.position = position, .values = {}};
   if (spare_.empty()) {
@@ -44,9 +44,18 @@ Status HeldQueries::Keep(uint64_t position, const float* q, std::span<const uint
     query.values = std::move(spare_.back());
     spare_.pop_back();
   }
-  QUIRE_RETURN_IF_ERROR(device_->CopyOnDevice(query.values.data(), q, query_bytes_));
   queries_.push_back(std::move(query));
-  return OkStatus();
+  return queries_.back().values.as<float>();
+}
+
+Status HeldQueries::Keep(uint64_t position, const float* q, std::span<const uint64_t> held) {
+  QUIRE_ASSIGN_OR_RETURN(float* const room, MakeRoom(position, held));
+  return device_->CopyOnDevice(room, q, query_bytes_);
+}
+
+const float* HeldQueries::Group(uint64_t position, size_t head) const {
+  const Query* const query = Find(position);
+  return query == nullptr ? nullptr : query->values.as<const float>() + head * row_floats_;
 }
 
 StatusOr<const float*> HeldQueries::Gather(std::span<const uint64_t> held) {

@@ -26,9 +26,14 @@ class HeldQueries {
 
   /// True if the query of `position` is here. 0 is the position of none.
   bool Has(uint64_t position) const;
-  /// Copies `q`, [n_q][d] on the device. Positions ascend. `held`, [n_kv], are those that heads
-  /// hold.
+  /// Memory for the query of `position`, [n_q][d] on the device, which the caller fills. Positions
+  /// ascend. `held`, [n_kv], are those that heads hold.
+  StatusOr<float*> MakeRoom(uint64_t position, std::span<const uint64_t> held);
+  /// Copies `q` into it.
   [[nodiscard]] Status Keep(uint64_t position, const float* q, std::span<const uint64_t> held);
+  /// The group of queries of one KV head, [n_q / n_kv][d] on the device; null when there is none of
+  /// `position`.
+  const float* Group(uint64_t position, size_t head) const;
   /// [n_q][d] on the device: for each KV head the query of held[head]. Numbers of heads without a
   /// query here are unspecified. Null when no head has one. Valid until the next call.
   StatusOr<const float*> Gather(std::span<const uint64_t> held);

@@ -44,6 +44,31 @@ bool FreeKvPolicy::MayBeLate(const SelectRequest& request) const {
                              [&](uint64_t position) { return queries.Has(position); });
 }
 
+kernels::CorrectHeadsArgs FreeKvPolicy::Comparison() const {
+  return {.n_q = spec_.num_query_heads,
+          .n_kv = spec_.num_kv_heads,
+          .head_dim = spec_.key_dim(),
+          .tau = threshold_};
+}
+
+Status FreeKvPolicy::Prepare(const SelectRequest& request, JointWork* work) {
+  if (request.candidates.size() <= request.max_pages) return OkStatus();
+  HeldQueries& queries = queries_[request.layer];
+  const size_t group = size_t{spec_.num_query_heads} / spec_.num_kv_heads * spec_.key_dim();
+  std::vector<kernels::HeadQueries> heads;
+  for (size_t head = 0; head < spec_.num_kv_heads; ++head) {
+    heads.push_back({.now = request.q + head * group,
+                     .before = queries.Group(request.held[head], head),
+                     .tau = threshold_});
+  }
+  work_ = work;
+  compared_ = work->Compare(Comparison(), heads);
+  QUIRE_ASSIGN_OR_RETURN(float* const kept, queries.MakeRoom(request.position, request.held));
+  const int64_t row = int64_t{spec_.num_query_heads} * spec_.key_dim();
+  work->Narrow(row, DType::kF32, {.from = request.q, .to = kept});
+  return DigestPolicy::Prepare(request, work);
+}
+
 StatusOr<std::vector<bool>> FreeKvPolicy::TurnedHeads(const SelectRequest& request) {
   const uint32_t n_kv = spec_.num_kv_heads;
   HeldQueries& queries = queries_[request.layer];
@@ -54,18 +79,14 @@ StatusOr<std::vector<bool>> FreeKvPolicy::TurnedHeads(const SelectRequest& reque
     QUIRE_ASSIGN_OR_RETURN(cosines_, device_->Allocate(n_kv * sizeof(float)));
     QUIRE_ASSIGN_OR_RETURN(turned_, device_->Allocate((1 + n_kv) * sizeof(int32_t)));
   }
-  QUIRE_RETURN_IF_ERROR(
-      ToStatus(device_->kernels().correct_heads({.q = request.q,
-                                                 .before = before,
-                                                 .cosines = cosines_.as<float>(),
-                                                 .corrected = turned_.as<int32_t>() + 1,
-                                                 .n_corrected = turned_.as<int32_t>(),
-                                                 .n_q = spec_.num_query_heads,
-                                                 .n_kv = n_kv,
-                                                 .head_dim = spec_.key_dim(),
-                                                 .tau = threshold_,
-                                                 .stream = device_->stream()}),
-               "correct_heads"));
+  kernels::CorrectHeadsArgs args = Comparison();
+  args.q = request.q;
+  args.before = before;
+  args.cosines = cosines_.as<float>();
+  args.corrected = turned_.as<int32_t>() + 1;
+  args.n_corrected = turned_.as<int32_t>();
+  args.stream = device_->stream();
+  QUIRE_RETURN_IF_ERROR(ToStatus(device_->kernels().correct_heads(args), "correct_heads"));
   std::vector<int32_t> turned(1 + n_kv);
   QUIRE_RETURN_IF_ERROR(
       device_->CopyToHost(turned.data(), turned_.data(), turned.size() * sizeof(int32_t)));
@@ -77,6 +98,8 @@ StatusOr<std::vector<bool>> FreeKvPolicy::TurnedHeads(const SelectRequest& reque
 StatusOr<std::vector<bool>> FreeKvPolicy::NeedsBlocking(const SelectRequest& request) {
   const bool over_budget = request.candidates.size() > request.max_pages;
   if (!over_budget) return std::vector<bool>(spec_.num_kv_heads, true);
+  const JointWork::Ticket compared = std::exchange(compared_, {});
+  if (work_ != nullptr && work_->Has(compared)) return work_->Turned(compared);
   QUIRE_ASSIGN_OR_RETURN(std::vector<bool> blocking, TurnedHeads(request));
   QUIRE_RETURN_IF_ERROR(queries_[request.layer].Keep(request.position, request.q, request.held));
   return blocking;

@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "gpuworker/device/joint_work.h"
 #include "gpuworker/retrieval/digests/digest_policy.h"
 #include "gpuworker/retrieval/keys/held_queries.h"
 
@@ -26,12 +27,15 @@ class FreeKvPolicy final : public DigestPolicy {
   static RetrievalOptions Published(uint32_t page_tokens);
 
   std::string_view name() const override { return kName; }
+  Status Prepare(const SelectRequest& request, JointWork* work) override;
   StatusOr<bool> BeginSelect(const SelectRequest& request) override;
   StatusOr<std::vector<bool>> NeedsBlocking(const SelectRequest& request) override;
   bool MayBeLate(const SelectRequest& request) const override;
 
  private:
   explicit FreeKvPolicy(const PolicyContext& context);
+  /// Arguments of the comparison of queries, without arrays.
+  kernels::CorrectHeadsArgs Comparison() const;
   /// The heads, [n_kv], whose query has turned since the one whose selection they hold. The queries
   /// stay on the device, the heads' numbers come. True for a head that holds no choice.
   StatusOr<std::vector<bool>> TurnedHeads(const SelectRequest& request);
@@ -43,6 +47,9 @@ class FreeKvPolicy final : public DigestPolicy {
   // Results of the kernel that compares queries.
   DeviceBuffer cosines_;  ///< [n_kv]
   DeviceBuffer turned_;   ///< Number of turned heads, then the heads, ascending.
+  /// The comparison that was prepared: made if the work has it.
+  JointWork* work_ = nullptr;
+  JointWork::Ticket compared_;
 };
 
 }  // namespace quire::worker

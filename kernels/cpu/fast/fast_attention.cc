@@ -12,6 +12,7 @@
 #include "kernels/cpu/checks.h"
 #include "kernels/cpu/fast/fast.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/sequences.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/simd_codec.h"
 
@@ -358,6 +359,7 @@ void MergeRow(const MergeAttentionArgs& args, int64_t row, float* weights) {
 }  // namespace
 
 OpStatus PagedAttention(const PagedAttentionArgs& args) {
+  if (HasOwnPools(args)) return RunSequences(args, PagedAttention);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t d = args.head_dim;
   const int64_t rows = args.n_q / args.n_kv;

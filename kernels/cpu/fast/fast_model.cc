@@ -138,6 +138,12 @@ OpStatus Matmul(const MatmulArgs& args) {
 
 OpStatus Narrow(const NarrowArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
+  if (args.list != nullptr) {
+    for (int64_t r = 0; r < args.rows; ++r) {
+      simd::Narrow(args.list[r].from, args.n, args.dtype, args.list[r].to);
+    }
+    return OpStatus::kOk;
+  }
   if (args.places == nullptr) {
     simd::Narrow(args.x, args.rows * args.n, args.dtype, args.y);
     return OpStatus::kOk;

@@ -7,6 +7,7 @@
 #include "kernels/cpu/digest_block.h"
 #include "kernels/cpu/fast/fast.h"
 #include "kernels/cpu/score_terms.h"
+#include "kernels/cpu/sequences.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/softmax.h"
 
@@ -60,6 +61,7 @@ void PoolRows(const float* rows, int64_t n_kv, int64_t group, int64_t width, boo
 }  // namespace
 
 OpStatus Digest(const DigestArgs& args) {
+  if (args.jobs != nullptr) return RunJobs(args, Digest);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (args.kind != DigestKind::kMinMax) {
     DigestUnits(args);
@@ -77,6 +79,7 @@ OpStatus Digest(const DigestArgs& args) {
 }
 
 OpStatus Score(const ScoreArgs& args) {
+  if (args.jobs != nullptr) return RunJobs(args, Score);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (args.n_pages == 0) return OpStatus::kOk;
   const ScoreQueries queries = MakeScoreQueries(args);
@@ -110,6 +113,7 @@ OpStatus PoolQuery(const PoolQueryArgs& args) {
 }
 
 OpStatus Pool(const PoolArgs& args) {
+  if (args.jobs != nullptr) return RunJobs(args, Pool);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (args.n_pages == 0) return OpStatus::kOk;
   const Pooling mode = args.pooling;
@@ -134,15 +138,17 @@ OpStatus CorrectHeads(const CorrectHeadsArgs& args) {
   const int64_t group = args.n_q / args.n_kv;
   int32_t corrected = 0;
   for (int64_t g = 0; g < args.batch * args.n_kv; ++g) {
+    const HeadQueries head = QueriesOf(args, g);
     float sum = 0;
-    for (int64_t a = g * group; a < (g + 1) * group; ++a) {
-      const float* q = args.q + a * d;
-      const float* before = args.before + a * d;
+    for (int64_t a = 0; head.before != nullptr && a < group; ++a) {
+      const float* q = head.now + a * d;
+      const float* before = head.before + a * d;
       const float lengths = std::sqrt(simd::Dot(q, q, d)) * std::sqrt(simd::Dot(before, before, d));
       sum += simd::Dot(q, before, d) / (lengths + 1e-12f);
     }
     args.cosines[g] = sum / static_cast<float>(group);
-    if (!(args.cosines[g] >= args.tau)) args.corrected[corrected++] = static_cast<int32_t>(g);
+    const bool turned = head.before == nullptr || !(args.cosines[g] >= head.tau);
+    if (turned) args.corrected[corrected++] = static_cast<int32_t>(g);
   }
   *args.n_corrected = corrected;
   return OpStatus::kOk;

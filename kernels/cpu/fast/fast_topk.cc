@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/checks.h"
 #include "kernels/cpu/fast/fast.h"
+#include "kernels/cpu/sequences.h"
 
 namespace quire::kernels::fast {
 namespace {
@@ -45,6 +46,7 @@ Cut FindCut(const std::vector<uint32_t>& ranks, int64_t k, std::vector<uint32_t>
 }  // namespace
 
 OpStatus TopK(const TopKArgs& args) {
+  if (args.jobs != nullptr) return RunJobs(args, TopK);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t n = args.n_pages;
   const int64_t width = TopKWidth(args.k, n);

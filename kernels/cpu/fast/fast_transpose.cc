@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/checks.h"
 #include "kernels/cpu/fast/fast.h"
+#include "kernels/cpu/sequences.h"
 
 namespace quire::kernels::fast {
 namespace {
@@ -47,6 +48,7 @@ struct Geometry {
 }  // namespace
 
 OpStatus NhdToHnd(const NhdToHndArgs& args) {
+  if (args.pages != nullptr) return RunPages(args, NhdToHnd);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t sides = args.has_values ? 2 : 1;
   const Geometry at{args.page_tokens, args.n_kv, sides, args.head_dim * ElementBytes(args.dtype)};
@@ -75,6 +77,7 @@ OpStatus NhdToHnd(const NhdToHndArgs& args) {
 }
 
 OpStatus HndToNhd(const HndToNhdArgs& args) {
+  if (args.addresses != nullptr) return RunUnits(args, HndToNhd);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t sides = args.has_values ? 2 : 1;
   const Geometry at{args.page_tokens, args.n_kv, sides, args.head_dim * ElementBytes(args.dtype)};

@@ -7,6 +7,7 @@
 #include "kernels/cpu/checks.h"
 #include "kernels/cpu/codec_scalar.h"
 #include "kernels/cpu/reference/reference.h"
+#include "kernels/cpu/sequences.h"
 
 namespace quire::kernels::reference {
 namespace {
@@ -70,6 +71,7 @@ double Attend(const HeadInput& in, float* out) {
 }  // namespace
 
 OpStatus PagedAttention(const PagedAttentionArgs& args) {
+  if (HasOwnPools(args)) return RunSequences(args, PagedAttention);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t d = args.head_dim;
   const int64_t p = args.page_tokens;

@@ -7,6 +7,7 @@
 #include "kernels/cpu/digest_rounding.h"
 #include "kernels/cpu/reference/reference.h"
 #include "kernels/cpu/score_terms.h"
+#include "kernels/cpu/sequences.h"
 
 namespace quire::kernels::reference {
 namespace {
@@ -137,6 +138,7 @@ void StoreDigest(const Unit& unit) {
 }  // namespace
 
 OpStatus Digest(const DigestArgs& args) {
+  if (args.jobs != nullptr) return RunJobs(args, Digest);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   for (int64_t u = 0; u < args.n_units; ++u) {
     StoreDigest({.args = args,

@@ -110,9 +110,10 @@ OpStatus Narrow(const NarrowArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   for (int64_t r = 0; r < args.rows; ++r) {
     const int64_t place = args.places != nullptr ? args.places[r] : r;
-    for (int64_t i = 0; i < args.n; ++i) {
-      StoreElement(args.y, place * args.n + i, args.dtype, args.x[r * args.n + i]);
-    }
+    const float* from = args.list != nullptr ? args.list[r].from : args.x + r * args.n;
+    void* to = args.list != nullptr ? args.list[r].to : args.y;
+    const int64_t first = args.list != nullptr ? 0 : place * args.n;
+    for (int64_t i = 0; i < args.n; ++i) StoreElement(to, first + i, args.dtype, from[i]);
   }
   return OpStatus::kOk;
 }

@@ -8,6 +8,7 @@
 #include "kernels/cpu/digest_block.h"
 #include "kernels/cpu/reference/reference.h"
 #include "kernels/cpu/score_terms.h"
+#include "kernels/cpu/sequences.h"
 #include "kernels/cpu/softmax.h"
 
 namespace quire::kernels::reference {
@@ -61,6 +62,7 @@ void PoolSoftmax(const PoolArgs& args, const float* rows, float* pooled) {
 }  // namespace
 
 OpStatus Score(const ScoreArgs& args) {
+  if (args.jobs != nullptr) return RunJobs(args, Score);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (args.n_pages == 0) return OpStatus::kOk;
   const ScoreQueries queries = MakeScoreQueries(args);
@@ -97,6 +99,7 @@ OpStatus PoolQuery(const PoolQueryArgs& args) {
 }
 
 OpStatus Pool(const PoolArgs& args) {
+  if (args.jobs != nullptr) return RunJobs(args, Pool);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t n = args.n_pages;
   const int64_t group = args.n_q / args.n_kv;
@@ -111,6 +114,7 @@ OpStatus Pool(const PoolArgs& args) {
 }
 
 OpStatus TopK(const TopKArgs& args) {
+  if (args.jobs != nullptr) return RunJobs(args, TopK);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t n = args.n_pages;
   const int64_t width = TopKWidth(args.k, n);
@@ -140,18 +144,20 @@ OpStatus CorrectHeads(const CorrectHeadsArgs& args) {
   const int64_t group = args.n_q / args.n_kv;
   int32_t corrected = 0;
   for (int64_t g = 0; g < args.batch * args.n_kv; ++g) {
+    const HeadQueries head = QueriesOf(args, g);
     double sum = 0;
-    for (int64_t a = g * group; a < (g + 1) * group; ++a) {
+    for (int64_t a = 0; head.before != nullptr && a < group; ++a) {
       double dot = 0, now = 0, before = 0;
       for (int64_t c = a * d; c < (a + 1) * d; ++c) {
-        dot += double{args.q[c]} * args.before[c];
-        now += double{args.q[c]} * args.q[c];
-        before += double{args.before[c]} * args.before[c];
+        dot += double{head.now[c]} * head.before[c];
+        now += double{head.now[c]} * head.now[c];
+        before += double{head.before[c]} * head.before[c];
       }
       sum += dot / (std::sqrt(now) * std::sqrt(before) + 1e-12);
     }
     args.cosines[g] = static_cast<float>(sum / static_cast<double>(group));
-    if (!(args.cosines[g] >= args.tau)) args.corrected[corrected++] = static_cast<int32_t>(g);
+    const bool turned = head.before == nullptr || !(args.cosines[g] >= head.tau);
+    if (turned) args.corrected[corrected++] = static_cast<int32_t>(g);
   }
   *args.n_corrected = corrected;
   return OpStatus::kOk;

@@ -3,10 +3,12 @@
 
 #include "kernels/cpu/checks.h"
 #include "kernels/cpu/reference/reference.h"
+#include "kernels/cpu/sequences.h"
 
 namespace quire::kernels::reference {
 
 OpStatus NhdToHnd(const NhdToHndArgs& args) {
+  if (args.pages != nullptr) return RunPages(args, NhdToHnd);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t p = args.page_tokens;
   const int64_t sides = args.has_values ? 2 : 1;
@@ -33,6 +35,7 @@ OpStatus NhdToHnd(const NhdToHndArgs& args) {
 }
 
 OpStatus HndToNhd(const HndToNhdArgs& args) {
+  if (args.addresses != nullptr) return RunUnits(args, HndToNhd);
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   const int64_t p = args.page_tokens;
   const int64_t sides = args.has_values ? 2 : 1;
