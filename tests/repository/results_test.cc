@@ -46,6 +46,9 @@ const std::vector<Goal>& PlainGoals() {
       {.file = "specontext", .figure = "/samples", .least = 200},
       {.file = "specontext", .figure = "/moved_ratio_with_memory", .most = 0.25},
       {.file = "specontext", .figure = "/full_minus_specontext_with_memory", .most = 0.01},
+      // A sequence that outgrows its device loses no more with one layer than a share of its speed.
+      {.file = "growth", .figure = "/largest_step_loss", .most = 0.1},
+      {.file = "growth", .figure = "/vs_all_at_once", .least = 1},
       // Answers over documents that were stored alone. The suite counts, since reuse loses it.
       {.file = "rag", .figure = "/full_accuracy", .least = 0.9, .most = 1},
       {.file = "rag", .figure = "/full_minus_reuse_strict", .least = 0.2},
