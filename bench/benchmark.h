@@ -67,6 +67,8 @@ void AddSelectBench(Benches& benches);
 /// Quality and cost of a retrieval head's selections, in each mode and at each granularity, against
 /// the best pages, Quest and full attention.
 void AddSpeContextBench(Benches& benches);
+/// Launches and host waits of a decode step, for batches of 1, 4 and 16 sequences.
+void AddStepBench(Benches& benches);
 /// Unit reads from DRAM against memcpy; unit reads and ingest on SSD against a raw io_uring loop
 /// and BlobDB.
 void AddStoreBench(Benches& benches);

@@ -26,6 +26,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench registry --json\n"
                    "  quire bench select --json\n"
                    "  quire bench specontext --json\n"
+                   "  quire bench step --json\n"
                    "  quire bench store --json\n"
                    "  quire bench trace --cache-fraction 0.1\n"
                    "  quire bench transport --json\n"
@@ -46,6 +47,7 @@ void AddBenchCommand(Commands& commands) {
   bench::AddRegistryBench(benches);
   bench::AddSelectBench(benches);
   bench::AddSpeContextBench(benches);
+  bench::AddStepBench(benches);
   bench::AddStoreBench(benches);
   bench::AddTraceBench(benches);
   bench::AddTransportBench(benches);

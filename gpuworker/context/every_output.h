@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "gpuworker/model/sparse_prefill.h"
+#include "gpuworker/model/sparse/sparse_prefill.h"
 
 namespace quire::worker {
 

@@ -12,7 +12,7 @@
 
 #include "gpuworker/context/prompt_layout.h"
 #include "gpuworker/model/layer_view.h"
-#include "gpuworker/model/sparse_prefill.h"
+#include "gpuworker/model/sparse/sparse_prefill.h"
 
 namespace quire::worker {
 

@@ -14,7 +14,7 @@
 #include "gpuworker/model/checkpoint/companions.h"
 #include "gpuworker/model/forward_pass.h"
 #include "gpuworker/model/pass_pool.h"
-#include "gpuworker/model/sparse_pass.h"
+#include "gpuworker/model/sparse/sparse_pass.h"
 
 namespace quire::worker {
 namespace {

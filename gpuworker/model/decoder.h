@@ -15,7 +15,7 @@
 
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/checkpoint/config.h"
-#include "gpuworker/model/sparse_prefill.h"
+#include "gpuworker/model/sparse/sparse_prefill.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"

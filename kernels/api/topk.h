@@ -12,11 +12,14 @@
 #include <cstdint>
 
 #include "kernels/api/status.h"
+#include "quire/dtype.h"
 
 namespace quire::kernels {
 
 /// Entries that top k of n_pages writes per row.
-constexpr int64_t TopKWidth(int64_t k, int64_t n_pages) { return k < n_pages ? k : n_pages; }
+QUIRE_HOST_DEVICE constexpr int64_t TopKWidth(int64_t k, int64_t n_pages) {
+  return k < n_pages ? k : n_pages;
+}
 
 /// Rows of one sequence, in place of the fields of TopKArgs that have the same names.
 struct TopKJob {

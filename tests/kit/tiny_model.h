@@ -44,7 +44,9 @@ inline TinyModel TinyLatentModel(uint64_t seed = 1) {
 /// Writes the checkpoint into `directory`.
 inline void WriteTinyModel(const std::string& directory, const TinyModel& m) {
   if (!m.copied.empty()) {
-    std::filesystem::copy(m.copied, directory, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy(m.copied, directory,
+                          std::filesystem::copy_options::recursive |
+                              std::filesystem::copy_options::overwrite_existing);
     return;
   }
   const Status written =

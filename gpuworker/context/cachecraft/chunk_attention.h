@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "gpuworker/context/prompt_layout.h"
-#include "gpuworker/model/sparse_prefill.h"
+#include "gpuworker/model/sparse/sparse_prefill.h"
 
 namespace quire::worker {
 

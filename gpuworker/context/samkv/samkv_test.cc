@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "gpuworker/context/compact_plan.h"
-#include "gpuworker/model/row_update.h"
+#include "gpuworker/model/sparse/row_update.h"
 #include "gpuworker/testing/cached_documents.h"
 
 namespace quire::worker {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/model/attention_shares.h"
+#include "gpuworker/model/sparse/attention_shares.h"
 
 #include <algorithm>
 #include <utility>

@@ -6,8 +6,8 @@
 // Ownership: borrows all it is given. Thread-safety: none; one for each prefill.
 // Errors: INVALID_ARGUMENT for a plan whose rows are not there or not in order. INTERNAL for a view
 // that lacks the cell of a row. Otherwise those of the views and of LayerMath.
-#ifndef QUIRE_GPUWORKER_MODEL_SPARSE_PASS_H_
-#define QUIRE_GPUWORKER_MODEL_SPARSE_PASS_H_
+#ifndef QUIRE_GPUWORKER_MODEL_SPARSE_SPARSE_PASS_H_
+#define QUIRE_GPUWORKER_MODEL_SPARSE_SPARSE_PASS_H_
 
 #include <cstdint>
 #include <optional>
@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "gpuworker/device/device_list.h"
-#include "gpuworker/model/attention_shares.h"
 #include "gpuworker/model/layer_math.h"
-#include "gpuworker/model/row_attention.h"
-#include "gpuworker/model/row_update.h"
-#include "gpuworker/model/sparse_prefill.h"
+#include "gpuworker/model/sparse/attention_shares.h"
+#include "gpuworker/model/sparse/row_attention.h"
+#include "gpuworker/model/sparse/row_update.h"
+#include "gpuworker/model/sparse/sparse_prefill.h"
 #include "quire/status.h"
 
 namespace quire::worker {
@@ -89,4 +89,4 @@ class SparsePass {
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_MODEL_SPARSE_PASS_H_
+#endif  // QUIRE_GPUWORKER_MODEL_SPARSE_SPARSE_PASS_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RowUpdater against a plain loop, over random rows that lie scattered in a view.
-#include "gpuworker/model/row_update.h"
+#include "gpuworker/model/sparse/row_update.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 // fused with them, and measures how far they are from those.
 // Ownership: borrows the model. Thread-safety: none.
 // Errors: INTERNAL for a position without a cell; otherwise the device's.
-#ifndef QUIRE_GPUWORKER_MODEL_ROW_UPDATE_H_
-#define QUIRE_GPUWORKER_MODEL_ROW_UPDATE_H_
+#ifndef QUIRE_GPUWORKER_MODEL_SPARSE_ROW_UPDATE_H_
+#define QUIRE_GPUWORKER_MODEL_SPARSE_ROW_UPDATE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include "gpuworker/device/device_list.h"
 #include "gpuworker/model/layer_math.h"
 #include "gpuworker/model/layer_view.h"
-#include "gpuworker/model/sparse_prefill.h"
+#include "gpuworker/model/sparse/sparse_prefill.h"
 #include "quire/status.h"
 
 namespace quire::worker {
@@ -71,4 +71,4 @@ class RowUpdater {
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_MODEL_ROW_UPDATE_H_
+#endif  // QUIRE_GPUWORKER_MODEL_SPARSE_ROW_UPDATE_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/model/row_update.h"
+#include "gpuworker/model/sparse/row_update.h"
 
 #include <algorithm>
 #include <cmath>

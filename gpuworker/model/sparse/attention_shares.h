@@ -5,8 +5,8 @@
 // output is the share of each span. A call costs one more attention for each head_dim of spans.
 // Ownership: borrows the model. Thread-safety: none.
 // Errors: those of RowAttention and of the device.
-#ifndef QUIRE_GPUWORKER_MODEL_ATTENTION_SHARES_H_
-#define QUIRE_GPUWORKER_MODEL_ATTENTION_SHARES_H_
+#ifndef QUIRE_GPUWORKER_MODEL_SPARSE_ATTENTION_SHARES_H_
+#define QUIRE_GPUWORKER_MODEL_SPARSE_ATTENTION_SHARES_H_
 
 #include <cstdint>
 #include <span>
@@ -14,8 +14,8 @@
 
 #include "gpuworker/model/layer_math.h"
 #include "gpuworker/model/layer_view.h"
-#include "gpuworker/model/row_attention.h"
-#include "gpuworker/model/sparse_prefill.h"
+#include "gpuworker/model/sparse/row_attention.h"
+#include "gpuworker/model/sparse/sparse_prefill.h"
 #include "quire/status.h"
 
 namespace quire::worker {
@@ -51,4 +51,4 @@ class AttentionShares {
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_MODEL_ATTENTION_SHARES_H_
+#endif  // QUIRE_GPUWORKER_MODEL_SPARSE_ATTENTION_SHARES_H_

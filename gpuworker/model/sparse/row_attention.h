@@ -4,8 +4,8 @@
 // its own position, by an explicit mask, and its own cell where that is hidden.
 // Ownership: borrows the model. Thread-safety: none.
 // Errors: INTERNAL for a row without a cell; otherwise the device's.
-#ifndef QUIRE_GPUWORKER_MODEL_ROW_ATTENTION_H_
-#define QUIRE_GPUWORKER_MODEL_ROW_ATTENTION_H_
+#ifndef QUIRE_GPUWORKER_MODEL_SPARSE_ROW_ATTENTION_H_
+#define QUIRE_GPUWORKER_MODEL_SPARSE_ROW_ATTENTION_H_
 
 #include <cstdint>
 #include <span>
@@ -48,4 +48,4 @@ class RowAttention {
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_MODEL_ROW_ATTENTION_H_
+#endif  // QUIRE_GPUWORKER_MODEL_SPARSE_ROW_ATTENTION_H_

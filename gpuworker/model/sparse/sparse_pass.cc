@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpuworker/model/sparse_pass.h"
+#include "gpuworker/model/sparse/sparse_pass.h"
 
 #include <algorithm>
 #include <iterator>

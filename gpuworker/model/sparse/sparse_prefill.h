@@ -5,8 +5,8 @@
 // caches. Which rows is a plan (RowPlan); CacheBlend (arXiv 2405.16444), EPIC (arXiv 2410.15332)
 // and SamKV (arXiv 2508.11661) are plans. Where the cached rows come from is a LayerViews.
 // Units: positions in tokens of the whole prompt; rows are indices into SparsePrompt.
-#ifndef QUIRE_GPUWORKER_MODEL_SPARSE_PREFILL_H_
-#define QUIRE_GPUWORKER_MODEL_SPARSE_PREFILL_H_
+#ifndef QUIRE_GPUWORKER_MODEL_SPARSE_SPARSE_PREFILL_H_
+#define QUIRE_GPUWORKER_MODEL_SPARSE_SPARSE_PREFILL_H_
 
 #include <cstdint>
 #include <span>
@@ -101,4 +101,4 @@ struct SparsePrefillStats {
 
 }  // namespace quire::worker
 
-#endif  // QUIRE_GPUWORKER_MODEL_SPARSE_PREFILL_H_
+#endif  // QUIRE_GPUWORKER_MODEL_SPARSE_SPARSE_PREFILL_H_
