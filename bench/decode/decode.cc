@@ -581,7 +581,7 @@ class DecodeBench {
   BenchReport report_;
 };
 
-/// What is measured for these contexts: by length, or every way at one of them.
+/// True if costs by length are measured, false for every way at one context.
 bool ComparesLengths(const DecodeOptions& options) {
   return options.only_length || options.contexts.size() > 1 ||
          options.contexts.front() > kMostContextTokens;

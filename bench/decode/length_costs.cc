@@ -269,7 +269,7 @@ class LengthRun {
     cost->steps = steps.size();
   }
 
-  /// Of one sequence.
+  /// Scoring of one sequence.
   StatusOr<Duration> ScoringOf(const DecodeWay& way, uint32_t tokens) {
     std::optional<Duration>& time = scoring_[{way.name, tokens}];
     if (!time) {
@@ -301,10 +301,10 @@ class LengthRun {
   cli::LocalWorker worker_;
   worker::Device* device_ = nullptr;
   std::vector<DecodeWay> ways_;  ///< kWays.
-  SegmentKey tip_ = kRootKey;    ///< Of the pages that were put.
+  SegmentKey tip_ = kRootKey;    ///< Tip of the pages that were put.
   uint32_t put_pages_ = 0;
-  uint64_t page_bytes_ = 0;  ///< What the server's memory has grown by with pages.
-  uint64_t head_bytes_ = 0;  ///< And with the keys of the head.
+  uint64_t page_bytes_ = 0;  ///< Growth of the server's memory by pages.
+  uint64_t head_bytes_ = 0;  ///< Growth by the keys of the head.
   std::map<std::pair<std::string, uint32_t>, std::optional<Duration>> scoring_;
   LengthCosts costs_;
 };

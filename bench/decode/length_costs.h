@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a decode step costs as the document grows: time, scoring, stall, bytes and memory, of full
+// Costs of a decode step as the document grows: time, scoring, stall, bytes and memory, of full
 // attention and of two policies. The document's pages are written straight into a server of
 // another process, in the form of the store; no model reads them. A shorter document is the first
 // pages of the longer ones. Each way runs by itself, and nothing of another is in memory then.
@@ -38,7 +38,7 @@ struct LengthOptions {
   float drift = 0.15f;  ///< RandomModel::own_share
   DecodeTurns turns = {.warm_up_steps = 1, .turns = 1, .steps_per_turn = 5};
   std::string transport = "shm";
-  std::string data_dir = {};  ///< Of the server; a temporary directory when empty.
+  std::string data_dir = {};  ///< Directory of the server; a temporary directory when empty.
   std::string device = "cpu";
 };
 
@@ -52,14 +52,14 @@ struct LengthCost {
   /// Scoring of all sequences' pages or tokens, one after the other, by itself. 0 for full
   /// attention.
   double scoring_ms = 0;
-  double stall_ms = 0;  ///< Of a step, waiting for recalls and placing them.
+  double stall_ms = 0;  ///< Waiting for recalls and placing them, in a step.
   double bytes_per_step = 0;
-  double blocking_share = 0;  ///< Of the heads.
+  double blocking_share = 0;  ///< Share of the heads.
   double open_seconds = 0;    ///< Until the first step has run.
   double decode_seconds = 0;  ///< All measured steps.
   uint64_t worker_bytes = 0;  ///< Memory that all sequences take in this process.
   uint64_t server_bytes = 0;  ///< Memory of the pages at the server, and of the keys of a head.
-  uint32_t threads = 0;       ///< Of the model's products: the number with the faster steps.
+  uint32_t threads = 0;       ///< Number for the model's products, with the faster steps.
   uint64_t steps = 0;         ///< Measured ones.
 };
 
@@ -76,7 +76,7 @@ struct LengthCosts {
   uint32_t hidden_size = 0;
   float tau = 0;  ///< FreeKV's threshold.
   std::vector<LengthCost> costs = {};
-  /// Of an agent's shape: every token that is generated is a step.
+  /// Runs of an agent's shape: every token that is generated is a step.
   std::vector<LengthCost> agents = {};
   std::vector<LengthLeftOut> left_out = {};
 };
