@@ -56,7 +56,7 @@ TEST(TortureClusterProcessTest, AShortRunLosesNothing) {
 }
 
 TEST(TortureClusterProcessTest, ADiskThatIsLostWithoutReplicasIsNoticed) {
-  const ChildResult result = TortureCluster({"--seconds", "3", "--seed", "20", "--replicas", "1",
+  const ChildResult result = TortureCluster({"--seconds", "6", "--seed", "20", "--replicas", "1",
                                              "--lose-disk", "--network", "loopback"});
   EXPECT_EQ(result.exit_code, 1) << result.err << result.out;
   EXPECT_THAT(result.err, HasSubstr("broke a promise; repeat with --seed 20"));
