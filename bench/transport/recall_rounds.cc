@@ -24,7 +24,7 @@ uint64_t StampOf(uint32_t layer, uint32_t page) { return uint64_t{layer} << 32 |
 
 }  // namespace
 
-uint64_t RecallShape::bytes_per_round() const { return units_per_round() * UnitBytes(spec); }
+uint64_t RecallShape::bytes_per_round() const { return units_per_round() * quire::UnitBytes(spec); }
 
 RecallShape ShapeOf(uint64_t unit_bytes, uint64_t document_bytes) {
   RecallShape shape;
@@ -54,7 +54,7 @@ StatusOr<SegmentKey> PutDocument(Client& client, const RecallShape& shape) {
       for (uint32_t page = 0; page < spec.segment_pages; ++page) {
         const uint64_t stamp = StampOf(layer, first + page);
         const uint64_t unit = uint64_t{layer} * spec.segment_pages + page;
-        std::memcpy(bytes.data() + unit * UnitBytes(spec), &stamp, sizeof stamp);
+        std::memcpy(bytes.data() + unit * quire::UnitBytes(spec), &stamp, sizeof stamp);
       }
     }
     Payload payload;
@@ -149,7 +149,7 @@ Status RecallRounds::Run(uint64_t expected_units) {
 
 Status RecallRounds::RunVerified() {
   QUIRE_RETURN_IF_ERROR(Prepare(Pattern::kScattered));
-  const uint64_t unit_bytes = UnitBytes(shape_.spec);
+  const uint64_t unit_bytes = quire::UnitBytes(shape_.spec);
   return Run(shape_.units_per_round(), /*verify=*/true, [&](const RecallPart& part) -> Status {
     if (part.payload.size_bytes() != part.placements.size() * unit_bytes) {
       return Internal("a part has ", part.payload.size_bytes(), " bytes for ",
@@ -169,11 +169,11 @@ Status RecallRounds::RunVerified() {
 }
 
 std::byte* UnitSlots::Unit(uint32_t layer, uint32_t slot) const {
-  return memory_.data() + (uint64_t{layer} * slots_ + slot) * UnitBytes(shape_.spec);
+  return memory_.data() + (uint64_t{layer} * slots_ + slot) * quire::UnitBytes(shape_.spec);
 }
 
 Status UnitSlots::Fill(const RecallPart& part) {
-  UnitCopier copier(part.payload, UnitBytes(shape_.spec));
+  UnitCopier copier(part.payload, quire::UnitBytes(shape_.spec));
   for (size_t i = 0; i < part.placements.size(); ++i) {
     const Placement& at = part.placements[i];
     if (copier.CopyNext(Unit(at.layer, at.slot)) == part.checksums[i]) continue;

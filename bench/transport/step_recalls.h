@@ -38,7 +38,7 @@ class StepRecalls {
   StepRecalls(const RecallShape& shape, uint32_t units)
       : shape_(shape),
         units_(units),
-        memory_(uint64_t{shape.spec.num_layers} * units * UnitBytes(shape.spec)),
+        memory_(uint64_t{shape.spec.num_layers} * units * quire::UnitBytes(shape.spec)),
         slots_(shape, units, memory_.bytes()),
         resident_(shape.spec.num_layers) {}
 
