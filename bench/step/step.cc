@@ -97,7 +97,6 @@ StatusOr<StepBed> MakeStepBed(const StepOptions& options) {
 struct StepCosts {
   double launches = 0;
   double host_waits = 0;
-  double blocking_heads = 0;  ///< Of one sequence.
 };
 
 class CountedBatch {
@@ -134,11 +133,6 @@ class CountedBatch {
     }
     return OkStatus();
   }
-  double BlockingHeads() const {
-    uint64_t heads = 0;
-    for (const worker::SequenceStats& stats : batch_->Stats()) heads += stats.blocking_heads;
-    return static_cast<double>(heads) / static_cast<double>(streams_.size());
-  }
 
  private:
   CountedBatch() = default;
@@ -153,13 +147,11 @@ StatusOr<StepCosts> CountSteps(const StepBed& bed, const StepOptions& options,
                          CountedBatch::Open(bed, policy, sequences, options.temperature));
   for (uint32_t step = 0; step < kWarmUpSteps; ++step) QUIRE_RETURN_IF_ERROR(batch.Step());
   const worker::DeviceUse before = bed.device->use();
-  const double blocked = batch.BlockingHeads();
   for (uint32_t step = 0; step < options.steps(); ++step) QUIRE_RETURN_IF_ERROR(batch.Step());
   const worker::DeviceUse used = bed.device->use() - before;
   const double steps = options.steps();
   return StepCosts{.launches = static_cast<double>(used.launches) / steps,
-                   .host_waits = static_cast<double>(used.host_waits) / steps,
-                   .blocking_heads = (batch.BlockingHeads() - blocked) / steps};
+                   .host_waits = static_cast<double>(used.host_waits) / steps};
 }
 
 /// Reports the costs of a policy, and how they grow from the smallest batch to the largest.
@@ -169,7 +161,6 @@ cli::Json JsonOf(const std::map<uint32_t, StepCosts>& costs) {
     const std::string batch = std::to_string(sequences);
     json["launches_per_step"][batch] = cost.launches;
     json["host_waits_per_step"][batch] = cost.host_waits;
-    json["blocking_heads_per_sequence_step"][batch] = cost.blocking_heads;
   }
   const StepCosts& one = costs.begin()->second;
   const StepCosts& most = costs.rbegin()->second;
@@ -181,7 +172,7 @@ cli::Json JsonOf(const std::map<uint32_t, StepCosts>& costs) {
 void AddStepRow(const std::string& policy, uint32_t sequences, const StepCosts& cost,
                 cli::Table* table) {
   table->AddRow({policy, std::to_string(sequences), cli::FormatRatio(cost.launches, 1),
-                 cli::FormatRatio(cost.host_waits, 2), cli::FormatRatio(cost.blocking_heads, 2)});
+                 cli::FormatRatio(cost.host_waits, 2)});
 }
 
 StatusOr<BenchReport> RunSteps(const StepOptions& options) {
@@ -190,8 +181,7 @@ StatusOr<BenchReport> RunSteps(const StepOptions& options) {
                      .table = cli::Table({{"POLICY"},
                                           {"SEQUENCES", cli::Table::kRight},
                                           {"LAUNCHES A STEP", cli::Table::kRight},
-                                          {"HOST WAITS A STEP", cli::Table::kRight},
-                                          {"HEADS THAT BLOCK", cli::Table::kRight}})};
+                                          {"HOST WAITS A STEP", cli::Table::kRight}})};
   cli::Json policies;
   double launches = 0, host_waits = 0;
   for (const char* const policy : kCountedPolicies) {
