@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -261,7 +262,7 @@ class LengthRun {
     const double heads =
         double{1} * costs_.spec.num_layers * costs_.spec.num_kv_heads * cost->sequences;
     cost->step_ms = Milliseconds(Median(steps));
-    cost->p99_ms = Milliseconds(steps[static_cast<size_t>(0.99 * (count - 1) + 0.5)]);
+    cost->p99_ms = Milliseconds(steps[std::lround(0.99 * (count - 1))]);
     cost->stall_ms = run.totals.stall_seconds * 1e3 / count;
     cost->bytes_per_step = static_cast<double>(run.totals.bytes_recalled) / count;
     cost->blocking_share = static_cast<double>(run.totals.blocking_heads) / (heads * count);
