@@ -53,7 +53,7 @@ struct UnitPlacement {
   int32_t kv_head = 0;  ///< [0, n_kv)
 };
 
-/// Where a unit's rows go, n_kv * d elements apart, in a pool of its own. Aligned as PageAddress.
+/// Addresses of a unit's rows in its own pool, n_kv * d elements apart. Aligned as PageAddress.
 struct UnitAddress {
   void* k = nullptr;
   void* v = nullptr;
