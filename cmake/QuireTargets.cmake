@@ -137,10 +137,12 @@ function(quire_proto_library)
   set_property(GLOBAL PROPERTY QUIRE_DEPS_${A_NAME} "")
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${A_NAME})
   target_include_directories(${target} SYSTEM PUBLIC $<BUILD_INTERFACE:${generated}>)
-  target_compile_options(${target} PRIVATE -w)
-  if(QUIRE_SANITIZE)
-    target_compile_options(${target} PRIVATE -fno-sanitize=all -g0)  # As in the libraries that it calls.
-  endif()
+  # Generated code is not instrumented, as in the libraries that it calls. All sanitizers thus share its objects in the
+  # compiler's cache.
+  get_target_property(options ${target} COMPILE_OPTIONS)
+  list(FILTER options EXCLUDE REGEX sanitize)
+  set_target_properties(${target} PROPERTIES COMPILE_OPTIONS "${options}")
+  target_compile_options(${target} PRIVATE -w -g0)
   target_link_libraries(${target} PUBLIC gRPC::grpc++ protobuf::libprotobuf)
   protobuf_generate(TARGET ${target} LANGUAGE cpp PROTOC_OUT_DIR ${generated}
     IMPORT_DIRS ${CMAKE_CURRENT_SOURCE_DIR})

@@ -26,7 +26,6 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 
 constexpr uint32_t kKvHeads = 2;
-constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr char kText[] =
     "The old mill was near the river. A bright lamp was behind the door. In Walbury the farmer "
     "opened a gate.";
@@ -57,7 +56,7 @@ class AnswerRunTest : public ::testing::Test {
         client_(Client::Create({.transport = store_->transport()}).value()) {
     worker::EngineOptions options;
     options.page_tokens = 16;
-    local_ = cli::LoadLocalWorker(kModel, client_.get(), options).value();
+    local_ = cli::LoadLocalWorker(QUIRE_BUNDLED_MODEL, client_.get(), options).value();
   }
 
   static std::vector<AskedDocument> Documents(Conversation conversation) {

@@ -18,14 +18,13 @@
 namespace quire::bench {
 namespace {
 
-constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr RecordOptions kOptions = {.questions = 2, .page_tokens = 32, .decoded_tokens = 48};
-constexpr PageBudget kBudget = {.sink_pages = 1, .window_pages = 2, .selected_pages = 21};
+constexpr PageBudget kModelBudget = {.sink_pages = 1, .window_pages = 2, .selected_pages = 21};
 
 class ElasticModelTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto traces = RecordTraces(kModel, kOptions, kBudget);
+    auto traces = RecordTraces(QUIRE_BUNDLED_MODEL, kOptions, kModelBudget);
     ASSERT_TRUE(traces.ok()) << traces.status();
     ASSERT_EQ(traces->size(), 1u) << "both questions are about one document";
     traces_ = *std::move(traces);
@@ -55,9 +54,9 @@ TEST_F(ElasticModelTest, EveryQuestionIsFollowedByWhatWasDecodedAndTheAnswerCome
 }
 
 TEST_F(ElasticModelTest, AStepSelectsPagesThatAreCompleteAndOutsideTheWindowAlsoItsOwn) {
-  const auto tokenizer = worker::Tokenizer::Load(std::string(kModel) + "/tokenizer.json");
+  const auto tokenizer = worker::Tokenizer::Load(std::string(QUIRE_BUNDLED_MODEL) + "/tokenizer.json");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  const auto corpus = cli::LoadDemoCorpus(std::string(kModel) + "/documents");
+  const auto corpus = cli::LoadDemoCorpus(std::string(QUIRE_BUNDLED_MODEL) + "/documents");
   ASSERT_TRUE(corpus.ok()) << corpus.status();
   const size_t document = (*cli::DocumentTokens(*tokenizer, corpus->documents.front().text)).size();
   bool own = false;
@@ -65,9 +64,9 @@ TEST_F(ElasticModelTest, AStepSelectsPagesThatAreCompleteAndOutsideTheWindowAlso
     const size_t complete = (document + step + 1) / kOptions.page_tokens;
     for (const auto& layer : trace().steps[step]) {
       for (const auto& pages : layer) {
-        ASSERT_EQ(pages.size(), kBudget.selected_pages);
-        EXPECT_GE(pages.front(), kBudget.sink_pages);
-        EXPECT_LT(pages.back(), complete - kBudget.window_pages) << "step " << step;
+        ASSERT_EQ(pages.size(), kModelBudget.selected_pages);
+        EXPECT_GE(pages.front(), kModelBudget.sink_pages);
+        EXPECT_LT(pages.back(), complete - kModelBudget.window_pages) << "step " << step;
         own = own || pages.back() >= document / kOptions.page_tokens;
       }
     }

@@ -29,11 +29,11 @@ using ::testing::Pointwise;
 
 constexpr uint32_t kSequences = 3;
 constexpr uint32_t kSelectable = 3;
-constexpr uint32_t kTokens = 6 * 4;  // Two window pages, and four to select from.
+constexpr uint32_t kJointTokens = 6 * 4;  // Two window pages, and four to select from.
 constexpr uint32_t kSeen = 6;        // Tokens in a sliding window: rows of three pages.
 constexpr float kSoftCap = 1.5f;
 
-KvSpec TestSpec() {
+KvSpec JointSpec() {
   KvSpec spec;
   spec.model = "test";
   spec.dtype = DType::kF32;
@@ -50,11 +50,11 @@ KvSpec TestSpec() {
 std::vector<CacheLayout> Layouts() {
   return {{.window_pages = 2, .selectable_pages = kSelectable},
           {.everything = true},
-          WindowLayout(kSeen, TestSpec().page_tokens, /*context_tokens=*/1000),
+          WindowLayout(kSeen, JointSpec().page_tokens, /*context_tokens=*/1000),
           {.everything = true, .window_tokens = kSeen}};
 }
 
-std::vector<float> RandomFloats(size_t count, uint64_t seed) {
+std::vector<float> RandomEighths(size_t count, uint64_t seed) {
   SeededRandom random(seed);
   std::vector<float> values(count);
   for (float& value : values) value = static_cast<float>(random.Normal());
@@ -62,9 +62,9 @@ std::vector<float> RandomFloats(size_t count, uint64_t seed) {
 }
 
 std::unique_ptr<BudgetCache> MakeCache(Device& device) {
-  auto cache = BudgetCache::Create(TestSpec(), &device, Layouts(), /*staging_buffers=*/2, kSoftCap);
+  auto cache = BudgetCache::Create(JointSpec(), &device, Layouts(), /*staging_buffers=*/2, kSoftCap);
   EXPECT_TRUE(cache.ok()) << cache.status();
-  EXPECT_EQ((*cache)->StartAt(kTokens), OkStatus());
+  EXPECT_EQ((*cache)->StartAt(kJointTokens), OkStatus());
   return *std::move(cache);
 }
 
@@ -82,7 +82,7 @@ std::vector<SlotPlacement> Placements(uint32_t i) {
 
 Payload UnitsOf(uint32_t i) {
   const std::vector<float> values =
-      RandomFloats(Placements(i).size() * UnitBytes(TestSpec()) / sizeof(float), 100 + i);
+      RandomEighths(Placements(i).size() * UnitBytes(JointSpec()) / sizeof(float), 100 + i);
   const auto bytes = std::as_bytes(std::span(values));
   Payload payload;
   payload.Append(std::vector<std::byte>(bytes.begin(), bytes.end()));
@@ -103,9 +103,9 @@ void Activate(BudgetCache& cache, uint32_t i) {
 /// One token of sequence `i` in `layer`.
 struct TokenRows {
   TokenRows(uint32_t i, uint32_t layer)
-      : q(RandomFloats(32, 10 * i + layer)),
-        k(RandomFloats(16, 1000 + 10 * i + layer)),
-        v(RandomFloats(16, 2000 + 10 * i + layer)) {}
+      : q(RandomEighths(32, 10 * i + layer)),
+        k(RandomEighths(16, 1000 + 10 * i + layer)),
+        v(RandomEighths(16, 2000 + 10 * i + layer)) {}
   std::vector<float> q, k, v;
 };
 
@@ -128,8 +128,8 @@ class JointCaches {
  public:
   JointCaches()
       : work_(&device_),
-        attention_(TestSpec(), &device_, kSoftCap),
-        staging_(*JointStaging::Create(TestSpec(), &device_)) {
+        attention_(JointSpec(), &device_, kSoftCap),
+        staging_(*JointStaging::Create(JointSpec(), &device_)) {
     for (uint32_t i = 0; i < kSequences; ++i) {
       caches_.push_back(MakeCache(device_));
       caches_.back()->ShareStaging(staging_.get());
@@ -202,7 +202,7 @@ TEST(JointCachesTest, AttendAsEachAloneWhateverStreamIsLate) {
     JointCaches caches;
     const LateStreams late(streams);
     for (uint32_t i = 0; i < kSequences; ++i) caches.Recall(i);
-    for (uint32_t layer = 0; layer < TestSpec().num_layers; ++layer) {
+    for (uint32_t layer = 0; layer < JointSpec().num_layers; ++layer) {
       SCOPED_TRACE(layer);
       caches.Load(layer);
       caches.Attend(layer, {0, 1, 2});

@@ -270,7 +270,7 @@ TEST_F(RetrievalHeadTest, ADraftOfPytorchIsTheSame) {
 
 // The head that lies beside the bundled model.
 TEST(BundledHeadTest, ItFindsThePageThatAQuestionIsAbout) {
-  const std::string model = QUIRE_SOURCE_DIR "/models/recall-small";
+  const std::string model = QUIRE_BUNDLED_MODEL;
   const auto config = LoadModelConfig(model + "/config.json");
   ASSERT_TRUE(config.ok()) << config.status();
   const auto weights = LoadHeadWeights(model + "/" + kHeadFolder, {model, *config});

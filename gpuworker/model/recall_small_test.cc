@@ -21,7 +21,6 @@
 namespace quire::worker {
 namespace {
 
-constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr size_t kMaxTextBytes = 1 << 20;
 constexpr size_t kDocuments = 4;  ///< Number of bundled documents used, spread over all.
 constexpr double kLeastShareCorrect =
@@ -34,7 +33,7 @@ struct Question {
 };
 
 std::vector<Question> LoadQuestions() {
-  auto text = ReadTextFile(std::string(kModel) + "/documents/questions.jsonl", kMaxTextBytes);
+  auto text = ReadTextFile(std::string(QUIRE_BUNDLED_MODEL) + "/documents/questions.jsonl", kMaxTextBytes);
   EXPECT_TRUE(text.ok()) << text.status();
   std::istringstream lines(text.ok() ? *text : "");
   std::vector<Question> questions;
@@ -48,10 +47,10 @@ std::vector<Question> LoadQuestions() {
 class RecallSmall : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto decoder = Decoder::Load(kModel, &CpuDevice());
+    auto decoder = Decoder::Load(QUIRE_BUNDLED_MODEL, &CpuDevice());
     ASSERT_TRUE(decoder.ok()) << decoder.status();
     decoder_ = std::move(*decoder);
-    auto tokenizer = Tokenizer::Load(std::string(kModel) + "/tokenizer.json");
+    auto tokenizer = Tokenizer::Load(std::string(QUIRE_BUNDLED_MODEL) + "/tokenizer.json");
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
     tokenizer_ = std::make_unique<Tokenizer>(std::move(*tokenizer));
     cache_ = std::make_unique<DenseCache>(decoder_->config(), &CpuDevice(),
@@ -66,7 +65,7 @@ class RecallSmall : public ::testing::Test {
 
   Status ReadDocument(const std::string& name) {
     QUIRE_ASSIGN_OR_RETURN(const std::string text,
-                           ReadTextFile(std::string(kModel) + "/documents/" + name, kMaxTextBytes));
+                           ReadTextFile(std::string(QUIRE_BUNDLED_MODEL) + "/documents/" + name, kMaxTextBytes));
     std::vector<TokenId> tokens = *tokenizer_->Encode(text);
     tokens.insert(tokens.begin(), tokenizer_->starts().front());
     EXPECT_GE(tokens.size(), 4096u) << name;

@@ -13,7 +13,7 @@
 namespace quire::worker {
 namespace {
 
-constexpr uint32_t kWords = 40, kTokensOfPage = 4, kWindow = 6;
+constexpr uint32_t kWindow = 6;
 constexpr uint64_t kContext = 512;
 
 /// A policy with a retrieval head of `mode`, and the same behind windows of the layers 0 and 2.

@@ -30,7 +30,6 @@ using testing::KeysOf;
 using testing::Part;
 using testing::TempDir;
 
-constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr double kRounding = 1e-9;
 
 const char* const kPolicies[] = {"freekv", "freekv_tau_-1", "freekv_calibrated", "quest"};
@@ -166,7 +165,7 @@ std::string ReadAll(const std::string& path) {
 TEST(BenchAnswersProcessTest, ReportsAccuraciesAndWhatMovedForThem) {
   const TempDir directory;
   const json report = testing::BenchReport(
-      {"answers", "--model", kModel, "--policies", "freekv,freekv_tau_-1,freekv_calibrated,quest",
+      {"answers", "--model", QUIRE_BUNDLED_MODEL, "--policies", "freekv,freekv_tau_-1,freekv_calibrated,quest",
        "--sets", "recall,needle", "--samples", "1", "--plot", directory / "plot.svg", "--markdown",
        directory / "table.md"});
   const json cells = Part(report, "cells");

@@ -29,7 +29,6 @@ using testing::Figure;
 using testing::KeysOf;
 using testing::Part;
 
-constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr int kTurns = 2;
 constexpr int kSteps = 3;  ///< Steps of a turn.
 constexpr int kBudget = 512;
@@ -82,7 +81,7 @@ struct Shape {
 
 std::vector<std::string> DecodeCommand(const std::vector<std::string>& more) {
   const std::string turns = std::to_string(kTurns), steps = std::to_string(kSteps);
-  std::vector<std::string> args = {"decode", "--model", kModel, "--context", "2048", "--budget",
+  std::vector<std::string> args = {"decode", "--model", QUIRE_BUNDLED_MODEL, "--context", "2048", "--budget",
                                    "512",    "--turns", turns,  "--steps",   steps};
   args.insert(args.end(), more.begin(), more.end());
   return args;

@@ -31,13 +31,12 @@ using ::testing::Not;
 using testing::Part;
 using testing::TempDir;
 
-constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
-constexpr int kSteps = 48;
+constexpr int kElasticSteps = 48;
 constexpr int kContextTokens = 4096;
 constexpr int kQuestions = 2;
 constexpr int kDecodedTokens = 40;
 constexpr double kFaultRate = 0.05;
-constexpr double kRounding = 1e-9;
+constexpr double kElasticRounding = 1e-9;
 
 /// Expects the moved share of the selection above 0 and at most 1.
 void ExpectMoved(const json& report) {
@@ -67,9 +66,9 @@ void ExpectOverlaps(const json& report) {
     for (const std::string of : {"", "_c90"}) {
       const double moved = Figure(walk, "moved_ratio" + of);
       const std::string overlap = "overlap" + (of.empty() ? "_c95" : of);
-      EXPECT_NEAR(Figure(walk, overlap), 1 - moved, kRounding);
-      EXPECT_NEAR(Figure(walk, "moved_of_budget" + of), moved * selected / budget, kRounding);
-      EXPECT_NEAR(Figure(walk, "budget_" + overlap), 1 - moved * selected / budget, kRounding);
+      EXPECT_NEAR(Figure(walk, overlap), 1 - moved, kElasticRounding);
+      EXPECT_NEAR(Figure(walk, "moved_of_budget" + of), moved * selected / budget, kElasticRounding);
+      EXPECT_NEAR(Figure(walk, "budget_" + overlap), 1 - moved * selected / budget, kElasticRounding);
     }
   }
 }
@@ -77,7 +76,7 @@ void ExpectOverlaps(const json& report) {
 /// Expects the bytes of the units counted in the ratio.
 void ExpectBytes(const json& report) {
   const json shape = Part(report, "shape");
-  const double resent = kSteps * Figure(shape, "layers") * Figure(shape, "kv_heads") *
+  const double resent = kElasticSteps * Figure(shape, "layers") * Figure(shape, "kv_heads") *
                         Figure(shape, "selected_pages") * Figure(shape, "unit_bytes");
   for (const json& walk : {report, Part(report, "pulled_walk")}) {
     EXPECT_EQ(Figure(walk, "bytes_resent_c95"), resent);
@@ -123,9 +122,9 @@ void ExpectDecodeTrace(const json& report) {
 TEST(BenchElasticProcessTest, ReportsWhatMovesAndThatTheSlotsAreRight) {
   const json report =
       testing::BenchReport({"elastic", "--context", std::to_string(kContextTokens), "--steps",
-                            std::to_string(kSteps), "--questions", std::to_string(kQuestions),
+                            std::to_string(kElasticSteps), "--questions", std::to_string(kQuestions),
                             "--decoded-tokens", std::to_string(kDecodedTokens), "--fault-rate",
-                            std::to_string(kFaultRate), "--model", kModel});
+                            std::to_string(kFaultRate), "--model", QUIRE_BUNDLED_MODEL});
   ExpectMoved(report);
   ExpectOverlaps(report);
   ExpectBytes(report);
@@ -135,7 +134,7 @@ TEST(BenchElasticProcessTest, ReportsWhatMovesAndThatTheSlotsAreRight) {
 
   ExpectDecodeTrace(report);
 
-  EXPECT_EQ(Figure(report, "steps"), kSteps);
+  EXPECT_EQ(Figure(report, "steps"), kElasticSteps);
   EXPECT_EQ(Figure(report, "seed"), 1);
   EXPECT_EQ(Figure(Part(report, "shape"), "context_tokens"), kContextTokens);
   ExpectPositive(Part(report, "shape"), {"page_tokens", "group_size", "topics", "mean_run_pages"});

@@ -24,11 +24,10 @@ using ::testing::IsSupersetOf;
 using testing::KeysOf;
 using testing::Part;
 
-constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr int kCells = 5 * 3;    ///< Cosines times jump rates.
 constexpr int kCellsOfRate = 4;  ///< Cells of one jump rate, with queries that turn less than tau.
-constexpr double kRounding = 1e-5;
-constexpr int kSteps = 8;
+constexpr double kPolicyRounding = 1e-5;
+constexpr int kPolicySteps = 8;
 constexpr int kSeed = 5;  ///< A seed whose queries jump in so few steps, at both rates.
 
 /// The papers' policies, and the additional trials.
@@ -57,13 +56,13 @@ void ExpectRelations(const json& trials) {
   const auto figure = [&](const char* name, const char* key) {
     return Figure(Part(trials, name), key);
   };
-  EXPECT_NEAR(figure("full", "mass"), 1, kRounding);
-  EXPECT_NEAR(figure("full", "output_error"), 0, kRounding);
+  EXPECT_NEAR(figure("full", "mass"), 1, kPolicyRounding);
+  EXPECT_NEAR(figure("full", "output_error"), 0, kPolicyRounding);
   EXPECT_EQ(figure("full", "oracle_page_recall"), 1);
   EXPECT_EQ(figure("oracle", "oracle_page_recall"), 1);
   for (const char* name :
        {"arkvale", "quest", "correction", "freekv", "speculation", "streaming"}) {
-    EXPECT_GE(figure("oracle", "mass") + kRounding, figure(name, "mass")) << name;
+    EXPECT_GE(figure("oracle", "mass") + kPolicyRounding, figure(name, "mass")) << name;
   }
   EXPECT_GT(figure("quest", "mass"), figure("streaming", "mass"));
   EXPECT_EQ(figure("correction", "mass"), figure("quest_mean_softmax", "mass")) << "the same pages";
@@ -107,8 +106,8 @@ void ExpectOrderings(const json& report) {
   }
   EXPECT_EQ(Figure(orderings, "jumps_corrected"), corrected);
   EXPECT_EQ(Figure(orderings, "jumps_not_improved"), not_improved);
-  EXPECT_NEAR(Figure(orderings, "jumps_freekv_mass"), freekv, kRounding);
-  EXPECT_NEAR(Figure(orderings, "jumps_speculation_mass"), speculation, kRounding);
+  EXPECT_NEAR(Figure(orderings, "jumps_freekv_mass"), freekv, kPolicyRounding);
+  EXPECT_NEAR(Figure(orderings, "jumps_speculation_mass"), speculation, kPolicyRounding);
   EXPECT_EQ(Figure(report, "orderings_hold"), 1);
 }
 
@@ -132,8 +131,8 @@ void ExpectMassesByValue(const json& report) {
 
 TEST(BenchPolicyProcessTest, ReportsWhatEveryPolicyCapturesAndRecalls) {
   const json report =
-      testing::BenchReport({"policy", "--model", kModel, "--max-tokens", "8192", "--page-tokens",
-                            "64", "--group-sizes", "4", "--steps", std::to_string(kSteps), "--seed",
+      testing::BenchReport({"policy", "--model", QUIRE_BUNDLED_MODEL, "--max-tokens", "8192", "--page-tokens",
+                            "64", "--group-sizes", "4", "--steps", std::to_string(kPolicySteps), "--seed",
                             std::to_string(kSeed), "--questions", "1"});
   for (const char* source : {"stream", "model"}) {
     SCOPED_TRACE(source);
@@ -143,7 +142,7 @@ TEST(BenchPolicyProcessTest, ReportsWhatEveryPolicyCapturesAndRecalls) {
   }
   ExpectOrderings(report);
   ExpectMassesByValue(report);
-  EXPECT_EQ(Figure(report, "steps"), kSteps);
+  EXPECT_EQ(Figure(report, "steps"), kPolicySteps);
   EXPECT_EQ(Figure(report, "questions"), 1);
   EXPECT_EQ(Figure(report, "max_tokens"), 8192);
   EXPECT_EQ(report.value("page_tokens", json()), json::array({64}));

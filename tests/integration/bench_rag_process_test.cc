@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Part;
 
-constexpr double kQuestions = 8;
+constexpr double kRagQuestions = 8;
 
 /// The cell of `suite`, with each method that `quire ask` knows.
 json Cell(const json& report, const std::string& suite) {
@@ -63,7 +63,7 @@ TEST(BenchRagProcessTest, ReportsAnswersDivergenceAndTimesOfEveryMethod) {
        "640", "--timed",   "1",     "--tiers",     "ssd", "--transports", "shm"});
   const json suite = Cell(report, "edges");
   ExpectMethods(suite);
-  EXPECT_GE(Figure(Part(suite, "full"), "questions"), kQuestions);
+  EXPECT_GE(Figure(Part(suite, "full"), "questions"), kRagQuestions);
   ExpectShares(Part(suite, "full"), {"accuracy", "low", "high"});
   ExpectMethods(Cell(report, "dossiers"));
   ExpectMethods(Cell(report, "layers"));

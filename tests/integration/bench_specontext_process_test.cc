@@ -29,7 +29,6 @@ using ::testing::HasSubstr;
 using testing::KeysOf;
 using testing::Part;
 
-constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 
 void ExpectQuality(const json& figures) {
   ExpectShares(figures, {"mass", "mass_p5", "oracle_page_recall", "overlap", "moved_ratio"});
@@ -39,7 +38,7 @@ void ExpectQuality(const json& figures) {
 TEST(BenchSpeContextProcessTest, EveryModeAndGranularityHasQualityAnswersAndCosts) {
   const json report = testing::BenchReport(
       {"specontext", "--page-tokens", "64,1", "--questions", "1", "--decoded-tokens", "4",
-       "--samples", "1", "--sets", "needle", "--steps", "4", "--memory", "4", "--model", kModel});
+       "--samples", "1", "--sets", "needle", "--steps", "4", "--memory", "4", "--model", QUIRE_BUNDLED_MODEL});
   const json variants = Part(report, "variants");
   EXPECT_THAT(KeysOf(variants),
               ElementsAre("embed_only_page_64", "embed_only_token", "trained_page_64",
@@ -80,10 +79,10 @@ ChildResult SpeContext(std::vector<std::string> args) {
 
 TEST(BenchSpeContextProcessTest, SaysWhatIsWrongWithAHeadBeforeItMeasures) {
   const testing::TempDir empty;
-  const ChildResult none = SpeContext({"--model", kModel, "--draft", empty / "missing"});
+  const ChildResult none = SpeContext({"--model", QUIRE_BUNDLED_MODEL, "--draft", empty / "missing"});
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_THAT(none.err, HasSubstr("missing/config.json"));
-  const ChildResult eagle = SpeContext({"--model", kModel, "--draft-mode", "eagle"});
+  const ChildResult eagle = SpeContext({"--model", QUIRE_BUNDLED_MODEL, "--draft-mode", "eagle"});
   EXPECT_EQ(eagle.exit_code, 1);
   EXPECT_THAT(eagle.err, AllOf(HasSubstr("fc.weight"), HasSubstr("3 hidden states of 256")));
   EXPECT_EQ(SpeContext({"--draft-mode", "other"}).exit_code, 2);

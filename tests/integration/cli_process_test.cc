@@ -274,7 +274,7 @@ TEST_F(CliTest, ADocumentIsPinnedAndUnpinned) {
 }
 
 TEST_F(CliTest, NothingToDoIsAFailureInTheSameWayEverywhere) {
-  const std::string model = QUIRE_SOURCE_DIR "/models/recall-small";
+  const std::string model = QUIRE_BUNDLED_MODEL;
   const std::string empty = dir_ / "empty.txt", folder = dir_ / "folder";
   std::ofstream(empty).flush();
   std::filesystem::create_directory(folder);

@@ -22,10 +22,9 @@ using testing::ChildResult;
 using ::testing::HasSubstr;
 using testing::TempDir;
 
-constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 
 ChildResult Demo(const std::vector<std::string>& more) {
-  std::vector<std::string> args = {"demo", "--model", kModel};
+  std::vector<std::string> args = {"demo", "--model", QUIRE_BUNDLED_MODEL};
   args.insert(args.end(), more.begin(), more.end());
   ChildResult result = testing::RunChild(std::string(QUIRE_BINARY_DIR) + "/bin/quire", args);
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -104,7 +103,7 @@ TEST(DemoProcessTest, TextsOfOnesOwnAreReadAndAskedAbout) {
 
 /// The first `count` bundled documents with their questions, in `dir`.
 void CopyDossiers(int count, const TempDir& dir) {
-  const std::filesystem::path bundled = std::string(kModel) + "/documents";
+  const std::filesystem::path bundled = std::string(QUIRE_BUNDLED_MODEL) + "/documents";
   for (int i = 1; i <= count; ++i) {
     const std::string name = "dossier-0" + std::to_string(i) + ".txt";
     std::filesystem::copy_file(bundled / name, dir / name);
@@ -150,7 +149,7 @@ TEST(DemoProcessTest, WhatAHeadChoseBeforeTheStepAnswersAsFullAttentionDoes) {
 TEST(DemoProcessTest, EveryTransportBringsTheSamePages) {
   const TempDir dir;
   // A long one: most of it is not resident.
-  std::filesystem::copy_file(std::string(kModel) + "/documents/dossier-01.txt",
+  std::filesystem::copy_file(std::string(QUIRE_BUNDLED_MODEL) + "/documents/dossier-01.txt",
                              dir / "dossier.txt");
   for (const std::string policy : {"quest", "freekv"}) {
     const auto demo_over = [&](const std::string& transport) {
@@ -179,7 +178,7 @@ TEST(DemoProcessTest, TextsWithNothingToAskForAreRefusedBeforeTheyAreRead) {
   std::ofstream(dir / "b.txt") << "Shorter.\n";
   const ChildResult result =
       testing::RunChild(std::string(QUIRE_BINARY_DIR) + "/bin/quire",
-                        {"demo", "--model", kModel, "--docs", dir.path(), "--json"});
+                        {"demo", "--model", QUIRE_BUNDLED_MODEL, "--docs", dir.path(), "--json"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(LastLine(result.out)["error"]["code"], "INVALID_ARGUMENT") << result.out;
   EXPECT_THAT(result.err, HasSubstr("put a questions.jsonl beside the texts"));
@@ -188,11 +187,11 @@ TEST(DemoProcessTest, TextsWithNothingToAskForAreRefusedBeforeTheyAreRead) {
 TEST(DemoProcessTest, AModelWithoutATokenizerIsRefusedWithTheRemedy) {
   const TempDir dir;
   for (const char* file : {"config.json", "model.safetensors"}) {
-    std::filesystem::create_symlink(std::string(kModel) + "/" + file, dir / file);
+    std::filesystem::create_symlink(std::string(QUIRE_BUNDLED_MODEL) + "/" + file, dir / file);
   }
   const ChildResult result = testing::RunChild(
       std::string(QUIRE_BINARY_DIR) + "/bin/quire",
-      {"demo", "--model", dir.path(), "--docs", std::string(kModel) + "/documents"});
+      {"demo", "--model", dir.path(), "--docs", std::string(QUIRE_BUNDLED_MODEL) + "/documents"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("tokenizer.json"));
   EXPECT_THAT(result.err, HasSubstr("name a model with --model DIR that has one"));

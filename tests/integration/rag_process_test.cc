@@ -18,7 +18,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 
 class RagProcessTest : public testing::QuireFixture {
  protected:
@@ -26,7 +25,7 @@ class RagProcessTest : public testing::QuireFixture {
     StartServer();
     worker_ = std::make_unique<testing::ChildProcess>(
         Binary("quire"),
-        std::vector<std::string>{"--server", address_, "worker", "--model", kModel, "--listen",
+        std::vector<std::string>{"--server", address_, "worker", "--model", QUIRE_BUNDLED_MODEL, "--listen",
                                  "127.0.0.1:0", "--json"},
         dir_ / "worker.err");
     std::string line;

@@ -33,14 +33,13 @@ namespace {
 
 using testing::ChildProcess;
 
-constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 constexpr size_t kDocuments = 2;
 constexpr uint32_t kAnswerTokens = 6;
 
 class TwoProcessesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto corpus = cli::LoadDemoCorpus(std::string(kModel) + "/documents");
+    auto corpus = cli::LoadDemoCorpus(std::string(QUIRE_BUNDLED_MODEL) + "/documents");
     ASSERT_TRUE(corpus.ok()) << corpus.status();
     corpus->documents.resize(kDocuments);
     std::erase_if(corpus->questions,
@@ -75,7 +74,7 @@ class TwoProcessesTest : public ::testing::Test {
   nlohmann::json AskAbout(const std::string& document) {
     const cli::DemoQuestion& question = corpus_.questions.front();
     return Quire({"ask", "--document", document, "--question", question.prompt, "--prefix", "",
-                  "--model", kModel, "--max-new-tokens", std::to_string(kAnswerTokens)});
+                  "--model", QUIRE_BUNDLED_MODEL, "--max-new-tokens", std::to_string(kAnswerTokens)});
   }
   uint64_t Count(const std::string& counter) {
     return Quire({"stat", "--counters"})["counters"].value(counter, uint64_t{0});
@@ -86,7 +85,7 @@ class TwoProcessesTest : public ::testing::Test {
     for (const cli::DemoQuestion& question : corpus_.questions) {
       const nlohmann::json answer =
           Quire({"ask", "--document", corpus_.documents[question.document].name, "--question",
-                 question.prompt, "--prefix", "", "--model", kModel, "--max-new-tokens",
+                 question.prompt, "--prefix", "", "--model", QUIRE_BUNDLED_MODEL, "--max-new-tokens",
                  std::to_string(kAnswerTokens)});
       EXPECT_TRUE(answer.contains("tokens")) << answer;
       answers.push_back(answer.value("tokens", nlohmann::json::array()).dump());
@@ -107,7 +106,7 @@ std::vector<std::string> TwoProcessesTest::AskEmbedded() {
   const auto store =
       EmbeddedStore::Open({.data_dir = dir_ / "embedded", .dram_bytes = 8 << 20}).value();
   const auto client = Client::Create({.transport = store->transport()}).value();
-  const auto local = cli::LoadLocalWorker(kModel, client.get(), worker::EngineOptions{}).value();
+  const auto local = cli::LoadLocalWorker(QUIRE_BUNDLED_MODEL, client.get(), worker::EngineOptions{}).value();
   const worker::RetrievalOptions retrieval = cli::DefaultRetrieval();
   std::vector<TokenId> stop = *local.tokenizer->Encode("\n");
   stop.push_back(local.tokenizer->ends().front());
@@ -130,9 +129,9 @@ std::vector<std::string> TwoProcessesTest::AskEmbedded() {
 
 TEST_F(TwoProcessesTest, AnswersAreTheSameInOneProcessInTwoAndAfterRestarts) {
   StartServer();
-  std::vector<std::string> put = {"put", "--model", kModel};
+  std::vector<std::string> put = {"put", "--model", QUIRE_BUNDLED_MODEL};
   for (const cli::DemoDocument& document : corpus_.documents) {
-    put.push_back(std::string(kModel) + "/documents/" + document.name);
+    put.push_back(std::string(QUIRE_BUNDLED_MODEL) + "/documents/" + document.name);
   }
   EXPECT_EQ(Quire(put)["documents"].size(), kDocuments);
   const std::vector<std::string> answers = AskAll();
@@ -153,8 +152,8 @@ TEST_F(TwoProcessesTest, AnswersAreTheSameInOneProcessInTwoAndAfterRestarts) {
 
 TEST_F(TwoProcessesTest, AQuestionOverSeveralDocumentsReusesTheirCaches) {
   StartServer({"--dram-bytes", "64MiB"});
-  const auto tokenizer = worker::Tokenizer::Load(std::string(kModel) + "/tokenizer.json").value();
-  std::vector<std::string> put = {"put", "--no-statistics", "--model", kModel};
+  const auto tokenizer = worker::Tokenizer::Load(std::string(QUIRE_BUNDLED_MODEL) + "/tokenizer.json").value();
+  std::vector<std::string> put = {"put", "--no-statistics", "--model", QUIRE_BUNDLED_MODEL};
   std::vector<TokenId> whole(tokenizer.starts().begin(), tokenizer.starts().end());
   std::vector<std::string> texts;
   for (const cli::DemoDocument& document : std::span(corpus_.documents).first(2)) {
@@ -174,7 +173,7 @@ TEST_F(TwoProcessesTest, AQuestionOverSeveralDocumentsReusesTheirCaches) {
   const auto ask = [&](const std::string& method) {
     return Quire({"ask", "--docs", corpus_.documents[0].name + "," + corpus_.documents[1].name,
                   "--method", method, "--question", question->prompt, "--prefix", "", "--model",
-                  kModel, "--max-new-tokens", std::to_string(kAnswerTokens)});
+                  QUIRE_BUNDLED_MODEL, "--max-new-tokens", std::to_string(kAnswerTokens)});
   };
   const nlohmann::json full = ask("full");
   EXPECT_EQ(full["prompt_tokens"], whole.size() + full["question_tokens"].get<size_t>());
@@ -242,7 +241,7 @@ TEST_F(TwoProcessesTest, Promise2AnswersStayRightWhenTheServersMemoryFlipsBits) 
   for (const std::string name : {"raw", "coded"}) {
     // The same tokens would be the same segments, with the codec of the first put.
     const cli::DemoDocument& document = corpus_.documents[name == "raw" ? 0 : 1];
-    Quire({"put", "--model", kModel, std::string(kModel) + "/documents/" + document.name,
+    Quire({"put", "--model", QUIRE_BUNDLED_MODEL, std::string(QUIRE_BUNDLED_MODEL) + "/documents/" + document.name,
            "--collection", name, "--name", "document"});
     right[name] = AskAbout(name + "/document")["tokens"];
   }
@@ -264,7 +263,7 @@ TEST_F(TwoProcessesTest, Promise2WhatOnlyDamagedMemoryHadIsMendedByPuttingItAgai
   StartServer({"--dram-bytes", "64MiB", "--durability", "memory", "--ssd-write-bytes-per-second",
                "1", "--ssd-write-burst-bytes", "1"});
   const std::vector<std::string> put = {
-      "put",    "--model", kModel, std::string(kModel) + "/documents/" + corpus_.documents[0].name,
+      "put",    "--model", QUIRE_BUNDLED_MODEL, std::string(QUIRE_BUNDLED_MODEL) + "/documents/" + corpus_.documents[0].name,
       "--name", "document"};
   Quire(put);
   ASSERT_GT(Count("puts_dram_only"), 0u);
@@ -272,7 +271,7 @@ TEST_F(TwoProcessesTest, Promise2WhatOnlyDamagedMemoryHadIsMendedByPuttingItAgai
   FlipArena(server_->pid());
   const auto lost = testing::RunChild(QUIRE_BINARY_DIR "/bin/quire",
                                       {"ask", "--server", address_, "--document", "document",
-                                       "--question", "q", "--model", kModel});
+                                       "--question", "q", "--model", QUIRE_BUNDLED_MODEL});
   EXPECT_EQ(lost.exit_code, 1) << lost.out;
   EXPECT_GT(Count("dram_extents_lost"), 0u);
   Quire(put);

@@ -21,13 +21,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kModel[] = QUIRE_SOURCE_DIR "/models/recall-small";
 
 /// A server that holds the document of the first bundled question.
 class WorkerProcessTest : public testing::QuireFixture {
  protected:
   void SetUp() override {
-    std::ifstream file(std::string(kModel) + "/documents/questions.jsonl");
+    std::ifstream file(std::string(QUIRE_BUNDLED_MODEL) + "/documents/questions.jsonl");
     std::string line;
     std::getline(file, line);
     bundled_ = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -36,13 +35,13 @@ class WorkerProcessTest : public testing::QuireFixture {
   }
   virtual void Start() { StartServer(); }
   std::string DocumentPath() const {
-    return std::string(kModel) + "/documents/" + bundled_["document"].get<std::string>();
+    return std::string(QUIRE_BUNDLED_MODEL) + "/documents/" + bundled_["document"].get<std::string>();
   }
-  nlohmann::json Put() { return QuireJson({"put", DocumentPath(), "--model", kModel}); }
+  nlohmann::json Put() { return QuireJson({"put", DocumentPath(), "--model", QUIRE_BUNDLED_MODEL}); }
   /// Starts a worker with `more` flags. Returns its address.
   std::string StartWorker(const std::vector<std::string>& more) {
     std::vector<std::string> args = {"--server", address_,   "worker",      "--model",
-                                     kModel,     "--listen", "127.0.0.1:0", "--json"};
+                                     QUIRE_BUNDLED_MODEL,     "--listen", "127.0.0.1:0", "--json"};
     args.insert(args.end(), more.begin(), more.end());
     worker_ = std::make_unique<testing::ChildProcess>(Binary("quire"), args, dir_ / "worker.err");
     std::string line;
@@ -100,7 +99,7 @@ TEST_F(DiskLimitTest, WhatIsPutStaysWithinTheLimit) {
   int stored = 0;
   testing::ChildResult put;
   for (; stored < 20; ++stored) {
-    put = Quire({"put", WriteText(stored), "--model", kModel, "--timeout", "20"});
+    put = Quire({"put", WriteText(stored), "--model", QUIRE_BUNDLED_MODEL, "--timeout", "20"});
     EXPECT_LE(DiskBytes(), kLimit) << stored;
     if (put.exit_code != 0) break;
   }
@@ -110,7 +109,7 @@ TEST_F(DiskLimitTest, WhatIsPutStaysWithinTheLimit) {
   const auto counters = QuireJson({"stat", "--counters"})["counters"];
   EXPECT_GT(counters.value("troubles{reason=\"disk_full\"}", 0), 0);
   ASSERT_EQ(Quire({"rm", "text-0.txt"}).exit_code, 0);
-  EXPECT_EQ(Quire({"put", WriteText(100), "--model", kModel}).exit_code, 0);
+  EXPECT_EQ(Quire({"put", WriteText(100), "--model", QUIRE_BUNDLED_MODEL}).exit_code, 0);
   EXPECT_LE(DiskBytes(), kLimit);
 }
 
@@ -128,7 +127,7 @@ TEST_F(WorkerProcessTest, AWorkerInAThirdProcessAnswersAsThisOneDoes) {
       return Ask(args);
     };
     const auto there = with("--worker", address);
-    const auto here = with("--model", kModel);
+    const auto here = with("--model", QUIRE_BUNDLED_MODEL);
     ASSERT_TRUE(here.contains("tokens")) << here;
     EXPECT_FALSE(here["tokens"].empty());
     for (const char* key : {"answer", "tokens", "policy", "budget_ratio", "bytes_moved",
@@ -151,7 +150,7 @@ class SeveralDocumentsProcessTest : public WorkerProcessTest {
     text.resize(text.rfind('\n'));
     for (const std::string name : {"a", "b"}) {
       std::ofstream(dir_ / name) << (name == "a" ? text : text.substr(text.size() / 2));
-      ASSERT_EQ(Quire({"put", dir_ / name, "--model", kModel}).exit_code, 0);
+      ASSERT_EQ(Quire({"put", dir_ / name, "--model", QUIRE_BUNDLED_MODEL}).exit_code, 0);
     }
   }
   nlohmann::json AskOver(const std::string& names, const std::vector<std::string>& more) {
@@ -166,7 +165,7 @@ TEST_F(SeveralDocumentsProcessTest, AWorkerAnswersAsThisProcessDoes) {
   for (const std::string method : {"full", "reuse_strict", "epic", "cacheblend", "samkv"}) {
     SCOPED_TRACE(method);
     const auto there = AskOver("a,b", {"--method", method, "--worker", address});
-    const auto here = AskOver("a,b", {"--method", method, "--model", kModel});
+    const auto here = AskOver("a,b", {"--method", method, "--model", QUIRE_BUNDLED_MODEL});
     ASSERT_TRUE(here.contains("tokens")) << here;
     for (const char* key :
          {"answer", "tokens", "document", "method", "prompt_tokens", "recompute_ratio",
@@ -180,7 +179,7 @@ TEST_F(SeveralDocumentsProcessTest, AWorkerAnswersAsThisProcessDoes) {
 TEST_F(SeveralDocumentsProcessTest, LayersOfTheModelAreTakenAndOthersRefusedHereAndThere) {
   const std::string address = StartWorker({});
   for (const std::vector<std::string>& where :
-       {std::vector<std::string>{"--worker", address}, {"--model", kModel}}) {
+       {std::vector<std::string>{"--worker", address}, {"--model", QUIRE_BUNDLED_MODEL}}) {
     const auto with = [&](std::vector<std::string> flags) {
       flags.insert(flags.end(), where.begin(), where.end());
       return AskOver("a,b", flags);
@@ -203,7 +202,7 @@ TEST_F(SeveralDocumentsProcessTest, TheQuestionIsGivenOnce) {
   EXPECT_EQ(Quire({"ask", "--docs", "a,b", "q", "--token-ids", "1,2"}).exit_code, 2);
   EXPECT_EQ(Quire({"ask", "--docs", "a,b"}).exit_code, 2);
   EXPECT_EQ(Quire({"ask", "--docs", "a,b", "--stable-layers", "0,1", "q", "--method", "samkv",
-                   "--model", kModel})
+                   "--model", QUIRE_BUNDLED_MODEL})
                 .exit_code,
             0);
 }
@@ -211,7 +210,7 @@ TEST_F(SeveralDocumentsProcessTest, TheQuestionIsGivenOnce) {
 TEST_F(SeveralDocumentsProcessTest, MissingDocumentsAreNamedOrSkippedHereAndThere) {
   const std::string address = StartWorker({});
   for (const std::vector<std::string>& where :
-       {std::vector<std::string>{"--worker", address}, {"--model", kModel}}) {
+       {std::vector<std::string>{"--worker", address}, {"--model", QUIRE_BUNDLED_MODEL}}) {
     const auto refused = AskOver("gone,a,books/away@2,b", where)["error"];
     EXPECT_EQ(refused["code"], "NOT_FOUND");
     EXPECT_THAT(refused["message"].get<std::string>(),
@@ -229,7 +228,7 @@ TEST_F(SeveralDocumentsProcessTest, MissingDocumentsAreNamedOrSkippedHereAndTher
 
 TEST_F(SeveralDocumentsProcessTest, AnExpiredDocumentAndOneOfOtherPagesAreNamed) {
   const std::string address = StartWorker({});
-  ASSERT_EQ(Quire({"put", dir_ / "a", "--model", kModel, "--name", "old", "--ttl", "1s"}).exit_code,
+  ASSERT_EQ(Quire({"put", dir_ / "a", "--model", QUIRE_BUNDLED_MODEL, "--name", "old", "--ttl", "1s"}).exit_code,
             0);
   nlohmann::json expired;
   do {  // Until its time is over.
@@ -238,7 +237,7 @@ TEST_F(SeveralDocumentsProcessTest, AnExpiredDocumentAndOneOfOtherPagesAreNamed)
   EXPECT_EQ(expired["error"]["code"], "NOT_FOUND") << expired;
   EXPECT_THAT(expired["error"]["message"].get<std::string>(), HasSubstr("default/old"));
   ASSERT_EQ(
-      Quire({"put", dir_ / "a", "--model", kModel, "--name", "half", "--dtype", "f16"}).exit_code,
+      Quire({"put", dir_ / "a", "--model", QUIRE_BUNDLED_MODEL, "--name", "half", "--dtype", "f16"}).exit_code,
       0);
   const auto other = AskOver("b,half", {"--worker", address});
   EXPECT_EQ(other["error"]["code"], "INVALID_ARGUMENT") << other;
@@ -251,9 +250,9 @@ TEST_F(WorkerProcessTest, AnswersInOtherScriptsAreWholeText) {
   std::ofstream file(dir_ / "u.txt");
   for (int i = 0; i < 4; ++i) file << "Café déjà vu 中文 🙂\n";
   file.close();
-  EXPECT_EQ(QuireJson({"put", dir_ / "u.txt", "--model", kModel})["documents"].size(), 1u);
+  EXPECT_EQ(QuireJson({"put", dir_ / "u.txt", "--model", QUIRE_BUNDLED_MODEL})["documents"].size(), 1u);
   std::ofstream(dir_ / "bytes.bin") << "\xff\xfe some \xc3";
-  const testing::ChildResult put = Quire({"put", dir_ / "bytes.bin", "--model", kModel});
+  const testing::ChildResult put = Quire({"put", dir_ / "bytes.bin", "--model", QUIRE_BUNDLED_MODEL});
   EXPECT_EQ(put.exit_code, 0) << put.err;
   EXPECT_THAT(put.err, HasSubstr("bytes.bin is not UTF-8 at byte 0"));
   const std::string address = StartWorker({});
@@ -264,7 +263,7 @@ TEST_F(WorkerProcessTest, AnswersInOtherScriptsAreWholeText) {
     };
     const auto there = ask("--worker", address);
     ASSERT_TRUE(there.contains("answer")) << there;
-    EXPECT_EQ(there["answer"], ask("--model", kModel)["answer"]);
+    EXPECT_EQ(there["answer"], ask("--model", QUIRE_BUNDLED_MODEL)["answer"]);
   }
   StopWorker();
 }
@@ -293,11 +292,11 @@ TEST_F(WorkerProcessTest, WhatTheWorkerCannotDoIsRefusedAndNamed) {
 }
 
 TEST_F(WorkerProcessTest, WithItsTextAtHandALostDocumentIsReadAgain) {
-  const auto before = Ask({"--model", kModel, "--policy", "full"});
+  const auto before = Ask({"--model", QUIRE_BUNDLED_MODEL, "--policy", "full"});
   EXPECT_EQ(before["recomputed_here"], false) << before;
   EXPECT_EQ(QuireJson({"rm", bundled_["document"]})["documents"], 1);
-  EXPECT_EQ(Ask({"--model", kModel})["error"]["code"], "NOT_FOUND");
-  const auto after = Ask({"--model", kModel, "--text", DocumentPath()});
+  EXPECT_EQ(Ask({"--model", QUIRE_BUNDLED_MODEL})["error"]["code"], "NOT_FOUND");
+  const auto after = Ask({"--model", QUIRE_BUNDLED_MODEL, "--text", DocumentPath()});
   EXPECT_EQ(after["recomputed_here"], true) << after;
   EXPECT_EQ(after["tokens"], before["tokens"]);
 }

@@ -21,13 +21,13 @@ class InprocUnderTest final : public PipesUnderTest {
 std::unique_ptr<PipesUnderTest> MakeInproc() {
   return std::make_unique<InprocUnderTest>(InprocOptions{});
 }
-std::unique_ptr<PipesUnderTest> MakeDirect() {
+std::unique_ptr<PipesUnderTest> MakeDirectPipes() {
   return std::make_unique<InprocUnderTest>(
       InprocOptions{.queue_frames = 1, .direct_landing = true});
 }
 
 INSTANTIATE_TEST_SUITE_P(Inproc, FramePipeConformance, ::testing::Values(&MakeInproc));
-INSTANTIATE_TEST_SUITE_P(Direct, FramePipeConformance, ::testing::Values(&MakeDirect));
+INSTANTIATE_TEST_SUITE_P(Direct, FramePipeConformance, ::testing::Values(&MakeDirectPipes));
 
 }  // namespace
 }  // namespace quire::testing

@@ -69,7 +69,7 @@ TEST(MemoryPlanTest, ThePlotFallsByALayerAtEveryThreshold) {
 
 TEST(MemoryPlanTest, AConfigIsRead) {
   PlanArgs args = Llama(4);
-  args.model = QUIRE_SOURCE_DIR "/models/recall-small";
+  args.model = QUIRE_BUNDLED_MODEL;
   args.device_bytes = 16 << 20;
   args.budget_tokens = 256;
   const auto directory = MakePlan(args);

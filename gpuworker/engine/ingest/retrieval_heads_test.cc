@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(RetrievalHeadsTest, TheBundledModelHasHeadsThatLookBackAndHeadsThatDoNot) {
-  const auto decoder = Decoder::Load(QUIRE_SOURCE_DIR "/models/recall-small", &CpuDevice());
+  const auto decoder = Decoder::Load(QUIRE_BUNDLED_MODEL, &CpuDevice());
   ASSERT_TRUE(decoder.ok()) << decoder.status();
   const auto scores = ScoreHeads(**decoder, &CpuDevice());
   ASSERT_TRUE(scores.ok()) << scores.status();

@@ -54,7 +54,7 @@ class SpeContextTest : public ::testing::Test {
   }
   Status FailureOf() const { return MakePolicy(context_).status(); }
 
-  const testing::RandomHead head_{{16, 4, 2, 8, kWords}};
+  const quire::testing::RandomHead head_{{16, 4, 2, 8, kWords}};
   PolicyContext context_;
   std::vector<TokenId> tokens_;
 };
@@ -134,7 +134,7 @@ TEST_F(SpeContextTest, ASelectionLooksBackOnTheTokensBefore) {
 
 // The features of a token are the hidden states of the token before, which ran in the pass before.
 TEST_F(SpeContextTest, AHeadThatSeesHiddenStatesSelectsByThoseOfTheTokensBefore) {
-  const testing::RandomHead eagle({16, 4, 2, 8, kWords}, 1, HeadMode::kEagle, 3);
+  const quire::testing::RandomHead eagle({16, 4, 2, 8, kWords}, 1, HeadMode::kEagle, 3);
   context_.head = &eagle.weights();
   const auto policy = MakeSpeContext();
   HiddenTap* const tap = policy->hidden_tap();

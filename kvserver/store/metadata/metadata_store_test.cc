@@ -26,13 +26,13 @@ class RocksDbHarness final : public MetadataHarness {
 };
 
 template <typename Harness>
-std::unique_ptr<MetadataHarness> Make() {
+std::unique_ptr<MetadataHarness> MakeHarness() {
   return std::make_unique<Harness>();
 }
 
-INSTANTIATE_TEST_SUITE_P(Memory, MetadataConformanceTest, ::testing::Values(&Make<MemoryHarness>));
+INSTANTIATE_TEST_SUITE_P(Memory, MetadataConformanceTest, ::testing::Values(&MakeHarness<MemoryHarness>));
 INSTANTIATE_TEST_SUITE_P(RocksDb, MetadataConformanceTest,
-                         ::testing::Values(&Make<RocksDbHarness>));
+                         ::testing::Values(&MakeHarness<RocksDbHarness>));
 
 }  // namespace
 }  // namespace quire::kvserver::testing

@@ -23,7 +23,7 @@ namespace quire::kvserver::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using Kind = FsckProblem::Kind;
+using Problem = FsckProblem::Kind;
 
 class FsckTest : public ::testing::Test {
  protected:
@@ -58,7 +58,7 @@ class FsckTest : public ::testing::Test {
     return SsdTier::RecordKey({key, layer});
   }
   /// Expects one problem of this kind. A repair removes it with its segment.
-  void ExpectFoundAndRepaired(Kind kind, const std::string& what) {
+  void ExpectFoundAndRepaired(Problem kind, const std::string& what) {
     const FsckReport found = Check();
     ASSERT_EQ(found.problem_count, 1u);
     EXPECT_EQ(found.problems[0].kind, kind);
@@ -130,7 +130,7 @@ TEST_F(FsckTest, ADirectoryThatAServerUsesOrThatIsNoneIsRefused) {
 
 TEST_F(FsckTest, AFlippedBitOfAUnitIsFoundAndItsSegmentDropped) {
   FlipByteOfVolume(kBlockBytes + 100);
-  ExpectFoundAndRepaired(Kind::kUnits, "1 of 4 units are damaged");
+  ExpectFoundAndRepaired(Problem::kUnits, "1 of 4 units are damaged");
   const auto store = OpenStore();
   const auto keys = store->Lookup("default", spec_, chain_[0].tokens);
   EXPECT_TRUE(keys->empty()) << "the first segment's unit was flipped";
@@ -142,7 +142,7 @@ TEST_F(FsckTest, AFlippedBitOfAUnitIsFoundAndItsSegmentDropped) {
 
 TEST_F(FsckTest, ADamagedRecordIsFoundAndItsSegmentDropped) {
   Overwrite(Table::kSegments, std::string(chain_[2].key.view()), "nonsense");
-  ExpectFoundAndRepaired(Kind::kSegment, chain_[2].key.Hex());
+  ExpectFoundAndRepaired(Problem::kSegment, chain_[2].key.Hex());
 }
 
 TEST_F(FsckTest, ARecordUnderAnotherKeyIsFound) {
@@ -163,12 +163,12 @@ TEST_F(FsckTest, AMissingExtentIsFound) {
     batch.Delete(Table::kExtents, ExtentKey(chain_[2].key, 1));
     ASSERT_TRUE(database->Commit(batch, /*sync=*/true).ok());
   }
-  ExpectFoundAndRepaired(Kind::kExtent, "layer 1: its extent has no record");
+  ExpectFoundAndRepaired(Problem::kExtent, "layer 1: its extent has no record");
 }
 
 TEST_F(FsckTest, ADamagedExtentRecordIsFound) {
   Overwrite(Table::kExtents, ExtentKey(chain_[2].key, 0), "nonsense");
-  ExpectFoundAndRepaired(Kind::kExtent, "layer 0");
+  ExpectFoundAndRepaired(Problem::kExtent, "layer 0");
 }
 
 TEST_F(FsckTest, TwoExtentsInOnePlaceAreFoundAndTheDamagedOneDropped) {
@@ -185,7 +185,7 @@ TEST_F(FsckTest, TwoExtentsInOnePlaceAreFoundAndTheDamagedOneDropped) {
 
 TEST_F(FsckTest, DamagedDigestsAreFound) {
   OverwriteOnSsd(*OpenDatabase(), dir_.path(), {chain_[2].key, kDigestsLayer}, 1, "nonsense");
-  ExpectFoundAndRepaired(Kind::kDigests, "fail their checksum");
+  ExpectFoundAndRepaired(Problem::kDigests, "fail their checksum");
 }
 
 TEST_F(FsckTest, DigestsInAPlaceOfOthersAreFound) {
@@ -194,7 +194,7 @@ TEST_F(FsckTest, DigestsInAPlaceOfOthersAreFound) {
   Overwrite(Table::kExtents, ExtentKey(chain_[2].key, kDigestsLayer), value);
   const FsckReport report = Check();
   EXPECT_EQ(report.problem_count, 1u);
-  EXPECT_EQ(report.problems[0].kind, Kind::kExtent);
+  EXPECT_EQ(report.problems[0].kind, Problem::kExtent);
   EXPECT_THAT(report.problems[0].what, HasSubstr("digests: its space"));
 }
 
@@ -206,13 +206,13 @@ TEST_F(FsckTest, DerivedDigestsBelongToTheirSegment) {
   }
   EXPECT_TRUE(Check().clean());
   Overwrite(Table::kDigests, ExtentKey(chain_[0].key, 1) + '\x08', "of an unknown kind");
-  ExpectFoundAndRepaired(Kind::kOrphan, "belongs to no segment");
+  ExpectFoundAndRepaired(Problem::kOrphan, "belongs to no segment");
 }
 
 TEST_F(FsckTest, RecordsOfNoSegmentAreFoundAndDropped) {
   const auto value = OpenDatabase()->Get(Table::kExtents, ExtentKey(chain_[2].key, 0)).value();
   Overwrite(Table::kExtents, ExtentKey(SegmentKey{.bytes = {1, 2, 3}}, 0), value);
-  ExpectFoundAndRepaired(Kind::kOrphan, "belongs to no segment");
+  ExpectFoundAndRepaired(Problem::kOrphan, "belongs to no segment");
   EXPECT_EQ(*ReadSegment(*OpenStore(), spec_, chain_[2]), chain_[2].payload);
 }
 
@@ -220,7 +220,7 @@ TEST_F(FsckTest, ACutVolumeIsFoundWithWhatItHeld) {
   std::filesystem::resize_file(Volume(), kBlockBytes + 3 * SegmentBytes(spec_, 1));
   const FsckReport report = Check();
   ASSERT_GE(report.problem_count, 2u);
-  EXPECT_EQ(report.problems[0].kind, Kind::kVolume);
+  EXPECT_EQ(report.problems[0].kind, Problem::kVolume);
   EXPECT_THAT(report.problems[0].what, HasSubstr("00000000.vol"));
   EXPECT_GT(Check(/*repair=*/true).segments_dropped, 0u);
   EXPECT_EQ(Check().problem_count, 1u) << "the volume stays short, and nothing needs the rest";
@@ -229,7 +229,7 @@ TEST_F(FsckTest, ACutVolumeIsFoundWithWhatItHeld) {
 TEST_F(FsckTest, AVolumeWithoutAHeaderIsSetAsideSoThatTheServerOpens) {
   FlipByteOfVolume(0);
   EXPECT_EQ(PageStoreImpl::Open(options_, {}).status().code(), StatusCode::kDataLoss);
-  EXPECT_EQ(Check().problems[0].kind, Kind::kVolume);
+  EXPECT_EQ(Check().problems[0].kind, Problem::kVolume);
   const FsckReport repaired = Check(/*repair=*/true);
   EXPECT_EQ(repaired.volumes_set_aside, 1u);
   EXPECT_EQ(repaired.segments_dropped, 3u);
@@ -242,7 +242,7 @@ TEST_F(FsckTest, ADamagedSaltIsFoundAndNotDropped) {
   Overwrite(Table::kTenants, "default", "nonsense");
   const FsckReport report = Check(/*repair=*/true);
   ASSERT_EQ(report.problem_count, 1u);
-  EXPECT_EQ(report.problems[0].kind, Kind::kTenant);
+  EXPECT_EQ(report.problems[0].kind, Problem::kTenant);
   EXPECT_FALSE(report.problems[0].dropped);
   EXPECT_EQ(report.segments_dropped, 0u);
 }
@@ -251,7 +251,7 @@ TEST_F(FsckTest, ADatabaseThatCannotBeOpenedIsAProblemWithARemedy) {
   std::ofstream(dir_ / "metadata/CURRENT", std::ios::trunc) << "MANIFEST-999999\n";
   const FsckReport report = Check();
   ASSERT_EQ(report.problem_count, 1u);
-  EXPECT_EQ(report.problems[0].kind, Kind::kMetadata);
+  EXPECT_EQ(report.problems[0].kind, Problem::kMetadata);
   EXPECT_THAT(report.problems[0].what, HasSubstr("restore"));
 }
 
@@ -262,7 +262,7 @@ TEST_F(FsckTest, ADeviceThatFailsIsNoDamage) {
   const auto report = Fsck(dir_.path(), {.repair = true, .engine = &engine});
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->problem_count, 12u) << "units and digests of two layers of three segments";
-  for (const FsckProblem& problem : report->problems) EXPECT_EQ(problem.kind, Kind::kDevice);
+  for (const FsckProblem& problem : report->problems) EXPECT_EQ(problem.kind, Problem::kDevice);
   EXPECT_EQ(report->segments_dropped, 0u);
   EXPECT_TRUE(Check().clean());
 }
