@@ -22,7 +22,7 @@ using namespace internal;
 using testing::KeyOf;
 using testing::RandomPayload;
 
-constexpr const char* kOpen = "quire.v1.Session/Open";
+constexpr const char* kSessionOpen = "quire.v1.Session/Open";
 constexpr const char* kAddSequence = "quire.v1.Session/AddSequence";
 constexpr const char* kRemoveSequence = "quire.v1.Session/RemoveSequence";
 constexpr const char* kSessionResync = "quire.v1.Session/Resync";
@@ -63,7 +63,7 @@ TEST_F(SessionTest, OpeningTellsContextsAndTails) {
 }
 
 TEST_F(SessionTest, WithoutADataTransportRecallsGoOverTheOtherOne) {
-  server_.Reply(kOpen, OpenReply(18, 1));
+  server_.Reply(kSessionOpen, OpenReply(18, 1));
   const auto client = MakeClient();
   const auto session = client->OpenSession(KeyOf(3), {.spec = spec_, .slots_per_head = kSlots});
   ASSERT_TRUE(session.ok()) << session.status();
@@ -81,7 +81,7 @@ TEST_F(SessionTest, WithoutADataTransportRecallsGoOverTheOtherOne) {
 TEST_F(SessionTest, MembersAreOpenedWithTheirOffsets) {
   v1::OpenSessionReply reply = OpenReply(18, 1);
   Open(16, reply.mutable_sequences(0));  // A second member.
-  server_.Reply(kOpen, reply);
+  server_.Reply(kSessionOpen, reply);
   const SequenceSpec sequence = {
       .members = {{.context = KeyOf(3)}, {.context = uint64_t{9}, .position_offset = -18}}};
   const auto session =
@@ -166,7 +166,7 @@ TEST_F(FewerSlotsTest, TheyAreAskedForAndOtherwiseTheSessions) {
   EXPECT_EQ(session_->slots_per_head(2), 2u);
   EXPECT_EQ(session_->slots_per_head(0), kSlots);
   EXPECT_EQ(session_->slots_per_head(), kSlots);
-  server_.Reply(kOpen, OpenReply(18, 2));
+  server_.Reply(kSessionOpen, OpenReply(18, 2));
   const std::vector<SequenceSpec> sequences = {
       {.members = {{.context = KeyOf(3)}}, .slots_per_head = 1},
       {.members = {{.context = KeyOf(3)}}}};
@@ -488,7 +488,7 @@ TEST_F(SessionTest, ScoresOfPagesAreAskedForInOneRequestAndMustBeAsMany) {
 
 TEST_F(SessionTest, OpeningAsksForDigestsToBeHeld) {
   const auto asked = [&](const std::optional<HeldDigests>& held) {
-    server_.Reply(kOpen, OpenReply(18, 1));
+    server_.Reply(kSessionOpen, OpenReply(18, 1));
     SessionOptions options = {.spec = spec_, .slots_per_head = 2};
     options.hold_digests = held;
     const size_t at = server_.calls().size();
@@ -509,7 +509,7 @@ class ValuesSessionTest : public SessionTest {
  protected:
   void SetUp() override {
     SessionTest::SetUp();
-    server_.Reply(kOpen, OpenReply(18, 1));
+    server_.Reply(kSessionOpen, OpenReply(18, 1));
     auto session = client_->OpenSession(
         KeyOf(3), {.spec = spec_, .slots_per_head = kSlots, .part = UnitPart::kValues});
     ASSERT_TRUE(session.ok()) << session.status();
@@ -539,7 +539,7 @@ class ValuesSessionTest : public SessionTest {
 TEST_F(ValuesSessionTest, OpeningAsksForValuesAndOtherwiseForNothing) {
   EXPECT_EQ(asked_.unit_part(), v1::UNIT_PART_VALUES);
   EXPECT_EQ(session_->unit_bytes(), UnitBytes(spec_) / 2);
-  server_.Reply(kOpen, OpenReply(18, 1));
+  server_.Reply(kSessionOpen, OpenReply(18, 1));
   const auto whole = client_->OpenSession(KeyOf(3), {.spec = spec_, .slots_per_head = kSlots});
   ASSERT_TRUE(whole.ok()) << whole.status();
   EXPECT_EQ(LastRequest<v1::OpenSessionRequest>().unit_part(), v1::UNIT_PART_UNSPECIFIED);
@@ -648,7 +648,7 @@ TEST_F(SessionTest, OpenRefusesImpossibleOptionsAndLyingReplies) {
   EXPECT_EQ(server_.calls().size(), before);
 
   const auto lied = [&](const v1::OpenSessionReply& reply) {
-    server_.Reply(kOpen, reply);
+    server_.Reply(kSessionOpen, reply);
     return IsDataLoss(client_->OpenSession(KeyOf(3), good).status());
   };
   v1::OpenSessionReply other_spec = OpenReply(18, 1);

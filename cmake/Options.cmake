@@ -37,7 +37,7 @@ endif()
 option(QUIRE_UNITY "Compile the files of a target together, which takes a fifth less time" ON)
 if(QUIRE_UNITY)
   set(CMAKE_UNITY_BUILD ON)
-  set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 40)
 endif()
 option(QUIRE_PCH "Read libraries' headers in compiled form (cmake/QuireTargets.cmake)" ON)
 # Compiles executables as libraries, so that both use the same precompiled headers.

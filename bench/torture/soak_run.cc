@@ -20,7 +20,7 @@ namespace {
 
 using kvserver::PageStoreImpl;
 
-constexpr double kGib = 1 << 30;
+constexpr double kSoakGib = 1 << 30;
 constexpr uint32_t kSegmentsPerChain = 4;
 
 /// Parses a line "NAME:  1234 kB" of /proc/self/status into bytes; 0 if missing.
@@ -124,7 +124,7 @@ StatusOr<SoakReport> TurnOver(const std::string& directory, const SoakOptions& o
 
 double SoakReport::overhead_bytes_per_gib() const {
   if (samples.empty() || samples.back().stored_bytes == 0) return 0;
-  const double stored = static_cast<double>(samples.back().stored_bytes) / kGib;
+  const double stored = static_cast<double>(samples.back().stored_bytes) / kSoakGib;
   return (MeanUncached(LastThird(samples)) - static_cast<double>(at_open.uncached_bytes())) /
          stored;
 }

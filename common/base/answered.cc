@@ -6,15 +6,15 @@
 namespace quire {
 namespace {
 
-constexpr char kMark[] = "quire/answered";
+constexpr char kAnsweredMark[] = "quire/answered";
 
 }  // namespace
 
 Status Answered(Status status) {
-  if (IsUnavailable(status)) status.SetMark(kMark, "");
+  if (IsUnavailable(status)) status.SetMark(kAnsweredMark, "");
   return status;
 }
 
-bool IsAnswered(const Status& status) { return status.Mark(kMark).has_value(); }
+bool IsAnswered(const Status& status) { return status.Mark(kAnsweredMark).has_value(); }
 
 }  // namespace quire

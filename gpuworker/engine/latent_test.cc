@@ -31,7 +31,7 @@ using testing::ReferenceAttention;
 constexpr std::string_view kPolicies[] = {"arkvale", "freekv",     "full",     "quest",
                                           "raas",    "specontext", "streaming"};
 
-std::vector<TokenId> Concat(std::vector<TokenId> a, const std::vector<TokenId>& b) {
+std::vector<TokenId> Joined(std::vector<TokenId> a, const std::vector<TokenId>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
@@ -76,7 +76,7 @@ TEST(LatentSequenceTest, ACoveringBudgetEqualsDenseAttention) {
     const std::vector<TokenId> document = RandomTokens(50 + random.Below(30), seed);
     const std::vector<TokenId> question = RandomTokens(21, seed + 100);
     fixture.Ingest(document);
-    const auto dense = fixture.engine().DenseLogits(Concat(document, question), question.size());
+    const auto dense = fixture.engine().DenseLogits(Joined(document, question), question.size());
     ASSERT_TRUE(dense.ok()) << dense.status();
     for (const std::string_view policy : kPolicies) {
       SCOPED_TRACE(::testing::Message() << policy << ", seed " << seed);

@@ -32,12 +32,12 @@ constexpr long long PowerOfX(int n) {  // NOLINT(google-runtime-int): as the int
       uint64_t{power} << 1);  // NOLINT(google-runtime-int,bugprone-misplaced-widening-cast)
 }
 
-constexpr size_t kLineBytes = 64;
-constexpr size_t kAheadBytes = 16 << 10;
+constexpr size_t kFoldedLineBytes = 64;
+constexpr size_t kFoldedAheadBytes = 16 << 10;
 /// Bytes folded and then stored. Memory is faster with separate reads and writes than with
 /// alternating ones. The chunk stays in the first-level cache in between.
-constexpr size_t kChunkBytes = 4 << 10;
-constexpr size_t kPageBytes = 4 << 10;
+constexpr size_t kFoldedChunkBytes = 4 << 10;
+constexpr size_t kFoldedPageBytes = 4 << 10;
 
 /// Factors of a number that `bits` bits follow. Its first half, in the low half of a register, is
 /// 64 bits farther away than its second. The product of reflected numbers is 32 nearer.
@@ -73,11 +73,11 @@ QUIRE_FOLDED_TARGET inline Block Fold(const Block& before, __m512i factors, cons
 
 /// Checksum of the bytes folded into `block`.
 QUIRE_FOLDED_TARGET inline uint32_t Reduce(const Block& block) {
-  const __m512i by_line = Factors<8 * kLineBytes>::Line();
+  const __m512i by_line = Factors<8 * kFoldedLineBytes>::Line();
   const __m512i line =
       Fold(Fold(Fold(block.a, by_line, block.b), by_line, block.c), by_line, block.d);
   const __m128i by_number = Factors<8 * sizeof(__m128i)>::Number();
-  alignas(kLineBytes) __m128i numbers[kLineBytes / sizeof(__m128i)];
+  alignas(kFoldedLineBytes) __m128i numbers[kFoldedLineBytes / sizeof(__m128i)];
   _mm512_store_si512(numbers, line);
   __m128i last = numbers[0];
   for (size_t i = 1; i < std::size(numbers); ++i) last = Fold(last, by_number, numbers[i]);
@@ -87,29 +87,29 @@ QUIRE_FOLDED_TARGET inline uint32_t Reduce(const Block& block) {
 }
 
 QUIRE_FOLDED_TARGET inline Block Load(const std::byte* from) {
-  return {_mm512_loadu_si512(from), _mm512_loadu_si512(from + kLineBytes),
-          _mm512_loadu_si512(from + 2 * kLineBytes), _mm512_loadu_si512(from + 3 * kLineBytes)};
+  return {_mm512_loadu_si512(from), _mm512_loadu_si512(from + kFoldedLineBytes),
+          _mm512_loadu_si512(from + 2 * kFoldedLineBytes), _mm512_loadu_si512(from + 3 * kFoldedLineBytes)};
 }
 QUIRE_FOLDED_TARGET inline void Stream(const Block& block, std::byte* to) {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), block.a);
-  _mm512_stream_si512(reinterpret_cast<__m512i*>(to + kLineBytes), block.b);
-  _mm512_stream_si512(reinterpret_cast<__m512i*>(to + 2 * kLineBytes), block.c);
-  _mm512_stream_si512(reinterpret_cast<__m512i*>(to + 3 * kLineBytes), block.d);
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to + kFoldedLineBytes), block.b);
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to + 2 * kFoldedLineBytes), block.c);
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to + 3 * kFoldedLineBytes), block.d);
 }
 
 /// Prefetches a block into the second-level cache. The first line of a page goes to the first
 /// level. Some processors (AMD Zen 4) look up a page only for such a fetch. They drop a fetch to
 /// the second level when its page is unknown.
 QUIRE_FOLDED_TARGET inline void Fetch(const std::byte* block) {
-  if (reinterpret_cast<uintptr_t>(block) % kPageBytes < kFoldedBlockBytes) {
+  if (reinterpret_cast<uintptr_t>(block) % kFoldedPageBytes < kFoldedBlockBytes) {
     _mm_prefetch(block, _MM_HINT_T0);
   }
-  for (size_t i = 0; i < kFoldedBlockBytes; i += kLineBytes) _mm_prefetch(block + i, _MM_HINT_T1);
+  for (size_t i = 0; i < kFoldedBlockBytes; i += kFoldedLineBytes) _mm_prefetch(block + i, _MM_HINT_T1);
 }
-/// Prefetches the block kAheadBytes after `at`.
-QUIRE_FOLDED_TARGET inline void FetchAhead(std::span<const std::byte> from, size_t at,
+/// Prefetches the block kFoldedAheadBytes after `at`.
+QUIRE_FOLDED_TARGET inline void FetchBlockAhead(std::span<const std::byte> from, size_t at,
                                            const std::byte* next) {
-  const size_t ahead = at + std::min(kAheadBytes, from.size());
+  const size_t ahead = at + std::min(kFoldedAheadBytes, from.size());
   if (ahead < from.size()) {
     Fetch(from.data() + ahead);
   } else if (next != nullptr) {
@@ -124,17 +124,17 @@ QUIRE_FOLDED_CODE uint32_t Copy(std::span<const std::byte> from, std::byte* to,
   const __m512i by_block = Factors<8 * kFoldedBlockBytes>::Line();
   const __m512i none = _mm512_setzero_si512();
   Block folded = {none, none, none, none};
-  for (size_t chunk = 0; chunk < from.size(); chunk += kChunkBytes) {
-    const size_t end = std::min(chunk + kChunkBytes, from.size());
+  for (size_t chunk = 0; chunk < from.size(); chunk += kFoldedChunkBytes) {
+    const size_t end = std::min(chunk + kFoldedChunkBytes, from.size());
     for (size_t at = chunk; kFold && at < end; at += kFoldedBlockBytes) {
-      FetchAhead(from, at, next);
+      FetchBlockAhead(from, at, next);
       folded = Fold(folded, by_block, Load(from.data() + at));
       // A checksum begins with its first 32 bits inverted.
       const __m512i inverted = _mm512_zextsi128_si512(_mm_cvtsi32_si128(-1));
       if (at == 0) folded.a = _mm512_xor_si512(folded.a, inverted);
     }
     for (size_t at = chunk; at < end; at += kFoldedBlockBytes) {
-      if (!kFold) FetchAhead(from, at, next);
+      if (!kFold) FetchBlockAhead(from, at, next);
       Stream(Load(from.data() + at), to + at);
     }
   }

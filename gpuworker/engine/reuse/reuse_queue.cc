@@ -8,7 +8,7 @@
 namespace quire::worker {
 namespace {
 
-constexpr uint32_t kMostRunning = 64;
+constexpr uint32_t kMostReuses = 64;
 
 }  // namespace
 
@@ -24,9 +24,9 @@ void ReuseAnswer::SetStats(const ReuseStats& stats) {
 
 StatusOr<std::unique_ptr<ReuseQueue>> ReuseQueue::Create(const Engine* engine,
                                                          const ReuseLimits& limits) {
-  if (limits.max_running == 0 || limits.max_running > kMostRunning) {
+  if (limits.max_running == 0 || limits.max_running > kMostReuses) {
     return InvalidArgument("max_running is ", limits.max_running, "; it must be 1 to ",
-                           kMostRunning);
+                           kMostReuses);
   }
   return std::unique_ptr<ReuseQueue>(new ReuseQueue(engine, limits));
 }

@@ -21,13 +21,13 @@ constexpr int kCollapse = 25;
 constexpr unsigned kHugeTlb2Mib = MFD_HUGETLB | (21u << 26);
 constexpr uint64_t kSmallPageBytes = 4096;
 
-uint64_t RoundUp(uint64_t bytes, uint64_t multiple) {
+uint64_t RoundUpTo(uint64_t bytes, uint64_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
 }
 
 std::byte* AlignUp(std::byte* address, uint64_t multiple) {
   const auto number = reinterpret_cast<uintptr_t>(address);
-  return address + (RoundUp(number, multiple) - number);
+  return address + (RoundUpTo(number, multiple) - number);
 }
 
 bool Advise(std::span<std::byte> range, int advice) {
@@ -95,7 +95,7 @@ bool ArenaMemory::TryMap(uint64_t bytes, unsigned memfd_flags) {
 bool ArenaMemory::TryMapHuge(const Options& options, const std::vector<int>& nodes) {
   if (options.bytes < kHugePageBytes) return false;
   const bool strictly = options.numa_node != kInterleaveNodes;
-  bool granted = TryMap(RoundUp(options.bytes, kHugePageBytes), kHugeTlb2Mib);
+  bool granted = TryMap(RoundUpTo(options.bytes, kHugePageBytes), kHugeTlb2Mib);
   // Pages are reserved by now, but on any node. Filling shows if the chosen node has them. It must
   // happen here, since a fault without a page kills the process.
   if (granted && !nodes.empty()) granted = Bind(nodes, strictly) && Advise(bytes_, kPopulateWrite);
@@ -147,7 +147,7 @@ void ArenaMemory::Prepare(std::span<std::byte> range) const {
 
 void ArenaMemory::Collapse(std::span<std::byte> range) const {
   const uint64_t begin =
-      RoundUp(static_cast<uint64_t>(range.data() - bytes_.data()), kHugePageBytes);
+      RoundUpTo(static_cast<uint64_t>(range.data() - bytes_.data()), kHugePageBytes);
   const uint64_t end = static_cast<uint64_t>(range.data() - bytes_.data()) + range.size();
   for (uint64_t at = begin; at + kHugePageBytes <= end; at += kHugePageBytes) {
     // A huge page is only made around a present page.

@@ -17,7 +17,7 @@ constexpr std::string_view kFormatPrefix = "quire-data-format ";
 constexpr size_t kMostFormatBytes = 64;
 
 /// The status of a failed system call on `path`.
-Status FromErrno(int error, std::string_view what, const std::string& path) {
+Status DirectoryError(int error, std::string_view what, const std::string& path) {
   const char* reason = std::strerror(error);
   switch (error) {
     case EACCES:
@@ -44,7 +44,7 @@ Status EnsureDirectory(Disk& disk, const std::string& path) {
     return InvalidArgument("data directory ", path,
                            " is not a directory; remove the file or choose another path");
   }
-  return error != 0 ? FromErrno(error, "create data directory", path) : OkStatus();
+  return error != 0 ? DirectoryError(error, "create data directory", path) : OkStatus();
 }
 
 /// Parses the number in a FORMAT file's text; 0 when it is malformed.
@@ -63,7 +63,7 @@ StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::string& 
                                                              rocksdb::Env* env) {
   QUIRE_RETURN_IF_ERROR(EnsureDirectory(disk, path));
   const int fd = disk.Open(path + "/LOCK", O_RDWR | O_CREAT);
-  if (fd < 0) return FromErrno(-fd, "write in data directory", path);
+  if (fd < 0) return DirectoryError(-fd, "write in data directory", path);
   std::unique_ptr<DataDirectory> directory(new DataDirectory(&disk, path, fd));
   if (disk.Lock(fd) != 0) {
     return FailedPrecondition("data directory ", path,
@@ -80,7 +80,7 @@ Status DataDirectory::CheckFormat(rocksdb::Env* env) {
   const std::string file = path_ + "/FORMAT";
   std::string text;
   const int error = ReadSmallFile(disk_, file, kMostFormatBytes, &text);
-  if (error != 0 && error != ENOENT && error != EFBIG) return FromErrno(error, "read", file);
+  if (error != 0 && error != ENOENT && error != EFBIG) return DirectoryError(error, "read", file);
   const int version = error == 0 ? ParseFormat(text) : 0;
   if (version == 0) return RebuildFormat(error == ENOENT, env);
   if (version > kFormatVersion) {
@@ -120,7 +120,7 @@ Status DataDirectory::WriteFormat(int version) const {
   const std::string file = path_ + "/FORMAT";
   const std::string text = std::string(kFormatPrefix) + std::to_string(version) + "\n";
   const int error = WriteDurableFile(disk_, file, text);
-  return error != 0 ? FromErrno(error, "write", file) : OkStatus();
+  return error != 0 ? DirectoryError(error, "write", file) : OkStatus();
 }
 
 // After FORMAT, so that they never exist without it. The sync also covers a FORMAT whose server
@@ -128,10 +128,10 @@ Status DataDirectory::WriteFormat(int version) const {
 Status DataDirectory::MakeFolders() const {
   for (const std::string& folder : {metadata_path(), payload_path()}) {
     const int error = disk_.MakeDirectory(folder);
-    if (error != 0 && error != EEXIST) return FromErrno(error, "create", folder);
+    if (error != 0 && error != EEXIST) return DirectoryError(error, "create", folder);
   }
   const int error = SyncDirectory(disk_, path_);
-  return error != 0 ? FromErrno(error, "sync", path_) : OkStatus();
+  return error != 0 ? DirectoryError(error, "sync", path_) : OkStatus();
 }
 
 }  // namespace quire::kvserver

@@ -26,7 +26,7 @@ namespace {
 using Kind = FsckProblem::Kind;
 
 constexpr size_t kKeyBytes = sizeof(SegmentKey::bytes);
-constexpr uint32_t kUnitsAtOnce = 64;
+constexpr uint32_t kCheckedAtOnce = 64;
 constexpr const char* kSetAside = ".damaged";
 
 /// An orphaned row of the database.
@@ -332,9 +332,9 @@ void Checker::CheckUnits(const ExtentId& id, const SegmentRecord& record) {
   Status first_bad;
   Status device;
   const uint32_t units = record.units_per_layer();
-  for (uint32_t first = 0; first < units; first += kUnitsAtOnce) {
+  for (uint32_t first = 0; first < units; first += kCheckedAtOnce) {
     std::vector<SsdTier::UnitRead> reads;
-    for (uint32_t unit = first; unit < std::min(units, first + kUnitsAtOnce); ++unit) {
+    for (uint32_t unit = first; unit < std::min(units, first + kCheckedAtOnce); ++unit) {
       reads.push_back({.id = id, .unit = unit});
     }
     ssd_->ReadUnits(reads);

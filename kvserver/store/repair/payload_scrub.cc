@@ -9,7 +9,7 @@ namespace quire::kvserver {
 namespace {
 
 /// Bytes read at once, under the segment's lock; a larger unit is read by itself.
-constexpr uint64_t kBytesAtOnce = 1 << 20;
+constexpr uint64_t kPayloadAtOnce = 1 << 20;
 
 bool IsDamage(const Status& status) { return IsDataLoss(status) || IsNotFound(status); }
 
@@ -46,7 +46,7 @@ void PayloadScrub::ReadUnits(ScrubStep* step) {
   const SegmentRecord& record = segment_->record;
   const uint32_t units = record.units_per_layer();
   const auto at_once = static_cast<uint32_t>(
-      std::clamp<uint64_t>(kBytesAtOnce / record.stored_unit_bytes(), 1, units));
+      std::clamp<uint64_t>(kPayloadAtOnce / record.stored_unit_bytes(), 1, units));
   const uint32_t end = std::min(units, segment_->unit + at_once);
   const auto guard = parts_.writers->TryAcquire(segment_->key);
   if (!guard || !IsSame()) {

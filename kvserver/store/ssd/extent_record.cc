@@ -7,8 +7,8 @@ namespace quire::kvserver {
 namespace {
 
 // Version 2 has packed units; an extent of plain ones is written as version 1.
-constexpr uint8_t kPlainVersion = 1;
-constexpr uint8_t kVersion = 2;
+constexpr uint8_t kPlainExtentVersion = 1;
+constexpr uint8_t kExtentVersion = 2;
 
 /// Upper bound of a run's end; keeps every sum of runs inside 64 bits.
 constexpr uint64_t kMaxRunEnd = uint64_t{1} << 48;
@@ -53,7 +53,7 @@ StatusOr<EntropyTable> ExtentRecord::Table() const {
 
 std::string EncodeExtentRecord(const ExtentRecord& record) {
   ByteWriter out;
-  out.Number(record.packed ? kVersion : kPlainVersion);
+  out.Number(record.packed ? kExtentVersion : kPlainExtentVersion);
   out.Number(record.location.bytes);
   out.Number(static_cast<uint8_t>(record.location.runs.size()));
   for (const BlockRun& run : record.location.runs) {
@@ -71,7 +71,7 @@ StatusOr<ExtentRecord> DecodeExtentRecord(std::string_view encoded) {
       DataLoss("an extent's record is damaged; put its segment again to repair it");
   ByteReader in = OpenRecord(encoded);
   const auto version = in.Number<uint8_t>();
-  if (version > kVersion) {
+  if (version > kExtentVersion) {
     return FailedPrecondition("an extent's record has version ", uint32_t{version},
                               "; upgrade the server");
   }
@@ -88,7 +88,7 @@ StatusOr<ExtentRecord> DecodeExtentRecord(std::string_view encoded) {
     record.location.runs.push_back(run);
   }
   record.unit_crc32c = in.Array<uint32_t>();
-  if (version != kPlainVersion) record.packed = ReadPacked(in);
+  if (version != kPlainExtentVersion) record.packed = ReadPacked(in);
   if (!in.ok() || !in.at_end() || !IsConsistent(record)) return damaged;
   return record;
 }

@@ -8,7 +8,7 @@ namespace quire::kvserver {
 namespace {
 
 // Bytes left free on the file system, so that the database can still compact and log.
-constexpr uint64_t kMinFreeBytes = 64 << 20;
+constexpr uint64_t kMinFreeForSegment = 64 << 20;
 
 /// Estimate for the uncounted bytes of a record of a segment or an extent: keys, spec, places.
 constexpr uint64_t kRecordBytes = 256;
@@ -230,7 +230,7 @@ bool SegmentWriter::Admit(const SegmentRecord& record, Durability durability) {
 }
 
 Status SegmentWriter::MakeFileSystemRoom(uint64_t bytes) {
-  const uint64_t needed = kMinFreeBytes + bytes;
+  const uint64_t needed = kMinFreeForSegment + bytes;
   for (bool evicts = false;; evicts = true) {
     QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, parts_.database->FreeBytes());
     if (free_bytes >= needed) return OkStatus();
