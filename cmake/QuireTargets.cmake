@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # quire_library(NAME <dir_name> [SRCS ...] [DEPS ...] [EXTERNAL ...] [PUBLIC_HEADERS ...])
-# quire_test([ONE_THREAD] [WAITS] NAME <name> SRCS ... [DEPS ...] [STARTS program ...] [LABELS unit|integration|e2e]
-#            [TIMEOUT s] [SHARDS n])
+# quire_test([ONE_THREAD] [WAITS] NAME <name> SRCS ... [DEPS ...] [STARTS program ...] [TIMEOUT s]
+#            [LABELS unit|integration|process|e2e] [SHARDS n])
 # quire_proto_library(NAME <name> PROTOS ...): generated messages (X.pb.h) and services (X.grpc.pb.h), which are
 # included by their paths below the calling folder
 # quire_test_library(NAME <name> SRCS ... [DEPS ...]): fakes and suites of several tests, compiled once

@@ -54,7 +54,8 @@ TEST_F(ElasticModelTest, EveryQuestionIsFollowedByWhatWasDecodedAndTheAnswerCome
 }
 
 TEST_F(ElasticModelTest, AStepSelectsPagesThatAreCompleteAndOutsideTheWindowAlsoItsOwn) {
-  const auto tokenizer = worker::Tokenizer::Load(std::string(QUIRE_BUNDLED_MODEL) + "/tokenizer.json");
+  const auto tokenizer =
+      worker::Tokenizer::Load(std::string(QUIRE_BUNDLED_MODEL) + "/tokenizer.json");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   const auto corpus = cli::LoadDemoCorpus(std::string(QUIRE_BUNDLED_MODEL) + "/documents");
   ASSERT_TRUE(corpus.ok()) << corpus.status();

@@ -30,7 +30,7 @@ using ::testing::Pointwise;
 constexpr uint32_t kSequences = 3;
 constexpr uint32_t kSelectable = 3;
 constexpr uint32_t kJointTokens = 6 * 4;  // Two window pages, and four to select from.
-constexpr uint32_t kSeen = 6;        // Tokens in a sliding window: rows of three pages.
+constexpr uint32_t kSeen = 6;             // Tokens in a sliding window: rows of three pages.
 constexpr float kSoftCap = 1.5f;
 
 KvSpec JointSpec() {
@@ -62,7 +62,8 @@ std::vector<float> RandomEighths(size_t count, uint64_t seed) {
 }
 
 std::unique_ptr<BudgetCache> MakeCache(Device& device) {
-  auto cache = BudgetCache::Create(JointSpec(), &device, Layouts(), /*staging_buffers=*/2, kSoftCap);
+  auto cache =
+      BudgetCache::Create(JointSpec(), &device, Layouts(), /*staging_buffers=*/2, kSoftCap);
   EXPECT_TRUE(cache.ok()) << cache.status();
   EXPECT_EQ((*cache)->StartAt(kJointTokens), OkStatus());
   return *std::move(cache);

@@ -33,7 +33,8 @@ struct Question {
 };
 
 std::vector<Question> LoadQuestions() {
-  auto text = ReadTextFile(std::string(QUIRE_BUNDLED_MODEL) + "/documents/questions.jsonl", kMaxTextBytes);
+  auto text =
+      ReadTextFile(std::string(QUIRE_BUNDLED_MODEL) + "/documents/questions.jsonl", kMaxTextBytes);
   EXPECT_TRUE(text.ok()) << text.status();
   std::istringstream lines(text.ok() ? *text : "");
   std::vector<Question> questions;
@@ -64,8 +65,9 @@ class RecallSmall : public ::testing::Test {
   }
 
   Status ReadDocument(const std::string& name) {
-    QUIRE_ASSIGN_OR_RETURN(const std::string text,
-                           ReadTextFile(std::string(QUIRE_BUNDLED_MODEL) + "/documents/" + name, kMaxTextBytes));
+    QUIRE_ASSIGN_OR_RETURN(
+        const std::string text,
+        ReadTextFile(std::string(QUIRE_BUNDLED_MODEL) + "/documents/" + name, kMaxTextBytes));
     std::vector<TokenId> tokens = *tokenizer_->Encode(text);
     tokens.insert(tokens.begin(), tokenizer_->starts().front());
     EXPECT_GE(tokens.size(), 4096u) << name;

@@ -165,9 +165,9 @@ std::string ReadAll(const std::string& path) {
 TEST(BenchAnswersProcessTest, ReportsAccuraciesAndWhatMovedForThem) {
   const TempDir directory;
   const json report = testing::BenchReport(
-      {"answers", "--model", QUIRE_BUNDLED_MODEL, "--policies", "freekv,freekv_tau_-1,freekv_calibrated,quest",
-       "--sets", "recall,needle", "--samples", "1", "--plot", directory / "plot.svg", "--markdown",
-       directory / "table.md"});
+      {"answers", "--model", QUIRE_BUNDLED_MODEL, "--policies",
+       "freekv,freekv_tau_-1,freekv_calibrated,quest", "--sets", "recall,needle", "--samples", "1",
+       "--plot", directory / "plot.svg", "--markdown", directory / "table.md"});
   const json cells = Part(report, "cells");
   EXPECT_EQ(KeysOf(cells), CellKeys());
   ExpectCells(report);

@@ -81,8 +81,9 @@ struct Shape {
 
 std::vector<std::string> DecodeCommand(const std::vector<std::string>& more) {
   const std::string turns = std::to_string(kTurns), steps = std::to_string(kSteps);
-  std::vector<std::string> args = {"decode", "--model", QUIRE_BUNDLED_MODEL, "--context", "2048", "--budget",
-                                   "512",    "--turns", turns,  "--steps",   steps};
+  std::vector<std::string> args = {
+      "decode",  "--model", QUIRE_BUNDLED_MODEL, "--context", "2048", "--budget", "512",
+      "--turns", turns,     "--steps",           steps};
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }

@@ -67,8 +67,10 @@ void ExpectOverlaps(const json& report) {
       const double moved = Figure(walk, "moved_ratio" + of);
       const std::string overlap = "overlap" + (of.empty() ? "_c95" : of);
       EXPECT_NEAR(Figure(walk, overlap), 1 - moved, kElasticRounding);
-      EXPECT_NEAR(Figure(walk, "moved_of_budget" + of), moved * selected / budget, kElasticRounding);
-      EXPECT_NEAR(Figure(walk, "budget_" + overlap), 1 - moved * selected / budget, kElasticRounding);
+      EXPECT_NEAR(Figure(walk, "moved_of_budget" + of), moved * selected / budget,
+                  kElasticRounding);
+      EXPECT_NEAR(Figure(walk, "budget_" + overlap), 1 - moved * selected / budget,
+                  kElasticRounding);
     }
   }
 }
@@ -120,11 +122,11 @@ void ExpectDecodeTrace(const json& report) {
 }
 
 TEST(BenchElasticProcessTest, ReportsWhatMovesAndThatTheSlotsAreRight) {
-  const json report =
-      testing::BenchReport({"elastic", "--context", std::to_string(kContextTokens), "--steps",
-                            std::to_string(kElasticSteps), "--questions", std::to_string(kQuestions),
-                            "--decoded-tokens", std::to_string(kDecodedTokens), "--fault-rate",
-                            std::to_string(kFaultRate), "--model", QUIRE_BUNDLED_MODEL});
+  const json report = testing::BenchReport(
+      {"elastic", "--context", std::to_string(kContextTokens), "--steps",
+       std::to_string(kElasticSteps), "--questions", std::to_string(kQuestions), "--decoded-tokens",
+       std::to_string(kDecodedTokens), "--fault-rate", std::to_string(kFaultRate), "--model",
+       QUIRE_BUNDLED_MODEL});
   ExpectMoved(report);
   ExpectOverlaps(report);
   ExpectBytes(report);

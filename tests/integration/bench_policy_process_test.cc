@@ -130,10 +130,10 @@ void ExpectMassesByValue(const json& report) {
 }
 
 TEST(BenchPolicyProcessTest, ReportsWhatEveryPolicyCapturesAndRecalls) {
-  const json report =
-      testing::BenchReport({"policy", "--model", QUIRE_BUNDLED_MODEL, "--max-tokens", "8192", "--page-tokens",
-                            "64", "--group-sizes", "4", "--steps", std::to_string(kPolicySteps), "--seed",
-                            std::to_string(kSeed), "--questions", "1"});
+  const json report = testing::BenchReport(
+      {"policy", "--model", QUIRE_BUNDLED_MODEL, "--max-tokens", "8192", "--page-tokens", "64",
+       "--group-sizes", "4", "--steps", std::to_string(kPolicySteps), "--seed",
+       std::to_string(kSeed), "--questions", "1"});
   for (const char* source : {"stream", "model"}) {
     SCOPED_TRACE(source);
     const json trials = Part(report, source);

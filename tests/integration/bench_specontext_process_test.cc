@@ -29,16 +29,16 @@ using ::testing::HasSubstr;
 using testing::KeysOf;
 using testing::Part;
 
-
 void ExpectQuality(const json& figures) {
   ExpectShares(figures, {"mass", "mass_p5", "oracle_page_recall", "overlap", "moved_ratio"});
   EXPECT_GE(Figure(figures, "output_error"), 0);
 }
 
 TEST(BenchSpeContextProcessTest, EveryModeAndGranularityHasQualityAnswersAndCosts) {
-  const json report = testing::BenchReport(
-      {"specontext", "--page-tokens", "64,1", "--questions", "1", "--decoded-tokens", "4",
-       "--samples", "1", "--sets", "needle", "--steps", "4", "--memory", "4", "--model", QUIRE_BUNDLED_MODEL});
+  const json report =
+      testing::BenchReport({"specontext", "--page-tokens", "64,1", "--questions", "1",
+                            "--decoded-tokens", "4", "--samples", "1", "--sets", "needle",
+                            "--steps", "4", "--memory", "4", "--model", QUIRE_BUNDLED_MODEL});
   const json variants = Part(report, "variants");
   EXPECT_THAT(KeysOf(variants),
               ElementsAre("embed_only_page_64", "embed_only_token", "trained_page_64",
@@ -79,7 +79,8 @@ ChildResult SpeContext(std::vector<std::string> args) {
 
 TEST(BenchSpeContextProcessTest, SaysWhatIsWrongWithAHeadBeforeItMeasures) {
   const testing::TempDir empty;
-  const ChildResult none = SpeContext({"--model", QUIRE_BUNDLED_MODEL, "--draft", empty / "missing"});
+  const ChildResult none =
+      SpeContext({"--model", QUIRE_BUNDLED_MODEL, "--draft", empty / "missing"});
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_THAT(none.err, HasSubstr("missing/config.json"));
   const ChildResult eagle = SpeContext({"--model", QUIRE_BUNDLED_MODEL, "--draft-mode", "eagle"});

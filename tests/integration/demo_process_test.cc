@@ -22,7 +22,6 @@ using testing::ChildResult;
 using ::testing::HasSubstr;
 using testing::TempDir;
 
-
 ChildResult Demo(const std::vector<std::string>& more) {
   std::vector<std::string> args = {"demo", "--model", QUIRE_BUNDLED_MODEL};
   args.insert(args.end(), more.begin(), more.end());

@@ -18,15 +18,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-
 class RagProcessTest : public testing::QuireFixture {
  protected:
   void SetUp() override {
     StartServer();
     worker_ = std::make_unique<testing::ChildProcess>(
         Binary("quire"),
-        std::vector<std::string>{"--server", address_, "worker", "--model", QUIRE_BUNDLED_MODEL, "--listen",
-                                 "127.0.0.1:0", "--json"},
+        std::vector<std::string>{"--server", address_, "worker", "--model", QUIRE_BUNDLED_MODEL,
+                                 "--listen", "127.0.0.1:0", "--json"},
         dir_ / "worker.err");
     std::string line;
     ASSERT_TRUE(worker_->ReadLine(&line)) << worker_->Stderr();

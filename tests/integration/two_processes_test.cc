@@ -74,7 +74,8 @@ class TwoProcessesTest : public ::testing::Test {
   nlohmann::json AskAbout(const std::string& document) {
     const cli::DemoQuestion& question = corpus_.questions.front();
     return Quire({"ask", "--document", document, "--question", question.prompt, "--prefix", "",
-                  "--model", QUIRE_BUNDLED_MODEL, "--max-new-tokens", std::to_string(kAnswerTokens)});
+                  "--model", QUIRE_BUNDLED_MODEL, "--max-new-tokens",
+                  std::to_string(kAnswerTokens)});
   }
   uint64_t Count(const std::string& counter) {
     return Quire({"stat", "--counters"})["counters"].value(counter, uint64_t{0});
@@ -85,8 +86,8 @@ class TwoProcessesTest : public ::testing::Test {
     for (const cli::DemoQuestion& question : corpus_.questions) {
       const nlohmann::json answer =
           Quire({"ask", "--document", corpus_.documents[question.document].name, "--question",
-                 question.prompt, "--prefix", "", "--model", QUIRE_BUNDLED_MODEL, "--max-new-tokens",
-                 std::to_string(kAnswerTokens)});
+                 question.prompt, "--prefix", "", "--model", QUIRE_BUNDLED_MODEL,
+                 "--max-new-tokens", std::to_string(kAnswerTokens)});
       EXPECT_TRUE(answer.contains("tokens")) << answer;
       answers.push_back(answer.value("tokens", nlohmann::json::array()).dump());
     }
@@ -106,7 +107,8 @@ std::vector<std::string> TwoProcessesTest::AskEmbedded() {
   const auto store =
       EmbeddedStore::Open({.data_dir = dir_ / "embedded", .dram_bytes = 8 << 20}).value();
   const auto client = Client::Create({.transport = store->transport()}).value();
-  const auto local = cli::LoadLocalWorker(QUIRE_BUNDLED_MODEL, client.get(), worker::EngineOptions{}).value();
+  const auto local =
+      cli::LoadLocalWorker(QUIRE_BUNDLED_MODEL, client.get(), worker::EngineOptions{}).value();
   const worker::RetrievalOptions retrieval = cli::DefaultRetrieval();
   std::vector<TokenId> stop = *local.tokenizer->Encode("\n");
   stop.push_back(local.tokenizer->ends().front());
@@ -152,7 +154,8 @@ TEST_F(TwoProcessesTest, AnswersAreTheSameInOneProcessInTwoAndAfterRestarts) {
 
 TEST_F(TwoProcessesTest, AQuestionOverSeveralDocumentsReusesTheirCaches) {
   StartServer({"--dram-bytes", "64MiB"});
-  const auto tokenizer = worker::Tokenizer::Load(std::string(QUIRE_BUNDLED_MODEL) + "/tokenizer.json").value();
+  const auto tokenizer =
+      worker::Tokenizer::Load(std::string(QUIRE_BUNDLED_MODEL) + "/tokenizer.json").value();
   std::vector<std::string> put = {"put", "--no-statistics", "--model", QUIRE_BUNDLED_MODEL};
   std::vector<TokenId> whole(tokenizer.starts().begin(), tokenizer.starts().end());
   std::vector<std::string> texts;
@@ -241,8 +244,9 @@ TEST_F(TwoProcessesTest, Promise2AnswersStayRightWhenTheServersMemoryFlipsBits) 
   for (const std::string name : {"raw", "coded"}) {
     // The same tokens would be the same segments, with the codec of the first put.
     const cli::DemoDocument& document = corpus_.documents[name == "raw" ? 0 : 1];
-    Quire({"put", "--model", QUIRE_BUNDLED_MODEL, std::string(QUIRE_BUNDLED_MODEL) + "/documents/" + document.name,
-           "--collection", name, "--name", "document"});
+    Quire({"put", "--model", QUIRE_BUNDLED_MODEL,
+           std::string(QUIRE_BUNDLED_MODEL) + "/documents/" + document.name, "--collection", name,
+           "--name", "document"});
     right[name] = AskAbout(name + "/document")["tokens"];
   }
   for (const bool pinned : {false, true}) {
@@ -263,8 +267,12 @@ TEST_F(TwoProcessesTest, Promise2WhatOnlyDamagedMemoryHadIsMendedByPuttingItAgai
   StartServer({"--dram-bytes", "64MiB", "--durability", "memory", "--ssd-write-bytes-per-second",
                "1", "--ssd-write-burst-bytes", "1"});
   const std::vector<std::string> put = {
-      "put",    "--model", QUIRE_BUNDLED_MODEL, std::string(QUIRE_BUNDLED_MODEL) + "/documents/" + corpus_.documents[0].name,
-      "--name", "document"};
+      "put",
+      "--model",
+      QUIRE_BUNDLED_MODEL,
+      std::string(QUIRE_BUNDLED_MODEL) + "/documents/" + corpus_.documents[0].name,
+      "--name",
+      "document"};
   Quire(put);
   ASSERT_GT(Count("puts_dram_only"), 0u);
   const nlohmann::json right = AskAbout("document")["tokens"];

@@ -21,7 +21,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-
 /// A server that holds the document of the first bundled question.
 class WorkerProcessTest : public testing::QuireFixture {
  protected:
@@ -35,13 +34,16 @@ class WorkerProcessTest : public testing::QuireFixture {
   }
   virtual void Start() { StartServer(); }
   std::string DocumentPath() const {
-    return std::string(QUIRE_BUNDLED_MODEL) + "/documents/" + bundled_["document"].get<std::string>();
+    return std::string(QUIRE_BUNDLED_MODEL) + "/documents/" +
+           bundled_["document"].get<std::string>();
   }
-  nlohmann::json Put() { return QuireJson({"put", DocumentPath(), "--model", QUIRE_BUNDLED_MODEL}); }
+  nlohmann::json Put() {
+    return QuireJson({"put", DocumentPath(), "--model", QUIRE_BUNDLED_MODEL});
+  }
   /// Starts a worker with `more` flags. Returns its address.
   std::string StartWorker(const std::vector<std::string>& more) {
-    std::vector<std::string> args = {"--server", address_,   "worker",      "--model",
-                                     QUIRE_BUNDLED_MODEL,     "--listen", "127.0.0.1:0", "--json"};
+    std::vector<std::string> args = {"--server",          address_,   "worker",      "--model",
+                                     QUIRE_BUNDLED_MODEL, "--listen", "127.0.0.1:0", "--json"};
     args.insert(args.end(), more.begin(), more.end());
     worker_ = std::make_unique<testing::ChildProcess>(Binary("quire"), args, dir_ / "worker.err");
     std::string line;
@@ -228,8 +230,10 @@ TEST_F(SeveralDocumentsProcessTest, MissingDocumentsAreNamedOrSkippedHereAndTher
 
 TEST_F(SeveralDocumentsProcessTest, AnExpiredDocumentAndOneOfOtherPagesAreNamed) {
   const std::string address = StartWorker({});
-  ASSERT_EQ(Quire({"put", dir_ / "a", "--model", QUIRE_BUNDLED_MODEL, "--name", "old", "--ttl", "1s"}).exit_code,
-            0);
+  ASSERT_EQ(
+      Quire({"put", dir_ / "a", "--model", QUIRE_BUNDLED_MODEL, "--name", "old", "--ttl", "1s"})
+          .exit_code,
+      0);
   nlohmann::json expired;
   do {  // Until its time is over.
     expired = AskOver("old,b", {"--worker", address});
@@ -237,7 +241,8 @@ TEST_F(SeveralDocumentsProcessTest, AnExpiredDocumentAndOneOfOtherPagesAreNamed)
   EXPECT_EQ(expired["error"]["code"], "NOT_FOUND") << expired;
   EXPECT_THAT(expired["error"]["message"].get<std::string>(), HasSubstr("default/old"));
   ASSERT_EQ(
-      Quire({"put", dir_ / "a", "--model", QUIRE_BUNDLED_MODEL, "--name", "half", "--dtype", "f16"}).exit_code,
+      Quire({"put", dir_ / "a", "--model", QUIRE_BUNDLED_MODEL, "--name", "half", "--dtype", "f16"})
+          .exit_code,
       0);
   const auto other = AskOver("b,half", {"--worker", address});
   EXPECT_EQ(other["error"]["code"], "INVALID_ARGUMENT") << other;
@@ -250,9 +255,11 @@ TEST_F(WorkerProcessTest, AnswersInOtherScriptsAreWholeText) {
   std::ofstream file(dir_ / "u.txt");
   for (int i = 0; i < 4; ++i) file << "Café déjà vu 中文 🙂\n";
   file.close();
-  EXPECT_EQ(QuireJson({"put", dir_ / "u.txt", "--model", QUIRE_BUNDLED_MODEL})["documents"].size(), 1u);
+  EXPECT_EQ(QuireJson({"put", dir_ / "u.txt", "--model", QUIRE_BUNDLED_MODEL})["documents"].size(),
+            1u);
   std::ofstream(dir_ / "bytes.bin") << "\xff\xfe some \xc3";
-  const testing::ChildResult put = Quire({"put", dir_ / "bytes.bin", "--model", QUIRE_BUNDLED_MODEL});
+  const testing::ChildResult put =
+      Quire({"put", dir_ / "bytes.bin", "--model", QUIRE_BUNDLED_MODEL});
   EXPECT_EQ(put.exit_code, 0) << put.err;
   EXPECT_THAT(put.err, HasSubstr("bytes.bin is not UTF-8 at byte 0"));
   const std::string address = StartWorker({});

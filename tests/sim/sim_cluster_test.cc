@@ -18,7 +18,7 @@ namespace {
 using quire::testing::Effort;
 using ::testing::IsEmpty;
 
-constexpr uint64_t kRuns = Effort(200, 16), kHotRuns = Effort(5, 2);
+constexpr uint64_t kRuns = Effort(200, 6), kHotRuns = Effort(5, 2);
 
 const std::vector<SimScenario>& Scenarios() {
   static const std::vector<SimScenario> scenarios =

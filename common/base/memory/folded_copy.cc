@@ -88,7 +88,8 @@ QUIRE_FOLDED_TARGET inline uint32_t Reduce(const Block& block) {
 
 QUIRE_FOLDED_TARGET inline Block Load(const std::byte* from) {
   return {_mm512_loadu_si512(from), _mm512_loadu_si512(from + kFoldedLineBytes),
-          _mm512_loadu_si512(from + 2 * kFoldedLineBytes), _mm512_loadu_si512(from + 3 * kFoldedLineBytes)};
+          _mm512_loadu_si512(from + 2 * kFoldedLineBytes),
+          _mm512_loadu_si512(from + 3 * kFoldedLineBytes)};
 }
 QUIRE_FOLDED_TARGET inline void Stream(const Block& block, std::byte* to) {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), block.a);
@@ -104,11 +105,12 @@ QUIRE_FOLDED_TARGET inline void Fetch(const std::byte* block) {
   if (reinterpret_cast<uintptr_t>(block) % kFoldedPageBytes < kFoldedBlockBytes) {
     _mm_prefetch(block, _MM_HINT_T0);
   }
-  for (size_t i = 0; i < kFoldedBlockBytes; i += kFoldedLineBytes) _mm_prefetch(block + i, _MM_HINT_T1);
+  for (size_t i = 0; i < kFoldedBlockBytes; i += kFoldedLineBytes)
+    _mm_prefetch(block + i, _MM_HINT_T1);
 }
 /// Prefetches the block kFoldedAheadBytes after `at`.
 QUIRE_FOLDED_TARGET inline void FetchBlockAhead(std::span<const std::byte> from, size_t at,
-                                           const std::byte* next) {
+                                                const std::byte* next) {
   const size_t ahead = at + std::min(kFoldedAheadBytes, from.size());
   if (ahead < from.size()) {
     Fetch(from.data() + ahead);

@@ -30,7 +30,8 @@ std::unique_ptr<MetadataHarness> MakeHarness() {
   return std::make_unique<Harness>();
 }
 
-INSTANTIATE_TEST_SUITE_P(Memory, MetadataConformanceTest, ::testing::Values(&MakeHarness<MemoryHarness>));
+INSTANTIATE_TEST_SUITE_P(Memory, MetadataConformanceTest,
+                         ::testing::Values(&MakeHarness<MemoryHarness>));
 INSTANTIATE_TEST_SUITE_P(RocksDb, MetadataConformanceTest,
                          ::testing::Values(&MakeHarness<RocksDbHarness>));
 
