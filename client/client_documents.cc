@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Client's methods of the Registry and Admin services.
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -35,6 +36,7 @@ constexpr CallSpec kSetCollection = {"quire.v1.Registry/SetCollection", Repeat::
 constexpr CallSpec kGetCollection = {"quire.v1.Registry/GetCollection", Repeat::kSafe};
 constexpr CallSpec kListCollections = {"quire.v1.Registry/ListCollections", Repeat::kSafe};
 constexpr CallSpec kStats = {"quire.v1.Admin/Stats", Repeat::kSafe};
+constexpr CallSpec kSlowCalls = {"quire.v1.Admin/SlowCalls", Repeat::kSafe};
 
 StatusOr<Collection> CollectionFromReply(std::string_view method, const v1::Collection& proto) {
   const Status named = wire::CheckCollection(proto.name());
@@ -277,11 +279,44 @@ StatusOr<ServerStats> Client::Stats() {
   for (const v1::CounterValue& counter : reply.counters()) {
     stats.counters.emplace_back(counter.name(), counter.value());
   }
+  for (const v1::HistogramValue& histogram : reply.histograms()) {
+    LatencyCounts counts{.buckets = {}, .sum_nanos = histogram.sum_nanos()};
+    const int size = std::min(histogram.bound_nanos_size(), histogram.counts_size());
+    for (int i = 0; i < size; ++i) {
+      counts.buckets.push_back({histogram.bound_nanos(i), histogram.counts(i)});
+    }
+    stats.histograms.emplace_back(histogram.name(), std::move(counts));
+  }
   for (const v1::Degradation& degradation : reply.degradations()) {
     stats.degradations.push_back(
         {degradation.reason(), degradation.detail(), degradation.since_unix_micros()});
   }
   return stats;
+}
+
+StatusOr<std::vector<SlowCall>> Client::SlowCalls(uint32_t limit) {
+  v1::SlowCallsRequest request;
+  request.set_limit(limit);
+  v1::SlowCallsReply reply;
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kSlowCalls, request, {}, caller_->NewDeadline(), &reply, nullptr));
+  std::vector<SlowCall> calls;
+  for (const v1::SlowCall& proto : reply.calls()) {
+    const v1::CallWaits& waits = proto.waits();
+    calls.push_back({.method = proto.method(),
+                     .code = static_cast<StatusCode>(proto.code()),
+                     .ended_unix_micros = proto.ended_unix_micros(),
+                     .time = Duration(proto.nanos()),
+                     .queue = Duration(waits.queue_nanos()),
+                     .gate = Duration(waits.gate_nanos()),
+                     .dram = Duration(waits.dram_nanos()),
+                     .ssd = Duration(waits.ssd_nanos()),
+                     .selection = Duration(waits.selection_nanos()),
+                     .network = Duration(waits.network_nanos()),
+                     .request_bytes = proto.request_bytes(),
+                     .reply_bytes = proto.reply_bytes()});
+  }
+  return calls;
 }
 
 }  // namespace quire

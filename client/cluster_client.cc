@@ -412,6 +412,13 @@ StatusOr<ServerStats> ClusterClient::Stats() {
   });
 }
 
+StatusOr<std::vector<SlowCall>> ClusterClient::SlowCalls(uint32_t limit) {
+  return impl_->UntilReached(impl_->NewDeadline(), [&]() -> StatusOr<std::vector<SlowCall>> {
+    QUIRE_ASSIGN_OR_RETURN(const SessionNodes::Node node, impl_->AnyNode());
+    return node.client->SlowCalls(limit);
+  });
+}
+
 std::string_view ClusterClient::data_transport_name() const {
   std::string_view name = "none";
   for (const Client* const client : impl_->Connected()) {

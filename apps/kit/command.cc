@@ -193,6 +193,14 @@ StatusOr<BearerToken> CommandContext::Token() const {
   return token;
 }
 
+StatusOr<std::unique_ptr<Client>> CommandContext::ConnectToWatch(Duration patience) const {
+  QUIRE_ASSIGN_OR_RETURN(const BearerToken token, Token());
+  QUIRE_ASSIGN_OR_RETURN(auto control, Control(options, token));
+  GlobalOptions quick = options;
+  quick.timeout_seconds = std::chrono::duration<double>(patience).count();
+  return MakeClient(quick, std::move(control), nullptr, TimePoint::max(), patience);
+}
+
 StatusOr<std::unique_ptr<Client>> CommandContext::Connect() const {
   QUIRE_ASSIGN_OR_RETURN(const BearerToken token, Token());
   QUIRE_ASSIGN_OR_RETURN(auto control, Control(options, token));

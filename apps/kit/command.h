@@ -99,6 +99,9 @@ struct CommandContext {
 
   /// A client of the server named by --server and --tenant. It connects at the first call.
   StatusOr<std::unique_ptr<Client>> Connect() const;
+  /// The same for a program that goes on until it is stopped. Each call takes `patience` at most,
+  /// also while the server cannot be reached.
+  StatusOr<std::unique_ptr<Client>> ConnectToWatch(Duration patience) const;
   /// The same for a command that opens sessions. It connects now; pages come as `transport` says
   /// (AddTransportFlag). `health` is as in Client::Options.
   StatusOr<SessionClient> ConnectForSessions(const std::string& transport,

@@ -13,6 +13,7 @@ void AddServeCommand(Commands& commands);
 void AddPutCommand(Commands& commands);
 void AddLsCommand(Commands& commands);
 void AddStatCommand(Commands& commands);
+void AddTopCommand(Commands& commands);
 void AddRmCommand(Commands& commands);
 void AddDocsCommand(Commands& commands);
 void AddCollectionCommand(Commands& commands);

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   AddAskCommand(commands);
   AddLsCommand(commands);
   AddStatCommand(commands);
+  AddTopCommand(commands);
   AddRmCommand(commands);
   AddDocsCommand(commands);
   AddCollectionCommand(commands);

@@ -10,10 +10,13 @@
 #include <optional>
 
 #include "apps/quired/scrub_log.h"
+#include "apps/quired/status/status_answers.h"
+#include "apps/quired/status/status_history.h"
 #include "common/base/memory/memory_limit.h"
 #include "common/base/net_address.h"
 #include "common/base/observe/log.h"
 #include "common/base/quantity.h"
+#include "common/base/threads/periodic_task.h"
 #include "common/base/threads/stop_signals.h"
 #include "common/metrics/admin_server.h"
 #include "kvserver/service/data_plane/data_plane.h"
@@ -455,10 +458,16 @@ void LogTransports(const Server& server, const NetworkServer& network) {
 StatusOr<std::unique_ptr<AdminServer>> StartAdmin(const DaemonOptions& options,
                                                   const Health& health) {
   if (options.admin_listen.empty()) return nullptr;
-  QUIRE_ASSIGN_OR_RETURN(std::unique_ptr<AdminServer> admin,
-                         AdminServer::Start(options.admin_listen, &health));
+  QUIRE_ASSIGN_OR_RETURN(
+      std::unique_ptr<AdminServer> admin,
+      AdminServer::Start(options.admin_listen, &health, StatusSite(options.admin_names)));
   QUIRE_RETURN_IF_ERROR(WritePortFile("--admin-port-file", options.admin_port_file, admin->port()));
   return admin;
+}
+
+/// Names of documents are for those who could list them anyway.
+bool ShowsDocuments(const DaemonOptions& options, const TenantTokens* tokens) {
+  return options.admin_documents || (tokens == nullptr && StaysOnThisHost(options.admin_listen));
 }
 
 /// Without a tenant where other nodes ask for a token and there is none.
@@ -524,10 +533,19 @@ void AddDaemonFlags(CLI::App* app, DaemonOptions* options) {
                   "it; calls without one are refused. Without the file callers are believed")
       ->type_name("FILE");
   app->add_option("--admin-listen", options->admin_listen,
-                  "host:port for GET /metrics (Prometheus), /healthz and /readyz, e.g. "
-                  "127.0.0.1:7411 (port 0: any free one); none when empty");
+                  "host:port of a page for people, and of /metrics (Prometheus), /healthz and "
+                  "/readyz, e.g. 127.0.0.1:7411 (port 0: any free one); none when empty");
   app->add_option("--admin-port-file", options->admin_port_file,
                   "Write the port of --admin-listen here")
+      ->needs("--admin-listen");
+  app->add_option("--admin-name", options->admin_names,
+                  "Full name under which people open the page of the admin port; addresses and "
+                  "names without a dot need none; may be given several times")
+      ->delimiter(',')
+      ->needs("--admin-listen");
+  app->add_flag("--admin-documents", options->admin_documents,
+                "Show the names of documents on that page also where tenants prove themselves, and "
+                "where other hosts reach the admin port")
       ->needs("--admin-listen");
   AddTransportFlags(app, options);
   AddStoreFlags(app, &options->server);
@@ -574,13 +592,24 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
                                               NetworkOptions(options, threads, streams, tokens)));
   QUIRE_RETURN_IF_ERROR(CheckLeftOut(options, listener->left_out()));
   QUIRE_RETURN_IF_ERROR(WritePortFile("--port-file", options.port_file, listener->port()));
+  const auto visit_metrics = [&](MetricsVisitor& visit) {
+    server->VisitMetrics(visit);
+    listener->VisitMetrics(visit);
+    if (node != nullptr) node->VisitMetrics(visit);
+  };
+  StatusHistory history(visit_metrics, &SystemClock());
+  std::optional<PeriodicTask> history_steps;
   std::optional<AdminServer::Serving> serving;
   if (admin != nullptr) {
-    serving.emplace(admin->Serve([&](MetricsVisitor& visit) {
-      server->VisitMetrics(visit);
-      listener->VisitMetrics(visit);
-      if (node != nullptr) node->VisitMetrics(visit);
-    }));
+    history_steps.emplace(StatusHistory::kPeriod, [&history] { history.Step(); });
+    serving.emplace(admin->Serve(
+        visit_metrics, StatusAnswers({.server = server.get(),
+                                      .health = &health,
+                                      .history = &history,
+                                      .visit_metrics = visit_metrics,
+                                      .tenants = options.server.tenants,
+                                      .node = node != nullptr ? node->place().node : "",
+                                      .shows_documents = ShowsDocuments(options, tokens.get())})));
   }
   if (!caught_up.ok()) QUIRE_RETURN_IF_ERROR(CatchUp(server.get(), *stop, Duration::max()));
   QUIRE_RETURN_IF_ERROR(JoinCluster(node.get(), options, listener->address(), *stop));

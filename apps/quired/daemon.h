@@ -31,6 +31,9 @@ struct DaemonOptions {
   /// "host:port" of the admin server (port 0: any free one); none when empty.
   std::string admin_listen;
   std::string admin_port_file;  ///< As port_file, for the admin server.
+  /// Names under which people open the admin page, besides addresses and names without a dot.
+  std::vector<std::string> admin_names = {};
+  bool admin_documents = false;  ///< The page shows documents also where others may look.
   /// Transports for workers: "grpc", "shm", "ucx". Empty: all that can listen here.
   std::vector<std::string> transports = {};
   std::string shm_socket;            ///< Empty: DefaultShmSocket.

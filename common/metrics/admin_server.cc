@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread moves the bytes of all connections and blocks on none. Another makes metrics, which
-// may take a while and delays only their readers.
+// One thread moves the bytes of all connections and blocks on none. Others make metrics, and
+// answers of the site. Both may take a while, and delay only their readers.
 #include "common/metrics/admin_server.h"
 
 #include <fcntl.h>
@@ -16,7 +16,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <list>
+#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -27,35 +29,38 @@
 #include "common/base/unique_fd.h"
 #include "common/metrics/http_request.h"
 #include "common/metrics/prometheus_text.h"
+#include "common/metrics/same_origin.h"
 #include "quire/clock.h"
 
 namespace quire {
 namespace {
 
-constexpr size_t kMaxConnections = 64;
+constexpr size_t kMaxConnections = 256;
 constexpr size_t kMaxRequestBytes = 16 << 10;
 constexpr Duration kConnectionTime = std::chrono::seconds(5);
-constexpr int kBacklog = 64;
+constexpr int kBacklog = 256;
 /// Time that the listener waits while the process has no descriptors.
 constexpr std::chrono::milliseconds kWaitForDescriptor{100};
 constexpr char kPlain[] = "text/plain";
+constexpr char kMetricsPath[] = "/metrics";
 
 /// A connection with the moved parts of its request and answer. The connection thread owns it; `id`
-/// names it to the metrics thread.
+/// names it to the queues.
 struct Connection {
   UniqueFd fd;
   uint64_t id = 0;
   TimePoint end;
   std::string received = {};
-  bool waits_for_metrics = false;
-  std::string answer = {};
+  AnswerQueue* queue = nullptr;  ///< Has been asked for the answer.
+  SharedAnswer answer = nullptr;
   size_t sent = 0;
 
-  bool is_answered() const { return !answer.empty(); }
+  bool is_answered() const { return answer != nullptr; }
+  void Give(std::string whole) { answer = std::make_shared<const std::string>(std::move(whole)); }
   /// Events that the connection waits for, as in poll.
   short events() const {
     if (is_answered()) return POLLOUT;
-    return waits_for_metrics ? 0 : POLLIN;
+    return queue != nullptr ? 0 : POLLIN;
   }
 };
 
@@ -115,33 +120,36 @@ struct AdminServer::Rep {
   std::string address;
   int port = 0;
   const Health* health = nullptr;
+  AdminSite site;
+  std::map<std::string, SharedAnswer, std::less<>> pages;  ///< Those of the site, whole.
   UniqueFd listening;
   UniqueFd wake;  ///< An eventfd: `stopping` or `answers` changed.
   std::atomic<bool> ready{false};
-  std::thread moving;    ///< Moves bytes of connections.
-  std::thread scraping;  ///< Makes metrics.
-
-  Mutex visit_mutex;  ///< Held while metrics are visited: one scrape at a time.
-  VisitMetrics visit QUIRE_GUARDED_BY(visit_mutex);
+  std::thread moving;  ///< Moves bytes of connections.
 
   Mutex mutex;
-  CondVar changed;
   bool stopping QUIRE_GUARDED_BY(mutex) = false;
-  std::vector<uint64_t> asking QUIRE_GUARDED_BY(mutex);  ///< Connections waiting for metrics.
-  std::vector<std::pair<uint64_t, std::string>> answers QUIRE_GUARDED_BY(mutex);
+  std::vector<std::pair<uint64_t, SharedAnswer>> answers QUIRE_GUARDED_BY(mutex);
 
   // Owned by the connection thread:
   std::list<Connection> connections;  ///< Oldest first.
   uint64_t next_id = 1;
 
+  // Their threads end before the rest.
+  AnswerQueue metrics{std::bind_front(&Rep::TakeAnswer, this)};
+  AnswerQueue site_answers{std::bind_front(&Rep::TakeAnswer, this)};
+
   void Wake();
   void Stop();
-  /// Thread bodies.
+  /// Thread body.
   void Move();
-  void Scrape();
 
-  std::string MetricsAnswer();
+  /// Takes an answer from a queue.
+  void TakeAnswer(uint64_t id, SharedAnswer answer);
+  void Ask(AnswerQueue* queue, HttpRequest request, Connection& connection);
   std::string ReadyAnswer() const;
+  std::string NotHere() const;
+  std::list<Connection>::iterator Drop(std::list<Connection>::iterator connection);
   /// Returns false when it is time to stop.
   bool TakeAnswers();
   void Accept();
@@ -162,21 +170,17 @@ void AdminServer::Rep::Stop() {
   {
     MutexLock lock(mutex);
     stopping = true;
-    changed.NotifyAll();
   }
   Wake();
   moving.join();
-  scraping.join();
 }
 
-std::string AdminServer::Rep::MetricsAnswer() {
-  MutexLock lock(visit_mutex);
-  if (visit == nullptr) {
-    return HttpAnswer(503, kPlain, "the server is not running yet, or not any more\n");
+void AdminServer::Rep::TakeAnswer(uint64_t id, SharedAnswer answer) {
+  {
+    MutexLock lock(mutex);
+    answers.emplace_back(id, std::move(answer));
   }
-  PrometheusText text;
-  visit(text);
-  return HttpAnswer(200, PrometheusText::kContentType, text.Text());
+  Wake();
 }
 
 std::string AdminServer::Rep::ReadyAnswer() const {
@@ -191,23 +195,10 @@ std::string AdminServer::Rep::ReadyAnswer() const {
   return HttpAnswer(is_ready ? 200 : 503, kPlain, body);
 }
 
-void AdminServer::Rep::Scrape() {
-  for (;;) {
-    std::vector<uint64_t> asked;
-    {
-      MutexLock lock(mutex);
-      while (asking.empty() && !stopping) changed.Wait(mutex);
-      if (stopping) return;
-      asked.swap(asking);
-    }
-    // All requests made before it began get the same answer.
-    const std::string answer = MetricsAnswer();
-    {
-      MutexLock lock(mutex);
-      for (const uint64_t id : asked) answers.emplace_back(id, answer);
-    }
-    Wake();
-  }
+std::string AdminServer::Rep::NotHere() const {
+  std::string paths = "/metrics, /healthz and /readyz";
+  for (const auto& [path, page] : pages) paths = path + ", " + paths;
+  return HttpAnswer(404, kPlain, "there are " + paths + "\n");
 }
 
 bool AdminServer::Rep::TakeAnswers() {
@@ -222,43 +213,56 @@ bool AdminServer::Rep::TakeAnswers() {
   return !stopping;
 }
 
+std::list<Connection>::iterator AdminServer::Rep::Drop(std::list<Connection>::iterator connection) {
+  if (connection->queue != nullptr) connection->queue->Forget(connection->id);
+  return connections.erase(connection);
+}
+
 void AdminServer::Rep::Accept() {
   for (;;) {
     UniqueFd fd(accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) {
       const bool full = errno == EMFILE || errno == ENFILE;
       if (full && !connections.empty()) {
-        connections.pop_front();
+        Drop(connections.begin());
         continue;
       }
       if (full) std::this_thread::sleep_for(kWaitForDescriptor);
       return;
     }
     // The oldest connection makes room.
-    if (connections.size() >= kMaxConnections) connections.pop_front();
+    if (connections.size() >= kMaxConnections) Drop(connections.begin());
     connections.push_back(
         {.fd = std::move(fd), .id = next_id++, .end = SystemClock().Now() + kConnectionTime});
   }
 }
 
+void AdminServer::Rep::Ask(AnswerQueue* queue, HttpRequest request, Connection& connection) {
+  connection.queue = queue;
+  queue->Ask(connection.id, std::move(request));
+}
+
 void AdminServer::Rep::Answer(Connection& connection) {
-  const auto request = ParseHttpRequest(connection.received);
-  std::string& answer = connection.answer;
+  auto request = ParseHttpRequest(connection.received);
   if (!request) {
-    answer = HttpAnswer(400, kPlain, "this is no request of HTTP/1.1\n");
+    connection.Give(HttpAnswer(400, kPlain, "this is no request of HTTP/1.1\n"));
   } else if (request->method != "GET") {
-    answer = HttpAnswer(405, kPlain, "there is only GET here\n");
+    connection.Give(HttpAnswer(405, kPlain, "there is only GET here\n"));
   } else if (request->path == "/healthz") {
-    answer = HttpAnswer(200, kPlain, "ok\n");
+    connection.Give(HttpAnswer(200, kPlain, "ok\n"));
   } else if (request->path == "/readyz") {
-    answer = ReadyAnswer();
-  } else if (request->path == "/metrics") {
-    connection.waits_for_metrics = true;
-    MutexLock lock(mutex);
-    asking.push_back(connection.id);
-    changed.NotifyAll();
+    connection.Give(ReadyAnswer());
+  } else if (request->path == kMetricsPath) {
+    request->query.clear();  // All scrapes get the same.
+    Ask(&metrics, *std::move(request), connection);
+  } else if (const auto page = pages.find(request->path); page != pages.end()) {
+    connection.answer = page->second;
+  } else if (!site.answers.contains(request->path)) {
+    connection.Give(NotHere());
+  } else if (const auto refusal = RefuseForeign(*request, site.names)) {
+    connection.Give(HttpAnswer(*refusal));
   } else {
-    answer = HttpAnswer(404, kPlain, "there are /metrics, /healthz and /readyz\n");
+    Ask(&site_answers, *std::move(request), connection);
   }
 }
 
@@ -271,18 +275,18 @@ bool AdminServer::Rep::Receive(Connection& connection) {
   if (HasWholeHead(connection.received)) {
     Answer(connection);
   } else if (connection.received.size() > kMaxRequestBytes) {
-    connection.answer = HttpAnswer(431, kPlain, "the request is too long\n");
+    connection.Give(HttpAnswer(431, kPlain, "the request is too long\n"));
   }
   return true;
 }
 
 bool AdminServer::Rep::Serve(Connection& connection) {
   if (!connection.is_answered()) return Receive(connection);
-  const std::string_view rest = std::string_view(connection.answer).substr(connection.sent);
+  const std::string_view rest = std::string_view(*connection.answer).substr(connection.sent);
   const ssize_t sent = send(connection.fd.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
   if (sent < 0) return errno == EAGAIN || errno == EINTR;
   connection.sent += static_cast<size_t>(sent);
-  return connection.sent < connection.answer.size();
+  return connection.sent < connection.answer->size();
 }
 
 bool AdminServer::Rep::IsOver(Connection& connection, short happened, TimePoint now) {
@@ -311,7 +315,7 @@ void AdminServer::Rep::Move() {
     for (auto it = connections.begin(); it != connections.end(); ++at) {
       const short happened = entries[at].revents;
       const bool over = IsOver(*it, happened, now);
-      it = over ? connections.erase(it) : std::next(it);
+      it = over ? Drop(it) : std::next(it);
     }
     if ((entries[0].revents & POLLIN) != 0 && !TakeAnswers()) return;
     if ((entries[1].revents & POLLIN) != 0) Accept();
@@ -319,17 +323,20 @@ void AdminServer::Rep::Move() {
 }
 
 StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(const std::string& address,
-                                                          const Health* health) {
+                                                          const Health* health, AdminSite site) {
   QUIRE_ASSIGN_OR_RETURN(const NetAddress at, ParseAdminAddress(address));
   auto rep = std::make_unique<Rep>();
   rep->health = health;
+  for (const auto& [path, page] : site.pages) {
+    rep->pages[path] = std::make_shared<const std::string>(HttpAnswer(page));
+  }
+  rep->site = std::move(site);
   QUIRE_ASSIGN_OR_RETURN(rep->listening, ListenAt(at));
   rep->wake = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!rep->wake.valid()) return ResourceExhausted("no descriptor is left for the admin port");
   rep->port = PortOf(rep->listening.get());
   rep->address = at.WithPort(static_cast<uint16_t>(rep->port)).Text();
   rep->moving = std::thread([raw = rep.get()] { raw->Move(); });
-  rep->scraping = std::thread([raw = rep.get()] { raw->Scrape(); });
   return std::unique_ptr<AdminServer>(new AdminServer(std::move(rep)));
 }
 
@@ -340,11 +347,15 @@ AdminServer::~AdminServer() { rep_->Stop(); }
 const std::string& AdminServer::address() const { return rep_->address; }
 int AdminServer::port() const { return rep_->port; }
 
-AdminServer::Serving AdminServer::Serve(VisitMetrics visit) {
-  {
-    MutexLock lock(rep_->visit_mutex);
-    rep_->visit = std::move(visit);
-  }
+AdminServer::Serving AdminServer::Serve(VisitMetrics visit, AnswerMakers answers) {
+  AnswerMakers metrics;
+  metrics[kMetricsPath] = [visit = std::move(visit)](const HttpRequest&) {
+    PrometheusText text;
+    visit(text);
+    return HttpReply{.content_type = PrometheusText::kContentType, .body = text.Text()};
+  };
+  rep_->metrics.Serve(std::move(metrics));
+  rep_->site_answers.Serve(std::move(answers));
   rep_->ready = true;
   return Serving(rep_.get());
 }
@@ -353,8 +364,8 @@ void AdminServer::Serving::Drain() { rep_->ready = false; }
 
 void AdminServer::Serving::End() {
   rep_->ready = false;
-  MutexLock lock(rep_->visit_mutex);
-  rep_->visit = nullptr;
+  rep_->metrics.Serve({});
+  rep_->site_answers.Serve({});
 }
 
 }  // namespace quire

@@ -5,24 +5,40 @@
 //   GET /metrics  Prometheus text (prometheus_text.h); 503 until there is a server to ask
 //   GET /healthz  200 as long as the process answers
 //   GET /readyz   200 while calls are served, 503 before and after; lists all degradations
+//   and, with a site, pages for people and the answers that they read; 503 likewise
 //
-// Clients have bounded cost: two threads for all, one short request per connection, one deadline
+// Clients have bounded cost: three threads for all, one short request per connection, one deadline
 // for the whole of it. The number of connections is bounded; the oldest makes room. A silent client
-// delays no other one. Health is reported while metrics are made. Thread-safety: all methods may be
+// delays no other one. Health is reported while metrics are made, and metrics while answers for
+// people are. Answers of a site are only for its own pages, by names that are the server's own
+// (same_origin.h). Thread-safety: all methods may be
 // called from any thread. Errors: INVALID_ARGUMENT for a malformed address; UNAVAILABLE, naming the
 // address, when it cannot be listened on.
 #ifndef QUIRE_COMMON_METRICS_ADMIN_SERVER_H_
 #define QUIRE_COMMON_METRICS_ADMIN_SERVER_H_
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/observe/health.h"
 #include "common/base/observe/metrics.h"
+#include "common/metrics/answer_queue.h"
+#include "common/metrics/http_request.h"
 #include "quire/status.h"
 
 namespace quire {
+
+/// The part of an admin port that is for people.
+struct AdminSite {
+  std::map<std::string, HttpReply, std::less<>> pages = {};  ///< By path; always there.
+  std::set<std::string, std::less<>> answers = {};           ///< Paths that Serve has makers for.
+  std::vector<std::string> names = {};                       ///< Names of the server (IsOwnName).
+};
 
 class AdminServer {
  public:
@@ -32,7 +48,8 @@ class AdminServer {
   /// Listens on "host:port" (port 0: any free one). Not ready at first. `health` may be null, and
   /// outlives the server.
   static StatusOr<std::unique_ptr<AdminServer>> Start(const std::string& address,
-                                                      const Health* health = nullptr);
+                                                      const Health* health = nullptr,
+                                                      AdminSite site = {});
   /// Stops listening and finishes running requests.
   ~AdminServer();
 
@@ -40,9 +57,9 @@ class AdminServer {
   const std::string& address() const;
   int port() const;
 
-  /// Makes the server ready, with these metrics, while the result lives. `visit` is not called
-  /// after that.
-  [[nodiscard]] Serving Serve(VisitMetrics visit);
+  /// Makes the server ready, with these metrics and answers of its site, while the result lives.
+  /// Neither is called after that.
+  [[nodiscard]] Serving Serve(VisitMetrics visit, AnswerMakers answers = {});
 
  private:
   struct Rep;

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "common/metrics/testing/http_get.h"
@@ -85,6 +87,79 @@ TEST_F(AdminServerTest, OffersNothingElse) {
   TcpClient client(admin_->port());
   client.Send("POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
   EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 4"));
+}
+
+/// A server with a page, and an answer that counts how often it is made.
+class AdminSiteTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    AdminSite site;
+    site.pages["/"] = {.content_type = "text/html", .body = "<p>", .headers = "X-Page: 1\r\n"};
+    site.answers = {"/status"};
+    admin_ = AdminServer::Start("127.0.0.1:0", nullptr, std::move(site)).value();
+  }
+  AdminServer::Serving Serve() {
+    AnswerMakers answers;
+    answers["/status"] = [this](const HttpRequest& request) {
+      ++made_;
+      if (request.query == "wait") go_on_.get_future().wait();
+      return HttpReply{.body = "about " + request.query};
+    };
+    return admin_->Serve([](MetricsVisitor& visit) { visit.Gauge("held", "Held.", 42); },
+                         std::move(answers));
+  }
+  std::string Get(const std::string& path) const { return HttpGet(admin_->port(), path); }
+  std::string Send(const std::string& request) const {
+    TcpClient client(admin_->port());
+    client.Send(request);
+    return client.ReadAll();
+  }
+
+  std::unique_ptr<AdminServer> admin_;
+  std::promise<void> go_on_;
+  std::atomic<int> made_{0};
+};
+
+TEST_F(AdminSiteTest, PagesAreAlwaysThereAndAnswersWhileItServes) {
+  EXPECT_THAT(Get("/"), AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("\r\nX-Page: 1\r\n")));
+  EXPECT_THAT(Get("/status?a=b"), StartsWith("HTTP/1.1 503"));
+  {
+    const auto serving = Serve();
+    EXPECT_EQ(HttpBody(Get("/status?a=b")), "about a=b");
+  }
+  EXPECT_THAT(Get("/status"), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(Get("/other"), StartsWith("HTTP/1.1 404"));
+}
+
+TEST_F(AdminSiteTest, AnswersAreForItsOwnPagesOnly) {
+  const auto serving = Serve();
+  EXPECT_THAT(Send("GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://evil\r\n\r\n"),
+              StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(Send("GET /status HTTP/1.1\r\nHost: evil.example.org\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 421"), HasSubstr("--admin-name")));
+  EXPECT_THAT(Send("GET /metrics HTTP/1.1\r\nHost: node.example.org\r\n\r\n"),
+              HasSubstr("quire_held 42"))
+      << "Prometheus asks by any name";
+  EXPECT_EQ(made_, 0);
+}
+
+// A slow answer delays neither metrics nor health, and is made once for all that wait for it.
+TEST_F(AdminSiteTest, ManyBrowsersGetOneAnswer) {
+  const auto serving = Serve();
+  TcpClient slow(admin_->port());
+  slow.Send("GET /status?wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  while (made_ == 0) std::this_thread::yield();
+  std::vector<std::unique_ptr<TcpClient>> browsers;
+  for (int i = 0; i < 200; ++i) {
+    browsers.push_back(std::make_unique<TcpClient>(admin_->port()));
+    browsers.back()->Send("GET /status?same HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  }
+  EXPECT_THAT(Get("/metrics"), HasSubstr("quire_held 42"));
+  EXPECT_THAT(Get("/healthz"), StartsWith("HTTP/1.1 200"));
+  go_on_.set_value();
+  for (const auto& browser : browsers) EXPECT_EQ(HttpBody(browser->ReadAll()), "about same");
+  EXPECT_EQ(HttpBody(slow.ReadAll()), "about wait");
+  EXPECT_LE(made_, 3);
 }
 
 TEST_F(AdminServerTest, WhatAClientSendsIsBounded) {

@@ -16,6 +16,27 @@ TEST(HttpRequestTest, TheFirstLineOfAWholeHeadIsRead) {
   EXPECT_EQ(request->path, "/metrics");
 }
 
+TEST(HttpRequestTest, HeadersThatSayWhoAsksAreRead) {
+  const auto request = ParseHttpRequest(
+      "GET /documents?q=a%20b+c&after= HTTP/1.1\r\nhost:  a:1 \r\nX: y\r\nOrigin: http://b\r\n"
+      "Sec-Fetch-Site: cross-site\r\n\r\nHost: not a header any more\r\n");
+  ASSERT_TRUE(request.has_value());
+  EXPECT_EQ(request->host, "a:1");
+  EXPECT_EQ(request->origin, "http://b");
+  EXPECT_EQ(request->fetch_site, "cross-site");
+  EXPECT_EQ(QueryValue(request->query, "q"), "a b c");
+  EXPECT_EQ(QueryValue(request->query, "after"), "");
+  EXPECT_EQ(QueryValue(request->query, "before"), std::nullopt);
+  EXPECT_FALSE(ParseHttpRequest("GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n").has_value());
+}
+
+TEST(HttpRequestTest, BrokenEscapesAreNoValues) {
+  EXPECT_EQ(QueryValue("q=%3Cb%3e&%q=1", "q"), "<b>");
+  for (const char* const query : {"q=%", "q=%4", "q=%4g", "q=%-1", "q=a%"}) {
+    EXPECT_EQ(QueryValue(query, "q"), std::nullopt) << query;
+  }
+}
+
 TEST(HttpRequestTest, OtherBytesAreNoRequest) {
   for (const char* const head :
        {"", "\r\n\r\n", "GET\r\n\r\n", "GET /\r\n\r\n", "GET / HTTP/9\r\n\r\n", " / HTTP/1.1\n\n",
@@ -27,7 +48,8 @@ TEST(HttpRequestTest, OtherBytesAreNoRequest) {
 TEST(HttpRequestTest, AnAnswerSaysHowLongItIs) {
   EXPECT_EQ(HttpAnswer(404, "text/plain", "no\n"),
             "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n"
-            "Connection: close\r\n\r\nno\n");
+            "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: "
+            "close\r\n\r\nno\n");
 }
 
 }  // namespace

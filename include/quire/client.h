@@ -42,6 +42,7 @@
 #include "quire/kv_spec.h"
 #include "quire/payload.h"
 #include "quire/retry_options.h"
+#include "quire/server_stats.h"
 #include "quire/session.h"
 #include "quire/status.h"
 #include "quire/unit_codec.h"
@@ -55,20 +56,6 @@ class UnitSizes;
 namespace internal {
 class Caller;
 }
-
-/// A trouble that lasts: the server is degraded until its cause is gone.
-struct Degradation {
-  std::string reason;  ///< "disk_full", ...; docs/metrics.md has them all.
-  std::string detail;  ///< Cause and remedy.
-  int64_t since_unix_micros = 0;
-};
-
-struct ServerStats {
-  std::string version;
-  int64_t uptime_seconds = 0;
-  std::vector<std::pair<std::string, uint64_t>> counters;  ///< Sorted by name.
-  std::vector<Degradation> degradations;                   ///< None of a sound server.
-};
 
 /// Units that were read, verified.
 struct FetchedUnits {
@@ -225,6 +212,8 @@ class Client {
   virtual void NoteChain(const SegmentKey& chain_tip, const DocumentName& document);
 
   virtual StatusOr<ServerStats> Stats();
+  /// The tenant's slowest calls of the last hour, slowest first, at most `limit` (1..1000).
+  virtual StatusOr<std::vector<SlowCall>> SlowCalls(uint32_t limit);
   /// Transport of recalls now: "grpc", "shm", ... It may change after a lost connection.
   virtual std::string_view data_transport_name() const;
   /// True when the server writes into landings by itself (ClientSession::MakeLanding).

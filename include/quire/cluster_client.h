@@ -111,6 +111,7 @@ class ClusterClient final : public Client {
 
   /// Those of a node that answers.
   StatusOr<ServerStats> Stats() override;
+  StatusOr<std::vector<SlowCall>> SlowCalls(uint32_t limit) override;
   struct Counters {
     uint64_t node_changes = 0;  ///< Calls that went to another node after one that failed.
     uint64_t calls_failed = 0;  ///< Calls that a node did not answer, or not in time.

@@ -23,6 +23,7 @@ class Dispatcher::CountedReply final : public ReplyWriter {
  public:
   explicit CountedReply(ReplyWriter& out) : out_(out) {}
   Status Write(CallMessage part) override {
+    const WaitTimer waiting(&waits_, WaitedFor::kNetwork);
     const uint64_t bytes = BytesOf(part);
     const auto write = [&] { return out_.Write(std::move(part)); };
     QUIRE_RETURN_IF_ERROR(pass_ != nullptr ? pass_->Outside(write) : write());
@@ -32,9 +33,13 @@ class Dispatcher::CountedReply final : public ReplyWriter {
   /// Sets the call's pass; null while it has none.
   void SetPass(Admission::Pass* pass) { pass_ = pass; }
   uint64_t bytes() const { return bytes_; }
+  /// Waits of the whole call.
+  CallWaits& waits() { return waits_; }
+  const CallWaits& waits() const { return waits_; }
 
  private:
   ReplyWriter& out_;
+  CallWaits waits_;
   Admission::Pass* pass_ = nullptr;
   uint64_t bytes_ = 0;
 };
@@ -68,15 +73,34 @@ Status Dispatcher::Handle(const CallContext& context, std::string_view method,
 
 Status Dispatcher::HandleKnown(Method& method, const CallContext& context, std::string_view name,
                                const CallMessage& request, ReplyWriter& reply) const {
-  const LatencyTimer timer(method.latency, *parts_.clock);
-  method.request_bytes.Add(BytesOf(request));
+  const TimePoint start = parts_.clock->Now();
+  const uint64_t request_bytes = BytesOf(request);
+  method.request_bytes.Add(request_bytes);
   CountedReply counted(reply);
   Status status = Check(context, name);
   if (status.ok()) status = Run(method, context, request, counted);
   method.reply_bytes.Add(counted.bytes());
   if (!status.ok()) method.errors[static_cast<size_t>(status.code())].Add();
   if (IsResourceExhausted(status)) TellRefusal(context, name, status);
+  const Duration time = parts_.clock->Now() - start;
+  method.latency.Record(time);
+  NoteSlow(method, context, name, status, counted, request_bytes, time);
   return status;
+}
+
+void Dispatcher::NoteSlow(const Method& method, const CallContext& context, std::string_view name,
+                          const Status& status, const CountedReply& reply, uint64_t request_bytes,
+                          Duration time) const {
+  // Calls without a door wait for events and for other nodes: they are slow by design.
+  if (parts_.slow == nullptr || method.door == nullptr || !parts_.slow->IsSlow(time)) return;
+  parts_.slow->Note({.method = std::string(name),
+                     .tenant = context.tenant,
+                     .code = status.code(),
+                     .ended_unix_micros = parts_.clock->UnixMicros(),
+                     .time = time,
+                     .waits = reply.waits(),
+                     .request_bytes = request_bytes,
+                     .reply_bytes = reply.bytes()});
 }
 
 void Dispatcher::TellRefusal(const CallContext& context, std::string_view method,
@@ -97,9 +121,11 @@ Status Dispatcher::Check(const CallContext& context, std::string_view method) co
 
 StatusOr<std::optional<Admission::Pass>> Dispatcher::Enter(const Method& method,
                                                            const CallContext& context,
-                                                           const CallMessage& request) const {
+                                                           const CallMessage& request,
+                                                           CallWaits* waits) const {
   std::optional<Admission::Pass> pass;
   if (method.door == nullptr) return pass;
+  const WaitTimer waiting(waits, WaitedFor::kQueue);
   QUIRE_ASSIGN_OR_RETURN(auto entered,
                          method.door->Enter(context.tenant, kCostOfACall + BytesOf(request),
                                             context.deadline, context.priority, context.cancelled));
@@ -109,9 +135,9 @@ StatusOr<std::optional<Admission::Pass>> Dispatcher::Enter(const Method& method,
 
 Status Dispatcher::Run(const Method& method, const CallContext& context, const CallMessage& request,
                        CountedReply& reply) const {
-  QUIRE_ASSIGN_OR_RETURN(auto pass, Enter(method, context, request));
+  QUIRE_ASSIGN_OR_RETURN(auto pass, Enter(method, context, request, &reply.waits()));
   if (const auto* const streaming = std::get_if<StreamingAdapter>(&method.adapter)) {
-    const Call call{context.tenant, request.payload, nullptr, context};
+    const Call call{context.tenant, request.payload, nullptr, context, &reply.waits()};
     reply.SetPass(pass ? &*pass : nullptr);
     const Status status = (*streaming)(call, request.control, reply);
     reply.SetPass(nullptr);
@@ -119,7 +145,7 @@ Status Dispatcher::Run(const Method& method, const CallContext& context, const C
     return status;
   }
   CallMessage answer;
-  const Call call{context.tenant, request.payload, &answer.payload, context};
+  const Call call{context.tenant, request.payload, &answer.payload, context, &reply.waits()};
   const auto& whole = std::get<WholeAdapter>(method.adapter);
   QUIRE_RETURN_IF_ERROR(whole(call, request.control, &answer.control));
   if (pass) pass->AddCost(BytesOf(answer));

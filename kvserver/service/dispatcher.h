@@ -27,6 +27,8 @@
 #include "common/base/observe/metrics.h"
 #include "common/wire/message.h"
 #include "kvserver/service/admission/admission.h"
+#include "kvserver/service/slow/slow_calls.h"
+#include "kvserver/store/call_waits.h"
 #include "kvserver/store/page_store.h"
 #include "quire/clock.h"
 #include "quire/status.h"
@@ -40,6 +42,7 @@ struct Call {
   const Payload& payload;   ///< Payload of the request; valid during the call.
   Payload* reply_payload;   ///< Null for a method that answers in parts.
   const CallContext& context;
+  CallWaits* waits = nullptr;  ///< Told of what the call waits for.
 };
 
 /// Serializes the reply. INTERNAL when it cannot be sent: the server's fault, not the caller's.
@@ -68,6 +71,7 @@ class Dispatcher final : public CallHandler {
     Admission* writes = nullptr;       ///< Admits the others.
     const Clock* clock = nullptr;      ///< Clock of the latencies.
     Health* health = nullptr;          ///< Receives refused calls; may be null.
+    SlowCalls* slow = nullptr;         ///< Receives calls that passed a door; may be null.
   };
   explicit Dispatcher(const Parts& parts) : parts_(parts) {}
 
@@ -132,7 +136,11 @@ class Dispatcher final : public CallHandler {
   Status Check(const CallContext& context, std::string_view method) const;
   void TellRefusal(const CallContext& context, std::string_view method, const Status& why) const;
   StatusOr<std::optional<Admission::Pass>> Enter(const Method& method, const CallContext& context,
-                                                 const CallMessage& request) const;
+                                                 const CallMessage& request,
+                                                 CallWaits* waits) const;
+  void NoteSlow(const Method& method, const CallContext& context, std::string_view name,
+                const Status& status, const CountedReply& reply, uint64_t request_bytes,
+                Duration time) const;
   Status Run(const Method& method, const CallContext& context, const CallMessage& request,
              CountedReply& reply) const;
 

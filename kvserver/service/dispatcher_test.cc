@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvserver/service/dispatcher.h"
 
+#include <algorithm>
 #include <set>
 
 #include "common/base/random.h"
@@ -38,7 +39,7 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
   }
   const auto methods = server_->handler()->Methods();
   EXPECT_EQ(std::set<std::string>(methods.begin(), methods.end()), defined);
-  EXPECT_EQ(defined.size(), 54u);
+  EXPECT_EQ(defined.size(), 55u);
 }
 
 TEST_F(DispatcherTest, EveryMethodThatIsSaidToReadExists) {
@@ -118,6 +119,38 @@ TEST_F(DispatcherTest, StatsAreSortedAndCountCalls) {
   }
   EXPECT_EQ(calls, 2u);
   EXPECT_GT(stats->counters_size(), 10);
+}
+
+TEST_F(DispatcherTest, ATenantLearnsOfItsSlowCalls) {
+  v1::StatRequest nowhere;
+  nowhere.mutable_context()->set_chain_tip(std::string(32, 'x'));
+  ASSERT_TRUE(IsNotFound(Call<v1::StatReply>("Store/Stat", nowhere).status()));
+  v1::SlowCallsRequest request;
+  const auto reply = Call<v1::SlowCallsReply>("Admin/SlowCalls", request);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  ASSERT_EQ(reply->calls_size(), 1) << "calls about the server are none";
+  EXPECT_EQ(reply->calls(0).method(), "quire.v1.Store/Stat");
+  EXPECT_EQ(reply->calls(0).code(), static_cast<uint32_t>(StatusCode::kNotFound));
+  EXPECT_GT(reply->calls(0).request_bytes(), 32u);
+  EXPECT_GE(reply->calls(0).waits().queue_nanos(), 0);
+  request.set_limit(1001);
+  EXPECT_TRUE(IsInvalidArgument(Call<v1::SlowCallsReply>("Admin/SlowCalls", request).status()));
+  tenant_ = "team-b";
+  EXPECT_EQ(Call<v1::SlowCallsReply>("Admin/SlowCalls", v1::SlowCallsRequest())->calls_size(), 0);
+}
+
+TEST_F(DispatcherTest, ASlowCallSaysWhatItWaitedFor) {
+  clock_.Advance(std::chrono::seconds(50));
+  const uint64_t context = OpenContext();
+  clock_.Advance(std::chrono::seconds(10));  // The first call of a minute is kept.
+  ASSERT_TRUE(Append(context, 0, spec_.segment_pages).ok());
+  const auto reply = Call<v1::SlowCallsReply>("Admin/SlowCalls", v1::SlowCallsRequest());
+  ASSERT_EQ(reply->calls_size(), 2);
+  const auto append = std::ranges::find(reply->calls(), "quire.v1.Store/AppendPages",
+                                        [](const v1::SlowCall& call) { return call.method(); });
+  ASSERT_NE(append, reply->calls().end());
+  EXPECT_GT(append->waits().ssd_nanos(), 0) << "a segment was put";
+  EXPECT_EQ(append->waits().selection_nanos(), 0);
 }
 
 /// A dispatcher with one method that answers in parts and one that answers whole.

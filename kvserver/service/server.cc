@@ -21,6 +21,7 @@
 #include "kvserver/service/dispatcher.h"
 #include "kvserver/service/replica/replica_documents.h"
 #include "kvserver/service/replica/replica_segments.h"
+#include "kvserver/service/slow/slow_calls.h"
 #include "kvserver/session/context/context_resolver.h"
 #include "kvserver/session/context/context_table.h"
 #include "kvserver/session/context/read_counts.h"
@@ -160,11 +161,13 @@ struct Server::Parts {
         sessions(SessionOptions(options, store.get(), &resolver, &digest_threads, clock)),
         reads(AdmissionOf(options, Door::kRead)),
         writes(AdmissionOf(options, Door::kWrite)),
+        slow(clock),
         dispatcher({.store = store.get(),
                     .reads = &reads,
                     .writes = &writes,
                     .clock = clock,
-                    .health = health}),
+                    .health = health,
+                    .slow = &slow}),
         data_plane(DataPlaneOptions(options, &dispatcher, clock)),
         held_digest_scrub(sessions.ScrubHeldDigests(),
                           {.bytes_per_second = options.scrub_bytes_per_second.digests,
@@ -174,6 +177,7 @@ struct Server::Parts {
                    {.bytes_per_second = options.scrub_bytes_per_second.dram,
                     .clock = clock,
                     .observer = options.scrub_observer}),
+        tenants(options.tenants),
         clock(clock),
         start(clock->Now()),
         cleanup(health, Trouble::kCleanupFailed, clock, kUpkeepQuiet),
@@ -250,9 +254,20 @@ struct Server::Parts {
     tail_scrub.VisitMetrics(visit);
     if (replicator != nullptr) replicator->VisitMetrics(visit);
     if (hot != nullptr) hot->VisitMetrics(visit);
+    for (const std::string& tenant : tenants) VisitTenant(tenant, visit);
     VisitBuildInfo(visit);
     visit.Gauge("uptime_seconds", "Time since the server started.",
                 std::chrono::duration_cast<std::chrono::seconds>(clock->Now() - start).count());
+  }
+
+  void VisitTenant(const std::string& tenant, MetricsVisitor& visit) const {
+    const PageStore::TenantUse use = store->UseOf(tenant);
+    visit.Gauge("tenant_dram_bytes", "Bytes of the DRAM arena that hold a tenant's extents.",
+                use.dram_bytes, {{"tenant", tenant}});
+    visit.Gauge("tenant_ssd_bytes", "Payload of a tenant on SSD.", use.ssd_bytes,
+                {{"tenant", tenant}});
+    visit.Gauge("tenant_sessions", "Open sessions of a tenant.", sessions.Count(tenant),
+                {{"tenant", tenant}});
   }
 
   const std::unique_ptr<Health> own_health;  ///< Null when the caller provides it.
@@ -268,10 +283,12 @@ struct Server::Parts {
   SessionManager sessions;
   Admission reads;
   Admission writes;
+  SlowCalls slow;
   Dispatcher dispatcher;
   DataPlane data_plane;
   Scrubber held_digest_scrub;
   Scrubber tail_scrub;
+  const std::vector<std::string> tenants;
   const Clock* const clock;
   const TimePoint start;
   RecurringTrouble cleanup;
@@ -333,12 +350,16 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
                     &parts->dispatcher);
   AddDataPlaneMethods(&parts->data_plane, &parts->dispatcher);
   AddAdminMethods([raw = parts.get()](MetricsVisitor& visit) { raw->VisitMetrics(visit); },
-                  parts->health, clock, &parts->dispatcher);
+                  parts->health, &parts->slow, clock, &parts->dispatcher);
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
 
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Server::~Server() { StopReplication(); }
+
+DocumentRegistry& Server::registry() const { return *parts_->registry; }
+SessionManager& Server::sessions() const { return parts_->sessions; }
+const SlowCalls& Server::slow_calls() const { return parts_->slow; }
 
 CallHandler* Server::handler() { return &parts_->dispatcher; }
 DataPlane& Server::data_plane() const { return parts_->data_plane; }

@@ -25,6 +25,9 @@
 namespace quire::kvserver {
 
 class DataPlane;
+class DocumentRegistry;
+class SessionManager;
+class SlowCalls;
 
 class Server {
  public:
@@ -51,6 +54,10 @@ class Server {
   void StopReplication();
   /// Begins the upkeep of every second now: what expired goes. For owners of a clock that jumps.
   void KeepUpSoon();
+  /// Parts that people look at. Each belongs to the server.
+  DocumentRegistry& registry() const;
+  SessionManager& sessions() const;
+  const SlowCalls& slow_calls() const;
   /// See PageStore::shared_memory.
   std::optional<SharedMemoryView> shared_memory() const;
   /// See PageStore::ssd_mode.

@@ -89,7 +89,8 @@ StatusOr<std::vector<float>> ScoreContent(RecallParts& parts, const SessionShape
   std::vector<MemberView> members;
   for (const MemberContext& member : sequence.members()) members.emplace_back(member);
   QUIRE_RETURN_IF_ERROR(Check(query, spec, members, parts.max_reply_bytes));
-  const Caller caller(shape.tenant, query.priority);
+  const Caller caller(shape.tenant, query.priority, query.waits);
+  const WaitTimer waiting(query.waits, WaitedFor::kSelection);
   const size_t row = size_t{spec.num_kv_heads} * spec.key_dim();
   std::span<const float> queries(query.queries);
   std::vector<float> scores;

@@ -15,6 +15,7 @@
 #include "kvserver/session/recall_run.h"
 #include "kvserver/session/session_sequence.h"
 #include "kvserver/session/session_shape.h"
+#include "kvserver/store/call_waits.h"
 #include "quire/priority.h"
 #include "quire/status.h"
 
@@ -27,6 +28,7 @@ struct ContentQuery {
   std::vector<CandidatePages> ranges = {};  ///< Each member at most once, ascending.
   std::vector<float> queries = {};  ///< [ranges][layers][n_kv][key_dim], without rotation; finite.
   Priority priority = Priority::kNormal;
+  CallWaits* waits = nullptr;  ///< As Caller's.
   /// Asked before each layer of a range; an error ends the call. None when empty.
   std::function<Status()> check_wanted = {};
 };

@@ -13,6 +13,7 @@
 
 #include "common/page/slot_map.h"
 #include "kvserver/select/page_query.h"
+#include "kvserver/store/call_waits.h"
 #include "quire/clock.h"
 #include "quire/page_lists.h"
 #include "quire/payload.h"
@@ -62,6 +63,7 @@ struct RecallArgs {
   bool place = false;                    ///< Return the place of every unit in the landing.
   /// Priority among the tenant's calls that wait for the SSD.
   Priority priority = Priority::kNormal;
+  CallWaits* waits = nullptr;  ///< As Caller's.
   /// Units of earlier recalls that did not match their checksums. They are verified, and repaired
   /// when damaged, before any read.
   std::vector<MismatchedUnit> mismatched = {};

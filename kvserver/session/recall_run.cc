@@ -125,6 +125,7 @@ Status RecallRun::PlanLane(const RecallTarget& target, uint32_t index) {
   lane.first_slot =
       (uint64_t{lanes.sequence} * shape_.num_managed() + target.lanes[index]) * shape_.lane_slots();
   parts_.units_wanted.Add(pages->num_pages());
+  parts_.bytes_wanted.Add(pages->num_pages() * shape_.unit_bytes());
   return OkStatus();
 }
 
@@ -132,6 +133,7 @@ StatusOr<const PageLists*> RecallRun::SelectPages(const RecallTarget& target, ui
                                                   PageLists* selected) {
   selected->Clear();
   if (!target.want->query) return &target.want->units;
+  const WaitTimer waiting(args_.waits, WaitedFor::kSelection);
   const QueryWant& want = *target.want->query;
   const std::span<const MemberView> members = MembersOf(target);
   PageQuery& query = scratch_.query;
@@ -234,9 +236,11 @@ Status RecallRun::WritePart() {
   in_part_ = 0;
   part_cost_ = 0;
   part_bytes_ = 0;
+  const uint64_t bytes = part.payload.size_bytes();
   QUIRE_RETURN_IF_ERROR(sink_.Write(std::move(part)));
   claim_.ReleaseFirst(lanes_written_);
   parts_.units_sent.Add(num_units);
+  parts_.bytes_sent.Add(bytes);
   return OkStatus();
 }
 

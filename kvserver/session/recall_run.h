@@ -45,6 +45,8 @@ struct RecallParts {
   Counter stopped;
   Counter units_wanted;
   Counter units_sent;
+  Counter bytes_wanted;
+  Counter bytes_sent;
   Counter rolled_back;
   Counter replaced;
   LatencyHistogram plan_times;
@@ -116,7 +118,7 @@ class RecallRun {
   std::span<const MemberView> MembersOf(const RecallTarget& target) const {
     return std::span(scratch_.members).subspan(target.first_member, target.num_members);
   }
-  Caller CallerOf() const { return {shape_.tenant, args_.priority}; }
+  Caller CallerOf() const { return {shape_.tenant, args_.priority, args_.waits}; }
   /// Pages placed in a head of a lane whose units the worker does not hold; valid until the next
   /// call.
   std::span<const uint32_t> PagesToSend(const WantedLayers& want, uint32_t head,

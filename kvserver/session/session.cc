@@ -176,9 +176,7 @@ Status Session::Recall(const RecallArgs& args, const ReplyShape& reply, RecallSi
     QUIRE_RETURN_IF_ERROR(AppendNumbers(want.lanes, &numbers));
   }
   QUIRE_RETURN_IF_ERROR(CheckDistinct(numbers, shape_.num_managed()));
-  QUIRE_ASSIGN_OR_RETURN(
-      LaneClaims::Claim claim,
-      claims_.Take(std::move(numbers), reply.deadline, [&sink] { return sink.CheckWanted(); }));
+  QUIRE_ASSIGN_OR_RETURN(LaneClaims::Claim claim, TakeLanes(args, reply, sink, std::move(numbers)));
   const RecallScratchPool::Lease scratch = shared_.scratch.Take();
   QUIRE_RETURN_IF_ERROR(FindTargets(args, *scratch));
   for (const RecallTarget& target : (*scratch).targets) {
@@ -192,6 +190,12 @@ Status Session::Recall(const RecallArgs& args, const ReplyShape& reply, RecallSi
     for (const MemberContext& member : target.sequence->members()) member.context.NoteRead();
   }
   return RecallRun(shared_.recall, shape_, unit_cut_, args, reply, sink, claim, *scratch).Run();
+}
+
+StatusOr<LaneClaims::Claim> Session::TakeLanes(const RecallArgs& args, const ReplyShape& reply,
+                                               RecallSink& sink, std::vector<uint32_t> numbers) {
+  const WaitTimer waiting(args.waits, WaitedFor::kQueue);
+  return claims_.Take(std::move(numbers), reply.deadline, [&sink] { return sink.CheckWanted(); });
 }
 
 StatusOr<SessionSequencePtr> Session::FindMismatched(const MismatchedUnit& unit) const {
@@ -228,7 +232,7 @@ Status Session::RecheckMismatched(const RecallArgs& args) const {
     of_layer.view = sequence->members()[member].context.view();
     of_layer.units.push_back({{unit.layer, PageOf(unit.page), unit.head}, unit.crc32c});
   }
-  const Caller caller(shape_.tenant, args.priority);
+  const Caller caller(shape_.tenant, args.priority, args.waits);
   for (const auto& [where, of_layer] : named) {
     const Status mended = Recheck(*shared_.recall.store, caller, *of_layer.view, of_layer.units);
     if (!mended.ok() && is_wanted(of_layer.first)) return mended;

@@ -116,6 +116,9 @@ class Session {
       QUIRE_EXCLUDES(mutex_);
   /// Accepts the recall in every lane, or in none.
   Status TakeRecall(const RecallArgs& args, const RecallScratch& scratch);
+  /// Claims the lanes of a recall.
+  StatusOr<LaneClaims::Claim> TakeLanes(const RecallArgs& args, const ReplyShape& reply,
+                                        RecallSink& sink, std::vector<uint32_t> numbers);
   Status CheckMap(const LaneMap& map, const SessionSequence& sequence) const;
   Status CheckHead(std::span<const int32_t> pages, std::span<const uint32_t> member_pages) const;
 

@@ -196,6 +196,22 @@ bool SessionManager::Close(std::string_view tenant, uint64_t id) {
   return true;
 }
 
+std::vector<SessionManager::OpenSession> SessionManager::List(size_t most) const {
+  std::vector<OpenSession> list;
+  for (const auto& [tenant, session, idle] : sessions_.List(most)) {
+    const SessionShape& shape = session->shape();
+    const std::vector<uint32_t> slots = session->SlotsOfSequences();
+    const auto unused = std::ranges::count(slots, 0u);
+    list.push_back({.tenant = tenant,
+                    .model = shape.spec.model,
+                    .sequences = static_cast<uint32_t>(slots.size() - static_cast<size_t>(unused)),
+                    .layers = shape.num_managed(),
+                    .slots_per_head = shape.slots_per_head,
+                    .idle = idle});
+  }
+  return list;
+}
+
 void SessionManager::VisitMetrics(MetricsVisitor& visit) const {
   const RecallParts& recall = shared_.recall;
   visit.Gauge("sessions_open", "Open sessions.", sessions_.size());
@@ -222,6 +238,10 @@ void SessionManager::VisitMetrics(MetricsVisitor& visit) const {
   visit.Counter("session_units_wanted", "Units that recalls selected.", recall.units_wanted.Get());
   visit.Counter("session_units_sent", "Units that workers did not hold and were sent.",
                 recall.units_sent.Get());
+  visit.Counter("session_bytes_wanted", "Bytes of the units that recalls selected.",
+                recall.bytes_wanted.Get());
+  visit.Counter("session_bytes_sent", "Bytes of the units that were sent, as they were encoded.",
+                recall.bytes_sent.Get());
   visit.Counter("session_resyncs", "Resident maps replaced by what the worker holds.",
                 shared_.resyncs.Get());
   selector_.VisitMetrics(visit);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -100,6 +101,20 @@ class SessionManager {
   void RemoveExpired() { sessions_.RemoveExpired(); }
   /// Ends a session and revokes its landings. Returns false when there was none.
   bool Close(std::string_view tenant, uint64_t id);
+
+  /// An open session, for people.
+  struct OpenSession {
+    std::string tenant;
+    std::string model;
+    uint32_t sequences = 0;
+    uint32_t layers = 0;
+    uint32_t slots_per_head = 0;
+    Duration idle{0};  ///< Since its lease was renewed.
+  };
+  /// Sessions of all tenants in the order of their last use, at most `most`. Renews no lease.
+  std::vector<OpenSession> List(size_t most) const;
+  /// Sessions of a tenant.
+  uint32_t Count(std::string_view tenant) const { return sessions_.Count(tenant); }
 
   /// Verifies digests held for sessions; may outlive this.
   std::unique_ptr<ScrubWork> ScrubHeldDigests() const { return residency_->Scrub(); }

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <string_view>
 
+#include "kvserver/store/call_waits.h"
 #include "quire/priority.h"
 
 namespace quire::kvserver {
@@ -14,11 +15,12 @@ namespace quire::kvserver {
 /// call.
 struct Caller {
   template <std::convertible_to<std::string_view> Name>
-  Caller(const Name& name, Priority how_urgent = Priority::kNormal)
-      : tenant(name), priority(how_urgent) {}
+  Caller(const Name& name, Priority how_urgent = Priority::kNormal, CallWaits* of_call = nullptr)
+      : tenant(name), priority(how_urgent), waits(of_call) {}
 
   std::string_view tenant;
   Priority priority;
+  CallWaits* waits;  ///< Told of what the read waits for, on the calling thread; may be null.
 };
 
 }  // namespace quire::kvserver

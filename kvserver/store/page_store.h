@@ -25,6 +25,7 @@
 #include "common/base/observe/health.h"
 #include "common/base/observe/metrics.h"
 #include "kernels/api/digest.h"
+#include "kvserver/store/call_waits.h"
 #include "kvserver/store/caller.h"
 #include "kvserver/store/chain.h"
 #include "kvserver/store/codec/codec.h"
@@ -79,6 +80,8 @@ struct PutSegmentArgs {
   /// Refuse bytes that differ from those stored under the key (ALREADY_EXISTS), instead of taking
   /// the stored ones.
   bool strict = false;
+  /// Told of what the put waits for, on the calling thread; may be null.
+  CallWaits* waits = nullptr;
   /// Receives a hold of the segment from its storing on; may be null. A private segment is deleted
   /// once it is not held.
   SegmentHold* hold = nullptr;
@@ -292,6 +295,16 @@ class PageStore {
   /// Memory of all tenants' units in DRAM, for other processes to read; nullopt when it cannot be
   /// shared. Lives as long as the store.
   virtual std::optional<SharedMemoryView> shared_memory() const { return std::nullopt; }
+
+  /// Payload of one tenant.
+  struct TenantUse {
+    uint64_t dram_bytes = 0;
+    uint64_t ssd_bytes = 0;
+  };
+  virtual TenantUse UseOf(std::string_view tenant) const {
+    (void)tenant;
+    return {};
+  }
 
   /// OK, or NOT_FOUND naming the tenant and the remedy.
   virtual Status CheckTenant(std::string_view tenant) const = 0;

@@ -322,6 +322,7 @@ PageStoreImpl::~PageStoreImpl() {
 StatusOr<PutSegmentResult> PageStoreImpl::PutSegment(std::string_view tenant,
                                                      const PutSegmentArgs& args) {
   const LatencyTimer timer(latencies_->put, latencies_->clock);
+  const WaitTimer waiting(args.waits, WaitedFor::kSsd);
   QUIRE_ASSIGN_OR_RETURN(const TenantSalt* salt, tenants_.Salt(tenant));
   return writer_.Put(tenant, *salt, args);
 }
@@ -395,6 +396,7 @@ Status PageStoreImpl::Recheck(const Caller& caller, std::span<const ReportedUnit
 StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(const Caller& caller, const SegmentKey& key,
                                                     uint32_t layer, kernels::DigestKind kind) {
   const LatencyTimer timer(latencies_->digests, latencies_->clock);
+  const WaitTimer waiting(caller.waits, WaitedFor::kSsd);
   QUIRE_RETURN_IF_ERROR(CheckTenant(caller.tenant));
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(caller.tenant, key));
   if (layer >= record->spec.num_layers) {

@@ -108,6 +108,9 @@ class PageStoreImpl final : public PageStore {
   StatusOr<uint64_t> Sweep() override { return keeper_.Sweep(); }
   Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
   Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
+  TenantUse UseOf(std::string_view tenant) const override {
+    return {.dram_bytes = dram_->used_bytes(tenant), .ssd_bytes = space_.used_bytes(tenant)};
+  }
   Status CheckTenant(std::string_view tenant) const override;
   MetadataStore& metadata() override { return metadata_; }
   void VisitMetrics(MetricsVisitor& visit) const override;

@@ -60,6 +60,7 @@ TEST(OperationsDocTest, EveryFlagThatIsExplainedIsThere) {
                                                           {"fsck"},
                                                           {"plan"},
                                                           {"stat"},
+                                                          {"top"},
                                                           {"torture", "crash"},
                                                           {"torture", "power"},
                                                           {"torture", "load"},

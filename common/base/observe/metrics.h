@@ -47,6 +47,17 @@ struct Metric {
   std::span<const MetricLabel> labels;
 };
 
+/// `name`, or with labels `name{label="value",...}`.
+inline std::string SeriesName(const Metric& metric) {
+  std::string series(metric.name);
+  for (const MetricLabel& label : metric.labels) {
+    series.append(1, series.size() == metric.name.size() ? '{' : ',').append(label.name);
+    series.append("=\"").append(label.value).append("\"");
+  }
+  if (!metric.labels.empty()) series.push_back('}');
+  return series;
+}
+
 class MetricsVisitor {
  public:
   virtual ~MetricsVisitor() = default;
@@ -70,20 +81,14 @@ class MetricsVisitor {
   virtual void OnHistogram(const Metric& metric, const LatencyHistogram::Snapshot& snapshot) = 0;
 };
 
-/// Collects counters and gauges by name; a series with labels is `name{label="value",...}`.
+/// Collects counters and gauges by SeriesName.
 class MetricValues final : public MetricsVisitor {
  public:
   const std::map<std::string, uint64_t>& values() const { return values_; }
 
  protected:
   void OnValue(const Metric& metric, uint64_t value) override {
-    std::string series(metric.name);
-    for (const MetricLabel& label : metric.labels) {
-      series.append(1, series.size() == metric.name.size() ? '{' : ',').append(label.name);
-      series.append("=\"").append(label.value).append("\"");
-    }
-    if (!metric.labels.empty()) series.push_back('}');
-    values_[std::move(series)] = value;
+    values_[SeriesName(metric)] = value;
   }
   void OnHistogram(const Metric&, const LatencyHistogram::Snapshot&) override {}
 

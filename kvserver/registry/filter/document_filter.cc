@@ -123,6 +123,19 @@ bool DocumentFilter::Matches(size_t node, const Document& document) const {
   return false;
 }
 
+std::optional<bool> DocumentFilter::MatchesName(size_t node, const DocumentName& name) const {
+  const Node& n = nodes_[node];
+  if (n.kind == Node::Kind::kComparison) return comparisons_[n.left].MatchesName(name);
+  const std::optional<bool> left = MatchesName(n.left, name);
+  if (n.kind == Node::Kind::kNot) return left ? std::optional(!*left) : std::nullopt;
+  // The value of one side that decides alone.
+  const bool decides = n.kind == Node::Kind::kOr;
+  if (left == decides) return decides;
+  const std::optional<bool> right = MatchesName(n.right, name);
+  if (right == decides) return decides;
+  return left && right ? std::optional(!decides) : std::nullopt;
+}
+
 bool DocumentFilter::names_state() const {
   return std::ranges::any_of(comparisons_, &FilterComparison::is_state);
 }

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -33,6 +34,10 @@ class DocumentFilter {
   bool Matches(const Document& document) const {
     return nodes_.empty() || Matches(root_, document);
   }
+  /// False when no document with this name matches. Spares reading the others.
+  bool MayMatch(const DocumentName& name) const {
+    return nodes_.empty() || MatchesName(root_, name).value_or(true);
+  }
   /// True when a comparison is about the state.
   bool names_state() const;
   /// Comparisons of tags.
@@ -47,6 +52,8 @@ class DocumentFilter {
     size_t right = 0;  ///< Index of a node; only for kAnd and kOr.
   };
   bool Matches(size_t node, const Document& document) const;
+  /// nullopt where more than the name decides.
+  std::optional<bool> MatchesName(size_t node, const DocumentName& name) const;
 
   std::vector<Node> nodes_;
   std::vector<FilterComparison> comparisons_;

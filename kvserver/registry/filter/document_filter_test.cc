@@ -23,7 +23,13 @@ Document SomeDocument() {
 bool Matches(const std::string& text) {
   const auto filter = DocumentFilter::Parse(text);
   EXPECT_TRUE(filter.ok()) << text << ": " << filter.status();
-  return filter.ok() && filter->Matches(SomeDocument());
+  const bool matches = filter.ok() && filter->Matches(SomeDocument());
+  EXPECT_TRUE(!matches || filter->MayMatch(SomeDocument().name)) << text;
+  return matches;
+}
+
+bool MayMatch(const std::string& text) {
+  return DocumentFilter::Parse(text).value().MayMatch(SomeDocument().name);
 }
 
 std::string ErrorOf(const std::string& text) {
@@ -74,6 +80,19 @@ TEST(DocumentFilterTest, NotBindsCloserThanAndAndAndThanOr) {
   EXPECT_TRUE(Matches("not team=dev and version=3"));
   EXPECT_FALSE(Matches("NOT (team=ops AND version=3)"));
   EXPECT_TRUE(Matches("not not team=ops"));
+}
+
+TEST(DocumentFilterTest, ANameAloneOftenSaysNo) {
+  for (const char* const no : {"name~whale", "collection=maps", "version>3", "not name~Moby",
+                               "name~whale and team=ops", "team=ops and name~whale",
+                               "name~whale or collection=maps", "not (name~Moby or team=ops)"}) {
+    EXPECT_FALSE(MayMatch(no)) << no;
+  }
+  for (const char* const maybe :
+       {"", "team=dev", "name~whale or team=dev", "team=dev or name~whale", "not team=ops",
+        "name~Moby and team=dev", "not (name~whale and team=ops)"}) {
+    EXPECT_TRUE(MayMatch(maybe)) << maybe;
+  }
 }
 
 TEST(DocumentFilterTest, AMissingTagMatchesUnequalOnly) {

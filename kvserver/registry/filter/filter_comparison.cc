@@ -164,6 +164,19 @@ bool FilterComparison::MatchesTag(const Document& document) const {
   return Compare(static_cast<double>(std::get<int64_t>(tag->second)), *number);
 }
 
+std::optional<bool> FilterComparison::MatchesName(const DocumentName& name) const {
+  switch (field_) {
+    case Field::kName:
+      return MatchesText(name.name, std::get<std::string>(value_));
+    case Field::kCollection:
+      return MatchesText(name.collection, std::get<std::string>(value_));
+    case Field::kVersion:
+      return Compare(name.version, std::get<uint64_t>(value_));
+    default:
+      return std::nullopt;
+  }
+}
+
 bool FilterComparison::Matches(const Document& document) const {
   switch (field_) {
     case Field::kName:

@@ -6,6 +6,7 @@
 #define QUIRE_KVSERVER_REGISTRY_FILTER_FILTER_COMPARISON_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -27,6 +28,9 @@ class FilterComparison {
 
   /// A document without the tag matches != only.
   bool Matches(const Document& document) const;
+
+  /// The same by the name alone; nullopt where more than that decides.
+  std::optional<bool> MatchesName(const DocumentName& name) const;
 
   bool is_tag() const { return field_ == Field::kTag; }
   bool is_state() const { return field_ == Field::kState; }

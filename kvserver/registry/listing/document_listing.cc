@@ -14,8 +14,11 @@
 namespace quire::kvserver {
 namespace {
 
-/// Most documents that one call examines.
-constexpr size_t kMostExamined = 20'000;
+/// Most work of one call, in names that it looks at. Reading a document is the work of several.
+constexpr size_t kMostWork = 160'000;
+constexpr size_t kWorkOfReading = 8;
+/// Most rows that are read at a time.
+constexpr size_t kMostRows = 1000;
 /// Tags that an error names.
 constexpr size_t kMostNamedTags = 20;
 
@@ -30,6 +33,7 @@ struct DocumentRegistryImpl::Listing {
   bool all_states = false;
   size_t limit = 0;
 
+  mutable size_t work_left = kMostWork;
   /// Settings of the last collection.
   mutable std::optional<std::string> settings_of;
   mutable CollectionSettings settings;
@@ -72,17 +76,17 @@ StatusOr<DocumentRegistry::ListResult> DocumentRegistryImpl::List(std::string_vi
                                  : CollectionPrefix(tenant, query.collection);
   QUIRE_ASSIGN_OR_RETURN(std::string after, DecodePageToken(query.page_token, prefix));
   ListResult result;
-  for (size_t left = kMostExamined;;) {
+  // More rows each time: a name that is looked for is behind many that are not.
+  for (size_t rows = limit;; rows = std::min(2 * rows, std::max<size_t>(limit, kMostRows))) {
     // One more than wanted, to know whether another page follows.
-    const auto wanted = static_cast<uint32_t>(std::min<size_t>(left, limit));
+    const auto wanted = static_cast<uint32_t>(std::min(rows, listing.work_left));
     QUIRE_ASSIGN_OR_RETURN(const std::vector<MetadataEntry> entries,
                            metadata_->Scan(prefix, after, wanted + 1));
     const auto some = std::span(entries).first(std::min<size_t>(entries.size(), wanted));
     QUIRE_ASSIGN_OR_RETURN(const size_t examined, AppendMatching(listing, some, &result.documents));
     if (examined == entries.size()) return result;
     after = entries[examined - 1].key;
-    left -= examined;
-    if (result.documents.size() < limit && left > 0) continue;
+    if (result.documents.size() < limit && listing.work_left > 0) continue;
     result.next_page_token = EncodePageToken(after);
     return result;
   }
@@ -93,10 +97,14 @@ StatusOr<size_t> DocumentRegistryImpl::AppendMatching(const Listing& listing,
                                                       std::vector<Document>* documents) {
   size_t examined = 0;
   for (; examined < entries.size() && documents->size() < listing.limit; ++examined) {
+    if (listing.work_left == 0) break;
+    --listing.work_left;
     const MetadataEntry& entry = entries[examined];
     const auto name = ParseDocumentName(entry.key);
     if (!name) return DataLoss("the registry holds a malformed key; restore it from a backup");
     if (!listing.collection.empty() && name->collection != listing.collection) continue;
+    if (!listing.filter.MayMatch(*name)) continue;
+    listing.work_left -= std::min(listing.work_left, kWorkOfReading);
     std::string row = entry.value;
     if (listing.order == Order::kNewest) {
       StatusOr<std::string> read = metadata_->Get(DocumentKey(listing.tenant, *name));

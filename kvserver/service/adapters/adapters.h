@@ -17,6 +17,7 @@
 #include "kvserver/service/cluster_place.h"
 #include "kvserver/service/data_plane/data_plane.h"
 #include "kvserver/service/dispatcher.h"
+#include "kvserver/service/slow/slow_calls.h"
 #include "kvserver/session/context/context_resolver.h"
 #include "kvserver/session/context/context_table.h"
 #include "kvserver/session/session_manager.h"
@@ -64,7 +65,7 @@ void AddDataPlaneMethods(DataPlane* data_plane, Dispatcher* dispatcher);
 
 /// `visit_metrics` reports every metric of the server.
 void AddAdminMethods(std::function<void(MetricsVisitor&)> visit_metrics, const Health* health,
-                     Clock* clock, Dispatcher* dispatcher);
+                     const SlowCalls* slow, Clock* clock, Dispatcher* dispatcher);
 
 }  // namespace quire::kvserver
 

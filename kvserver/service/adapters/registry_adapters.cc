@@ -66,6 +66,13 @@ StatusOr<bool> WantsReplicas(const ClusterPlace& place, v1::Durability durabilit
   return Unimplemented("durability replicated: this server keeps no replicas; leave it away");
 }
 
+StatusOr<DocumentRegistry::RegisterResult> RegisterRows(
+    DocumentRegistry& registry, const Call& call, const DocumentName& name,
+    const DocumentRegistry::Registration& registration) {
+  const WaitTimer waiting(call.waits, WaitedFor::kSsd);
+  return registry.Register(call.tenant, name, registration);
+}
+
 Status Register(DocumentRegistry& registry, ContextTable& contexts, const ClusterPlace& place,
                 const Call& call, const v1::RegisterRequest& request, v1::RegisterReply* reply) {
   QUIRE_ASSIGN_OR_RETURN(const auto name, wire::DocumentNameFromProto(request.name()));
@@ -92,7 +99,7 @@ Status Register(DocumentRegistry& registry, ContextTable& contexts, const Cluste
       return DeadlineExceeded("the time is over before the copies of ", name.name, " are made");
     }
   }
-  QUIRE_ASSIGN_OR_RETURN(const auto result, registry.Register(call.tenant, name, registration));
+  QUIRE_ASSIGN_OR_RETURN(const auto result, RegisterRows(registry, call, name, registration));
   // The document keeps the segments from now on.
   contexts.Named(call.tenant, request.context_id(), tip);
   wire::DocumentToProto(result.document, reply->mutable_document());
@@ -258,6 +265,7 @@ void Bind(DocumentRegistry* registry, const std::string& name,
   dispatcher->Add<Request, Reply>(
       "quire.v1.Registry/" + name,
       [registry, method](const Call& call, const Request& request, Reply* reply) {
+        const WaitTimer waiting(call.waits, WaitedFor::kSsd);
         return method(*registry, call, request, reply);
       });
 }

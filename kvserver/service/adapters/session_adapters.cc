@@ -66,6 +66,7 @@ Status Recall(SessionManager& sessions, const Call& call, const v1::RecallReques
   QUIRE_ASSIGN_OR_RETURN(
       RecallArgs args, RecallArgsFromProto(request, session->shape(), session->SlotsOfSequences()));
   args.priority = call.context.priority;
+  args.waits = call.waits;
   if (call.context.landing != nullptr) {
     QUIRE_RETURN_IF_ERROR(session->UseLanding(call.context.landing));
   }
@@ -101,6 +102,7 @@ Status ScorePages(SessionManager& sessions, const Call& call, const v1::ScorePag
   QUIRE_ASSIGN_OR_RETURN(const auto session, sessions.Find(call.tenant, request.session_id()));
   QUIRE_ASSIGN_OR_RETURN(ContentQuery query, ContentQueryFromProto(request, session->shape().spec));
   query.priority = call.context.priority;
+  query.waits = call.waits;
   query.check_wanted = [&] { return CheckWanted(call.context); };
   QUIRE_ASSIGN_OR_RETURN(const std::vector<float> scores, session->ScorePages(query));
   reply->mutable_scores()->Add(scores.begin(), scores.end());

@@ -33,6 +33,7 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(args.durability, DurabilityFromProto(request.durability()));
     QUIRE_ASSIGN_OR_RETURN(args.codec, CodecOf(call, request.collection()));
     args.strict = request.strict();
+    args.waits = call.waits;
     QUIRE_RETURN_IF_ERROR(CheckPayload(call.payload, request.payload_crc32c()));
     const Slice payload = Contiguous(call.payload);
     args.payload = payload.bytes;
@@ -80,7 +81,7 @@ class StoreAdapters {
     QUIRE_RETURN_IF_ERROR(CheckPayload(call.payload, request.payload_crc32c()));
     const Slice units = Contiguous(call.payload);
     QUIRE_ASSIGN_OR_RETURN(const uint64_t num_tokens,
-                           context->Append(request.first_page(), tokens, units.bytes));
+                           context->Append(request.first_page(), tokens, units.bytes, call.waits));
     reply->set_num_tokens(num_tokens);
     return OkStatus();
   }
@@ -100,7 +101,7 @@ class StoreAdapters {
     const Slice units = Contiguous(call.payload);
     QUIRE_ASSIGN_OR_RETURN(
         const uint64_t num_tokens,
-        context->AppendLayers(request.first_page(), tokens, layers, units.bytes));
+        context->AppendLayers(request.first_page(), tokens, layers, units.bytes, call.waits));
     reply->set_num_tokens(num_tokens);
     return OkStatus();
   }
@@ -114,7 +115,8 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(const Durability durability, DurabilityFromProto(request.durability()));
     QUIRE_RETURN_IF_ERROR(CheckPayload(call.payload, request.payload_crc32c()));
     const Slice units = Contiguous(call.payload);
-    QUIRE_ASSIGN_OR_RETURN(const ContextViewPtr view, context->Seal(tail, units.bytes, durability));
+    QUIRE_ASSIGN_OR_RETURN(const ContextViewPtr view,
+                           context->Seal(tail, units.bytes, durability, call.waits));
     deps_.contexts->Retire(call.tenant, request.context_id());
     wire::ContextInfoToProto(InfoOf(*view), reply->mutable_context());
     reply->set_segments_differing(context->num_differing());
@@ -149,7 +151,7 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(const ReadableContext context, Resolve(call, request.context()));
     const ContextViewPtr view = context.view();
     QUIRE_ASSIGN_OR_RETURN(const std::vector<UnitRange> ranges, RangesFromProto(request, *view));
-    const Caller caller(call.tenant, call.context.priority);
+    const Caller caller(call.tenant, call.context.priority, call.waits);
     QUIRE_RETURN_IF_ERROR(RecheckMismatched(request, caller, *view));
     QUIRE_ASSIGN_OR_RETURN(const CodecSet codecs, wire::CodecsFromProto(request.codecs()));
     const UnitSizes sizes(*view->spec, UnitPart::kWhole, codecs);

@@ -13,6 +13,18 @@
 namespace quire::kvserver {
 namespace {
 
+/// Sets the waits of a call for the time of a scope.
+class WaitsOfCall {
+ public:
+  WaitsOfCall(CallWaits** place, CallWaits* waits) : place_(place) { *place_ = waits; }
+  ~WaitsOfCall() { *place_ = nullptr; }
+  WaitsOfCall(const WaitsOfCall&) = delete;
+  WaitsOfCall& operator=(const WaitsOfCall&) = delete;
+
+ private:
+  CallWaits** const place_;
+};
+
 /// Units of one page, [layers][n_kv].
 std::vector<UnitRef> UnitsOfPage(const KvSpec& spec, std::span<const uint32_t> layers,
                                  uint32_t page) {
@@ -177,8 +189,9 @@ Status OpenContext::CheckAppend(uint32_t first_page, std::span<const TokenId> to
 }
 
 StatusOr<uint64_t> OpenContext::Append(uint32_t first_page, std::span<const TokenId> tokens,
-                                       std::span<const std::byte> units) {
+                                       std::span<const std::byte> units, CallWaits* waits) {
   MutexLock lock(write_mutex_);
+  const WaitsOfCall of_call(&waits_, waits);
   const ContextViewPtr before = view();
   const KvSpec& spec = *before->spec;
   QUIRE_RETURN_IF_ERROR(
@@ -207,8 +220,9 @@ Status OpenContext::AppendWhole(uint32_t page, std::span<const TokenId> tokens,
 
 StatusOr<uint64_t> OpenContext::AppendLayers(uint32_t first_page, std::span<const TokenId> tokens,
                                              std::span<const uint32_t> layers,
-                                             std::span<const std::byte> units) {
+                                             std::span<const std::byte> units, CallWaits* waits) {
   MutexLock lock(write_mutex_);
+  const WaitsOfCall of_call(&waits_, waits);
   const ContextViewPtr before = view();
   const KvSpec& spec = *before->spec;
   const uint32_t appended = before->num_pages();
@@ -344,6 +358,7 @@ StatusOr<SegmentKey> OpenContext::Store(const ContextView& view,
   args.durability = durability;
   args.codec = deps_.codec;
   args.strict = deps_.strict;
+  args.waits = waits_;
   if (view.private_segments != nullptr) args.private_salt = &view.private_segments->salt();
   SegmentHold hold;
   args.hold = &hold;
@@ -368,8 +383,9 @@ ContextView OpenContext::Advance(const ContextView& view, const SegmentKey& key)
 
 StatusOr<ContextViewPtr> OpenContext::Seal(std::span<const TokenId> tail_tokens,
                                            std::span<const std::byte> tail_units,
-                                           Durability durability) {
+                                           Durability durability, CallWaits* waits) {
   MutexLock lock(write_mutex_);
+  const WaitsOfCall of_call(&waits_, waits);
   const SealRequest request{{tail_tokens.begin(), tail_tokens.end()}, Crc32c(tail_units)};
   if (sealed_) {
     if (*sealed_ == request) return view();

@@ -33,6 +33,7 @@
 #include "kvserver/session/context/context_view.h"
 #include "kvserver/session/context/memory_budget.h"
 #include "kvserver/session/context/page_assembly.h"
+#include "kvserver/store/call_waits.h"
 #include "kvserver/store/page_store.h"
 #include "quire/status.h"
 
@@ -67,9 +68,10 @@ class OpenContext {
   /// the dtype. Repeated pages must be equal (ALREADY_EXISTS); appended ones are compared by
   /// checksum, since a codec may lose bits. No page may be left out (INVALID_ARGUMENT).
   /// RESOURCE_EXHAUSTED over kMaxTokens or a budget. Returns the context's number of tokens.
+  /// `waits`, here and below, is told of what the call waits for; may be null.
   [[nodiscard]] StatusOr<uint64_t> Append(uint32_t first_page, std::span<const TokenId> tokens,
-                                          std::span<const std::byte> units)
-      QUIRE_EXCLUDES(write_mutex_);
+                                          std::span<const std::byte> units,
+                                          CallWaits* waits = nullptr) QUIRE_EXCLUDES(write_mutex_);
 
   /// Takes units of `layers` (ascending, below num_layers) of pages from `first_page` on. `units`
   /// is [layers][pages][n_kv] units, aligned for the dtype. A page with all layers is appended once
@@ -77,18 +79,17 @@ class OpenContext {
   /// Append. RESOURCE_EXHAUSTED over kMaxTokens or when the budget has no room for new pages;
   /// nothing is taken then. Pages that cannot be stored are kept, and any later call retries.
   /// Returns the tokens of appended pages.
-  [[nodiscard]] StatusOr<uint64_t> AppendLayers(uint32_t first_page,
-                                                std::span<const TokenId> tokens,
-                                                std::span<const uint32_t> layers,
-                                                std::span<const std::byte> units)
-      QUIRE_EXCLUDES(write_mutex_);
+  [[nodiscard]] StatusOr<uint64_t> AppendLayers(
+      uint32_t first_page, std::span<const TokenId> tokens, std::span<const uint32_t> layers,
+      std::span<const std::byte> units, CallWaits* waits = nullptr) QUIRE_EXCLUDES(write_mutex_);
 
   /// Stores the tail and a short last page (`tail_tokens` and its [num_layers][n_kv] units, both
   /// possibly empty). Sealing again with the same arguments answers the same. FAILED_PRECONDITION
   /// for a private context, and, naming page and layer, while a page lacks layers.
   [[nodiscard]] StatusOr<ContextViewPtr> Seal(std::span<const TokenId> tail_tokens,
                                               std::span<const std::byte> tail_units,
-                                              Durability durability) QUIRE_EXCLUDES(write_mutex_);
+                                              Durability durability, CallWaits* waits = nullptr)
+      QUIRE_EXCLUDES(write_mutex_);
 
   /// Releases its hold of the segments; later readers may find them gone. For a sealed context that
   /// is named, or that no client requested.
@@ -146,6 +147,8 @@ class OpenContext {
   const Deps deps_;
   mutable Mutex
       write_mutex_;  ///< Held by one writer at a time, also while it stores; before view_mutex_.
+  /// Waits of the call that writes now; null without any.
+  CallWaits* waits_ QUIRE_GUARDED_BY(write_mutex_) = nullptr;
   std::optional<SealRequest> sealed_ QUIRE_GUARDED_BY(write_mutex_);
   /// Pages after those of the view, in order, with some of their layers.
   std::deque<PageAssembly> arriving_ QUIRE_GUARDED_BY(write_mutex_);

@@ -116,6 +116,32 @@ class TenantTable {
     return all;
   }
 
+  struct Listed {
+    std::string tenant;
+    std::shared_ptr<T> object;
+    Duration idle{0};  ///< Since its lease was renewed.
+  };
+  /// The objects of all tenants that were renewed last, latest first. Renews no lease.
+  std::vector<Listed> List(size_t most) const QUIRE_EXCLUDES(mutex_) {
+    std::vector<Listed> list;
+    MutexLock lock(mutex_);
+    const TimePoint now = options_.clock->Now();
+    for (const auto& [id, entry] : entries_) {
+      list.push_back({entry.tenant, entry.object, now - entry.renewed});
+    }
+    const size_t count = std::min(most, list.size());
+    std::ranges::partial_sort(list, list.begin() + static_cast<std::ptrdiff_t>(count), {},
+                              &Listed::idle);
+    list.resize(count);
+    return list;
+  }
+  /// Number of a tenant's objects.
+  uint32_t Count(std::string_view tenant) const QUIRE_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const auto it = counts_.find(tenant);
+    return it == counts_.end() ? 0 : it->second;
+  }
+
   uint64_t size() const QUIRE_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return entries_.size();

@@ -298,6 +298,11 @@ Status DramTier::Unpin(const SegmentKey& segment) {
   return pins_.Unpin(segment);
 }
 
+uint64_t DramTier::used_bytes(std::string_view tenant) const {
+  MutexLock lock(mutex_);
+  return quotas_.used_bytes(tenant, TierName::kDram);
+}
+
 void DramTier::VisitMetrics(MetricsVisitor& visit) const {
   visit.Gauge("dram_bytes_reserved", "The DRAM arena.", arena_->reserved_bytes());
   visit.Gauge("dram_bytes_used", "Bytes of the DRAM arena that hold extents.",

@@ -68,6 +68,8 @@ class DramTier {
   bool Has(const ExtentId& id) const { return index_.Has(id); }
   /// Erases every extent of `segment`, and its pins.
   void Erase(const SegmentKey& segment);
+  /// Bytes of slots that hold the tenant's extents.
+  uint64_t used_bytes(std::string_view tenant) const;
   /// Metrics of space: dram_bytes_reserved, dram_bytes_used (slots), dram_bytes_payload (of
   /// extents), dram_bytes_pinned, dram_extents, dram_slabs and dram_slots_used by slot_bytes.
   /// Metrics of use: dram_unit_hits, dram_unit_misses, dram_evictions, dram_notes_dropped (reads

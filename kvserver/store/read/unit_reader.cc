@@ -51,6 +51,7 @@ bool IsLoss(const Status& status) { return IsNotFound(status) || IsDataLoss(stat
 Status UnitReader::Read(const Caller& caller, std::span<const UnitAddress> units,
                         const CodecSet& codecs, std::vector<UnitBytes>* out) {
   LatencyTimer timer(parts_.latencies->dram_read, parts_.latencies->clock);
+  const WaitTimer waiting(caller.waits, WaitedFor::kDram);
   out->resize(units.size());
   Status status = OkStatus();
   if (parts_.dram->ReadUnits(caller.tenant, units, *out) != units.size()) {
@@ -132,10 +133,10 @@ Status UnitReader::ReadMisses(const Caller& caller, std::span<const UnitAddress>
 
 StatusOr<bool> UnitReader::TryMisses(const Caller& caller, std::span<const UnitAddress> units,
                                      std::span<UnitBytes> out) {
+  const WaitTimer waiting(caller.waits, WaitedFor::kSsd);
   QUIRE_ASSIGN_OR_RETURN(std::vector<Miss> misses, FindMisses(caller.tenant, units, out));
   {
-    QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass,
-                           parts_.gate->Enter(caller.tenant, caller.priority));
+    QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, EnterGate(caller));
     PromoteDue(caller.tenant, misses);
     std::erase_if(misses, [&](const Miss& miss) {
       if (!miss.promoted) return false;
@@ -154,6 +155,11 @@ StatusOr<bool> UnitReader::TryMisses(const Caller& caller, std::span<const UnitA
     replaced = true;
   }
   return replaced;
+}
+
+StatusOr<IoGate::Pass> UnitReader::EnterGate(const Caller& caller) const {
+  const WaitTimer waiting(caller.waits, WaitedFor::kGate);
+  return parts_.gate->Enter(caller.tenant, caller.priority);
 }
 
 // Under the lock no put and no removal of the segment is half done.
@@ -275,8 +281,7 @@ StatusOr<bool> UnitReader::MendExtent(const Caller& caller, const ExtentId& id) 
   if (resident == nullptr || resident->Verify()) return false;
   parts_.damage->Drop(id, resident);
   if (record->dram_only) return parts_.damage->Lose(id);
-  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass,
-                         parts_.gate->Enter(caller.tenant, caller.priority));
+  QUIRE_ASSIGN_OR_RETURN(const IoGate::Pass pass, EnterGate(caller));
   if (PromoteLocked(caller.tenant, *record, id)) parts_.damage->Mended();
   return true;
 }

@@ -96,6 +96,7 @@ class UnitReader {
   /// As ReadMisses. Returns true when a segment was replaced meanwhile, and `out` is not filled.
   StatusOr<bool> TryMisses(const Caller& caller, std::span<const UnitAddress> units,
                            std::span<UnitBytes> out);
+  StatusOr<IoGate::Pass> EnterGate(const Caller& caller) const;
   /// Returns one miss for each empty entry of `out`, ordered by extent.
   StatusOr<std::vector<Miss>> FindMisses(std::string_view tenant,
                                          std::span<const UnitAddress> units,

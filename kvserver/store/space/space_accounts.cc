@@ -46,6 +46,11 @@ void SpaceAccounts::Release(std::string_view tenant, uint64_t bytes) {
   tenants_.Release(tenant, TierName::kSsd, bytes);
 }
 
+uint64_t SpaceAccounts::used_bytes(std::string_view tenant) const {
+  MutexLock lock(mutex_);
+  return tenants_.used_bytes(tenant, TierName::kSsd);
+}
+
 void SpaceAccounts::VisitMetrics(MetricsVisitor& visit) const {
   MutexLock lock(mutex_);
   visit.Gauge("ssd_bytes_used", "Payload stored on SSD.", used_bytes_);

@@ -33,6 +33,9 @@ class SpaceAccounts {
   /// REQUIRES: as many are charged.
   void Release(std::string_view tenant, uint64_t bytes);
 
+  /// Bytes charged to the tenant.
+  uint64_t used_bytes(std::string_view tenant) const;
+
   /// ssd_bytes_used, ssd_bytes_limit.
   void VisitMetrics(MetricsVisitor& visit) const;
 

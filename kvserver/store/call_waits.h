@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CallWaits: where the time of one call went. The parts of the server that a call passes through
+// add their own time, without what parts inside them took. Thread-safety: none; it belongs to the
+// thread of its call.
+#ifndef QUIRE_KVSERVER_STORE_CALL_WAITS_H_
+#define QUIRE_KVSERVER_STORE_CALL_WAITS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string_view>
+
+#include "quire/clock.h"
+
+namespace quire::kvserver {
+
+/// Causes of waiting.
+enum class WaitedFor : uint8_t {
+  kQueue,      ///< Its turn to run, and other calls of its session.
+  kGate,       ///< Its turn to read from SSD.
+  kDram,       ///< Reads that DRAM answers.
+  kSsd,        ///< Reads and writes of the SSD: units, digests, segments, rows of the registry.
+  kSelection,  ///< Scoring of pages.
+  kNetwork,    ///< Its client, to take the reply.
+};
+inline constexpr size_t kNumWaits = 6;
+
+class CallWaits {
+ public:
+  void Add(WaitedFor what, Duration time) { times_[static_cast<size_t>(what)] += time; }
+  Duration of(WaitedFor what) const { return times_[static_cast<size_t>(what)]; }
+  Duration total() const { return std::accumulate(times_.begin(), times_.end(), Duration{0}); }
+
+ private:
+  std::array<Duration, kNumWaits> times_{};
+};
+
+/// Adds the time of a scope, less what scopes inside it added. Costs nothing without waits.
+class WaitTimer {
+ public:
+  /// `waits` may be null, and outlives the timer.
+  WaitTimer(CallWaits* waits, WaitedFor what) : waits_(waits), what_(what) {
+    if (waits_ == nullptr) return;
+    before_ = waits_->total();
+    start_ = SystemClock().Now();
+  }
+  ~WaitTimer() {
+    if (waits_ == nullptr) return;
+    const Duration inside = waits_->total() - before_;
+    waits_->Add(what_, SystemClock().Now() - start_ - inside);
+  }
+  WaitTimer(const WaitTimer&) = delete;
+  WaitTimer& operator=(const WaitTimer&) = delete;
+
+ private:
+  CallWaits* const waits_;
+  const WaitedFor what_;
+  Duration before_{0};
+  TimePoint start_;
+};
+
+}  // namespace quire::kvserver
+
+#endif  // QUIRE_KVSERVER_STORE_CALL_WAITS_H_
