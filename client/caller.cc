@@ -19,9 +19,9 @@ TimePoint Caller::NewDeadline(Duration timeout) const {
   return std::min(options_.clock->Now() + timeout, options_.limit);
 }
 
-Status Caller::CallWithRetries(const CallSpec& spec, const CallMessage& request, TimePoint deadline,
-                               CallMessage* reply) {
-  const uint64_t limit = options_.transport->capabilities().max_message_bytes;
+Status Caller::CallWithRetries(Transport& transport, const CallSpec& spec,
+                               const CallMessage& request, TimePoint deadline, CallMessage* reply) {
+  const uint64_t limit = transport.capabilities().max_message_bytes;
   QUIRE_RETURN_IF_ERROR(Annotate(CheckMessageBytes(request, limit, "request"), spec.method));
   SeededRandom random(NewJitterSeed());
   Clock& clock = *options_.clock;
@@ -32,8 +32,8 @@ Status Caller::CallWithRetries(const CallSpec& spec, const CallMessage& request,
   for (;;) {
     const Duration left = deadline - clock.Now();
     if (left <= Duration::zero()) return no_more(attempts.DeadlineError());
-    const Status status = options_.transport->Call(spec.method, request, reply,
-                                                   {.tenant = options_.tenant, .timeout = left});
+    const Status status =
+        transport.Call(spec.method, request, reply, {.tenant = options_.tenant, .timeout = left});
     if (status.ok() || !IsRetriable(status, spec.repeat)) {
       server_.Note(status, clock.Now());
       return attempts.End(status);
