@@ -22,6 +22,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -74,6 +75,14 @@ class Caller {
     return CallOver(data_transport(), spec, request, payload, deadline, reply, reply_payload);
   }
 
+  /// Takes a message of a reply. The first one of an attempt has the control bytes, and makes what
+  /// came of an earlier attempt void.
+  using TakePiece = std::function<Status(CallMessage message, bool is_first)>;
+  /// One call over the data connection. The reply's payload comes in pieces of `piece_bytes`, or
+  /// whole when that is 0.
+  Status CallInPieces(const CallSpec& spec, const CallMessage& request, uint32_t piece_bytes,
+                      TimePoint deadline, const TakePiece& take);
+
  private:
   template <typename Request, typename Reply>
   Status CallOver(Transport& transport, const CallSpec& spec, const Request& request,
@@ -95,6 +104,9 @@ class Caller {
     return OkStatus();
   }
 
+  /// Makes attempts, each within the time that it is given, as `spec` allows.
+  Status WithRetries(const CallSpec& spec, TimePoint deadline,
+                     const std::function<Status(Duration)>& attempt);
   Status CallWithRetries(Transport& transport, const CallSpec& spec, const CallMessage& request,
                          TimePoint deadline, CallMessage* reply);
 

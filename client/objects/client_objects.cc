@@ -76,6 +76,27 @@ void AddObject(const ObjectToPut& object, v1::PutObjectsRequest* request, Payloa
   payload->Append(units);
 }
 
+/// Size of the pieces in which replies come over a wire.
+constexpr uint32_t kPieceBytes = 1 << 20;
+
+/// The payload with slices that follow each other in memory of one owner as one.
+Payload Joined(const Payload& payload) {
+  Payload joined;
+  Slice run;
+  for (const Slice& slice : payload.slices()) {
+    const bool follows =
+        run.owner == slice.owner && run.bytes.data() + run.bytes.size() == slice.bytes.data();
+    if (follows && !run.bytes.empty()) {
+      run.bytes = {run.bytes.data(), run.bytes.size() + slice.bytes.size()};
+      continue;
+    }
+    joined.Append(std::exchange(run, slice));
+  }
+  joined.Append(std::move(run));
+  joined.AddLeases(payload);
+  return joined;
+}
+
 /// Bytes of an object in a message, with room for its fields.
 uint64_t MessageBytesOf(const ObjectToPut& object) {
   constexpr uint64_t kFieldBytes = 64;
@@ -134,13 +155,24 @@ Status Client::ReadObjects(ObjectReads* reads) {
     QUIRE_RETURN_IF_ERROR(CheckObjectKey(read.key));
   }
   const TimePoint deadline = caller_->NewDeadline();
+  const auto take = [reads](const CallMessage& message, bool is_first) -> Status {
+    if (is_first) {
+      v1::GetObjectsReply reply;
+      QUIRE_RETURN_IF_ERROR(DecodeReply(kGetObjects.method, message.control, &reply));
+      QUIRE_RETURN_IF_ERROR(reads->Begin(std::move(reply)));
+    }
+    return reads->Take(message.payload);
+  };
+  // Bytes that cross a wire are verified and copied while others are on their way.
+  const bool in_place = caller_->data_transport().capabilities().in_place;
   v1::GetObjectsRequest request;
   while (reads->Next(&request)) {
-    v1::GetObjectsReply reply;
-    Payload payload;
+    CallMessage out;
     QUIRE_RETURN_IF_ERROR(
-        caller_->CallForData(kGetObjects, request, {}, deadline, &reply, &payload));
-    QUIRE_RETURN_IF_ERROR(reads->Take(reply, payload));
+        Annotate(wire::Encode(request, &out.control), "the request to ", kGetObjects.method));
+    QUIRE_RETURN_IF_ERROR(
+        caller_->CallInPieces(kGetObjects, out, in_place ? 0 : kPieceBytes, deadline, take));
+    QUIRE_RETURN_IF_ERROR(reads->End());
   }
   return OkStatus();
 }
@@ -159,7 +191,7 @@ StatusOr<std::vector<std::optional<ObjectBytes>>> Client::GetObjects(
   for (ObjectReads::Read& read : reads.reads()) {
     objects.emplace_back();
     if (read.object_bytes == 0) continue;
-    objects.back() = {.object_bytes = read.object_bytes, .payload = std::move(read.kept)};
+    objects.back() = {.object_bytes = read.object_bytes, .payload = Joined(read.kept)};
   }
   return objects;
 }

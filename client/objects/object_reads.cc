@@ -41,85 +41,122 @@ bool ObjectReads::Next(v1::GetObjectsRequest* request) {
     unit->set_crc32c(mismatch.crc32c);
   }
   mismatches_.clear();
+  before_.clear();
+  for (const size_t i : asked_) before_.push_back(reads_[i]);
   return !asked_.empty();
 }
 
-Status ObjectReads::Take(const v1::GetObjectsReply& reply, const Payload& payload) {
-  const auto objects = static_cast<size_t>(reply.objects_size());
+Status ObjectReads::Begin(v1::GetObjectsReply reply) {
+  reply_ = std::move(reply);
+  object_ = unit_ = 0;
+  skips_object_ = loan_ended_ = false;
+  rest_ = Payload();
+  mismatches_.clear();
+  for (size_t i = 0; i < asked_.size(); ++i) reads_[asked_[i]] = before_[i];
+  const auto objects = static_cast<size_t>(reply_.objects_size());
   if (objects == 0 || objects > asked_.size()) {
     return BadReply(kMethod, objects, " objects for ", asked_.size(), " ranges");
   }
-  // A loan that has ended meanwhile takes back what the reply adds.
-  std::vector<Read> before;
-  for (size_t i = 0; i < objects; ++i) before.push_back(reads_[asked_[i]]);
+  for (const v1::ObjectUnits& object : reply_.objects()) {
+    const bool is_stored = object.size_bytes() != 0;
+    if (object.size_bytes() > kMaxObjectBytes || is_stored != !object.unit_crc32c().empty()) {
+      return BadReply(kMethod, object.unit_crc32c_size(), " units of an object of ",
+                      object.size_bytes(), " bytes");
+    }
+  }
+  return OkStatus();
+}
+
+Status ObjectReads::Take(const Payload& piece) {
+  Payload payload = std::move(rest_);
+  payload.Append(piece);
+  rest_ = Payload();
   PayloadCutter cutter(payload);
   uint64_t left = payload.size_bytes();
-  for (size_t i = 0; i < objects; ++i) {
-    const v1::ObjectUnits& units = reply.objects(static_cast<int>(i));
-    Read& read = reads_[asked_[i]];
-    if (units.size_bytes() == 0) {
-      if (units.unit_crc32c_size() != 0) return BadReply(kMethod, "units of no object");
+  QUIRE_RETURN_IF_ERROR(TakeFrom(cutter, &left, payload));
+  rest_.Append(cutter.Cut(left));
+  if (left > 0) rest_.AddLeases(payload);
+  if (!payload.IsValid()) loan_ended_ = true;
+  return OkStatus();
+}
+
+Status ObjectReads::TakeFrom(PayloadCutter& cutter, uint64_t* left, const Payload& leases) {
+  for (; object_ < reply_.objects_size(); ++object_, unit_ = 0, skips_object_ = false) {
+    const v1::ObjectUnits& object = reply_.objects(object_);
+    Read& read = reads_[asked_[static_cast<size_t>(object_)]];
+    if (object.size_bytes() == 0) {
       read = {.key = read.key, .offset = read.offset, .bytes = read.bytes, .to = read.to};
       read.done = true;
       continue;
     }
-    if (units.size_bytes() > kMaxObjectBytes) {
-      return BadReply(kMethod, "an object of ", units.size_bytes(), " bytes");
+    const uint64_t unit_bytes = ObjectShape::Of(object.size_bytes()).unit_bytes;
+    const auto wanted = static_cast<uint64_t>(object.unit_crc32c_size() - unit_);
+    const auto count = static_cast<int>(std::min(wanted, *left / unit_bytes));
+    if (count == 0) return OkStatus();
+    const Units units{.object_bytes = object.size_bytes(),
+                      .incarnation = object.incarnation(),
+                      .first = object.first_unit() + static_cast<uint32_t>(unit_),
+                      .crc32c = {object.unit_crc32c().data() + unit_, static_cast<size_t>(count)}};
+    const Payload bytes = cutter.Cut(count * unit_bytes);
+    *left -= bytes.size_bytes();
+    if (!skips_object_) {
+      QUIRE_ASSIGN_OR_RETURN(const bool goes_on, TakeUnits(read, units, bytes));
+      skips_object_ = !goes_on;
+      if (read.to.empty()) read.kept.AddLeases(leases);
     }
-    const ObjectShape shape = ObjectShape::Of(units.size_bytes());
-    const uint64_t bytes = uint64_t{shape.unit_bytes} * units.unit_crc32c_size();
-    if (units.unit_crc32c_size() == 0 || bytes > left) {
-      return BadReply(kMethod, "a payload of ", payload.size_bytes(), " bytes is not its units'");
-    }
-    left -= bytes;
-    const Payload of_object = cutter.Cut(bytes);
-    QUIRE_RETURN_IF_ERROR(TakeUnits(read, units, of_object));
-    if (read.to.empty()) read.kept.AddLeases(payload);
+    unit_ += count;
+    if (unit_ < object.unit_crc32c_size()) return OkStatus();
   }
-  if (left != 0) return BadReply(kMethod, left, " bytes after the last unit");
-  if (mismatches_.empty() && payload.IsValid()) {
+  return OkStatus();
+}
+
+Status ObjectReads::End() {
+  PayloadCutter none(rest_);
+  uint64_t left = 0;
+  QUIRE_RETURN_IF_ERROR(
+      TakeFrom(none, &left, rest_));  // Objects that are not stored have no bytes.
+  if (object_ < reply_.objects_size() || !rest_.empty()) {
+    return BadReply(kMethod, "its payload is not that of its units");
+  }
+  if (loan_ended_) {
+    mismatches_.clear();
+    for (size_t i = 0; i < asked_.size(); ++i) reads_[asked_[i]] = before_[i];
+  } else if (mismatches_.empty()) {
     failures_ = 0;
     return OkStatus();
-  }
-  if (!payload.IsValid()) {
-    mismatches_.clear();
-    for (size_t i = 0; i < objects; ++i) reads_[asked_[i]] = std::move(before[i]);
   }
   if (++failures_ <= kMaxRechecks) return OkStatus();
   return DataLoss("units of objects came damaged, or their loan ended, ", failures_,
                   " times in a row: check the network and this machine's memory");
 }
 
-Status ObjectReads::TakeUnits(Read& read, const v1::ObjectUnits& units, const Payload& payload) {
-  const ObjectShape shape = ObjectShape::Of(units.size_bytes());
-  if (read.incarnation != 0 && read.incarnation != units.incarnation()) {
+StatusOr<bool> ObjectReads::TakeUnits(Read& read, const Units& units, const Payload& payload) {
+  if (read.incarnation != 0 && read.incarnation != units.incarnation) {
     // Another object now: its bytes are asked for from the start.
     read = {.key = read.key, .offset = read.offset, .bytes = read.bytes, .to = read.to};
-    return OkStatus();
+    return false;
   }
+  const uint64_t unit_bytes = units.shape().unit_bytes;
   const uint64_t at = read.offset + read.taken;
-  const uint64_t first = uint64_t{units.first_unit()} * shape.unit_bytes;
-  if (at >= units.size_bytes() || first > at || at - first >= shape.unit_bytes) {
-    return BadReply(kMethod, "unit ", units.first_unit(), " does not have the offset ", at);
+  const uint64_t first = uint64_t{units.first} * unit_bytes;
+  if (read.done || at >= units.object_bytes || first > at || at - first >= unit_bytes) {
+    return BadReply(kMethod, "unit ", units.first, " does not have the offset ", at);
   }
-  const uint64_t end = std::min(EndOf(read, units.size_bytes()), first + payload.size_bytes());
+  const uint64_t end = std::min(EndOf(read, units.object_bytes), first + payload.size_bytes());
   const Part part{.units = units, .payload = payload, .skip = at - first, .bytes = end - at};
-  if (!(read.to.empty() ? Keep(read, part) : Copy(read, part))) return OkStatus();
-  read.object_bytes = units.size_bytes();
-  read.incarnation = units.incarnation();
+  if (!(read.to.empty() ? Keep(read, part) : Copy(read, part))) return false;
+  read.object_bytes = units.object_bytes;
+  read.incarnation = units.incarnation;
   read.taken += end - at;
-  read.done = end == EndOf(read, units.size_bytes());
-  return OkStatus();
+  read.done = end == EndOf(read, units.object_bytes);
+  return true;
 }
 
 bool ObjectReads::Keep(Read& read, const Part& part) {
-  const v1::ObjectUnits& units = part.units;
-  const std::span<const uint32_t> checksums(units.unit_crc32c().data(),
-                                            static_cast<size_t>(units.unit_crc32c_size()));
-  const ObjectShape shape = ObjectShape::Of(units.size_bytes());
-  const auto mismatches = FindMismatches(part.payload, shape.unit_bytes, checksums);
+  const Units& units = part.units;
+  const auto mismatches = FindMismatches(part.payload, units.shape().unit_bytes, units.crc32c);
   for (const UnitMismatch& mismatch : mismatches) {
-    NoteMismatch(read, units.first_unit() + mismatch.unit, mismatch.crc32c);
+    NoteMismatch(read, units.first + mismatch.unit, mismatch.crc32c);
   }
   if (!mismatches.empty()) return false;
   PayloadCutter cutter(part.payload);
@@ -129,17 +166,17 @@ bool ObjectReads::Keep(Read& read, const Part& part) {
 }
 
 bool ObjectReads::Copy(Read& read, const Part& part) {
-  const v1::ObjectUnits& units = part.units;
-  const ObjectShape shape = ObjectShape::Of(units.size_bytes());
+  const Units& units = part.units;
+  const uint64_t unit_bytes = units.shape().unit_bytes;
   PayloadCutter cutter(part.payload);
   std::byte* to = read.to.data() + read.taken;
   uint64_t skip = part.skip;
   uint64_t left = part.bytes;
   bool all_match = true;
-  for (int i = 0; i < units.unit_crc32c_size(); ++i) {
-    const Payload unit = cutter.Cut(shape.unit_bytes);
-    const uint64_t take = std::min<uint64_t>(shape.unit_bytes - skip, left);
-    const bool is_whole = take == shape.unit_bytes && unit.slices().size() == 1;
+  for (size_t i = 0; i < units.crc32c.size(); ++i) {
+    const Payload unit = cutter.Cut(unit_bytes);
+    const uint64_t take = std::min<uint64_t>(unit_bytes - skip, left);
+    const bool is_whole = take == unit_bytes && unit.slices().size() == 1;
     const uint32_t crc32c =
         is_whole ? CopyWithCrc32c(unit.slices().front().bytes, to) : PayloadCrc32c(unit);
     if (!is_whole) {
@@ -147,8 +184,8 @@ bool ObjectReads::Copy(Read& read, const Part& part) {
       (void)of_unit.Cut(skip);
       of_unit.Cut(take).CopyTo(to);
     }
-    if (crc32c != units.unit_crc32c(i)) {
-      NoteMismatch(read, units.first_unit() + static_cast<uint32_t>(i), crc32c);
+    if (crc32c != units.crc32c[i]) {
+      NoteMismatch(read, units.first + i, crc32c);
       all_match = false;
     }
     to += take;

@@ -125,6 +125,12 @@ void CheckRecallReply(std::string_view bytes) {
   }
 }
 
+Status TakeWhole(ObjectReads& reads, const v1::GetObjectsReply& reply, const Payload& payload) {
+  QUIRE_RETURN_IF_ERROR(reads.Begin(reply));
+  QUIRE_RETURN_IF_ERROR(reads.Take(payload));
+  return reads.End();
+}
+
 /// A reply with objects, whose units are zeros and have the right checksums.
 void CheckObjectsReply(std::string_view bytes) {
   constexpr uint64_t kMostBytes = 1 << 20;
@@ -147,7 +153,7 @@ void CheckObjectsReply(std::string_view bytes) {
                      {.key = "into", .to = memory}});
   v1::GetObjectsRequest request;
   Require(reads.Next(&request));
-  for (int replies = 0; replies < 3 && reads.Take(reply, payload).ok(); ++replies) {
+  for (int replies = 0; replies < 3 && TakeWhole(reads, reply, payload).ok(); ++replies) {
     for (const ObjectReads::Read& read : reads.reads()) {
       Require(read.kept.size_bytes() == (read.to.empty() ? read.taken : 0));
       Require(read.taken <= read.object_bytes && read.taken <= kMaxObjectBytes);

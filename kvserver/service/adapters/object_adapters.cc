@@ -59,6 +59,9 @@ class UnitCutter {
   std::vector<Slice> whole_;
 };
 
+/// Most bytes of a slice of joined units, which a transport can cut a reply at.
+constexpr uint64_t kMostJoinedBytes = 1 << 20;
+
 /// Adds units to a payload. Units that follow each other in memory of one owner become one slice.
 class UnitJoiner {
  public:
@@ -67,6 +70,7 @@ class UnitJoiner {
 
   void Add(Slice unit) {
     if (run_.owner == unit.owner && run_.owner != nullptr &&
+        run_.bytes.size() + unit.bytes.size() <= kMostJoinedBytes &&
         run_.bytes.data() + run_.bytes.size() == unit.bytes.data()) {
       run_.bytes = {run_.bytes.data(), run_.bytes.size() + unit.bytes.size()};
       return;
