@@ -47,6 +47,8 @@ void AddDecodeBench(Benches& benches);
 void AddElasticBench(Benches& benches);
 /// Throughput of a sequence that outgrows the device's memory, layer by layer and all at once.
 void AddGrowthBench(Benches& benches);
+/// Gets and puts of opaque objects over shared memory and TCP, against Redis.
+void AddObjectsBench(Benches& benches);
 /// Time to place a run, balance of nodes, and runs that move when nodes come and go, against
 /// placement by remainder.
 void AddPlacementBench(Benches& benches);

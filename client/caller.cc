@@ -19,10 +19,33 @@ TimePoint Caller::NewDeadline(Duration timeout) const {
   return std::min(options_.clock->Now() + timeout, options_.limit);
 }
 
-Status Caller::CallWithRetries(const CallSpec& spec, const CallMessage& request, TimePoint deadline,
-                               CallMessage* reply) {
-  const uint64_t limit = options_.transport->capabilities().max_message_bytes;
+Status Caller::CallWithRetries(Transport& transport, const CallSpec& spec,
+                               const CallMessage& request, TimePoint deadline, CallMessage* reply) {
+  const uint64_t limit = transport.capabilities().max_message_bytes;
   QUIRE_RETURN_IF_ERROR(Annotate(CheckMessageBytes(request, limit, "request"), spec.method));
+  return WithRetries(spec, deadline, [&](Duration left) {
+    return transport.Call(spec.method, request, reply,
+                          {.tenant = options_.tenant, .timeout = left});
+  });
+}
+
+Status Caller::CallInPieces(const CallSpec& spec, const CallMessage& request, uint32_t piece_bytes,
+                            TimePoint deadline, const TakePiece& take) {
+  return WithRetries(spec, deadline, [&](Duration left) -> Status {
+    QUIRE_ASSIGN_OR_RETURN(const auto call, data_transport().Start(spec.method, request,
+                                                                   {.tenant = options_.tenant,
+                                                                    .timeout = left,
+                                                                    .piece_bytes = piece_bytes}));
+    for (bool is_first = true;; is_first = false) {
+      QUIRE_ASSIGN_OR_RETURN(auto message, call->Next(TimePoint::max()));
+      if (!message) return OkStatus();
+      QUIRE_RETURN_IF_ERROR(take(*std::move(message), is_first));
+    }
+  });
+}
+
+Status Caller::WithRetries(const CallSpec& spec, TimePoint deadline,
+                           const std::function<Status(Duration)>& attempt) {
   SeededRandom random(NewJitterSeed());
   Clock& clock = *options_.clock;
   Attempts attempts(options_.retry, random, server_, deadline);
@@ -32,8 +55,7 @@ Status Caller::CallWithRetries(const CallSpec& spec, const CallMessage& request,
   for (;;) {
     const Duration left = deadline - clock.Now();
     if (left <= Duration::zero()) return no_more(attempts.DeadlineError());
-    const Status status = options_.transport->Call(spec.method, request, reply,
-                                                   {.tenant = options_.tenant, .timeout = left});
+    const Status status = attempt(left);
     if (status.ok() || !IsRetriable(status, spec.repeat)) {
       server_.Note(status, clock.Now());
       return attempts.End(status);

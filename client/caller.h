@@ -22,6 +22,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -65,12 +66,34 @@ class Caller {
   template <typename Request, typename Reply>
   Status Call(const CallSpec& spec, const Request& request, const Payload& payload,
               TimePoint deadline, Reply* reply, Payload* reply_payload) {
+    return CallOver(*options_.transport, spec, request, payload, deadline, reply, reply_payload);
+  }
+  /// The same over the data connection. The reply's payload may be lent: it comes with its leases.
+  template <typename Request, typename Reply>
+  Status CallForData(const CallSpec& spec, const Request& request, const Payload& payload,
+                     TimePoint deadline, Reply* reply, Payload* reply_payload) {
+    return CallOver(data_transport(), spec, request, payload, deadline, reply, reply_payload);
+  }
+
+  /// Takes a message of a reply. The first one of an attempt has the control bytes, and makes what
+  /// came of an earlier attempt void.
+  using TakePiece = std::function<Status(CallMessage message, bool is_first)>;
+  /// One call over the data connection. The reply's payload comes in pieces of `piece_bytes`, or
+  /// whole when that is 0.
+  Status CallInPieces(const CallSpec& spec, const CallMessage& request, uint32_t piece_bytes,
+                      TimePoint deadline, const TakePiece& take);
+
+ private:
+  template <typename Request, typename Reply>
+  Status CallOver(Transport& transport, const CallSpec& spec, const Request& request,
+                  const Payload& payload, TimePoint deadline, Reply* reply,
+                  Payload* reply_payload) {
     CallMessage out;
     QUIRE_RETURN_IF_ERROR(
         Annotate(wire::Encode(request, &out.control), "the request to ", spec.method));
     out.payload = payload;
     CallMessage in;
-    QUIRE_RETURN_IF_ERROR(CallWithRetries(spec, out, deadline, &in));
+    QUIRE_RETURN_IF_ERROR(CallWithRetries(transport, spec, out, deadline, &in));
     QUIRE_RETURN_IF_ERROR(DecodeReply(spec.method, in.control, reply));
     if (reply_payload != nullptr) {
       *reply_payload = std::move(in.payload);
@@ -81,9 +104,11 @@ class Caller {
     return OkStatus();
   }
 
- private:
-  Status CallWithRetries(const CallSpec& spec, const CallMessage& request, TimePoint deadline,
-                         CallMessage* reply);
+  /// Makes attempts, each within the time that it is given, as `spec` allows.
+  Status WithRetries(const CallSpec& spec, TimePoint deadline,
+                     const std::function<Status(Duration)>& attempt);
+  Status CallWithRetries(Transport& transport, const CallSpec& spec, const CallMessage& request,
+                         TimePoint deadline, CallMessage* reply);
 
   const Client::Options options_;
   std::atomic<uint64_t> next_jitter_seed_;

@@ -8,6 +8,7 @@
 
 #include "client/client_test_kit.h"
 #include "quire/client.h"
+#include "quire/v1/object.pb.h"
 #include "quire/v1/registry.pb.h"
 #include "quire/v1/store.pb.h"
 
@@ -98,6 +99,42 @@ TEST_F(ClientStoreTest, ArgumentsThatCannotBeRightAreNotSent) {
   EXPECT_TRUE(IsInvalidArgument(client_->SetCollection("c", {.ttl_seconds = UINT64_MAX}).status()));
   EXPECT_TRUE(IsInvalidArgument(client_->GetCollection("a/b").status()));
   EXPECT_TRUE(server_.calls().empty());
+}
+
+TEST_F(ClientStoreTest, ObjectsOfAReplyAreCheckedAndDamagedUnitsAreNamedToTheServer) {
+  const char* method = "quire.v1.Objects/Get";
+  const Payload bytes = RandomPayload(100, 1);
+  v1::GetObjectsReply good;
+  v1::ObjectUnits* const object = good.add_objects();
+  object->set_size_bytes(100);
+  object->set_incarnation(1);
+  object->add_unit_crc32c(Crc32c(testing::Bytes(bytes)));
+  v1::GetObjectsReply damaged = good;
+  damaged.mutable_objects(0)->set_unit_crc32c(0, 7);
+  server_.Fail(method, Unavailable("the reply was lost"));
+  server_.Reply(method, damaged, bytes);
+  server_.Reply(method, good, bytes);
+  const std::vector<ObjectRange> range = {{.key = "a"}};
+  const auto read = client_->GetObjects(range);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(testing::Bytes(read->front()->payload), testing::Bytes(bytes));
+  ASSERT_EQ(server_.calls().size(), 3u);
+  const auto request = server_.RequestOf<v1::GetObjectsRequest>(2);
+  ASSERT_EQ(request.mismatched_size(), 1);
+  EXPECT_EQ(request.mismatched(0).key(), "a");
+  EXPECT_EQ(request.mismatched(0).crc32c(), Crc32c(testing::Bytes(bytes)));
+
+  v1::GetObjectsReply no_units = good, other_unit = good;
+  no_units.mutable_objects(0)->clear_unit_crc32c();
+  other_unit.mutable_objects(0)->set_first_unit(1);
+  for (const v1::GetObjectsReply& reply : {v1::GetObjectsReply(), no_units, other_unit}) {
+    server_.Reply(method, reply, bytes);
+    EXPECT_TRUE(IsDataLoss(client_->GetObjects(range).status())) << reply.DebugString();
+  }
+  for (const uint64_t size : {0u, 99u, 101u}) {
+    server_.Reply(method, good, RandomPayload(size, 1));
+    EXPECT_TRUE(IsDataLoss(client_->GetObjects(range).status())) << size;
+  }
 }
 
 TEST_F(ClientStoreTest, AppendLayersSendsLayersTokensAndChecksumAndIsRepeated) {

@@ -71,7 +71,10 @@ struct PipeCapabilities {
   uint64_t piece_bytes = UINT64_MAX;
   bool in_place = false;        ///< Received payload lies in the sender's memory.
   bool direct_landing = false;  ///< Payload with places may land until its call has ended.
-  std::string detail = {};      ///< For people: lanes, addresses.
+  /// True when Send, except from inside a receiver call, has read the payload once it returns,
+  /// whatever its result: slices need no owner.
+  bool takes_at_once = false;
+  std::string detail = {};  ///< For people: lanes, addresses.
 };
 
 /// One end of a connection. Thread-safety: all methods from any thread.

@@ -17,6 +17,7 @@ void AddTopCommand(Commands& commands);
 void AddRmCommand(Commands& commands);
 void AddDocsCommand(Commands& commands);
 void AddCollectionCommand(Commands& commands);
+void AddObjectCommand(Commands& commands);
 void AddClusterCommand(Commands& commands);
 void AddPinCommands(Commands& commands);  // pin and unpin
 void AddAskCommand(Commands& commands);

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   AddDocsCommand(commands);
   AddCollectionCommand(commands);
   AddPinCommands(commands);
+  AddObjectCommand(commands);
   AddClusterCommand(commands);
   AddWorkerCommand(commands);
   AddFsckCommand(commands);

@@ -20,6 +20,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench codec --questions 12\n"
                    "  quire bench decode --context 8192 --budget 1024\n"
                    "  quire bench elastic --json\n"
+                   "  quire bench objects --json\n"
                    "  quire bench placement --json\n"
                    "  quire bench policy --json\n"
                    "  quire bench rag --json\n"
@@ -40,6 +41,7 @@ void AddBenchCommand(Commands& commands) {
   bench::AddDecodeBench(benches);
   bench::AddElasticBench(benches);
   bench::AddGrowthBench(benches);
+  bench::AddObjectsBench(benches);
   bench::AddPlacementBench(benches);
   bench::AddPolicyBench(benches);
   bench::AddRagBench(benches);

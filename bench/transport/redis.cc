@@ -40,6 +40,16 @@ StatusOr<Reply> NextReply(redisContext* context) {
 
 std::string KeyOf(uint64_t unit) { return "u" + std::to_string(unit); }
 
+/// The client's library buffers commands until it waits for a reply.
+Status Flush(redisContext* context) {
+  for (int done = 0; done == 0;) {
+    if (redisBufferWrite(context, &done) != REDIS_OK) {
+      return Unavailable("redis: ", context->errstr);
+    }
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Redis>> Redis::Start(const std::string& directory, uint64_t unit_bytes,
@@ -88,11 +98,37 @@ Status Redis::Connect(const std::string& socket, int port) {
 }
 
 Status Redis::Fill(uint64_t num_units) {
-  std::vector<char> unit(unit_bytes_, 'x');
   for (uint64_t i = 0; i < num_units; ++i) {
-    std::memcpy(unit.data(), &i, sizeof i);
-    const std::string key = KeyOf(i);
-    redisAppendCommand(control_, "SET %b %b", key.data(), key.size(), unit.data(), unit.size());
+    QUIRE_RETURN_IF_ERROR(SendPut(control_, i));
+    QUIRE_RETURN_IF_ERROR(NextReply(control_).status());
+  }
+  return OkStatus();
+}
+
+Status Redis::SendPut(redisContext* context, uint64_t number) {
+  std::memcpy(unit_.data(), &number, sizeof number);
+  const std::string key = KeyOf(number);
+  const int sent =
+      redisAppendCommand(context, "SET %b %b", key.data(), key.size(), unit_.data(), unit_.size());
+  return sent == REDIS_OK ? OkStatus() : Unavailable("redis: ", context->errstr);
+}
+
+Status Redis::Put(Wire wire, uint64_t first, uint64_t count) {
+  redisContext* const context = (wire == Wire::kUnix ? unix_ : tcp_).front();
+  for (uint64_t i = 0; i < count + kPipeline; ++i) {
+    if (i < count) {
+      QUIRE_RETURN_IF_ERROR(SendPut(context, first + i));
+      QUIRE_RETURN_IF_ERROR(Flush(context));
+    }
+    if (i >= kPipeline) QUIRE_RETURN_IF_ERROR(NextReply(context).status());
+  }
+  return OkStatus();
+}
+
+Status Redis::Remove(uint64_t first, uint64_t count) {
+  for (uint64_t number = first; number < first + count; ++number) {
+    const std::string key = KeyOf(number);
+    redisAppendCommand(control_, "DEL %b", key.data(), key.size());
     QUIRE_RETURN_IF_ERROR(NextReply(control_).status());
   }
   return OkStatus();
@@ -154,20 +190,11 @@ Status Redis::Read(Wire wire, size_t connections, std::span<const PlacedUnit> un
   const auto batch = [&](size_t i) {
     return units.subspan(i * batch_units, std::min(batch_units, units.size() - i * batch_units));
   };
-  // The client's library buffers commands until it waits for a reply.
-  const auto flush = [](redisContext* context) -> Status {
-    for (int done = 0; done == 0;) {
-      if (redisBufferWrite(context, &done) != REDIS_OK) {
-        return Unavailable("redis: ", context->errstr);
-      }
-    }
-    return OkStatus();
-  };
   for (size_t i = 0; i < batches + under_way; ++i) {
     redisContext* const context = contexts[i % connections];
     if (i < batches) {
       QUIRE_RETURN_IF_ERROR(Send(context, batch(i)));
-      QUIRE_RETURN_IF_ERROR(flush(context));
+      QUIRE_RETURN_IF_ERROR(Flush(context));
     }
     if (i == batches / 2) QUIRE_RETURN_IF_ERROR(midway());
     if (i >= under_way) QUIRE_RETURN_IF_ERROR(Receive(context, batch(i - under_way)));
@@ -213,6 +240,8 @@ Status Redis::Read(Wire, size_t, std::span<const PlacedUnit>) {
   return Unavailable("no Redis client");
 }
 Status Redis::Get(Wire, std::span<const PlacedUnit>) { return Unavailable("no Redis client"); }
+Status Redis::Put(Wire, uint64_t, uint64_t) { return Unavailable("no Redis client"); }
+Status Redis::Remove(uint64_t, uint64_t) { return Unavailable("no Redis client"); }
 StatusOr<Redis::ThreadUse> Redis::ReadWatched(Wire, std::span<const PlacedUnit>) {
   return Unavailable("no Redis client");
 }

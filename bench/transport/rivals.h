@@ -60,6 +60,10 @@ class Redis {
   /// Reads `units` to their places, in this order, by MGETs of `kBatchBytes`, or of one unit. The
   /// MGETs alternate over `connections` (1..kMostConnections), with `kPipeline` in flight on each.
   Status Read(Wire wire, size_t connections, std::span<const PlacedUnit> units);
+  /// Stores the units numbered from `first` on, over one connection, with kPipeline SETs in flight.
+  Status Put(Wire wire, uint64_t first, uint64_t count);
+  /// Removes them.
+  Status Remove(uint64_t first, uint64_t count);
   /// Reads `units` by one MGET over one connection.
   Status Get(Wire wire, std::span<const PlacedUnit> units);
   /// As Read, over all connections.
@@ -73,9 +77,10 @@ class Redis {
   /// Fields of INFO, by name.
   using Info = std::map<std::string, std::string>;
 
-  Redis(uint64_t unit_bytes) : unit_bytes_(unit_bytes) {}
+  explicit Redis(uint64_t unit_bytes) : unit_bytes_(unit_bytes), unit_(unit_bytes, 'x') {}
   Status Connect(const std::string& socket, int port);
   Status Fill(uint64_t num_units);
+  Status SendPut(redisContext* context, uint64_t number);
   Status Send(redisContext* context, std::span<const PlacedUnit> units);
   Status Receive(redisContext* context, std::span<const PlacedUnit> units) const;
   StatusOr<Info> AskInfo();
@@ -84,6 +89,7 @@ class Redis {
               const std::function<Status()>& midway);
 
   const uint64_t unit_bytes_;
+  std::vector<char> unit_;  ///< A unit to put.
   std::unique_ptr<Process> server_;
   std::vector<redisContext*> unix_;
   std::vector<redisContext*> tcp_;

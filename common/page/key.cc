@@ -77,6 +77,13 @@ SegmentKey ComputeKey(const TenantSalt& salt, const SpecFingerprint& spec, const
   return SegmentKey{hash.Finish()};
 }
 
+SegmentKey ComputeObjectKey(const TenantSalt& salt, std::string_view object_key) {
+  static constexpr char kDomain[] = "quire.object.v1";
+  Sha256 hash;
+  hash.Add(kDomain, sizeof kDomain).Add(salt.data(), salt.size());
+  return SegmentKey{hash.Add(object_key.data(), object_key.size()).Finish()};
+}
+
 std::vector<SegmentKey> ChainKeys(const TenantSalt& salt, const KvSpec& spec,
                                   std::span<const TokenId> tokens) {
   const SpecFingerprint fingerprint = Fingerprint(spec);

@@ -32,6 +32,7 @@ inline constexpr uint32_t kMaxDeleteKeys = 65536;
 inline constexpr uint32_t kMaxTokensRead = 262144;
 inline constexpr uint32_t kMaxUnitRanges = 65536;      ///< Ranges of one fetch.
 inline constexpr uint32_t kMaxMismatchedUnits = 4096;  ///< Units named in one request.
+inline constexpr uint32_t kMaxObjectsOfCall = 4096;    ///< Objects named in one call.
 inline constexpr uint32_t kMaxSlotsPerHead = 65536;
 
 inline constexpr uint32_t kMaxSequences = 256;  ///< Sequences of one session.

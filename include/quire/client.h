@@ -40,6 +40,7 @@
 #include "quire/documents.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
+#include "quire/objects.h"
 #include "quire/payload.h"
 #include "quire/retry_options.h"
 #include "quire/server_stats.h"
@@ -55,7 +56,8 @@ class Transport;
 class UnitSizes;
 namespace internal {
 class Caller;
-}
+class ObjectReads;
+}  // namespace internal
 
 /// Units that were read, verified.
 struct FetchedUnits {
@@ -67,7 +69,7 @@ class Client {
  public:
   struct Options {
     std::shared_ptr<Transport> transport = nullptr;
-    /// Transport of recalls; `transport` when null.
+    /// Transport of recalls and objects; `transport` when null.
     std::shared_ptr<Transport> data_transport = nullptr;
     std::string tenant = "default";
     Duration deadline = std::chrono::seconds(60);  ///< Limit of one method, retries included.
@@ -134,6 +136,27 @@ class Client {
   /// Token ids of a sealed context, all of them.
   virtual StatusOr<std::vector<TokenId>> ReadTokens(const ContextRef& context);
   StatusOr<uint32_t> DeleteSegments(std::span<const SegmentKey> keys);
+
+  // --- Objects: opaque bytes under keys (objects.h). Calls take any number of them, and go over
+  // the data connection. Keys are 1..kMaxObjectKeyBytes bytes of any values.
+
+  /// Stores objects, in order. The first bytes under a key stand (PutObjectReply). They are caches:
+  /// they leave, the least recently used first, when room is needed. kServerDefault means kMemory.
+  /// After an error some may be stored; putting them again is safe. INVALID_ARGUMENT for an object
+  /// without bytes, or with more than kMaxObjectBytes or than a message takes.
+  StatusOr<std::vector<PutObjectReply>> PutObjects(std::span<const ObjectToPut> objects,
+                                                   const PutOptions& options = {});
+  /// Reads objects or ranges of them; nullopt for one that is not stored. INVALID_ARGUMENT for an
+  /// offset that is not inside its object.
+  StatusOr<std::vector<std::optional<ObjectBytes>>> GetObjects(std::span<const ObjectRange> ranges);
+  /// The same, to memory of the caller; returns the bytes written to each. Memory of objects that
+  /// are not stored has unspecified bytes, and so has all memory after an error.
+  StatusOr<std::vector<std::optional<uint64_t>>> GetObjectsInto(
+      std::span<const ObjectInto> objects);
+  /// Sizes of the objects that are stored.
+  StatusOr<std::vector<std::optional<uint64_t>>> StatObjects(std::span<const std::string> keys);
+  /// Removes objects; true for those that were stored.
+  StatusOr<std::vector<bool>> DeleteObjects(std::span<const std::string> keys);
 
   /// `ttl_seconds` is the document's own time to live; unset: its collection's.
   StatusOr<Document> RegisterDocument(const DocumentName& name, const SegmentKey& chain_tip,
@@ -226,6 +249,8 @@ class Client {
   /// `sizes` of the units; null when only the server knows them.
   StatusOr<FetchedUnits> FetchOf(const ContextRef& context, std::span<const UnitRange> ranges,
                                  const UnitSizes* sizes, const CodecSet& codecs);
+
+  Status ReadObjects(internal::ObjectReads* reads);
 
   const std::unique_ptr<internal::Caller> caller_;
 };

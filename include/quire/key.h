@@ -55,6 +55,10 @@ inline constexpr SegmentKey kRootKey{};
 [[nodiscard]] SegmentKey ComputeKey(const TenantSalt& salt, const SpecFingerprint& spec,
                                     const SegmentKey& parent, std::span<const TokenId> tokens);
 
+/// Key of the segment that holds the object under `object_key`:
+///   SHA-256("quire.object.v1", tenant salt, object key)
+[[nodiscard]] SegmentKey ComputeObjectKey(const TenantSalt& salt, std::string_view object_key);
+
 /// Keys of all segments of the chain of `tokens`. The last segment may be short. Empty for no
 /// tokens.
 [[nodiscard]] std::vector<SegmentKey> ChainKeys(const TenantSalt& salt, const KvSpec& spec,

@@ -44,9 +44,10 @@ class Dispatcher::CountedReply final : public ReplyWriter {
   uint64_t bytes_ = 0;
 };
 
-void Dispatcher::AddMethod(const std::string& name, Adapter adapter) {
+void Dispatcher::AddMethod(const std::string& name, Adapter adapter, PayloadUse use) {
   const Door door = DoorOf(name);
   auto method = std::make_unique<Method>();
+  method->payload_use = use;
   method->adapter = std::move(adapter);
   method->door = door == Door::kRead    ? parts_.reads
                  : door == Door::kWrite ? parts_.writes
@@ -136,8 +137,17 @@ StatusOr<std::optional<Admission::Pass>> Dispatcher::Enter(const Method& method,
 Status Dispatcher::Run(const Method& method, const CallContext& context, const CallMessage& request,
                        CountedReply& reply) const {
   QUIRE_ASSIGN_OR_RETURN(auto pass, Enter(method, context, request, &reply.waits()));
+  // Lent payload has a lease: its lender may write to it meanwhile.
+  Payload own;
+  const bool copies = method.payload_use == PayloadUse::kMany && !request.payload.leases().empty();
+  if (copies) {
+    std::vector<std::byte> bytes(request.payload.size_bytes());
+    request.payload.CopyTo(bytes.data());
+    own.Append(std::move(bytes));
+  }
+  const Payload& payload = copies ? own : request.payload;
   if (const auto* const streaming = std::get_if<StreamingAdapter>(&method.adapter)) {
-    const Call call{context.tenant, request.payload, nullptr, context, &reply.waits()};
+    const Call call{context.tenant, payload, nullptr, context, &reply.waits()};
     reply.SetPass(pass ? &*pass : nullptr);
     const Status status = (*streaming)(call, request.control, reply);
     reply.SetPass(nullptr);
@@ -145,7 +155,7 @@ Status Dispatcher::Run(const Method& method, const CallContext& context, const C
     return status;
   }
   CallMessage answer;
-  const Call call{context.tenant, request.payload, &answer.payload, context, &reply.waits()};
+  const Call call{context.tenant, payload, &answer.payload, context, &reply.waits()};
   const auto& whole = std::get<WholeAdapter>(method.adapter);
   QUIRE_RETURN_IF_ERROR(whole(call, request.control, &answer.control));
   if (pass) pass->AddCost(BytesOf(answer));

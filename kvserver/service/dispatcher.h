@@ -62,6 +62,12 @@ struct Call {
   return out.Write(std::move(part));
 }
 
+/// How a method reads the payload of its request.
+enum class PayloadUse : uint8_t {
+  kMany,  ///< As often as it likes: it gets a copy of payload that the caller could still change.
+  kOnce   ///< In one pass that copies and checks the bytes: it gets the caller's memory.
+};
+
 class Dispatcher final : public CallHandler {
  public:
   /// Parts of the server; all outlive the dispatcher.
@@ -78,16 +84,18 @@ class Dispatcher final : public CallHandler {
   /// Answers `method` with `adapter(call, request, reply)`; Request and Reply are protobuf
   /// messages.
   template <typename Request, typename Reply, typename Adapter>
-  void Add(const std::string& method, Adapter adapter) {
-    AddMethod(method, WholeAdapter([adapter = std::move(adapter)](const Call& call,
-                                                                  const std::string& control,
-                                                                  std::string* reply_control) {
-                Request request;
-                Reply reply;
-                QUIRE_RETURN_IF_ERROR(Parse(control, &request));
-                QUIRE_RETURN_IF_ERROR(adapter(call, request, &reply));
-                return EncodeReply(reply, reply_control);
-              }));
+  void Add(const std::string& method, Adapter adapter, PayloadUse use = PayloadUse::kMany) {
+    AddMethod(
+        method,
+        WholeAdapter([adapter = std::move(adapter)](const Call& call, const std::string& control,
+                                                    std::string* reply_control) {
+          Request request;
+          Reply reply;
+          QUIRE_RETURN_IF_ERROR(Parse(control, &request));
+          QUIRE_RETURN_IF_ERROR(adapter(call, request, &reply));
+          return EncodeReply(reply, reply_control);
+        }),
+        use);
   }
 
   /// Answers `method` with `adapter(call, request, ReplyWriter&)`, which writes one part or more,
@@ -118,6 +126,7 @@ class Dispatcher final : public CallHandler {
   static constexpr size_t kNumCodes = 17;
   struct Method {
     Adapter adapter;
+    PayloadUse payload_use = PayloadUse::kMany;
     Admission* door = nullptr;  ///< Null: always admitted.
     LatencyHistogram latency;   ///< From the arrival of a call to the end of its reply.
     Counter request_bytes, reply_bytes;
@@ -130,7 +139,7 @@ class Dispatcher final : public CallHandler {
     return InvalidArgument("the request is no ", request->GetTypeName(), " message");
   }
 
-  void AddMethod(const std::string& name, Adapter adapter);
+  void AddMethod(const std::string& name, Adapter adapter, PayloadUse use = PayloadUse::kMany);
   Status HandleKnown(Method& method, const CallContext& context, std::string_view name,
                      const CallMessage& request, ReplyWriter& reply) const;
   Status Check(const CallContext& context, std::string_view method) const;

@@ -10,7 +10,9 @@
 #include "kvserver/session/testing/fake_page_store.h"
 #include "quire/v1/cluster.pb.h"
 #include "quire/v1/data_plane.pb.h"
+#include "quire/v1/object.pb.h"
 #include "quire/v1/replica.pb.h"
+#include "tests/kit/fake_lease.h"
 #include "transport/frames/part_collector.h"
 
 namespace quire::kvserver::testing {
@@ -26,7 +28,7 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
        {v1::FetchRequest::descriptor()->file(), v1::RecallRequest::descriptor()->file(),
         v1::Document::descriptor()->file(), v1::StatsReply::descriptor()->file(),
         v1::OfferReply::descriptor()->file(), v1::RenewReply::descriptor()->file(),
-        v1::ClusterViewReply::descriptor()->file(),
+        v1::ClusterViewReply::descriptor()->file(), v1::GetObjectsReply::descriptor()->file(),
         v1::ReplicaProgressReply::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       const auto* service = file->service(s);
@@ -39,7 +41,7 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
   }
   const auto methods = server_->handler()->Methods();
   EXPECT_EQ(std::set<std::string>(methods.begin(), methods.end()), defined);
-  EXPECT_EQ(defined.size(), 55u);
+  EXPECT_EQ(defined.size(), 59u);
 }
 
 TEST_F(DispatcherTest, EveryMethodThatIsSaidToReadExists) {
@@ -205,6 +207,28 @@ TEST_F(StreamingMethodTest, PartsArriveInOrderWithTheirPlacesAndAllAreCounted) {
   EXPECT_EQ(reply.parts()[0].places, std::vector<uint64_t>{7});
   EXPECT_EQ(reply.parts()[1].control, Named("p2").SerializeAsString());
   EXPECT_EQ(ReplyBytes(), 100 + 2 * Named("p1").ByteSizeLong());
+}
+
+// A caller could change what it lends between a check and a use.
+TEST_F(StreamingMethodTest, LentPayloadIsCopiedUnlessTheMethodReadsItOnce) {
+  CallMessage request{{}, Bytes(64)};
+  const std::byte* const lent = request.payload.slices()[0].bytes.data();
+  for (const bool is_lent : {false, true}) {
+    if (is_lent) request.payload.AddLease(std::make_shared<quire::testing::FakeLease>());
+    for (const PayloadUse use : {PayloadUse::kMany, PayloadUse::kOnce}) {
+      dispatcher_.Add<v1::DocumentName, v1::DocumentName>(
+          kMethod,
+          [&](const Call& call, const v1::DocumentName&, v1::DocumentName*) {
+            const bool copied = call.payload.slices()[0].bytes.data() != lent;
+            EXPECT_EQ(copied, is_lent && use == PayloadUse::kMany);
+            EXPECT_EQ(call.payload.size_bytes(), 64u);
+            return OkStatus();
+          },
+          use);
+      PartCollector reply(8, 1000);
+      EXPECT_TRUE(Run(request, reply).ok());
+    }
+  }
 }
 
 TEST_F(StreamingMethodTest, AFailedPartEndsTheCallAndCountsAsAnError) {

@@ -338,6 +338,7 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
                    .max_reply_bytes = MaxReplyBytes(options),
                    .default_durability = options.default_durability},
                   &parts->dispatcher);
+  AddObjectMethods(parts->store.get(), MaxReplyBytes(options), &parts->dispatcher);
   AddSessionMethods(&parts->sessions, &parts->dispatcher);
   AddLeaseMethods(&parts->contexts, &parts->sessions, parts->registry.get(), &parts->dispatcher);
   AddRegistryMethods(parts->registry.get(), &parts->contexts, options.cluster, &parts->dispatcher);

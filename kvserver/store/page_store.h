@@ -54,13 +54,23 @@ struct SegmentDigests {
   uint32_t crc32c = 0;  ///< CRC-32C of the bytes when they were made or verified.
 };
 
+/// The object that a put stores.
+struct ObjectToStore {
+  std::string_view key;     ///< 1..kMaxObjectKeyBytes bytes
+  uint64_t size_bytes = 0;  ///< 1..kMaxObjectBytes
+};
+
 struct PutSegmentArgs {
+  /// Set: the segment is this object's, and the payload is the units of its shape. Spec, parent,
+  /// tokens, codec and salt are not given then.
+  const ObjectToStore* object = nullptr;
   const KvSpec* spec = nullptr;
   /// kRootKey, or a stored full segment of the same tenant and spec.
   SegmentKey parent = kRootKey;
   std::span<const TokenId> tokens;     ///< 1 .. p*g
   std::span<const std::byte> payload;  ///< [num_layers][pages][n_kv] units
-  /// Alternative to payload: [num_layers][pages] rows of [n_kv] units, anywhere in memory.
+  /// Alternative to payload: [num_layers][pages] rows of [n_kv] units, anywhere in memory. The rows
+  /// of an object are its units.
   std::span<const std::span<const std::byte>> payload_rows = {};
   /// [num_layers][pages][n_kv] checksums of units on arrival, for a payload that was kept since.
   /// DATA_LOSS when a unit does not match. Empty for a payload that has just arrived; its checksums
@@ -93,6 +103,13 @@ struct PutSegmentResult {
   bool differs = false;
   /// With `differs`: checksums of the stored units, [layers][pages][n_kv].
   std::vector<uint32_t> stored_crc32c = {};
+};
+
+/// A stored object.
+struct StoredObjectStat {
+  SegmentKey key;            ///< Key of its segment.
+  uint64_t size_bytes = 0;   ///< Its units are those of ObjectShape::Of(size_bytes).
+  uint64_t incarnation = 0;  ///< Differs from that of an object put later under the same key.
 };
 
 struct ChainStat {
@@ -176,6 +193,15 @@ class PageStore {
   virtual StatusOr<ChainPtr> ResolveChain(std::string_view tenant, const SegmentKey& tip) = 0;
   /// Token ids of one segment.
   virtual StatusOr<std::vector<TokenId>> Tokens(std::string_view tenant, const SegmentKey& key) = 0;
+
+  /// The object under `object_key`, and a hold that keeps it stored and counts as a use of it; the
+  /// hold may be null. NOT_FOUND also for one that is lost or known to be damaged, and for a key
+  /// that no object can have.
+  virtual StatusOr<StoredObjectStat> FindObject(std::string_view tenant,
+                                                std::string_view object_key, SegmentHold* hold) {
+    (void)tenant, (void)object_key, (void)hold;
+    return Unimplemented("this store has no objects");
+  }
 
   /// Codec of a segment's stored units. NOT_FOUND also for one that is known to be damaged.
   virtual StatusOr<CodecParams> StoredCodec(std::string_view tenant, const SegmentKey& key) {

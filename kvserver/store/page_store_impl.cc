@@ -355,9 +355,31 @@ StatusOr<std::vector<SegmentKey>> PageStoreImpl::Lookup(std::string_view tenant,
   return keys;
 }
 
+StatusOr<StoredObjectStat> PageStoreImpl::FindObject(std::string_view tenant,
+                                                     std::string_view object_key,
+                                                     SegmentHold* hold) {
+  QUIRE_ASSIGN_OR_RETURN(const TenantSalt* salt, tenants_.Salt(tenant));
+  const SegmentKey key = ComputeObjectKey(*salt, object_key);
+  SegmentHold held;
+  if (hold != nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(held, keeper_.Hold({&key, 1}));
+  }
+  const StatusOr<SegmentRecordPtr> found = catalog_.Find(tenant, key);
+  // A damaged object counts as missing: its owner puts it again, which repairs it.
+  if (IsDataLoss(found.status())) return NotStored(key);
+  QUIRE_RETURN_IF_ERROR(found.status());
+  const SegmentRecord& record = **found;
+  if (!record.object || catalog_.IsDamaged(key) || !writer_.IsHere(key, record)) {
+    return NotStored(key);
+  }
+  if (hold != nullptr) hold->Add(std::move(held));
+  return StoredObjectStat{
+      .key = key, .size_bytes = record.object->size_bytes, .incarnation = record.incarnation};
+}
+
 StatusOr<ChainPtr> PageStoreImpl::ResolveChain(std::string_view tenant, const SegmentKey& tip) {
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
-  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, tip));
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.FindPages(tenant, tip));
   if (!record->private_pages) return catalog_.Resolve(tenant, tip);
   return NotFound("segment ", tip.Hex(), " is private to an open context; name the context");
 }
@@ -365,13 +387,13 @@ StatusOr<ChainPtr> PageStoreImpl::ResolveChain(std::string_view tenant, const Se
 StatusOr<std::vector<TokenId>> PageStoreImpl::Tokens(std::string_view tenant,
                                                      const SegmentKey& key) {
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
-  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.FindPages(tenant, key));
   return record->tokens;
 }
 
 StatusOr<CodecParams> PageStoreImpl::StoredCodec(std::string_view tenant, const SegmentKey& key) {
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
-  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.FindPages(tenant, key));
   if (catalog_.IsDamaged(key)) return NotStored(key);
   return record->codec;
 }
@@ -398,7 +420,7 @@ StatusOr<SegmentDigests> PageStoreImpl::ReadDigests(const Caller& caller, const 
   const LatencyTimer timer(latencies_->digests, latencies_->clock);
   const WaitTimer waiting(caller.waits, WaitedFor::kSsd);
   QUIRE_RETURN_IF_ERROR(CheckTenant(caller.tenant));
-  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(caller.tenant, key));
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.FindPages(caller.tenant, key));
   if (layer >= record->spec.num_layers) {
     return InvalidArgument("segment ", key.Hex(), " has no layer ", layer, ": it has ",
                            record->spec.num_layers);
@@ -418,7 +440,7 @@ StatusOr<bool> PageStoreImpl::PutRepresentatives(std::string_view tenant, const 
                                                  std::span<const std::byte> digests) {
   QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
   const KeyedLock::Guard guard = writers_.Acquire(key);
-  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.FindPages(tenant, key));
   constexpr auto kKind = kernels::DigestKind::kRepresentatives;
   const uint64_t bytes = record->spec.num_layers * DigestBytesPerLayer(*record, kKind);
   if (digests.size() != bytes) {
@@ -438,7 +460,7 @@ StatusOr<bool> PageStoreImpl::PutRepresentatives(std::string_view tenant, const 
 StatusOr<std::vector<std::byte>> PageStoreImpl::ReadRepresentatives(const Caller& caller,
                                                                     const SegmentKey& key) {
   QUIRE_RETURN_IF_ERROR(CheckTenant(caller.tenant));
-  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(caller.tenant, key));
+  QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.FindPages(caller.tenant, key));
   std::vector<std::byte> all;
   for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
     const DigestId id{{key, layer}, kernels::DigestKind::kRepresentatives};
@@ -525,11 +547,10 @@ Status PageStoreImpl::PinSegments(std::string_view tenant, std::span<const Segme
 
 Status PageStoreImpl::PinSegment(std::string_view tenant, const SegmentKey& key) {
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, catalog_.Find(tenant, key));
-  const uint64_t slot_bytes =
-      Arena::SlotBytes(record->stored_extent_bytes(record->spec.segment_pages));
+  const uint64_t slot_bytes = Arena::SlotBytes(record->slot_bytes());
   QUIRE_ASSIGN_OR_RETURN(SegmentHold hold, keeper_.Hold({&key, 1}));
   // Pin before loading, so that no extent leaves while others load.
-  QUIRE_RETURN_IF_ERROR(dram_->Pin(key, record->spec.num_layers * slot_bytes));
+  QUIRE_RETURN_IF_ERROR(dram_->Pin(key, record->num_layers() * slot_bytes));
   const Status brought = reader_.BringToDram(tenant, key);
   if (brought.ok()) {
     hold.Detach();  // UnpinSegment releases it.

@@ -58,6 +58,8 @@ class PageStoreImpl final : public PageStore {
 
   StatusOr<PutSegmentResult> PutSegment(std::string_view tenant,
                                         const PutSegmentArgs& args) override;
+  StatusOr<StoredObjectStat> FindObject(std::string_view tenant, std::string_view object_key,
+                                        SegmentHold* hold) override;
   StatusOr<std::vector<SegmentKey>> Lookup(std::string_view tenant, const KvSpec& spec,
                                            std::span<const TokenId> tokens) override;
   StatusOr<ChainPtr> ResolveChain(std::string_view tenant, const SegmentKey& tip) override;

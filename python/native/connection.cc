@@ -12,6 +12,7 @@
 #include "python/native/arguments.h"
 #include "python/native/bind.h"
 #include "python/native/errors.h"
+#include "python/native/objects.h"
 #include "quire/connect.h"
 
 namespace quire::python {
@@ -112,7 +113,8 @@ void BindConnection(nb::module_& module) {
           },
           nb::arg("address"), nb::arg("transport") = "auto", nb::kw_only(),
           nb::arg("tenant") = "default", nb::arg("token") = nb::none(), nb::arg("timeout") = 60.0,
-          "Connects to \"host:port\" or \"unix:/path\". `transport` of recalls is \"auto\" (the\n"
+          "Connects to \"host:port\" or \"unix:/path\". `transport` of recalls and objects is "
+          "\"auto\" (the\n"
           "first that works), \"shm\", \"ucx\", \"grpc\" or \"control\". `token` proves the tenant "
           "to a\n"
           "server that asks for it. `timeout` is the limit of one call in seconds.")
@@ -139,6 +141,7 @@ void BindConnection(nb::module_& module) {
   AddStoreCalls(connection);
   AddDocumentCalls(connection);
   AddSessionCalls(connection);
+  AddObjectCalls(connection);
 }
 
 }  // namespace quire::python

@@ -6,6 +6,7 @@
 
 #include "python/native/bind.h"
 #include "python/native/errors.h"
+#include "python/native/objects.h"
 #include "python/native/units.h"
 #include "quire/version.h"
 
@@ -16,6 +17,7 @@ NB_MODULE(_native, module) {
   python::TranslateErrors();
   python::BindSpec(module);
   python::BindUnits(module);
+  python::BindObjects(module);
   python::BindDocuments(module);
   python::BindContexts(module);
   python::BindSessions(module);

@@ -9,7 +9,7 @@ import typing
 from quire import _native
 
 if typing.TYPE_CHECKING:
-    from quire._native import DocumentRef, Tokens
+    from quire._native import DocumentRef, ObjectKey, Tokens
 
 
 class Client(_native.Client):
@@ -53,6 +53,48 @@ class Client(_native.Client):
         return self.register_document(
             name, sealed.chain_tip, tags=tags, source=source, ttl_seconds=ttl_seconds
         )
+
+    def put_object(
+        self, key: ObjectKey, value: object, *, durability: str = "default", strict: bool = False
+    ) -> _native.PutObjectReply:
+        """Stores a contiguous array (bytes, numpy, torch) under a key; see put_objects."""
+        return self.put_objects([(key, value)], durability=durability, strict=strict)[0]
+
+    @typing.overload
+    def get_object(
+        self, key: ObjectKey, offset: int = 0, nbytes: int | None = None, *, into: None = None
+    ) -> _native.Object | None: ...
+
+    @typing.overload
+    def get_object(
+        self, key: ObjectKey, offset: int = 0, nbytes: int | None = None, *, into: object
+    ) -> int | None: ...
+
+    def get_object(
+        self,
+        key: ObjectKey,
+        offset: int = 0,
+        nbytes: int | None = None,
+        *,
+        into: object | None = None,
+    ) -> _native.Object | int | None:
+        """Reads an object, or `nbytes` of it from `offset` on; None when it is not stored.
+
+        Args:
+          into: a contiguous array to read into; then the bytes written are returned.
+        """
+        wanted = (key, offset) if nbytes is None else (key, offset, nbytes)
+        if into is None:
+            return self.get_objects([wanted])[0]
+        return self.get_objects_into([wanted], [into])[0]
+
+    def object_exists(self, key: ObjectKey) -> bool:
+        """True when an object is stored under the key."""
+        return self.stat_objects([key])[0] is not None
+
+    def delete_object(self, key: ObjectKey) -> bool:
+        """Removes an object; True when it was stored."""
+        return self.delete_objects([key])[0]
 
     def list_documents(
         self, collection: str = "", filter: str = "", order: str = "name"

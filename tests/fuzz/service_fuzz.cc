@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fuzzes conversions of messages to component inputs, beyond common/wire: the server's sessions,
-// the worker's calls, the client's recall replies, and the registry's stored records. The first
-// byte picks one. Accepted input must keep to the bounds that its consumer relies on.
+// the worker's calls, the client's replies of recalls and objects, and the registry's stored
+// records. The first byte picks one. Accepted input must keep to the bounds that its consumer
+// relies on.
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
@@ -10,9 +11,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "client/objects/object_reads.h"
 #include "client/recall/recall_codec.h"
 #include "common/base/memory/checksum.h"
 #include "gpuworker/service/generate_call.h"
@@ -121,6 +125,44 @@ void CheckRecallReply(std::string_view bytes) {
   }
 }
 
+Status TakeWhole(ObjectReads& reads, const v1::GetObjectsReply& reply, const Payload& payload) {
+  QUIRE_RETURN_IF_ERROR(reads.Begin(reply));
+  QUIRE_RETURN_IF_ERROR(reads.Take(payload));
+  return reads.End();
+}
+
+/// A reply with objects, whose units are zeros and have the right checksums.
+void CheckObjectsReply(std::string_view bytes) {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  v1::GetObjectsReply reply;
+  if (!Parse(bytes, &reply)) return;
+  Payload payload;
+  const auto zeros = std::make_shared<const std::vector<std::byte>>(kMostBytes);
+  for (v1::ObjectUnits& object : *reply.mutable_objects()) {
+    if (object.size_bytes() == 0 || object.size_bytes() > kMaxObjectBytes) continue;
+    const uint64_t unit_bytes = ObjectShape::Of(object.size_bytes()).unit_bytes;
+    const uint64_t units = unit_bytes * object.unit_crc32c_size();
+    if (units > kMostBytes) return;
+    payload.Append(Slice{std::span(*zeros).first(units), zeros});
+    const uint32_t crc32c = Crc32c(std::span(*zeros).first(unit_bytes));
+    for (uint32_t& of_unit : *object.mutable_unit_crc32c()) of_unit = crc32c;
+  }
+  std::vector<std::byte> memory(100'000);
+  ObjectReads reads({{.key = "whole"},
+                     {.key = "range", .offset = 10, .bytes = 5000},
+                     {.key = "into", .to = memory}});
+  v1::GetObjectsRequest request;
+  Require(reads.Next(&request));
+  for (int replies = 0; replies < 3 && TakeWhole(reads, reply, payload).ok(); ++replies) {
+    for (const ObjectReads::Read& read : reads.reads()) {
+      Require(read.kept.size_bytes() == (read.to.empty() ? read.taken : 0));
+      Require(read.taken <= read.object_bytes && read.taken <= kMaxObjectBytes);
+      Require(read.to.empty() || read.taken <= read.to.size());
+    }
+    if (!reads.Next(&request)) return;
+  }
+}
+
 void CheckGenerate(std::string_view bytes) {
   v1::GenerateRequest request;
   if (!Parse(bytes, &request)) return;
@@ -194,8 +236,9 @@ void CheckDatabaseKeys(std::string_view key) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   constexpr void (*kChecks[])(std::string_view) = {
-      CheckRecallRequest,  CheckSessionRequest, CheckRecallReply,  CheckGenerate,
-      CheckDocumentRecord, CheckSegmentKeys,    CheckDatabaseKeys, CheckCollection};
+      CheckRecallRequest, CheckSessionRequest, CheckRecallReply,
+      CheckGenerate,      CheckDocumentRecord, CheckSegmentKeys,
+      CheckDatabaseKeys,  CheckCollection,     CheckObjectsReply};
   kChecks[data[0] % std::size(kChecks)](
       std::string_view(reinterpret_cast<const char*>(data) + 1, size - 1));
   return 0;

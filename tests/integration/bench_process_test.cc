@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -173,6 +174,25 @@ TEST(BenchProcessTest, SelectReportsWhatGoalsAreSetFor) {
   EXPECT_THAT(report.value("select_stream", ""), ::testing::AnyOf("words", "vectors"));
   EXPECT_EQ(report.value("digest_mib", 0), 2);
   EXPECT_TRUE(report.contains("last_level_cache_bytes"));
+}
+
+TEST(BenchProcessTest, ObjectsReportsEveryWayOfEverySize) {
+  const json report = BenchReport({"objects", "--sizes", "64KiB,1MiB", "--stored-bytes", "8MiB",
+                                   "--round-bytes", "4MiB", "--rounds", "1", "--singles", "3"});
+  const bool redis = !report.value("absent", json::object()).contains("redis");
+  for (const std::string size : {"64k", "1m"}) {
+    for (const std::string& way : {"get_shm_", "get_shm_in_place_", "get_grpc_", "put_shm_",
+                                   "put_grpc_", "put_shm_to_disk_"}) {
+      ExpectPositive(report, {way + size + "_gb_per_s", way + size + "_p50_us"});
+      EXPECT_LE(Figure(report, way + size + "_p50_us"), Figure(report, way + size + "_p99_us"));
+    }
+    if (redis) ExpectPositive(report, {"get_shm_vs_redis_" + size, "put_tcp_vs_redis_" + size});
+  }
+  if (redis) {
+    EXPECT_EQ(Figure(report, "get_shm_vs_redis"), std::min(Figure(report, "get_shm_vs_redis_64k"),
+                                                           Figure(report, "get_shm_vs_redis_1m")));
+  }
+  testing::ExpectMachine(report);
 }
 
 // Lists the benchmarks from the help, so that new ones are included.

@@ -263,6 +263,25 @@ TEST_F(CliTest, ATimeToLiveIsShownSurvivesARestartAndThenTheDocumentIsGone) {
             "NOT_FOUND");
 }
 
+TEST_F(CliTest, AnObjectIsPutReadAndRemoved) {
+  const std::string file = dir_ / "block";
+  const std::string bytes = std::string("a\0b\n", 4) + std::string(100'000, 'x');
+  std::ofstream(file, std::ios::binary) << bytes;
+  EXPECT_EQ(Quire({"object", "put", "kv/1", file}).out, "stored kv/1\n");
+  EXPECT_EQ(Quire({"object", "put", "kv/1", file, "--persisted"}).out,
+            "was stored already: kv/1\n");
+  EXPECT_EQ(Quire({"object", "get", "kv/1"}).out, bytes);
+  EXPECT_EQ(Quire({"object", "get", "kv/1", "--offset", "2", "--bytes", "3"}).out, "b\nx");
+  EXPECT_EQ(QuireJson({"object", "get", "kv/1", "--output", dir_ / "copy"})["bytes"], bytes.size());
+  std::ofstream(file, std::ios::binary) << "other";
+  EXPECT_EQ(QuireJson({"object", "put", "kv/1", file})["differs"], true);
+  EXPECT_EQ(QuireJson({"object", "stat", "kv/1", "kv/2"})["objects"][0]["bytes"], bytes.size());
+  EXPECT_EQ(Quire({"object", "rm", "kv/1", "kv/2"}).out, "deleted 1 of 2 objects\n");
+  EXPECT_EQ(QuireJson({"object", "get", "kv/1"})["error"]["code"], "NOT_FOUND");
+  std::ofstream(file, std::ios::binary | std::ios::trunc).flush();
+  EXPECT_EQ(QuireJson({"object", "put", "kv/1", file})["error"]["code"], "INVALID_ARGUMENT");
+}
+
 TEST_F(CliTest, ADocumentIsPinnedAndUnpinned) {
   EXPECT_EQ(Quire({"pin", "example"}).out, "default/example@1 is pinned\n");
   EXPECT_EQ(Quire({"pin", "example@1"}).out, "default/example@1 was pinned already\n");
@@ -564,6 +583,11 @@ TEST(CliUsageTest, EveryCommandHasHelpWithExamples) {
                                                           {"docs", "watch"},
                                                           {"pin"},
                                                           {"unpin"},
+                                                          {"object"},
+                                                          {"object", "put"},
+                                                          {"object", "get"},
+                                                          {"object", "stat"},
+                                                          {"object", "rm"},
                                                           {"collection"},
                                                           {"collection", "set"},
                                                           {"collection", "get"},

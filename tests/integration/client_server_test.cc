@@ -255,6 +255,23 @@ class ClientServerTest : public ::testing::TestWithParam<const char*> {
     EXPECT_EQ(Bytes(*fetched), Bytes(expected));
   }
 
+  /// Objects of several sizes, small and of several extents, under keys that name them.
+  static std::vector<ObjectToPut> SomeObjects() {
+    std::vector<ObjectToPut> objects;
+    for (const uint64_t size :
+         {uint64_t{1}, uint64_t{1000}, uint64_t{70001}, kObjectExtentBytes + 3}) {
+      objects.push_back({.key = std::string("size\0", 5) + std::to_string(size),
+                         .bytes = testing::RandomPayload(size, size)});
+    }
+    return objects;
+  }
+  /// A client that gets bytes in place.
+  std::unique_ptr<Client> InPlace() {
+    return *Client::Create({.transport = std::make_shared<LoopbackTransport>(
+                                server_->handler(), LoopbackTransport::Options{}),
+                            .tenant = "default"});
+  }
+
   const KvSpec spec_ = testing::TinySpec();
   testing::TempDir dir_;
   std::unique_ptr<kvserver::Server> server_;
@@ -311,6 +328,131 @@ TEST_P(ClientServerTest, ARestartedServerStillHasItsDocuments) {
 }
 
 // Promise 1: the first bytes under a key stand.
+TEST_P(ClientServerTest, ObjectsAreReadWholeInRangesAndIntoMemoryAlsoAfterARestart) {
+  const std::vector<ObjectToPut> objects = SomeObjects();
+  const auto put = client_->PutObjects(objects);
+  ASSERT_TRUE(put.ok()) << put.status();
+  ASSERT_EQ(put->size(), objects.size());
+  for (int times = 0; times < 2; ++times) {
+    std::vector<ObjectRange> ranges = {{.key = "nobody"}};
+    for (const ObjectToPut& object : objects) {
+      ranges.push_back({.key = object.key});
+      const uint64_t half = object.bytes.size_bytes() / 2;
+      ranges.push_back({.key = object.key, .offset = half});
+      ranges.push_back({.key = object.key, .offset = half / 3, .bytes = half + 1});
+    }
+    const auto read = client_->GetObjects(ranges);
+    ASSERT_TRUE(read.ok()) << read.status();
+    ASSERT_EQ(read->size(), ranges.size());
+    EXPECT_FALSE(read->front().has_value());
+    std::vector<std::byte> memory(objects.back().bytes.size_bytes() + 1);
+    for (size_t i = 1; i < ranges.size(); ++i) {
+      SCOPED_TRACE(i);
+      const std::vector<std::byte> whole = Bytes(objects[(i - 1) / 3].bytes);
+      const uint64_t begin = ranges[i].offset;
+      const uint64_t bytes =
+          std::min(whole.size() - begin, ranges[i].bytes == 0 ? whole.size() : ranges[i].bytes);
+      const auto expected = std::span(whole).subspan(begin, bytes);
+      ASSERT_TRUE((*read)[i].has_value());
+      EXPECT_EQ((*read)[i]->object_bytes, whole.size());
+      EXPECT_TRUE(std::ranges::equal(Bytes((*read)[i]->payload), expected));
+      EXPECT_TRUE((*read)[i]->payload.IsValid());
+      const auto to = std::span(memory).first(ranges[i].bytes == 0 ? memory.size() : bytes);
+      const std::vector<ObjectInto> into = {{.key = ranges[i].key, .offset = begin, .to = to}};
+      const auto copied = client_->GetObjectsInto(into);
+      ASSERT_TRUE(copied.ok()) << copied.status();
+      ASSERT_EQ(copied->front(), bytes);
+      EXPECT_TRUE(std::ranges::equal(to.first(bytes), expected));
+    }
+    if (times > 0) break;
+    Stop();
+    Start();
+  }
+  const std::vector<std::string> keys = {objects[2].key, "nobody"};
+  EXPECT_EQ(*client_->StatObjects(keys),
+            (std::vector<std::optional<uint64_t>>{70001, std::nullopt}));
+  EXPECT_EQ(*client_->DeleteObjects(keys), (std::vector<bool>{true, false}));
+  EXPECT_EQ(*client_->DeleteObjects(keys), (std::vector<bool>{false, false}));
+  EXPECT_FALSE(client_->GetObjects(std::vector<ObjectRange>{{.key = keys[0]}})->front());
+}
+
+TEST_P(ClientServerTest, ObjectsThatCannotBeAreRefusedAndTheFirstBytesStand) {
+  const auto put = [&](const std::string& key, uint64_t bytes, const PutOptions& options = {}) {
+    const std::vector<ObjectToPut> one = {{key, testing::RandomPayload(bytes, bytes)}};
+    return client_->PutObjects(one, options);
+  };
+  EXPECT_TRUE(IsInvalidArgument(put("a", 0).status()));
+  EXPECT_TRUE(IsInvalidArgument(put("", 1).status()));
+  EXPECT_TRUE(IsInvalidArgument(put(std::string(kMaxObjectKeyBytes + 1, 'k'), 1).status()));
+  ObjectToPut large{.key = "a"};
+  const Payload part = testing::RandomPayload(1 << 20, 1);
+  while (large.bytes.size_bytes() < kDefaultMaxMessageBytes) large.bytes.Append(part);
+  EXPECT_TRUE(IsInvalidArgument(client_->PutObjects({&large, 1}).status()));
+  EXPECT_TRUE(IsUnimplemented(put("a", 1, {.durability = PutDurability::kReplicated}).status()));
+  EXPECT_FALSE(put("a", 100, {.durability = PutDurability::kPersisted})->front().existed);
+  EXPECT_FALSE(put("a", 100)->front().differs);
+  EXPECT_TRUE(put("a", 101)->front().existed && put("a", 101)->front().differs);
+  EXPECT_EQ(put("a", 101, {.strict = true}).status().code(), StatusCode::kAlreadyExists);
+  const auto read = [&](uint64_t offset) {
+    return client_->GetObjects(std::vector<ObjectRange>{{.key = "a", .offset = offset}}).status();
+  };
+  EXPECT_TRUE(read(99).ok());
+  EXPECT_TRUE(IsInvalidArgument(read(100)));
+  EXPECT_TRUE(
+      IsInvalidArgument(client_->GetObjectsInto(std::vector<ObjectInto>{{.key = "a"}}).status()));
+  EXPECT_TRUE(client_->PutObjects({})->empty());
+  EXPECT_TRUE(client_->GetObjects({})->empty());
+}
+
+// Promise 2, on the way too: the reader verifies every unit, and the server mends what it has.
+TEST_P(ClientServerTest, Promise2AByteOfAnObjectThatChangedInMemoryIsNoticedAndMended) {
+  const std::vector<ObjectToPut> objects = SomeObjects();
+  ASSERT_TRUE(client_->PutObjects(objects).ok());
+  const auto in_place = InPlace();
+  const std::vector<ObjectRange> range = {{.key = objects[2].key, .offset = 10}};
+  const std::vector<std::byte> whole = Bytes(objects[2].bytes);
+  std::vector<std::byte> memory(whole.size());
+  for (const size_t at : {size_t{10}, size_t{65536}, whole.size() - 1}) {
+    const auto place = in_place->GetObjects(range);
+    ASSERT_TRUE(place.ok()) << place.status();
+    ASSERT_EQ(place->front()->payload.slices().size(), 1u) << "units of one extent are one slice";
+    const_cast<std::byte*>(place->front()->payload.slices()[0].bytes.data())[at - 10] ^=
+        std::byte{8};
+    const auto read = client_->GetObjects(range);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_TRUE(std::ranges::equal(Bytes(read->front()->payload), std::span(whole).subspan(10)));
+    const std::vector<ObjectInto> into = {{.key = objects[2].key, .to = memory}};
+    ASSERT_TRUE(client_->GetObjectsInto(into).ok());
+    EXPECT_EQ(memory, whole);
+  }
+}
+
+// Objects of the arena are lent over shared memory: neither end copies them.
+TEST_P(ClientServerTest, AnObjectOverSharedMemoryIsOnePieceOfTheServersMemoryAndStaysWhileHeld) {
+  if (kind() != "one_tenant_shm") GTEST_SKIP() << "nothing is lent";
+  const std::vector<ObjectToPut> objects = {
+      {.key = "a", .bytes = testing::RandomPayload(kObjectExtentBytes, 1)}};
+  ASSERT_TRUE(client_->PutObjects(objects).ok());
+  const std::vector<ObjectRange> range = {{.key = "a"}};
+  const auto first = client_->GetObjects(range);
+  const auto second = client_->GetObjects(range);
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  const Payload& held = first->front()->payload;
+  ASSERT_EQ(held.slices().size(), 1u);
+  EXPECT_FALSE(held.leases().empty());
+  EXPECT_EQ(held.slices()[0].bytes.data(), second->front()->payload.slices()[0].bytes.data());
+  EXPECT_TRUE(client_->DeleteObjects(std::vector<std::string>{"a"})->front());
+  EXPECT_FALSE(client_->GetObjects(range)->front());
+  // Enough to reuse the memory, were it not held.
+  for (uint64_t i = 0; i < 20; ++i) {
+    const std::vector<ObjectToPut> other = {
+        {.key = std::to_string(i), .bytes = testing::RandomPayload(kObjectExtentBytes, 2 + i)}};
+    ASSERT_TRUE(client_->PutObjects(other).ok());
+  }
+  EXPECT_TRUE(Bytes(held) == Bytes(objects[0].bytes));
+  EXPECT_TRUE(held.IsValid());
+}
+
 TEST_P(ClientServerTest, OtherBytesForASegmentTakeTheFirstUnlessStrict) {
   const std::vector<TokenId> tokens = Tokens(spec_.segment_tokens());
   const Payload payload = testing::RandomPayload(SegmentBytes(spec_, spec_.segment_pages), 1);

@@ -113,6 +113,7 @@ FrameClient::FrameClient(std::unique_ptr<FramePipe> pipe, const Options& options
     : options_(options),
       pipe_(std::move(pipe)),
       direct_landing_(pipe_->capabilities().direct_landing),
+      takes_at_once_(pipe_->capabilities().takes_at_once),
       max_message_bytes_(MessageLimitOf(*pipe_, options.max_message_bytes)) {}
 
 StatusOr<std::shared_ptr<FrameClient>> FrameClient::Connect(std::unique_ptr<FramePipe> pipe,
@@ -229,8 +230,9 @@ StatusOr<std::unique_ptr<PendingCall>> FrameClient::StartParts(std::string_view 
     head.id = call->id = next_id_++;
     calls_[call->id] = call;
   }
-  const Status sent = pipe_->Send(
-      {.head = EncodeFrameHead(head), .payload = WithOwners(std::move(request.payload))});
+  Payload payload =
+      takes_at_once_ ? std::move(request.payload) : WithOwners(std::move(request.payload));
+  const Status sent = pipe_->Send({.head = EncodeFrameHead(head), .payload = std::move(payload)});
   if (sent.ok()) return std::make_unique<OwnCall>(shared_from_this(), call);
   MutexLock lock(mutex_);
   calls_.erase(call->id);

@@ -138,6 +138,7 @@ class FrameClient final : public Transport,
   const Options options_;
   const std::unique_ptr<FramePipe> pipe_;
   const bool direct_landing_;
+  const bool takes_at_once_;
   const uint64_t max_message_bytes_;
   std::atomic<uint64_t> next_landing_{1};
 

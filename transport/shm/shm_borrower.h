@@ -29,11 +29,12 @@
 #include "quire/clock.h"
 #include "quire/payload_lease.h"
 #include "quire/status.h"
+#include "transport/shm/shm_peer_memory.h"
 #include "transport/shm/shm_wire.h"
 
 namespace quire {
 
-class ShmBorrower : public std::enable_shared_from_this<ShmBorrower> {
+class ShmBorrower final : public ShmPeerMemory, public std::enable_shared_from_this<ShmBorrower> {
  public:
   /// Sets the channel of leases that last for `duration`. INVALID_ARGUMENT when there already is a
   /// channel, or `channel` is no socket.
@@ -43,10 +44,9 @@ class ShmBorrower : public std::enable_shared_from_this<ShmBorrower> {
 
   /// Returns the owner of the payload that a frame lent. INVALID_ARGUMENT when there is no channel,
   /// or the lease is already borrowed.
-  [[nodiscard]] StatusOr<std::shared_ptr<PayloadLease>> Borrow(uint64_t lease)
+  [[nodiscard]] StatusOr<std::shared_ptr<PayloadLease>> Borrow(uint64_t lease) override
       QUIRE_EXCLUDES(reports_mutex_);
-  /// The bytes of a descriptor in a region; empty when out of range.
-  std::span<const std::byte> Bytes(const ShmDescriptor& slice) const;
+  std::span<const std::byte> Bytes(const ShmDescriptor& slice) const override;
 
  private:
   class Loan;

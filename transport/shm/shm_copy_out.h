@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ShmCopyOut: shared memory of one connection, for copies of payload that lies outside the memory
-// this client may map. Allocation is first fit from the start, so a client that releases its blocks
-// touches little of the memory. The system backs only the touched part.
+// ShmCopyOut: shared memory of one end of a connection, for copies of payload that lies outside the
+// memory that the other end may map. Allocation is first fit from the start, so a client that
+// releases its blocks touches little of the memory. The system backs only the touched part.
 //
 // Ownership: a block frees its place when it is destroyed, and keeps the memory alive.
 // Thread-safety: all methods may be called concurrently.

@@ -273,10 +273,17 @@ TEST_F(ShmFaultsTest, LyingClientsAreCutOff) {
   Listen();
   ExpectRefused(std::vector<std::byte>(100, std::byte{'x'}), "no packet");
   ExpectRefused(Packet({.type = ShmPacketType::kRegion, .number = 1, .bytes = 4096}, {}),
-                "only servers send");
+                "descriptor is missing");
+  ExpectRefused(Packet({.type = ShmPacketType::kRegion, .number = 2, .bytes = 4096}, {}),
+                "no client has");
+  ExpectRefused(
+      Packet({.type = ShmPacketType::kRegion, .number = 1, .bytes = kLargestShmClientRegion + 1},
+             {}),
+      "no client has");
+  ExpectRefused(Packet({.type = ShmPacketType::kTaken, .lease = 1}, {}), "only servers send");
   ExpectRefused(Packet({.type = static_cast<ShmPacketType>(77)}, {}), "only servers send");
   ExpectRefused(Packet({.bytes = (1 << 20) + 1}, {}), "max_frame_bytes");
-  ExpectRefused(Packet({.lease = 1}, {}), "is no server");
+  ExpectRefused(Packet({.lease = 1}, {}), "has no region");
   ExpectRefused(Packet({.flags = 0x80}, {}), "unknown flags");
   const ShmDescriptor in_region{.offset = 0, .bytes = 64, .region = 1};
   ExpectRefused(Packet({}, {&in_region, 1}), "without a lease");
@@ -437,16 +444,43 @@ TEST_F(ShmFaultsTest, AClientThatOnlyClosesItsLeaseChannelIsServedWithoutLeases)
   EXPECT_TRUE(later->Wait());
 }
 
-TEST_F(ShmFaultsTest, DescriptorsThatAClientSendsAreNotTaken) {
+TEST_F(ShmFaultsTest, WhatAClientLendsMustLieInItsOneSealedRegion) {
+  Listen();
+  const ShmHeader region{.type = ShmPacketType::kRegion, .number = 1, .bytes = kArenaBytes};
+  const auto refused = [&](int fd, const std::vector<ShmDescriptor>& slices, bool twice,
+                           const std::string& why) {
+    RawPeer liar = RawPeer::Connect(options_.path);
+    ShmEnd server = Accepted();
+    ASSERT_TRUE(liar.SendWithDescriptor(region, fd));
+    if (twice) (void)liar.SendWithDescriptor(region, fd);
+    if (!slices.empty()) (void)liar.Send(Packet({.lease = 1}, slices));
+    const Status status = server.frames->Closed();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+  };
+  const UniqueFd other(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  refused(other.get(), {}, false, "no sealed memory file");
+  const int arena = arena_->view().fd;
+  refused(arena, {}, true, "has a region already");
+  refused(arena, {{.offset = kArenaBytes, .bytes = 1, .region = 1}}, false, "that is not there");
+  refused(arena, {{.offset = UINT64_MAX, .bytes = 2, .region = 1}}, false, "that is not there");
+  refused(arena, {{.offset = 0, .bytes = 1, .region = 2}}, false, "that is not there");
+  ExpectOthersAreServed();
+}
+
+TEST_F(ShmFaultsTest, OfTheDescriptorsThatAClientSendsOneIsKept) {
   Listen();
   RawPeer liar = RawPeer::Connect(options_.path);
   ShmEnd server = Accepted();
+  const UniqueFd first(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(liar.SendWithDescriptor({}, first.get()));
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd read_end(ends[0]);
   {
     const UniqueFd write_end(ends[1]);
     ASSERT_TRUE(liar.SendWithDescriptor({}, write_end.get()));
+    ASSERT_TRUE(server.frames->Next());
     ASSERT_TRUE(server.frames->Next());
   }
   char byte;
@@ -540,6 +574,12 @@ TEST_F(LyingServerTest, SlicesMustLieInRegionsAndCarryALease) {
   ASSERT_TRUE(server.SendWithDescriptor(region, arena_->view().fd));
   ASSERT_TRUE(server.Send(Packet({.lease = 1}, {&inside, 1})));
   ExpectClientEnds("without a channel");
+}
+
+TEST_F(LyingServerTest, WhatIsReturnedMustHaveBeenLent) {
+  const RawPeer server = Greet();
+  ASSERT_TRUE(server.Send(Packet({.type = ShmPacketType::kTaken, .lease = 1}, {})));
+  ExpectClientEnds("was not lent");
 }
 
 TEST_F(LyingServerTest, AChannelMustBeASocketAndTheOnlyOne) {

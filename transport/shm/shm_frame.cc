@@ -23,14 +23,14 @@ Status CheckShmFrame(const Frame& frame, uint64_t max_frame_bytes) {
   return OkStatus();
 }
 
-StatusOr<Frame> TakeShmFrame(ShmPacket& packet, ShmBorrower* borrower) {
+StatusOr<Frame> TakeShmFrame(ShmPacket& packet, ShmPeerMemory* lender) {
   Frame frame;
   frame.head = std::move(packet.head);
   frame.landing = packet.header.landing;
   frame.places = std::move(packet.places);
   std::shared_ptr<PayloadLease> lent;
-  if (packet.header.lease != 0 && borrower != nullptr) {
-    QUIRE_ASSIGN_OR_RETURN(lent, borrower->Borrow(packet.header.lease));
+  if (packet.header.lease != 0 && lender != nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(lent, lender->Borrow(packet.header.lease));
     frame.payload.AddLease(lent);
   }
   const std::shared_ptr<const std::byte[]> here = std::move(packet.inline_bytes);
@@ -42,7 +42,7 @@ StatusOr<Frame> TakeShmFrame(ShmPacket& packet, ShmBorrower* borrower) {
       continue;
     }
     const std::span<const std::byte> bytes =
-        borrower == nullptr ? std::span<const std::byte>() : borrower->Bytes(slice);
+        lender == nullptr ? std::span<const std::byte>() : lender->Bytes(slice);
     if (bytes.empty()) {
       return InvalidArgument("shared-memory connection: the peer sent a slice of region ",
                              slice.region, " that is not there");

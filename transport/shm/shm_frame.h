@@ -8,8 +8,8 @@
 
 #include "quire/status.h"
 #include "transport/frame_pipe.h"
-#include "transport/shm/shm_borrower.h"
 #include "transport/shm/shm_packet_reader.h"
+#include "transport/shm/shm_peer_memory.h"
 
 namespace quire {
 
@@ -17,10 +17,10 @@ namespace quire {
 /// there are no places or one for each slice.
 [[nodiscard]] Status CheckShmFrame(const Frame& frame, uint64_t max_frame_bytes);
 
-/// Makes a frame of a packet, whose parts it takes. All slices of one kind have one owner.
-/// `borrower` holds the regions; it is null at the server, where all slices must be inline.
-/// INVALID_ARGUMENT for slices outside the regions.
-[[nodiscard]] StatusOr<Frame> TakeShmFrame(ShmPacket& packet, ShmBorrower* borrower);
+/// Makes a frame of a packet, whose parts it takes. All slices of one kind have one owner. `lender`
+/// holds the peer's regions; without one all slices must be inline. INVALID_ARGUMENT for slices
+/// outside the regions.
+[[nodiscard]] StatusOr<Frame> TakeShmFrame(ShmPacket& packet, ShmPeerMemory* lender);
 
 }  // namespace quire
 

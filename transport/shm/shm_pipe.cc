@@ -6,12 +6,14 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "common/base/threads/mutex.h"
 #include "common/base/unique_fd.h"
 #include "transport/shm/shm_address.h"
 #include "transport/shm/shm_borrower.h"
+#include "transport/shm/shm_copy_out.h"
 #include "transport/shm/shm_frame.h"
 #include "transport/shm/shm_loop.h"
 #include "transport/shm/shm_stream.h"
@@ -28,6 +30,7 @@ class ShmClientPipe final : public FramePipe, private ShmStream::Receiver {
       : path_(std::move(path)),
         max_frame_bytes_(greeting.bytes),
         in_place_((greeting.flags & ShmHeader::kInPlace) != 0),
+        copy_in_(std::make_shared<ShmCopyOut>(options.copy_in_bytes)),
         loop_(std::move(loop)),
         stream_(std::make_shared<ShmStream>(
             std::move(socket),
@@ -38,8 +41,11 @@ class ShmClientPipe final : public FramePipe, private ShmStream::Receiver {
   ~ShmClientPipe() override { Close(); }
 
   PipeCapabilities capabilities() const override {
-    return {
-        .name = "shm", .max_frame_bytes = max_frame_bytes_, .in_place = in_place_, .detail = path_};
+    return {.name = "shm",
+            .max_frame_bytes = max_frame_bytes_,
+            .in_place = in_place_,
+            .takes_at_once = true,
+            .detail = path_};
   }
 
   void Start(FrameReceiver* receiver) override {
@@ -49,6 +55,10 @@ class ShmClientPipe final : public FramePipe, private ShmStream::Receiver {
 
   Status Send(Frame frame) override {
     QUIRE_RETURN_IF_ERROR(CheckShmFrame(frame, max_frame_bytes_));
+    if (frame.payload.size_bytes() >= kLeastLentBytes && frame.places.empty()) {
+      ShmCopyOut::Block block = copy_in_->Allocate(frame.payload.size_bytes());
+      if (!block.empty()) return SendLent(frame, std::move(block));
+    }
     std::vector<ShmDescriptor> slices;
     slices.reserve(frame.payload.slices().size());
     for (const Slice& slice : frame.payload.slices()) {
@@ -66,6 +76,58 @@ class ShmClientPipe final : public FramePipe, private ShmStream::Receiver {
   }
 
  private:
+  /// Smaller payloads go through the socket, which costs less than their return.
+  static constexpr uint64_t kLeastLentBytes = 32 << 10;
+
+  /// Sends a frame with its payload in `block`, which is kept until the server has taken it.
+  Status SendLent(const Frame& frame, ShmCopyOut::Block block) QUIRE_EXCLUDES(mutex_) {
+    frame.payload.CopyTo(block.bytes().data());
+    std::vector<ShmDescriptor> slices;
+    slices.reserve(frame.payload.slices().size());
+    uint64_t offset = block.offset();
+    for (const Slice& slice : frame.payload.slices()) {
+      slices.push_back({.offset = offset,
+                        .bytes = static_cast<uint32_t>(slice.bytes.size()),
+                        .region = kShmClientRegion});
+      offset += slice.bytes.size();
+    }
+    ShmHeader header{.landing = frame.landing};
+    ShmOutgoing packet;
+    {
+      MutexLock lock(mutex_);
+      header.lease = ++last_lent_;
+      lent_.emplace(header.lease, std::move(block));
+      packet.needs = CopyInPrelude();
+    }
+    AppendShmPacket(header, frame.head, slices, {}, &packet.bytes);
+    Status sent = stream_->Send(std::move(packet));
+    if (!sent.ok()) (void)TakeBack(header.lease);
+    return sent;
+  }
+  uint64_t CopyInPrelude() QUIRE_REQUIRES(mutex_) {
+    if (copy_in_needs_ == 0) {
+      const SharedMemoryView view = copy_in_->view();
+      ShmOutgoing region{.bytes = {}, .fd = view.fd, .fd_owner = copy_in_};
+      AppendShmPacket(
+          {.type = ShmPacketType::kRegion, .number = kShmClientRegion, .bytes = view.bytes.size()},
+          {}, {}, {}, &region.bytes);
+      copy_in_needs_ = stream_->AddPrelude(std::move(region));
+    }
+    return copy_in_needs_;
+  }
+  /// Frees what was lent under a number. INVALID_ARGUMENT when nothing was.
+  Status TakeBack(uint64_t lease) QUIRE_EXCLUDES(mutex_) {
+    ShmCopyOut::Block block;  // Freed outside the lock.
+    MutexLock lock(mutex_);
+    const auto it = lent_.find(lease);
+    if (it == lent_.end()) {
+      return InvalidArgument("shared-memory connection: the server returns what it was not lent");
+    }
+    block = std::move(it->second);
+    lent_.erase(it);
+    return OkStatus();
+  }
+
   /// Releases the channel's share after the last packet. Leases of frames that were never taken end
   /// with the channel, and that with the last frame taken.
   void ReleaseChannel() QUIRE_EXCLUDES(mutex_) {
@@ -93,6 +155,8 @@ class ShmClientPipe final : public FramePipe, private ShmStream::Receiver {
         QUIRE_ASSIGN_OR_RETURN(UniqueFd fd, stream_->TakeDescriptor());
         return borrower->AddRegion(packet.header.number, std::move(fd), packet.header.bytes);
       }
+      case ShmPacketType::kTaken:
+        return TakeBack(packet.header.lease);
       case ShmPacketType::kGreeting:
         return InvalidArgument("shared-memory connection: the server greeted twice");
       case ShmPacketType::kFrame:
@@ -110,8 +174,12 @@ class ShmClientPipe final : public FramePipe, private ShmStream::Receiver {
   const std::string path_;
   const uint64_t max_frame_bytes_;
   const bool in_place_;
+  const std::shared_ptr<ShmCopyOut> copy_in_;
   const std::shared_ptr<ShmLoop> loop_;
   Mutex mutex_;
+  uint64_t last_lent_ QUIRE_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, ShmCopyOut::Block> lent_ QUIRE_GUARDED_BY(mutex_);  ///< By lease.
+  uint64_t copy_in_needs_ QUIRE_GUARDED_BY(mutex_) = 0;                  ///< 0: not yet announced.
   std::shared_ptr<ShmBorrower> borrower_ QUIRE_GUARDED_BY(mutex_) = std::make_shared<ShmBorrower>();
   const std::shared_ptr<ShmStream> stream_;
   FrameReceiver* receiver_ = nullptr;  ///< Set before the stream starts.

@@ -30,6 +30,9 @@ struct ShmConnectOptions {
   Duration stall_timeout = std::chrono::seconds(10);
   /// Time for admission and greeting.
   Duration connect_timeout = std::chrono::seconds(5);
+  /// Memory for large payloads of requests, which the server reads where they were copied to; 0:
+  /// all go through the socket. At most kLargestShmClientRegion.
+  uint64_t copy_in_bytes = 64 << 20;
   /// How long the receiving thread spins before it sleeps; spinning answers faster and occupies a
   /// CPU.
   Duration spin = Duration::zero();

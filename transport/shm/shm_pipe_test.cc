@@ -118,6 +118,38 @@ TEST_F(ShmPipeTest, AFrameMayMixAllWays) {
   EXPECT_EQ(listener_->sent_payload()->copied_bytes, 10000u + 8192 + 100);
 }
 
+// More than the client's memory in all, some of it held: the server returns what it has dropped
+// with its next frame.
+TEST_F(ShmPipeTest, LargePayloadOfAClientIsLentAndItsPlaceUsedAgain) {
+  Listen();
+  ShmEnd client = Connect(), server = Accepted();
+  std::vector<Frame> held;
+  constexpr uint64_t kBytes = 5 << 20;
+  uint64_t lent = 0;
+  for (uint64_t i = 0; i < 16; ++i) {
+    Frame frame{.head = std::to_string(i), .payload = {}};
+    Slice memory = Owned(kBytes, i);
+    frame.payload.Append(Slice{memory.bytes.first(100), nullptr});
+    frame.payload.Append(Slice{memory.bytes.subspan(100), nullptr});
+    ASSERT_TRUE(client.pipe->Send(std::move(frame)).ok());
+    // Without owners the payload need not outlive the call.
+    std::ranges::fill(std::span(const_cast<std::byte*>(memory.bytes.data()), kBytes), std::byte{0});
+    std::optional<Frame> got = server.frames->Next();
+    ASSERT_TRUE(got);
+    EXPECT_EQ(got->head, std::to_string(i));
+    EXPECT_TRUE(std::ranges::equal(got->payload.Flatten().bytes, Owned(kBytes, i).bytes)) << i;
+    if (!got->payload.leases().empty()) ++lent;
+    if (i % 10 == 0) held.push_back(*std::move(got));
+    got.reset();
+    ASSERT_TRUE(server.pipe->Send({.head = "answer"}).ok());
+    ASSERT_TRUE(client.frames->Next());
+  }
+  EXPECT_EQ(lent, 16u);
+  for (size_t i = 0; i < held.size(); ++i) {
+    EXPECT_TRUE(std::ranges::equal(held[i].payload.Flatten().bytes, Owned(kBytes, 10 * i).bytes));
+  }
+}
+
 TEST_F(ShmPipeTest, WhenTheCopiesHaveNoRoomTheSocketCarriesThePayload) {
   options_.copy_out_bytes = 16 << 10;
   Listen();

@@ -55,6 +55,9 @@ Status ShmServerPipe::Send(Frame frame) {
   const ShmHeader header{
       .bytes = lent.inline_payload.size_bytes(), .lease = lent.lease, .landing = frame.landing};
   ShmOutgoing packet{.payload = std::move(lent.inline_payload), .needs = lent.needs};
+  for (const uint64_t taken : client_memory_.TakeReturned()) {
+    AppendShmPacket({.type = ShmPacketType::kTaken, .lease = taken}, {}, {}, {}, &packet.bytes);
+  }
   AppendShmPacket(header, frame.head, lent.slices, frame.places, &packet.bytes);
   const Status sent = stream_->Send(std::move(packet));
   if (sent.ok()) {
@@ -66,7 +69,11 @@ Status ShmServerPipe::Send(Frame frame) {
 }
 
 Status ShmServerPipe::OnPacket(ShmPacket& packet) {
-  QUIRE_ASSIGN_OR_RETURN(Frame frame, TakeShmFrame(packet, nullptr));
+  if (packet.header.type == ShmPacketType::kRegion) {
+    QUIRE_ASSIGN_OR_RETURN(UniqueFd fd, stream_->TakeDescriptor());
+    return client_memory_.SetRegion(std::move(fd), packet.header.bytes);
+  }
+  QUIRE_ASSIGN_OR_RETURN(Frame frame, TakeShmFrame(packet, &client_memory_));
   receiver_->OnFrame(std::move(frame));
   return OkStatus();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ShmServerPipe: the server end of a shared-memory connection. It lends payload where possible
-// (shm_lender.h). It receives through the socket into memory of its own, so a client cannot change
-// a request afterwards.
+// (shm_lender.h). It receives through the socket into memory of its own, except large payload that
+// the client lends (shm_client_memory.h).
 #ifndef QUIRE_TRANSPORT_SHM_SHM_SERVER_PIPE_H_
 #define QUIRE_TRANSPORT_SHM_SHM_SERVER_PIPE_H_
 
@@ -12,6 +12,7 @@
 
 #include "common/base/unique_fd.h"
 #include "transport/frame_pipe.h"
+#include "transport/shm/shm_client_memory.h"
 #include "transport/shm/shm_lender.h"
 #include "transport/shm/shm_loop.h"
 #include "transport/shm/shm_regions.h"
@@ -50,6 +51,7 @@ class ShmServerPipe final : public FramePipe, private ShmStream::Receiver {
   const bool in_place_;
   const std::shared_ptr<ShmStream> stream_;
   ShmLender lender_;
+  ShmClientMemory client_memory_;
   FrameReceiver* receiver_ = nullptr;  ///< Set before the stream starts.
 };
 

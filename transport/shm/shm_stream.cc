@@ -19,7 +19,9 @@ namespace {
 
 constexpr size_t kPartsAtOnce = 256;
 constexpr size_t kDescriptorsAtOnce = 8;
+/// Untaken descriptors of a peer that are kept: those of a server's regions, and a client's one.
 constexpr size_t kMostDescriptors = 64;
+constexpr size_t kMostClientDescriptors = 1;
 /// Overhead of a queued packet in bytes.
 constexpr uint64_t kPacketBytes = 256;
 constexpr uint32_t kReadEvents = EPOLLIN;
@@ -232,22 +234,20 @@ void ShmStream::ReadOnce() {
   for (const std::span<std::byte> room : reader_.Room()) {
     if (!room.empty()) vectors[message.msg_iovlen++] = {room.data(), room.size()};
   }
-  // Without room for them, the system closes descriptors that a client sends.
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kDescriptorsAtOnce * sizeof(int))> control;
-  if (options_.limits.from_server) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-  }
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
   const ssize_t got = recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return End(Over("the peer has closed it or died"));
-  if (options_.limits.from_server) KeepDescriptors(message);
+  KeepDescriptors(message);
   if (const Status status = reader_.Take(static_cast<size_t>(got), *this); !status.ok()) {
     End(status);
   }
 }
 
 void ShmStream::KeepDescriptors(const msghdr& message) {
+  const size_t most = options_.limits.from_server ? kMostDescriptors : kMostClientDescriptors;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(const_cast<msghdr*>(&message), header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
@@ -256,7 +256,7 @@ void ShmStream::KeepDescriptors(const msghdr& message) {
       int fd;
       std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
       UniqueFd owned(fd);
-      if (descriptors_.size() < kMostDescriptors) descriptors_.push_back(std::move(owned));
+      if (descriptors_.size() < most) descriptors_.push_back(std::move(owned));
     }
   }
 }

@@ -45,7 +45,7 @@ class ShmStream final : public ShmLoop::Handler,
                         private ShmPacketReader::Sink {
  public:
   struct Options {
-    /// Limits of received packets. From a server, descriptors are accepted too.
+    /// Limits of received packets.
     ShmWireLimits limits;
     uint64_t max_queued_bytes = 0;  ///< Most bytes queued by the loop's thread.
     Duration stall_timeout = Duration::zero();

@@ -25,7 +25,6 @@ Status CheckFrame(const ShmHeader& header, const ShmWireLimits& limits) {
       header.bytes > limits.max_frame_bytes - header.head_bytes) {
     return Malformed("a frame over max_frame_bytes");
   }
-  if (!limits.from_server && header.lease != 0) return Malformed("a lease, and is no server");
   return OkStatus();
 }
 
@@ -46,7 +45,23 @@ Status CheckGreeting(const ShmHeader& header) {
   return OkStatus();
 }
 
+Status CheckClientPacket(const ShmHeader& header) {
+  if (header.type != ShmPacketType::kRegion) return Malformed("a packet that only servers send");
+  if (IsBare(header) && header.number == kShmClientRegion && header.flags == 0 &&
+      header.bytes > 0 && header.bytes <= kLargestShmClientRegion) {
+    return OkStatus();
+  }
+  return Malformed("a region that no client has");
+}
+
 Status CheckServerPacket(const ShmHeader& header) {
+  if (header.type == ShmPacketType::kTaken) {
+    ShmHeader bare = header;
+    bare.lease = 0;
+    const bool is_bare = IsBare(bare) && header.number == 0 && header.flags == 0;
+    if (is_bare && header.bytes == 0 && header.lease != 0) return OkStatus();
+    return Malformed("a return of a lease that is none");
+  }
   if (!IsBare(header)) return Malformed("a packet with fields that it cannot have");
   switch (header.type) {
     case ShmPacketType::kGreeting:
@@ -61,6 +76,7 @@ Status CheckServerPacket(const ShmHeader& header) {
       }
       return Malformed("a region that is none");
     case ShmPacketType::kFrame:
+    case ShmPacketType::kTaken:
       break;
   }
   return Malformed("a packet of unknown type");
@@ -90,7 +106,7 @@ StatusOr<ShmHeader> DecodeShmHeader(std::span<const std::byte> bytes, const ShmW
   } else if (limits.from_server) {
     QUIRE_RETURN_IF_ERROR(CheckServerPacket(header));
   } else {
-    return Malformed("a packet that only servers send");
+    QUIRE_RETURN_IF_ERROR(CheckClientPacket(header));
   }
   return header;
 }

@@ -7,8 +7,9 @@
 //   greeting       server, first: version and limits
 //   lease channel  server, with a descriptor: the socket on which leases are released, renewed
 //                  and ended, as an array of words (uint64_t) in each message (ShmLeaseWord)
-//   region         server, with a descriptor: memory that later descriptors name
-//   frame          both; only the server's may name regions and carry a lease
+//   region         both, with a descriptor: memory that later descriptors name; one of a client
+//   frame          both; carries a lease when it names regions
+//   taken          server: payload that a client's frame lent is no longer used
 //
 // Decoding trusts nothing: an accepted packet is within the limits and its sizes add up. Pure
 // functions.
@@ -25,13 +26,22 @@
 
 namespace quire {
 
-inline constexpr uint16_t kShmVersion = 2;
+inline constexpr uint16_t kShmVersion = 3;
 inline constexpr uint32_t kMaxShmSlices = 1 << 20;  ///< Most slices of one frame.
 /// Most regions of one connection; numbers from 1.
 inline constexpr uint16_t kMaxShmRegions = 32;
+/// The only region of a client, and its largest size.
+inline constexpr uint16_t kShmClientRegion = 1;
+inline constexpr uint64_t kLargestShmClientRegion = uint64_t{64} << 20;
 inline constexpr uint64_t kLargestShmFrame = 0xffffffff;  ///< Largest max_frame_bytes.
 
-enum class ShmPacketType : uint8_t { kGreeting = 1, kLeaseChannel = 2, kRegion = 3, kFrame = 4 };
+enum class ShmPacketType : uint8_t {
+  kGreeting = 1,
+  kLeaseChannel = 2,
+  kRegion = 3,
+  kFrame = 4,
+  kTaken = 5
+};
 
 struct ShmHeader {
   static constexpr uint32_t kMagic = 0x4d485351;
@@ -47,7 +57,9 @@ struct ShmHeader {
   /// Greeting: max_frame_bytes. Lease channel: microseconds that a lease lasts. Region: its size.
   /// Frame: inline payload.
   uint64_t bytes = 0;
-  uint64_t lease = 0;    ///< Frame: lease to release when the slices in regions are no longer used.
+  /// Frame: lease to release when the slices in regions are no longer used. Taken: such a lease of
+  /// the client.
+  uint64_t lease = 0;
   uint64_t landing = 0;  ///< Frame.
 
   bool has_places() const { return (flags & kHasPlaces) != 0; }
@@ -88,7 +100,7 @@ static_assert(sizeof(ShmDescriptor) == 16);
 /// Limits of the packets that one end accepts.
 struct ShmWireLimits {
   uint64_t max_frame_bytes = 0;  ///< Head and payload; at most kLargestShmFrame.
-  /// True for packets from a server, which may have regions and leases.
+  /// True for packets from a server, which may have several regions and other types.
   bool from_server = false;
 };
 

@@ -37,6 +37,9 @@ struct StoreAdapterDeps {
 };
 void AddStoreMethods(const StoreAdapterDeps& deps, Dispatcher* dispatcher);
 
+/// `max_reply_bytes`: limit of the payload of one Get.
+void AddObjectMethods(PageStore* store, uint64_t max_reply_bytes, Dispatcher* dispatcher);
+
 void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher);
 
 void AddLeaseMethods(ContextTable* contexts, SessionManager* sessions, DocumentRegistry* registry,

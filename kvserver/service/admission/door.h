@@ -20,7 +20,9 @@ namespace quire::kvserver {
 enum class Door : uint8_t { kRead, kWrite, kControl };
 
 /// Methods that write nothing.
-inline constexpr std::array<std::string_view, 23> kReadingMethods = {
+inline constexpr std::array<std::string_view, 25> kReadingMethods = {
+    "quire.v1.Objects/Get",
+    "quire.v1.Objects/Stat",
     "quire.v1.Registry/Get",
     "quire.v1.Registry/GetCollection",
     "quire.v1.Registry/GetExtra",

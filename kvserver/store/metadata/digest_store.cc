@@ -42,11 +42,13 @@ std::string DigestStore::KeyOf(const DigestId& id) {
 }
 
 uint64_t DigestBytesPerLayer(const SegmentRecord& record, DigestKind kind) {
+  if (record.object) return 0;
   return record.num_pages() * kernels::PageDigestBytes(record.spec, kind);
 }
 
 std::vector<int32_t> ValidRows(const SegmentRecord& record) {
   std::vector<int32_t> rows;
+  if (record.object) return rows;
   rows.reserve(record.units_per_layer());
   for (uint32_t page = 0; page < record.num_pages(); ++page) {
     const auto tokens = TokensInPage(record.spec, record.tokens.size(), page);
@@ -58,7 +60,7 @@ std::vector<int32_t> ValidRows(const SegmentRecord& record) {
 void DigestStore::StageRows(const SegmentKey& key, const SegmentRecord& record,
                             std::span<const std::byte> digests, Database::Batch& batch) {
   const uint64_t bytes = DigestBytesPerLayer(record, DigestKind::kMinMax);
-  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+  for (uint32_t layer = 0; layer < record.num_digest_layers(); ++layer) {
     const auto of_layer = digests.subspan(layer * bytes, bytes);
     StageKept({{key, layer}, DigestKind::kMinMax}, record, of_layer, Crc32c(of_layer), batch);
   }
@@ -71,7 +73,7 @@ void DigestStore::StageDropRow(const DigestId& id, Database::Batch& batch) {
 
 void DigestStore::StageDropRows(const SegmentKey& key, const SegmentRecord& record,
                                 Database::Batch& batch) {
-  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+  for (uint32_t layer = 0; layer < record.num_digest_layers(); ++layer) {
     StageDropRow({{key, layer}, DigestKind::kMinMax}, batch);
   }
 }
@@ -79,13 +81,13 @@ void DigestStore::StageDropRows(const SegmentKey& key, const SegmentRecord& reco
 void DigestStore::StageErase(const SegmentKey& key, const SegmentRecord* record,
                              Database::Batch& batch) {
   if (record == nullptr) return batch.DeletePrefix(Table::kDigests, key.view());
-  for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
+  for (uint32_t layer = 0; layer < record->num_digest_layers(); ++layer) {
     for (const DigestKind kind : kernels::kDigestKinds) StageDropRow({{key, layer}, kind}, batch);
   }
 }
 
 void DigestStore::Forget(const SegmentKey& key, const SegmentRecord& record) {
-  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+  for (uint32_t layer = 0; layer < record.num_digest_layers(); ++layer) {
     for (const DigestKind kind : kernels::kDigestKinds) cache_.Invalidate({{key, layer}, kind});
   }
 }
@@ -192,13 +194,13 @@ Status DigestStore::KeepRepresentatives(const SegmentKey& key, const SegmentReco
   QUIRE_RETURN_IF_ERROR(CheckRoom(digests.size()));
   const uint64_t bytes = DigestBytesPerLayer(record, DigestKind::kRepresentatives);
   Database::Batch batch = database_->NewBatch();
-  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+  for (uint32_t layer = 0; layer < record.num_digest_layers(); ++layer) {
     const auto of_layer = digests.subspan(layer * bytes, bytes);
     StageKept({{key, layer}, DigestKind::kRepresentatives}, record, of_layer, Crc32c(of_layer),
               batch);
   }
   QUIRE_RETURN_IF_ERROR(database_->Commit(batch, /*sync=*/true));
-  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+  for (uint32_t layer = 0; layer < record.num_digest_layers(); ++layer) {
     cache_.Invalidate({{key, layer}, DigestKind::kRepresentatives});
   }
   return OkStatus();

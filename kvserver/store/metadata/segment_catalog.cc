@@ -12,7 +12,8 @@ namespace {
 
 uint64_t ChargeOf(const SegmentRecord& record) {
   return sizeof(SegmentRecord) + 256 + record.tokens.size() * sizeof(TokenId) +
-         record.unit_crc32c.size() * sizeof(uint32_t);
+         record.unit_crc32c.size() * sizeof(uint32_t) +
+         (record.object ? record.object->key.size() : 0);
 }
 
 /// Checksum of the record as it is encoded.
@@ -61,7 +62,7 @@ StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll(const ExtentCounts& wh
         totals.private_segments.emplace_back(record->tenant, *known);
       const auto whole = known ? whole_extents.find(*known) : whole_extents.end();
       const uint32_t layers = whole != whole_extents.end() ? whole->second : 0;
-      if (known && layers != record->spec.num_layers) totals.incomplete.push_back(*known);
+      if (known && layers != record->num_layers()) totals.incomplete.push_back(*known);
       if (known) {
         totals.segments.push_back({.key = *known,
                                    .tenant = record->tenant,
@@ -108,6 +109,13 @@ StatusOr<SegmentRecordPtr> SegmentCatalog::Find(std::string_view tenant, const S
   return record;
 }
 
+StatusOr<SegmentRecordPtr> SegmentCatalog::FindPages(std::string_view tenant,
+                                                     const SegmentKey& key) {
+  QUIRE_ASSIGN_OR_RETURN(SegmentRecordPtr record, Find(tenant, key));
+  if (record->object) return NotStored(key);
+  return record;
+}
+
 StatusOr<ChainPtr> SegmentCatalog::Resolve(std::string_view tenant, const SegmentKey& tip) {
   if (const auto cached = chains_.Find(tip); cached && cached->tenant == tenant) {
     return cached->chain;
@@ -120,7 +128,7 @@ StatusOr<ChainPtr> SegmentCatalog::Resolve(std::string_view tenant, const Segmen
 }
 
 StatusOr<ChainPtr> SegmentCatalog::Walk(std::string_view tenant, const SegmentKey& tip) {
-  QUIRE_ASSIGN_OR_RETURN(SegmentRecordPtr record, Find(tenant, tip));
+  QUIRE_ASSIGN_OR_RETURN(SegmentRecordPtr record, FindPages(tenant, tip));
   auto chain = std::make_shared<Chain>();
   chain->spec = record->spec;
   chain->num_tokens = record->first_token + record->tokens.size();

@@ -66,6 +66,8 @@ class SegmentCatalog {
   [[nodiscard]] Status Drop(const std::vector<SegmentKey>& dram_only);
 
   StatusOr<SegmentRecordPtr> Find(std::string_view tenant, const SegmentKey& key);
+  /// As Find; NOT_FOUND also for the segment of an object.
+  StatusOr<SegmentRecordPtr> FindPages(std::string_view tenant, const SegmentKey& key);
   /// Returns the chain that ends with `tip`.
   StatusOr<ChainPtr> Resolve(std::string_view tenant, const SegmentKey& tip);
 

@@ -2,6 +2,7 @@
 #include "kvserver/store/metadata/segment_record.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "kvserver/store/metadata/checked_record.h"
@@ -14,7 +15,10 @@ constexpr uint32_t kMagic = 0x47455351;  // "QSEG"
 constexpr uint16_t kPlainVersion = 1;
 constexpr uint16_t kStorageVersion = 2;
 // Version 3 adds an incarnation to version 2.
-constexpr uint16_t kVersion = 3;
+constexpr uint16_t kPagesVersion = 3;
+// Version 4 is that of objects.
+constexpr uint16_t kObjectVersion = 4;
+constexpr uint16_t kVersion = kObjectVersion;
 
 constexpr uint8_t kEntropyFlag = 1;
 constexpr uint8_t kDramOnlyFlag = 2;
@@ -88,7 +92,8 @@ void ReadStorage(ByteReader& in, SegmentRecord& record) {
 }
 
 uint16_t VersionOf(const SegmentRecord& record) {
-  if (record.incarnation != 0) return kVersion;
+  if (record.object) return kObjectVersion;
+  if (record.incarnation != 0) return kPagesVersion;
   return IsPlain(record) ? kPlainVersion : kStorageVersion;
 }
 
@@ -96,10 +101,24 @@ Status Damaged(std::string_view what) {
   return DataLoss("segment record: ", what, "; put the segment again");
 }
 
-Status CheckRecord(const SegmentRecord& record) {
-  if (record.tenant.empty() || record.tenant.size() > kMaxTenantBytes) {
-    return Damaged("the tenant's name is not 1..64 bytes");
+Status CheckObject(const SegmentRecord& record) {
+  const StoredObject& object = *record.object;
+  if (object.key.empty() || object.key.size() > kMaxObjectKeyBytes) {
+    return Damaged("the object's key is not 1..1024 bytes");
   }
+  if (object.size_bytes == 0 || object.size_bytes > kMaxObjectBytes) {
+    return Damaged("the object's size is not within the limit");
+  }
+  if (record.codec != CodecParams{} || record.private_pages) {
+    return Damaged("an object has no codec and belongs to no context");
+  }
+  if (record.unit_crc32c.size() != object.shape().units()) {
+    return Damaged("the number of checksums does not fit the object's size");
+  }
+  return OkStatus();
+}
+
+Status CheckPages(const SegmentRecord& record) {
   if (const std::string problem = Problem(record.spec); !problem.empty()) return Damaged(problem);
   if (record.tokens.empty() || record.tokens.size() > record.spec.segment_tokens()) {
     return Damaged("the number of tokens does not fit the spec");
@@ -122,7 +141,51 @@ Status CheckRecord(const SegmentRecord& record) {
   return OkStatus();
 }
 
+Status CheckRecord(const SegmentRecord& record) {
+  if (record.tenant.empty() || record.tenant.size() > kMaxTenantBytes) {
+    return Damaged("the tenant's name is not 1..64 bytes");
+  }
+  return record.object ? CheckObject(record) : CheckPages(record);
+}
+
+void WritePages(const SegmentRecord& record, ByteWriter& out) {
+  WriteSpec(record.spec, out);
+  out.Raw(record.parent.view());
+  out.Number(record.first_token);
+  out.Array(record.tokens);
+}
+
+void ReadPages(ByteReader& in, SegmentRecord& record) {
+  record.spec = ReadSpec(in);
+  record.parent.bytes = in.Bytes<32>();
+  record.first_token = in.Number<uint64_t>();
+  record.tokens = in.Array<TokenId>();
+}
+
+void WriteObject(const StoredObject& object, ByteWriter& out) {
+  out.Text(object.key);
+  out.Number(object.size_bytes);
+}
+
+void ReadObject(ByteReader& in, SegmentRecord& record) {
+  record.object.emplace();
+  record.object->key = in.Text();
+  record.object->size_bytes = in.Number<uint64_t>();
+}
+
+// Least slot of an object, and the sizes from one power of two to the next.
+constexpr uint64_t kLeastObjectSlot = 4096;
+constexpr uint64_t kSlotsInOctave = 4;
+
 }  // namespace
+
+uint64_t ObjectSlotBytes(uint64_t extent_bytes) {
+  if (extent_bytes <= kLeastObjectSlot * kSlotsInOctave) {
+    return (extent_bytes + kLeastObjectSlot - 1) / kLeastObjectSlot * kLeastObjectSlot;
+  }
+  const uint64_t step = std::bit_ceil(extent_bytes) / (2 * kSlotsInOctave);
+  return (extent_bytes + step - 1) / step * step;
+}
 
 std::string EncodeSegmentRecord(const SegmentRecord& record) {
   ByteWriter out;
@@ -130,12 +193,13 @@ std::string EncodeSegmentRecord(const SegmentRecord& record) {
   const uint16_t version = VersionOf(record);
   out.Number(version);
   out.ShortText(record.tenant);
-  WriteSpec(record.spec, out);
-  out.Raw(record.parent.view());
-  out.Number(record.first_token);
-  out.Array(record.tokens);
+  if (record.object) {
+    WriteObject(*record.object, out);
+  } else {
+    WritePages(record, out);
+  }
   if (version >= kStorageVersion) WriteStorage(record, out);
-  if (version >= kVersion) out.Number(record.incarnation);
+  if (version >= kPagesVersion) out.Number(record.incarnation);
   out.Array(record.unit_crc32c);
   return CloseRecord(out);
 }
@@ -151,12 +215,13 @@ StatusOr<SegmentRecord> DecodeSegmentRecord(std::string_view encoded) {
   }
   SegmentRecord record;
   record.tenant = in.ShortText();
-  record.spec = ReadSpec(in);
-  record.parent.bytes = in.Bytes<32>();
-  record.first_token = in.Number<uint64_t>();
-  record.tokens = in.Array<TokenId>();
+  if (version == kObjectVersion) {
+    ReadObject(in, record);
+  } else {
+    ReadPages(in, record);
+  }
   if (version >= kStorageVersion) ReadStorage(in, record);
-  if (version >= kVersion) record.incarnation = in.Number<uint64_t>();
+  if (version >= kPagesVersion) record.incarnation = in.Number<uint64_t>();
   if (version != VersionOf(record)) in.Fail();  // It would have been written as another version.
   record.unit_crc32c = in.Array<uint32_t>();
   if (!in.ok() || !in.at_end()) return Damaged("its length does not fit its fields");

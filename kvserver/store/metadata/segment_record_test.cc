@@ -38,6 +38,35 @@ TEST(SegmentRecordTest, DecodesWhatItEncodes) {
   EXPECT_EQ(*decoded, record);
 }
 
+TEST(SegmentRecordTest, DecodesARecordOfAnObjectAndRefusesImpossibleOnes) {
+  SegmentRecord record;
+  record.tenant = "acme";
+  record.object = {.key = std::string("k\0y", 3), .size_bytes = 100000};
+  record.incarnation = 7;
+  record.unit_crc32c = {1, 2};
+  const auto decoded = DecodeSegmentRecord(EncodeSegmentRecord(record));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, record);
+  EXPECT_EQ(decoded->stored_bytes(), 100000u);
+  const auto is_refused = [](SegmentRecord changed) {
+    return IsDataLoss(DecodeSegmentRecord(EncodeSegmentRecord(changed)).status());
+  };
+  SegmentRecord changed = record;
+  changed.object->size_bytes = 0;
+  EXPECT_TRUE(is_refused(changed));
+  changed.object->size_bytes = kMaxObjectBytes + 1;
+  EXPECT_TRUE(is_refused(changed));
+  changed = record;
+  changed.object->key.clear();
+  EXPECT_TRUE(is_refused(changed));
+  changed = record;
+  changed.unit_crc32c = {1};
+  EXPECT_TRUE(is_refused(changed));
+  changed = record;
+  changed.private_pages = true;
+  EXPECT_TRUE(is_refused(changed));
+}
+
 TEST(SegmentRecordTest, DecodesTheFactorsOfLongRope) {
   SegmentRecord record = ValidRecord();
   record.spec.rope.scaling = RopeScaling::kLongRope;
@@ -145,7 +174,7 @@ TEST(SegmentRecordTest, RefusesWhatDoesNotFitTogether) {
 
 TEST(SegmentRecordTest, ANewerVersionIsRefusedAsSuch) {
   std::string encoded = EncodeSegmentRecord(ValidRecord());
-  encoded[4] = 4;
+  encoded[4] = 5;
   const Status status = DecodeSegmentRecord(Reseal(encoded)).status();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_NE(Message(status).find("upgrade"), std::string_view::npos);

@@ -18,11 +18,11 @@ namespace {
 constexpr Duration kRetryBringing = std::chrono::milliseconds(100);
 
 Status CheckAddress(const UnitAddress& address, const SegmentRecord& record) {
-  if (address.layer < record.spec.num_layers && address.unit < record.units_per_layer()) {
+  if (address.layer < record.num_layers() && address.unit < record.units_per_layer()) {
     return OkStatus();
   }
   return InvalidArgument("segment ", address.segment.Hex(), " has no unit ", address.unit,
-                         " at layer ", address.layer, ": it has ", record.spec.num_layers,
+                         " at layer ", address.layer, ": it has ", record.num_layers(),
                          " layers of ", record.units_per_layer(), " units");
 }
 
@@ -307,8 +307,7 @@ bool UnitReader::Promote(std::string_view tenant, const ExtentId& id) {
   const auto guard = parts_.writers->TryAcquire(id.segment);
   if (!guard) return false;
   const StatusOr<SegmentRecordPtr> record = parts_.catalog->Find(tenant, id.segment);
-  return record.ok() && id.layer < (*record)->spec.num_layers &&
-         PromoteLocked(tenant, **record, id);
+  return record.ok() && id.layer < (*record)->num_layers() && PromoteLocked(tenant, **record, id);
 }
 
 bool UnitReader::PromoteLocked(std::string_view tenant, const SegmentRecord& known,
@@ -320,7 +319,7 @@ bool UnitReader::PromoteLocked(std::string_view tenant, const SegmentRecord& kno
   }
   parts_.ssd->ReadUnits(reads);
   std::vector<std::byte> bytes;
-  bytes.reserve(known.stored_extent_bytes(known.num_pages()));
+  bytes.reserve(known.stored_extent_bytes());
   for (SsdTier::UnitRead& read : reads) {
     StatusOr<UnitBytes> unit = Checked(known, read);
     if (IsLoss(unit.status())) (void)MarkLost(id.segment, known, unit.status());
@@ -333,11 +332,11 @@ bool UnitReader::PromoteLocked(std::string_view tenant, const SegmentRecord& kno
   const ExtentView view{.id = id,
                         .bytes = bytes,
                         .unit_crc32c = crcs,
-                        .full_bytes = known.stored_extent_bytes(known.spec.segment_pages),
+                        .full_bytes = known.slot_bytes(),
                         .tenant = tenant,
                         .parent = known.parent,
                         .seconds_per_token = parts_.prefill_cost.SecondsPerToken(
-                            known.first_token, known.tokens.size()),
+                            known.first_token, known.cost_tokens()),
                         .codec = known.codec.id};
   const bool kept = parts_.dram->Put({&view, 1}).ok();
   (kept ? promotions_ : refused_).Add();
@@ -346,7 +345,7 @@ bool UnitReader::PromoteLocked(std::string_view tenant, const SegmentRecord& kno
 
 Status UnitReader::BringToDram(std::string_view tenant, const SegmentKey& key) {
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecordPtr record, parts_.catalog->Find(tenant, key));
-  for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
+  for (uint32_t layer = 0; layer < record->num_layers(); ++layer) {
     const ExtentId id{key, layer};
     const bool held = parts_.dram->Has(id);
     if (held) continue;

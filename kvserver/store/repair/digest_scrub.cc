@@ -53,7 +53,7 @@ StatusOr<std::optional<ScrubStep>> DigestScrub::NextOfExtents() {
   const auto segment = SegmentKey::FromBytes(key);
   const StatusOr<SegmentRecord> record = DecodeSegmentRecord(value);
   // RecordScrub finds damaged records.
-  if (!segment || !record.ok() || record->dram_only) return step;
+  if (!segment || !record.ok() || record->dram_only || record->object) return step;
   segment_ = {.key = *segment,
               .layers = record->spec.num_layers,
               .bytes_per_layer = DigestBytesPerLayer(*record, kernels::DigestKind::kMinMax)};
@@ -105,7 +105,8 @@ Status DigestScrub::Mend(const DigestId& id) {
   QUIRE_ASSIGN_OR_RETURN(const std::string row,
                          parts_.database->Get(Table::kSegments, id.extent.segment.view()));
   QUIRE_ASSIGN_OR_RETURN(const SegmentRecord record, DecodeSegmentRecord(row));
-  if (id.extent.layer >= record.spec.num_layers) return NotFound("the segment has no such layer");
+  if (id.extent.layer >= record.num_digest_layers())
+    return NotFound("the segment has no such layer");
   return parts_.deriver->Mend(id, record);
 }
 

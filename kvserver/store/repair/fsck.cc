@@ -257,11 +257,11 @@ Status Checker::CheckSegment(std::string_view raw_key, std::string_view value) {
       ++report.cached_segments;
       report.cached_bytes += record->stored_bytes();
     }
-    for (uint32_t layer = 0; layer < record->spec.num_layers; ++layer) {
+    for (uint32_t layer = 0; layer < record->num_layers(); ++layer) {
       QUIRE_RETURN_IF_ERROR(CheckExtent({*key, layer}, *record));
-      CheckDigests({*key, layer}, *record);
+      if (!record->object) CheckDigests({*key, layer}, *record);
     }
-    QUIRE_RETURN_IF_ERROR(CheckDigestExtent(*key));
+    if (!record->object) QUIRE_RETURN_IF_ERROR(CheckDigestExtent(*key));
   }
   if (options_.progress) options_.progress(report.segments, of_segments_);
   return OkStatus();
@@ -272,7 +272,10 @@ void Checker::CheckKey(const SegmentKey& key, const SegmentRecord& record) {
   const auto salt = salts_.find(record.tenant);
   if (salt != salts_.end()) {
     if (record.private_pages) return;  // Its salt was lost with its server.
-    if (ComputeKey(salt->second, Fingerprint(record.spec), record.parent, record.tokens) != key) {
+    const SegmentKey expected = record.object ? ComputeObjectKey(salt->second, record.object->key)
+                                              : ComputeKey(salt->second, Fingerprint(record.spec),
+                                                           record.parent, record.tokens);
+    if (expected != key) {
       AddDamage(Kind::kSegment, key, ": its record is that of another segment");
     }
   } else if (unknown_tenants_.insert(record.tenant).second) {
@@ -374,7 +377,7 @@ std::optional<uint32_t> Checker::LayersOf(std::string_view segment) {
   const StatusOr<SegmentRecord> record =
       value.ok() ? DecodeSegmentRecord(*value) : StatusOr<SegmentRecord>(value.status());
   // A damaged record is reported by itself; everything under its key goes with it.
-  return record.ok() ? record->spec.num_layers : UINT32_MAX;
+  return record.ok() ? record->num_layers() : UINT32_MAX;
 }
 
 Status Checker::CheckOrphans(Table table, const std::string& name) {

@@ -78,7 +78,7 @@ void PayloadScrub::ReadUnits(ScrubStep* step) {
   segment_->unit = end;
   if (end < units) return;
   segment_->unit = 0;
-  if (++segment_->layer == record.spec.num_layers) segment_.reset();
+  if (++segment_->layer == record.num_layers()) segment_.reset();
 }
 
 bool PayloadScrub::IsSame() const {

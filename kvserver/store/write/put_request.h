@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -73,7 +74,12 @@ class SegmentIntake {
     bool taken = false;
   };
 
-  SegmentIntake(const PutSegmentArgs& args, ExtentCodec codec) : args_(&args), codec_(codec) {}
+  explicit SegmentIntake(const PutSegmentArgs& args) : args_(&args) {}
+  /// Makes room for the digests of a segment that has them.
+  Status MakeDigests();
+  bool has_digests() const { return digests_bytes_ > 0; }
+  /// Bytes of one page at one layer as they arrived, decoded.
+  uint64_t row_bytes() const { return record_.num_heads() * record_.unit_bytes(); }
   bool is_raw() const { return record_.codec.id == CodecId::kRaw; }
   /// True when units may stay in the caller's memory.
   bool stays() const { return is_raw() && args_->payload_rows.empty(); }
@@ -102,7 +108,7 @@ class SegmentIntake {
   std::span<const std::byte> Aligned(std::span<const std::byte> bytes);
 
   const PutSegmentArgs* args_;
-  ExtentCodec codec_;
+  std::optional<ExtentCodec> codec_;  ///< Empty for an object, whose units are stored raw.
   SegmentRecord record_;
   std::vector<int32_t> valid_rows_;  ///< Valid rows of the units of one layer.
   std::vector<Extent> places_;

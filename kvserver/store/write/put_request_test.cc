@@ -75,7 +75,7 @@ struct Arrived {
 void ExpectTakenIn(const Arrived& arrived) {
   auto intake = SegmentIntake::Make("default", arrived.args, {});
   ASSERT_TRUE(intake.ok()) << intake.status();
-  const uint64_t bytes = intake->record().stored_extent_bytes(intake->record().num_pages());
+  const uint64_t bytes = intake->record().stored_extent_bytes();
   AlignedBufferPool pool({});
   const AlignedBuffer place = *pool.Take(bytes);
   intake->Place(1, place.bytes());
@@ -111,7 +111,7 @@ TEST(SegmentIntakeTest, EncodedExtentsComeToTheirPlaceToo) {
   const CodecParams codec = *CodecByName("int8");
   auto home = SegmentIntake::Make("default", arrived.args, codec);
   auto placed = SegmentIntake::Make("default", arrived.args, codec);
-  const uint64_t bytes = home->record().stored_extent_bytes(home->record().num_pages());
+  const uint64_t bytes = home->record().stored_extent_bytes();
   std::vector<std::byte> place(bytes);
   placed->Place(0, place);
   ASSERT_EQ(home->TakeAll(), OkStatus());

@@ -17,10 +17,12 @@ constexpr uint64_t kRecordBytes = 256;
 /// adds the digests of each unit's keys (two rows), which a segment only in DRAM has there. They
 /// count twice: once in the log and once in a table.
 uint64_t MetadataBytes(const SegmentRecord& record, bool digests) {
-  const uint64_t rows = digests ? quire::UnitBytes(record.spec) / record.spec.page_tokens : 0;
-  return 2 * (record.tokens.size() * sizeof(TokenId) +
+  const bool has_digests = digests && !record.object;
+  const uint64_t rows = has_digests ? record.unit_bytes() / record.spec.page_tokens : 0;
+  const uint64_t names = record.object ? record.object->key.size() : 0;
+  return 2 * (names + record.tokens.size() * sizeof(TokenId) +
               record.unit_crc32c.size() * (rows + 2 * sizeof(uint32_t)) +
-              (record.spec.num_layers + 2) * kRecordBytes);
+              (record.num_layers() + 2) * kRecordBytes);
 }
 
 /// True when a stored segment is gone or damaged, so that a put replaces it.
@@ -31,8 +33,10 @@ bool IsLost(const Status& status) { return IsNotFound(status) || IsDataLoss(stat
 StatusOr<PutSegmentResult> SegmentWriter::Put(std::string_view tenant, const TenantSalt& salt,
                                               const PutSegmentArgs& args) {
   QUIRE_RETURN_IF_ERROR(CheckPutArguments(args));
-  const SegmentKey key = ComputeKey(args.private_salt != nullptr ? *args.private_salt : salt,
-                                    Fingerprint(*args.spec), args.parent, args.tokens);
+  const SegmentKey key = args.object != nullptr
+                             ? ComputeObjectKey(salt, args.object->key)
+                             : ComputeKey(args.private_salt != nullptr ? *args.private_salt : salt,
+                                          Fingerprint(*args.spec), args.parent, args.tokens);
   if (args.expected_key && *args.expected_key != key) {
     return InvalidArgument("the segment's key is ", key.Hex(), ", the caller expected ",
                            args.expected_key->Hex(),
@@ -98,8 +102,9 @@ StatusOr<PutSegmentResult> SegmentWriter::AnswerStored(const SegmentKey& key,
   if (result.differs && args.strict) {
     return AlreadyExists("segment ", key.Hex(),
                          " is stored with other bytes, and the first under a key stand; put it "
-                         "without asking for strictness to take them, or use another weights_hash "
-                         "when the model differs");
+                         "without asking for strictness to take them, ",
+                         stored.object ? "or delete the object first"
+                                       : "or use another weights_hash when the model differs");
   }
   existed_.Add();
   if (result.differs) {
@@ -171,10 +176,14 @@ bool SegmentWriter::IsReadable(const SegmentKey& key, const SegmentRecord& recor
   return KeepIntact(key, record);
 }
 
+bool SegmentWriter::IsHere(const SegmentKey& key, const SegmentRecord& record) const {
+  return !record.dram_only || !OnlyCopy(key, record).empty();
+}
+
 std::vector<ResidentPtr> SegmentWriter::OnlyCopy(const SegmentKey& key,
                                                  const SegmentRecord& record) const {
   std::vector<ResidentPtr> extents;
-  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+  for (uint32_t layer = 0; layer < record.num_layers(); ++layer) {
     extents.push_back(parts_.dram->Get({key, layer}));
     if (extents.back() == nullptr) return {};
   }
@@ -195,7 +204,7 @@ bool SegmentWriter::KeepIntact(const SegmentKey& key, const SegmentRecord& recor
 
 StatusOr<uint64_t> SegmentWriter::FirstToken(std::string_view tenant, const PutSegmentArgs& args) {
   if (args.parent == kRootKey) return 0;
-  const StatusOr<SegmentRecordPtr> parent = parts_.catalog->Find(tenant, args.parent);
+  const StatusOr<SegmentRecordPtr> parent = parts_.catalog->FindPages(tenant, args.parent);
   QUIRE_RETURN_IF_ERROR(Annotate(parent.status(), "parent"));
   const SegmentRecord& p = **parent;
   if (p.spec != *args.spec) {
@@ -291,7 +300,7 @@ Status SegmentWriter::WriteCharged(const SegmentKey& key, const SegmentRecord& r
 
 DramTier::Room SegmentWriter::Reserve(const SegmentKey& key, SegmentIntake& intake) {
   DramTier::Room room = parts_.dram->Reserve(SplitExtents(key, intake, parts_.prefill_cost));
-  for (uint32_t layer = 0; layer < intake.record().spec.num_layers; ++layer) {
+  for (uint32_t layer = 0; layer < intake.record().num_layers(); ++layer) {
     if (const auto memory = room.bytes(layer); !memory.empty()) intake.Place(layer, memory);
   }
   return room;
@@ -301,7 +310,7 @@ Status SegmentWriter::WriteToSsd(const SegmentKey& key, SegmentIntake& intake, b
   DramTier::Room room = Reserve(key, intake);
   std::vector<ExtentView> extents = SplitExtents(key, intake, parts_.prefill_cost);
   const size_t layers = extents.size();
-  extents.push_back(DigestExtent(key, intake));
+  if (!intake.digests().empty()) extents.push_back(DigestExtent(key, intake));
   const auto take = [&](size_t i) {
     return i < layers ? intake.Take(static_cast<uint32_t>(i)) : OkStatus();
   };
@@ -363,7 +372,7 @@ void SegmentWriter::Publish(const SegmentKey& key, const SegmentRecord& record) 
                             .bytes = record.dram_only ? 0 : record.stored_bytes(),
                             .incarnation = record.incarnation,
                             .seconds_per_token = parts_.prefill_cost.SecondsPerToken(
-                                record.first_token, record.tokens.size()),
+                                record.first_token, record.cost_tokens()),
                             .is_private = record.private_pages});
 }
 
@@ -438,7 +447,7 @@ StatusOr<std::vector<std::byte>> SegmentWriter::ReadFromDram(const SegmentKey& k
                                                              const SegmentRecord& record) {
   std::vector<std::byte> stored;
   stored.reserve(record.stored_bytes());
-  for (uint32_t layer = 0; layer < record.spec.num_layers; ++layer) {
+  for (uint32_t layer = 0; layer < record.num_layers(); ++layer) {
     const ExtentId id{key, layer};
     const ResidentPtr resident = parts_.dram->Get(id);
     if (resident == nullptr) {

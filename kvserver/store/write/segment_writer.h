@@ -82,6 +82,9 @@ class SegmentWriter {
   /// does not hold its writer lock.
   bool IsReadable(const SegmentKey& key, const SegmentRecord& record) const;
 
+  /// True when the segment of `record` is there. Bytes only in DRAM are not verified.
+  bool IsHere(const SegmentKey& key, const SegmentRecord& record) const;
+
   /// puts, puts_existed, puts_differed, puts_dram_only.
   void VisitMetrics(MetricsVisitor& visit) const;
 
