@@ -132,6 +132,10 @@ class QuireConnector(KVConnectorBase_V1):
         """Blocks that vLLM must compute."""
         return self._worker.load_errors()
 
+    def drain(self, timeout: float) -> bool:
+        """Waits until what was copied has been sent; False after `timeout` seconds."""
+        return self._worker.drain(timeout)
+
     # The scheduler's half.
 
     def get_num_new_matched_tokens(

@@ -21,7 +21,12 @@ _AWAY = (errors.Unavailable, errors.DeadlineExceeded)
 def connector_of(settings: Settings, timeout: float, transport: str) -> typing.Callable[[], Client]:
     """Connects as the settings say; calls of the client take `timeout` at most."""
     return lambda: Client(
-        settings.address, transport, tenant=settings.tenant, token=settings.token(), timeout=timeout
+        settings.address,
+        transport,
+        tenant=settings.tenant,
+        token=settings.token(),
+        timeout=timeout,
+        patience=settings.patience,
     )
 
 
@@ -68,10 +73,13 @@ class Link:
         log.warning("Quire is away, prefixes are computed meanwhile: %s", error)
 
     def close(self) -> None:
-        """Lets the client go; there is no further one."""
+        """Lets the client go; there is no further one. Waits for an attempt that runs."""
         with self._lock:
             self._closed = True
             client, self._client = self._client, None
+            attempt = self._attempt
+        if attempt is not None:
+            attempt.join()
         if client is not None:
             client.close()
 

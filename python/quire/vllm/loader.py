@@ -75,7 +75,7 @@ class Loader:
         readers = {}
         try:
             for number, load in enumerate(batch.loads):
-                reader = self._attempt(batch, load, lambda load=load: _Reader(self._blocks, self._link, load, self._timeout))
+                reader = self._attempt(batch, load, lambda load=load: Reader(self._blocks, self._link, load, self._timeout))
                 if reader is not None:
                     readers[number] = reader
             for layer in range(self._blocks.spec.num_layers):
@@ -106,7 +106,7 @@ class Loader:
             return None
 
 
-class _Reader:
+class Reader:
     """One load. It reads in a session of its own."""
 
     def __init__(self, blocks: quire.EngineBlocks, link: Link, load: Load, timeout: float) -> None:

@@ -44,6 +44,7 @@ class Record:
     preemptions: int
     first_token: int = 0  # Of a load, as vLLM was last told.
     blocks: list[int] = dataclasses.field(default_factory=list)
+    loaded: list[int] = dataclasses.field(default_factory=list)  # Blocks of its last load.
     planned_segments: int = 0  # Those stored, and those that a step was told to store.
     registers: quire.DocumentName | None = None
 
@@ -94,17 +95,17 @@ class Planner:
         record = self._records.get(request.request_id)
         if record is None or num_external == 0:
             return
-        self._work.loads.append(
-            Load(
-                request=request.request_id,
-                spec=record.spec,
-                chain=record.found.chain,
-                first_token=record.first_token,
-                end_token=record.first_token + num_external,
-                blocks=list(blocks),
-                asynchronous=self._settings.load == "async",
-            )
+        load = Load(
+            request=request.request_id,
+            spec=record.spec,
+            chain=record.found.chain,
+            first_token=record.first_token,
+            end_token=record.first_token + num_external,
+            blocks=list(blocks),
+            asynchronous=self._settings.load == "async",
         )
+        record.loaded = load.targets(self._block_tokens)
+        self._work.loads.append(load)
 
     def step(self, output: typing.Any) -> Work:
         """The work of a step that vLLM has planned."""
@@ -124,8 +125,11 @@ class Planner:
         return work
 
     def recomputed(self, blocks: set[int]) -> None:
-        """vLLM knows that these blocks did not come, and computes them."""
+        """vLLM knows that these blocks did not come, and computes them. They are not offered to it again."""
         self._work.recomputed |= blocks
+        for record in self._records.values():
+            if record.found is not None and not blocks.isdisjoint(record.loaded):
+                record.found.chain, record.found.num_tokens = None, 0
 
     def finished(self, name: str) -> None:
         """The request is over."""

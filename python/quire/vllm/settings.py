@@ -28,7 +28,8 @@ class Settings:
     segment_pages: int = 8
     lookup_timeout: float = 1.0  # A request waits for a look-up at most this long.
     timeout: float = 10.0  # Likewise for one call of a load or a save.
-    retry_after: float = 5.0  # A server that is away is tried again after this time.
+    patience: float = 0.2  # A server that cannot be reached is away after this time.
+    retry_after: float = 5.0  # It is tried again after this time.
     staged_bytes: int = 256 << 20  # Copies on their way to the server; what finds no room is not stored.
 
     @classmethod
