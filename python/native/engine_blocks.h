@@ -53,7 +53,7 @@ class EngineBlocks {
   const KvSpec spec_;
   BlockLayout layout_;
   std::vector<HostArray> layers_;
-  int64_t num_blocks_ = 0;  ///< Of the smallest layer.
+  int64_t num_blocks_ = 0;  ///< Blocks of the smallest layer.
 };
 
 void BindEngineBlocks(nanobind::module_& module);

@@ -8,6 +8,7 @@ import ast
 import itertools
 import json
 import pathlib
+import re
 import types
 
 import numpy
@@ -18,7 +19,7 @@ from test_engine_blocks import Cache
 import quire
 from quire import vllm
 from quire.vllm.counts import Counts
-from quire.vllm.identity import spec_of
+from quire.vllm.identity import refusal, salted, spec_fields, spec_of
 from quire.vllm.link import Link
 from quire.vllm.planner import Planner
 from quire.vllm.settings import Settings
@@ -326,6 +327,56 @@ def test_a_worker_that_cannot_read_blocks_fails_loads():
     worker.start(Work(loads=[load]))
     assert worker.arrived() == {"request"} and worker.load_errors() == {8, 9}
     assert worker.arrived() == set() and worker.load_errors() == set()
+
+
+def cache_of(**changes):
+    fields = {"dtype": "torch.bfloat16", "num_kv_heads": 2, "head_size": 64, "block_size": 128}
+    fields.update(sliding_window=None, attention_chunk_size=None)
+    return type("FullAttentionSpec", (), {**fields, **changes})()
+
+
+def test_the_spec_is_that_of_the_worker(tmp_path):
+    model = pathlib.Path(__file__).parents[2] / "models/recall-small"
+    config = types.SimpleNamespace(model=str(model))
+    spec = spec_of(spec_fields(config, cache_of(), 32, 8))
+    assert spec == quire.spec_of_model(model, "bf16") and spec.rope.theta == 1e8
+    assert spec_of(salted(json.dumps(_FIELDS | {"model": "x"}), "a")).weights_hash
+    with pytest.raises(quire.InvalidArgument, match="KV heads"):
+        spec_fields(config, cache_of(num_kv_heads=1), 32, 8)
+    with pytest.raises(quire.NotFound):
+        quire.spec_of_model(tmp_path)
+    # A model that Quire does not compute is told from others by its files.
+    (tmp_path / "config.json").write_text('{"architectures": ["OPTForCausalLM"], "model_type": "opt"}')
+    config = types.SimpleNamespace(
+        model=str(tmp_path), hf_text_config=types.SimpleNamespace(num_attention_heads=4, num_hidden_layers=2)
+    )
+    prints = set()
+    for weights in (b"a", b"b"):
+        (tmp_path / "model.safetensors").write_bytes(weights)
+        prints.add(spec_of(spec_fields(config, cache_of(), 32, 8)).fingerprint)
+    assert len(prints) == 2
+
+
+@pytest.mark.parametrize(
+    "ranks, groups, cache, cache_dtype, words",
+    [
+        (1, 1, {}, "auto", "^$"),
+        (2, 1, {}, "auto", "several workers"),
+        (1, 2, {}, "auto", "2 groups"),
+        (1, 1, {"sliding_window": 512}, "auto", "window"),
+        (1, 1, {"dtype": "torch.uint8"}, "auto", "torch.uint8"),
+        (1, 1, {}, "fp8", "fp8"),
+    ],
+)
+def test_engines_that_are_not_served_are_told_why(ranks, groups, cache, cache_dtype, words):
+    parallel = types.SimpleNamespace(tensor_parallel_size=ranks, pipeline_parallel_size=1)
+    caches = types.SimpleNamespace(
+        kv_cache_groups=[types.SimpleNamespace(kv_cache_spec=cache_of(**cache))] * groups
+    )
+    config = types.SimpleNamespace(
+        parallel_config=parallel, cache_config=types.SimpleNamespace(cache_dtype=cache_dtype)
+    )
+    assert re.search(words, refusal(config, caches))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ namespace quire::worker {
 
 using WeightsHash = std::array<uint8_t, 32>;
 
-/// What a program chooses of its pages.
+/// Choices of a program about its pages.
 struct PageForm {
   DType dtype = DType::kF32;
   uint32_t page_tokens = 32;   ///< `p`
