@@ -309,7 +309,7 @@ def test_without_room_for_copies_nothing_waits(engines):
 def test_an_engine_goes_on_without_its_server(tmp_path):
     with quire.embedded(tmp_path, dram_bytes="64MiB") as first:
         address = first.address
-        engine = Engine(lambda: quire.Client(address, timeout=1), "away", timeout=1.0, lookup_timeout=1.0)
+        engine = Engine(lambda: quire.Client(address, timeout=1, patience=0.1), "away", timeout=1.0, lookup_timeout=1.0)
         tokens = prompt_of(3 * SEGMENT, 7)
         engine.run(Request(tokens))
         request = Request(tokens)
@@ -319,6 +319,10 @@ def test_an_engine_goes_on_without_its_server(tmp_path):
         assert loaded == 0 and engine.holds(request, table, len(tokens))
         assert engine.run(Request(tokens))[0] == 0
         engine.close()
+        late = Engine(lambda: quire.Client(address, timeout=1, patience=0.1), "away")  # It is away at the start.
+        loaded, table = late.run(Request(tokens))
+        assert loaded == 0 and late.holds(Request(tokens), table, len(tokens)) and "lookups" not in late.totals
+        late.close()
 
 
 def test_a_worker_that_cannot_read_blocks_fails_loads():
