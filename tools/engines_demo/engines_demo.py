@@ -147,7 +147,8 @@ class Demo:
 
     def start(self, **options):
         arguments = options.pop("arguments", {})
-        extra = {"address": self.server.address, "retry_after": 0.5, **options}
+        patient = {"patience": 1.0, "lookup_timeout": 10.0, "timeout": 20.0}  # The machine may be busy.
+        extra = {"address": self.server.address, "retry_after": 0.5, **patient, **options}
         self.engine = Engine(self.build, self.folder, extra, **arguments)
 
     def same(self, answers, where):
