@@ -240,7 +240,7 @@ def test_what_token_ids_do_not_describe_is_passed(engines):
     tokens = prompt_of(SEGMENT + 10, 2)
     for change in ({"mm_features": ["picture"]}, {"lora_request": "adapter"}, {"prompt_embeds": 1}):
         assert engine.run(Request(tokens, **change))[0] == 0
-    assert engine.totals == {"requests_passed": 3, "load_seconds": 0} or "segments_saved" not in engine.totals
+    assert engine.totals["requests_passed"] == 3 and "segments_saved" not in engine.totals
     assert engine.run(Request(tokens))[0] == 0
 
 

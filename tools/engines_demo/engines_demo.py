@@ -232,7 +232,7 @@ class Demo:
         self.out(f"  identical tokens with blocks of 64 tokens, {self.results['preemptions']} preemptions")
 
     def without_server(self):
-        """The server is killed in the middle of a load, and stays away. Answers are the same, computed. It comes back."""
+        """The server is killed in the middle of a load. Answers are the same, computed. It comes back, and is used."""
         self.broken_load()
         self.same(self.engine.ask(self.prompts[:2], max_tokens=ANSWER), "without the server")
         self.server.start()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records what vLLM's connectors may override, for a test that runs without vLLM.
 
-    build/tools/vllm/bin/python tools/engines_demo/record_vllm.py           # writes python/tests/data/vllm_connector.json
+    build/tools/vllm/bin/python tools/engines_demo/record_vllm.py           # writes FILE
     build/tools/vllm/bin/python tools/engines_demo/record_vllm.py --check   # compares it with the installed vLLM
 """
 
@@ -21,8 +21,11 @@ def recorded():
     for name, value in vars(KVConnectorBase_V1).items():
         if name.startswith("_") and name != "__init__":
             continue
-        kind = "classmethod" if isinstance(value, classmethod) else "property" if isinstance(value, property) else "method"
-        call = value.__func__ if kind == "classmethod" else value.fget if kind == "property" else value
+        kind, call = "method", value
+        if isinstance(value, classmethod):
+            kind, call = "classmethod", value.__func__
+        elif isinstance(value, property):
+            kind, call = "property", value.fget
         members[name] = {
             "kind": kind,
             "parameters": list(inspect.signature(call).parameters),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import logging
 import threading
 import time
@@ -42,9 +43,10 @@ class Batch:
         with self._changed:
             return self._ended
 
-    def _pass(self, layers: int, ended: bool = False) -> None:
+    def came(self, layers: int, ended: bool = False) -> None:
+        """Says that so many layers have come, and whether nothing more does."""
         with self._changed:
-            self._layers, self._ended = layers, ended or self._ended
+            self._layers, self._ended = layers, ended
             self._changed.notify_all()
 
 
@@ -72,18 +74,18 @@ class Loader:
 
     def _run(self, batch: Batch) -> None:
         began = time.perf_counter()
-        readers = {}
+        readers: list[Reader] = []
         try:
-            for number, load in enumerate(batch.loads):
-                reader = self._attempt(batch, load, lambda load=load: Reader(self._blocks, self._link, load, self._timeout))
-                if reader is not None:
-                    readers[number] = reader
+            for load in batch.loads:
+                reader = Reader(self._blocks, self._link, load, self._timeout)
+                if self._goes_on(batch, reader, reader.open):
+                    readers.append(reader)
             for layer in range(self._blocks.spec.num_layers):
-                for number, reader in list(readers.items()):
-                    if self._attempt(batch, reader.load, lambda reader=reader: reader.take(layer)) is None:
-                        readers.pop(number).close()
-                batch._pass(layer + 1)
-            for reader in readers.values():
+                for reader in list(readers):
+                    if not self._goes_on(batch, reader, lambda reader=reader: reader.take(layer)):
+                        readers.remove(reader)
+                batch.came(layer + 1)
+            for reader in readers:
                 self._counts.add("loads")
                 self._counts.add("prefill_tokens_saved", reader.load.end_token - reader.load.first_token)
         except BaseException:
@@ -91,69 +93,76 @@ class Loader:
             batch.failed = list(batch.loads)
         finally:
             self._counts.add("load_seconds", time.perf_counter() - began)
-            batch._pass(self._blocks.spec.num_layers, ended=True)
-            for reader in readers.values():
+            batch.came(self._blocks.spec.num_layers, ended=True)
+            for reader in readers:
                 reader.close()
 
-    def _attempt(self, batch: Batch, load: Load, call: typing.Callable[[], typing.Any]) -> typing.Any:
-        """What the call returns; None when the load has failed."""
+    def _goes_on(self, batch: Batch, reader: Reader, call: typing.Callable[[], None]) -> bool:
+        """False when the call failed. The load has failed then, and the reader is closed."""
         try:
-            return call()
+            call()
         except quire.Error as error:
+            load = reader.load
             self._counts.add("load_failures")
             log.warning("tokens %d to %d are computed: %s", load.first_token, load.end_token, error)
             batch.failed.append(load)
-            return None
+            reader.close()
+            return False
+        return True
 
 
 class Reader:
-    """One load. It reads in a session of its own."""
+    """One load, in a session of its own. Errors also tell the link."""
 
     def __init__(self, blocks: quire.EngineBlocks, link: Link, load: Load, timeout: float) -> None:
         self.load = load
         self._blocks = blocks
         self._link = link
         self._timeout = timeout
-        client = link.client()
-        if client is None:
-            raise quire.Unavailable("the server is away")
-        self._client = client
         spec = spec_of(load.spec)
         self._layers = spec.num_layers
         self._pages = range(load.first_token // spec.page_tokens, -(-load.end_token // spec.page_tokens))
         self._pending: collections.deque[quire.Pending] = collections.deque()
         self._asked = 0
-        self._session = self._told(
-            lambda: client.open_session(load.chain, slots_per_head=len(self._pages), spec=spec)
-        )
+        self._client: quire.Client | None = None
+        self._session: quire.Session | None = None
 
-    def take(self, layer: int) -> bool:
+    def open(self) -> None:
+        """Opens the session."""
+        self._client = self._link.client()
+        if self._client is None:
+            raise quire.Unavailable("the server is away")
+        with self._told():
+            self._session = self._client.open_session(
+                self.load.chain, slots_per_head=len(self._pages), spec=spec_of(self.load.spec)
+            )
+
+    def take(self, layer: int) -> None:
         """Writes the layer's units to their blocks. REQUIRES: layers in ascending order."""
-        return self._told(lambda: self._take(layer))
+        with self._told():
+            while self._asked < min(layer + _AHEAD, self._layers):
+                want = quire.Want(self._asked, self._pages)
+                self._pending.append(self._session.start(want, timeout=self._timeout))
+                self._asked += 1
+            for part in self._pending.popleft():
+                with part:
+                    self._blocks.write(part, self.load.blocks, self.load.first_token, self.load.end_token)
+                    part.applied()
 
     def close(self) -> None:
         """Ends the session."""
         self._pending.clear()
+        if self._session is None:
+            return
         try:
             self._session.close()
         except quire.Error:
             pass  # The server ends a session without its client by itself.
 
-    def _take(self, layer: int) -> bool:
-        while self._asked < min(layer + _AHEAD, self._layers):
-            self._pending.append(
-                self._session.start(quire.Want(self._asked, self._pages), timeout=self._timeout)
-            )
-            self._asked += 1
-        for part in self._pending.popleft():
-            with part:
-                self._blocks.write(part, self.load.blocks, self.load.first_token, self.load.end_token)
-                part.applied()
-        return True
-
-    def _told(self, call: typing.Callable[[], typing.Any]) -> typing.Any:
+    @contextlib.contextmanager
+    def _told(self) -> typing.Iterator[None]:
         try:
-            return call()
+            yield
         except quire.Error as error:
             self._link.failed(self._client, error)
             raise
