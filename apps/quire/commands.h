@@ -25,6 +25,7 @@ void AddWorkerCommand(Commands& commands);
 void AddFsckCommand(Commands& commands);
 void AddDemoCommand(Commands& commands);
 void AddPlanCommand(Commands& commands);
+void AddSpecCommand(Commands& commands);
 
 }  // namespace quire::cli
 

@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   AddWorkerCommand(commands);
   AddFsckCommand(commands);
   AddPlanCommand(commands);
+  AddSpecCommand(commands);
   commands.AddProgram({.name = "bench",
                        .summary = "Measure against the machine's limits and the rivals",
                        .examples = "  quire bench --help"},

@@ -2,8 +2,6 @@
 #include "gpuworker/model/decoder.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -12,67 +10,13 @@
 
 #include "gpuworker/model/checkpoint/checkpoint.h"
 #include "gpuworker/model/checkpoint/companions.h"
+#include "gpuworker/model/checkpoint/pages_spec.h"
 #include "gpuworker/model/forward_pass.h"
 #include "gpuworker/model/pass_pool.h"
 #include "gpuworker/model/sparse/sparse_pass.h"
 
 namespace quire::worker {
 namespace {
-
-/// Settings that only a Gemma has.
-std::string GemmaSettings(const GemmaConfig& gemma) {
-  std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(), ";attention_cap=%.17g,logit_cap=%.17g,query_scale=%.17g",
-                gemma.attention_soft_cap, gemma.logit_soft_cap, gemma.query_scale);
-  std::string settings = text.data();
-  if (!gemma.local_rope) return settings;
-  const RopeSpec& r = *gemma.local_rope;
-  std::vector<double> parts = {static_cast<double>(r.scaling),
-                               static_cast<double>(r.rotary_dim),
-                               r.theta,
-                               r.factor,
-                               r.low_freq_factor,
-                               r.high_freq_factor,
-                               r.original_context,
-                               r.beta_fast,
-                               r.beta_slow,
-                               r.attention_factor};
-  parts.insert(parts.end(), r.pair_factors.begin(), r.pair_factors.end());
-  settings += ";local_rope=";
-  for (const double part : parts) {
-    std::snprintf(text.data(), text.size(), "%.17g,", part);
-    settings += text.data();
-  }
-  return settings;
-}
-
-/// Settings besides the weights that change the numbers and that KvSpec has no field for. Those
-/// that a model does not have are not in the text, so that its hash does not depend on them.
-std::string NumericSettings(const ModelConfig& config) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "rms_norm_eps=%.17g", config.rms_norm_eps);
-  std::string settings = text.data();
-  const std::vector<uint32_t> windows = config.Windows();
-  if (!windows.empty()) settings += ";windows=";
-  for (const uint32_t window : windows) settings += std::to_string(window) + ",";
-  if (config.is_gemma()) settings += GemmaSettings(config.gemma);
-  if (config.experts.num_experts > 0) {
-    settings += ";experts_per_token=" + std::to_string(config.experts.experts_per_token) +
-                ",normalized=" + std::to_string(config.experts.normalized);
-  }
-  if (!config.latent) return settings;
-  std::snprintf(text.data(), text.size(), ";score_scale=%.17g", config.latent->score_scale);
-  return settings + text.data();
-}
-
-/// The config's name, else one that follows from the contents and is the same on every machine.
-std::string ModelName(const ModelConfig& config, const std::array<uint8_t, 32>& hash) {
-  if (!config.model_name.empty()) return config.model_name;
-  std::array<char, 9> digits{};
-  std::snprintf(digits.data(), digits.size(), "%02x%02x%02x%02x", hash[0], hash[1], hash[2],
-                hash[3]);
-  return std::string(Name(config.architecture)) + "-" + digits.data();
-}
 
 Status CheckKernels(const Device& device) {
   const kernels::KernelTable& ops = device.kernels();
@@ -106,11 +50,8 @@ class OneSequence final : public BatchAttention {
 
 class Decoder::Impl {
  public:
-  Impl(Model model, const std::array<uint8_t, 32>& hash)
-      : model_(std::move(model)),
-        hash_(hash),
-        name_(ModelName(model_.config, hash)),
-        passes_(model_) {}
+  Impl(Model model, const WeightsHash& hash)
+      : model_(std::move(model)), hash_(hash), passes_(model_) {}
 
   PassPool& passes() const { return passes_; }
   const ModelConfig& config() const { return model_.config; }
@@ -121,34 +62,12 @@ class Decoder::Impl {
 
  private:
   const Model model_;
-  const std::array<uint8_t, 32> hash_;
-  const std::string name_;
+  const WeightsHash hash_;
   mutable PassPool passes_;  ///< Thread-safe.
 };
 
 KvSpec Decoder::Impl::MakeKvSpec(DType dtype, uint32_t page_tokens, uint32_t segment_pages) const {
-  const ModelConfig& c = config();
-  KvSpec spec;
-  spec.model = name_;
-  spec.weights_hash = hash_;
-  spec.attention = c.latent                              ? AttentionKind::kMla
-                   : c.num_kv_heads == c.num_query_heads ? AttentionKind::kMha
-                   : c.num_kv_heads == 1                 ? AttentionKind::kMqa
-                                                         : AttentionKind::kGqa;
-  spec.dtype = dtype;
-  spec.num_layers = c.num_layers;
-  spec.num_query_heads = c.num_query_heads;
-  spec.num_kv_heads = c.num_kv_heads;
-  if (c.latent) {
-    spec.latent_dim = c.latent->latent_dim;
-    spec.latent_rope_dim = c.latent->rope_dim;
-  } else {
-    spec.head_dim = c.head_dim;
-  }
-  spec.page_tokens = page_tokens;
-  spec.segment_pages = segment_pages;
-  spec.rope = c.rope;
-  return spec;
+  return SpecOfPages(config(), hash_, {dtype, page_tokens, segment_pages});
 }
 
 Status Decoder::Impl::Check(std::span<const TokenId> tokens, uint64_t first_position) const {
@@ -179,7 +98,7 @@ StatusOr<std::unique_ptr<Decoder>> Decoder::Load(const std::string& directory, D
   QUIRE_RETURN_IF_ERROR(ReadCompanions(directory, &config));
   QUIRE_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(directory));
   QUIRE_ASSIGN_OR_RETURN(Weights weights, LoadWeights(checkpoint, config, device));
-  const std::array<uint8_t, 32> hash = checkpoint.Hash(NumericSettings(config));
+  const WeightsHash hash = HashOf(checkpoint, config);
   RopeTable rope(config.rope);
   std::optional<RopeTable> local_rope;
   if (config.gemma.local_rope) local_rope.emplace(*config.gemma.local_rope);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/json/json.h"
+#include "gpuworker/model/checkpoint/pages_spec.h"
 #include "gpuworker/model/checkpoint/safetensors_builder.h"
 #include "gpuworker/model/dense_cache.h"
 #include "tests/kit/paths.h"
@@ -381,6 +382,18 @@ TEST(DecoderKvSpec, IsTheSameForTheSameModelWhereverItLies) {
   const auto there = Loaded(copy.path());
   ASSERT_TRUE(here && there);
   EXPECT_EQ(here->MakeKvSpec(DType::kF32, 32, 8), there->MakeKvSpec(DType::kF32, 32, 8));
+}
+
+TEST(DecoderKvSpec, IsReadFromTheFilesAlone) {
+  for (const char* name : {"llama-yarn", "mistral-sharded", "deepseek-v2", "gemma2"}) {
+    const std::string directory = std::string(kGoldens) + name;
+    const auto decoder = Loaded(directory);
+    ASSERT_NE(decoder, nullptr);
+    const auto spec = ReadSpecOfPages(directory, {.dtype = DType::kBF16});
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(*spec, decoder->MakeKvSpec(DType::kBF16, 32, 8)) << name;
+  }
+  EXPECT_EQ(ReadSpecOfPages("/nowhere", {}).status().code(), StatusCode::kNotFound);
 }
 
 TEST(DecoderKvSpec, DiffersWhenTheNumbersDiffer) {

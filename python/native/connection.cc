@@ -20,8 +20,8 @@ namespace {
 
 namespace nb = nanobind;
 
-/// Time for which a server that cannot be reached is tried again, as by the command line.
-constexpr Duration kUnreachableFor = std::chrono::seconds(5);
+/// As of the command line.
+constexpr double kPatienceSeconds = 5;
 
 BearerToken TokenOf(const std::string& text) {
   return text.empty() ? BearerToken() : Take(BearerToken::Make(text));
@@ -60,7 +60,7 @@ void Connection::Connect(const Options& options) {
   const auto control = Take(ConnectGrpc(options.address, {.token = token}));
   std::shared_ptr<Transport> data;
   if (options.transport != "control") {
-    const Duration step = std::min<Duration>(options.timeout, kUnreachableFor);
+    const Duration step = std::min<Duration>(options.timeout, options.patience);
     auto connected = ConnectData(control, {.transport = options.transport,
                                            .tenant = options.tenant,
                                            .token = token,
@@ -81,7 +81,7 @@ void Connection::Connect(const Options& options) {
        .data_transport = data,
        .tenant = options.tenant,
        .deadline = options.timeout,
-       .retry = {.unreachable_for = std::min<Duration>(options.timeout, kUnreachableFor)}}));
+       .retry = {.unreachable_for = std::min<Duration>(options.timeout, options.patience)}}));
   server_version_ = Take(client_->Stats()).version;
 }
 
@@ -104,20 +104,23 @@ void BindConnection(nb::module_& module) {
       .def(
           "__init__",
           [](Connection* self, std::string address, std::string transport, std::string tenant,
-             const std::optional<std::string>& token, double timeout) {
+             const std::optional<std::string>& token, double timeout, double patience) {
             new (self) Connection({.address = std::move(address),
                                    .transport = std::move(transport),
                                    .tenant = std::move(tenant),
                                    .token = token.value_or(""),
-                                   .timeout = SecondsOf(timeout, {})});
+                                   .timeout = SecondsOf(timeout, {}),
+                                   .patience = SecondsOf(patience, {})});
           },
           nb::arg("address"), nb::arg("transport") = "auto", nb::kw_only(),
           nb::arg("tenant") = "default", nb::arg("token") = nb::none(), nb::arg("timeout") = 60.0,
+          nb::arg("patience") = kPatienceSeconds,
           "Connects to \"host:port\" or \"unix:/path\". `transport` of recalls and objects is "
           "\"auto\" (the\n"
           "first that works), \"shm\", \"ucx\", \"grpc\" or \"control\". `token` proves the tenant "
           "to a\n"
-          "server that asks for it. `timeout` is the limit of one call in seconds.")
+          "server that asks for it. `timeout` is the limit of one call in seconds, and `patience` "
+          "the\ntime for which a server that cannot be reached is tried again.")
       .def("close", &Connection::Close, "Closes; contexts and sessions stay usable.")
       .def(
           "__enter__", [](nb::handle self) { return nb::borrow(self); },

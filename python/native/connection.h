@@ -26,6 +26,7 @@ class Connection {
     std::string tenant = "default";
     std::string token;  ///< Empty: none.
     Duration timeout;   ///< Limit of one call, retries included.
+    Duration patience;  ///< Time for which a server that cannot be reached is tried again.
   };
   /// Connects, and asks the server for its version. Throws its error, also UNAVAILABLE.
   explicit Connection(const Options& options);

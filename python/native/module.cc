@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 
 #include "python/native/bind.h"
+#include "python/native/engine_blocks.h"
 #include "python/native/errors.h"
 #include "python/native/objects.h"
 #include "python/native/units.h"
@@ -21,5 +22,6 @@ NB_MODULE(_native, module) {
   python::BindDocuments(module);
   python::BindContexts(module);
   python::BindSessions(module);
+  python::BindEngineBlocks(module);
   python::BindConnection(module);
 }

@@ -2,10 +2,10 @@
 #include "python/native/slots.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "python/native/errors.h"
+#include "python/native/payload_reader.h"
 #include "python/native/session.h"
 #include "python/native/units.h"
 
@@ -13,33 +13,6 @@ namespace quire::python {
 namespace {
 
 namespace nb = nanobind;
-
-/// Copies a payload piece by piece, in order.
-class PayloadReader {
- public:
-  explicit PayloadReader(const Payload& payload) : slices_(payload.slices()) {}
-
-  /// REQUIRES: as many bytes are left.
-  void Read(size_t bytes, std::byte* out) {
-    while (bytes > 0) {
-      const auto& slice = slices_[slice_].bytes;
-      const size_t count = std::min(bytes, slice.size() - offset_);
-      std::memcpy(out, slice.data() + offset_, count);
-      out += count;
-      bytes -= count;
-      offset_ += count;
-      if (offset_ == slice.size()) {
-        ++slice_;
-        offset_ = 0;
-      }
-    }
-  }
-
- private:
-  const std::vector<Slice>& slices_;
-  size_t slice_ = 0;
-  size_t offset_ = 0;
-};
 
 Status NoArray(uint32_t sequence) {
   return InvalidArgument("into: there is no array for sequence ", sequence);

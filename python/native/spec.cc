@@ -164,6 +164,13 @@ void BindSpec(nb::module_& module) {
           "Shape of a unit: (2, page_tokens, head_dim).")
       .def_prop_ro(
           "unit_bytes", [](const KvSpec& spec) { return UnitBytes(spec); }, "Bytes of a unit.")
+      .def_prop_ro(
+          "fingerprint",
+          [](const KvSpec& spec) {
+            const SpecFingerprint print = Fingerprint(spec);
+            return nb::bytes(print.data(), print.size());
+          },
+          "SHA-256 of every field, 32 bytes; part of the key of every segment.")
       .def("difference", &FirstDifference, nb::arg("other"),
            "The first field in which two specs differ; empty when they are equal.");
 }

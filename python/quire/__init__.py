@@ -28,6 +28,7 @@ from quire._native import (
     DocumentName,
     DocumentPage,
     DocumentStatistics,
+    EngineBlocks,
     Extra,
     Ingest,
     KvSpec,
@@ -71,5 +72,6 @@ from quire.errors import (
     Unimplemented,
     Unknown,
 )
+from quire.models import spec_of_model
 
 __all__ = [name for name in dir() if not name.startswith("_") and name != "quire"] + ["__version__"]

@@ -137,3 +137,8 @@ _BY_NUMBER: dict[int, type[Error]] = {
 def error_of(number: int, message: str) -> Error:
     """The exception for a status; the native part calls it."""
     return _BY_NUMBER.get(number, Unknown)(message)
+
+
+def named(code: str, message: str) -> Error:
+    """The exception for a code by its name, as programs print it."""
+    return next((kind for kind in _BY_NUMBER.values() if kind.code == code), Unknown)(message)

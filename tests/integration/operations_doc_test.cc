@@ -59,6 +59,7 @@ TEST(OperationsDocTest, EveryFlagThatIsExplainedIsThere) {
                                                           {"demo"},
                                                           {"fsck"},
                                                           {"plan"},
+                                                          {"spec"},
                                                           {"stat"},
                                                           {"top"},
                                                           {"torture", "crash"},

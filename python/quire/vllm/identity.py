@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which pages an engine computes: their KvSpec, or why they cannot be stored."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import typing
+
+import quire
+from quire.models import fields_of_model, spec_of_fields
+
+DTYPES = {"torch.float32": "f32", "torch.float16": "f16", "torch.bfloat16": "bf16"}
+_WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
+
+
+def refusal(vllm_config: typing.Any, kv_cache_config: typing.Any) -> str:
+    """Why this engine's pages are not stored; empty when they are."""
+    parallel = vllm_config.parallel_config
+    ranks = parallel.tensor_parallel_size * parallel.pipeline_parallel_size
+    if ranks * getattr(parallel, "decode_context_parallel_size", 1) != 1:
+        return "the model is divided over several workers"
+    groups = kv_cache_config.kv_cache_groups
+    if len(groups) != 1:
+        return f"the model has {len(groups)} groups of caches"
+    spec = groups[0].kv_cache_spec
+    if type(spec).__name__ != "FullAttentionSpec":
+        return f"its attention is {type(spec).__name__}"
+    if spec.sliding_window is not None or spec.attention_chunk_size is not None:
+        return "its attention has a window"
+    if str(spec.dtype) not in DTYPES:
+        return f"keys and values are {spec.dtype}"
+    if vllm_config.cache_config.cache_dtype not in ("auto", str(spec.dtype).removeprefix("torch.")):
+        return f"the cache's type is {vllm_config.cache_config.cache_dtype}"
+    if getattr(spec, "head_size_v", spec.head_size) != spec.head_size:
+        return "keys and values have different sizes"
+    return ""
+
+
+def spec_fields(model_config: typing.Any, cache_spec: typing.Any, page_tokens: int, segment_pages: int) -> str:
+    """JSON of the engine's KvSpec, as `quire spec --json` prints it.
+
+    It is that of Quire's own worker where that computes the model, so that each finds the other's pages. For another
+    model the weights' files and vLLM's shapes decide it.
+    """
+    directory = _directory(model_config)
+    dtype = DTYPES[str(cache_spec.dtype)]
+    try:
+        fields = fields_of_model(directory, dtype, page_tokens, segment_pages)
+    except quire.Error as error:
+        if isinstance(error, (quire.Internal, quire.Unavailable)):
+            raise
+        fields = _own_fields(directory, model_config, cache_spec, page_tokens, segment_pages)
+    shape = (fields["num_kv_heads"], fields["head_dim"])
+    if shape != (cache_spec.num_kv_heads, cache_spec.head_size):
+        raise quire.InvalidArgument(
+            f"the checkpoint has {shape} KV heads and channels, and the engine "
+            f"{(cache_spec.num_kv_heads, cache_spec.head_size)}"
+        )
+    return json.dumps(fields)
+
+
+def salted(fields: str, salt: str | None) -> str:
+    """The spec of requests with a cache salt: other keys, which nobody finds without the salt."""
+    if not salt:
+        return fields
+    known = json.loads(fields)
+    text = known["weights_hash"].encode() + b"\0quire.cache_salt\0" + salt.encode()
+    known["weights_hash"] = hashlib.sha256(text).hexdigest()
+    return json.dumps(known)
+
+
+@functools.lru_cache(maxsize=256)
+def spec_of(fields: str) -> quire.KvSpec:
+    """The KvSpec of such JSON."""
+    return spec_of_fields(json.loads(fields))
+
+
+def _directory(model_config: typing.Any) -> str:
+    if os.path.isdir(model_config.model):
+        return model_config.model
+    import huggingface_hub
+
+    return huggingface_hub.snapshot_download(
+        model_config.model, revision=model_config.revision, local_files_only=True
+    )
+
+
+def _own_fields(
+    directory: str, model_config: typing.Any, cache_spec: typing.Any, page_tokens: int, segment_pages: int
+) -> dict[str, typing.Any]:
+    files = sorted(path for kind in _WEIGHTS for path in pathlib.Path(directory).glob(kind))
+    if not files:
+        raise quire.NotFound(f"{directory} has no weights that could tell this model from another")
+    digest = hashlib.sha256(b"quire.vllm.weights.v1")
+    for path in [pathlib.Path(directory) / "config.json", *files]:
+        with open(path, "rb") as file:
+            digest.update(path.name.encode() + b"\0" + hashlib.file_digest(file, "sha256").digest())
+    config = model_config.hf_text_config
+    query_heads, kv_heads = config.num_attention_heads, cache_spec.num_kv_heads
+    return {
+        "model": pathlib.Path(model_config.model).name[:200] + " (vLLM)",
+        "weights_hash": digest.hexdigest(),
+        "attention": "mha" if query_heads == kv_heads else "mqa" if kv_heads == 1 else "gqa",
+        "dtype": DTYPES[str(cache_spec.dtype)],
+        "num_layers": config.num_hidden_layers,
+        "num_query_heads": query_heads,
+        "num_kv_heads": kv_heads,
+        "head_dim": cache_spec.head_size,
+        "page_tokens": page_tokens,
+        "segment_pages": segment_pages,
+        "rope": {"rotary_dim": cache_spec.head_size},
+    }

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planner: the scheduler's half. It finds stored prefixes, and says what each step loads and stores.
+
+Thread-safety: none; vLLM's scheduler calls it from one thread. Blocks and requests are vLLM's.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import logging
+import typing
+
+import quire
+from quire.vllm.counts import Counts
+from quire.vllm.identity import salted, spec_of
+from quire.vllm.link import Link
+from quire.vllm.settings import Settings
+from quire.vllm.work import Load, Save, Work
+
+log = logging.getLogger("vllm.quire")
+
+# Fields of a request's kv_transfer_params.
+READ = "quire_document"  # The prompt begins with this document: also its last tokens are found.
+REGISTER = "quire_register"  # The prompt becomes a document of this name.
+
+
+@dataclasses.dataclass
+class Found:
+    """What is stored of a request's tokens."""
+
+    segment_keys: list[bytes]
+    chain: bytes | None = None  # Key of the last segment of the longest stored prefix.
+    num_tokens: int = 0
+
+
+@dataclasses.dataclass
+class Record:
+    """A request that vLLM has."""
+
+    request: typing.Any
+    spec: str
+    found: Found | None  # None: not known, so nothing is stored either.
+    preemptions: int
+    first_token: int = 0  # Of a load, as vLLM was last told.
+    blocks: list[int] = dataclasses.field(default_factory=list)
+    loaded: list[int] = dataclasses.field(default_factory=list)  # Blocks of its last load.
+    planned_segments: int = 0  # Those stored, and those that a step was told to store.
+    registers: quire.DocumentName | None = None
+
+
+class Planner:
+    """Reads with `link`, whose calls must be short. `spec` is JSON of the engine's KvSpec."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        link: Link,
+        spec: str,
+        block_tokens: int,
+        counts: Counts,
+        *,
+        reads: bool = True,
+        writes: bool = True,
+    ) -> None:
+        self._settings = settings
+        self._link = link
+        self._spec = spec
+        self._block_tokens = block_tokens
+        self._counts = counts
+        self._reads = reads
+        self._writes = writes
+        self._records: dict[str, Record] = {}
+        self._passed: set[str] = set()
+        self._work = Work()
+        self._document_tokens: collections.OrderedDict[bytes, list[int]] = collections.OrderedDict()
+
+    def matched(self, request: typing.Any, num_computed: int) -> tuple[int, bool]:
+        """Tokens beyond the computed ones that can be loaded, and whether outside of steps.
+
+        vLLM asks again in every step while the request waits, so what was found is kept.
+        """
+        record = self._record_of(request)
+        if record is None or record.found is None or not self._reads:
+            return 0, False
+        # One token at least is computed, whose output is the next token.
+        usable = min(record.found.num_tokens, request.num_tokens - 1)
+        if usable <= num_computed:
+            return 0, False
+        record.first_token = num_computed
+        return usable - num_computed, self._settings.load == "async"
+
+    def allocated(self, request: typing.Any, blocks: list[int], num_external: int) -> None:
+        """The request has blocks, of which tokens for `num_external` are loaded."""
+        record = self._records.get(request.request_id)
+        if record is None or num_external == 0:
+            return
+        load = Load(
+            request=request.request_id,
+            spec=record.spec,
+            chain=record.found.chain,
+            first_token=record.first_token,
+            end_token=record.first_token + num_external,
+            blocks=list(blocks),
+            asynchronous=self._settings.load == "async",
+        )
+        record.loaded = load.targets(self._block_tokens)
+        self._work.loads.append(load)
+
+    def step(self, output: typing.Any) -> Work:
+        """The work of a step that vLLM has planned."""
+        computed = {}
+        for new in output.scheduled_new_reqs:
+            self._took_blocks(new.req_id, new.block_ids, replace=True)
+            computed[new.req_id] = new.num_computed_tokens
+        cached = output.scheduled_cached_reqs
+        for name, blocks, count in zip(cached.req_ids, cached.new_block_ids, cached.num_computed_tokens):
+            self._took_blocks(name, blocks, replace=name in cached.resumed_req_ids)
+            computed[name] = count
+        if self._writes:
+            for name, count in output.num_scheduled_tokens.items():
+                if name in self._records and name in computed:
+                    self._plan_saves(self._records[name], computed[name] + count)
+        work, self._work = self._work, Work()
+        return work
+
+    def recomputed(self, blocks: set[int]) -> None:
+        """vLLM knows that these blocks did not come, and computes them. They are not offered to it again."""
+        self._work.recomputed |= blocks
+        for record in self._records.values():
+            if record.found is not None and not blocks.isdisjoint(record.loaded):
+                record.found.chain, record.found.num_tokens = None, 0
+
+    def finished(self, name: str) -> None:
+        """The request is over."""
+        self._passed.discard(name)
+        if self._records.pop(name, None) is not None:
+            self._work.finished.append(name)
+
+    def _record_of(self, request: typing.Any) -> Record | None:
+        name = request.request_id
+        record = self._records.get(name)
+        if record is None:
+            if name in self._passed:
+                return None
+            if not _is_text(request):
+                self._passed.add(name)
+                self._counts.add("requests_passed")
+                return None
+            spec = salted(self._spec, request.cache_salt)
+            params = request.kv_transfer_params or {}
+            record = Record(request, spec, None, request.num_preemptions)
+            record.found = self._look_up(request, spec, params.get(READ))
+            if record.found is not None:
+                record.planned_segments = len(record.found.segment_keys)
+                record.registers = self._registers(params.get(REGISTER))
+            self._records[name] = record
+        elif record.preemptions != request.num_preemptions:
+            # Its blocks are gone, and what it has stored meanwhile can be found.
+            record.preemptions = request.num_preemptions
+            again = self._look_up(request, record.spec, None)
+            if again is not None and record.found is not None:
+                record.found = again
+        return record
+
+    def _look_up(self, request: typing.Any, spec: str, document: typing.Any) -> Found | None:
+        client = self._link.client()
+        if client is None:
+            return None
+        tokens = list(request.all_token_ids)
+        self._counts.add("lookups")
+        try:
+            stored = client.lookup(spec_of(spec), tokens)
+            keys = stored.segment_keys
+            found = Found(keys, keys[-1] if keys else None, stored.num_tokens)
+            if document is not None:
+                self._extend(found, client, spec, tokens, document)
+        except quire.Error as error:
+            self._link.failed(client, error)
+            self._counts.add("lookup_failures")
+            log.warning("a prefix was not looked up: %s", error)
+            return None
+        return found
+
+    def _extend(
+        self, found: Found, client: quire.Client, spec: str, tokens: list[int], document: typing.Any
+    ) -> None:
+        """Takes the whole document, where it begins the prompt. Otherwise says why not."""
+        try:
+            stat = client.stat(_name_of(document)).context
+            why = spec_of(spec).difference(stat.spec)
+            if not why and tokens[: stat.num_tokens] != self._tokens_of(client, stat.chain_tip):
+                why = "it does not begin the prompt"
+        except (quire.NotFound, quire.InvalidArgument) as error:
+            why = str(error)
+        if why:
+            self._counts.add("documents_refused")
+            log.warning("document %s is not used: %s", document, why)
+        elif stat.num_tokens > found.num_tokens:
+            found.chain, found.num_tokens = stat.chain_tip, stat.num_tokens
+
+    def _registers(self, document: typing.Any) -> quire.DocumentName | None:
+        try:
+            return _name_of(document)
+        except quire.InvalidArgument as error:
+            self._counts.add("documents_refused")
+            log.warning("a prompt is not registered: %s", error)
+            return None
+
+    def _tokens_of(self, client: quire.Client, chain: bytes) -> list[int]:
+        known = self._document_tokens.pop(chain, None)
+        if known is None:
+            known = list(client.read_tokens(chain))
+        self._document_tokens[chain] = known
+        if len(self._document_tokens) > 16:
+            self._document_tokens.popitem(last=False)
+        return known
+
+    def _took_blocks(self, name: str, blocks: tuple[list[int], ...] | None, replace: bool) -> None:
+        record = self._records.get(name)
+        if record is None or blocks is None:
+            return
+        if replace:
+            record.blocks = []
+        record.blocks += blocks[0]
+
+    def _plan_saves(self, record: Record, computed: int) -> None:
+        """Plans to store what this step completes. Tokens that vLLM does not know yet wait for a later step."""
+        if record.found is None:
+            return
+        request = record.request
+        limit = request.num_tokens if self._settings.save_output else request.num_prompt_tokens
+        end = min(computed, limit)
+        whole = end // self._settings.segment_tokens
+        prompt = request.num_prompt_tokens
+        registers = record.registers if record.registers is not None and end >= prompt else None
+        if registers is not None:
+            # The document ends inside a segment, so that segment is stored short, and again when it is whole.
+            self._save(record, prompt // self._settings.segment_tokens, prompt, _text_of(registers))
+            record.registers = None
+        if whole > record.planned_segments:
+            self._save(record, whole, whole * self._settings.segment_tokens)
+
+    def _save(self, record: Record, end_segment: int, end_token: int, register_as: str = "") -> None:
+        first = record.planned_segments
+        first_token = first * self._settings.segment_tokens
+        if end_token <= first_token and not register_as:
+            return
+        self._work.saves.append(
+            Save(
+                request=record.request.request_id,
+                spec=record.spec,
+                stored_segments=len(record.found.segment_keys),
+                stored_tip=record.found.segment_keys[-1] if record.found.segment_keys else None,
+                first_segment=first,
+                end_token=end_token,
+                tokens=list(record.request.all_token_ids[first_token:end_token]),
+                blocks=list(record.blocks[: -(-end_token // self._block_tokens)]),
+                register_as=register_as,
+            )
+        )
+        record.planned_segments = max(first, end_segment)
+
+
+def _is_text(request: typing.Any) -> bool:
+    """True when token ids decide the request's keys and values."""
+    return not (
+        request.mm_features
+        or request.lora_request is not None
+        or request.prompt_token_ids is None
+        or request.prompt_embeds is not None
+    )
+
+
+def _name_of(text: typing.Any) -> quire.DocumentName | None:
+    """[COLLECTION/]NAME[@VERSION]"""
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise quire.InvalidArgument(f"a document is named by a string, not {text!r}")
+    collection, _, rest = text.rpartition("/")
+    name, at, version = rest.partition("@")
+    if at and not version.isdigit():
+        raise quire.InvalidArgument(f"'{text}': a version is a number")
+    return quire.DocumentName(name, collection or "default", int(version or 0))
+
+
+def _text_of(name: quire.DocumentName) -> str:
+    return f"{name.collection}/{name.name}"

@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The connector for vLLM, without vLLM: its two halves over a real server, and what it overrides.
+
+tests/engines runs it in the real engine.
+"""
+
+import ast
+import itertools
+import json
+import pathlib
+import re
+import types
+
+import numpy
+import pytest
+from conftest import SEED
+from test_engine_blocks import Cache
+
+import quire
+from quire import vllm
+from quire.vllm.counts import Counts
+from quire.vllm.identity import refusal, salted, spec_fields, spec_of
+from quire.vllm.link import Link
+from quire.vllm.planner import Planner
+from quire.vllm.settings import Settings
+from quire.vllm.work import Load, Work
+from quire.vllm.worker import BlockWorker, IdleWorker
+
+SEGMENT = 256
+_NUMBERS = itertools.count()
+_FIELDS = {
+    "attention": "gqa",
+    "dtype": "bf16",
+    "num_layers": 2,
+    "num_query_heads": 4,
+    "num_kv_heads": 2,
+    "head_dim": 32,
+    "weights_hash": "",
+    "rope": {"rotary_dim": 32},
+}
+
+
+class Request:
+    """What the planner reads of a request of vLLM."""
+
+    def __init__(self, tokens, **changes):
+        self.request_id = f"request-{next(_NUMBERS)}"
+        self.all_token_ids = list(tokens)
+        self.prompt_token_ids = list(tokens)
+        self.num_prompt_tokens = len(tokens)
+        self.mm_features, self.lora_request, self.prompt_embeds = [], None, None
+        self.cache_salt, self.kv_transfer_params, self.num_preemptions = None, None, 0
+        vars(self).update(changes)
+
+    @property
+    def num_tokens(self):
+        return len(self.all_token_ids)
+
+
+class Engine:
+    """Blocks and steps as vLLM has them: it computes what no connector brings, and checks what one does.
+
+    The keys and values of a token are random, and follow from the token and its place.
+    """
+
+    def __init__(self, connect, model, block_tokens=128, layout="keys_transposed", blocks=64, **options):
+        fields = {**_FIELDS, "model": model, "page_tokens": 32, "segment_pages": 8}
+        self.spec = json.dumps(fields)
+        self.settings = Settings.of({"retry_after": 0.0, **options})
+        self.counts = Counts()
+        self.link = Link(connect, self.settings.retry_after)
+        self.link.open()
+        self.block_tokens = block_tokens
+        spec = spec_of(self.spec)
+        self.caches = [
+            Cache(layout, blocks, block_tokens, spec.num_kv_heads, spec.head_dim, numpy.uint16)
+            for _ in range(spec.num_layers)
+        ]
+        keys, values = self.caches[0].strides
+        self.blocks = quire.EngineBlocks(
+            spec, [cache.flat for cache in self.caches], block_tokens=block_tokens, keys=keys, values=values
+        )
+        self.planner = Planner(self.settings, self.link, self.spec, block_tokens, self.counts)
+        self.worker = BlockWorker(self.settings, self.link, self.blocks, self.counts)
+        self._free = itertools.count(1)
+        self.totals = {}
+
+    def rows(self, layer, tokens, first, end):
+        """[token][head][K, V][channel]"""
+        rows = []
+        for place in range(first, end):
+            random = numpy.random.default_rng([layer, place, *tokens[max(0, place - 2) : place + 1]])
+            rows.append(random.integers(0, 1 << 15, (2, 2, 32), numpy.uint16))
+        return numpy.array(rows)
+
+    def compute(self, request, table, first, end):
+        for layer, cache in enumerate(self.caches):
+            rows = self.rows(layer, request.all_token_ids, first, end)
+            for token in range(first, end):
+                block, row = cache.place(table, token)
+                cache.keys[block, row], cache.values[block, row] = rows[token - first].transpose(1, 0, 2)
+
+    def holds(self, request, table, end):
+        """True when the blocks have what the tokens give."""
+        for layer, cache in enumerate(self.caches):
+            rows = self.rows(layer, request.all_token_ids, 0, end)
+            for token in range(end):
+                block, row = cache.place(table, token)
+                if not (
+                    (cache.keys[block, row] == rows[token, :, 0]).all()
+                    and (cache.values[block, row] == rows[token, :, 1]).all()
+                ):
+                    return False
+        return True
+
+    def table(self, tokens):
+        return [next(self._free) for _ in range(-(-tokens // self.block_tokens))]
+
+    def run(self, request, chunk=300, keeps=False):
+        """Runs a prompt, and returns the tokens that were loaded, and its blocks."""
+        table = self.table(request.num_tokens)
+        external, later = self.planner.matched(request, 0)
+        self.planner.allocated(request, table, external)
+        while later:
+            self.planner.allocated(request, table, 0)
+            if self.load_outside(request):
+                break
+            # As vLLM: asks again, and would load for ever.
+            external, later = self.planner.matched(request, 0)
+            assert external == 0
+        computed = external
+        loaded, new = computed, True
+        while computed < request.num_tokens:
+            end = min(computed + chunk, request.num_tokens)
+            bad = self.step(request, table, computed, end, new)
+            new = False
+            if bad:  # As vLLM: from the first block that did not come.
+                computed = loaded = min(table.index(block) for block in bad) * self.block_tokens
+            else:
+                computed = end
+        if not keeps:
+            self.planner.finished(request.request_id)
+            self.work(self.output())
+        assert self.worker.drain(20)
+        for name, value in self.counts.take().items():
+            self.totals[name] = self.totals.get(name, 0) + value
+        return loaded, table
+
+    def load_outside(self, request):
+        """Steps until the load has ended; whether it has come."""
+        while True:
+            _, arrived, bad = self.work(self.output())
+            if request.request_id in arrived:
+                return not bad
+
+    def step(self, request, table, first, end, new=False):
+        name = request.request_id
+        output = self.output({name: end - first})
+        if new:
+            output.scheduled_new_reqs.append(
+                types.SimpleNamespace(req_id=name, block_ids=(table,), num_computed_tokens=first)
+            )
+        else:
+            cached = output.scheduled_cached_reqs
+            cached.req_ids, cached.new_block_ids, cached.num_computed_tokens = [name], [None], [first]
+        return self.work(output, lambda: self.compute(request, table, first, end))[2]
+
+    def output(self, scheduled=None):
+        cached = types.SimpleNamespace(
+            req_ids=[], new_block_ids=[], num_computed_tokens=[], resumed_req_ids=set()
+        )
+        return types.SimpleNamespace(
+            scheduled_new_reqs=[], scheduled_cached_reqs=cached, num_scheduled_tokens=scheduled or {}
+        )
+
+    def work(self, output, forward=lambda: None):
+        work = self.planner.step(output)
+        self.worker.start(work)
+        for layer in range(2):
+            self.worker.wait(layer)
+        forward()
+        self.worker.finish(work)
+        arrived, bad = self.worker.arrived(), self.worker.load_errors()
+        if bad:
+            self.planner.recomputed(bad)
+        return work, arrived, bad
+
+    def close(self):
+        self.worker.close()
+        self.link.close()
+
+
+@pytest.fixture
+def engines(server):
+    """Makes engines, and closes them."""
+    made = []
+
+    def make(model, **options):
+        made.append(Engine(lambda: server.connect(timeout=5), model, **options))
+        return made[-1]
+
+    yield make
+    for engine in made:
+        engine.close()
+
+
+def prompt_of(length, number=0):
+    return [(SEED + 7919 * number + i * i) % 50000 for i in range(length)]
+
+
+@pytest.mark.parametrize("load", ["by_layer", "async"])
+def test_a_prefix_is_found_by_another_engine(engines, load):
+    """Promise: whatever the layout and the blocks, and whoever computed it."""
+    writer = engines(f"found-{load}")
+    tokens = prompt_of(2 * SEGMENT + 100)
+    loaded, table = writer.run(Request(tokens))
+    assert loaded == 0 and writer.holds(Request(tokens), table, len(tokens))
+    assert writer.totals["segments_saved"] == 2
+    reader = engines(f"found-{load}", block_tokens=48, layout="nhd", load=load)
+    for length, expected in [(len(tokens), 2 * SEGMENT), (SEGMENT, SEGMENT - 1), (SEGMENT - 1, 0)]:
+        request = Request(tokens[:length])
+        loaded, table = reader.run(request)
+        assert loaded == expected
+        assert reader.holds(request, table, length)
+    assert reader.totals["prefill_tokens_saved"] == 3 * SEGMENT - 1
+    changed = [1, *tokens[1:]]
+    assert reader.run(Request(changed))[0] == 0
+
+
+def test_a_salt_and_a_model_keep_prefixes_apart(engines):
+    engine, other = engines("salt"), engines("salt-2")
+    tokens = prompt_of(SEGMENT + 10, 1)
+    engine.run(Request(tokens, cache_salt="a"))
+    assert [engine.run(Request(tokens, cache_salt=salt))[0] for salt in ("b", None, "a")] == [0, 0, SEGMENT]
+    assert other.run(Request(tokens, cache_salt="a"))[0] == 0
+
+
+def test_what_token_ids_do_not_describe_is_passed(engines):
+    engine = engines("passed")
+    tokens = prompt_of(SEGMENT + 10, 2)
+    for change in ({"mm_features": ["picture"]}, {"lora_request": "adapter"}, {"prompt_embeds": 1}):
+        assert engine.run(Request(tokens, **change))[0] == 0
+    assert engine.totals["requests_passed"] == 3 and "segments_saved" not in engine.totals
+    assert engine.run(Request(tokens))[0] == 0
+
+
+def test_generated_tokens_are_stored_and_found_in_the_next_turn(engines):
+    engine = engines("turns")
+    request = Request(prompt_of(SEGMENT - 20, 3))
+    _, table = engine.run(request, keeps=True)
+    table += engine.table(SEGMENT)
+    for place in range(request.num_tokens, SEGMENT + 3):
+        request.all_token_ids.append(place)
+        engine.step(request, table, place, place + 1)
+    engine.planner.finished(request.request_id)
+    assert engine.worker.drain(20)
+    assert engine.run(Request(request.all_token_ids))[0] == SEGMENT
+
+
+@pytest.mark.parametrize("load", ["by_layer", "async"])
+def test_blocks_that_do_not_come_are_computed_and_nothing_wrong_is_stored(engines, client, load):
+    """Promise: a miss costs a computation, never a wrong answer."""
+    engine = engines(f"lost-{load}", load=load)
+    tokens = prompt_of(4 * SEGMENT, 4)
+    engine.run(Request(tokens[: 2 * SEGMENT]))
+    request = Request(tokens)
+    assert engine.planner.matched(request, 0) == (2 * SEGMENT, load == "async")
+    found = client.lookup(spec_of(engine.spec), tokens)
+    assert found.num_tokens == 2 * SEGMENT
+    client.delete_segments(found.segment_keys)
+    loaded, table = engine.run(request)
+    assert loaded == 0 and engine.holds(request, table, len(tokens))
+    assert engine.totals["load_failures"] == 1
+    # Segments behind those that are gone: none, or by a step of its own. Never those of the step that waited in vain.
+    assert client.lookup(spec_of(engine.spec), tokens).num_tokens == 0
+    assert engine.run(Request(tokens))[0] == 0 and engine.run(Request(tokens))[0] == 4 * SEGMENT - 1
+    again, table = engine.run(Request(tokens))
+    assert again == 4 * SEGMENT - 1 and engine.holds(request, table, len(tokens))
+
+
+def test_a_document_is_named_and_registered(engines, client):
+    engine = engines("documents")
+    tokens = prompt_of(SEGMENT + 77, 5)
+    engine.run(Request(tokens, kv_transfer_params={"quire_register": f"vllm/doc-{SEED}"}))
+    document = client.stat(quire.DocumentName(f"doc-{SEED}", "vllm")).context
+    assert list(client.read_tokens(document.chain_tip)) == tokens
+    question = tokens + [5, 6, 7]
+    assert engine.run(Request(question))[0] == SEGMENT
+    params = {"quire_document": f"vllm/doc-{SEED}"}
+    request = Request(question, kv_transfer_params=params)
+    loaded, table = engine.run(request)
+    assert loaded == len(tokens) and engine.holds(request, table, len(question))
+    # Another prompt, another model, no such document, and what is no name: without it.
+    refused = engine.totals.get("documents_refused", 0)
+    assert engine.run(Request([9, *question], kv_transfer_params=params))[0] == 0
+    assert engines("documents-2").run(Request(question, kv_transfer_params=params))[0] == 0
+    for name in ("vllm/none", 7, "a@b"):
+        engine.run(Request(question, kv_transfer_params={"quire_document": name, "quire_register": None}))
+    assert engine.totals["documents_refused"] == refused + 4
+
+
+def test_without_room_for_copies_nothing_waits(engines):
+    engine = engines("no-room", staged_bytes=1 << 16)
+    tokens = prompt_of(SEGMENT + 1, 6)
+    engine.run(Request(tokens))
+    assert engine.totals["segments_dropped"] == 1 and "segments_saved" not in engine.totals
+
+
+def test_an_engine_goes_on_without_its_server(tmp_path):
+    with quire.embedded(tmp_path, dram_bytes="64MiB") as first:
+        address = first.address
+        engine = Engine(lambda: quire.Client(address, timeout=1, patience=0.1), "away", timeout=1.0, lookup_timeout=1.0)
+        tokens = prompt_of(3 * SEGMENT, 7)
+        engine.run(Request(tokens))
+        request = Request(tokens)
+        assert engine.planner.matched(request, 0)[0] == 3 * SEGMENT - 1
+        first.kill()
+        loaded, table = engine.run(request)  # It dies between the look-up and the load.
+        assert loaded == 0 and engine.holds(request, table, len(tokens))
+        assert engine.run(Request(tokens))[0] == 0
+        engine.close()
+        late = Engine(lambda: quire.Client(address, timeout=1, patience=0.1), "away")  # It is away at the start.
+        loaded, table = late.run(Request(tokens))
+        assert loaded == 0 and late.holds(Request(tokens), table, len(tokens)) and "lookups" not in late.totals
+        late.close()
+
+
+def test_a_worker_that_cannot_read_blocks_fails_loads():
+    worker = IdleWorker(128)
+    load = Load("request", "", b"", 128, 300, [7, 8, 9], True)
+    worker.start(Work(loads=[load]))
+    assert worker.arrived() == {"request"} and worker.load_errors() == {8, 9}
+    assert worker.arrived() == set() and worker.load_errors() == set()
+
+
+def cache_of(**changes):
+    fields = {"dtype": "torch.bfloat16", "num_kv_heads": 2, "head_size": 64, "block_size": 128}
+    fields.update(sliding_window=None, attention_chunk_size=None)
+    return type("FullAttentionSpec", (), {**fields, **changes})()
+
+
+def test_the_spec_is_that_of_the_worker(tmp_path):
+    model = pathlib.Path(__file__).parents[2] / "models/recall-small"
+    config = types.SimpleNamespace(model=str(model))
+    spec = spec_of(spec_fields(config, cache_of(), 32, 8))
+    assert spec == quire.spec_of_model(model, "bf16") and spec.rope.theta == 1e8
+    assert spec_of(salted(json.dumps(_FIELDS | {"model": "x"}), "a")).weights_hash
+    with pytest.raises(quire.InvalidArgument, match="KV heads"):
+        spec_fields(config, cache_of(num_kv_heads=1), 32, 8)
+    with pytest.raises(quire.NotFound):
+        quire.spec_of_model(tmp_path)
+    # A model that Quire does not compute is told from others by its files.
+    (tmp_path / "config.json").write_text('{"architectures": ["OPTForCausalLM"], "model_type": "opt"}')
+    config = types.SimpleNamespace(
+        model=str(tmp_path), hf_text_config=types.SimpleNamespace(num_attention_heads=4, num_hidden_layers=2)
+    )
+    prints = set()
+    for weights in (b"a", b"b"):
+        (tmp_path / "model.safetensors").write_bytes(weights)
+        prints.add(spec_of(spec_fields(config, cache_of(), 32, 8)).fingerprint)
+    assert len(prints) == 2
+
+
+@pytest.mark.parametrize(
+    "ranks, groups, cache, cache_dtype, words",
+    [
+        (1, 1, {}, "auto", "^$"),
+        (2, 1, {}, "auto", "several workers"),
+        (1, 2, {}, "auto", "2 groups"),
+        (1, 1, {"sliding_window": 512}, "auto", "window"),
+        (1, 1, {"dtype": "torch.uint8"}, "auto", "torch.uint8"),
+        (1, 1, {}, "fp8", "fp8"),
+    ],
+)
+def test_engines_that_are_not_served_are_told_why(ranks, groups, cache, cache_dtype, words):
+    parallel = types.SimpleNamespace(tensor_parallel_size=ranks, pipeline_parallel_size=1)
+    caches = types.SimpleNamespace(
+        kv_cache_groups=[types.SimpleNamespace(kv_cache_spec=cache_of(**cache))] * groups
+    )
+    config = types.SimpleNamespace(
+        parallel_config=parallel, cache_config=types.SimpleNamespace(cache_dtype=cache_dtype)
+    )
+    assert re.search(words, refusal(config, caches))
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"adress": "x"}, "'adress' is unknown; there are: address"),
+        ({"timeout": "1"}, "'timeout' must be a float"),
+        ({"save_output": 1}, "'save_output' must be a bool"),
+        ({"page_tokens": True}, "'page_tokens' must be a int"),
+        ({"load": "later"}, "by_layer, async"),
+    ],
+)
+def test_settings_that_are_wrong_are_refused(given, words):
+    with pytest.raises(quire.InvalidArgument, match=words):
+        Settings.of(given)
+
+
+def test_the_connector_overrides_what_vllm_has():
+    """Signatures recorded from vLLM 0.32 by tools/engines_demo/record_vllm.py."""
+    recorded = json.loads((pathlib.Path(__file__).parent / "data/vllm_connector.json").read_text())
+    base = recorded["members"]
+    source = pathlib.Path(vllm.__file__).with_name("connector.py").read_text()
+    (ours,) = [
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef) and node.name == "QuireConnector"
+    ]
+    overrides = {node.name: node for node in ours.body if isinstance(node, ast.FunctionDef)}
+    own = {name for name in overrides if not name.startswith("_") and name not in base}
+    assert own == {"drain"}
+    for name, node in overrides.items():
+        if name not in base:
+            continue
+        arguments = [argument.arg for argument in node.args.posonlyargs + node.args.args]
+        if node.args.kwarg is not None:
+            arguments.append(node.args.kwarg.arg)
+        assert arguments == base[name]["parameters"], name
+        kinds = [decorator.id for decorator in node.decorator_list if isinstance(decorator, ast.Name)]
+        assert (kinds or ["method"]) == [base[name]["kind"]], name
+    assert not [name for name, member in base.items() if member["abstract"] and name not in overrides]
