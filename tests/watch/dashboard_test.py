@@ -11,7 +11,8 @@ ELSEWHERE = ('quire_batch_', 'quire_worker_', 'quire_reuse_', 'quire_cluster_', 
 QUIET = ('quire_admission_queued', 'quire_admission_refused_total', 'quire_ssd_gate_refused_total', 'quire_ssd_gate_waiting',
          'quire_calls_unauthenticated_total', 'quire_cached_evictions_total', 'quire_segments_cached', 'quire_ssd_bytes_cached',
          'quire_documents_pinned', 'quire_segments_damaged', 'quire_scrub_damaged_total', 'quire_degraded', 'quire_troubles_total',
-         'quire_contexts_open', 'quire_payload_device_errors_total', 'quire_dram_extents_damaged_total')
+         'quire_select_nan_scores_total', 'quire_scrub_bytes_total', 'quire_contexts_open', 'quire_payload_device_errors_total',
+         'quire_dram_extents_damaged_total')
 
 
 class DashboardTest(unittest.TestCase):
