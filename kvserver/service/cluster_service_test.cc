@@ -3,6 +3,7 @@
 // A server in a cluster: the view that it hands out, and the documents that it takes.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -29,10 +30,12 @@ cluster::ClusterView TwoNodes() {
 class ClusterServiceTest : public ServiceFixture {
  protected:
   ClusterServiceTest() {
-    cluster_ = {
-        .membership = &membership_, .node = "here", .standing = [this] { return standing_; }};
+    cluster_ = {.membership = &membership_, .node = "here", .standing = [this] {
+                  return lease_ended_ ? FailedPrecondition("its lease has ended") : OkStatus();
+                }};
     Start();
   }
+  ~ClusterServiceTest() override { Stop(); }
   /// A document of this owner.
   static std::string NameOwnedBy(const std::string& node) {
     const cluster::Placement placement(std::make_shared<const cluster::ClusterView>(TwoNodes()));
@@ -52,8 +55,7 @@ class ClusterServiceTest : public ServiceFixture {
 
   /// Writes rubbish over a document's record while the server is stopped.
   void DamageRecord(const DocumentName& name) {
-    transport_.reset();
-    server_.reset();
+    Stop();
     {
       const auto database = Database::Open({.path = dir_ / "data/metadata"});
       ASSERT_TRUE(database.ok()) << database.status();
@@ -65,7 +67,7 @@ class ClusterServiceTest : public ServiceFixture {
   }
 
   cluster::StaticMembership membership_{TwoNodes()};
-  Status standing_;
+  std::atomic<bool> lease_ended_ = false;
 };
 
 TEST_F(ClusterServiceTest, TheViewAndTheClockAreHandedOut) {
@@ -96,7 +98,7 @@ TEST_F(ClusterServiceTest, ADocumentOfAnotherNodeIsRefusedAndItsOwnerNamed) {
   EXPECT_EQ(BeginIngest(NameOwnedBy("there")).code(), StatusCode::kFailedPrecondition)
       << "readers would not look here first";
 
-  standing_ = FailedPrecondition("its lease has ended");
+  lease_ended_ = true;
   const Status no_member = BeginIngest(NameOwnedBy("here"));
   EXPECT_EQ(no_member.code(), StatusCode::kUnavailable);
   EXPECT_THAT(no_member.ToString(), HasSubstr("its lease has ended"));

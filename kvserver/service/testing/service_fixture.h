@@ -34,8 +34,7 @@ class ServiceFixture : public ::testing::Test {
 
   /// Opens the server, or reopens a running one over the same directory.
   void Start() {
-    transport_.reset();
-    server_.reset();
+    Stop();
     ServerOptions options;
     options.data_dir = dir_ / "data";
     options.dram_bytes = 16 << 20;
@@ -50,6 +49,12 @@ class ServiceFixture : public ::testing::Test {
     server_ = *std::move(server);
     transport_ = std::make_unique<LoopbackTransport>(
         server_->handler(), LoopbackTransport::Options{.max_message_bytes = 1 << 20});
+  }
+
+  /// Ends the server, whose threads use what `cluster_` refers to.
+  void Stop() {
+    transport_.reset();
+    server_.reset();
   }
 
   static Payload PayloadOf(std::vector<std::byte> bytes) {
