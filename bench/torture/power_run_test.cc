@@ -12,7 +12,7 @@
 namespace quire::torture {
 namespace {
 
-constexpr uint32_t kRounds = testing::Effort(48, 6);
+constexpr uint32_t kRounds = testing::Effort(48, 8);
 
 TEST(PowerRunTest, Promise3PowerFailuresLoseNothingThatWasPersisted) {
   std::ostringstream problems;
