@@ -121,6 +121,7 @@ std::vector<TopMethod> MethodsOf(const TopSample* before, const TopSample& now, 
   }
   std::ranges::sort(timed, std::greater<>(), &std::pair<uint64_t, TopMethod>::first);
   std::vector<TopMethod> methods;
+  methods.reserve(timed.size());
   for (auto& [nanos, method] : timed) methods.push_back(std::move(method));
   return methods;
 }
