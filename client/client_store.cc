@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/caller.h"
+#include "client/durability.h"
 #include "client/validate.h"
 #include "common/base/memory/unit_checksums.h"
 #include "common/page/unit_sizes.h"
@@ -35,20 +36,6 @@ constexpr CallSpec kPutRepresentatives = {"quire.v1.Store/PutRepresentatives", R
 constexpr CallSpec kReadTokens = {"quire.v1.Store/ReadTokens", Repeat::kSafe};
 constexpr CallSpec kStat = {"quire.v1.Store/Stat", Repeat::kSafe};
 constexpr CallSpec kDeleteSegments = {"quire.v1.Store/Delete", Repeat::kOnlyIfRefused};
-
-v1::Durability ToProto(PutDurability durability) {
-  switch (durability) {
-    case PutDurability::kServerDefault:
-      return v1::DURABILITY_UNSPECIFIED;
-    case PutDurability::kMemory:
-      return v1::DURABILITY_MEMORY;
-    case PutDurability::kReplicated:
-      return v1::DURABILITY_REPLICATED;
-    case PutDurability::kPersisted:
-      return v1::DURABILITY_PERSISTED;
-  }
-  return v1::DURABILITY_UNSPECIFIED;
-}
 
 /// No name, or one that a server takes.
 Status CheckCollection(std::string_view collection) {

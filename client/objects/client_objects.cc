@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/caller.h"
+#include "client/durability.h"
 #include "client/objects/object_reads.h"
 #include "client/validate.h"
 #include "common/base/memory/payload_cutter.h"
@@ -43,20 +44,6 @@ Status CheckObject(const ObjectToPut& object, uint64_t limit) {
                          " bytes takes one of at most ",
                          std::min(kMaxObjectBytes, limit - limit / 8),
                          ": cut it, or raise max_message_bytes at both ends");
-}
-
-v1::Durability DurabilityOf(PutDurability durability) {
-  switch (durability) {
-    case PutDurability::kServerDefault:
-      return v1::DURABILITY_UNSPECIFIED;
-    case PutDurability::kMemory:
-      return v1::DURABILITY_MEMORY;
-    case PutDurability::kReplicated:
-      return v1::DURABILITY_REPLICATED;
-    case PutDurability::kPersisted:
-      return v1::DURABILITY_PERSISTED;
-  }
-  return v1::DURABILITY_UNSPECIFIED;
 }
 
 /// Adds an object to a request, and its units to the payload.
@@ -128,7 +115,7 @@ StatusOr<std::vector<PutObjectReply>> Client::PutObjects(std::span<const ObjectT
   std::vector<PutObjectReply> replies;
   while (replies.size() < objects.size()) {
     v1::PutObjectsRequest request;
-    request.set_durability(DurabilityOf(options.durability));
+    request.set_durability(ToProto(options.durability));
     request.set_strict(options.strict);
     Payload payload;
     uint64_t bytes = 0;
