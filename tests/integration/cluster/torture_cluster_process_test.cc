@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -71,9 +71,10 @@ size_t ProcessesNaming(const std::string& word) {
   size_t found = 0;
   std::error_code error;
   for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
-    std::ifstream file(process.path() / "cmdline", std::ios::binary);
-    const std::string command((std::istreambuf_iterator<char>(file)), {});
-    if (command.find(word) != std::string::npos) ++found;
+    std::ostringstream command;
+    // A process that ends meanwhile gives an error, and counts as gone.
+    command << std::ifstream(process.path() / "cmdline", std::ios::binary).rdbuf();
+    if (command.str().find(word) != std::string::npos) ++found;
   }
   return found;
 }
