@@ -62,6 +62,7 @@ class FrameClient final : public Transport,
     /// How long one waiting caller spins before it sleeps. It pays where waking a thread takes
     /// longer than a reply: 40 to 80 us on a virtual machine. Not after the first 2 MiB of a reply.
     Duration spin = {};
+    bool sends_traces = false;  ///< The server reads CallOptions::trace.
     AnnounceLanding announce = nullptr;  ///< Null: keys stay here, and bytes come as payload.
     WithdrawLanding withdraw = nullptr;
   };
