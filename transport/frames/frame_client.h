@@ -62,9 +62,9 @@ class FrameClient final : public Transport,
     /// How long one waiting caller spins before it sleeps. It pays where waking a thread takes
     /// longer than a reply: 40 to 80 us on a virtual machine. Not after the first 2 MiB of a reply.
     Duration spin = {};
-    bool sends_traces = false;  ///< The server reads CallOptions::trace.
     AnnounceLanding announce = nullptr;  ///< Null: keys stay here, and bytes come as payload.
     WithdrawLanding withdraw = nullptr;
+    bool sends_traces = false;  ///< The server reads CallOptions::trace.
   };
   /// Sends a hello over `pipe`, which has not been started. Errors: UNAUTHENTICATED or another
   /// refusal of the server; UNAVAILABLE; DEADLINE_EXCEEDED.

@@ -50,9 +50,8 @@ class BatchSequence {
                                                          SessionSource* sessions, Setup setup);
 
   const std::shared_ptr<BatchStream>& stream() const { return stream_; }
-  /// The span that its calls are part of now; null when it is not traced. Valid until Start,
-  /// Suspend, Lose, OnStepDone and Finish.
-  const Span* span() const { return spans_.phase(); }
+  /// The span that its calls are part of; null when it is not traced. Valid until Finish.
+  const Span* span() const { return spans_.whole(); }
 
   /// Takes slots and a seat: opens what it reads, or goes on from where it was suspended.
   [[nodiscard]] Status Start();

@@ -29,8 +29,9 @@ class SequenceSpans {
     whole_.Count("quire.new_tokens", new_tokens);
     whole_.End(status);
   }
-  /// The phase; null when the sequence is not recorded. Valid until the next one begins.
-  const Span* phase() const { return whole_.is_recorded() ? &phase_ : nullptr; }
+  /// The span that the sequence's calls are part of, since a recall may go on in the next phase.
+  /// Null when it is not recorded. Valid until End.
+  const Span* whole() const { return whole_.is_recorded() ? &whole_ : nullptr; }
 
  private:
   Span whole_ = ChildOfCurrent("sequence");
