@@ -285,6 +285,7 @@ Commands::Commands(std::ostream& out, std::ostream& err, bool out_is_terminal,
   app_->footer(
       "Every command has its own help with examples: quire COMMAND --help\n"
       "A server that asks who calls: quire --tenant team-a --token-file team-a.token ls\n"
+      "Traces: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 quire ask ...  sends them there\n"
       "Exit codes: 0 done, also where the answer is an empty list; 1 failed, also where what was\n"
       "given is empty; 2 wrong usage.");
 }
