@@ -14,6 +14,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::OtlpCollector;
+namespace otlp = testing::otlp;
 using ::testing::Pair;
 
 /// Reports of spans that were not sent.
