@@ -76,7 +76,7 @@ void AddStepBench(Benches& benches);
 void AddStoreBench(Benches& benches);
 /// Savings of each eviction policy on a trace of requests.
 void AddTraceBench(Benches& benches);
-/// What traces cost a recall, off and sampled.
+/// Cost of traces to a recall, while off and sampled.
 void AddTracingBench(Benches& benches);
 /// Recalls over every transport against raw programs and other stores.
 void AddTransportBench(Benches& benches);

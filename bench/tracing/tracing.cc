@@ -9,9 +9,8 @@
 //             and sent to a collector in this process
 //
 // A program cannot be measured without its own hooks, so hooks against off says what passing them
-// once more costs: what they cost the first time, or less. Turns of off and sampled have a server
-// each, and servers may lie better or worse in memory. So the stores are opened anew for each
-// repetition, in turns in the other order.
+// once more costs. Turns of off and sampled have a server each, and one may lie better in memory.
+// Each repetition opens both anew, in the other order.
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -156,7 +155,7 @@ void PassHooks() {
 
 struct TracingFigures {
   std::vector<double> off_overheads, sampled_overheads;  ///< One of each round.
-  std::vector<Duration> off, hooks, sampled;             ///< Of each turn.
+  std::vector<Duration> off, hooks, sampled;             ///< One of each turn.
   uint64_t exported = 0, dropped = 0;
 };
 

@@ -16,8 +16,8 @@ namespace quire {
 namespace {
 
 constexpr uint32_t kMagic = 0x31465251;  ///< "QRF1"
-constexpr uint8_t kHasTrace = 1;         ///< Of the byte of marks.
-constexpr uint8_t kIsSampled = 1;        ///< Of the flags of a trace.
+constexpr uint8_t kHasTrace = 1;         ///< A mark: the head ends with a trace.
+constexpr uint8_t kIsSampled = 1;        ///< A flag of a trace.
 constexpr uint64_t kMaxPlaceEnd = uint64_t{1} << 62;
 constexpr uint64_t kMaxTextBytes = wire::kLargestMaxMessageBytes;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The heads of frames: messages between a connection's ends, as bytes. The encoding is a fixed
-// little-endian header followed by three lists. A request of a trace ends with its place in it:
-// the ids of the trace and the span, and a byte of flags, of which the first says that it is
-// recorded. Each head has one encoding, and Decode accepts nothing else. Payload bytes are not in it: pipes carry them separately.
+// little-endian header followed by three lists. A request that is part of a trace ends with the ids
+// of trace and span, and a byte of flags. Each head has one encoding, and Decode accepts nothing
+// else. Payload bytes are not in it: pipes carry them separately.
 //
 //   client: hello(ticket, tenant, window) -> server: hello_reply(connection id, window) or a status
 //   client: request(method, control)      -> server: (part(control, places), piece(places)*)*,

@@ -37,7 +37,7 @@ class SpanQueue final : public SpanSink {
   std::vector<SpanRecord> Next() QUIRE_EXCLUDES(mutex_);
   /// Waits until the end, `most` at most; true once it is there.
   bool AwaitEnd(Duration most) QUIRE_EXCLUDES(mutex_);
-  /// Nobody waits any more, and further spans are dropped.
+  /// Ends all waits. Further spans are dropped.
   void End() QUIRE_EXCLUDES(mutex_);
 
   uint64_t dropped() const { return dropped_.Get(); }

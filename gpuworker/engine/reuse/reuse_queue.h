@@ -85,8 +85,8 @@ class ReuseQueue {
   struct Question {
     ReuseRequest request;
     std::shared_ptr<ReuseAnswer> answer;
-    Span span = {};   ///< Of all of it, in a trace.
-    Span queue = {};  ///< Until it starts.
+    Span span = {};   ///< From Submit to the end.
+    Span queue = {};  ///< Until the question starts.
   };
   /// Estimates the work before the question starts. Documents that cannot be found count as none.
   ReuseWork WorkOf(const ReuseRequest& request) const;
