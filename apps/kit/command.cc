@@ -361,8 +361,7 @@ Status Commands::RunChosen() {
     QUIRE_ASSIGN_OR_RETURN(tracing,
                            Tracing::Start(service.empty() ? "quire" : service, environment_));
   }
-  const CommandContext context{options_,         out_,
-                               err_,             out_is_terminal_,
+  const CommandContext context{options_,           out_,         err_, out_is_terminal_,
                                environment_token_, tracing.get()};
   if (tracing == nullptr || !service.empty()) return chosen_->body(context);
   SpanScope whole(tracing->tracer().Begin(chosen_->name));

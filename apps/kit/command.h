@@ -200,7 +200,7 @@ class Commands {
     std::string service;  ///< As Spec's.
   };
   std::optional<Chosen> chosen_;
-  ReadVariable environment_;  ///< Null: nothing is traced.
+  ReadVariable environment_;                                  ///< Null: nothing is traced.
   std::map<std::string, std::string, std::less<>> programs_;  ///< By command: AddProgram.
   std::span<const char* const> arguments_;  ///< Arguments of Run, without argv[0].
 };

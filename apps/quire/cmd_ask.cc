@@ -266,9 +266,8 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   worker::EngineOptions& options = asked.options;
   options.host_cache_bytes = args.host_cache_bytes;
   options.question_chunk_tokens = args.question_chunk_tokens;
-  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, Traced("load_model", [&] {
-                           return LoadAsked(args, options, client);
-                         }));
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
+                         Traced("load_model", [&] { return LoadAsked(args, options, client); }));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
   worker::GenerateParams params = args.generate;
   QUIRE_ASSIGN_OR_RETURN(params.stop_tokens, StopTokens(args, local));

@@ -43,8 +43,8 @@ struct DaemonOptions {
   bool ucx_direct_landings = false;  ///< UcxOptions::direct_landings.
   /// Data connections over gRPC, each with a thread; 0: as many as the tenants may have.
   uint32_t max_streams = 0;
-  int max_threads = 0;             ///< Threads for calls, running or waiting; 0: enough for all.
-  uint32_t shutdown_seconds = 10;  ///< Time for running calls after a signal.
+  int max_threads = 0;               ///< Threads for calls, running or waiting; 0: enough for all.
+  uint32_t shutdown_seconds = 10;    ///< Time for running calls after a signal.
   const Tracing* tracing = nullptr;  ///< Null: calls are not traced. Outlives the daemon.
 };
 

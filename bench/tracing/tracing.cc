@@ -89,7 +89,8 @@ class TracedStore {
     QUIRE_ASSIGN_OR_RETURN(self->store_,
                            EmbeddedStore::Open({.data_dir = directory, .tracer = tracer}));
     QUIRE_RETURN_IF_ERROR(self->store_->Listen({}));
-    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Transport> control, ConnectGrpc(self->store_->address()));
+    QUIRE_ASSIGN_OR_RETURN(std::shared_ptr<Transport> control,
+                           ConnectGrpc(self->store_->address()));
     QUIRE_ASSIGN_OR_RETURN(
         DataConnection data,
         ConnectData(control, {.transport = "shm", .control_address = self->store_->address()}));
@@ -171,19 +172,17 @@ void AddOverheads(const std::vector<Duration>& times, const std::vector<Duration
 Status Repeat(const TracingOptions& options, const std::string& directory, uint32_t repeat,
               TracingFigures* figures) {
   QUIRE_ASSIGN_OR_RETURN(const auto collector, CountingCollector::Start());
-  QUIRE_ASSIGN_OR_RETURN(
-      const auto exporter,
-      OtlpExporter::Start({.address = collector->address(),
-                           .resource = {{"service.name", "quire-bench"}}},
-                          nullptr));
+  QUIRE_ASSIGN_OR_RETURN(const auto exporter,
+                         OtlpExporter::Start({.address = collector->address(),
+                                              .resource = {{"service.name", "quire-bench"}}},
+                                             nullptr));
   const Tracer tracer({.ratio = kOneOfHundred}, exporter->sink());
   std::unique_ptr<TracedStore> off, sampled;
   for (uint32_t i = 0; i < 2; ++i) {
     const bool traced = (i + repeat) % 2 == 0;
-    QUIRE_ASSIGN_OR_RETURN(
-        (traced ? sampled : off),
-        TracedStore::Open(directory + "/" + std::to_string(2 * repeat + i),
-                          traced ? &tracer : nullptr));
+    QUIRE_ASSIGN_OR_RETURN((traced ? sampled : off),
+                           TracedStore::Open(directory + "/" + std::to_string(2 * repeat + i),
+                                             traced ? &tracer : nullptr));
   }
   const auto calls_of = [&](const auto& call) {
     return [&options, call]() -> Status {
@@ -222,10 +221,10 @@ StatusOr<BenchReport> RunTracing(const TracingOptions& options) {
   for (uint32_t repeat = 0; repeat < options.repeats; ++repeat, progress.Advance()) {
     QUIRE_RETURN_IF_ERROR(Repeat(options, directory->path(), repeat, &figures));
   }
-  BenchReport report{.json = {{"benchmark", "tracing"}},
-                     .table = cli::Table({{"TURNS"},
-                                          {"PER RECALL", cli::Table::kRight},
-                                          {"OVERHEAD", cli::Table::kRight}})};
+  BenchReport report{
+      .json = {{"benchmark", "tracing"}},
+      .table = cli::Table(
+          {{"TURNS"}, {"PER RECALL", cli::Table::kRight}, {"OVERHEAD", cli::Table::kRight}})};
   report.json["trace_off_overhead"] = Median(figures.off_overheads);
   report.json["trace_1_percent_overhead"] = Median(figures.sampled_overheads);
   const auto add = [&](const char* name, const std::vector<Duration>& times, double overhead) {

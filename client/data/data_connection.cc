@@ -47,8 +47,7 @@ class ControlChannel {
     QUIRE_RETURN_IF_ERROR(wire::Encode(request, &message.control));
     Span span = ChildOfCurrent(method, SpanKind::kClient);
     const Status called = transport_->Call(
-        method, message, &answer,
-        {.tenant = tenant_, .timeout = timeout, .trace = span.context()});
+        method, message, &answer, {.tenant = tenant_, .timeout = timeout, .trace = span.context()});
     span.End(called);
     QUIRE_RETURN_IF_ERROR(called);
     return DecodeReply(method, answer.control, reply);
@@ -140,8 +139,7 @@ StatusOr<std::shared_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
                     .token = options.token}));
   QUIRE_ASSIGN_OR_RETURN(const Duration to_greet, StepTime(options.timeout, deadline));
   *shown = true;
-  return FrameClient::Connect(std::move(pipe),
-                              ClientOptions(control, offer, options, to_greet));
+  return FrameClient::Connect(std::move(pipe), ClientOptions(control, offer, options, to_greet));
 }
 
 /// Tries offers one after the other. Thread-safety: none.

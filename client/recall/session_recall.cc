@@ -134,14 +134,13 @@ Status SessionRecall::Send() {
   asked_at_ = client.clock->Now();
   const Duration left = deadline_ - asked_at_;
   if (left <= Duration::zero()) return DeadlineExceeded(kRecall, ": no time is left");
-  QUIRE_ASSIGN_OR_RETURN(call_,
-                         client.data_transport->Start(kRecall, std::move(message),
-                                                      {.tenant = client.tenant,
-                                                       .timeout = left,
-                                                       .priority = options_.priority,
-                                                       .landing = landing_,
-                                                       .piece_bytes = options_.piece_bytes,
-                                                       .trace = span_.context()}));
+  QUIRE_ASSIGN_OR_RETURN(call_, client.data_transport->Start(kRecall, std::move(message),
+                                                             {.tenant = client.tenant,
+                                                              .timeout = left,
+                                                              .priority = options_.priority,
+                                                              .landing = landing_,
+                                                              .piece_bytes = options_.piece_bytes,
+                                                              .trace = span_.context()}));
   return OkStatus();
 }
 

@@ -15,7 +15,8 @@
 namespace quire::internal {
 
 /// Runs `work(i)` for each number below `count`, the first on the caller's thread, all within the
-/// caller's current span. Returns when all have ended, with the error of the lowest number that has one.
+/// caller's current span. Returns when all have ended, with the error of the lowest number that has
+/// one.
 template <typename Work>
 [[nodiscard]] Status AtOnce(size_t count, const Work& work) {
   std::vector<Status> ends(count);

@@ -41,7 +41,8 @@ class WorkerService final : public grpc::Service {
   /// for what calls leave out. `tenant` is the one of the engine's client; calls that name another
   /// one get PERMISSION_DENIED. `callers` says who proves to be of the tenant, `calls` how many may
   /// be there; both outlive it. `health` is told by the engine's client of whether the store can be
-  /// reached; it may be null, and outlives the service. `tracer` traces calls, and may be null, too.
+  /// reached; it may be null, and outlives the service. `tracer` traces calls, and may be null,
+  /// too.
   WorkerService(Batch* batch, ReuseQueue* reuse, const Engine* engine, GenerateDefaults defaults,
                 const TextOfModel& text, std::string tenant, CallerCheck* callers, GrpcCalls* calls,
                 Health* health, const Tracer* tracer);

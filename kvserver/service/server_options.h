@@ -71,8 +71,8 @@ struct ServerOptions {
 
   ClusterPlace cluster = {};  ///< In no cluster by default.
 
-  Clock* clock = nullptr;    ///< SystemClock() when null.
-  Health* health = nullptr;  ///< Null: the server makes its own. Outlives the server.
+  Clock* clock = nullptr;          ///< SystemClock() when null.
+  Health* health = nullptr;        ///< Null: the server makes its own. Outlives the server.
   const Tracer* tracer = nullptr;  ///< Traces calls; null: none. Outlives the server.
 
   /// Most calls in the server at once, running or waiting.

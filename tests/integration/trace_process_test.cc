@@ -21,9 +21,9 @@
 namespace quire {
 namespace {
 
+using testing::CollectedSpan;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
-using testing::CollectedSpan;
 using testing::OtlpCollector;
 namespace otlp = testing::otlp;
 
@@ -192,11 +192,10 @@ TEST_F(TraceProcessTest, APutAndAQuestionAreATraceEachOverAllProcesses) {
   EXPECT_THAT(put.services(), IsSupersetOf({"quire", "quired"}));
   EXPECT_THAT(put.Loose(), ::testing::IsEmpty());
   const std::string append = "quire put > ingest > send_pages > quire.v1.Store/AppendLayers";
-  EXPECT_THAT(put.Paths(),
-              IsSupersetOf({append + " > quire.v1.Store/AppendLayers > queue",
-                            append + " > quire.v1.Store/AppendLayers > ssd",
-                            std::string("quire put > ingest > quire.v1.Store/Seal > "
-                                        "quire.v1.Store/Seal > ssd")}));
+  EXPECT_THAT(put.Paths(), IsSupersetOf({append + " > quire.v1.Store/AppendLayers > queue",
+                                         append + " > quire.v1.Store/AppendLayers > ssd",
+                                         std::string("quire put > ingest > quire.v1.Store/Seal > "
+                                                     "quire.v1.Store/Seal > ssd")}));
 
   std::vector<CollectedSpan> left = spans;
   double covered = 0, by_phases = 0;
@@ -214,8 +213,8 @@ TEST_F(TraceProcessTest, APutAndAQuestionAreATraceEachOverAllProcesses) {
                               recall + " > queue", recall + " > dram"}));
     // The first question reads from SSD, and brings the pages back to DRAM.
     if (i == 0) {
-      EXPECT_THAT(ask.Paths(), IsSupersetOf({recall + " > dram > ssd",
-                                             recall + " > dram > ssd > gate"}));
+      EXPECT_THAT(ask.Paths(),
+                  IsSupersetOf({recall + " > dram > ssd", recall + " > dram > ssd > gate"}));
     }
     covered = std::max(covered, ask.Covered(*ask.root()));
     const otlp::Span* const generate =

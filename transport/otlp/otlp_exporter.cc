@@ -48,8 +48,7 @@ uint64_t RejectedSpans(const grpc::ByteBuffer& answer) {
   otlp::ExportTraceServiceResponse response;
   if (!answer.Valid() || !answer.DumpToSingleSlice(&bytes).ok()) return 0;
   if (!response.ParseFromArray(bytes.begin(), static_cast<int>(bytes.size()))) return 0;
-  return static_cast<uint64_t>(
-      std::max<int64_t>(0, response.partial_success().rejected_spans()));
+  return static_cast<uint64_t>(std::max<int64_t>(0, response.partial_success().rejected_spans()));
 }
 
 }  // namespace
@@ -59,8 +58,8 @@ StatusOr<std::unique_ptr<OtlpExporter>> OtlpExporter::Start(const OtlpSettings& 
   QUIRE_ASSIGN_OR_RETURN(const NetAddress address, NetAddress::ParseServer(settings.address));
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  auto channel = grpc::CreateCustomChannel(GrpcTarget(address), grpc::InsecureChannelCredentials(),
-                                           arguments);
+  auto channel =
+      grpc::CreateCustomChannel(GrpcTarget(address), grpc::InsecureChannelCredentials(), arguments);
   return std::unique_ptr<OtlpExporter>(
       new OtlpExporter(settings, std::move(channel), std::move(report)));
 }
@@ -70,8 +69,8 @@ OtlpExporter::OtlpExporter(const OtlpSettings& settings, std::shared_ptr<grpc::C
     : settings_(settings),
       channel_(std::move(channel)),
       report_(std::move(report)),
-      queue_({.queue = settings.queue_spans, .batch = settings.batch_spans,
-              .delay = settings.delay}),
+      queue_(
+          {.queue = settings.queue_spans, .batch = settings.batch_spans, .delay = settings.delay}),
       thread_([this] { Run(); }) {}
 
 OtlpExporter::~OtlpExporter() {
@@ -79,8 +78,7 @@ OtlpExporter::~OtlpExporter() {
   {
     const TimePoint end = SystemClock().Now() + kTimeAtEnd;
     MutexLock lock(mutex_);
-    for (TimePoint now = SystemClock().Now(); !finished_ && now < end;
-         now = SystemClock().Now()) {
+    for (TimePoint now = SystemClock().Now(); !finished_ && now < end; now = SystemClock().Now()) {
       (void)finished_changed_.WaitFor(mutex_, end - now);
     }
     given_up_ = true;
@@ -135,9 +133,8 @@ Status OtlpExporter::SendOnce(const std::string& request, uint64_t* rejected) {
   const grpc::ByteBuffer message(&slice, 1);
   const grpc::internal::RpcMethod method(kExport, grpc::internal::RpcMethod::NORMAL_RPC);
   grpc::ByteBuffer answer;
-  const grpc::Status status =
-      grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
-          channel_.get(), method, &context, message, &answer);
+  const grpc::Status status = grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
+      channel_.get(), method, &context, message, &answer);
   {
     MutexLock lock(mutex_);
     call_ = nullptr;

@@ -73,8 +73,8 @@ class OtlpExporter {
 
   Mutex mutex_;
   CondVar finished_changed_;
-  bool finished_ QUIRE_GUARDED_BY(mutex_) = false;   ///< The thread has nothing left.
-  bool given_up_ QUIRE_GUARDED_BY(mutex_) = false;   ///< Nothing is sent any more.
+  bool finished_ QUIRE_GUARDED_BY(mutex_) = false;                ///< The thread has nothing left.
+  bool given_up_ QUIRE_GUARDED_BY(mutex_) = false;                ///< Nothing is sent any more.
   grpc::ClientContext* call_ QUIRE_GUARDED_BY(mutex_) = nullptr;  ///< The one that runs.
   std::thread thread_;  ///< Last member, because it uses the others.
 };

@@ -170,9 +170,8 @@ StatusOr<OtlpSettings::Pairs> ParseResource(const Variables& variables, std::str
   if (const std::string name = variables["OTEL_SERVICE_NAME"]; !name.empty()) {
     AddResource("service.name", name, &resource);
   }
-  QUIRE_ASSIGN_OR_RETURN(
-      const auto others,
-      ParsePairs("OTEL_RESOURCE_ATTRIBUTES", variables["OTEL_RESOURCE_ATTRIBUTES"]));
+  QUIRE_ASSIGN_OR_RETURN(const auto others, ParsePairs("OTEL_RESOURCE_ATTRIBUTES",
+                                                       variables["OTEL_RESOURCE_ATTRIBUTES"]));
   for (const auto& [key, value] : others) AddResource(key, value, &resource);
   AddResource("service.name", service, &resource);
   AddResource("service.version", QUIRE_VERSION, &resource);
@@ -185,15 +184,13 @@ Status ParseLimits(const Variables& variables, OtlpSettings* settings) {
   QUIRE_ASSIGN_OR_RETURN(const uint64_t millis,
                          ParseCount(timeout_name, timeout, 10'000, kMostMillis));
   settings->timeout = std::chrono::milliseconds(millis);
-  QUIRE_ASSIGN_OR_RETURN(
-      const uint64_t delay,
-      ParseCount("OTEL_BSP_SCHEDULE_DELAY", variables["OTEL_BSP_SCHEDULE_DELAY"], 5'000,
-                 kMostMillis));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t delay,
+                         ParseCount("OTEL_BSP_SCHEDULE_DELAY", variables["OTEL_BSP_SCHEDULE_DELAY"],
+                                    5'000, kMostMillis));
   settings->delay = std::chrono::milliseconds(delay);
-  QUIRE_ASSIGN_OR_RETURN(
-      const uint64_t queue,
-      ParseCount("OTEL_BSP_MAX_QUEUE_SIZE", variables["OTEL_BSP_MAX_QUEUE_SIZE"],
-                 settings->queue_spans, kMostQueuedSpans));
+  QUIRE_ASSIGN_OR_RETURN(const uint64_t queue,
+                         ParseCount("OTEL_BSP_MAX_QUEUE_SIZE", variables["OTEL_BSP_MAX_QUEUE_SIZE"],
+                                    settings->queue_spans, kMostQueuedSpans));
   settings->queue_spans = static_cast<uint32_t>(queue);
   QUIRE_ASSIGN_OR_RETURN(
       const uint64_t batch,
@@ -211,8 +208,8 @@ StatusOr<std::optional<OtlpSettings>> ReadOtlpSettings(const ReadVariable& read,
   const auto [endpoint_name, endpoint] =
       variables.FirstOf("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT");
   const std::string exporter = variables["OTEL_TRACES_EXPORTER"];
-  const bool off = Lower(variables["OTEL_SDK_DISABLED"]) == "true" ||
-                   (!exporter.empty() && exporter != "otlp");
+  const bool off =
+      Lower(variables["OTEL_SDK_DISABLED"]) == "true" || (!exporter.empty() && exporter != "otlp");
   if (endpoint.empty() || off) return std::optional<OtlpSettings>();
   const auto [protocol_name, protocol] =
       variables.FirstOf("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL");

@@ -25,12 +25,12 @@ struct OtlpSettings {
 
   std::string address;  ///< "host:port" of the collector.
   TraceSampler sampler = {};
-  Pairs resource = {};                             ///< Attributes of the process, service.name too.
-  Pairs headers = {};                              ///< Metadata of each call.
-  Duration timeout = std::chrono::seconds(10);     ///< Longest time of a call.
-  Duration delay = std::chrono::seconds(5);        ///< How long a span may wait for others.
-  uint32_t queue_spans = 2048;                     ///< Further spans are dropped.
-  uint32_t batch_spans = 512;                      ///< Most spans of one call.
+  Pairs resource = {};                          ///< Attributes of the process, service.name too.
+  Pairs headers = {};                           ///< Metadata of each call.
+  Duration timeout = std::chrono::seconds(10);  ///< Longest time of a call.
+  Duration delay = std::chrono::seconds(5);     ///< How long a span may wait for others.
+  uint32_t queue_spans = 2048;                  ///< Further spans are dropped.
+  uint32_t batch_spans = 512;                   ///< Most spans of one call.
 };
 
 /// The value of a variable of the environment; null when it is not set.

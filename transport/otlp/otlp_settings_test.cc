@@ -53,8 +53,8 @@ TEST(OtlpSettingsTest, TheEndpointOfTracesGoesFirst) {
 TEST(OtlpSettingsTest, SamplersAreThoseOfTheStandard) {
   EXPECT_TRUE((*With({}))->sampler.parent_based);
   EXPECT_EQ((*With({}))->sampler.ratio, 1);
-  const auto one = *With({{"OTEL_TRACES_SAMPLER", "parentbased_traceidratio"},
-                          {"OTEL_TRACES_SAMPLER_ARG", "0.01"}});
+  const auto one = *With(
+      {{"OTEL_TRACES_SAMPLER", "parentbased_traceidratio"}, {"OTEL_TRACES_SAMPLER_ARG", "0.01"}});
   EXPECT_TRUE(one->sampler.parent_based);
   EXPECT_EQ(one->sampler.ratio, 0.01);
   const auto off = *With({{"OTEL_TRACES_SAMPLER", "always_off"}});
@@ -98,9 +98,8 @@ TEST(OtlpSettingsTest, WhatIsNotUnderstoodIsRefusedByName) {
   }
   EXPECT_THAT(std::string(Message(Read({{kEndpoint, "nowhere"}}).status())),
               HasSubstr("http://127.0.0.1:4317"));
-  EXPECT_FALSE(With({{"OTEL_TRACES_SAMPLER", "traceidratio"},
-                     {"OTEL_TRACES_SAMPLER_ARG", "1.5"}})
-                   .ok());
+  EXPECT_FALSE(
+      With({{"OTEL_TRACES_SAMPLER", "traceidratio"}, {"OTEL_TRACES_SAMPLER_ARG", "1.5"}}).ok());
 }
 
 }  // namespace

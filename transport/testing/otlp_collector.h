@@ -40,8 +40,8 @@ class OtlpCollector final : public otlp::TraceService::Service {
                          otlp::ExportTraceServiceResponse response = {})
       : answer_(std::move(answer)), response_(std::move(response)) {
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:" + std::to_string(port),
-                             grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(),
+                             &port_);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0) throw std::runtime_error("the collector cannot listen");

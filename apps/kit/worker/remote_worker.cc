@@ -122,10 +122,9 @@ StatusOr<WorkerAnswer> AskWithRetries(const std::string& address,
   for (;;) {
     WorkerAnswer answer;
     bool answered = false;
-    const Status status =
-        Advise(AskOnce(channel.get(), message, deadline - clock.Now(), options, trace, &answer,
-                       &answered),
-               address, answered);
+    const Status status = Advise(
+        AskOnce(channel.get(), message, deadline - clock.Now(), options, trace, &answer, &answered),
+        address, answered);
     if (status.ok()) return answer;
     const bool may_repeat = IsRetriable(status, internal::Repeat::kSafe) && answer.tokens.empty();
     if (!may_repeat) return attempts.End(status);

@@ -53,8 +53,7 @@ std::optional<TraceContext> ParseTraceparent(std::string_view text) {
   std::array<uint8_t, 1> version = {}, flags = {};
   TraceContext context;
   const bool digits = ReadHex(text, version) && ReadHex(text.substr(3), context.trace_id) &&
-                      ReadHex(text.substr(36), context.span_id) &&
-                      ReadHex(text.substr(53), flags);
+                      ReadHex(text.substr(36), context.span_id) && ReadHex(text.substr(53), flags);
   if (!digits || version[0] == 0xff || !context.valid()) return std::nullopt;
   const bool more = text.size() > kTraceparentBytes;
   if (more && (version[0] == 0 || text[kTraceparentBytes] != '-')) return std::nullopt;

@@ -108,8 +108,8 @@ class Batch {
   /// Those of `shares` that have slots.
   std::vector<Member> Members(const std::vector<BatchScheduler::Share>& shares) const;
   void RunMembers(const std::vector<Member>& members);
-  /// The span of the recalls of a step: that of the first member left which is traced. Sequences share
-  /// the messages, and a message has one parent. Null when none is traced.
+  /// The span of the recalls of a step: that of the first member left which is traced. Sequences
+  /// share the messages, and a message has one parent. Null when none is traced.
   const Span* SpanOf(const std::vector<Member>& members) const;
   [[nodiscard]] Status RunPass(const std::vector<Member>& members,
                                std::span<const SequenceTokens> tokens, BatchStep& step,
