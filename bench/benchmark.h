@@ -76,6 +76,8 @@ void AddStepBench(Benches& benches);
 void AddStoreBench(Benches& benches);
 /// Savings of each eviction policy on a trace of requests.
 void AddTraceBench(Benches& benches);
+/// Cost of traces to a recall, while off and sampled.
+void AddTracingBench(Benches& benches);
 /// Recalls over every transport against raw programs and other stores.
 void AddTransportBench(Benches& benches);
 

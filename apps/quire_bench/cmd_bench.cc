@@ -30,6 +30,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench step --json\n"
                    "  quire bench store --json\n"
                    "  quire bench trace --cache-fraction 0.1\n"
+                   "  quire bench tracing --json\n"
                    "  quire bench transport --json\n"
                    "Every benchmark has its own help: quire bench NAME --help",
        .calls_no_server = true});
@@ -52,6 +53,7 @@ void AddBenchCommand(Commands& commands) {
   bench::AddStepBench(benches);
   bench::AddStoreBench(benches);
   bench::AddTraceBench(benches);
+  bench::AddTracingBench(benches);
   bench::AddTransportBench(benches);
 }
 

@@ -196,6 +196,13 @@ TEST(BenchProcessTest, ObjectsReportsEveryWayOfEverySize) {
 }
 
 // Lists the benchmarks from the help, so that new ones are included.
+TEST(BenchProcessTest, TracingReportsWhatGoalsAreSetFor) {
+  const json report = BenchReport({"tracing", "--repeats", "1", "--rounds", "3", "--calls", "150"});
+  ExpectPositive(report, {"trace_off_overhead", "trace_1_percent_overhead", "us_per_recall_off",
+                          "us_per_recall_hooks", "us_per_recall_sampled"});
+  EXPECT_EQ(Figure(report, "spans_dropped"), 0);
+}
+
 TEST(BenchProcessTest, EveryBenchmarkHasHelpWithExamples) {
   testing::ExpectHelpWithExamples({"bench"});
   const std::vector<std::string> benches = testing::Subcommands("bench");
