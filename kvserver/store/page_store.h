@@ -38,6 +38,7 @@
 #include "kvserver/store/space/segment_hold.h"
 #include "kvserver/store/unit.h"
 #include "quire/clock.h"
+#include "quire/hints.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"
@@ -317,6 +318,34 @@ class PageStore {
   /// Releases one pin of each. NOT_FOUND for a segment that is not stored or not pinned; those
   /// before it are unpinned then.
   virtual Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
+
+  // --- Hints of what will be used again. Rules: policy/hint_table.h. They are kept in memory.
+
+  /// Notes a use of segments, in the order of their chain, and what its caller said of them. It
+  /// decides how soon they leave the tiers. Does no I/O.
+  virtual void NoteHints(std::string_view tenant, const Hints& hints,
+                         std::span<const SegmentKey> segments) {
+    (void)tenant, (void)hints, (void)segments;
+  }
+  /// Ends a conversation. Its segments that no other one uses leave first. Returns their number;
+  /// NOT_FOUND when there is no such conversation.
+  virtual StatusOr<uint64_t> ReleaseConversation(std::string_view tenant,
+                                                 std::string_view conversation) {
+    (void)tenant;
+    return Unimplemented("this store has no conversation ", conversation);
+  }
+  /// The chain that a conversation used last, as much of it as is stored. NOT_FOUND when nothing is,
+  /// or when there is no such conversation.
+  virtual StatusOr<HeldChain> HoldConversation(std::string_view tenant,
+                                               std::string_view conversation) {
+    (void)tenant;
+    return Unimplemented("this store has no conversation ", conversation);
+  }
+  /// Brings a segment to DRAM, without a pin. RESOURCE_EXHAUSTED when it finds no room now.
+  virtual Status BringToDram(std::string_view tenant, const SegmentKey& key) {
+    (void)tenant;
+    return Unimplemented("this store does not bring segment ", key.Hex(), " to DRAM");
+  }
 
   /// Memory of all tenants' units in DRAM, for other processes to read; nullopt when it cannot be
   /// shared. Lives as long as the store.

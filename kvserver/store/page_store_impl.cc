@@ -224,7 +224,10 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .health = &health_,
                .latencies = latencies_.get(),
                .clock = ClockOf(options)},
-              std::move(parts.cached_eviction), options.cached_ttl),
+              std::move(parts.cached_eviction),
+              {.tier_bytes = parts.budget.payload_bytes, .quotas = options.tenant_ssd_quota_bytes},
+              options.cached_ttl),
+      hints_(dram_.get(), &keeper_, ClockOf(options)),
       writer_({.database = database_.get(),
                .catalog = &catalog_,
                .digests = &digests_,
@@ -575,6 +578,19 @@ Status PageStoreImpl::UnpinSegments(std::string_view tenant, std::span<const Seg
   return OkStatus();
 }
 
+StatusOr<HeldChain> PageStoreImpl::HoldConversation(std::string_view tenant,
+                                                    std::string_view conversation) {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<SegmentKey> segments,
+                         hints_.SegmentsOf(tenant, conversation));
+  // A chain leaves from its end, so the rest of one that has begun to leave is found, too.
+  for (const SegmentKey& segment : segments) {
+    StatusOr<HeldChain> held = HoldChain(tenant, segment);
+    if (held.ok() || !(IsNotFound(held.status()) || IsDataLoss(held.status()))) return held;
+  }
+  return NotFound("nothing of conversation '", conversation, "' is stored any more");
+}
+
 Status PageStoreImpl::CheckTenant(std::string_view tenant) const {
   return tenants_.Salt(tenant).status();
 }
@@ -582,6 +598,7 @@ Status PageStoreImpl::CheckTenant(std::string_view tenant) const {
 void PageStoreImpl::VisitMetrics(MetricsVisitor& visit) const {
   if (own_health_ != nullptr) own_health_->VisitMetrics(visit);
   keeper_.VisitMetrics(visit);
+  hints_.VisitMetrics(visit);
   space_.VisitMetrics(visit);
   writer_.VisitMetrics(visit);
   latencies_->VisitMetrics(visit);

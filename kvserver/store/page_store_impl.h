@@ -31,6 +31,7 @@
 #include "kvserver/store/read/io_gate.h"
 #include "kvserver/store/read/unit_reader.h"
 #include "kvserver/store/repair/scrubber.h"
+#include "kvserver/store/space/hint_keeper.h"
 #include "kvserver/store/space/segment_keeper.h"
 #include "kvserver/store/space/space_accounts.h"
 #include "kvserver/store/ssd/ssd_tier.h"
@@ -107,7 +108,23 @@ class PageStoreImpl final : public PageStore {
     return keeper_.WrittenAs(keys);
   }
   uint64_t num_replaced() const override { return keeper_.num_replaced(); }
-  StatusOr<uint64_t> Sweep() override { return keeper_.Sweep(); }
+  StatusOr<uint64_t> Sweep() override {
+    hints_.Expire();
+    return keeper_.Sweep();
+  }
+  void NoteHints(std::string_view tenant, const Hints& hints,
+                 std::span<const SegmentKey> segments) override {
+    hints_.Note(tenant, hints, segments);
+  }
+  StatusOr<uint64_t> ReleaseConversation(std::string_view tenant,
+                                         std::string_view conversation) override {
+    return hints_.Release(tenant, conversation);
+  }
+  StatusOr<HeldChain> HoldConversation(std::string_view tenant,
+                                       std::string_view conversation) override;
+  Status BringToDram(std::string_view tenant, const SegmentKey& key) override {
+    return reader_.BringToDram(tenant, key);
+  }
   Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
   Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
   TenantUse UseOf(std::string_view tenant) const override {
@@ -186,6 +203,7 @@ class PageStoreImpl final : public PageStore {
   DigestDeriver deriver_;
   SpaceAccounts space_;
   SegmentKeeper keeper_;
+  HintKeeper hints_;
   Counter dropped_, torn_, lost_bytes_, lost_segments_;
   SegmentWriter writer_;
   std::vector<std::unique_ptr<Scrubber>>

@@ -20,7 +20,9 @@ namespace quire::kvserver {
 enum class Door : uint8_t { kRead, kWrite, kControl };
 
 /// Methods that write nothing.
-inline constexpr std::array<std::string_view, 25> kReadingMethods = {
+inline constexpr std::array<std::string_view, 27> kReadingMethods = {
+    "quire.v1.Conversations/Prefetch",
+    "quire.v1.Conversations/Release",
     "quire.v1.Objects/Get",
     "quire.v1.Objects/Stat",
     "quire.v1.Registry/Get",

@@ -35,6 +35,7 @@
 #include "kvserver/store/dram/dram_index.h"
 #include "kvserver/store/extent_view.h"
 #include "kvserver/store/policy/eviction/eviction_policy.h"
+#include "kvserver/store/policy/eviction/hinted_eviction.h"
 #include "kvserver/store/policy/pin_table.h"
 #include "kvserver/store/policy/quota_table.h"
 #include "kvserver/store/policy/watermarks.h"
@@ -53,6 +54,7 @@ class DramTier {
     TenantBytes tenant_quotas = {};
     uint64_t tenant_quota_bytes = QuotaTable::kUnlimited;
     double pinned_share = 0.5;  ///< Share of the arena that pins may hold.
+    double raised_share = 0.5;  ///< Share of the arena, and of a quota, that hints may raise.
   };
 
   /// Reserves the arena; errors as Arena::Reserve and Watermarks::Make.
@@ -74,7 +76,8 @@ class DramTier {
   /// extents), dram_bytes_pinned, dram_extents, dram_slabs and dram_slots_used by slot_bytes.
   /// Metrics of use: dram_unit_hits, dram_unit_misses, dram_evictions, dram_notes_dropped (reads
   /// hidden from the policy), dram_refused (extents without room), dram_quota_refused (extents of a
-  /// tenant at its quota).
+  /// tenant at its quota), dram_bytes_raised and dram_not_raised (extents that hints raise, or
+  /// would beyond their share).
   void VisitMetrics(MetricsVisitor& visit) const;
 
   class Room;
@@ -109,6 +112,9 @@ class DramTier {
   [[nodiscard]] Status Pin(const SegmentKey& segment, uint64_t slot_bytes);
   /// NOT_FOUND when it is not pinned.
   [[nodiscard]] Status Unpin(const SegmentKey& segment);
+
+  /// Sets how soon extents of segments leave, present and future ones.
+  void SetStandings(std::span<const StandingChange> changes);
 
   /// The arena, for other processes to read; see ArenaMemory::shared.
   std::optional<SharedMemoryView> shared_memory() const { return arena_->shared_memory(); }
@@ -150,7 +156,7 @@ class DramTier {
   std::atomic<uint32_t> puts_under_way_{0};
 
   mutable Mutex mutex_;
-  const std::unique_ptr<EvictionPolicy> policy_ QUIRE_PT_GUARDED_BY(mutex_);
+  HintedEviction policy_ QUIRE_GUARDED_BY(mutex_);
   // Last extent published in each slot, [slab][slot]. Stale unless the extent still has that slot.
   std::vector<std::vector<ExtentId>> slab_extents_ QUIRE_GUARDED_BY(mutex_);
   std::set<std::string, std::less<>> tenants_

@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "kvserver/store/policy/eviction/eviction_policy.h"
+#include "kvserver/store/policy/eviction/hinted_eviction.h"
 #include "quire/clock.h"
 #include "quire/key.h"
 
@@ -54,8 +55,9 @@ enum class RemovalReason : uint8_t { kMarked, kEvicted, kExpired, kDetached };
 
 class SegmentLives {
  public:
-  /// `eviction` orders cached segments for eviction.
-  explicit SegmentLives(std::unique_ptr<EvictionPolicy> eviction);
+  /// `eviction` orders cached segments for eviction, `raised` bounds those that leave last.
+  explicit SegmentLives(std::unique_ptr<EvictionPolicy> eviction,
+                        HintedEviction::Limits raised = {});
 
   // --- Stored segments.
 
@@ -116,6 +118,11 @@ class SegmentLives {
   uint64_t BytesOf(const SegmentKey& key) const;
 
   // --- Removal.
+
+  /// Sets how soon the segment leaves among the cached ones, stored or not.
+  void SetStanding(const StandingChange& change);
+  uint64_t raised_bytes() const { return eviction_.raised_bytes(); }
+  uint64_t not_raised() const { return eviction_.not_raised(); }
 
   /// Filter for cached segments.
   using Wanted = std::function<bool(const SegmentKey& key, std::string_view tenant)>;
@@ -184,8 +191,9 @@ class SegmentLives {
   /// Adds it to the unnamed segments, or removes it.
   void EnterCache(const SegmentKey& key, Entry& entry, TimePoint now);
   void LeaveCache(const SegmentKey& key, Entry& entry);
+  static NewExtent ExtentOf(const SegmentKey& key, const Entry& entry);
 
-  const std::unique_ptr<EvictionPolicy> eviction_;  ///< Unnamed segments, as layer 0.
+  HintedEviction eviction_;  ///< Unnamed segments, as layer 0.
   Entries entries_;
   Names awaited_;  ///< Names of segments that are not stored.
   Order by_use_;   ///< Unnamed segments, least recently used first.

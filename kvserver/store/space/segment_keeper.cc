@@ -251,6 +251,11 @@ bool SegmentKeeper::MissesNamed() const {
   return lives_.misses_named();
 }
 
+void SegmentKeeper::SetStandings(std::span<const StandingChange> changes) {
+  MutexLock lock(mutex_);
+  for (const StandingChange& change : changes) lives_.SetStanding(change);
+}
+
 Status SegmentKeeper::Delete(const SegmentKey& key) {
   {
     MutexLock lock(mutex_);
@@ -408,6 +413,10 @@ void SegmentKeeper::VisitMetrics(MetricsVisitor& visit) const {
               lives_.num_held());
   visit.Gauge("ssd_bytes_cached", "Payload on SSD of segments that no document refers to.",
               lives_.cached_bytes());
+  visit.Gauge("ssd_bytes_raised", "Payload of cached segments that leave SSD last by hints.",
+              lives_.raised_bytes());
+  visit.Counter("ssd_not_raised", "Cached segments that hints would raise beyond their share.",
+                lives_.not_raised());
 }
 
 }  // namespace quire::kvserver

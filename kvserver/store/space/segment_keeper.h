@@ -57,12 +57,13 @@ class SegmentKeeper final : public SegmentHold::Owner {
     StoreLatencies* latencies = nullptr;
     Clock* clock = nullptr;
   };
-  /// `eviction` orders cached segments. `cached_ttl` is their longest unused time; zero: until room
-  /// is needed.
-  SegmentKeeper(const Parts& parts, std::unique_ptr<EvictionPolicy> eviction, Duration cached_ttl)
+  /// `eviction` orders cached segments, and `raised` bounds those that leave last. `cached_ttl` is
+  /// their longest unused time; zero: until room is needed.
+  SegmentKeeper(const Parts& parts, std::unique_ptr<EvictionPolicy> eviction,
+                HintedEviction::Limits raised, Duration cached_ttl)
       : parts_(parts),
         cached_ttl_(cached_ttl),
-        lives_(std::move(eviction)),
+        lives_(std::move(eviction), std::move(raised)),
         noted_until_(parts.clock->Now()) {}
 
   /// Adds a segment found at open, with the wall-clock time of its last use. Call it in order of
@@ -116,6 +117,8 @@ class SegmentKeeper final : public SegmentHold::Owner {
   uint64_t CountNames(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
   /// True when a document refers to a segment that is not stored.
   bool MissesNamed() const QUIRE_EXCLUDES(mutex_);
+  /// Sets how soon segments leave among the cached ones.
+  void SetStandings(std::span<const StandingChange> changes) QUIRE_EXCLUDES(mutex_);
   /// Removes it now, or once it is not held. NOT_FOUND when it is not stored.
   [[nodiscard]] Status Delete(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
   StatusOr<uint64_t> Sweep() QUIRE_EXCLUDES(mutex_);
@@ -123,8 +126,9 @@ class SegmentKeeper final : public SegmentHold::Owner {
   /// (last_uses.h). Sweep calls it once a minute.
   [[nodiscard]] Status NoteUses() QUIRE_EXCLUDES(mutex_);
 
-  /// segments, segments_cached, segments_held, segments_replaced, ssd_bytes_cached, deletes,
-  /// cached_evictions, cached_expired, segments_detached.
+  /// segments, segments_cached, segments_held, segments_replaced, ssd_bytes_cached,
+  /// ssd_bytes_raised, ssd_not_raised, deletes, cached_evictions, cached_expired,
+  /// segments_detached.
   void VisitMetrics(MetricsVisitor& visit) const QUIRE_EXCLUDES(mutex_);
 
  private:
