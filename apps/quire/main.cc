@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   AddCollectionCommand(commands);
   AddPinCommands(commands);
   AddObjectCommand(commands);
+  AddConversationCommand(commands);
   AddClusterCommand(commands);
   AddWorkerCommand(commands);
   AddFsckCommand(commands);

@@ -88,8 +88,8 @@ Status CheckConversation(std::string_view conversation) {
     return InvalidArgument("conversation has ", conversation.size(), " bytes; at most ",
                            kMaxConversationBytes);
   }
-  const bool control = std::ranges::any_of(
-      conversation, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  const bool control =
+      std::ranges::any_of(conversation, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
   if (control || FirstInvalidUtf8(conversation)) {
     return InvalidArgument("conversation must be UTF-8 without control characters");
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversions of document names, contexts, hints and unit ranges. Client and server have structs of their
-// own for these. Each function is a template over any struct with the named fields. Checks and
-// errors as in convert.h.
+// Conversions of document names, contexts, hints and unit ranges. Client and server have structs of
+// their own for these. Each function is a template over any struct with the named fields. Checks
+// and errors as in convert.h.
 #ifndef QUIRE_COMMON_WIRE_CONVERT_CONTEXT_H_
 #define QUIRE_COMMON_WIRE_CONVERT_CONTEXT_H_
 

@@ -95,9 +95,8 @@ StatusOr<SessionManager::Opened> SessionManager::Open(std::string_view tenant,
   Opened opened;
   uint64_t reply_bytes = options_.max_reply_bytes;
   for (const SequenceArgs& sequence : args.sequences) {
-    QUIRE_ASSIGN_OR_RETURN(auto members,
-                           OpenMembers(tenant, args.spec, sequence, &reply_bytes,
-                                       &opened.sequences.emplace_back()));
+    QUIRE_ASSIGN_OR_RETURN(auto members, OpenMembers(tenant, args.spec, sequence, &reply_bytes,
+                                                     &opened.sequences.emplace_back()));
     QUIRE_RETURN_IF_ERROR(
         session->AddSequence(std::move(members), sequence.slots_per_head).status());
   }
@@ -112,8 +111,8 @@ StatusOr<SessionManager::AddedSequence> SessionManager::AddSequence(std::string_
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, Find(tenant, id));
   AddedSequence added;
   uint64_t reply_bytes = options_.max_reply_bytes;
-  QUIRE_ASSIGN_OR_RETURN(auto members, OpenMembers(tenant, session->shape().spec, args,
-                                                   &reply_bytes, &added.opened));
+  QUIRE_ASSIGN_OR_RETURN(
+      auto members, OpenMembers(tenant, session->shape().spec, args, &reply_bytes, &added.opened));
   QUIRE_ASSIGN_OR_RETURN(added.number,
                          session->AddSequence(std::move(members), args.slots_per_head));
   return added;

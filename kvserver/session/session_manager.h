@@ -128,8 +128,7 @@ class SessionManager {
   /// Resolves and checks the members of a sequence. Subtracts the size of their description from
   /// `*reply_bytes`.
   StatusOr<std::vector<MemberContext>> OpenMembers(std::string_view tenant, const KvSpec& spec,
-                                                   const SequenceArgs& args,
-                                                   uint64_t* reply_bytes,
+                                                   const SequenceArgs& args, uint64_t* reply_bytes,
                                                    OpenedSequence* opened) const;
 
   const Options options_;

@@ -334,8 +334,8 @@ class PageStore {
     (void)tenant;
     return Unimplemented("this store has no conversation ", conversation);
   }
-  /// The chain that a conversation used last, as much of it as is stored. NOT_FOUND when nothing is,
-  /// or when there is no such conversation.
+  /// The chain that a conversation used last, as much of it as is stored. NOT_FOUND when nothing
+  /// is, or when there is no such conversation.
   virtual StatusOr<HeldChain> HoldConversation(std::string_view tenant,
                                                std::string_view conversation) {
     (void)tenant;

@@ -125,7 +125,7 @@ class AgentTraceTest : public PageStoreHintsTest {
 
 TEST_F(AgentTraceTest, WhatReturnsAfterAToolCallIsKept) {
   constexpr uint64_t kSeed = 26;
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  SCOPED_TRACE(::testing::Message() << "seed " << kSeed);
   const Returned hinted = Replay(kSeed, /*hinted=*/true);
   Open();
   const Returned plain = Replay(kSeed + 1, /*hinted=*/false);
@@ -190,8 +190,7 @@ TEST_F(PageStoreHintsTest, NobodyKeepsMoreThanAShareAndNobodyIsRefused) {
 TEST_F(PageStoreHintsTest, WhatAConversationUsedLastComesBackToDram) {
   std::vector<TestSegment> chain;
   for (int i = 0; i < 4; ++i) {
-    chain.push_back(
-        PutOne({.conversation = "agent"}, chain.empty() ? kRootKey : chain.back().key));
+    chain.push_back(PutOne({.conversation = "agent"}, chain.empty() ? kRootKey : chain.back().key));
   }
   for (uint64_t i = 0; i < kDramSegments; ++i) PutOne({});
   for (const TestSegment& segment : chain) ASSERT_FALSE(IsInDram(segment));

@@ -32,6 +32,7 @@ class Client(_native.Client):
         ttl_seconds: int | None = None,
         durability: str = "default",
         strict: bool = False,
+        hints: _native.Hints | None = None,
     ) -> _native.Document:
         """Stores the pages of a document and registers it.
 
@@ -43,10 +44,13 @@ class Client(_native.Client):
           durability: when the call returns: "default" (as the server does), "memory",
             "replicated" or "persisted".
           strict: refuse with AlreadyExists when other bytes are stored for the tokens.
+          hints: what is known of the future of all its pages.
         """
         name = _name_of(document)
         whole = len(tokens) // spec.page_tokens * spec.page_tokens
-        with self.open_context(spec, collection=name.collection, strict=strict) as context:
+        with self.open_context(
+            spec, collection=name.collection, strict=strict, hints=hints
+        ) as context:
             if whole:
                 context.append(tokens[:whole], units)
             sealed = context.seal(tokens[whole:], tail_units, durability)

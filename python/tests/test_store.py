@@ -38,6 +38,25 @@ def test_lookup_finds_the_stored_prefix_in_whole_segments(client, sample):
     assert client.lookup(other, sample.tokens).num_tokens == 0
 
 
+def test_conversations_are_prefetched_and_released(client):
+    hints = quire.Hints(conversation="agent 7", priority="high", keep_seconds=60)
+    assert (hints.conversation, hints.priority, hints.keep_seconds) == ("agent 7", "high", 60)
+    document = put_document(client, pages=16, hints=hints)
+    with client.open_session(document.name, slots_per_head=4, hints=hints):
+        pass
+    found = client.lookup(document.spec, document.tokens, hints=hints)
+    assert len(found.segment_keys) == 3
+    brought = client.prefetch_conversation("agent 7")
+    assert (brought.num_segments, brought.segments_in_dram, brought.segments_not_fitting) == (3, 3, 0)
+    assert client.release_conversation("agent 7") == 3
+    with pytest.raises(quire.NotFound, match="no conversation 'agent 7'"):
+        client.prefetch_conversation("agent 7")
+    with pytest.raises(quire.InvalidArgument, match="low, normal, high"):
+        quire.Hints(priority="urgent")
+    with pytest.raises(quire.InvalidArgument, match="keep_seconds"):
+        client.lookup(document.spec, document.tokens, hints=quire.Hints(keep_seconds=1 << 40))
+
+
 def test_a_context_continues_a_stored_prefix(client, sample):
     spec = sample.spec
     segment = spec.page_tokens * spec.segment_pages

@@ -65,9 +65,8 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(Hints hints, wire::HintsFromProto(request.hints()));
     QUIRE_ASSIGN_OR_RETURN(
         const ContextTable::Opened opened,
-        deps_.contexts->Open(
-            call.tenant, spec, chain,
-            {codec, request.private_pages(), request.strict(), std::move(hints)}));
+        deps_.contexts->Open(call.tenant, spec, chain,
+                             {codec, request.private_pages(), request.strict(), std::move(hints)}));
     reply->set_context_id(opened.id);
     reply->set_num_tokens(opened.context->view()->num_tokens);
     reply->set_incarnation(opened.context->continued_incarnation());

@@ -114,7 +114,7 @@ TEST_F(HintTableTest, MemoryIsBoundedForEachTenant) {
 // Compared with a plain model: sets of segments and standings.
 TEST_F(HintTableTest, ManyHintsGiveTheStandingsOfAPlainModel) {
   constexpr uint64_t kSeed = 66;
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  SCOPED_TRACE(::testing::Message() << "seed " << kSeed);
   HintTable table;
   SeededRandom random(kSeed);
   struct Plain {

@@ -11,8 +11,7 @@ ExtentId IdOf(const SegmentKey& key) { return {.segment = key, .layer = 0}; }
 
 }  // namespace
 
-SegmentLives::SegmentLives(std::unique_ptr<EvictionPolicy> eviction,
-                           HintedEviction::Limits raised)
+SegmentLives::SegmentLives(std::unique_ptr<EvictionPolicy> eviction, HintedEviction::Limits raised)
     : eviction_(std::move(eviction), std::move(raised)) {}
 
 SegmentLives::Entry* SegmentLives::Find(const SegmentKey& key) {

@@ -28,8 +28,8 @@ StatusOr<uint64_t> HintKeeper::Release(std::string_view tenant, std::string_view
   if (!changes) return NoConversation(conversation);
   Apply(*changes);
   released_.Add();
-  return static_cast<uint64_t>(std::ranges::count(*changes, Standing::kReleased,
-                                                  &StandingChange::standing));
+  return static_cast<uint64_t>(
+      std::ranges::count(*changes, Standing::kReleased, &StandingChange::standing));
 }
 
 StatusOr<std::vector<SegmentKey>> HintKeeper::SegmentsOf(std::string_view tenant,

@@ -29,7 +29,8 @@ std::vector<MakeEviction> EveryPolicy() {
 INSTANTIATE_TEST_SUITE_P(ByName, EvictionConformanceTest, ::testing::ValuesIn(EveryPolicy()),
                          [](const auto& info) {
                            const std::vector<std::string> names = EvictionPolicyNames();
-                           std::string name = info.index < names.size() ? names[info.index] : "hinted";
+                           std::string name =
+                               info.index < names.size() ? names[info.index] : "hinted";
                            std::erase_if(name, [](unsigned char c) { return !std::isalnum(c); });
                            return name;
                          });
