@@ -14,6 +14,7 @@
 #include "common/wire/convert.h"
 #include "common/wire/convert_codec.h"
 #include "common/wire/convert_context.h"
+#include "common/wire/limits.h"
 #include "quire/client.h"
 #include "quire/layout.h"
 #include "quire/v1/conversation.pb.h"
