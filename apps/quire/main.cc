@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   AddPinCommands(commands);
   AddObjectCommand(commands);
   AddConversationCommand(commands);
+  AddEventsCommand(commands);
   AddClusterCommand(commands);
   AddWorkerCommand(commands);
   AddFsckCommand(commands);

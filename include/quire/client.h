@@ -45,6 +45,7 @@
 #include "quire/objects.h"
 #include "quire/payload.h"
 #include "quire/retry_options.h"
+#include "quire/segment_events.h"
 #include "quire/server_stats.h"
 #include "quire/session.h"
 #include "quire/status.h"
@@ -152,6 +153,15 @@ class Client {
   /// Ends a conversation: its pages that no other one uses leave first. Returns the number of such
   /// segments. NOT_FOUND as above.
   StatusOr<uint64_t> ReleaseConversation(std::string_view conversation);
+
+  // --- Events of segments (segment_events.h). They are of one node.
+
+  /// Events after a position. The first one is a gap when the server has them no more.
+  StatusOr<SegmentEvents> FollowSegments(const FollowOptions& options);
+  /// Segments that look-ups find, in order of keys behind `after`, 1 to 4096 of them; none at the
+  /// end.
+  StatusOr<std::vector<ListedSegment>> ListSegments(const SegmentKey& after = kRootKey,
+                                                    uint32_t max_segments = 1000);
 
   // --- Objects: opaque bytes under keys (objects.h). Calls take any number of them, and go over
   // the data connection. Keys are 1..kMaxObjectKeyBytes bytes of any values.

@@ -41,9 +41,12 @@
 #include "quire/hints.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
+#include "quire/segment_events.h"
 #include "quire/status.h"
 
 namespace quire::kvserver {
+
+class SegmentEventLog;
 
 enum class Durability : uint8_t { kMemory, kPersisted };
 
@@ -345,6 +348,17 @@ class PageStore {
   virtual Status BringToDram(std::string_view tenant, const SegmentKey& key) {
     (void)tenant;
     return Unimplemented("this store does not bring segment ", key.Hex(), " to DRAM");
+  }
+
+  // --- Events of segments, for followers.
+
+  /// The log of events; null when the store has none. Lives as long as the store.
+  virtual SegmentEventLog* events() { return nullptr; }
+  /// The tenant's segments that look-ups find, in order of keys behind `after`, at most `limit`.
+  virtual std::vector<ListedSegment> ListSegments(std::string_view tenant, const SegmentKey& after,
+                                                  size_t limit) const {
+    (void)tenant, (void)after, (void)limit;
+    return {};
   }
 
   /// Memory of all tenants' units in DRAM, for other processes to read; nullopt when it cannot be

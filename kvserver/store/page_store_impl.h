@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kvserver/store/dram/dram_tier.h"
+#include "kvserver/store/events/segment_event_log.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/metadata/data_directory.h"
 #include "kvserver/store/metadata/database.h"
@@ -122,6 +123,9 @@ class PageStoreImpl final : public PageStore {
   }
   StatusOr<HeldChain> HoldConversation(std::string_view tenant,
                                        std::string_view conversation) override;
+  SegmentEventLog* events() override { return events_.get(); }
+  std::vector<ListedSegment> ListSegments(std::string_view tenant, const SegmentKey& after,
+                                          size_t limit) const override;
   Status BringToDram(std::string_view tenant, const SegmentKey& key) override {
     return reader_.BringToDram(tenant, key);
   }
@@ -163,6 +167,7 @@ class PageStoreImpl final : public PageStore {
     std::unique_ptr<IoEngine> engine;  ///< Null when the caller provides it.
     std::unique_ptr<TimedEngine> timed_engine;
     std::unique_ptr<PayloadStore> payload;
+    std::unique_ptr<SegmentEventLog> events;
     std::unique_ptr<DramTier> dram;
     TenantDirectory tenants;
   };
@@ -189,6 +194,7 @@ class PageStoreImpl final : public PageStore {
   const std::unique_ptr<IoEngine> engine_;
   const std::unique_ptr<TimedEngine> timed_engine_;
   const std::unique_ptr<PayloadStore> payload_;
+  const std::unique_ptr<SegmentEventLog> events_;
   const std::unique_ptr<DramTier> dram_;
   const TenantDirectory tenants_;
   const SsdBudget budget_;

@@ -143,6 +143,7 @@ void BindConnection(nb::module_& module) {
           "Version, uptime_seconds, counters by name, and degradations of the server.");
   AddStoreCalls(connection);
   AddConversationCalls(connection);
+  AddSegmentEventCalls(connection);
   AddDocumentCalls(connection);
   AddSessionCalls(connection);
   AddObjectCalls(connection);

@@ -42,6 +42,8 @@ void AddObjectMethods(PageStore* store, uint64_t max_reply_bytes, Dispatcher* di
 
 void AddConversationMethods(PageStore* store, Dispatcher* dispatcher);
 
+void AddEventMethods(PageStore* store, Dispatcher* dispatcher);
+
 void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher);
 
 void AddLeaseMethods(ContextTable* contexts, SessionManager* sessions, DocumentRegistry* registry,

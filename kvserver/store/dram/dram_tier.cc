@@ -200,7 +200,15 @@ void DramTier::Publish(const ExtentView& extent, ResidentToBe resident) {
                   .seconds_per_token = extent.seconds_per_token});
   extents_.Add();
   payload_bytes_.Add(resident->size_bytes());
-  index_.Insert(extent.id, std::move(resident));
+  const ResidentPtr published = std::move(resident);
+  if (index_.Insert(extent.id, published)) {
+    Tell(SegmentEventKind::kEnteredDram, extent.id.segment, *published);
+  }
+}
+
+void DramTier::Tell(SegmentEventKind kind, const SegmentKey& segment, const Resident& resident) {
+  if (options_.events == nullptr || !resident.listed()) return;
+  options_.events->Add(resident.tenant(), {.kind = kind, .segment = segment});
 }
 
 void DramTier::Erase(const SegmentKey& segment) {
@@ -229,6 +237,7 @@ void DramTier::Drop(const ExtentId& id) {
   quotas_.Release(resident->tenant(), TierName::kDram, resident->slot_bytes());
   extents_.Sub(1);
   payload_bytes_.Sub(resident->size_bytes());
+  if (!index_.HasAny(id.segment)) Tell(SegmentEventKind::kLeftDram, id.segment, *resident);
 }
 
 // --- Eviction.

@@ -33,6 +33,7 @@
 #include "common/base/threads/mutex.h"
 #include "kvserver/store/dram/arena.h"
 #include "kvserver/store/dram/dram_index.h"
+#include "kvserver/store/events/segment_event_log.h"
 #include "kvserver/store/extent_view.h"
 #include "kvserver/store/policy/eviction/eviction_policy.h"
 #include "kvserver/store/policy/eviction/hinted_eviction.h"
@@ -54,6 +55,7 @@ class DramTier {
     TenantBytes tenant_quotas = {};
     uint64_t tenant_quota_bytes = QuotaTable::kUnlimited;
     double pinned_share = 0.5;  ///< Share of the arena that pins may hold.
+    SegmentEventLog* events = nullptr;  ///< Told of segments that come and go; may be null.
     double raised_share = 0.5;  ///< Share of the arena, and of a quota, that hints may raise.
   };
 
@@ -146,6 +148,8 @@ class DramTier {
   void EvictSlab(uint32_t slab) QUIRE_REQUIRES(mutex_);
   void Evict(const ExtentId& id) QUIRE_REQUIRES(mutex_);
   void Drop(const ExtentId& id) QUIRE_REQUIRES(mutex_);
+  /// Says that a segment with `resident` has come, or gone, with its first or last extent.
+  void Tell(SegmentEventKind kind, const SegmentKey& segment, const Resident& resident);
   /// Passes recent reads to the policy.
   void TellPolicy() QUIRE_REQUIRES(mutex_);
 

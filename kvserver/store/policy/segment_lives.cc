@@ -52,6 +52,7 @@ void SegmentLives::Add(const StoredSegment& segment, TimePoint now) {
            .holds = holds,
            .seconds_per_token = segment.seconds_per_token,
            .is_private = segment.is_private,
+           .listed = segment.listed,
            .marked = marked,
            .last_use = now};
   last_incarnation_ = std::max(last_incarnation_, segment.incarnation);
@@ -253,6 +254,24 @@ std::string SegmentLives::TenantOf(const SegmentKey& key) const {
 bool SegmentLives::MayBelongTo(std::string_view tenant, const SegmentKey& key) const {
   const Entry* const entry = Find(key);
   return entry == nullptr || entry->tenant.empty() || entry->tenant == tenant;
+}
+
+bool SegmentLives::IsListed(const SegmentKey& key) const {
+  const Entry* const entry = Find(key);
+  return entry != nullptr && entry->listed && entry->incarnation != 0;
+}
+
+std::vector<ListedSegment> SegmentLives::List(std::string_view tenant, const SegmentKey& after,
+                                              size_t limit) const {
+  std::vector<ListedSegment> listed;
+  for (const auto& [key, entry] : entries_) {
+    if (entry.tenant != tenant || !entry.listed || entry.incarnation == 0 || !(after < key)) continue;
+    listed.push_back({.segment = key, .parent = entry.parent, .bytes = entry.bytes});
+  }
+  const auto end = listed.begin() + static_cast<std::ptrdiff_t>(std::min(limit, listed.size()));
+  std::ranges::partial_sort(listed, end, {}, &ListedSegment::segment);
+  listed.erase(end, listed.end());
+  return listed;
 }
 
 uint64_t SegmentLives::BytesOf(const SegmentKey& key) const {

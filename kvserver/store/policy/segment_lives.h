@@ -36,6 +36,7 @@
 #include "kvserver/store/policy/eviction/hinted_eviction.h"
 #include "quire/clock.h"
 #include "quire/key.h"
+#include "quire/segment_events.h"
 
 namespace quire::kvserver {
 
@@ -48,6 +49,7 @@ struct StoredSegment {
   uint64_t incarnation = 0;      ///< From NextIncarnation, or as stored.
   double seconds_per_token = 0;  ///< As NewExtent::seconds_per_token.
   bool is_private = false;       ///< Marked for deletion from the start, permanently.
+  bool listed = false;           ///< Look-ups find it, once it has an incarnation.
 };
 
 /// Reason for a segment's removal.
@@ -114,6 +116,12 @@ class SegmentLives {
   std::string TenantOf(const SegmentKey& key) const;
   /// False for a stored segment of another tenant. True when its record is damaged.
   bool MayBelongTo(std::string_view tenant, const SegmentKey& key) const;
+  /// True for a stored segment that look-ups find.
+  bool IsListed(const SegmentKey& key) const;
+  /// The tenant's segments that look-ups find, in order of keys behind `after`, at most `limit`.
+  /// O(n) in the stored segments. Leaves in_dram unset.
+  std::vector<ListedSegment> List(std::string_view tenant, const SegmentKey& after,
+                                  size_t limit) const;
   /// Charged bytes; 0 when it is not stored.
   uint64_t BytesOf(const SegmentKey& key) const;
 
@@ -167,6 +175,7 @@ class SegmentLives {
     uint64_t holds = 0;
     double seconds_per_token = 0;
     bool is_private = false;
+    bool listed = false;
     bool marked = false;
     bool leaving = false;
     bool evicted = false;  ///< Is leaving to make room.

@@ -26,6 +26,7 @@
 #include "common/base/observe/metrics.h"
 #include "common/base/threads/mutex.h"
 #include "kvserver/store/dram/dram_tier.h"
+#include "kvserver/store/events/segment_event_log.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/metadata/digest_store.h"
@@ -56,6 +57,7 @@ class SegmentKeeper final : public SegmentHold::Owner {
     Health* health = nullptr;
     StoreLatencies* latencies = nullptr;
     Clock* clock = nullptr;
+    SegmentEventLog* events = nullptr;  ///< Told of segments that come and go; may be null.
   };
   /// `eviction` orders cached segments, and `raised` bounds those that leave last. `cached_ttl` is
   /// their longest unused time; zero: until room is needed.
@@ -117,6 +119,9 @@ class SegmentKeeper final : public SegmentHold::Owner {
   uint64_t CountNames(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
   /// True when a document refers to a segment that is not stored.
   bool MissesNamed() const QUIRE_EXCLUDES(mutex_);
+  /// See SegmentLives::List.
+  std::vector<ListedSegment> List(std::string_view tenant, const SegmentKey& after,
+                                  size_t limit) const QUIRE_EXCLUDES(mutex_);
   /// Sets how soon segments leave among the cached ones.
   void SetStandings(std::span<const StandingChange> changes) QUIRE_EXCLUDES(mutex_);
   /// Removes it now, or once it is not held. NOT_FOUND when it is not stored.
