@@ -44,8 +44,7 @@ StatusOr<SegmentEvents> Client::FollowSegments(const FollowOptions& options) {
   request.set_after(options.after);
   request.set_from_now(options.from_now);
   request.set_max_events(options.max_events);
-  const auto millis =
-      std::chrono::duration_cast<std::chrono::milliseconds>(options.wait).count();
+  const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(options.wait).count();
   request.set_wait_millis(
       static_cast<uint32_t>(std::clamp<int64_t>(millis, 0, wire::kMaxWatchMillis)));
   v1::FollowReply reply;

@@ -108,10 +108,11 @@ void AddEventsCommand(Commands& commands) {
   CLI::App& events = commands.Add(
       {.name = "events",
        .summary = "What happens to segments: stored, evicted, deleted, in and out of DRAM",
-       .examples = "  quire events --follow                    until Ctrl-C, from now on\n"
-                   "  quire events --follow --since 17 --json  after an event that is known\n"
-                   "  quire events --list --json               the segments, after a gap\n"
-                   "A GAP says that events are lost: list the segments, and go on from its position."},
+       .examples =
+           "  quire events --follow                    until Ctrl-C, from now on\n"
+           "  quire events --follow --since 17 --json  after an event that is known\n"
+           "  quire events --list --json               the segments, after a gap\n"
+           "A GAP says that events are lost: list the segments, and go on from its position."},
       args, &RunEvents);
   events.add_flag("--follow", args->follow, "Wait for more");
   CLI::Option* const list =
@@ -127,7 +128,8 @@ void AddEventsCommand(Commands& commands) {
           "Position of the last event that is known, 0 for none; from now on when not given")
       ->type_name("POSITION")
       ->excludes(list);
-  events.add_option("--count", args->count, "Stop after so many events")->check(CLI::PositiveNumber);
+  events.add_option("--count", args->count, "Stop after so many events")
+      ->check(CLI::PositiveNumber);
 }
 
 }  // namespace quire::cli

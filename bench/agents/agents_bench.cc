@@ -43,15 +43,16 @@ struct AgentsOptions {
 /// Figures of some turns.
 struct TurnFigures {
   uint64_t prompt_tokens = 0;
-  uint64_t seen_tokens = 0;   ///< Of the prompts: those of earlier ones.
-  uint64_t ideal_tokens = 0;  ///< Of them, those in whole segments.
+  uint64_t seen_tokens = 0;   ///< Tokens of earlier prompts.
+  uint64_t ideal_tokens = 0;  ///< Seen ones in whole segments.
   uint64_t hit_tokens = 0;
   uint64_t bytes_put = 0;
   uint64_t bytes_read = 0;
   std::vector<Duration> first_page;
 
   double HitsVsIdeal() const {
-    return static_cast<double>(hit_tokens) / static_cast<double>(std::max<uint64_t>(ideal_tokens, 1));
+    return static_cast<double>(hit_tokens) /
+           static_cast<double>(std::max<uint64_t>(ideal_tokens, 1));
   }
 };
 
@@ -108,8 +109,8 @@ class AgentsRun {
     client_.reset();
     server_.reset();
     QUIRE_ASSIGN_OR_RETURN(
-        server_, ServeProcess::Start(directory_,
-                                     {"--dram-bytes", std::to_string(options_.dram_bytes)}));
+        server_,
+        ServeProcess::Start(directory_, {"--dram-bytes", std::to_string(options_.dram_bytes)}));
     std::string detail;
     QUIRE_ASSIGN_OR_RETURN(client_, server_->Connect("shm", &detail));
     return OkStatus();
@@ -117,8 +118,8 @@ class AgentsRun {
 
   /// A turn of every agent, and of its sub-agent where it has one.
   Status Round(uint32_t turn, TurnFigures* figures) {
-    const uint64_t tokens = std::max<uint64_t>(
-        kPublishedTokens / options_.turns / options_.scale, 1);
+    const uint64_t tokens =
+        std::max<uint64_t>(kPublishedTokens / options_.turns / options_.scale, 1);
     for (Agent& agent : agents_) {
       agent.Append(tokens);
       QUIRE_RETURN_IF_ERROR(Turn(agent, figures));
@@ -184,10 +185,10 @@ class AgentsRun {
       Payload payload;
       payload.Append(Slice{.bytes = units_, .owner = nullptr});
       const PutOptions options{.durability = PutDurability::kPersisted, .hints = hints};
-      QUIRE_ASSIGN_OR_RETURN(const PutSegmentReply put,
-                             client_->PutSegment(spec_, parent,
-                                                 std::span(agent.prompt()).subspan(first, segment),
-                                                 payload, options));
+      QUIRE_ASSIGN_OR_RETURN(
+          const PutSegmentReply put,
+          client_->PutSegment(spec_, parent, std::span(agent.prompt()).subspan(first, segment),
+                              payload, options));
       parent = put.key;
       figures->bytes_put += units_.size();
     }
@@ -272,10 +273,11 @@ void AddAgentsBench(Benches& benches) {
   CLI::App& command = benches.Add(
       {.name = "agents",
        .summary = "Sessions of agents that repeat their prompts, before and after a restart",
-       .examples = "  quire bench agents --json\n"
-                   "  quire bench agents --sessions 8 --scale 4\n"
-                   "A turn adds what a turn of the published shape adds, divided by the scale: its\n"
-                   "own output, and what its tools return."},
+       .examples =
+           "  quire bench agents --json\n"
+           "  quire bench agents --sessions 8 --scale 4\n"
+           "A turn adds what a turn of the published shape adds, divided by the scale: its\n"
+           "own output, and what its tools return."},
       [options](const cli::CommandContext&) { return RunAgents(*options); });
   command.add_option("--sessions", options->sessions, "Agents at a time (1,8,64)")
       ->delimiter(',')

@@ -33,7 +33,7 @@ struct Hints {
   bool empty() const { return *this == Hints(); }
 };
 
-/// What a prefetch of a conversation has done.
+/// Progress of the prefetch of a conversation.
 struct PrefetchProgress {
   uint32_t segments_done = 0;
   uint32_t num_segments = 0;

@@ -30,16 +30,16 @@ struct SegmentEvent {
   int64_t time_unix_micros = 0;
   SegmentEventKind kind = SegmentEventKind::kStored;
   SegmentKey segment = kRootKey;  ///< kRootKey for a gap.
-  SegmentKey parent = kRootKey;   ///< Of a stored one: the segment that it continues.
-  uint64_t bytes = 0;             ///< Of a stored one: payload on SSD.
+  SegmentKey parent = kRootKey;   ///< Segment that a stored one continues.
+  uint64_t bytes = 0;             ///< Payload of a stored one on SSD.
 
   friend bool operator==(const SegmentEvent&, const SegmentEvent&) = default;
 };
 
 struct FollowOptions {
-  uint64_t after = 0;          ///< Position of the last event that is known; 0: none.
-  bool from_now = false;       ///< Only events to come; `after` is 0 then.
-  uint32_t max_events = 1000;  ///< 1..1000
+  uint64_t after = 0;                ///< Position of the last event that is known; 0: none.
+  bool from_now = false;             ///< Only events to come; `after` is 0 then.
+  uint32_t max_events = 1000;        ///< 1..1000
   Duration wait = Duration::zero();  ///< For a first event; at most 30 s.
 };
 struct SegmentEvents {

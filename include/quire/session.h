@@ -72,7 +72,7 @@ struct SequenceMember {
 struct SequenceSpec {
   std::vector<SequenceMember> members;
   uint32_t slots_per_head = 0;  ///< 1 to the session's; 0: all of those.
-  Hints hints = {};             ///< Of the stored segments of its members.
+  Hints hints = {};             ///< Hints of the stored segments of its members.
 };
 
 /// Pages to score by their content, and one query for each member, layer and KV head.

@@ -57,7 +57,7 @@ class SessionManager {
   struct SequenceArgs {
     std::vector<MemberArgs> members;  ///< 1..64
     uint32_t slots_per_head = 0;      ///< 1..the session's; 0: all of the session's.
-    Hints hints = {};                 ///< Of the stored segments of its members.
+    Hints hints = {};                 ///< Hints of the stored segments of its members.
   };
   struct OpenArgs {
     std::vector<SequenceArgs> sequences;   ///< 1..256

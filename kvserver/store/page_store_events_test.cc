@@ -97,8 +97,9 @@ TEST_F(PageStoreEventsTest, AFollowerKnowsWhatTheStoreHasAndWhere) {
   std::vector<TestSegment> put;
   for (uint64_t step = 0; step < 80; ++step) {
     clock_.Advance(std::chrono::seconds(1));
-    const SegmentKey parent =
-        !put.empty() && random.Below(2) == 0 && !put.back().tokens.empty() ? put.back().key : kRootKey;
+    const SegmentKey parent = !put.empty() && random.Below(2) == 0 && !put.back().tokens.empty()
+                                  ? put.back().key
+                                  : kRootKey;
     auto segment = PutTestSegment(*store_, spec_, step, parent);
     if (segment.ok()) put.push_back(*std::move(segment));
     if (random.Below(8) == 0) {

@@ -122,7 +122,8 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
   Disk& disk = machine.disk != nullptr ? *machine.disk : SystemDisk();
   QUIRE_ASSIGN_OR_RETURN(parts.directory, DataDirectory::Open(options.ssd_path, disk, machine.env));
   parts.events = std::make_unique<SegmentEventLog>(
-      ClockOf(options), static_cast<uint64_t>(std::max<int64_t>(ClockOf(options)->UnixMicros(), 1)));
+      ClockOf(options),
+      static_cast<uint64_t>(std::max<int64_t>(ClockOf(options)->UnixMicros(), 1)));
   QUIRE_ASSIGN_OR_RETURN(
       parts.dram, DramTier::Open(DramOptions(options, parts.events.get()), std::move(eviction)));
   QUIRE_ASSIGN_OR_RETURN(parts.budget, BudgetOf(options, *parts.directory, disk, machine.env));

@@ -64,7 +64,8 @@ void AddSegmentEventCalls(ConnectionClass& connection) {
           },
           nb::arg("after") = 0, nb::kw_only(), nb::arg("from_now") = false,
           nb::arg("max_events") = 1000, nb::arg("wait") = 0.0,
-          "Events of segments after a position. Waits `wait` seconds, at most 30, for a first one.\n"
+          "Events of segments after a position. Waits `wait` seconds, at most 30, for a first "
+          "one.\n"
           "The first one is a gap when the server has them no more.")
       .def(
           "segments_page",
@@ -74,8 +75,9 @@ void AddSegmentEventCalls(ConnectionClass& connection) {
             return WithoutGil([&] { return Take(client->ListSegments(behind, max_segments)); });
           },
           nb::arg("after") = nb::none(), nb::kw_only(), nb::arg("max_segments") = 1000,
-          nb::sig("def segments_page(self, after: bytes | None = None, *, max_segments: int = 1000) "
-                  "-> list[ListedSegment]"),
+          nb::sig(
+              "def segments_page(self, after: bytes | None = None, *, max_segments: int = 1000) "
+              "-> list[ListedSegment]"),
           "Segments that look-ups find, in order of keys behind `after`; none at the end.");
 }
 

@@ -288,8 +288,8 @@ TEST_F(CliTest, AConversationIsFollowedPrefetchedAndReleased) {
   const std::string turn = dir_ / "turn.txt";
   std::ofstream(turn) << std::string(600, 'a');
   EXPECT_EQ(QuireJson({"put", turn, "--keep", "31d"})["error"]["code"], "INVALID_ARGUMENT");
-  const auto put = QuireJson(
-      {"put", turn, "--conversation", "agent-7", "--priority", "high", "--keep", "10m"});
+  const auto put =
+      QuireJson({"put", turn, "--conversation", "agent-7", "--priority", "high", "--keep", "10m"});
   const uint64_t tokens = put["documents"][0]["tokens"];
   const auto brought = QuireJson({"conversation", "prefetch", "agent-7"});
   EXPECT_EQ(brought["segments"], DivideRoundUp(tokens, 256));

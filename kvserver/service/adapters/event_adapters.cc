@@ -58,7 +58,8 @@ Status List(PageStore& store, const Call& call, const v1::ListSegmentsRequest& r
                            wire::kMaxListedSegments);
   }
   QUIRE_RETURN_IF_ERROR(store.CheckTenant(call.tenant));
-  QUIRE_ASSIGN_OR_RETURN(const SegmentKey after, wire::KeyOrRootFromBytes(request.after(), "after"));
+  QUIRE_ASSIGN_OR_RETURN(const SegmentKey after,
+                         wire::KeyOrRootFromBytes(request.after(), "after"));
   const uint32_t most = request.max_segments() == 0 ? kDefaultListed : request.max_segments();
   for (const ListedSegment& segment : store.ListSegments(call.tenant, after, most)) {
     wire::ListedToProto(segment, reply->add_segments());
@@ -75,10 +76,9 @@ void AddEventMethods(PageStore* store, Dispatcher* dispatcher) {
         return Follow(*store, call, request, reply);
       });
   dispatcher->Add<v1::ListSegmentsRequest, v1::ListSegmentsReply>(
-      "quire.v1.Events/List", [store](const Call& call, const v1::ListSegmentsRequest& request,
-                                      v1::ListSegmentsReply* reply) {
-        return List(*store, call, request, reply);
-      });
+      "quire.v1.Events/List",
+      [store](const Call& call, const v1::ListSegmentsRequest& request,
+              v1::ListSegmentsReply* reply) { return List(*store, call, request, reply); });
 }
 
 }  // namespace quire::kvserver

@@ -52,7 +52,7 @@ class OpenContext {
     CodecParams codec = {};                     ///< Codec of its stored segments.
     bool private_pages = false;                 ///< Private, like every context that continues it.
     bool strict = false;                        ///< Refuses stored bytes that differ from its own.
-    Hints hints = {};                           ///< Of its segments, and those that it continues.
+    Hints hints = {};                           ///< Hints of its segments, and those it continues.
   };
 
   /// Makes an empty context, or one that continues `chain` (null for none). Whole segments are

@@ -54,7 +54,7 @@ class DramTier {
     /// Slot bytes of each named tenant, and of every other one.
     TenantBytes tenant_quotas = {};
     uint64_t tenant_quota_bytes = QuotaTable::kUnlimited;
-    double pinned_share = 0.5;  ///< Share of the arena that pins may hold.
+    double pinned_share = 0.5;          ///< Share of the arena that pins may hold.
     SegmentEventLog* events = nullptr;  ///< Told of segments that come and go; may be null.
     double raised_share = 0.5;  ///< Share of the arena, and of a quota, that hints may raise.
   };
@@ -78,8 +78,8 @@ class DramTier {
   /// extents), dram_bytes_pinned, dram_extents, dram_slabs and dram_slots_used by slot_bytes.
   /// Metrics of use: dram_unit_hits, dram_unit_misses, dram_evictions, dram_notes_dropped (reads
   /// hidden from the policy), dram_refused (extents without room), dram_quota_refused (extents of a
-  /// tenant at its quota), dram_bytes_raised and dram_not_raised (extents that hints raise, or
-  /// would beyond their share).
+  /// tenant at its quota). Metrics of hints: dram_bytes_raised, dram_not_raised (extents beyond the
+  /// share).
   void VisitMetrics(MetricsVisitor& visit) const;
 
   class Room;

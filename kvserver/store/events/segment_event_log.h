@@ -7,8 +7,8 @@
 // Positions of a tenant have no gaps while the log lives. A later log begins beyond an earlier
 // one's positions, so a reader of that one gets a gap.
 //
-// Thread-safety: all methods may be called concurrently. Locks: its own, below all others. Memory is
-// bounded by the tenants and `most_events` of each.
+// Thread-safety: all methods may be called concurrently. Locks: its own, below all others. Memory
+// is bounded by the tenants and `most_events` of each.
 #ifndef QUIRE_KVSERVER_STORE_EVENTS_SEGMENT_EVENT_LOG_H_
 #define QUIRE_KVSERVER_STORE_EVENTS_SEGMENT_EVENT_LOG_H_
 

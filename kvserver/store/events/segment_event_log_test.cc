@@ -72,9 +72,8 @@ TEST_F(SegmentEventLogTest, AWaitingFollowerWakesForItsTenantAndWaitsAreBounded)
   const uint64_t after = Now();
   const TimePoint soon = SystemClock().Now() + std::chrono::seconds(20);
   StatusOr<SegmentEvents> read = SegmentEvents();
-  std::thread follower([&] {
-    read = log_.Follow({.tenant = "t", .after = after}, soon, [] { return false; });
-  });
+  std::thread follower(
+      [&] { read = log_.Follow({.tenant = "t", .after = after}, soon, [] { return false; }); });
   Add(1, "other");
   Add(2);
   follower.join();

@@ -4,12 +4,12 @@
 // last hints of a conversation hold for all its segments. A segment has the highest standing among
 // its conversations. One that all of them have released is kReleased until it is used again.
 //
-// A conversation is forgotten when it is released, when it has had no hint for kForgetAfter and
-// keeps nothing, and when its tenant has more uses than kMostUses and others are more recent.
+// A conversation is forgotten when it is released, or has had no hint for kForgetAfter and keeps
+// nothing. When a tenant has too many uses, its conversations with the oldest hints are forgotten.
 // Forgotten segments are kNormal. Hints without a conversation make one of each segment.
 //
 // Bookkeeping only: no I/O, no locks, no clock. Callers pass the time, which never decreases.
-// Memory is bounded by kMostUses for each tenant. Thread-safety: none.
+// Memory is bounded by the uses of each tenant. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_HINT_TABLE_H_
 #define QUIRE_KVSERVER_STORE_POLICY_HINT_TABLE_H_
 
@@ -71,7 +71,7 @@ class HintTable {
     std::string id;
     bool anonymous = false;
     Standing priority = Standing::kNormal;
-    Standing standing = Standing::kNormal;  ///< Of its segments, as counted.
+    Standing standing = Standing::kNormal;  ///< Standing of its segments, as counted.
     TimePoint last_hint = {};
     TimePoint keep_until = {};
     TimePoint due = {};  ///< Its place in `due_`.

@@ -265,7 +265,8 @@ std::vector<ListedSegment> SegmentLives::List(std::string_view tenant, const Seg
                                               size_t limit) const {
   std::vector<ListedSegment> listed;
   for (const auto& [key, entry] : entries_) {
-    if (entry.tenant != tenant || !entry.listed || entry.incarnation == 0 || !(after < key)) continue;
+    if (entry.tenant != tenant || !entry.listed || entry.incarnation == 0 || !(after < key))
+      continue;
     listed.push_back({.segment = key, .parent = entry.parent, .bytes = entry.bytes});
   }
   const auto end = listed.begin() + static_cast<std::ptrdiff_t>(std::min(limit, listed.size()));

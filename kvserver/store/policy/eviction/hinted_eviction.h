@@ -6,7 +6,7 @@
 // released or low.
 //
 // Raised extents are bounded to a share of the tier, and to the same share of their tenant's quota.
-// Beyond it extents have no standing: they leave as if nothing had been said. So no tenant keeps
+// Beyond it extents have no standing: they leave as if nothing had been said. No tenant keeps
 // others, or its own new extents, out. A released extent that is used again is like any other.
 //
 // Contract, cost and thread-safety as EvictionPolicy.
@@ -35,7 +35,7 @@ class HintedEviction final : public EvictionPolicy {
   /// Shares of the tier that raised extents may have.
   struct Limits {
     uint64_t tier_bytes = QuotaTable::kUnlimited;
-    TenantBytes quotas = {};  ///< Of single tenants.
+    TenantBytes quotas = {};  ///< Quotas of single tenants.
     uint64_t default_quota = QuotaTable::kUnlimited;
     double share = 0.5;
   };
@@ -63,8 +63,8 @@ class HintedEviction final : public EvictionPolicy {
   struct Placed {
     Standing standing = Standing::kNormal;
     uint64_t bytes = 0;
-    uint64_t* tenant_bytes = nullptr;  ///< Of raised ones: what its tenant has raised.
-    VictimOrder::Place place = {};     ///< Of released and low ones: in `early_`.
+    uint64_t* tenant_bytes = nullptr;  ///< Raised bytes of its tenant; for raised ones.
+    VictimOrder::Place place = {};     ///< Position in `early_`; for released and low ones.
   };
   using PlacedExtents = std::unordered_map<ExtentId, Placed, ExtentIdHash>;
 
