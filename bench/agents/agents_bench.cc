@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -139,11 +140,7 @@ class AgentsRun {
     const Hints hints{.conversation = agent.name(), .keep_seconds = 600};
     const TimePoint start = SystemClock().Now();
     QUIRE_ASSIGN_OR_RETURN(const LookupResult found, client_->Lookup(spec_, agent.prompt(), hints));
-    if (!found.segment_keys.empty()) {
-      QUIRE_RETURN_IF_ERROR(ReadFirstPage(found, figures));
-      figures->first_page.push_back(SystemClock().Now() - start);
-      QUIRE_RETURN_IF_ERROR(ReadAll(found, figures));
-    }
+    if (!found.segment_keys.empty()) QUIRE_RETURN_IF_ERROR(Read(found, start, figures));
     figures->prompt_tokens += agent.prompt().size();
     figures->seen_tokens += agent.seen();
     figures->ideal_tokens += agent.seen() / spec_.segment_tokens() * spec_.segment_tokens();
@@ -153,26 +150,27 @@ class AgentsRun {
     return OkStatus();
   }
 
-  std::vector<uint32_t> PagesOf(const LookupResult& found) const {
+  /// Recalls the first page, and then all pages layer by layer, as an engine does.
+  Status Read(const LookupResult& found, TimePoint start, TurnFigures* figures) {
     std::vector<uint32_t> pages(PageCount(spec_, found.num_tokens));
-    for (uint32_t i = 0; i < pages.size(); ++i) pages[i] = i;
-    return pages;
-  }
-  Status Fetch(const LookupResult& found, uint32_t layer, std::vector<uint32_t> pages,
-               TurnFigures* figures) {
-    const UnitRange range{.layer = layer, .pages = std::move(pages)};
-    QUIRE_ASSIGN_OR_RETURN(const Payload payload,
-                           client_->Fetch(found.segment_keys.back(), {&range, 1}));
-    figures->bytes_read += payload.size_bytes();
-    return OkStatus();
-  }
-  Status ReadFirstPage(const LookupResult& found, TurnFigures* figures) {
-    return Fetch(found, 0, {0}, figures);
-  }
-  Status ReadAll(const LookupResult& found, TurnFigures* figures) {
-    for (uint32_t layer = 0; layer < spec_.num_layers; ++layer) {
-      QUIRE_RETURN_IF_ERROR(Fetch(found, layer, PagesOf(found), figures));
+    std::iota(pages.begin(), pages.end(), 0u);
+    QUIRE_ASSIGN_OR_RETURN(
+        const auto session,
+        client_->OpenSession(ContextRef(found.segment_keys.back()),
+                             {.spec = spec_, .slots_per_head = static_cast<uint32_t>(pages.size())}));
+    QUIRE_RETURN_IF_ERROR(Recall(*session, {.layer = 0, .pages = {{0}}}, figures));
+    figures->first_page.push_back(SystemClock().Now() - start);
+    LayerWant all;
+    all.pages.AppendHead(pages);
+    for (; all.layer < spec_.num_layers; ++all.layer) {
+      QUIRE_RETURN_IF_ERROR(Recall(*session, all, figures));
     }
+    return session->Close();
+  }
+  static Status Recall(ClientSession& session, const LayerWant& want, TurnFigures* figures) {
+    QUIRE_ASSIGN_OR_RETURN(const RecallResult recalled, session.Recall({&want, 1}));
+    figures->bytes_read += recalled.payload.size_bytes();
+    session.Applied(recalled);
     return OkStatus();
   }
 
