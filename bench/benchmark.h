@@ -32,6 +32,8 @@ struct Benches {
                 std::function<StatusOr<BenchReport>(const cli::CommandContext&)> run);
 };
 
+/// Hits of agents whose turns repeat their prompts, before and after a restart.
+void AddAgentsBench(Benches& benches);
 /// Accuracy of every retrieval policy at several budgets, against full attention.
 void AddAnswersBench(Benches& benches);
 /// Tokens per second of a batch against one sequence after another.

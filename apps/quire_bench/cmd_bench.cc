@@ -14,6 +14,7 @@ void AddBenchCommand(Commands& commands) {
        .summary = "Measure against the machine's limits and the rivals, in the same run",
        .examples = "  quire bench recall\n"
                    "  quire bench recall --steps 256 --json\n"
+                   "  quire bench agents --json\n"
                    "  quire bench answers --policies freekv --samples 24\n"
                    "  quire bench batch --json\n"
                    "  quire bench cluster --json\n"
@@ -35,6 +36,7 @@ void AddBenchCommand(Commands& commands) {
                    "Every benchmark has its own help: quire bench NAME --help",
        .calls_no_server = true});
   bench::Benches benches{.commands = commands, .parent = command};
+  bench::AddAgentsBench(benches);
   bench::AddAnswersBench(benches);
   bench::AddBatchBench(benches);
   bench::AddClusterBench(benches);

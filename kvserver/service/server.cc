@@ -340,6 +340,8 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
                    .default_durability = options.default_durability},
                   &parts->dispatcher);
   AddObjectMethods(parts->store.get(), MaxReplyBytes(options), &parts->dispatcher);
+  AddConversationMethods(parts->store.get(), &parts->dispatcher);
+  AddEventMethods(parts->store.get(), &parts->dispatcher);
   AddSessionMethods(&parts->sessions, &parts->dispatcher);
   AddLeaseMethods(&parts->contexts, &parts->sessions, parts->registry.get(), &parts->dispatcher);
   AddRegistryMethods(parts->registry.get(), &parts->contexts, options.cluster, &parts->dispatcher);

@@ -20,6 +20,8 @@ NB_MODULE(_native, module) {
   python::BindUnits(module);
   python::BindObjects(module);
   python::BindDocuments(module);
+  python::BindHints(module);
+  python::BindSegmentEvents(module);
   python::BindContexts(module);
   python::BindSessions(module);
   python::BindEngineBlocks(module);

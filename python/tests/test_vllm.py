@@ -299,6 +299,27 @@ def test_a_document_is_named_and_registered(engines, client):
     assert engine.totals["documents_refused"] == refused + 4
 
 
+def test_hints_of_a_request_reach_the_server(engines, client):
+    """A turn that calls a tool keeps its pages; the turn that ends the conversation lets them go."""
+    engine = engines("hints")
+    name = f"agent-{SEED}"
+    tokens = prompt_of(2 * SEGMENT + 9, 8)
+    turn = {"quire_conversation": name, "quire_priority": "high", "quire_keep_seconds": 90.5}
+    engine.run(Request(tokens, kv_transfer_params=turn))
+    kept = client.prefetch_conversation(name)
+    assert (kept.num_segments, kept.segments_in_dram) == (2, 2)
+    longer = prompt_of(3 * SEGMENT + 9, 8)
+    last = {"quire_conversation": name, "quire_release": True}
+    assert engine.run(Request(longer, kv_transfer_params=last))[0] == 2 * SEGMENT
+    assert engine.totals["conversations_released"] == 1
+    with pytest.raises(quire.NotFound, match="no conversation"):
+        client.release_conversation(name)
+    wrong = [{"quire_priority": "urgent"}, {"quire_keep_seconds": "long"}, {"quire_release": True}]
+    for params in wrong:
+        assert engine.run(Request(longer, kv_transfer_params=params))[0] == 3 * SEGMENT
+    assert engine.totals["hints_refused"] == len(wrong)
+
+
 def test_without_room_for_copies_nothing_waits(engines):
     engine = engines("no-room", staged_bytes=1 << 16)
     tokens = prompt_of(SEGMENT + 1, 6)

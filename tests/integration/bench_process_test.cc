@@ -195,6 +195,17 @@ TEST(BenchProcessTest, ObjectsReportsEveryWayOfEverySize) {
   testing::ExpectMachine(report);
 }
 
+TEST(BenchProcessTest, AgentsFindTheirPromptsBeforeAndAfterARestart) {
+  const json report = BenchReport(
+      {"agents", "--sessions", "2", "--turns", "10", "--scale", "32", "--dram-bytes", "64MiB"});
+  EXPECT_GT(Figure(report, "seen_before_2"), 0.7);
+  EXPECT_EQ(Figure(report, "hits_vs_ideal_2"), 1.0);
+  EXPECT_EQ(Figure(report, "hits_after_restart_vs_ideal"), 1.0);
+  ExpectPositive(report, {"first_page_p50_us_2", "first_page_p99_us_2_after_restart", "bytes_put_2",
+                          "bytes_read_2_after_restart"});
+  testing::ExpectMachine(report);
+}
+
 // Lists the benchmarks from the help, so that new ones are included.
 TEST(BenchProcessTest, TracingReportsWhatGoalsAreSetFor) {
   const json report = BenchReport({"tracing", "--repeats", "1", "--rounds", "3", "--calls", "150"});

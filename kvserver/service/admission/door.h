@@ -20,7 +20,10 @@ namespace quire::kvserver {
 enum class Door : uint8_t { kRead, kWrite, kControl };
 
 /// Methods that write nothing.
-inline constexpr std::array<std::string_view, 25> kReadingMethods = {
+inline constexpr std::array<std::string_view, 28> kReadingMethods = {
+    "quire.v1.Conversations/Prefetch",
+    "quire.v1.Conversations/Release",
+    "quire.v1.Events/List",
     "quire.v1.Objects/Get",
     "quire.v1.Objects/Stat",
     "quire.v1.Registry/Get",
@@ -52,7 +55,7 @@ inline constexpr std::array<std::string_view, 25> kReadingMethods = {
 inline Door DoorOf(std::string_view method) {
   if (method.starts_with("quire.v1.Admin/") || method.starts_with("quire.v1.Cluster/") ||
       method.starts_with("quire.v1.DataPlane/") || method.starts_with("quire.v1.Leases/") ||
-      method == "quire.v1.Registry/Watch") {
+      method == "quire.v1.Events/Follow" || method == "quire.v1.Registry/Watch") {
     return Door::kControl;
   }
   if (std::ranges::find(kReadingMethods, method) != kReadingMethods.end()) return Door::kRead;

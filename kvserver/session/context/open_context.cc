@@ -81,6 +81,7 @@ StatusOr<std::shared_ptr<OpenContext>> OpenContext::Create(Deps deps, const KvSp
     view.num_tokens = keys.size() * uint64_t{spec.segment_tokens()};
   }
   QUIRE_ASSIGN_OR_RETURN(SegmentHold hold, deps.store->HoldSegments(deps.tenant, keys));
+  deps.store->NoteHints(deps.tenant, deps.hints, keys);
   view.hold = std::make_shared<SegmentHold>(std::move(hold));
   view.written_as = std::make_shared<const std::vector<uint64_t>>(deps.store->WrittenAs(keys));
   view.keys = std::make_shared<const std::vector<SegmentKey>>(std::move(keys));
@@ -365,6 +366,7 @@ StatusOr<SegmentKey> OpenContext::Store(const ContextView& view,
   QUIRE_ASSIGN_OR_RETURN(const PutSegmentResult result,
                          deps_.store->PutSegment(deps_.tenant, args));
   view.hold->Add(std::move(hold));
+  deps_.store->NoteHints(deps_.tenant, deps_.hints, {&result.key, 1});
   if (result.differs) num_differing_.fetch_add(1, std::memory_order_relaxed);
   return result.key;
 }

@@ -35,6 +35,7 @@
 #include "kvserver/session/context/page_assembly.h"
 #include "kvserver/store/call_waits.h"
 #include "kvserver/store/page_store.h"
+#include "quire/hints.h"
 #include "quire/status.h"
 
 namespace quire::kvserver {
@@ -51,6 +52,7 @@ class OpenContext {
     CodecParams codec = {};                     ///< Codec of its stored segments.
     bool private_pages = false;                 ///< Private, like every context that continues it.
     bool strict = false;                        ///< Refuses stored bytes that differ from its own.
+    Hints hints = {};                           ///< Hints of its segments, and those it continues.
   };
 
   /// Makes an empty context, or one that continues `chain` (null for none). Whole segments are

@@ -29,6 +29,7 @@ class Segment:
     starts_behind: bytes | None = None  # For a request's first one: the stored segment before it.
     ends_chain: bool = False  # A short one: what comes later is stored behind the segment before it.
     register_as: str = ""
+    hints: dict[str, typing.Any] | None = None  # Arguments of quire.Hints.
 
 
 class Saver:
@@ -130,6 +131,7 @@ class Saver:
                 tip or None,
                 collection=self._collection,
                 durability=self._durability,
+                hints=quire.Hints(**segment.hints) if segment.hints else None,
             )
             key = put.key
             self._counts.add("segments_saved")

@@ -133,6 +133,7 @@ class BlockWorker:
                 chain.starts_behind,
                 ends_chain=short,
                 register_as=save.register_as if short else "",
+                hints=save.hints,
             )
         )
         chain.segments += not short
