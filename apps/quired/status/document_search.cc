@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "apps/quired/status/json_reply.h"
+#include "common/documents/document_state.h"
 #include "kvserver/store/codec/codec.h"
 #include "nlohmann/json.hpp"
 
@@ -24,25 +25,11 @@ std::string Quoted(std::string_view text) {
   return quoted + "\"";
 }
 
-std::string_view NameOfState(DocumentState state) {
-  switch (state) {
-    case DocumentState::kReady:
-      return "ready";
-    case DocumentState::kIngesting:
-      return "ingesting";
-    case DocumentState::kFailed:
-      return "failed";
-    case DocumentState::kExpired:
-      return "expired";
-  }
-  return "unknown";
-}
-
 json JsonOf(const Document& document) {
   return {{"collection", document.name.collection},
           {"name", document.name.name},
           {"version", document.name.version},
-          {"state", NameOfState(document.state)},
+          {"state", StateName(document.state)},
           {"latest", document.is_latest},
           {"pinned", document.pinned},
           {"tokens", document.num_tokens},
