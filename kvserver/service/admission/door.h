@@ -20,7 +20,7 @@ namespace quire::kvserver {
 enum class Door : uint8_t { kRead, kWrite, kControl };
 
 /// Methods that write nothing.
-inline constexpr std::array<std::string_view, 25> kReadingMethods = {
+inline constexpr std::array<std::string_view, 26> kReadingMethods = {
     "quire.v1.Objects/Get",
     "quire.v1.Objects/Stat",
     "quire.v1.Registry/Get",
@@ -29,6 +29,7 @@ inline constexpr std::array<std::string_view, 25> kReadingMethods = {
     "quire.v1.Registry/List",
     "quire.v1.Registry/ListCollections",
     "quire.v1.Registry/ListExtras",
+    "quire.v1.Registry/PageUses",
     "quire.v1.Registry/Warm",
     "quire.v1.Replica/DescribeChain",
     "quire.v1.Replica/Holds",
