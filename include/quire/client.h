@@ -227,6 +227,8 @@ class Client {
                                    std::span<const SegmentKey> segments = {});
   virtual StatusOr<ExtraBytes> GetExtra(const DocumentName& document, std::string_view name);
   virtual StatusOr<std::vector<Extra>> ListExtras(const DocumentName& document);
+  /// Which pages of a document recalls have used. A node of a cluster tells of its own recalls.
+  virtual StatusOr<PageUses> GetPageUses(const DocumentName& document);
 
   struct PinnedDocument {
     Document document;
