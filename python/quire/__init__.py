@@ -30,6 +30,7 @@ from quire._native import (
     DocumentStatistics,
     EngineBlocks,
     Extra,
+    HostPieces,
     Ingest,
     KvSpec,
     Lane,

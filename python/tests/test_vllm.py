@@ -7,6 +7,7 @@ tests/engines runs it in the real engine.
 import ast
 import itertools
 import json
+import logging
 import pathlib
 import re
 import types
@@ -18,9 +19,9 @@ from test_engine_blocks import Cache
 
 import quire
 from quire import vllm
+from quire.engines.link import Link
 from quire.vllm.counts import Counts
 from quire.vllm.identity import refusal, salted, spec_fields, spec_of
-from quire.vllm.link import Link
 from quire.vllm.planner import Planner
 from quire.vllm.settings import Settings
 from quire.vllm.work import Load, Work
@@ -68,7 +69,7 @@ class Engine:
         self.spec = json.dumps(fields)
         self.settings = Settings.of({"retry_after": 0.0, **options})
         self.counts = Counts()
-        self.link = Link(connect, self.settings.retry_after)
+        self.link = Link(connect, self.settings.retry_after, logging.getLogger("vllm.quire"))
         self.link.open()
         self.block_tokens = block_tokens
         spec = spec_of(self.spec)
