@@ -182,9 +182,8 @@ bool ObjectReads::Copy(Read& read, const Part& part) {
     const uint64_t take = std::min<uint64_t>(unit_bytes - skip, left);
     const bool is_whole = take == unit_bytes && unit.slices().size() == 1;
     std::byte* const place = is_whole ? to.Take(unit_bytes) : nullptr;
-    const uint32_t crc32c = place != nullptr
-                                ? CopyWithCrc32c(unit.slices().front().bytes, place)
-                                : PayloadCrc32c(unit);
+    const uint32_t crc32c =
+        place != nullptr ? CopyWithCrc32c(unit.slices().front().bytes, place) : PayloadCrc32c(unit);
     if (place == nullptr) {
       PayloadCutter of_unit(unit);
       (void)of_unit.Cut(skip);

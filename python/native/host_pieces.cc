@@ -53,9 +53,10 @@ Destination HostBytes::ToWrite() {
 }
 
 void BindHostPieces(nb::module_& module) {
-  nb::class_<HostPieces>(module, "HostPieces",
-                         "Memory of this process by its addresses, in pieces that follow each other as\n"
-                         "bytes do: a value of an object to put, and memory to read objects to.")
+  nb::class_<HostPieces>(
+      module, "HostPieces",
+      "Memory of this process by its addresses, in pieces that follow each other as\n"
+      "bytes do: a value of an object to put, and memory to read objects to.")
       .def(nb::init<const std::vector<uint64_t>&, const std::vector<uint64_t>&>(),
            nb::arg("addresses"), nb::arg("sizes"),
            "The memory must be there for as long as the pieces are used: nothing can check that.")

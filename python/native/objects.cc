@@ -114,12 +114,11 @@ std::vector<std::optional<uint64_t>> GetObjectsInto(const Connection& self,
     const ObjectRange& range = ranges[i];
     Destination to = memory[i].ToWrite();
     if (range.bytes > to.size_bytes()) {
-      throw StatusError(InvalidArgument("into: an array of ", to.size_bytes(), " bytes for ", range.bytes,
-                                        " bytes of '", range.key, "'"));
+      throw StatusError(InvalidArgument("into: an array of ", to.size_bytes(), " bytes for ",
+                                        range.bytes, " bytes of '", range.key, "'"));
     }
     if (range.bytes != 0) to = to.First(range.bytes);
-    into.push_back(
-        {.key = range.key, .offset = range.offset, .to = std::move(to), .exact = exact});
+    into.push_back({.key = range.key, .offset = range.offset, .to = std::move(to), .exact = exact});
   }
   return WithoutGil([&] { return Take(client->GetObjectsInto(into)); });
 }
@@ -191,7 +190,8 @@ void AddObjectCalls(ConnectionClass& connection) {
            nb::sig("def put_objects(self, objects: Sequence[tuple[ObjectKey, object]], *, "
                    "durability: str = 'default', strict: bool = False) -> list[PutObjectReply]"),
            "Stores objects: keys, and contiguous arrays of any type (bytes, numpy, torch) or\n"
-           "HostPieces. The first bytes under a key stand. Objects are caches, and leave when room is needed.")
+           "HostPieces. The first bytes under a key stand. Objects are caches, and leave when room "
+           "is needed.")
       .def("get_objects", &GetObjects, nb::arg("wanted"),
            nb::sig("def get_objects(self, wanted: Sequence[ObjectKey | tuple[ObjectKey, int] | "
                    "tuple[ObjectKey, int, int]]) -> list[Object | None]"),

@@ -4,16 +4,19 @@
 tools/engines_demo runs the engines themselves.
 """
 
+import inspect
 import itertools
+import pathlib
 import select
 import time
 import types
 
 import numpy
 import pytest
-from conftest import SEED
+from conftest import SEED, own_methods, recorded
 
 import quire
+from quire import sglang
 from quire.lmcache import QuireL2
 from quire.sglang.settings import settings_of
 from quire.sglang.store import PageStore
@@ -275,3 +278,15 @@ def test_settings_that_are_wrong_are_refused(make, words):
 def test_a_model_without_weights_is_refused(server, tmp_path):
     with pytest.raises(quire.NotFound, match="no weights that could tell"):
         QuireL2(address=server.address, model=str(tmp_path))
+
+
+def test_the_backend_overrides_what_sglang_has():
+    """Signatures recorded from SGLang 0.5.23 by tools/engines_demo/record.py."""
+    file = pathlib.Path(sglang.__file__).with_name("storage.py")
+    assert own_methods(file, "QuireStorage", "sglang") == {"close"}
+
+
+def test_the_adapter_has_what_lmcache_calls():
+    for name, call in recorded("lmcache").items():
+        method = getattr(QuireL2, name)
+        assert len(inspect.signature(method).parameters) == call["arguments"] + 1, name

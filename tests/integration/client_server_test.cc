@@ -327,7 +327,6 @@ TEST_P(ClientServerTest, ARestartedServerStillHasItsDocuments) {
   ExpectUnitsOfFetch(DocumentName{.name = "a"});
 }
 
-// Promise 1: the first bytes under a key stand.
 /// Pieces of growing sizes, none of them that of a unit.
 Destination InPieces(std::span<std::byte> memory) {
   Destination to;
@@ -339,6 +338,7 @@ Destination InPieces(std::span<std::byte> memory) {
   return to;
 }
 
+// Promise 1: the first bytes under a key stand.
 TEST_P(ClientServerTest, ObjectsAreReadWholeInRangesAndIntoMemoryAlsoAfterARestart) {
   const std::vector<ObjectToPut> objects = SomeObjects();
   const auto put = client_->PutObjects(objects);

@@ -166,3 +166,10 @@ class Demo:
         wrong = [n for n, (a, b) in enumerate(zip(answers, first)) if a["tokens"][:ANSWER] != b["tokens"][:ANSWER]]
         check(not wrong, where, "answers differ from the first ones:", wrong)
 
+    def stored(self):
+        """Objects and other segments that the server has."""
+        return self.server.ask("stat", "--counters")["counters"]["segments"]
+
+    def await_stored(self, objects, log):
+        """Waits until the server has that many. An engine's threads store them, and nothing says when they are done."""
+        await_true(lambda: self.stored() >= objects, 30, "not all of", objects, "were stored; see", log)

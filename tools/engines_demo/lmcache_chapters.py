@@ -12,9 +12,10 @@ import demo_kit
 import vllm_chapters
 from demo_kit import ANSWER, HERE, ROOT, Questions, await_true, check, kill_session
 
-VENV = ROOT / "build/tools/lmcache/bin"
+PYTHON = ROOT / "build/tools/lmcache/bin/python"
 FIXES = HERE / "lmcache_fixes"
 QUIET = {"LMCACHE_TRACK_USAGE": "false", "LMCACHE_DISABLE_BANNER": "1", "PYTHONHASHSEED": "0"}
+CHUNK = 256  # Tokens.
 
 
 def free_port():
@@ -29,9 +30,9 @@ class CacheServer:
     def __init__(self, folder, environment, adapter):
         self.port, self.http = free_port(), free_port()
         self.log = folder / "lmcache.log"
-        command = [VENV / "lmcache", "server", "--host", "127.0.0.1", "--port", self.port, "--http-port", self.http]
+        command = [PYTHON.with_name("lmcache"), "server", "--host", "127.0.0.1", "--port", self.port, "--http-port", self.http]
         command += ["--prometheus-port", free_port(), "--l1-size-gb", 1, "--eviction-policy", "LRU"]
-        command += ["--chunk-size", 256, "--supported-transfer-mode", "engine_driven", "--l2-store-policy", "skip_l1"]
+        command += ["--chunk-size", CHUNK, "--supported-transfer-mode", "engine_driven", "--l2-store-policy", "skip_l1"]
         command += ["--l2-adapter", json.dumps(adapter)]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
@@ -68,11 +69,6 @@ class Demo(demo_kit.Demo):
         self.environment = {**os.environ, **QUIET, "PYTHONPATH": path}
         self.kill_file = folder / "kill"
 
-    @staticmethod
-    def missing():
-        """Why it cannot run; empty when it can."""
-        return "" if (VENV / "lmcache").exists() else "build/tools/lmcache has no LMCache"
-
     def chapters(self):
         return self.own_checks, self.first_answers, self.after_the_kill, self.without_server
 
@@ -91,11 +87,11 @@ class Demo(demo_kit.Demo):
         self.server.start()
         report = self.folder / "bench_l2.json"
         adapter = json.dumps(self.adapter(namespace="bench"))
-        bench = [VENV / "lmcache", "bench", "l2", "--l2-adapter", adapter, "--num-keys", "32", "--data-size-kb", "256"]
+        bench = [PYTHON.with_name("lmcache"), "bench", "l2", "--l2-adapter", adapter, "--num-keys", "32", "--data-size-kb", "256"]
         bench += ["--rounds", "3", "--no-skip-verify", "--lookup-max-hit-rate", "1.0", "--format", "json"]
         self.run_tool([*bench, "--output", report])
         self.results.update(bench_l2=json.loads(report.read_text()))
-        check_tool = [VENV / "python", "-m", "lmcache.v1.basic_check", "--mode", "test_l2_adapter"]
+        check_tool = [PYTHON, "-m", "lmcache.v1.basic_check", "--mode", "test_l2_adapter"]
         self.run_tool([*check_tool, "--l2-adapter", adapter])
         self.results.update(basic_check=True)
 
@@ -121,21 +117,20 @@ class Demo(demo_kit.Demo):
             },
         }
         self.engine = vllm_chapters.Engine(
-            self.build, self.folder, transfer, VENV / "python", [FIXES], environment=QUIET
+            self.build, self.folder, transfer, PYTHON, [FIXES], environment=QUIET
         )
 
     def ask(self, prompts):
         # vLLM does not empty its cache with this connector, so a prompt is asked once in a process.
         return [self.engine.ask([prompt], forget=False, max_tokens=ANSWER)[0] for prompt in prompts]
 
-    def objects(self):
-        return self.server.ask("stat")
-
     def first_answers(self):
         """vLLM answers, and computes every prompt. LMCache stores its chunks in Quire."""
+        before = self.stored()
         self.start()
         self.cold = self.ask(self.prompts)
         check(all(answer["cached"] == 0 for answer in self.cold), "prompts were not computed:", self.cold)
+        self.await_stored(before + sum(len(prompt) // CHUNK for prompt in self.prompts), self.cache.log)
         self.results.update(questions=len(self.prompts), right=self.questions.right(self.cold))
         self.results.update(ttft_cold_ms=first_token_ms(self.cold))
         self.out(f"  {self.results['right']} of {len(self.prompts)} right")

@@ -40,11 +40,6 @@ class Demo(demo_kit.Demo):
         self.prompts = self.questions.prompts
         self.cold = []
 
-    @staticmethod
-    def missing():
-        """Why it cannot run; empty when it can."""
-        return "" if PYTHON.exists() else "build/tools/vllm has no vLLM"
-
     def chapters(self):
         return self.first_answers, self.after_the_kill, self.without_server, self.other_blocks, self.freekv
 
