@@ -24,6 +24,11 @@ def free_port():
         return taken.getsockname()[1]
 
 
+def environment_of(build):
+    """That of LMCache's programs."""
+    return {**os.environ, **QUIET, "PYTHONPATH": f"{FIXES}:{HERE}:{build}/python"}
+
+
 class CacheServer:
     """`lmcache server`, which answers from Quire alone: its own memory keeps nothing."""
 
@@ -56,6 +61,21 @@ class CacheServer:
         kill_session(self.process)
 
 
+def transfer_to(cache):
+    """vLLM's kv_transfer_config for a CacheServer."""
+    return {
+        "kv_connector": "LMCacheMPConnector",
+        "kv_role": "kv_both",
+        "kv_load_failure_policy": "recompute",
+        "kv_connector_module_path": "lmcache.integration.vllm.lmcache_mp_connector",
+        "kv_connector_extra_config": {
+            "lmcache.mp.host": "tcp://127.0.0.1",
+            "lmcache.mp.port": cache.port,
+            "lmcache.mp.mq_timeout": 20,
+        },
+    }
+
+
 class Demo(demo_kit.Demo):
     """LMCache with Quire behind it."""
 
@@ -65,8 +85,7 @@ class Demo(demo_kit.Demo):
         self.prompts = self.questions.prompts
         self.cache = self.engine = None
         self.cold = []
-        path = f"{FIXES}:{HERE}:{build}/python"
-        self.environment = {**os.environ, **QUIET, "PYTHONPATH": path}
+        self.environment = environment_of(build)
         self.kill_file = folder / "kill"
 
     def chapters(self):
@@ -87,7 +106,8 @@ class Demo(demo_kit.Demo):
         self.server.start()
         report = self.folder / "bench_l2.json"
         adapter = json.dumps(self.adapter(namespace="bench"))
-        bench = [PYTHON.with_name("lmcache"), "bench", "l2", "--l2-adapter", adapter, "--num-keys", "32", "--data-size-kb", "256"]
+        bench = [PYTHON.with_name("lmcache"), "bench", "l2", "--l2-adapter", adapter]
+        bench += ["--num-keys", "32", "--data-size-kb", "256"]
         bench += ["--rounds", "3", "--no-skip-verify", "--lookup-max-hit-rate", "1.0", "--format", "json"]
         self.run_tool([*bench, "--output", report])
         self.results.update(bench_l2=json.loads(report.read_text()))
@@ -106,18 +126,8 @@ class Demo(demo_kit.Demo):
 
     def start(self, **adapter):
         self.cache = CacheServer(self.folder, self.environment, self.adapter(**adapter))
-        transfer = {
-            "kv_connector": "LMCacheMPConnector",
-            "kv_role": "kv_both",
-            "kv_connector_module_path": "lmcache.integration.vllm.lmcache_mp_connector",
-            "kv_connector_extra_config": {
-                "lmcache.mp.host": "tcp://127.0.0.1",
-                "lmcache.mp.port": self.cache.port,
-                "lmcache.mp.mq_timeout": 20,
-            },
-        }
         self.engine = vllm_chapters.Engine(
-            self.build, self.folder, transfer, PYTHON, [FIXES], environment=QUIET
+            self.build, self.folder, transfer_to(self.cache), PYTHON, [FIXES], environment=QUIET
         )
 
     def ask(self, prompts):
