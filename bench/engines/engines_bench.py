@@ -138,8 +138,8 @@ class QuireBehindLMCache(LMCache):
         server = Server(self.build, self.folder)
         self.ends.callback(server.kill)
         server.start()
-        adapter = {"address": server.address}
-        return {"type": "native_plugin", "module_path": "quire.lmcache", "class_name": "QuireL2", "adapter_params": adapter}
+        plugin = {"type": "native_plugin", "module_path": "quire.lmcache", "class_name": "QuireL2"}
+        return {**plugin, "adapter_params": {"address": server.address}}
 
 
 def ways_of(options):
@@ -233,7 +233,7 @@ def main():
     os.environ["UCX_TLS"] = "tcp"  # As between hosts.
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
-    parser.add_argument("--prompts", type=int, default=8, help="questions, each over a document of its own (at most 24)")
+    parser.add_argument("--prompts", type=int, default=8, help="questions, each over its own document (at most 24)")
     parser.add_argument("--only", action="append", help="ways to run; all when not given")
     options = parser.parse_args()
     if not vllm_chapters.PYTHON.exists():

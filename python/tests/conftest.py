@@ -33,7 +33,7 @@ def recorded(engine):
 
 
 def own_methods(file, class_name, engine):
-    """Checks that a class in `file` overrides what the engine's base class has. Returns its public names beyond that."""
+    """Checks that a class in `file` overrides what the engine's base class has. Returns its other public names."""
     base = recorded(engine)
     (ours,) = [
         node

@@ -221,7 +221,7 @@ def test_sglang_pages_go_from_pool_to_pool(server, writes, reads):
 def test_sglang_names_have_model_layout_type_and_shard(server, tmp_path, caplog):
     config = storage_config(server, f"model-{next(_NUMBERS)}")
     first = PageStore(config, filled("layer_first"))
-    assert "alone tells this model's pages from others" in caplog.text
+    assert "alone tells its pages from others" in caplog.text
     assert first.save(["k"], tokens_of([1])) == [True]
     half = Pool("layer_first")
     half.dtype = "torch.float16"

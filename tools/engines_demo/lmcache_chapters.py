@@ -35,8 +35,9 @@ class CacheServer:
     def __init__(self, folder, environment, adapter):
         self.port, self.http = free_port(), free_port()
         self.log = folder / "lmcache.log"
-        command = [PYTHON.with_name("lmcache"), "server", "--host", "127.0.0.1", "--port", self.port, "--http-port", self.http]
-        command += ["--prometheus-port", free_port(), "--l1-size-gb", 1, "--eviction-policy", "LRU"]
+        command = [PYTHON.with_name("lmcache"), "server", "--host", "127.0.0.1", "--port", self.port]
+        command += ["--http-port", self.http, "--prometheus-port", free_port()]
+        command += ["--l1-size-gb", 1, "--eviction-policy", "LRU"]
         command += ["--chunk-size", CHUNK, "--supported-transfer-mode", "engine_driven", "--l2-store-policy", "skip_l1"]
         command += ["--l2-adapter", json.dumps(adapter)]
         with open(self.log, "ab") as log:

@@ -18,9 +18,11 @@ class Engine(Child):
 
     def __init__(self, build, folder, transfer, python=PYTHON, paths=(), environment=None, **arguments):
         """`transfer`: vLLM's kv_transfer_config; None: it has no connector."""
-        options = json.dumps({"model": str(demo_kit.model_folder(folder)), "transfer": transfer, "arguments": arguments})
+        model = str(demo_kit.model_folder(folder))
+        options = json.dumps({"model": model, "transfer": transfer, "arguments": arguments})
         path = ":".join(str(part) for part in (*paths, build / "python"))
-        super().__init__("vllm", [python, HERE / "vllm_engine.py", options], folder, {"PYTHONPATH": path, **(environment or {})})
+        variables = {"PYTHONPATH": path, **(environment or {})}
+        super().__init__("vllm", [python, HERE / "vllm_engine.py", options], folder, variables)
 
     def ask(self, prompts, forget=True, **options):
         """Answers; with `forget` without vLLM's own cache."""
@@ -73,7 +75,8 @@ class Demo(demo_kit.Demo):
             questions=len(self.questions.asked), right=right, segments_saved=int(counts["quire_segments_saved"]),
             ttft_cold_ms=1000 * statistics.median(misses),
         )
-        self.out(f"  {right} of {len(self.questions.asked)} right; first token after {self.results['ttft_cold_ms']:.0f} ms")
+        of = len(self.questions.asked)
+        self.out(f"  {right} of {of} right; first token after {self.results['ttft_cold_ms']:.0f} ms")
         self.out(f"  {self.results['segments_saved']} segments of 256 tokens stored")
 
     def after_the_kill(self):

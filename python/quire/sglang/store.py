@@ -32,7 +32,7 @@ class PageStore:
         names = ["sglang"]
         if not settings.model:
             names.append(config.model_name or "")
-            log.warning("The name '%s' alone tells this model's pages from others: give its folder as `model`", names[1])
+            log.warning("the name '%s' alone tells its pages from others: give its folder as `model`", names[1])
         self._pages = Pages(pool, config.is_mla_model)
         names += [shard(config), self._pages.format]
         self._cache = ObjectCache(settings, "/".join(names), log)
