@@ -82,6 +82,11 @@ const std::vector<Goal>& PlainGoals() {
       {.file = "elastic", .figure = "/slots_exact_model", .least = 1},
       {.file = "elastic", .figure = "/slots_exact_shm", .least = 1},
       {.file = "elastic", .figure = "/slots_exact_landing", .least = 1},
+      // A step of a selection grows slower with the document than one of full attention.
+      {.file = "decode_length", .figure = "/vs_full_tokens", .least = 512 << 10},
+      {.file = "decode_length", .figure = "/freekv_vs_full", .least = 4},
+      {.file = "decode_length", .figure = "/specontext_vs_full", .least = 1.5},
+      {.file = "decode_length", .figure = "/freekv_step_growth", .most = 4},
       // The store against raw programs of the same run.
       {.file = "store", .figure = "/dram_vs_memcpy", .least = 0.85},
       {.file = "store", .figure = "/ssd_read_vs_raw_16k", .least = 0.9},
