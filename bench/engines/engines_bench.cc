@@ -39,7 +39,8 @@ StatusOr<std::vector<std::string>> EnginesCommand(const EnginesOptions& options)
   const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
   if (failed) return Unavailable("cannot read /proc/self/exe: ", failed.message());
   std::vector<std::string> command = {
-      "/usr/bin/python3", script.string(), "--build", program.parent_path().parent_path().string(),
+      "/usr/bin/python3", script.string(),
+      "--build",          program.parent_path().parent_path().string(),
       "--prompts",        std::to_string(options.prompts)};
   for (const std::string& way : options.only) {
     command.insert(command.end(), {"--only", way});
@@ -50,8 +51,8 @@ StatusOr<std::vector<std::string>> EnginesCommand(const EnginesOptions& options)
 /// The object on the last line of the output.
 StatusOr<cli::Json> EnginesFigures(const std::string& output) {
   const size_t begin = output.rfind("\n{");
-  const auto json = cli::Json::parse(
-      output.substr(begin == std::string::npos ? 0 : begin + 1), nullptr, /*allow_exceptions=*/false);
+  const auto json = cli::Json::parse(output.substr(begin == std::string::npos ? 0 : begin + 1),
+                                     nullptr, /*allow_exceptions=*/false);
   if (json.is_object() && json.contains("ways")) return json;
   return Internal("engines_bench.py printed no figures: ",
                   output.substr(output.size() - std::min<size_t>(output.size(), 500)));

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -231,6 +232,7 @@ def report(options, figures, absent):
 
 def main():
     os.environ["UCX_TLS"] = "tcp"  # As between hosts.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # Which ends engines and servers, too.
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--prompts", type=int, default=8, help="questions, each over its own document (at most 24)")
