@@ -2,7 +2,9 @@
 """SGLang with HiCache, and Quire as its storage."""
 
 import json
+import os
 import statistics
+import subprocess
 
 import demo_kit
 from demo_kit import ANSWER, HERE, ROOT, Child, Questions, check
@@ -22,14 +24,33 @@ class Demo(demo_kit.Demo):
         self.engine = None
         self.cold = []
         self.kill_file = folder / "kill"
+        self.environment = {
+            "PYTHONPATH": f"{FIXES}:{HERE}:{build}/python",
+            "SGLANG_USE_CPU_ENGINE": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
 
     def chapters(self):
-        return self.first_answers, self.after_the_kill, self.without_server
+        return self.own_factory, self.first_answers, self.after_the_kill, self.without_server
 
     def close(self):
         if self.engine is not None:
             self.engine.kill()
         super().close()
+
+    def own_factory(self):
+        """SGLang's factory loads the backend. Pages of every layout of its pool go through it, and are compared."""
+        self.server.start()
+        done = subprocess.run(
+            [PYTHON, HERE / "sglang_storage_check.py", self.server.address],
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        check(done.returncode == 0, done.stderr[-2000:])
+        self.results.update(layouts_read_back=True)
+        self.out(f"  {done.stdout.splitlines()[-1]}")
 
     def start(self, layout, module="quire.sglang", name="QuireStorage"):
         own = {"address": self.server.address, "retry_after": 0.5, "patience": 1.0}
@@ -37,24 +58,19 @@ class Demo(demo_kit.Demo):
         storage["kill_file"] = str(self.kill_file)
         model = str(demo_kit.model_folder(self.folder))
         options = json.dumps({"model": model, "layout": layout, "storage": storage})
-        environment = {
-            "PYTHONPATH": f"{FIXES}:{HERE}:{self.build}/python",
-            "SGLANG_USE_CPU_ENGINE": "1",
-            "HF_HUB_OFFLINE": "1",
-        }
-        self.engine = Child("sglang", [PYTHON, HERE / "sglang_engine.py", options], self.folder, environment)
+        self.engine = Child("sglang", [PYTHON, HERE / "sglang_engine.py", options], self.folder, self.environment)
 
     def ask(self, prompts):
         return [self.engine("ask", prompt=prompt, max_tokens=ANSWER) for prompt in prompts]
 
     def first_answers(self):
         """SGLang answers, and computes every prompt. Its pages are stored."""
-        self.server.start()
+        before = self.stored()
         self.start("layer_first")
         self.cold = self.ask(self.prompts)
         check(all(answer["cached"] == 0 for answer in self.cold), "prompts were not computed:", self.cold)
         pages = sum(len(prompt) // PAGE for prompt in self.prompts)
-        self.await_stored(pages, self.engine.log)
+        self.await_stored(before + pages, self.engine.log)
         self.results.update(questions=len(self.prompts), right=self.questions.right(self.cold), pages_stored=pages)
         self.results.update(answer_cold_ms=answer_ms(self.cold))
         self.out(f"  {self.results['right']} of {len(self.prompts)} right; {pages} pages of {PAGE} tokens stored")

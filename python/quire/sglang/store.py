@@ -51,7 +51,9 @@ class PageStore:
 
     def save(self, keys: list[str], host_indices: typing.Any) -> list[bool]:
         """Stores pages of the pool."""
-        return self.put(keys, self._pages.at(host_indices, len(keys)))
+        return self._attempt(
+            lambda: self._stored(keys, self._pages.at(host_indices, len(keys))), [False] * len(keys)
+        )
 
     def get(self, keys: list[str], memory: list[typing.Any]) -> list[bool]:
         """Reads pages into arrays; False for those that did not come."""
@@ -59,16 +61,15 @@ class PageStore:
 
     def put(self, keys: list[str], values: collections.abc.Sequence[object]) -> list[bool]:
         """Stores arrays as pages."""
-
-        def put() -> list[bool]:
-            self._cache.put(keys, values)
-            return [True] * len(keys)
-
-        return self._attempt(put, [False] * len(keys))
+        return self._attempt(lambda: self._stored(keys, values), [False] * len(keys))
 
     def close(self) -> None:
         """Lets the client go."""
         self._cache.close()
+
+    def _stored(self, keys: list[str], values: collections.abc.Sequence[object]) -> list[bool]:
+        self._cache.put(keys, values)
+        return [True] * len(keys)
 
     def _attempt(self, call: collections.abc.Callable[[], _T], otherwise: _T) -> _T:
         try:
