@@ -58,6 +58,8 @@ void AddDecodeBench(Benches& benches);
 /// Bytes that recalls move against sending each selection again, on the synthetic stream and a
 /// model. Checks the slots after every step.
 void AddElasticBench(Benches& benches);
+/// Time to the first token in vLLM, alone, with the stores of others, and with Quire.
+void AddEnginesBench(Benches& benches);
 /// Throughput of a sequence that outgrows the device's memory, layer by layer and all at once.
 void AddGrowthBench(Benches& benches);
 /// Gets and puts of opaque objects over shared memory and TCP, against Redis.

@@ -21,6 +21,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench codec --questions 12\n"
                    "  quire bench decode --context 8192 --budget 1024\n"
                    "  quire bench elastic --json\n"
+                   "  quire bench engines --json\n"
                    "  quire bench objects --json\n"
                    "  quire bench placement --json\n"
                    "  quire bench policy --json\n"
@@ -43,6 +44,7 @@ void AddBenchCommand(Commands& commands) {
   bench::AddCodecBench(benches);
   bench::AddDecodeBench(benches);
   bench::AddElasticBench(benches);
+  bench::AddEnginesBench(benches);
   bench::AddGrowthBench(benches);
   bench::AddObjectsBench(benches);
   bench::AddPlacementBench(benches);
