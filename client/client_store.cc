@@ -14,8 +14,10 @@
 #include "common/wire/convert.h"
 #include "common/wire/convert_codec.h"
 #include "common/wire/convert_context.h"
+#include "common/wire/limits.h"
 #include "quire/client.h"
 #include "quire/layout.h"
+#include "quire/v1/conversation.pb.h"
 #include "quire/v1/store.pb.h"
 
 namespace quire {
@@ -35,6 +37,8 @@ constexpr CallSpec kFetch = {"quire.v1.Store/Fetch", Repeat::kSafe};
 constexpr CallSpec kPutRepresentatives = {"quire.v1.Store/PutRepresentatives", Repeat::kSafe};
 constexpr CallSpec kReadTokens = {"quire.v1.Store/ReadTokens", Repeat::kSafe};
 constexpr CallSpec kStat = {"quire.v1.Store/Stat", Repeat::kSafe};
+constexpr CallSpec kPrefetch = {"quire.v1.Conversations/Prefetch", Repeat::kSafe};
+constexpr CallSpec kRelease = {"quire.v1.Conversations/Release", Repeat::kOnlyIfRefused};
 constexpr CallSpec kDeleteSegments = {"quire.v1.Store/Delete", Repeat::kOnlyIfRefused};
 
 /// No name, or one that a server takes.
@@ -44,6 +48,14 @@ Status CheckCollection(std::string_view collection) {
 
 void SetTokens(std::span<const TokenId> tokens, google::protobuf::RepeatedField<int32_t>* field) {
   field->Add(tokens.begin(), tokens.end());
+}
+
+/// Sets the hints of a request that has any.
+template <typename Request>
+Status SetHints(const Hints& hints, Request* request) {
+  if (hints.empty()) return OkStatus();
+  wire::HintsToProto(hints, request->mutable_hints());
+  return wire::CheckHints(hints);
 }
 
 /// True when a reply of `units` units can answer `ranges`. How many heads a range without a head
@@ -155,6 +167,7 @@ StatusOr<PutSegmentReply> Client::PutSegment(const KvSpec& spec, const SegmentKe
   request.set_durability(ToProto(options.durability));
   request.set_collection(std::string(options.collection));
   request.set_strict(options.strict);
+  QUIRE_RETURN_IF_ERROR(SetHints(options.hints, &request));
   request.set_payload_crc32c(PayloadCrc32c(payload));
   v1::PutSegmentReply reply;
   QUIRE_RETURN_IF_ERROR(
@@ -173,6 +186,7 @@ StatusOr<OpenedContext> Client::OpenContext(const KvSpec& spec,
   request.set_collection(std::string(options.collection));
   request.set_private_pages(options.private_pages);
   request.set_strict(options.strict);
+  QUIRE_RETURN_IF_ERROR(SetHints(options.hints, &request));
   wire::KvSpecToProto(spec, request.mutable_spec());
   if (continues) {
     QUIRE_RETURN_IF_ERROR(CheckRef(*continues));
@@ -258,11 +272,13 @@ Status Client::DropContext(uint64_t context_id) {
   return caller_->Call(kDropContext, request, {}, caller_->NewDeadline(), &reply, nullptr);
 }
 
-StatusOr<LookupResult> Client::Lookup(const KvSpec& spec, std::span<const TokenId> tokens) {
+StatusOr<LookupResult> Client::Lookup(const KvSpec& spec, std::span<const TokenId> tokens,
+                                      const Hints& hints) {
   QUIRE_RETURN_IF_ERROR(CheckSpec(spec));
   v1::LookupRequest request;
   wire::KvSpecToProto(spec, request.mutable_spec());
   SetTokens(tokens, request.mutable_tokens());
+  QUIRE_RETURN_IF_ERROR(SetHints(hints, &request));
   v1::LookupReply reply;
   QUIRE_RETURN_IF_ERROR(
       caller_->Call(kLookup, request, {}, caller_->NewDeadline(), &reply, nullptr));
@@ -278,6 +294,43 @@ StatusOr<LookupResult> Client::Lookup(const KvSpec& spec, std::span<const TokenI
                     result.num_tokens, " tokens");
   }
   return result;
+}
+
+StatusOr<PrefetchProgress> Client::PrefetchConversation(std::string_view conversation,
+                                                        const PrefetchObserver& observer) {
+  QUIRE_RETURN_IF_ERROR(wire::CheckConversation(conversation));
+  v1::PrefetchRequest request;
+  request.set_conversation(std::string(conversation));
+  PrefetchProgress progress;
+  do {
+    v1::PrefetchReply reply;
+    QUIRE_RETURN_IF_ERROR(
+        caller_->Call(kPrefetch, request, {}, caller_->NewDeadline(), &reply, nullptr));
+    if (reply.next_segment() <= request.first_segment() ||
+        reply.next_segment() > reply.num_segments()) {
+      return BadReply(kPrefetch.method, "its slice ends at segment ", reply.next_segment());
+    }
+    progress.segments_done = reply.next_segment();
+    progress.num_segments = reply.num_segments();
+    progress.bytes_done += reply.bytes();
+    progress.segments_not_fitting += reply.segments_not_fitting();
+    progress.segments_in_dram = reply.segments_in_dram();
+    if (observer && !observer(progress)) {
+      return Status(StatusCode::kCancelled, "the caller ended the prefetch");
+    }
+    request.set_first_segment(reply.next_segment());
+  } while (progress.segments_done < progress.num_segments);
+  return progress;
+}
+
+StatusOr<uint64_t> Client::ReleaseConversation(std::string_view conversation) {
+  QUIRE_RETURN_IF_ERROR(wire::CheckConversation(conversation));
+  v1::ReleaseRequest request;
+  request.set_conversation(std::string(conversation));
+  v1::ReleaseReply reply;
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kRelease, request, {}, caller_->NewDeadline(), &reply, nullptr));
+  return reply.segments_released();
 }
 
 StatusOr<Payload> Client::Fetch(const ContextRef& context, std::span<const UnitRange> ranges) {

@@ -61,6 +61,10 @@ Status SequenceToProto(const SequenceSpec& sequence, uint32_t session_slots,
                            ": ask for fewer, or open a session with more");
   }
   proto->set_slots_per_head(sequence.slots_per_head);
+  if (!sequence.hints.empty()) {
+    QUIRE_RETURN_IF_ERROR(wire::CheckHints(sequence.hints));
+    wire::HintsToProto(sequence.hints, proto->mutable_hints());
+  }
   if (sequence.members.empty() || sequence.members.size() > wire::kMaxMembers) {
     return InvalidArgument("a sequence of ", sequence.members.size(),
                            " members; it must have 1 to ", wire::kMaxMembers);

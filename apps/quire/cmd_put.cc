@@ -37,6 +37,8 @@ struct PutArgs {
   DType dtype = DType::kF32;
   bool representatives = false;
   bool statistics = true;
+  Hints hints;
+  std::optional<uint64_t> keep_seconds;
 };
 
 struct Reading {
@@ -108,6 +110,7 @@ StatusOr<std::vector<Reading>> ReadAll(const PutArgs& args, const LocalWorker& l
 
 StatusOr<std::vector<worker::IngestResult>> IngestAll(const std::vector<Reading>& readings,
                                                       std::optional<uint64_t> ttl_seconds,
+                                                      const Hints& hints,
                                                       const worker::Engine& engine) {
   uint64_t total = 0;
   for (const Reading& reading : readings) total += reading.tokens.size();
@@ -121,7 +124,8 @@ StatusOr<std::vector<worker::IngestResult>> IngestAll(const std::vector<Reading>
       return true;
     };
     auto result = Traced("ingest", [&] {
-      return engine.Ingest(reading.tokens, reading.name, observer, {.ttl_seconds = ttl_seconds});
+      return engine.Ingest(reading.tokens, reading.name, observer, {.ttl_seconds = ttl_seconds},
+                           hints);
     });
     if (!result.ok()) return Annotate(result.status(), reading.file);
     results.push_back(*std::move(result));
@@ -179,9 +183,29 @@ Status RunPut(const PutArgs& args, const CommandContext& context) {
                          }));
   QUIRE_RETURN_IF_ERROR(LoadChat(args.chat, model, &local));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Reading> readings, ReadAll(args, local, context.err));
-  QUIRE_ASSIGN_OR_RETURN(const auto results, IngestAll(readings, args.ttl_seconds, *local.engine));
+  Hints hints = args.hints;
+  hints.keep_seconds = args.keep_seconds.value_or(0);
+  QUIRE_ASSIGN_OR_RETURN(const auto results,
+                         IngestAll(readings, args.ttl_seconds, hints, *local.engine));
   PrintResults(results, context);
   return OkStatus();
+}
+
+/// Flags of what is known of the pages' future.
+void AddHintFlags(CLI::App& command, PutArgs* args) {
+  const std::map<std::string, KeepPriority> priorities = {{"low", KeepPriority::kLow},
+                                                          {"normal", KeepPriority::kNormal},
+                                                          {"high", KeepPriority::kHigh}};
+  command
+      .add_option("--priority", args->hints.priority,
+                  "When the pages leave a tier that needs room: low (early), normal or high (late)")
+      ->transform(CLI::Transformer(priorities))
+      ->default_str("normal");
+  AddDurationFlag(command, "--keep",
+                  "How long the pages leave after all others from now on (90s, 10m), at most 30d",
+                  &args->keep_seconds);
+  command.add_option("--conversation", args->hints.conversation,
+                     "The agent or user whose turns use the pages: see quire conversation");
 }
 
 }  // namespace
@@ -198,6 +222,8 @@ void AddPutCommand(Commands& commands) {
            "  quire put draft.txt --name report.txt   a new "
            "version of report.txt\n"
            "  quire put draft.txt --ttl 7d   deleted a week from now\n"
+           "  quire put turn.txt --conversation agent-7 --keep 10m   leaves DRAM last for ten "
+           "minutes\n"
            "  quire put draft.txt --representatives   to be asked with --policy infllm\n"
            "  quire put draft.txt --model DIR --no-chat-template   not as a user's message\n"
            "  quire put --token-ids @ids.txt --name ids --model DIR\n"
@@ -239,6 +265,7 @@ void AddPutCommand(Commands& commands) {
                    "policy infllm scores pages by. Takes longer; pages that are stored already "
                    "keep what they have");
   AddStatisticsFlag(command, &args->statistics);
+  AddHintFlags(command, args.get());
   command.parse_complete_callback([args, files, ids] {
     if (files->empty() && ids->empty()) throw CLI::RequiredError("FILE or --token-ids");
     if (!ids->empty() && args->name.empty()) throw CLI::RequiredError("--name of the token ids");

@@ -19,6 +19,8 @@ void AddDocsCommand(Commands& commands);
 void AddCollectionCommand(Commands& commands);
 void AddObjectCommand(Commands& commands);
 void AddClusterCommand(Commands& commands);
+void AddConversationCommand(Commands& commands);
+void AddEventsCommand(Commands& commands);
 void AddPinCommands(Commands& commands);  // pin and unpin
 void AddAskCommand(Commands& commands);
 void AddWorkerCommand(Commands& commands);

@@ -26,6 +26,8 @@ int main(int argc, char** argv) {
   AddCollectionCommand(commands);
   AddPinCommands(commands);
   AddObjectCommand(commands);
+  AddConversationCommand(commands);
+  AddEventsCommand(commands);
   AddClusterCommand(commands);
   AddWorkerCommand(commands);
   AddFsckCommand(commands);

@@ -14,12 +14,14 @@ void AddBenchCommand(Commands& commands) {
        .summary = "Measure against the machine's limits and the rivals, in the same run",
        .examples = "  quire bench recall\n"
                    "  quire bench recall --steps 256 --json\n"
+                   "  quire bench agents --json\n"
                    "  quire bench answers --policies freekv --samples 24\n"
                    "  quire bench batch --json\n"
                    "  quire bench cluster --json\n"
                    "  quire bench codec --questions 12\n"
                    "  quire bench decode --context 8192 --budget 1024\n"
                    "  quire bench elastic --json\n"
+                   "  quire bench engines --json\n"
                    "  quire bench objects --json\n"
                    "  quire bench placement --json\n"
                    "  quire bench policy --json\n"
@@ -35,12 +37,14 @@ void AddBenchCommand(Commands& commands) {
                    "Every benchmark has its own help: quire bench NAME --help",
        .calls_no_server = true});
   bench::Benches benches{.commands = commands, .parent = command};
+  bench::AddAgentsBench(benches);
   bench::AddAnswersBench(benches);
   bench::AddBatchBench(benches);
   bench::AddClusterBench(benches);
   bench::AddCodecBench(benches);
   bench::AddDecodeBench(benches);
   bench::AddElasticBench(benches);
+  bench::AddEnginesBench(benches);
   bench::AddGrowthBench(benches);
   bench::AddObjectsBench(benches);
   bench::AddPlacementBench(benches);

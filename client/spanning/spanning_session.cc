@@ -37,7 +37,8 @@ StatusOr<std::vector<SessionNodes::Node>> NodesOf(SessionNodes& nodes,
 }
 
 SequenceSpec SpecOf(const SequenceSpec& sequence, const SequencePlaces::Fragment& fragment) {
-  SequenceSpec spec{.members = {}, .slots_per_head = sequence.slots_per_head};
+  SequenceSpec spec{
+      .members = {}, .slots_per_head = sequence.slots_per_head, .hints = sequence.hints};
   for (const uint32_t member : fragment.members) spec.members.push_back(sequence.members[member]);
   return spec;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/wire/convert_context.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
 
+#include "common/base/utf8.h"
 #include "common/wire/convert.h"
 #include "common/wire/limits.h"
 #include "quire/layout.h"
@@ -78,6 +80,50 @@ void ContextInfoToProto(const ContextInfoView& context, v1::ContextInfo* proto) 
   proto->set_num_pages(context.num_pages);
   if (context.chain_tip != kRootKey) proto->set_chain_tip(KeyToBytes(context.chain_tip));
   KeysToProto(context.segment_keys, proto->mutable_segment_keys());
+}
+
+Status CheckConversation(std::string_view conversation) {
+  if (conversation.empty()) return InvalidArgument("conversation is empty: name one");
+  if (conversation.size() > kMaxConversationBytes) {
+    return InvalidArgument("conversation has ", conversation.size(), " bytes; at most ",
+                           kMaxConversationBytes);
+  }
+  const bool control =
+      std::ranges::any_of(conversation, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  if (control || FirstInvalidUtf8(conversation)) {
+    return InvalidArgument("conversation must be UTF-8 without control characters");
+  }
+  return OkStatus();
+}
+
+Status CheckHints(const Hints& hints) {
+  if (!hints.conversation.empty()) QUIRE_RETURN_IF_ERROR(CheckConversation(hints.conversation));
+  if (hints.priority < KeepPriority::kLow || hints.priority > KeepPriority::kHigh) {
+    return InvalidArgument("hints: priority is ", static_cast<int>(hints.priority),
+                           ": must be low, normal or high");
+  }
+  if (hints.keep_seconds <= kMaxKeepSeconds) return OkStatus();
+  return InvalidArgument("hints: keep_seconds is ", hints.keep_seconds, ": must be 0..",
+                         kMaxKeepSeconds);
+}
+
+StatusOr<Hints> HintsFromProto(const v1::Hints& proto) {
+  Hints hints{.conversation = proto.conversation(), .keep_seconds = proto.keep_seconds()};
+  if (proto.priority() != v1::KEEP_PRIORITY_UNSPECIFIED) {
+    if (!v1::KeepPriority_IsValid(proto.priority())) {
+      return InvalidArgument("hints: priority is ", static_cast<int>(proto.priority()),
+                             ": must be 0..3");
+    }
+    hints.priority = static_cast<KeepPriority>(proto.priority());
+  }
+  QUIRE_RETURN_IF_ERROR(CheckHints(hints));
+  return hints;
+}
+
+void HintsToProto(const Hints& hints, v1::Hints* proto) {
+  proto->set_conversation(hints.conversation);
+  proto->set_priority(static_cast<v1::KeepPriority>(hints.priority));
+  proto->set_keep_seconds(hints.keep_seconds);
 }
 
 StatusOr<UnitRange> UnitRangeFromProto(const v1::UnitRange& proto, const KvSpec& spec,

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversions of document names, contexts and unit ranges. Client and server have structs of their
-// own for these. Each function is a template over any struct with the named fields. Checks and
-// errors as in convert.h.
+// Conversions of document names, contexts, hints and unit ranges. Client and server have structs of
+// their own for these. Each function is a template over any struct with the named fields. Checks
+// and errors as in convert.h.
 #ifndef QUIRE_COMMON_WIRE_CONVERT_CONTEXT_H_
 #define QUIRE_COMMON_WIRE_CONVERT_CONTEXT_H_
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "quire/contexts.h"
 #include "quire/documents.h"
+#include "quire/hints.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"
@@ -42,6 +44,13 @@ inline void ContextInfoToProto(const ContextInfo& info, v1::ContextInfo* proto) 
                                      info.chain_tip},
                      proto);
 }
+
+/// OK for a name that a conversation may have; kMaxConversationBytes at most.
+[[nodiscard]] Status CheckConversation(std::string_view conversation);
+/// An empty conversation is no error.
+[[nodiscard]] StatusOr<Hints> HintsFromProto(const v1::Hints& proto);
+[[nodiscard]] Status CheckHints(const Hints& hints);
+void HintsToProto(const Hints& hints, v1::Hints* proto);
 
 /// Numbers are checked against `spec` and `num_pages`. Pages and heads may come in any order, and
 /// twice.

@@ -23,6 +23,7 @@ inline constexpr size_t kContentHashBytes = 32;
 inline constexpr size_t kMaxFilterBytes = 4096;
 inline constexpr uint32_t kMaxWatchedEvents = 1000;
 inline constexpr uint32_t kMaxWatchMillis = 30000;
+inline constexpr uint32_t kMaxListedSegments = 4096;
 inline constexpr uint64_t kMaxTtlSeconds = 3'155'760'000;  ///< A hundred years.
 
 inline constexpr uint64_t kMaxContextTokens = uint64_t{1} << 24;

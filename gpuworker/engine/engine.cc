@@ -96,13 +96,14 @@ Status Engine::CheckTokens(std::span<const TokenId> tokens) const {
 
 StatusOr<IngestResult> Engine::Ingest(std::span<const TokenId> tokens, const DocumentName& name,
                                       const IngestObserver& observer,
-                                      const RegisterOptions& registration) const {
+                                      const RegisterOptions& registration,
+                                      const Hints& hints) const {
   QUIRE_RETURN_IF_ERROR(CheckTokens(tokens));
   const TimePoint start = options_.clock->Now();
   EngineParts parts = Parts();
   QUIRE_ASSIGN_OR_RETURN(parts.client, client_->ForPut(name));
   for (int tries = 1;; ++tries) {
-    Ingestion ingestion(parts, tokens, name.collection, observer);
+    Ingestion ingestion(parts, tokens, {.collection = name.collection, .hints = hints}, observer);
     QUIRE_ASSIGN_OR_RETURN(const SegmentKey tip, ingestion.Run());
     StatusOr<Document> document = parts.client->RegisterDocument(name, tip, registration);
     // A delete of another document can take what was found before this one names it.

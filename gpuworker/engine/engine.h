@@ -117,12 +117,14 @@ class Engine {
   /// Reads `tokens` into the store with the codec of the name's collection, and registers them as
   /// `name`. Whole segments that the store has under the same token ids are neither computed nor
   /// sent again.
+  /// `hints` are of all its pages.
   /// - INVALID_ARGUMENT: no tokens, an unknown token id, or more tokens than the model's context,
   ///   naming both numbers.
   /// - CANCELLED: the observer ended it. Whole segments that were computed stay stored.
   StatusOr<IngestResult> Ingest(std::span<const TokenId> tokens, const DocumentName& name,
                                 const IngestObserver& observer = {},
-                                const RegisterOptions& registration = {}) const;
+                                const RegisterOptions& registration = {},
+                                const Hints& hints = {}) const;
 
   /// Opens a sequence that continues `document`, or an empty one.
   StatusOr<std::unique_ptr<Sequence>> OpenSequence(const std::optional<DocumentName>& document,

@@ -25,6 +25,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -38,11 +39,13 @@
 #include "quire/document_calls.h"
 #include "quire/document_events.h"
 #include "quire/documents.h"
+#include "quire/hints.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
 #include "quire/objects.h"
 #include "quire/payload.h"
 #include "quire/retry_options.h"
+#include "quire/segment_events.h"
 #include "quire/server_stats.h"
 #include "quire/session.h"
 #include "quire/status.h"
@@ -120,7 +123,9 @@ class Client {
                                        PutDurability durability = PutDurability::kServerDefault);
   virtual Status DropContext(uint64_t context_id);
 
-  StatusOr<LookupResult> Lookup(const KvSpec& spec, std::span<const TokenId> tokens);
+  /// `hints` are of the segments that are found.
+  StatusOr<LookupResult> Lookup(const KvSpec& spec, std::span<const TokenId> tokens,
+                                const Hints& hints = {});
   /// Reads units; the payload has them in order of range, page, head, verified against their
   /// checksums.
   virtual StatusOr<Payload> Fetch(const ContextRef& context, std::span<const UnitRange> ranges);
@@ -137,6 +142,27 @@ class Client {
   virtual StatusOr<std::vector<TokenId>> ReadTokens(const ContextRef& context);
   StatusOr<uint32_t> DeleteSegments(std::span<const SegmentKey> keys);
 
+  // --- Conversations, which hints have named (hints.h). They are of one node.
+
+  using PrefetchObserver = std::function<bool(const PrefetchProgress&)>;
+  /// Brings what a conversation used last to DRAM, slice by slice. `observer` may be null. Each
+  /// slice has the client's deadline. CANCELLED when the observer says so; NOT_FOUND when the
+  /// server does not know the conversation, or has nothing of it any more.
+  StatusOr<PrefetchProgress> PrefetchConversation(std::string_view conversation,
+                                                  const PrefetchObserver& observer = {});
+  /// Ends a conversation: its pages that no other one uses leave first. Returns the number of such
+  /// segments. NOT_FOUND as above.
+  StatusOr<uint64_t> ReleaseConversation(std::string_view conversation);
+
+  // --- Events of segments (segment_events.h). They are of one node.
+
+  /// Events after a position. The first one is a gap when the server has them no more.
+  StatusOr<SegmentEvents> FollowSegments(const FollowOptions& options);
+  /// Segments that look-ups find, in order of keys behind `after`, 1 to 4096 of them; none at the
+  /// end.
+  StatusOr<std::vector<ListedSegment>> ListSegments(const SegmentKey& after = kRootKey,
+                                                    uint32_t max_segments = 1000);
+
   // --- Objects: opaque bytes under keys (objects.h). Calls take any number of them, and go over
   // the data connection. Keys are 1..kMaxObjectKeyBytes bytes of any values.
 
@@ -149,8 +175,8 @@ class Client {
   /// Reads objects or ranges of them; nullopt for one that is not stored. INVALID_ARGUMENT for an
   /// offset that is not inside its object.
   StatusOr<std::vector<std::optional<ObjectBytes>>> GetObjects(std::span<const ObjectRange> ranges);
-  /// The same, to memory of the caller; returns the bytes written to each. Memory of objects that
-  /// are not stored has unspecified bytes, and so has all memory after an error.
+  /// The same, to memory of the caller; returns the bytes written to each. Memory of what counts as
+  /// not stored has unspecified bytes, and so has all memory after an error.
   StatusOr<std::vector<std::optional<uint64_t>>> GetObjectsInto(
       std::span<const ObjectInto> objects);
   /// Sizes of the objects that are stored.
@@ -201,6 +227,8 @@ class Client {
                                    std::span<const SegmentKey> segments = {});
   virtual StatusOr<ExtraBytes> GetExtra(const DocumentName& document, std::string_view name);
   virtual StatusOr<std::vector<Extra>> ListExtras(const DocumentName& document);
+  /// Which pages of a document recalls have used. A node of a cluster tells of its own recalls.
+  virtual StatusOr<PageUses> GetPageUses(const DocumentName& document);
 
   struct PinnedDocument {
     Document document;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "quire/documents.h"
+#include "quire/hints.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
 
@@ -74,6 +75,7 @@ struct ContextOptions {
   /// Refuses an append or a seal with ALREADY_EXISTS when other bytes are stored for its tokens.
   /// Otherwise the context takes the stored bytes. The bytes stored first always stand.
   bool strict = false;
+  Hints hints = {};  ///< Hints of its segments, and of those that it continues.
 };
 
 /// How a segment is put.
@@ -81,6 +83,7 @@ struct PutOptions {
   PutDurability durability = PutDurability::kServerDefault;
   std::string_view collection = {};  ///< Whose codec it is stored with; empty: the server's.
   bool strict = false;               ///< Other stored bytes are ALREADY_EXISTS.
+  Hints hints = {};                  ///< Hints of the segment; objects have none.
 };
 
 /// A segment that was put.

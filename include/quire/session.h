@@ -46,6 +46,7 @@
 
 #include "quire/contexts.h"
 #include "quire/digest.h"
+#include "quire/hints.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
 #include "quire/layout.h"
@@ -71,6 +72,7 @@ struct SequenceMember {
 struct SequenceSpec {
   std::vector<SequenceMember> members;
   uint32_t slots_per_head = 0;  ///< 1 to the session's; 0: all of those.
+  Hints hints = {};             ///< Hints of the stored segments of its members.
 };
 
 /// Pages to score by their content, and one query for each member, layer and KV head.

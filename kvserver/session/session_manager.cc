@@ -95,9 +95,8 @@ StatusOr<SessionManager::Opened> SessionManager::Open(std::string_view tenant,
   Opened opened;
   uint64_t reply_bytes = options_.max_reply_bytes;
   for (const SequenceArgs& sequence : args.sequences) {
-    QUIRE_ASSIGN_OR_RETURN(auto members,
-                           OpenMembers(tenant, args.spec, sequence.members, &reply_bytes,
-                                       &opened.sequences.emplace_back()));
+    QUIRE_ASSIGN_OR_RETURN(auto members, OpenMembers(tenant, args.spec, sequence, &reply_bytes,
+                                                     &opened.sequences.emplace_back()));
     QUIRE_RETURN_IF_ERROR(
         session->AddSequence(std::move(members), sequence.slots_per_head).status());
   }
@@ -112,8 +111,8 @@ StatusOr<SessionManager::AddedSequence> SessionManager::AddSequence(std::string_
   QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, Find(tenant, id));
   AddedSequence added;
   uint64_t reply_bytes = options_.max_reply_bytes;
-  QUIRE_ASSIGN_OR_RETURN(auto members, OpenMembers(tenant, session->shape().spec, args.members,
-                                                   &reply_bytes, &added.opened));
+  QUIRE_ASSIGN_OR_RETURN(
+      auto members, OpenMembers(tenant, session->shape().spec, args, &reply_bytes, &added.opened));
   QUIRE_ASSIGN_OR_RETURN(added.number,
                          session->AddSequence(std::move(members), args.slots_per_head));
   return added;
@@ -159,12 +158,12 @@ StatusOr<SessionShape> SessionManager::CheckShape(std::string_view tenant,
 
 StatusOr<std::vector<MemberContext>> SessionManager::OpenMembers(std::string_view tenant,
                                                                  const KvSpec& spec,
-                                                                 std::span<const MemberArgs> args,
+                                                                 const SequenceArgs& args,
                                                                  uint64_t* reply_bytes,
                                                                  OpenedSequence* opened) const {
-  QUIRE_RETURN_IF_ERROR(CheckCount("members", args.size(), SessionShape::kMaxMembers));
+  QUIRE_RETURN_IF_ERROR(CheckCount("members", args.members.size(), SessionShape::kMaxMembers));
   std::vector<MemberContext> members;
-  for (const MemberArgs& arg : args) {
+  for (const MemberArgs& arg : args.members) {
     QUIRE_RETURN_IF_ERROR(CheckOffset(spec, arg.position_offset));
     QUIRE_ASSIGN_OR_RETURN(ReadableContext context, options_.resolver->Open(tenant, arg.context));
     OpenedMember& member = opened->emplace_back();
@@ -184,6 +183,7 @@ StatusOr<std::vector<MemberContext>> SessionManager::OpenMembers(std::string_vie
                                " bytes: add sequences one at a time, or ask for fewer members");
     }
     *reply_bytes -= bytes;
+    options_.store->NoteHints(tenant, args.hints, *member.view->keys);
     members.push_back({std::move(context), arg.position_offset});
   }
   return members;

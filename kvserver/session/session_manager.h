@@ -23,6 +23,7 @@
 #include "kvserver/session/context/tenant_table.h"
 #include "kvserver/session/session.h"
 #include "quire/clock.h"
+#include "quire/hints.h"
 #include "quire/status.h"
 
 namespace quire::kvserver {
@@ -56,6 +57,7 @@ class SessionManager {
   struct SequenceArgs {
     std::vector<MemberArgs> members;  ///< 1..64
     uint32_t slots_per_head = 0;      ///< 1..the session's; 0: all of the session's.
+    Hints hints = {};                 ///< Hints of the stored segments of its members.
   };
   struct OpenArgs {
     std::vector<SequenceArgs> sequences;   ///< 1..256
@@ -126,8 +128,7 @@ class SessionManager {
   /// Resolves and checks the members of a sequence. Subtracts the size of their description from
   /// `*reply_bytes`.
   StatusOr<std::vector<MemberContext>> OpenMembers(std::string_view tenant, const KvSpec& spec,
-                                                   std::span<const MemberArgs> args,
-                                                   uint64_t* reply_bytes,
+                                                   const SequenceArgs& args, uint64_t* reply_bytes,
                                                    OpenedSequence* opened) const;
 
   const Options options_;

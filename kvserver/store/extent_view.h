@@ -30,6 +30,7 @@ struct ExtentView {
   double seconds_per_token = 0;  ///< As NewExtent::seconds_per_token.
   UnitCodec codec = UnitCodec::kRaw;  ///< Codec of its units.
   bool entropy = false;               ///< Worth compressing at rest; the SSD tier does.
+  bool listed = true;  ///< Look-ups find its segment: it is neither private nor an object.
 
   uint64_t unit_bytes() const { return bytes.size() / unit_crc32c.size(); }
   /// DATA_LOSS naming the first unit that does not match its checksum. A tier that re-encodes the

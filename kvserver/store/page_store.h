@@ -38,11 +38,15 @@
 #include "kvserver/store/space/segment_hold.h"
 #include "kvserver/store/unit.h"
 #include "quire/clock.h"
+#include "quire/hints.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
+#include "quire/segment_events.h"
 #include "quire/status.h"
 
 namespace quire::kvserver {
+
+class SegmentEventLog;
 
 enum class Durability : uint8_t { kMemory, kPersisted };
 
@@ -317,6 +321,45 @@ class PageStore {
   /// Releases one pin of each. NOT_FOUND for a segment that is not stored or not pinned; those
   /// before it are unpinned then.
   virtual Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) = 0;
+
+  // --- Hints of what will be used again. Rules: policy/hint_table.h. They are kept in memory.
+
+  /// Notes a use of segments, in the order of their chain, and what its caller said of them. It
+  /// decides how soon they leave the tiers. Does no I/O.
+  virtual void NoteHints(std::string_view tenant, const Hints& hints,
+                         std::span<const SegmentKey> segments) {
+    (void)tenant, (void)hints, (void)segments;
+  }
+  /// Ends a conversation. Its segments that no other one uses leave first. Returns their number;
+  /// NOT_FOUND when there is no such conversation.
+  virtual StatusOr<uint64_t> ReleaseConversation(std::string_view tenant,
+                                                 std::string_view conversation) {
+    (void)tenant;
+    return Unimplemented("this store has no conversation ", conversation);
+  }
+  /// The chain that a conversation used last, as much of it as is stored. NOT_FOUND when nothing
+  /// is, or when there is no such conversation.
+  virtual StatusOr<HeldChain> HoldConversation(std::string_view tenant,
+                                               std::string_view conversation) {
+    (void)tenant;
+    return Unimplemented("this store has no conversation ", conversation);
+  }
+  /// Brings a segment to DRAM, without a pin. RESOURCE_EXHAUSTED when it finds no room now.
+  virtual Status BringToDram(std::string_view tenant, const SegmentKey& key) {
+    (void)tenant;
+    return Unimplemented("this store does not bring segment ", key.Hex(), " to DRAM");
+  }
+
+  // --- Events of segments, for followers.
+
+  /// The log of events; null when the store has none. Lives as long as the store.
+  virtual SegmentEventLog* events() { return nullptr; }
+  /// The tenant's segments that look-ups find, in order of keys behind `after`, at most `limit`.
+  virtual std::vector<ListedSegment> ListSegments(std::string_view tenant, const SegmentKey& after,
+                                                  size_t limit) const {
+    (void)tenant, (void)after, (void)limit;
+    return {};
+  }
 
   /// Memory of all tenants' units in DRAM, for other processes to read; nullopt when it cannot be
   /// shared. Lives as long as the store.

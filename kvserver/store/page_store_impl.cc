@@ -40,7 +40,7 @@ std::unique_ptr<AdmissionPolicy> MakeAdmission(const PageStore::Options& options
                            .burst_bytes = options.ssd_write_burst_bytes});
 }
 
-DramTier::Options DramOptions(const PageStore::Options& options) {
+DramTier::Options DramOptions(const PageStore::Options& options, SegmentEventLog* events) {
   DramTier::Options dram;
   dram.memory = {.bytes = options.dram_bytes,
                  .numa_node = options.dram_numa_node,
@@ -48,6 +48,7 @@ DramTier::Options DramOptions(const PageStore::Options& options) {
   dram.high_watermark = options.dram_high_watermark;
   dram.low_watermark = options.dram_low_watermark;
   dram.tenant_quotas = options.tenant_dram_quota_bytes;
+  dram.events = events;
   return dram;
 }
 
@@ -120,7 +121,11 @@ StatusOr<std::unique_ptr<PageStoreImpl>> PageStoreImpl::Open(const Options& opti
       std::make_unique<StoreLatencies>(options.clock != nullptr ? *options.clock : SystemClock());
   Disk& disk = machine.disk != nullptr ? *machine.disk : SystemDisk();
   QUIRE_ASSIGN_OR_RETURN(parts.directory, DataDirectory::Open(options.ssd_path, disk, machine.env));
-  QUIRE_ASSIGN_OR_RETURN(parts.dram, DramTier::Open(DramOptions(options), std::move(eviction)));
+  parts.events = std::make_unique<SegmentEventLog>(
+      ClockOf(options),
+      static_cast<uint64_t>(std::max<int64_t>(ClockOf(options)->UnixMicros(), 1)));
+  QUIRE_ASSIGN_OR_RETURN(
+      parts.dram, DramTier::Open(DramOptions(options, parts.events.get()), std::move(eviction)));
   QUIRE_ASSIGN_OR_RETURN(parts.budget, BudgetOf(options, *parts.directory, disk, machine.env));
   QUIRE_ASSIGN_OR_RETURN(parts.database,
                          Database::Open({.path = parts.directory->metadata_path(),
@@ -190,6 +195,7 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
       engine_(std::move(parts.engine)),
       timed_engine_(std::move(parts.timed_engine)),
       payload_(std::move(parts.payload)),
+      events_(std::move(parts.events)),
       dram_(std::move(parts.dram)),
       tenants_(std::move(parts.tenants)),
       budget_(parts.budget),
@@ -223,8 +229,12 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                .faults = machine.faults,
                .health = &health_,
                .latencies = latencies_.get(),
-               .clock = ClockOf(options)},
-              std::move(parts.cached_eviction), options.cached_ttl),
+               .clock = ClockOf(options),
+               .events = events_.get()},
+              std::move(parts.cached_eviction),
+              {.tier_bytes = parts.budget.payload_bytes, .quotas = options.tenant_ssd_quota_bytes},
+              options.cached_ttl),
+      hints_(dram_.get(), &keeper_, ClockOf(options)),
       writer_({.database = database_.get(),
                .catalog = &catalog_,
                .digests = &digests_,
@@ -252,7 +262,8 @@ PageStoreImpl::PageStoreImpl(const Options& options, const Machine& machine, Par
                      .parent = segment.parent,
                      .bytes = segment.bytes,
                      // 0 means about to be put; segments older than incarnations have 1.
-                     .incarnation = std::max<uint64_t>(segment.incarnation, 1)},
+                     .incarnation = std::max<uint64_t>(segment.incarnation, 1),
+                     .listed = segment.listed},
                     segment.last_use_micros);
   }
   dropped_.Add(recovered.dropped);
@@ -575,6 +586,27 @@ Status PageStoreImpl::UnpinSegments(std::string_view tenant, std::span<const Seg
   return OkStatus();
 }
 
+std::vector<ListedSegment> PageStoreImpl::ListSegments(std::string_view tenant,
+                                                       const SegmentKey& after,
+                                                       size_t limit) const {
+  std::vector<ListedSegment> listed = keeper_.List(tenant, after, limit);
+  for (ListedSegment& segment : listed) segment.in_dram = dram_->HasAny(segment.segment);
+  return listed;
+}
+
+StatusOr<HeldChain> PageStoreImpl::HoldConversation(std::string_view tenant,
+                                                    std::string_view conversation) {
+  QUIRE_RETURN_IF_ERROR(CheckTenant(tenant));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<SegmentKey> segments,
+                         hints_.SegmentsOf(tenant, conversation));
+  // A chain leaves from its end, so the rest of one that has begun to leave is found, too.
+  for (const SegmentKey& segment : segments) {
+    StatusOr<HeldChain> held = HoldChain(tenant, segment);
+    if (held.ok() || !(IsNotFound(held.status()) || IsDataLoss(held.status()))) return held;
+  }
+  return NotFound("nothing of conversation '", conversation, "' is stored any more");
+}
+
 Status PageStoreImpl::CheckTenant(std::string_view tenant) const {
   return tenants_.Salt(tenant).status();
 }
@@ -582,6 +614,8 @@ Status PageStoreImpl::CheckTenant(std::string_view tenant) const {
 void PageStoreImpl::VisitMetrics(MetricsVisitor& visit) const {
   if (own_health_ != nullptr) own_health_->VisitMetrics(visit);
   keeper_.VisitMetrics(visit);
+  hints_.VisitMetrics(visit);
+  events_->VisitMetrics(visit);
   space_.VisitMetrics(visit);
   writer_.VisitMetrics(visit);
   latencies_->VisitMetrics(visit);

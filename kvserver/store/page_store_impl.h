@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kvserver/store/dram/dram_tier.h"
+#include "kvserver/store/events/segment_event_log.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/metadata/data_directory.h"
 #include "kvserver/store/metadata/database.h"
@@ -31,6 +32,7 @@
 #include "kvserver/store/read/io_gate.h"
 #include "kvserver/store/read/unit_reader.h"
 #include "kvserver/store/repair/scrubber.h"
+#include "kvserver/store/space/hint_keeper.h"
 #include "kvserver/store/space/segment_keeper.h"
 #include "kvserver/store/space/space_accounts.h"
 #include "kvserver/store/ssd/ssd_tier.h"
@@ -107,7 +109,26 @@ class PageStoreImpl final : public PageStore {
     return keeper_.WrittenAs(keys);
   }
   uint64_t num_replaced() const override { return keeper_.num_replaced(); }
-  StatusOr<uint64_t> Sweep() override { return keeper_.Sweep(); }
+  StatusOr<uint64_t> Sweep() override {
+    hints_.Expire();
+    return keeper_.Sweep();
+  }
+  void NoteHints(std::string_view tenant, const Hints& hints,
+                 std::span<const SegmentKey> segments) override {
+    hints_.Note(tenant, hints, segments);
+  }
+  StatusOr<uint64_t> ReleaseConversation(std::string_view tenant,
+                                         std::string_view conversation) override {
+    return hints_.Release(tenant, conversation);
+  }
+  StatusOr<HeldChain> HoldConversation(std::string_view tenant,
+                                       std::string_view conversation) override;
+  SegmentEventLog* events() override { return events_.get(); }
+  std::vector<ListedSegment> ListSegments(std::string_view tenant, const SegmentKey& after,
+                                          size_t limit) const override;
+  Status BringToDram(std::string_view tenant, const SegmentKey& key) override {
+    return reader_.BringToDram(tenant, key);
+  }
   Status PinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
   Status UnpinSegments(std::string_view tenant, std::span<const SegmentKey> keys) override;
   TenantUse UseOf(std::string_view tenant) const override {
@@ -146,6 +167,7 @@ class PageStoreImpl final : public PageStore {
     std::unique_ptr<IoEngine> engine;  ///< Null when the caller provides it.
     std::unique_ptr<TimedEngine> timed_engine;
     std::unique_ptr<PayloadStore> payload;
+    std::unique_ptr<SegmentEventLog> events;
     std::unique_ptr<DramTier> dram;
     TenantDirectory tenants;
   };
@@ -172,6 +194,7 @@ class PageStoreImpl final : public PageStore {
   const std::unique_ptr<IoEngine> engine_;
   const std::unique_ptr<TimedEngine> timed_engine_;
   const std::unique_ptr<PayloadStore> payload_;
+  const std::unique_ptr<SegmentEventLog> events_;
   const std::unique_ptr<DramTier> dram_;
   const TenantDirectory tenants_;
   const SsdBudget budget_;
@@ -186,6 +209,7 @@ class PageStoreImpl final : public PageStore {
   DigestDeriver deriver_;
   SpaceAccounts space_;
   SegmentKeeper keeper_;
+  HintKeeper hints_;
   Counter dropped_, torn_, lost_bytes_, lost_segments_;
   SegmentWriter writer_;
   std::vector<std::unique_ptr<Scrubber>>

@@ -15,12 +15,17 @@ using ConnectionClass = nanobind::class_<Connection>;
 
 void BindSpec(nanobind::module_& module);
 void BindDocuments(nanobind::module_& module);
+void BindHints(nanobind::module_& module);
+void BindSegmentEvents(nanobind::module_& module);
 void BindContexts(nanobind::module_& module);
 void BindSessions(nanobind::module_& module);
 
-/// Methods of the connection: documents and collections; contexts, segments and look-ups; sessions.
+/// Methods of the connection: documents and collections; contexts, segments and look-ups;
+/// conversations; events of segments; sessions.
 void AddDocumentCalls(ConnectionClass& connection);
 void AddStoreCalls(ConnectionClass& connection);
+void AddConversationCalls(ConnectionClass& connection);
+void AddSegmentEventCalls(ConnectionClass& connection);
 void AddSessionCalls(ConnectionClass& connection);
 
 }  // namespace quire::python

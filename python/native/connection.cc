@@ -142,6 +142,8 @@ void BindConnection(nb::module_& module) {
           nb::sig("def stats(self) -> dict[str, typing.Any]"),
           "Version, uptime_seconds, counters by name, and degradations of the server.");
   AddStoreCalls(connection);
+  AddConversationCalls(connection);
+  AddSegmentEventCalls(connection);
   AddDocumentCalls(connection);
   AddSessionCalls(connection);
   AddObjectCalls(connection);

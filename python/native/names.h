@@ -13,6 +13,7 @@
 #include "quire/digest.h"
 #include "quire/document_calls.h"
 #include "quire/dtype.h"
+#include "quire/hints.h"
 #include "quire/kv_spec.h"
 #include "quire/layout.h"
 #include "quire/priority.h"
@@ -44,6 +45,8 @@ inline constexpr Named<PutDurability> kDurabilitiesByName[] = {
     {PutDurability::kMemory, "memory"},
     {PutDurability::kReplicated, "replicated"},
     {PutDurability::kPersisted, "persisted"}};
+inline constexpr Named<KeepPriority> kKeepPrioritiesByName[] = {
+    {KeepPriority::kLow, "low"}, {KeepPriority::kNormal, "normal"}, {KeepPriority::kHigh, "high"}};
 inline constexpr Named<UnitCodec> kUnitCodecsByName[] = {{UnitCodec::kRaw, "raw"},
                                                          {UnitCodec::kFp8E4M3, "fp8"},
                                                          {UnitCodec::kInt8, "int8"},

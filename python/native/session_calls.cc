@@ -108,9 +108,11 @@ std::unique_ptr<Session> OpenSession(const Connection& self, nb::handle contexts
                                      uint32_t slots_per_head, std::optional<KvSpec> spec,
                                      nb::object layers, const std::string& part,
                                      const std::vector<std::string>& codecs,
-                                     const std::optional<std::string>& hold_digests) {
+                                     const std::optional<std::string>& hold_digests,
+                                     const std::optional<Hints>& hints) {
   auto client = self.client();
-  const std::vector<SequenceSpec> sequences = SequencesOf(contexts);
+  std::vector<SequenceSpec> sequences = SequencesOf(contexts);
+  for (SequenceSpec& sequence : sequences) sequence.hints = hints.value_or(Hints());
   SessionOptions options =
       OptionsOf(spec, slots_per_head, std::move(layers), part, codecs, hold_digests);
   std::vector<uint32_t> slots;
@@ -335,18 +337,19 @@ void AddSessionCalls(ConnectionClass& connection) {
       "open_session", &OpenSession, nb::arg("contexts"), nb::kw_only(), nb::arg("slots_per_head"),
       nb::arg("spec") = nb::none(), nb::arg("layers") = nb::none(), nb::arg("part") = "whole",
       nb::arg("codecs") = std::vector<std::string>(), nb::arg("hold_digests") = nb::none(),
+      nb::arg("hints") = nb::none(),
       nb::sig(
           "def open_session(self, contexts: ContextRef | tuple[ContextRef, ...] | "
           "SessionSequence | list[ContextRef | tuple[ContextRef, ...] | SessionSequence], *, "
           "slots_per_head: int, spec: "
           "KvSpec | None = None, layers: collections.abc.Sequence[int] | None = None, part: str "
           "= 'whole', codecs: collections.abc.Sequence[str] = (), hold_digests: str | None = "
-          "None) -> Session"),
+          "None, hints: Hints | None = None) -> Session"),
       "Opens a session. `contexts`: one context, a tuple of those that one sequence reads, or a\n"
       "list of sequences. `layers` are those that recalls bring, all without it. `part` "
       "\"values\"\n"
       "brings V alone. Units stored in one of `codecs` come encoded. `hold_digests` names a\n"
-      "digest that the server reads ahead, for recalls by query.");
+      "digest that the server reads ahead, for recalls by query. `hints` are of what it reads.");
 }
 
 }  // namespace quire::python

@@ -30,7 +30,7 @@ namespace nb = nanobind;
 
 PutSegmentReply PutSegment(const Connection& self, const KvSpec& spec, nb::handle token_ids,
                            nb::handle units, nb::object parent, const std::string& collection,
-                           const std::string& durability, bool strict) {
+                           const std::string& durability, bool strict, std::optional<Hints> hints) {
   const auto client = self.client();
   const std::vector<TokenId> tokens = TokensOf(token_ids);
   const SegmentKey behind = parent.is_none() ? kRootKey : KeyOf(parent);
@@ -41,19 +41,22 @@ PutSegmentReply PutSegment(const Connection& self, const KvSpec& spec, nb::handl
   array.CheckIs(spec.dtype, shape);
   const PutOptions options{.durability = ValueOf(kDurabilitiesByName, durability, "durability"),
                            .collection = collection,
-                           .strict = strict};
+                           .strict = strict,
+                           .hints = std::move(hints).value_or(Hints())};
   return WithoutGil(
       [&] { return Take(client->PutSegment(spec, behind, tokens, Lend(array.bytes()), options)); });
 }
 
 std::unique_ptr<Context> OpenContext(const Connection& self, const KvSpec& spec,
                                      nb::object continues, const std::string& collection,
-                                     bool private_pages, bool strict) {
+                                     bool private_pages, bool strict, std::optional<Hints> hints) {
   auto client = self.client();
   std::optional<ContextRef> behind;
   if (!continues.is_none()) behind = ContextOf(continues);
-  const ContextOptions options{
-      .collection = collection, .private_pages = private_pages, .strict = strict};
+  const ContextOptions options{.collection = collection,
+                               .private_pages = private_pages,
+                               .strict = strict,
+                               .hints = std::move(hints).value_or(Hints())};
   OpenedContext opened =
       WithoutGil([&] { return Take(client->OpenContext(spec, behind, options)); });
   return std::make_unique<Context>(std::move(client), spec, std::move(opened));
@@ -182,26 +185,32 @@ void AddStoreCalls(ConnectionClass& connection) {
       .def("put_segment", &PutSegment, nb::arg("spec"), nb::arg("tokens"), nb::arg("units"),
            nb::arg("parent") = nb::none(), nb::kw_only(), nb::arg("collection") = "",
            nb::arg("durability") = "default", nb::arg("strict") = false,
+           nb::arg("hints") = nb::none(),
            nb::sig("def put_segment(self, spec: KvSpec, tokens: Tokens, units: object, parent: "
                    "bytes | None = None, *, collection: str = '', durability: str = 'default', "
-                   "strict: bool = False) -> PutSegmentReply"),
+                   "strict: bool = False, hints: Hints | None = None) -> PutSegmentReply"),
            "Puts one segment behind `parent`: units of shape [layers][pages][n_kv][*unit].")
       .def("open_context", &OpenContext, nb::arg("spec"), nb::arg("continues") = nb::none(),
            nb::kw_only(), nb::arg("collection") = "", nb::arg("private") = false,
-           nb::arg("strict") = false,
+           nb::arg("strict") = false, nb::arg("hints") = nb::none(),
            nb::sig("def open_context(self, spec: KvSpec, continues: ContextRef | None = None, *, "
-                   "collection: str = '', private: bool = False, strict: bool = False) -> Context"),
-           "Opens a context to append pages to, behind `continues` when given.")
+                   "collection: str = '', private: bool = False, strict: bool = False, hints: "
+                   "Hints | None = None) -> Context"),
+           "Opens a context to append pages to, behind `continues` when given. `hints` are of all\n"
+           "its segments.")
       .def(
           "lookup",
-          [](const Connection& self, const KvSpec& spec, nb::handle token_ids) {
+          [](const Connection& self, const KvSpec& spec, nb::handle token_ids,
+             const std::optional<Hints>& hints) {
             const auto client = self.client();
             const std::vector<TokenId> tokens = TokensOf(token_ids);
-            return WithoutGil([&] { return Take(client->Lookup(spec, tokens)); });
+            return WithoutGil(
+                [&] { return Take(client->Lookup(spec, tokens, hints.value_or(Hints()))); });
           },
-          nb::arg("spec"), nb::arg("tokens"),
-          nb::sig("def lookup(self, spec: KvSpec, tokens: Tokens) -> LookupResult"),
-          "The longest stored prefix of `tokens`, in whole segments.")
+          nb::arg("spec"), nb::arg("tokens"), nb::kw_only(), nb::arg("hints") = nb::none(),
+          nb::sig("def lookup(self, spec: KvSpec, tokens: Tokens, *, hints: Hints | None = None) "
+                  "-> LookupResult"),
+          "The longest stored prefix of `tokens`, in whole segments, which `hints` are about.")
       .def("fetch", &Fetch, nb::arg("context"), nb::arg("layers"), nb::arg("pages"),
            nb::arg("heads") = nb::none(), nb::arg("spec") = nb::none(),
            nb::sig("def fetch(self, context: ContextRef, layers: int | "

@@ -25,7 +25,7 @@ from quire.embedded import EmbeddedServer
 # Objects whose methods wait, so that they are wrapped where a call returns one.
 _WAITING = (_native.Client, _native.Context, _native.Session, _native.Pending, EmbeddedServer)
 # Methods that make an iterator, and do not wait themselves.
-_ITERATING = ("watch", "list_documents")
+_ITERATING = ("watch", "list_documents", "follow_segments", "list_segments")
 _END = object()
 
 

@@ -32,6 +32,7 @@ class Client(_native.Client):
         ttl_seconds: int | None = None,
         durability: str = "default",
         strict: bool = False,
+        hints: _native.Hints | None = None,
     ) -> _native.Document:
         """Stores the pages of a document and registers it.
 
@@ -43,10 +44,13 @@ class Client(_native.Client):
           durability: when the call returns: "default" (as the server does), "memory",
             "replicated" or "persisted".
           strict: refuse with AlreadyExists when other bytes are stored for the tokens.
+          hints: what is known of the future of all its pages.
         """
         name = _name_of(document)
         whole = len(tokens) // spec.page_tokens * spec.page_tokens
-        with self.open_context(spec, collection=name.collection, strict=strict) as context:
+        with self.open_context(
+            spec, collection=name.collection, strict=strict, hints=hints
+        ) as context:
             if whole:
                 context.append(tokens[:whole], units)
             sealed = context.seal(tokens[whole:], tail_units, durability)
@@ -133,6 +137,34 @@ class Client(_native.Client):
                 yield from page.events
             else:
                 yield None
+
+    def follow_segments(
+        self, after: int = 0, *, from_now: bool = False, wait: float = 10.0
+    ) -> collections.abc.Iterator[_native.SegmentEvent | None]:
+        """Events of segments, for ever; None after `wait` seconds (30 at most) without one.
+
+        An event of kind "GAP" says that earlier ones are lost: list the segments, and go on. After
+        an error of the connection follow again from the last event's position.
+
+        Args:
+          after: position of the last event that is known; 0: none, so that a gap comes first.
+          from_now: only events to come.
+        """
+        position = after
+        while True:
+            page = self.segment_events(position, from_now=from_now, wait=wait)
+            position, from_now = page.position, False
+            if page.events:
+                yield from page.events
+            else:
+                yield None
+
+    def list_segments(self) -> collections.abc.Iterator[_native.ListedSegment]:
+        """The segments that look-ups find, in order of their keys."""
+        after = None
+        while segments := self.segments_page(after):
+            yield from segments
+            after = segments[-1].segment
 
 
 def _name_of(document: DocumentRef) -> _native.DocumentName:

@@ -38,6 +38,55 @@ def test_lookup_finds_the_stored_prefix_in_whole_segments(client, sample):
     assert client.lookup(other, sample.tokens).num_tokens == 0
 
 
+def test_a_router_follows_segments_over_broken_connections(server):
+    """Promise: a follower gets every event once, or is told of a gap."""
+    with server.connect() as first:
+        start = first.segment_events(from_now=True).position
+        document = put_document(first, pages=16)
+        early = first.segment_events(start, max_events=2)
+        assert len(early.events) == 2
+    with server.connect() as second:
+        late = second.segment_events(early.position, wait=5)
+        events = early.events + late.events
+        assert [event.position for event in events] == list(range(start + 1, start + 7))
+        keys = second.stat(document.name).context.segment_keys
+        stored = [event for event in events if event.kind == "STORED"]
+        assert [event.segment for event in stored] == keys
+        assert [event.parent for event in stored] == [bytes(32), *keys[:-1]]
+        assert sorted(event.segment for event in events if event.kind == "ENTERED_DRAM") == sorted(keys)
+        assert all(event.nbytes > 0 for event in stored)
+        assert next(second.follow_segments(late.position, wait=0.01)) is None
+        # One that knows nothing, or too old a position, is told so, lists, and goes on.
+        gap = next(second.follow_segments())
+        assert gap.kind == "GAP" and gap.position == late.position
+        listed = {segment.segment: segment for segment in second.list_segments()}
+        assert all(listed[key].in_dram for key in keys)
+        second.delete_document(document.name)
+        gone = [event for event in second.segment_events(gap.position, wait=5).events if event.segment in keys]
+        assert {event.kind for event in gone} <= {"LEFT_DRAM", "DELETED"} and gone
+        with pytest.raises(quire.InvalidArgument, match="from_now"):
+            second.segment_events(1, from_now=True)
+
+
+def test_conversations_are_prefetched_and_released(client):
+    hints = quire.Hints(conversation="agent 7", priority="high", keep_seconds=60)
+    assert (hints.conversation, hints.priority, hints.keep_seconds) == ("agent 7", "high", 60)
+    document = put_document(client, pages=16, hints=hints)
+    with client.open_session(document.name, slots_per_head=4, hints=hints):
+        pass
+    found = client.lookup(document.spec, document.tokens, hints=hints)
+    assert len(found.segment_keys) == 3
+    brought = client.prefetch_conversation("agent 7")
+    assert (brought.num_segments, brought.segments_in_dram, brought.segments_not_fitting) == (3, 3, 0)
+    assert client.release_conversation("agent 7") == 3
+    with pytest.raises(quire.NotFound, match="no conversation 'agent 7'"):
+        client.prefetch_conversation("agent 7")
+    with pytest.raises(quire.InvalidArgument, match="low, normal, high"):
+        quire.Hints(priority="urgent")
+    with pytest.raises(quire.InvalidArgument, match="keep_seconds"):
+        client.lookup(document.spec, document.tokens, hints=quire.Hints(keep_seconds=1 << 40))
+
+
 def test_a_context_continues_a_stored_prefix(client, sample):
     spec = sample.spec
     segment = spec.page_tokens * spec.segment_pages

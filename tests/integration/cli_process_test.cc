@@ -120,6 +120,10 @@ TEST_F(CliTest, KeysOfARetrievalHeadAreStoredBesideTheDocumentAndGoWithIt) {
   for (const auto& extra : shown["extras"]) extras.push_back(extra["name"]);
   EXPECT_THAT(extras, ::testing::Contains("specontext.keys"));
   const auto tokens = QuireJson({"stat", document})["tokens"].get<uint64_t>();
+  const auto uses = shown["page_uses"].get<std::vector<uint32_t>>();
+  EXPECT_EQ(uses.size(), DivideRoundUp(tokens, shown["page_tokens"].get<uint64_t>()));
+  EXPECT_THAT(uses, ::testing::Contains(::testing::Gt(0u)));
+  EXPECT_THAT(Quire({"docs", "show", document}).out, HasSubstr("█"));
   EXPECT_EQ(QuireJson({"rm", document})["segments"].get<uint64_t>(),
             DivideRoundUp(tokens, 256) + tokens / 256);
   const ChildResult missing = Quire({"ask", "--document", "example", "--question", "q", "--draft",
@@ -280,6 +284,33 @@ TEST_F(CliTest, AnObjectIsPutReadAndRemoved) {
   EXPECT_EQ(QuireJson({"object", "get", "kv/1"})["error"]["code"], "NOT_FOUND");
   std::ofstream(file, std::ios::binary | std::ios::trunc).flush();
   EXPECT_EQ(QuireJson({"object", "put", "kv/1", file})["error"]["code"], "INVALID_ARGUMENT");
+}
+
+TEST_F(CliTest, AConversationIsFollowedPrefetchedAndReleased) {
+  const auto gap = json::parse(Quire({"events", "--since", "0", "--json"}).out);
+  EXPECT_EQ(gap["kind"], "GAP");
+  const std::string turn = dir_ / "turn.txt";
+  std::ofstream(turn) << std::string(600, 'a');
+  EXPECT_EQ(QuireJson({"put", turn, "--keep", "31d"})["error"]["code"], "INVALID_ARGUMENT");
+  const auto put =
+      QuireJson({"put", turn, "--conversation", "agent-7", "--priority", "high", "--keep", "10m"});
+  const uint64_t tokens = put["documents"][0]["tokens"];
+  const auto brought = QuireJson({"conversation", "prefetch", "agent-7"});
+  EXPECT_EQ(brought["segments"], DivideRoundUp(tokens, 256));
+  EXPECT_EQ(brought["segments_in_dram"], brought["segments"]);
+  EXPECT_GT(QuireJson({"stat", "--counters"})["counters"]["dram_bytes_raised"], 0);
+  const ChildResult events =
+      Quire({"events", "--since", std::to_string(gap["position"].get<uint64_t>()), "--json"});
+  std::istringstream lines(events.out);
+  uint64_t stored = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (json::parse(line)["kind"] == "STORED") ++stored;
+  }
+  EXPECT_EQ(stored, brought["segments"]) << events.out;
+  EXPECT_THAT(events.err, HasSubstr("--since"));
+  EXPECT_THAT(Quire({"events", "--list"}).out, HasSubstr("DRAM"));
+  EXPECT_THAT(Quire({"conversation", "release", "agent-7"}).out, HasSubstr("segments leave first"));
+  EXPECT_EQ(QuireJson({"conversation", "release", "agent-7"})["error"]["code"], "NOT_FOUND");
 }
 
 TEST_F(CliTest, ADocumentIsPinnedAndUnpinned) {

@@ -29,7 +29,8 @@ void Ingestion::DropContext() {
 }
 
 StatusOr<SegmentKey> Ingestion::Run() {
-  QUIRE_ASSIGN_OR_RETURN(const LookupResult stored, parts_.client->Lookup(*parts_.spec, tokens_));
+  QUIRE_ASSIGN_OR_RETURN(const LookupResult stored,
+                         parts_.client->Lookup(*parts_.spec, tokens_, storage_.hints));
   if (stored.num_tokens == tokens_.size() && !stored.segment_keys.empty()) {
     reused_tokens_ = stored.num_tokens;
     QUIRE_RETURN_IF_ERROR(Report(reused_tokens_));
@@ -48,8 +49,7 @@ Status Ingestion::Start(const LookupResult& stored) {
   DropContext();
   std::optional<ContextRef> continues;
   if (!stored.segment_keys.empty()) continues = ContextRef(stored.segment_keys.back());
-  QUIRE_ASSIGN_OR_RETURN(
-      context_, parts_.client->OpenContext(*parts_.spec, continues, {.collection = collection_}));
+  QUIRE_ASSIGN_OR_RETURN(context_, parts_.client->OpenContext(*parts_.spec, continues, storage_));
   if (context_->num_tokens != stored.num_tokens) {
     return DataLoss("the server continues the stored prefix at token ", context_->num_tokens,
                     ", not at ", stored.num_tokens);

@@ -31,10 +31,10 @@ namespace quire::worker {
 
 class Ingestion {
  public:
-  /// `collection` says with which codec the pages are stored.
-  Ingestion(const EngineParts& parts, std::span<const TokenId> tokens, std::string_view collection,
+  /// `storage` says how the pages are kept; its collection outlives the ingestion.
+  Ingestion(const EngineParts& parts, std::span<const TokenId> tokens, ContextOptions storage,
             const IngestObserver& observer)
-      : parts_(parts), tokens_(tokens), collection_(collection), observer_(observer) {}
+      : parts_(parts), tokens_(tokens), storage_(std::move(storage)), observer_(observer) {}
   /// Drops the context when Run did not seal it.
   ~Ingestion();
   Ingestion(const Ingestion&) = delete;
@@ -71,7 +71,7 @@ class Ingestion {
 
   const EngineParts parts_;
   const std::span<const TokenId> tokens_;
-  const std::string_view collection_;
+  const ContextOptions storage_;
   const IngestObserver& observer_;
   std::unique_ptr<BudgetCache> cache_;
   std::optional<RepresentedPages> represented_;

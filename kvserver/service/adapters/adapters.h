@@ -40,6 +40,10 @@ void AddStoreMethods(const StoreAdapterDeps& deps, Dispatcher* dispatcher);
 /// `max_reply_bytes`: limit of the payload of one Get.
 void AddObjectMethods(PageStore* store, uint64_t max_reply_bytes, Dispatcher* dispatcher);
 
+void AddConversationMethods(PageStore* store, Dispatcher* dispatcher);
+
+void AddEventMethods(PageStore* store, Dispatcher* dispatcher);
+
 void AddSessionMethods(SessionManager* sessions, Dispatcher* dispatcher);
 
 void AddLeaseMethods(ContextTable* contexts, SessionManager* sessions, DocumentRegistry* registry,
@@ -52,6 +56,8 @@ inline uint32_t LeaseSeconds(Duration lease) {
 /// `place` decides which new documents are taken.
 void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts,
                         const ClusterPlace& place, Dispatcher* dispatcher);
+
+void AddPageUseMethods(ContextResolver* resolver, Dispatcher* dispatcher);
 
 void AddClusterMethods(const ClusterPlace& place, const Clock* clock, Dispatcher* dispatcher);
 

@@ -214,6 +214,7 @@ StatusOr<SessionManager::SequenceArgs> SequenceArgsFromProto(const v1::SequenceS
   }
   SessionManager::SequenceArgs args;
   args.slots_per_head = proto.slots_per_head();
+  QUIRE_ASSIGN_OR_RETURN(args.hints, wire::HintsFromProto(proto.hints()));
   for (const v1::SequenceMember& member : proto.members()) {
     SessionManager::MemberArgs& arg = args.members.emplace_back();
     QUIRE_ASSIGN_OR_RETURN(arg.context, wire::ContextRefFromProto(member.context()));

@@ -34,11 +34,13 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(args.codec, CodecOf(call, request.collection()));
     args.strict = request.strict();
     args.waits = call.waits;
+    QUIRE_ASSIGN_OR_RETURN(const Hints hints, wire::HintsFromProto(request.hints()));
     QUIRE_RETURN_IF_ERROR(CheckPayload(call.payload, request.payload_crc32c()));
     const Slice payload = Contiguous(call.payload);
     args.payload = payload.bytes;
     QUIRE_ASSIGN_OR_RETURN(const PutSegmentResult result,
                            deps_.store->PutSegment(call.tenant, args));
+    deps_.store->NoteHints(call.tenant, hints, {&result.key, 1});
     reply->set_key(wire::KeyToBytes(result.key));
     reply->set_existed(result.existed);
     reply->set_differs(result.differs);
@@ -60,13 +62,14 @@ class StoreAdapters {
       chain = continued.view();
     }
     QUIRE_ASSIGN_OR_RETURN(const CodecParams codec, CodecOf(call, request.collection()));
+    QUIRE_ASSIGN_OR_RETURN(Hints hints, wire::HintsFromProto(request.hints()));
     QUIRE_ASSIGN_OR_RETURN(
         const ContextTable::Opened opened,
         deps_.contexts->Open(call.tenant, spec, chain,
-                             {codec, request.private_pages(), request.strict()}));
+                             {codec, request.private_pages(), request.strict(), std::move(hints)}));
     reply->set_context_id(opened.id);
     reply->set_num_tokens(opened.context->view()->num_tokens);
-    reply->set_incarnation(opened.context->continued_incarnation());
+    reply->set_incarnation(opened.context->continued().incarnation);
     reply->set_lease_seconds(LeaseSeconds(deps_.contexts->lease()));
     return OkStatus();
   }
@@ -137,7 +140,9 @@ class StoreAdapters {
     QUIRE_ASSIGN_OR_RETURN(
         const auto tokens,
         wire::TokensFromProto(request.tokens(), 1, wire::kMaxContextTokens, "tokens"));
+    QUIRE_ASSIGN_OR_RETURN(const Hints hints, wire::HintsFromProto(request.hints()));
     QUIRE_ASSIGN_OR_RETURN(const auto keys, deps_.store->Lookup(call.tenant, spec, tokens));
+    deps_.store->NoteHints(call.tenant, hints, keys);
     wire::KeysToProto(keys, reply->mutable_segment_keys());
     reply->set_num_tokens(
         std::min<uint64_t>(keys.size() * uint64_t{spec.segment_tokens()}, tokens.size()));

@@ -20,7 +20,10 @@ namespace quire::kvserver {
 enum class Door : uint8_t { kRead, kWrite, kControl };
 
 /// Methods that write nothing.
-inline constexpr std::array<std::string_view, 25> kReadingMethods = {
+inline constexpr std::array<std::string_view, 29> kReadingMethods = {
+    "quire.v1.Conversations/Prefetch",
+    "quire.v1.Conversations/Release",
+    "quire.v1.Events/List",
     "quire.v1.Objects/Get",
     "quire.v1.Objects/Stat",
     "quire.v1.Registry/Get",
@@ -29,6 +32,7 @@ inline constexpr std::array<std::string_view, 25> kReadingMethods = {
     "quire.v1.Registry/List",
     "quire.v1.Registry/ListCollections",
     "quire.v1.Registry/ListExtras",
+    "quire.v1.Registry/PageUses",
     "quire.v1.Registry/Warm",
     "quire.v1.Replica/DescribeChain",
     "quire.v1.Replica/Holds",
@@ -52,7 +56,7 @@ inline constexpr std::array<std::string_view, 25> kReadingMethods = {
 inline Door DoorOf(std::string_view method) {
   if (method.starts_with("quire.v1.Admin/") || method.starts_with("quire.v1.Cluster/") ||
       method.starts_with("quire.v1.DataPlane/") || method.starts_with("quire.v1.Leases/") ||
-      method == "quire.v1.Registry/Watch") {
+      method == "quire.v1.Events/Follow" || method == "quire.v1.Registry/Watch") {
     return Door::kControl;
   }
   if (std::ranges::find(kReadingMethods, method) != kReadingMethods.end()) return Door::kRead;

@@ -29,7 +29,8 @@ StatusOr<ContextTable::Opened> ContextTable::Open(std::string_view tenant, const
                          .budget = BudgetOf(tenant),
                          .codec = storage.codec,
                          .private_pages = storage.private_pages,
-                         .strict = storage.strict};
+                         .strict = storage.strict,
+                         .hints = storage.hints};
   QUIRE_ASSIGN_OR_RETURN(auto context, OpenContext::Create(std::move(deps), spec, chain));
   QUIRE_ASSIGN_OR_RETURN(const uint64_t id, open_.Insert(tenant, context));
   return Opened{id, std::move(context)};

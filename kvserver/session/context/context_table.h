@@ -33,6 +33,7 @@ struct ContextStorage {
   CodecParams codec = {};
   bool private_pages = false;
   bool strict = false;
+  Hints hints = {};
 };
 
 class ContextTable {

@@ -109,13 +109,13 @@ bool DramIndex::HasAny(const SegmentKey& segment) const {
   return shard.segments.contains(segment);
 }
 
-void DramIndex::Insert(const ExtentId& id, ResidentPtr resident) {
+bool DramIndex::Insert(const ExtentId& id, ResidentPtr resident) {
   Shard& shard = ShardOf(id.segment);
   MutexLock lock(shard.mutex);
   Segment& segment = shard.segments[id.segment];
   if (segment.layers.size() <= id.layer) segment.layers.resize(id.layer + 1);
   segment.layers[id.layer] = std::move(resident);
-  ++segment.held;
+  return ++segment.held == 1;
 }
 
 ResidentPtr DramIndex::Remove(const ExtentId& id) {

@@ -67,8 +67,8 @@ class DramIndex {
   /// missed. In a shard that grows meanwhile, others may be missed or repeated, too.
   bool Walk(Cursor* cursor, std::vector<ExtentId>* out) const;
 
-  /// REQUIRES: the extent is not there.
-  void Insert(const ExtentId& id, ResidentPtr resident);
+  /// Returns true when no other extent of its segment is there. REQUIRES: the extent is not there.
+  bool Insert(const ExtentId& id, ResidentPtr resident);
   /// Removes and returns the extent; null when it is not there.
   ResidentPtr Remove(const ExtentId& id);
   /// Returns the extent, valid until the next change; null when it is not there. A use count of one

@@ -46,7 +46,10 @@ DramTier::DramTier(const Options& options, std::unique_ptr<Arena> arena,
                    const Watermarks& watermarks, std::unique_ptr<EvictionPolicy> policy)
     : options_(options),
       arena_(std::move(arena)),
-      policy_(std::move(policy)),
+      policy_(std::move(policy), {.tier_bytes = options.memory.bytes,
+                                  .quotas = options.tenant_quotas,
+                                  .default_quota = options.tenant_quota_bytes,
+                                  .share = options.raised_share}),
       slab_extents_(arena_->num_slabs()),
       pins_(ShareOf(options.memory.bytes, options.pinned_share)),
       quotas_(options.tenant_quota_bytes),
@@ -87,7 +90,7 @@ StatusOr<UnitBytes> DramTier::ReadUnit(const ExtentId& id, uint32_t unit) {
 }
 
 void DramTier::TellPolicy() {
-  index_.TakeNotes([this](const ExtentId& id) QUIRE_REQUIRES(mutex_) { policy_->Touch(id); });
+  index_.TakeNotes([this](const ExtentId& id) QUIRE_REQUIRES(mutex_) { policy_.Touch(id); });
 }
 
 // --- Puts and erasures.
@@ -190,13 +193,22 @@ void DramTier::Publish(const ExtentView& extent, ResidentToBe resident) {
   std::vector<ExtentId>& slots = slab_extents_[resident->slot().slab];
   if (slots.size() <= resident->slot().index) slots.resize(resident->slot().index + 1);
   slots[resident->slot().index] = extent.id;
-  policy_->Insert({.id = extent.id,
-                   .bytes = resident->slot_bytes(),
-                   .parent = extent.parent,
-                   .seconds_per_token = extent.seconds_per_token});
+  policy_.Insert({.id = extent.id,
+                  .bytes = resident->slot_bytes(),
+                  .tenant = resident->tenant(),
+                  .parent = extent.parent,
+                  .seconds_per_token = extent.seconds_per_token});
   extents_.Add();
   payload_bytes_.Add(resident->size_bytes());
-  index_.Insert(extent.id, std::move(resident));
+  const ResidentPtr published = std::move(resident);
+  if (index_.Insert(extent.id, published)) {
+    Tell(SegmentEventKind::kEnteredDram, extent.id.segment, *published);
+  }
+}
+
+void DramTier::Tell(SegmentEventKind kind, const SegmentKey& segment, const Resident& resident) {
+  if (options_.events == nullptr || !resident.listed()) return;
+  options_.events->Add(resident.tenant(), {.kind = kind, .segment = segment});
 }
 
 void DramTier::Erase(const SegmentKey& segment) {
@@ -221,10 +233,11 @@ bool DramTier::EraseExtent(const ExtentId& id, const ResidentPtr& resident) {
 void DramTier::Drop(const ExtentId& id) {
   const ResidentPtr resident = index_.Remove(id);
   if (resident == nullptr) return;
-  policy_->Remove(id);
+  policy_.Remove(id);
   quotas_.Release(resident->tenant(), TierName::kDram, resident->slot_bytes());
   extents_.Sub(1);
   payload_bytes_.Sub(resident->size_bytes());
+  if (!index_.HasAny(id.segment)) Tell(SegmentEventKind::kLeftDram, id.segment, *resident);
 }
 
 // --- Eviction.
@@ -234,7 +247,7 @@ bool DramTier::MayLeave(const ExtentId& id) const {
 }
 
 bool DramTier::EvictOne(const EvictionPolicy::Evictable& wanted) {
-  const auto victim = policy_->Victim(
+  const auto victim = policy_.Victim(
       [&](const ExtentId& id) QUIRE_REQUIRES(mutex_) { return MayLeave(id) && wanted(id); });
   if (victim) Evict(*victim);
   return victim.has_value();
@@ -246,7 +259,7 @@ bool DramTier::MakeRoom(uint64_t bytes) {
     if (resident.slot_bytes() == bytes) return MayLeave(id);
     return CanEmptySlab(resident.slot().slab);
   };
-  const std::optional<ExtentId> victim = policy_->Victim(yields);
+  const std::optional<ExtentId> victim = policy_.Victim(yields);
   if (!victim) return false;
   const Resident& resident = **index_.Peek(*victim);
   if (resident.slot_bytes() == bytes) {
@@ -281,12 +294,28 @@ void DramTier::EvictSlab(uint32_t slab) {
 }
 
 void DramTier::Evict(const ExtentId& id) {
-  policy_->Evict(id);
+  policy_.Evict(id);
   Drop(id);
   evictions_.Add();
 }
 
-// --- Pins.
+// --- Hints and pins.
+
+void DramTier::SetStandings(std::span<const StandingChange> changes) {
+  MutexLock lock(mutex_);
+  TellPolicy();  // Reads before a release are no uses after it.
+  std::vector<NewExtent> extents;
+  for (const StandingChange& change : changes) {
+    extents.clear();
+    for (const uint32_t layer : index_.LayersOf(change.segment)) {
+      const Resident& resident = **index_.Peek({change.segment, layer});
+      extents.push_back({.id = {change.segment, layer},
+                         .bytes = resident.slot_bytes(),
+                         .tenant = resident.tenant()});
+    }
+    policy_.SetStanding(change.segment, change.standing, extents);
+  }
+}
 
 Status DramTier::Pin(const SegmentKey& segment, uint64_t slot_bytes) {
   MutexLock lock(mutex_);
@@ -326,6 +355,10 @@ void DramTier::VisitMetrics(MetricsVisitor& visit) const {
                 index_.notes_dropped());
   MutexLock lock(mutex_);
   visit.Gauge("dram_bytes_pinned", "Bytes of slots that pins keep.", pins_.pinned_bytes());
+  visit.Gauge("dram_bytes_raised", "Bytes of slots that leave last because of hints.",
+              policy_.raised_bytes());
+  visit.Counter("dram_not_raised", "Extents in DRAM that hints would raise beyond their share.",
+                policy_.not_raised());
 }
 
 }  // namespace quire::kvserver

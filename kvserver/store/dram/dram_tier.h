@@ -33,8 +33,10 @@
 #include "common/base/threads/mutex.h"
 #include "kvserver/store/dram/arena.h"
 #include "kvserver/store/dram/dram_index.h"
+#include "kvserver/store/events/segment_event_log.h"
 #include "kvserver/store/extent_view.h"
 #include "kvserver/store/policy/eviction/eviction_policy.h"
+#include "kvserver/store/policy/eviction/hinted_eviction.h"
 #include "kvserver/store/policy/pin_table.h"
 #include "kvserver/store/policy/quota_table.h"
 #include "kvserver/store/policy/watermarks.h"
@@ -52,7 +54,9 @@ class DramTier {
     /// Slot bytes of each named tenant, and of every other one.
     TenantBytes tenant_quotas = {};
     uint64_t tenant_quota_bytes = QuotaTable::kUnlimited;
-    double pinned_share = 0.5;  ///< Share of the arena that pins may hold.
+    double pinned_share = 0.5;          ///< Share of the arena that pins may hold.
+    SegmentEventLog* events = nullptr;  ///< Told of segments that come and go; may be null.
+    double raised_share = 0.5;  ///< Share of the arena, and of a quota, that hints may raise.
   };
 
   /// Reserves the arena; errors as Arena::Reserve and Watermarks::Make.
@@ -74,7 +78,8 @@ class DramTier {
   /// extents), dram_bytes_pinned, dram_extents, dram_slabs and dram_slots_used by slot_bytes.
   /// Metrics of use: dram_unit_hits, dram_unit_misses, dram_evictions, dram_notes_dropped (reads
   /// hidden from the policy), dram_refused (extents without room), dram_quota_refused (extents of a
-  /// tenant at its quota).
+  /// tenant at its quota). Metrics of hints: dram_bytes_raised, dram_not_raised (extents beyond the
+  /// share).
   void VisitMetrics(MetricsVisitor& visit) const;
 
   class Room;
@@ -110,6 +115,9 @@ class DramTier {
   /// NOT_FOUND when it is not pinned.
   [[nodiscard]] Status Unpin(const SegmentKey& segment);
 
+  /// Sets how soon extents of segments leave, present and future ones.
+  void SetStandings(std::span<const StandingChange> changes);
+
   /// The arena, for other processes to read; see ArenaMemory::shared.
   std::optional<SharedMemoryView> shared_memory() const { return arena_->shared_memory(); }
 
@@ -140,6 +148,8 @@ class DramTier {
   void EvictSlab(uint32_t slab) QUIRE_REQUIRES(mutex_);
   void Evict(const ExtentId& id) QUIRE_REQUIRES(mutex_);
   void Drop(const ExtentId& id) QUIRE_REQUIRES(mutex_);
+  /// Says that a segment with `resident` has come, or gone, with its first or last extent.
+  void Tell(SegmentEventKind kind, const SegmentKey& segment, const Resident& resident);
   /// Passes recent reads to the policy.
   void TellPolicy() QUIRE_REQUIRES(mutex_);
 
@@ -150,7 +160,7 @@ class DramTier {
   std::atomic<uint32_t> puts_under_way_{0};
 
   mutable Mutex mutex_;
-  const std::unique_ptr<EvictionPolicy> policy_ QUIRE_PT_GUARDED_BY(mutex_);
+  HintedEviction policy_ QUIRE_GUARDED_BY(mutex_);
   // Last extent published in each slot, [slab][slot]. Stale unless the extent still has that slot.
   std::vector<std::vector<ExtentId>> slab_extents_ QUIRE_GUARDED_BY(mutex_);
   std::set<std::string, std::less<>> tenants_

@@ -35,6 +35,7 @@ class Resident {
         tenant_(tenant),
         num_units_(static_cast<uint32_t>(extent.unit_crc32c.size())),
         codec_(extent.codec),
+        listed_(extent.listed),
         slot_(slot),
         slot_bytes_(Arena::SlotBytes(extent.full_bytes)),
         arena_(std::move(arena)) {}
@@ -71,6 +72,8 @@ class Resident {
   }
   const Arena::Slot& slot() const { return slot_; }
   uint64_t slot_bytes() const { return slot_bytes_; }
+  /// As ExtentView::listed.
+  bool listed() const { return listed_; }
 
  private:
   // Fields of the read path, together so that a read touches few cache lines.
@@ -80,6 +83,7 @@ class Resident {
   const std::string_view tenant_;
   const uint32_t num_units_;
   const UnitCodec codec_;
+  const bool listed_;
 
   const Arena::Slot slot_;
   const uint64_t slot_bytes_;

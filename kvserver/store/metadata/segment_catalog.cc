@@ -69,7 +69,8 @@ StatusOr<SegmentCatalog::Totals> SegmentCatalog::CountAll(const ExtentCounts& wh
                                    .parent = record->parent,
                                    .bytes = record->stored_bytes(),
                                    .incarnation = record->incarnation,
-                                   .last_use_micros = static_cast<int64_t>(record->incarnation)});
+                                   .last_use_micros = static_cast<int64_t>(record->incarnation),
+                                   .listed = record->listed()});
       }
     } else if (record.status().code() != StatusCode::kDataLoss) {
       newer = record.status();

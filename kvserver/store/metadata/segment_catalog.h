@@ -48,6 +48,7 @@ class SegmentCatalog {
     uint64_t bytes = 0;  ///< Stored bytes.
     uint64_t incarnation = 0;
     int64_t last_use_micros = 0;  ///< Wall-clock time of the put, or as the caller says.
+    bool listed = false;          ///< Look-ups find it.
   };
   struct Totals {
     std::vector<Listed> segments;

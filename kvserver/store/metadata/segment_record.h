@@ -82,6 +82,8 @@ struct SegmentRecord {
   /// Tokens whose prefill an eviction costs. An object counts as one.
   uint64_t cost_tokens() const { return object ? 1 : tokens.size(); }
   /// True when another segment can follow.
+  /// Look-ups find it: it is neither private nor an object.
+  bool listed() const { return !private_pages && !object; }
   bool is_full() const { return !object && tokens.size() == spec.segment_tokens(); }
   friend bool operator==(const SegmentRecord&, const SegmentRecord&) = default;
 };

@@ -11,8 +11,8 @@ ExtentId IdOf(const SegmentKey& key) { return {.segment = key, .layer = 0}; }
 
 }  // namespace
 
-SegmentLives::SegmentLives(std::unique_ptr<EvictionPolicy> eviction)
-    : eviction_(std::move(eviction)) {}
+SegmentLives::SegmentLives(std::unique_ptr<EvictionPolicy> eviction, HintedEviction::Limits raised)
+    : eviction_(std::move(eviction), std::move(raised)) {}
 
 SegmentLives::Entry* SegmentLives::Find(const SegmentKey& key) {
   const auto it = entries_.find(key);
@@ -52,6 +52,7 @@ void SegmentLives::Add(const StoredSegment& segment, TimePoint now) {
            .holds = holds,
            .seconds_per_token = segment.seconds_per_token,
            .is_private = segment.is_private,
+           .listed = segment.listed,
            .marked = marked,
            .last_use = now};
   last_incarnation_ = std::max(last_incarnation_, segment.incarnation);
@@ -97,17 +98,29 @@ void SegmentLives::EnterCache(const SegmentKey& key, Entry& entry, TimePoint now
   entry.place = by_use_.insert(by_use_.end(), key);
   entry.last_use = now;
   cached_bytes_ += entry.bytes;
-  eviction_->Insert({.id = IdOf(key),
-                     .bytes = std::max<uint64_t>(entry.bytes, 1),
-                     .parent = entry.parent,
-                     .seconds_per_token = entry.seconds_per_token});
+  eviction_.Insert(ExtentOf(key, entry));
   if (IsDetached(entry)) detached_.insert(key);
+}
+
+NewExtent SegmentLives::ExtentOf(const SegmentKey& key, const Entry& entry) {
+  return {.id = IdOf(key),
+          .bytes = std::max<uint64_t>(entry.bytes, 1),
+          .tenant = entry.tenant,
+          .parent = entry.parent,
+          .seconds_per_token = entry.seconds_per_token};
+}
+
+void SegmentLives::SetStanding(const StandingChange& change) {
+  const Entry* const entry = Find(change.segment);
+  const bool tracked = entry != nullptr && entry->names == 0;
+  const NewExtent extent = tracked ? ExtentOf(change.segment, *entry) : NewExtent();
+  eviction_.SetStanding(change.segment, change.standing, {&extent, tracked ? 1u : 0u});
 }
 
 void SegmentLives::LeaveCache(const SegmentKey& key, Entry& entry) {
   by_use_.erase(entry.place);
   cached_bytes_ -= entry.bytes;
-  entry.evicted ? eviction_->Evict(IdOf(key)) : eviction_->Remove(IdOf(key));
+  entry.evicted ? eviction_.Evict(IdOf(key)) : eviction_.Remove(IdOf(key));
   detached_.erase(key);
 }
 
@@ -117,7 +130,7 @@ void SegmentLives::Touch(const SegmentKey& key, Entry& entry, TimePoint now) {
   entry.last_use = now;
   if (entry.names > 0) return;
   by_use_.splice(by_use_.end(), by_use_, entry.place);
-  eviction_->Touch(IdOf(key));
+  eviction_.Touch(IdOf(key));
 }
 
 bool SegmentLives::Hold(const SegmentKey& key, TimePoint now) {
@@ -132,7 +145,8 @@ bool SegmentLives::Release(const SegmentKey& key, TimePoint now) {
   Entry* const entry = Find(key);
   if (entry == nullptr || entry->holds == 0) return false;
   if (--entry->holds == 0) --num_held_;
-  Touch(key, *entry, now);
+  // A reader that ends after its conversation was released is no new use.
+  if (!eviction_.IsReleased(IdOf(key))) Touch(key, *entry, now);
   return entry->marked && IsFree(*entry);
 }
 
@@ -242,6 +256,25 @@ bool SegmentLives::MayBelongTo(std::string_view tenant, const SegmentKey& key) c
   return entry == nullptr || entry->tenant.empty() || entry->tenant == tenant;
 }
 
+bool SegmentLives::IsListed(const SegmentKey& key) const {
+  const Entry* const entry = Find(key);
+  return entry != nullptr && entry->listed && entry->incarnation != 0;
+}
+
+std::vector<ListedSegment> SegmentLives::List(std::string_view tenant, const SegmentKey& after,
+                                              size_t limit) const {
+  std::vector<ListedSegment> listed;
+  for (const auto& [key, entry] : entries_) {
+    if (entry.tenant != tenant || !entry.listed || entry.incarnation == 0 || !(after < key))
+      continue;
+    listed.push_back({.segment = key, .parent = entry.parent, .bytes = entry.bytes});
+  }
+  const auto end = listed.begin() + static_cast<std::ptrdiff_t>(std::min(limit, listed.size()));
+  std::ranges::partial_sort(listed, end, {}, &ListedSegment::segment);
+  listed.erase(end, listed.end());
+  return listed;
+}
+
 uint64_t SegmentLives::BytesOf(const SegmentKey& key) const {
   const Entry* const entry = Find(key);
   return entry != nullptr ? entry->bytes : 0;
@@ -250,7 +283,7 @@ uint64_t SegmentLives::BytesOf(const SegmentKey& key) const {
 // --- Removal.
 
 std::optional<SegmentKey> SegmentLives::Victim(const Wanted& wanted) {
-  const auto victim = eviction_->Victim([&](const ExtentId& id) {
+  const auto victim = eviction_.Victim([&](const ExtentId& id) {
     const Entry& entry = *Find(id.segment);
     return IsFree(entry) && !entry.leaving && !IsContinued(id.segment) &&
            wanted(id.segment, entry.tenant);

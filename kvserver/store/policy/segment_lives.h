@@ -33,8 +33,10 @@
 #include <vector>
 
 #include "kvserver/store/policy/eviction/eviction_policy.h"
+#include "kvserver/store/policy/eviction/hinted_eviction.h"
 #include "quire/clock.h"
 #include "quire/key.h"
+#include "quire/segment_events.h"
 
 namespace quire::kvserver {
 
@@ -47,6 +49,7 @@ struct StoredSegment {
   uint64_t incarnation = 0;      ///< From NextIncarnation, or as stored.
   double seconds_per_token = 0;  ///< As NewExtent::seconds_per_token.
   bool is_private = false;       ///< Marked for deletion from the start, permanently.
+  bool listed = false;           ///< Look-ups find it, once it has an incarnation.
 };
 
 /// Reason for a segment's removal.
@@ -54,8 +57,9 @@ enum class RemovalReason : uint8_t { kMarked, kEvicted, kExpired, kDetached };
 
 class SegmentLives {
  public:
-  /// `eviction` orders cached segments for eviction.
-  explicit SegmentLives(std::unique_ptr<EvictionPolicy> eviction);
+  /// `eviction` orders cached segments for eviction, `raised` bounds those that leave last.
+  explicit SegmentLives(std::unique_ptr<EvictionPolicy> eviction,
+                        HintedEviction::Limits raised = {});
 
   // --- Stored segments.
 
@@ -112,10 +116,21 @@ class SegmentLives {
   std::string TenantOf(const SegmentKey& key) const;
   /// False for a stored segment of another tenant. True when its record is damaged.
   bool MayBelongTo(std::string_view tenant, const SegmentKey& key) const;
+  /// True for a stored segment that look-ups find.
+  bool IsListed(const SegmentKey& key) const;
+  /// The tenant's segments that look-ups find, in order of keys behind `after`, at most `limit`.
+  /// O(n) in the stored segments. Leaves in_dram unset.
+  std::vector<ListedSegment> List(std::string_view tenant, const SegmentKey& after,
+                                  size_t limit) const;
   /// Charged bytes; 0 when it is not stored.
   uint64_t BytesOf(const SegmentKey& key) const;
 
   // --- Removal.
+
+  /// Sets how soon the segment leaves among the cached ones, stored or not.
+  void SetStanding(const StandingChange& change);
+  uint64_t raised_bytes() const { return eviction_.raised_bytes(); }
+  uint64_t not_raised() const { return eviction_.not_raised(); }
 
   /// Filter for cached segments.
   using Wanted = std::function<bool(const SegmentKey& key, std::string_view tenant)>;
@@ -160,6 +175,7 @@ class SegmentLives {
     uint64_t holds = 0;
     double seconds_per_token = 0;
     bool is_private = false;
+    bool listed = false;
     bool marked = false;
     bool leaving = false;
     bool evicted = false;  ///< Is leaving to make room.
@@ -184,8 +200,9 @@ class SegmentLives {
   /// Adds it to the unnamed segments, or removes it.
   void EnterCache(const SegmentKey& key, Entry& entry, TimePoint now);
   void LeaveCache(const SegmentKey& key, Entry& entry);
+  static NewExtent ExtentOf(const SegmentKey& key, const Entry& entry);
 
-  const std::unique_ptr<EvictionPolicy> eviction_;  ///< Unnamed segments, as layer 0.
+  HintedEviction eviction_;  ///< Unnamed segments, as layer 0.
   Entries entries_;
   Names awaited_;  ///< Names of segments that are not stored.
   Order by_use_;   ///< Unnamed segments, least recently used first.

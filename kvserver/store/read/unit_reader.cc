@@ -337,7 +337,8 @@ bool UnitReader::PromoteLocked(std::string_view tenant, const SegmentRecord& kno
                         .parent = known.parent,
                         .seconds_per_token = parts_.prefill_cost.SecondsPerToken(
                             known.first_token, known.cost_tokens()),
-                        .codec = known.codec.id};
+                        .codec = known.codec.id,
+                        .listed = known.listed()};
   const bool kept = parts_.dram->Put({&view, 1}).ok();
   (kept ? promotions_ : refused_).Add();
   return kept;

@@ -45,6 +45,11 @@ void SegmentKeeper::AddStored(const StoredSegment& segment) {
   if (before != 0 && before != segment.incarnation) replaced_.Add();
   lives_.Add(segment, parts_.clock->Now());
   num_replaced_.store(lives_.num_replaced(), std::memory_order_release);
+  if (parts_.events == nullptr || !lives_.IsListed(segment.key)) return;
+  parts_.events->Add(segment.tenant, {.kind = SegmentEventKind::kStored,
+                                      .segment = segment.key,
+                                      .parent = segment.parent,
+                                      .bytes = segment.bytes});
 }
 
 void SegmentKeeper::Restore(const StoredSegment& segment, int64_t last_use_micros) {
@@ -251,6 +256,17 @@ bool SegmentKeeper::MissesNamed() const {
   return lives_.misses_named();
 }
 
+std::vector<ListedSegment> SegmentKeeper::List(std::string_view tenant, const SegmentKey& after,
+                                               size_t limit) const {
+  MutexLock lock(mutex_);
+  return lives_.List(tenant, after, limit);
+}
+
+void SegmentKeeper::SetStandings(std::span<const StandingChange> changes) {
+  MutexLock lock(mutex_);
+  for (const StandingChange& change : changes) lives_.SetStanding(change);
+}
+
 Status SegmentKeeper::Delete(const SegmentKey& key) {
   {
     MutexLock lock(mutex_);
@@ -354,7 +370,13 @@ StatusOr<bool> SegmentKeeper::RemoveLocked(const SegmentKey& key, RemovalReason 
     lives_.CancelRemoval(key);
     return erased;
   }
+  const bool listed = lives_.IsListed(key);
   lives_.Remove(key);
+  if (parts_.events != nullptr && listed) {
+    parts_.events->Add(tenant, {.kind = why == RemovalReason::kMarked ? SegmentEventKind::kDeleted
+                                                                      : SegmentEventKind::kEvicted,
+                                .segment = key});
+  }
   return true;
 }
 
@@ -408,6 +430,10 @@ void SegmentKeeper::VisitMetrics(MetricsVisitor& visit) const {
               lives_.num_held());
   visit.Gauge("ssd_bytes_cached", "Payload on SSD of segments that no document refers to.",
               lives_.cached_bytes());
+  visit.Gauge("ssd_bytes_raised", "Payload of cached segments that leave SSD last by hints.",
+              lives_.raised_bytes());
+  visit.Counter("ssd_not_raised", "Cached segments that hints would raise beyond their share.",
+                lives_.not_raised());
 }
 
 }  // namespace quire::kvserver

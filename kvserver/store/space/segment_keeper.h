@@ -26,6 +26,7 @@
 #include "common/base/observe/metrics.h"
 #include "common/base/threads/mutex.h"
 #include "kvserver/store/dram/dram_tier.h"
+#include "kvserver/store/events/segment_event_log.h"
 #include "kvserver/store/keyed_lock.h"
 #include "kvserver/store/metadata/database.h"
 #include "kvserver/store/metadata/digest_store.h"
@@ -56,13 +57,15 @@ class SegmentKeeper final : public SegmentHold::Owner {
     Health* health = nullptr;
     StoreLatencies* latencies = nullptr;
     Clock* clock = nullptr;
+    SegmentEventLog* events = nullptr;  ///< Told of segments that come and go; may be null.
   };
-  /// `eviction` orders cached segments. `cached_ttl` is their longest unused time; zero: until room
-  /// is needed.
-  SegmentKeeper(const Parts& parts, std::unique_ptr<EvictionPolicy> eviction, Duration cached_ttl)
+  /// `eviction` orders cached segments, and `raised` bounds those that leave last. `cached_ttl` is
+  /// their longest unused time; zero: until room is needed.
+  SegmentKeeper(const Parts& parts, std::unique_ptr<EvictionPolicy> eviction,
+                HintedEviction::Limits raised, Duration cached_ttl)
       : parts_(parts),
         cached_ttl_(cached_ttl),
-        lives_(std::move(eviction)),
+        lives_(std::move(eviction), std::move(raised)),
         noted_until_(parts.clock->Now()) {}
 
   /// Adds a segment found at open, with the wall-clock time of its last use. Call it in order of
@@ -116,6 +119,11 @@ class SegmentKeeper final : public SegmentHold::Owner {
   uint64_t CountNames(const SegmentKey& key) const QUIRE_EXCLUDES(mutex_);
   /// True when a document refers to a segment that is not stored.
   bool MissesNamed() const QUIRE_EXCLUDES(mutex_);
+  /// See SegmentLives::List.
+  std::vector<ListedSegment> List(std::string_view tenant, const SegmentKey& after,
+                                  size_t limit) const QUIRE_EXCLUDES(mutex_);
+  /// Sets how soon segments leave among the cached ones.
+  void SetStandings(std::span<const StandingChange> changes) QUIRE_EXCLUDES(mutex_);
   /// Removes it now, or once it is not held. NOT_FOUND when it is not stored.
   [[nodiscard]] Status Delete(const SegmentKey& key) QUIRE_EXCLUDES(mutex_);
   StatusOr<uint64_t> Sweep() QUIRE_EXCLUDES(mutex_);
@@ -123,8 +131,9 @@ class SegmentKeeper final : public SegmentHold::Owner {
   /// (last_uses.h). Sweep calls it once a minute.
   [[nodiscard]] Status NoteUses() QUIRE_EXCLUDES(mutex_);
 
-  /// segments, segments_cached, segments_held, segments_replaced, ssd_bytes_cached, deletes,
-  /// cached_evictions, cached_expired, segments_detached.
+  /// segments, segments_cached, segments_held, segments_replaced, ssd_bytes_cached,
+  /// ssd_bytes_raised, ssd_not_raised, deletes, cached_evictions, cached_expired,
+  /// segments_detached.
   void VisitMetrics(MetricsVisitor& visit) const QUIRE_EXCLUDES(mutex_);
 
  private:

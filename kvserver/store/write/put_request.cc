@@ -301,7 +301,8 @@ ExtentView ViewOf(const ExtentId& id, const SegmentRecord& record, std::span<con
           .parent = record.parent,
           .seconds_per_token = cost.SecondsPerToken(record.first_token, record.cost_tokens()),
           .codec = record.codec.id,
-          .entropy = record.codec.entropy};
+          .entropy = record.codec.entropy,
+          .listed = record.listed()};
 }
 
 }  // namespace

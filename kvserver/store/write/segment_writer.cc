@@ -373,7 +373,8 @@ void SegmentWriter::Publish(const SegmentKey& key, const SegmentRecord& record) 
                             .incarnation = record.incarnation,
                             .seconds_per_token = parts_.prefill_cost.SecondsPerToken(
                                 record.first_token, record.cost_tokens()),
-                            .is_private = record.private_pages});
+                            .is_private = record.private_pages,
+                            .listed = record.listed()});
 }
 
 StatusOr<SsdTier::Change> SegmentWriter::StageOnSsd(std::span<const ExtentView> extents,

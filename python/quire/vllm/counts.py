@@ -19,6 +19,8 @@ HELP = {
     "segments_dropped": "Segments that were not sent: no room for the copy, or an error.",
     "documents_registered": "Prompts that were registered as documents.",
     "documents_refused": "Documents that a request named and that do not begin its prompt, or are of another model.",
+    "hints_refused": "Requests whose hints were not understood, and that went on without.",
+    "conversations_released": "Conversations that a request ended.",
     "requests_passed": "Requests that token ids do not describe: with pictures, embeddings or adapters.",
 }
 

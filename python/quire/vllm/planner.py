@@ -9,12 +9,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
+import math
 import typing
 
 import quire
+from quire.engines.link import Link
 from quire.vllm.counts import Counts
 from quire.vllm.identity import salted, spec_of
-from quire.vllm.link import Link
 from quire.vllm.settings import Settings
 from quire.vllm.work import Load, Save, Work
 
@@ -23,6 +24,10 @@ log = logging.getLogger("vllm.quire")
 # Fields of a request's kv_transfer_params.
 READ = "quire_document"  # The prompt begins with this document: also its last tokens are found.
 REGISTER = "quire_register"  # The prompt becomes a document of this name.
+CONVERSATION = "quire_conversation"  # Of which this request is a turn: its pages are hinted together.
+PRIORITY = "quire_priority"  # When its pages leave: "low" (early), "normal" or "high" (late).
+KEEP = "quire_keep_seconds"  # So long they leave after all others, as during a call of a tool.
+RELEASE = "quire_release"  # True: the conversation ends with this request, and its pages leave first.
 
 
 @dataclasses.dataclass
@@ -47,6 +52,8 @@ class Record:
     loaded: list[int] = dataclasses.field(default_factory=list)  # Blocks of its last load.
     planned_segments: int = 0  # Those stored, and those that a step was told to store.
     registers: quire.DocumentName | None = None
+    hints: dict[str, typing.Any] = dataclasses.field(default_factory=dict)  # Arguments of quire.Hints.
+    releases: bool = False
 
 
 class Planner:
@@ -134,8 +141,12 @@ class Planner:
     def finished(self, name: str) -> None:
         """The request is over."""
         self._passed.discard(name)
-        if self._records.pop(name, None) is not None:
-            self._work.finished.append(name)
+        record = self._records.pop(name, None)
+        if record is None:
+            return
+        self._work.finished.append(name)
+        if record.releases:
+            self._release(record.hints["conversation"])
 
     def _record_of(self, request: typing.Any) -> Record | None:
         name = request.request_id
@@ -150,7 +161,8 @@ class Planner:
             spec = salted(self._spec, request.cache_salt)
             params = request.kv_transfer_params or {}
             record = Record(request, spec, None, request.num_preemptions)
-            record.found = self._look_up(request, spec, params.get(READ))
+            self._take_hints(record, params)
+            record.found = self._look_up(record, params.get(READ))
             if record.found is not None:
                 record.planned_segments = len(record.found.segment_keys)
                 record.registers = self._registers(params.get(REGISTER))
@@ -158,19 +170,41 @@ class Planner:
         elif record.preemptions != request.num_preemptions:
             # Its blocks are gone, and what it has stored meanwhile can be found.
             record.preemptions = request.num_preemptions
-            again = self._look_up(request, record.spec, None)
+            again = self._look_up(record, None)
             if again is not None and record.found is not None:
                 record.found = again
         return record
 
-    def _look_up(self, request: typing.Any, spec: str, document: typing.Any) -> Found | None:
+    def _take_hints(self, record: Record, params: typing.Mapping[str, typing.Any]) -> None:
+        """A request whose hints are wrong goes on without."""
+        try:
+            record.hints, record.releases = _hints_of(params)
+        except quire.InvalidArgument as error:
+            self._counts.add("hints_refused")
+            log.warning("the hints of a request are not used: %s", error)
+
+    def _release(self, conversation: str) -> None:
+        client = self._link.client()
+        if client is None:
+            return
+        try:
+            client.release_conversation(conversation)
+            self._counts.add("conversations_released")
+        except quire.NotFound:
+            pass  # Nothing of it was stored, or the server has started since.
+        except quire.Error as error:
+            self._link.failed(client, error)
+            log.warning("a conversation was not released: %s", error)
+
+    def _look_up(self, record: Record, document: typing.Any) -> Found | None:
         client = self._link.client()
         if client is None:
             return None
-        tokens = list(request.all_token_ids)
+        spec, tokens = record.spec, list(record.request.all_token_ids)
         self._counts.add("lookups")
         try:
-            stored = client.lookup(spec_of(spec), tokens)
+            hints = quire.Hints(**record.hints) if record.hints else None
+            stored = client.lookup(spec_of(spec), tokens, hints=hints)
             keys = stored.segment_keys
             found = Found(keys, keys[-1] if keys else None, stored.num_tokens)
             if document is not None:
@@ -257,6 +291,8 @@ class Planner:
                 tokens=list(record.request.all_token_ids[first_token:end_token]),
                 blocks=list(record.blocks[: -(-end_token // self._block_tokens)]),
                 register_as=register_as,
+                # What the last turn stores is nobody's; it leaves in its order.
+                hints=None if record.releases else record.hints or None,
             )
         )
         record.planned_segments = max(first, end_segment)
@@ -270,6 +306,23 @@ def _is_text(request: typing.Any) -> bool:
         or request.prompt_token_ids is None
         or request.prompt_embeds is not None
     )
+
+
+def _hints_of(params: typing.Mapping[str, typing.Any]) -> tuple[dict[str, typing.Any], bool]:
+    """Arguments of quire.Hints, and whether the conversation ends. Raises InvalidArgument."""
+    conversation = params.get(CONVERSATION) or ""
+    priority = params.get(PRIORITY) or "normal"
+    keep_seconds = params.get(KEEP) or 0
+    if not isinstance(conversation, str) or not isinstance(priority, str):
+        raise quire.InvalidArgument(f"{CONVERSATION} and {PRIORITY} must be strings")
+    if isinstance(keep_seconds, bool) or not isinstance(keep_seconds, (int, float)) or not 0 <= keep_seconds < 2**32:
+        raise quire.InvalidArgument(f"{KEEP} must be a number of seconds, not {keep_seconds!r}")
+    given = {"conversation": conversation, "priority": priority, "keep_seconds": math.ceil(keep_seconds)}
+    quire.Hints(**given)  # Knows the priorities.
+    releases = bool(params.get(RELEASE))
+    if releases and not conversation:
+        raise quire.InvalidArgument(f"{RELEASE} needs {CONVERSATION}")
+    return (given if any(name in params for name in (CONVERSATION, PRIORITY, KEEP)) else {}), releases
 
 
 def _name_of(text: typing.Any) -> quire.DocumentName | None:

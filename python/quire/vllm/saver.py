@@ -11,9 +11,9 @@ import time
 import typing
 
 import quire
+from quire.engines.link import Link
 from quire.vllm.counts import Counts
 from quire.vllm.identity import spec_of
-from quire.vllm.link import Link
 
 log = logging.getLogger("vllm.quire")
 
@@ -29,6 +29,7 @@ class Segment:
     starts_behind: bytes | None = None  # For a request's first one: the stored segment before it.
     ends_chain: bool = False  # A short one: what comes later is stored behind the segment before it.
     register_as: str = ""
+    hints: dict[str, typing.Any] | None = None  # Arguments of quire.Hints.
 
 
 class Saver:
@@ -130,6 +131,7 @@ class Saver:
                 tip or None,
                 collection=self._collection,
                 durability=self._durability,
+                hints=quire.Hints(**segment.hints) if segment.hints else None,
             )
             key = put.key
             self._counts.add("segments_saved")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 
 
 @dataclasses.dataclass
@@ -36,6 +37,7 @@ class Save:
     tokens: list[int]  # From the first segment's first one to end_token.
     blocks: list[int]
     register_as: str = ""  # Name of a document that ends there.
+    hints: dict[str, typing.Any] | None = None  # Arguments of quire.Hints.
 
 
 @dataclasses.dataclass

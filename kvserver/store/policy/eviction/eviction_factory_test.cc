@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "kvserver/store/policy/eviction/hinted_eviction.h"
 #include "kvserver/store/policy/testing/eviction_conformance.h"
 
 namespace quire::kvserver::testing {
@@ -18,12 +19,18 @@ std::vector<MakeEviction> EveryPolicy() {
   for (const std::string& name : EvictionPolicyNames()) {
     all.push_back([name] { return MakeEvictionPolicy(name).value(); });
   }
+  all.push_back([] {
+    return std::make_unique<HintedEviction>(MakeEvictionPolicy("lru").value(),
+                                            HintedEviction::Limits());
+  });
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(ByName, EvictionConformanceTest, ::testing::ValuesIn(EveryPolicy()),
                          [](const auto& info) {
-                           std::string name = EvictionPolicyNames()[info.index];
+                           const std::vector<std::string> names = EvictionPolicyNames();
+                           std::string name =
+                               info.index < names.size() ? names[info.index] : "hinted";
                            std::erase_if(name, [](unsigned char c) { return !std::isalnum(c); });
                            return name;
                          });

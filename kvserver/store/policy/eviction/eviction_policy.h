@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "kvserver/store/unit.h"
 
@@ -21,6 +22,7 @@ namespace quire::kvserver {
 struct NewExtent {
   ExtentId id;
   uint64_t bytes = 0;
+  std::string_view tenant = {};  ///< Valid during the call.
   /// The preceding segment of the chain, without which this one is useless. kRootKey when there is
   /// none or it is unknown. It need not be tracked.
   SegmentKey parent = kRootKey;
