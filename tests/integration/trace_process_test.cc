@@ -146,8 +146,8 @@ class TraceProcessTest : public testing::QuireFixture {
     worker_ = std::make_unique<testing::ChildProcess>(
         Binary("quire"),
         std::vector<std::string>{"--server", address_, "worker", "--model", model_.path(),
-                                 "--listen", "127.0.0.1:0", "--budget", "128", "--sinks", "32",
-                                 "--window", "32", "--json"},
+                                 "--listen", "127.0.0.1:0", "--budget", "192", "--sinks", "32",
+                                 "--window", "64", "--json"},
         dir_ / "worker.err");
     std::string line;
     EXPECT_TRUE(worker_->ReadLine(&line)) << worker_->Stderr();
