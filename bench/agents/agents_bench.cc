@@ -156,8 +156,9 @@ class AgentsRun {
     std::iota(pages.begin(), pages.end(), 0u);
     QUIRE_ASSIGN_OR_RETURN(
         const auto session,
-        client_->OpenSession(ContextRef(found.segment_keys.back()),
-                             {.spec = spec_, .slots_per_head = static_cast<uint32_t>(pages.size())}));
+        client_->OpenSession(
+            ContextRef(found.segment_keys.back()),
+            {.spec = spec_, .slots_per_head = static_cast<uint32_t>(pages.size())}));
     QUIRE_RETURN_IF_ERROR(Recall(*session, {.layer = 0, .pages = {{0}}}, figures));
     figures->first_page.push_back(SystemClock().Now() - start);
     LayerWant all;
