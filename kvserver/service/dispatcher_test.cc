@@ -9,7 +9,9 @@
 #include "kvserver/service/testing/service_fixture.h"
 #include "kvserver/session/testing/fake_page_store.h"
 #include "quire/v1/cluster.pb.h"
+#include "quire/v1/conversation.pb.h"
 #include "quire/v1/data_plane.pb.h"
+#include "quire/v1/events.pb.h"
 #include "quire/v1/object.pb.h"
 #include "quire/v1/replica.pb.h"
 #include "tests/kit/fake_lease.h"
@@ -29,6 +31,7 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
         v1::Document::descriptor()->file(), v1::StatsReply::descriptor()->file(),
         v1::OfferReply::descriptor()->file(), v1::RenewReply::descriptor()->file(),
         v1::ClusterViewReply::descriptor()->file(), v1::GetObjectsReply::descriptor()->file(),
+        v1::PrefetchReply::descriptor()->file(), v1::FollowReply::descriptor()->file(),
         v1::ReplicaProgressReply::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       const auto* service = file->service(s);
@@ -41,7 +44,7 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
   }
   const auto methods = server_->handler()->Methods();
   EXPECT_EQ(std::set<std::string>(methods.begin(), methods.end()), defined);
-  EXPECT_EQ(defined.size(), 59u);
+  EXPECT_EQ(defined.size(), 63u);
 }
 
 TEST_F(DispatcherTest, EveryMethodThatIsSaidToReadExists) {
