@@ -2,16 +2,19 @@
 //
 // Benchmarks of `quire bench`. Each measures Quire and its limit or its rival in the same run. It
 // gives a table for people and one object for programs: ratios first, then raw figures, sizes and
-// repeat counts. A new benchmark is a folder NAME with one function that adds it, a line below and
-// one in cmd_bench.cc.
+// repeat counts. Figures that are a series are declared (report_plot.h), and drawn. A new benchmark
+// is a folder NAME with one function that adds it, a line below and one in cmd_bench.cc.
 #ifndef QUIRE_BENCH_BENCHMARK_H_
 #define QUIRE_BENCH_BENCHMARK_H_
 
 #include <functional>
+#include <string>
 
 #include "apps/kit/command.h"
 #include "apps/kit/output/json_output.h"
 #include "apps/kit/output/table.h"
+#include "bench/kit/report_plot.h"
+#include "bench/kit/report_views.h"
 #include "quire/status.h"
 
 namespace quire::bench {
@@ -21,15 +24,23 @@ struct BenchReport {
   cli::Table table;
 };
 
+/// Other views of a benchmark's report, from now or from earlier.
+struct ReportViews {
+  Plotter plot = nullptr;  ///< Null: the report has no series.
+  /// Makes an earlier report anew for people; null: only its plot is made.
+  std::function<StatusOr<BenchReport>(cli::Json report)> show = nullptr;
+};
+
 /// The program's commands and its command `bench`, which benchmarks are added to.
 struct Benches {
   cli::Commands& commands;
   CLI::App& parent;
 
   /// Adds `quire bench NAME`. `run` is called when that command was parsed. The caller adds options
-  /// to the result.
+  /// to the result. A report with a plot brings --plot, and --from for earlier reports.
   CLI::App& Add(const cli::Commands::Spec& spec,
-                std::function<StatusOr<BenchReport>(const cli::CommandContext&)> run);
+                std::function<StatusOr<BenchReport>(const cli::CommandContext&)> run,
+                ReportViews views = {});
 };
 
 /// Hits of agents whose turns repeat their prompts, before and after a restart.
@@ -47,6 +58,8 @@ void AddDecodeBench(Benches& benches);
 /// Bytes that recalls move against sending each selection again, on the synthetic stream and a
 /// model. Checks the slots after every step.
 void AddElasticBench(Benches& benches);
+/// Time to the first token in vLLM, alone, with the stores of others, and with Quire.
+void AddEnginesBench(Benches& benches);
 /// Throughput of a sequence that outgrows the device's memory, layer by layer and all at once.
 void AddGrowthBench(Benches& benches);
 /// Gets and puts of opaque objects over shared memory and TCP, against Redis.
@@ -78,6 +91,8 @@ void AddStepBench(Benches& benches);
 void AddStoreBench(Benches& benches);
 /// Savings of each eviction policy on a trace of requests.
 void AddTraceBench(Benches& benches);
+/// Cost of traces to a recall, while off and sampled.
+void AddTracingBench(Benches& benches);
 /// Recalls over every transport against raw programs and other stores.
 void AddTransportBench(Benches& benches);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/random.h"
+#include "common/base/trace/span.h"
 #include "transport/frames/message_limit.h"
 
 namespace quire::internal {
@@ -23,19 +24,20 @@ Status Caller::CallWithRetries(Transport& transport, const CallSpec& spec,
                                const CallMessage& request, TimePoint deadline, CallMessage* reply) {
   const uint64_t limit = transport.capabilities().max_message_bytes;
   QUIRE_RETURN_IF_ERROR(Annotate(CheckMessageBytes(request, limit, "request"), spec.method));
-  return WithRetries(spec, deadline, [&](Duration left) {
+  return WithRetries(spec, deadline, [&](Duration left, const TraceContext& trace) {
     return transport.Call(spec.method, request, reply,
-                          {.tenant = options_.tenant, .timeout = left});
+                          {.tenant = options_.tenant, .timeout = left, .trace = trace});
   });
 }
 
 Status Caller::CallInPieces(const CallSpec& spec, const CallMessage& request, uint32_t piece_bytes,
                             TimePoint deadline, const TakePiece& take) {
-  return WithRetries(spec, deadline, [&](Duration left) -> Status {
+  return WithRetries(spec, deadline, [&](Duration left, const TraceContext& trace) -> Status {
     QUIRE_ASSIGN_OR_RETURN(const auto call, data_transport().Start(spec.method, request,
                                                                    {.tenant = options_.tenant,
                                                                     .timeout = left,
-                                                                    .piece_bytes = piece_bytes}));
+                                                                    .piece_bytes = piece_bytes,
+                                                                    .trace = trace}));
     for (bool is_first = true;; is_first = false) {
       QUIRE_ASSIGN_OR_RETURN(auto message, call->Next(TimePoint::max()));
       if (!message) return OkStatus();
@@ -44,8 +46,15 @@ Status Caller::CallInPieces(const CallSpec& spec, const CallMessage& request, ui
   });
 }
 
-Status Caller::WithRetries(const CallSpec& spec, TimePoint deadline,
-                           const std::function<Status(Duration)>& attempt) {
+Status Caller::WithRetries(const CallSpec& spec, TimePoint deadline, const Attempt& attempt) {
+  Span span = ChildOfCurrent(spec.method, SpanKind::kClient);
+  const Status status = WithRetries(spec, deadline, span.context(), attempt);
+  span.End(status);
+  return status;
+}
+
+Status Caller::WithRetries(const CallSpec& spec, TimePoint deadline, const TraceContext& trace,
+                           const Attempt& attempt) {
   SeededRandom random(NewJitterSeed());
   Clock& clock = *options_.clock;
   Attempts attempts(options_.retry, random, server_, deadline);
@@ -55,7 +64,7 @@ Status Caller::WithRetries(const CallSpec& spec, TimePoint deadline,
   for (;;) {
     const Duration left = deadline - clock.Now();
     if (left <= Duration::zero()) return no_more(attempts.DeadlineError());
-    const Status status = attempt(left);
+    const Status status = attempt(left, trace);
     if (status.ok() || !IsRetriable(status, spec.repeat)) {
       server_.Note(status, clock.Now());
       return attempts.End(status);

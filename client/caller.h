@@ -30,6 +30,7 @@
 #include "client/reply.h"
 #include "client/retry.h"
 #include "client/sealed_contexts.h"
+#include "common/base/trace/trace_context.h"
 #include "common/wire/message.h"
 #include "quire/client.h"
 #include "quire/clock.h"
@@ -104,9 +105,12 @@ class Caller {
     return OkStatus();
   }
 
-  /// Makes attempts, each within the time that it is given, as `spec` allows.
-  Status WithRetries(const CallSpec& spec, TimePoint deadline,
-                     const std::function<Status(Duration)>& attempt);
+  /// An attempt within `left`, for the span at `trace`.
+  using Attempt = std::function<Status(Duration left, const TraceContext& trace)>;
+  /// Makes attempts as `spec` allows, within one span of the current one.
+  Status WithRetries(const CallSpec& spec, TimePoint deadline, const Attempt& attempt);
+  Status WithRetries(const CallSpec& spec, TimePoint deadline, const TraceContext& trace,
+                     const Attempt& attempt);
   Status CallWithRetries(Transport& transport, const CallSpec& spec, const CallMessage& request,
                          TimePoint deadline, CallMessage* reply);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Client's methods on what is stored beside a document's pages.
+// Client's methods on what is stored beside a document's pages, and on the use of these.
 #include <utility>
 
 #include "client/caller.h"
@@ -23,6 +23,7 @@ namespace {
 constexpr CallSpec kPutExtra = {"quire.v1.Registry/PutExtra", Repeat::kSafe};
 constexpr CallSpec kGetExtra = {"quire.v1.Registry/GetExtra", Repeat::kSafe};
 constexpr CallSpec kListExtras = {"quire.v1.Registry/ListExtras", Repeat::kSafe};
+constexpr CallSpec kPageUses = {"quire.v1.Registry/PageUses", Repeat::kSafe};
 
 StatusOr<Extra> ExtraFromReply(const CallSpec& spec, const v1::Extra& proto) {
   auto extra = wire::ExtraFromProto(proto);
@@ -79,6 +80,18 @@ StatusOr<std::vector<Extra>> Client::ListExtras(const DocumentName& document) {
     QUIRE_ASSIGN_OR_RETURN(extras.emplace_back(), ExtraFromReply(kListExtras, proto));
   }
   return extras;
+}
+
+StatusOr<PageUses> Client::GetPageUses(const DocumentName& document) {
+  QUIRE_RETURN_IF_ERROR(CheckName(document));
+  v1::PageUsesRequest request;
+  wire::DocumentNameToProto(document, request.mutable_document());
+  v1::PageUsesReply reply;
+  QUIRE_RETURN_IF_ERROR(
+      caller_->Call(kPageUses, request, {}, caller_->NewDeadline(), &reply, nullptr));
+  if (reply.page_tokens() == 0) return BadReply(kPageUses.method, "pages have no tokens");
+  return PageUses{.page_tokens = reply.page_tokens(),
+                  .uses = {reply.uses().begin(), reply.uses().end()}};
 }
 
 }  // namespace quire

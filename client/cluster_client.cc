@@ -386,6 +386,12 @@ StatusOr<std::vector<Extra>> ClusterClient::ListExtras(const DocumentName& docum
       [&](Client& client, const std::string&) { return client.ListExtras(document); });
 }
 
+StatusOr<PageUses> ClusterClient::GetPageUses(const DocumentName& document) {
+  return impl_->Route(
+      ContextRef(document), OnFailure::kRepeat,
+      [&](Client& client, const std::string&) { return client.GetPageUses(document); });
+}
+
 StatusOr<std::unique_ptr<ClientSession>> ClusterClient::OpenSession(
     std::span<const SequenceSpec> sequences, const SessionOptions& options) {
   return SpanningSession::Open(impl_.get(), impl_->options().clock, sequences, options);

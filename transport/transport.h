@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "common/base/call_landing.h"
+#include "common/base/trace/trace_context.h"
 #include "quire/clock.h"
 #include "quire/payload.h"
 #include "quire/priority.h"
@@ -64,6 +65,7 @@ struct CallOptions {
   /// For Start: size of the pieces of a part's payload, cut between slices
   /// (CallMessage::bytes_to_come). Transports that do not cut ignore it. 0: parts come whole.
   uint32_t piece_bytes = 0;
+  TraceContext trace = {};  ///< The span that makes the call; invalid: none.
 };
 
 /// Abilities of an endpoint, to query rather than assume.
@@ -151,6 +153,7 @@ struct CallContext {
   /// True if the caller proved that it is a node of the server's cluster, and where callers prove
   /// nothing. False over a connection admitted by a ticket.
   bool is_node = false;
+  TraceContext trace = {};  ///< The caller's span; invalid: none.
 
   bool IsCancelled() const { return cancelled != nullptr && cancelled->IsSet(); }
 };

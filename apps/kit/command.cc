@@ -285,6 +285,7 @@ Commands::Commands(std::ostream& out, std::ostream& err, bool out_is_terminal,
   app_->footer(
       "Every command has its own help with examples: quire COMMAND --help\n"
       "A server that asks who calls: quire --tenant team-a --token-file team-a.token ls\n"
+      "Traces: OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 quire ask ...  sends them there\n"
       "Exit codes: 0 done, also where the answer is an empty list; 1 failed, also where what was\n"
       "given is empty; 2 wrong usage.");
 }
@@ -304,8 +305,10 @@ CLI::App& Commands::AddApp(const Spec& spec, CLI::App* parent) {
 
 CLI::App& Commands::Add(const Spec& spec, Body body, CLI::App* parent) {
   CLI::App& command = AddApp(spec, parent);
-  command.final_callback([this, body = std::move(body)] {
-    if (!chosen_) chosen_ = body;  // A subcommand's callback runs before its parent's.
+  const std::string of_group = parent != nullptr ? parent->get_name() + " " : "";
+  const Chosen chosen{std::move(body), "quire " + of_group + spec.name, spec.service};
+  command.final_callback([this, chosen] {
+    if (!chosen_) chosen_ = chosen;  // A subcommand's callback runs before its parent's.
   });
   return command;
 }
@@ -336,7 +339,7 @@ int Commands::Run(int argc, const char* const* argv) {
   if (const std::string* const program = OtherProgram()) {
     return Report(RunProgramBeside(*program, arguments_));
   }
-  chosen_ = nullptr;
+  chosen_.reset();
   options_.start = SystemClock().Now();
   std::vector<std::string> words = Protect(arguments_);
   std::ranges::reverse(words);  // As CLI11 takes them.
@@ -348,8 +351,23 @@ int Commands::Run(int argc, const char* const* argv) {
   }
   const Status given = CheckGiven(*app_, may_be_empty_, nullptr);
   if (!given.ok()) return Report(given);
-  return Report(
-      chosen_(CommandContext{options_, out_, err_, out_is_terminal_, environment_token_}));
+  return Report(RunChosen());
+}
+
+Status Commands::RunChosen() {
+  std::unique_ptr<Tracing> tracing;
+  const std::string& service = chosen_->service;
+  if (environment_) {
+    QUIRE_ASSIGN_OR_RETURN(tracing,
+                           Tracing::Start(service.empty() ? "quire" : service, environment_));
+  }
+  const CommandContext context{options_,           out_,         err_, out_is_terminal_,
+                               environment_token_, tracing.get()};
+  if (tracing == nullptr || !service.empty()) return chosen_->body(context);
+  SpanScope whole(tracing->tracer().Begin(chosen_->name));
+  const Status status = chosen_->body(context);
+  whole.span().End(status);
+  return status;
 }
 
 int Commands::Refuse(const CLI::ParseError& error) {

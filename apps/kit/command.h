@@ -23,6 +23,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "apps/kit/cluster_counts.h"
 #include "apps/kit/data_path.h"
@@ -32,6 +33,7 @@
 #include "quire/client.h"
 #include "quire/clock.h"
 #include "quire/status.h"
+#include "transport/otlp/tracing.h"
 
 namespace CLI {
 class App;
@@ -87,6 +89,7 @@ struct CommandContext {
   std::ostream& err;
   bool out_is_terminal = false;             ///< A person reads `out` as it is written.
   std::string_view environment_token = {};  ///< Value of QUIRE_TOKEN.
+  const Tracing* tracing = nullptr;         ///< Null: nothing is traced.
 
   /// The tenant's token, of --token-file or else of QUIRE_TOKEN; empty when neither is given.
   /// Errors are those of BearerToken.
@@ -94,7 +97,7 @@ struct CommandContext {
 
   /// The same surroundings with other options, which outlive the result.
   CommandContext With(const GlobalOptions& others) const {
-    return {others, out, err, out_is_terminal, environment_token};
+    return {others, out, err, out_is_terminal, environment_token, tracing};
   }
 
   /// A client of the server named by --server and --tenant. It connects at the first call.
@@ -143,6 +146,9 @@ class Commands {
     std::string summary;           ///< One line, shown in the list of commands.
     std::string examples;          ///< Lines of shell, shown at the end of the command's help.
     bool calls_no_server = false;  ///< Global options about one are wrong usage with it.
+    /// Name that a command has in traces which answers calls until it is stopped: each call is a
+    /// span. Others are a span as a whole, of the service "quire".
+    std::string service = {};
   };
   using Body = std::function<Status(const CommandContext&)>;
   /// Adds a command, or a subcommand of `parent`; `body` runs when it was named and parsed. The
@@ -164,6 +170,9 @@ class Commands {
   /// others are refused then.
   void MayBeEmpty(const CLI::Option* option) { may_be_empty_.insert(option); }
 
+  /// Has commands traced as the environment's variables of OpenTelemetry say.
+  void TraceAs(ReadVariable environment) { environment_ = std::move(environment); }
+
   /// Parses, runs, reports. Returns the exit code.
   int Run(int argc, const char* const* argv);
 
@@ -171,6 +180,8 @@ class Commands {
   CLI::App& AddApp(const Spec& spec, CLI::App* parent);
   /// Program of the command that the arguments name; null when this program has it.
   const std::string* OtherProgram() const;
+  /// Runs the command that was named.
+  Status RunChosen();
   /// Reports arguments that are not understood. Returns the exit code.
   int Refuse(const CLI::ParseError& error);
   int Report(const Status& status);
@@ -182,7 +193,14 @@ class Commands {
   GlobalOptions options_;
   std::unique_ptr<CLI::App> app_;
   OptionSet may_be_empty_;
-  Body chosen_;
+  /// A command that was named.
+  struct Chosen {
+    Body body;
+    std::string name;     ///< "quire ask"
+    std::string service;  ///< As Spec's.
+  };
+  std::optional<Chosen> chosen_;
+  ReadVariable environment_;                                  ///< Null: nothing is traced.
   std::map<std::string, std::string, std::less<>> programs_;  ///< By command: AddProgram.
   std::span<const char* const> arguments_;  ///< Arguments of Run, without argv[0].
 };

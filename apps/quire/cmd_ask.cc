@@ -27,6 +27,7 @@
 #include "apps/kit/worker/retrieval_flags.h"
 #include "apps/quire/ask_documents.h"
 #include "apps/quire/commands.h"
+#include "common/base/trace/span.h"
 #include "common/wire/convert_context.h"
 #include "gpuworker/service/documents_call.h"
 #include "gpuworker/text/chat/chat_prompt.h"
@@ -255,16 +256,18 @@ StatusOr<LocalWorker> LoadAsked(const AskArgs& args, const worker::EngineOptions
 
 StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& names,
                          const CommandContext& context, AnswerView* view) {
+  const auto connect = [&](const DocumentName& name) {
+    return ConnectToHolder(context, std::span(&name, 1), args.transport);
+  };
   QUIRE_ASSIGN_OR_RETURN(const SessionClient connected,
-                         FirstFound(names, [&](const DocumentName& name) {
-                           return ConnectToHolder(context, std::span(&name, 1), args.transport);
-                         }));
+                         Traced("connect", [&] { return FirstFound(names, connect); }));
   Client* const client = connected.client.get();
   QUIRE_ASSIGN_OR_RETURN(Asked asked, FindDocument(names, *client, !args.text_file.empty()));
   worker::EngineOptions& options = asked.options;
   options.host_cache_bytes = args.host_cache_bytes;
   options.question_chunk_tokens = args.question_chunk_tokens;
-  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadAsked(args, options, client));
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local,
+                         Traced("load_model", [&] { return LoadAsked(args, options, client); }));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
   worker::GenerateParams params = args.generate;
   QUIRE_ASSIGN_OR_RETURN(params.stop_tokens, StopTokens(args, local));
@@ -274,12 +277,15 @@ StatusOr<Answer> AskHere(const AskArgs& args, const Readings<DocumentName>& name
   QUIRE_ASSIGN_OR_RETURN(sequence_options.document_tokens, TextAtHand(args, local));
   ProgressBar recompute("reading the lost document", sequence_options.document_tokens.size());
   sequence_options.recompute_observer = [&](uint64_t tokens) { recompute.Advance(tokens); };
-  QUIRE_ASSIGN_OR_RETURN(const auto sequence,
-                         local.engine->OpenSequence(asked.document, sequence_options));
-  QUIRE_RETURN_IF_ERROR(AppendPrompt(args, prompt, sequence.get()));
+  QUIRE_ASSIGN_OR_RETURN(const auto sequence, Traced("open", [&] {
+                           return local.engine->OpenSequence(asked.document, sequence_options);
+                         }));
+  QUIRE_RETURN_IF_ERROR(
+      Traced("prompt", [&] { return AppendPrompt(args, prompt, sequence.get()); }));
   ShownTokens shown(args, local, view);
   params.on_token = [&](TokenId token) { return shown.Add(token); };
-  QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, sequence->Generate(params));
+  QUIRE_ASSIGN_OR_RETURN(worker::Generation generation,
+                         Traced("generate", [&] { return sequence->Generate(params); }));
   QUIRE_RETURN_IF_ERROR(shown.Finish());
   Answer answer{.document = FormatName(asked.document),
                 .tokens = std::move(generation.tokens),
@@ -309,7 +315,9 @@ StatusOr<Answer> AskSeveralHere(const AskArgs& args, const Names& names,
   QUIRE_ASSIGN_OR_RETURN(const SessionClient connected, ConnectToStore(context, args.transport));
   Client* const client = connected.client.get();
   QUIRE_ASSIGN_OR_RETURN(const StoredIn stored, FirstStored(names, *client));
-  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, LoadAsked(args, EngineFor(stored.spec), client));
+  QUIRE_ASSIGN_OR_RETURN(const LocalWorker local, Traced("load_model", [&] {
+                           return LoadAsked(args, EngineFor(stored.spec), client);
+                         }));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<TokenId> prompt, Prompt(args, local));
   worker::GenerateParams params = args.generate;
   QUIRE_ASSIGN_OR_RETURN(params.stop_tokens, StopTokens(args, local));
@@ -319,8 +327,11 @@ StatusOr<Answer> AskSeveralHere(const AskArgs& args, const Names& names,
   options.max_new_tokens = params.max_new_tokens;
   QUIRE_ASSIGN_OR_RETURN(options.retrieval,
                          args.retrieval.OptionsOfPolicy(local.engine->options().page_tokens));
-  QUIRE_ASSIGN_OR_RETURN(const auto run, local.engine->OpenReuse(names, prompt, options));
-  QUIRE_ASSIGN_OR_RETURN(worker::Generation generation, run->Generate(params));
+  QUIRE_ASSIGN_OR_RETURN(const auto run, Traced("prompt", [&] {
+                           return local.engine->OpenReuse(names, prompt, options);
+                         }));
+  QUIRE_ASSIGN_OR_RETURN(worker::Generation generation,
+                         Traced("generate", [&] { return run->Generate(params); }));
   QUIRE_RETURN_IF_ERROR(shown.Finish());
   run->KeepVariants();
   Answer answer = AnswerOver(names, std::move(generation.tokens), run->stats(), options.method);

@@ -20,6 +20,7 @@
 #include "apps/kit/worker/find_model.h"
 #include "apps/kit/worker/local_worker.h"
 #include "apps/quire/commands.h"
+#include "common/base/trace/span.h"
 #include "common/base/utf8.h"
 
 namespace quire::cli {
@@ -122,8 +123,10 @@ StatusOr<std::vector<worker::IngestResult>> IngestAll(const std::vector<Reading>
       shown = now.done_tokens;
       return true;
     };
-    auto result =
-        engine.Ingest(reading.tokens, reading.name, observer, {.ttl_seconds = ttl_seconds}, hints);
+    auto result = Traced("ingest", [&] {
+      return engine.Ingest(reading.tokens, reading.name, observer, {.ttl_seconds = ttl_seconds},
+                           hints);
+    });
     if (!result.ok()) return Annotate(result.status(), reading.file);
     results.push_back(*std::move(result));
   }
@@ -175,7 +178,9 @@ Status RunPut(const PutArgs& args, const CommandContext& context) {
   options.dtype = args.dtype;
   options.representatives = args.representatives;
   options.statistics = args.statistics;
-  QUIRE_ASSIGN_OR_RETURN(LocalWorker local, LoadLocalWorker(model, client.get(), options));
+  QUIRE_ASSIGN_OR_RETURN(LocalWorker local, Traced("load_model", [&] {
+                           return LoadLocalWorker(model, client.get(), options);
+                         }));
   QUIRE_RETURN_IF_ERROR(LoadChat(args.chat, model, &local));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Reading> readings, ReadAll(args, local, context.err));
   Hints hints = args.hints;

@@ -31,8 +31,10 @@ void ApplyConfig(CLI::App& command) {
 
 Status RunServe(const kvserver::DaemonOptions& options, const CommandContext& context) {
   ReturnLargeAllocations();
-  if (!context.options.json) return kvserver::RunDaemon(options);
-  return kvserver::RunDaemon(options, [&](const std::string& address) {
+  kvserver::DaemonOptions traced = options;
+  traced.tracing = context.tracing;
+  if (!context.options.json) return kvserver::RunDaemon(traced);
+  return kvserver::RunDaemon(traced, [&](const std::string& address) {
     PrintJsonLine(context.out, {{"listening", address}, {"data_dir", options.server.data_dir}});
   });
 }
@@ -55,7 +57,8 @@ void AddServeCommand(Commands& commands) {
            "  (umask 077; head -c 32 /dev/urandom | base64 -w 0 > team-a.token)\n"
            "  echo \"team-a $(sha256sum < team-a.token | cut -c 1-64)\" >> tenant-tokens\n"
            "Stop it with Ctrl-C: what runs is finished and the store is closed.",
-       .calls_no_server = true},
+       .calls_no_server = true,
+       .service = "quired"},
       options, &RunServe);
   kvserver::AddDaemonFlags(&command, options.get());
   commands.MayBeEmpty(command.get_option("--admin-listen"));

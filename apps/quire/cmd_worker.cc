@@ -133,7 +133,8 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
                                                       .chat = local.chat ? &*local.chat : nullptr,
                                                       .tenant = tenant,
                                                       .tokens = tokens,
-                                                      .health = &health},
+                                                      .health = &health,
+                                                      .tracer = TracerOf(context.tracing)},
                                                      local.engine.get()));
   if (tokens == nullptr && !listen->StaysOnThisHost()) {
     context.err << "warning: whoever reaches " << server->address() << " may ask as tenant '"
@@ -144,6 +145,7 @@ Status RunWorker(const WorkerArgs& args, const CommandContext& context) {
     serving.emplace(admin->Serve([&](MetricsVisitor& visit) {
       server->VisitMetrics(visit);
       if (connected.counts) connected.counts().VisitMetrics(visit);
+      if (context.tracing != nullptr) context.tracing->VisitMetrics(visit);
     }));
   }
   if (context.options.json) {
@@ -188,7 +190,9 @@ void AddWorkerCommand(Commands& commands) {
            "tenant-tokens\n"
            "  quire ask --worker 127.0.0.1:7411 --document dossier-01.txt --question "
            "'Hector Nash has "
-           "office'"},
+           "office'\n"
+           "  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 quire worker   # traces of calls",
+       .service = "quire-worker"},
       args, &RunWorker);
   command.add_option("--model", args->model,
                      "Directory of the model (the bundled one when not given)");

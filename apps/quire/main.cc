@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   const char* const token = std::getenv("QUIRE_TOKEN");
   Commands commands(std::cout, std::cerr, isatty(STDOUT_FILENO) == 1,
                     token != nullptr ? token : "");
+  commands.TraceAs(std::getenv);
   AddDemoCommand(commands);
   AddServeCommand(commands);
   AddPutCommand(commands);

@@ -21,6 +21,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench codec --questions 12\n"
                    "  quire bench decode --context 8192 --budget 1024\n"
                    "  quire bench elastic --json\n"
+                   "  quire bench engines --json\n"
                    "  quire bench objects --json\n"
                    "  quire bench placement --json\n"
                    "  quire bench policy --json\n"
@@ -31,6 +32,7 @@ void AddBenchCommand(Commands& commands) {
                    "  quire bench step --json\n"
                    "  quire bench store --json\n"
                    "  quire bench trace --cache-fraction 0.1\n"
+                   "  quire bench tracing --json\n"
                    "  quire bench transport --json\n"
                    "Every benchmark has its own help: quire bench NAME --help",
        .calls_no_server = true});
@@ -42,6 +44,7 @@ void AddBenchCommand(Commands& commands) {
   bench::AddCodecBench(benches);
   bench::AddDecodeBench(benches);
   bench::AddElasticBench(benches);
+  bench::AddEnginesBench(benches);
   bench::AddGrowthBench(benches);
   bench::AddObjectsBench(benches);
   bench::AddPlacementBench(benches);
@@ -54,6 +57,7 @@ void AddBenchCommand(Commands& commands) {
   bench::AddStepBench(benches);
   bench::AddStoreBench(benches);
   bench::AddTraceBench(benches);
+  bench::AddTracingBench(benches);
   bench::AddTransportBench(benches);
 }
 

@@ -14,6 +14,7 @@
 #include "apps/kit/output/table.h"
 #include "apps/kit/program_beside.h"
 #include "apps/quire_bench/commands.h"
+#include "bench/kit/report_views.h"
 #include "bench/torture/cluster/cluster_fault.h"
 #include "bench/torture/cluster/cluster_run.h"
 #include "bench/torture/cluster/torture_cluster.h"
@@ -31,7 +32,17 @@ struct ClusterArgs {
   bool inside = false;  ///< This process has namespaces of its own.
   std::vector<std::string> faults;
   std::string data_dir;
+  bench::ViewOptions views;
 };
+
+/// How long clients waited, by what went wrong.
+bench::Plotter ClusterPlotter() {
+  return bench::PlotterOf(
+      {{.title = "Longest time without a read or a put, by fault",
+        .value_title = "seconds",
+        .bars = {
+            {.figures = "/unavailable_s_max/([^/]+)/(read|put)", .name = "$2", .place = "$1"}}}});
+}
 
 Json ClusterJson(const torture::ClusterRunReport& report,
                  const torture::ClusterRunOptions& options) {
@@ -133,7 +144,22 @@ Status Judge(const torture::ClusterRunReport& report, const torture::ClusterRunO
   return Reported(DataLoss("the cluster broke a promise; repeat with --seed ", options.seed));
 }
 
+/// Draws an earlier report.
+Status ShowCluster(const bench::ViewOptions& views, const CommandContext& context) {
+  QUIRE_RETURN_IF_ERROR(bench::CheckDraws(views));
+  QUIRE_ASSIGN_OR_RETURN(const Json json, bench::ReadReport(views.from));
+  QUIRE_RETURN_IF_ERROR(bench::WritePlot(views, ClusterPlotter(), json));
+  if (context.options.json) {
+    PrintJsonLine(context.out, json);
+  } else {
+    PrintTable(json, context);
+  }
+  return OkStatus();
+}
+
 Status RunCluster(ClusterArgs args, const CommandContext& context) {
+  if (!args.views.from.empty()) return ShowCluster(args.views, context);
+  QUIRE_RETURN_IF_ERROR(bench::CheckViews(args.views));
   if (args.run.replicas > args.run.nodes) {
     return InvalidArgument("--replicas is ", args.run.replicas, ", with ", args.run.nodes,
                            " nodes: a node has a document once");
@@ -150,6 +176,7 @@ Status RunCluster(ClusterArgs args, const CommandContext& context) {
                              args.run, [&bar](const std::string& note) { bar.Advance(1, note); }));
   bar.Finish();
   const Json json = ClusterJson(report, args.run);
+  QUIRE_RETURN_IF_ERROR(bench::WritePlot(args.views, ClusterPlotter(), json));
   if (context.options.json) {
     PrintJsonLine(context.out, json);
   } else {
@@ -168,7 +195,8 @@ void AddTortureCluster(Commands& commands, CLI::App& parent) {
                   "losses",
        .examples =
            "  quire torture cluster\n"
-           "  quire torture cluster --seconds 600 --json\n"
+           "  quire torture cluster --seconds 600 --json --plot cluster.svg\n"
+           "  quire torture cluster --from cluster.json --plot cluster.svg   of an earlier run\n"
            "  quire torture cluster --seconds 60 --seed 4711   the same faults again\n"
            "  quire torture cluster --faults disk_error,etcd_leader   only these\n"
            "  quire torture cluster --network loopback   without root\n"
@@ -207,6 +235,7 @@ void AddTortureCluster(Commands& commands, CLI::App& parent) {
   command.add_option("--seed", args->run.seed, "Of everything that is random")
       ->capture_default_str();
   AddDataDirOption(command, &args->data_dir);
+  bench::AddViewOptions(command, &args->views);
 }
 
 }  // namespace quire::cli

@@ -575,6 +575,7 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
   ServerOptions server_options = options.server;
   server_options.scrub_observer = &scrub_log;
   server_options.health = &health;
+  server_options.tracer = TracerOf(options.tracing);
   QUIRE_ASSIGN_OR_RETURN(
       const std::unique_ptr<ClusterNode> node,
       ClusterNode::Start(options.cluster, CallerBetweenNodes(options.server, tokens.get(), secret),
@@ -596,6 +597,7 @@ Status RunDaemon(const DaemonOptions& options, const ListeningObserver& listenin
     server->VisitMetrics(visit);
     listener->VisitMetrics(visit);
     if (node != nullptr) node->VisitMetrics(visit);
+    if (options.tracing != nullptr) options.tracing->VisitMetrics(visit);
   };
   StatusHistory history(visit_metrics, &SystemClock());
   std::optional<PeriodicTask> history_steps;

@@ -13,6 +13,7 @@
 #include "apps/quired/cluster_node.h"
 #include "kvserver/service/server_options.h"
 #include "quire/status.h"
+#include "transport/otlp/tracing.h"
 
 namespace CLI {
 class App;
@@ -42,8 +43,9 @@ struct DaemonOptions {
   bool ucx_direct_landings = false;  ///< UcxOptions::direct_landings.
   /// Data connections over gRPC, each with a thread; 0: as many as the tenants may have.
   uint32_t max_streams = 0;
-  int max_threads = 0;             ///< Threads for calls, running or waiting; 0: enough for all.
-  uint32_t shutdown_seconds = 10;  ///< Time for running calls after a signal.
+  int max_threads = 0;               ///< Threads for calls, running or waiting; 0: enough for all.
+  uint32_t shutdown_seconds = 10;    ///< Time for running calls after a signal.
+  const Tracing* tracing = nullptr;  ///< Null: calls are not traced. Outlives the daemon.
 };
 
 /// Called with the server's address once it listens.

@@ -3,12 +3,14 @@
 // quired: the Quire server.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "apps/quired/daemon.h"
 #include "common/base/memory/heap.h"
 #include "common/flags/given.h"
 #include "quire/version.h"
+#include "transport/otlp/tracing.h"
 
 namespace {
 
@@ -29,6 +31,7 @@ A tenant's token, and its line in the file of --tenant-tokens:
   echo "team-a $(sha256sum < team-a.token | cut -c 1-64)" >> /etc/quire/tenant-tokens
 
 SIGTERM and SIGINT finish what runs and close the store.
+OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4317 sends traces of calls there, over gRPC.
 )help";
 
 }  // namespace
@@ -42,6 +45,9 @@ int main(int argc, char** argv) {
   app.footer(kExamples);
   CLI11_PARSE(app, argc, argv);
   quire::Status status = quire::CheckGiven(app, {app.get_option("--admin-listen")}, nullptr);
+  const auto tracing = quire::Tracing::Start("quired", std::getenv);
+  status.Update(tracing.status());
+  if (tracing.ok()) options.tracing = tracing->get();
   if (status.ok()) status = quire::kvserver::RunDaemon(options);
   if (status.ok()) return 0;
   std::fprintf(stderr, "quired: %s\n", std::string(quire::Message(status)).c_str());

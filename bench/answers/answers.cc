@@ -4,7 +4,6 @@
 // are shares of the context; the rival is full attention over the same questions.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,10 +37,8 @@ struct AnswersOptions {
   uint32_t key_rank = 0;
   uint32_t threads = 2;
   std::string model;
-  std::string plot;
   std::string markdown;
   std::string earlier;
-  std::string from;
   std::string data_dir;
 };
 
@@ -53,18 +50,6 @@ std::vector<AnswerCell> CellsOf(const AnswersOptions& options, const KvSpec& spe
     cell.key_rank = worker::ShadowKvPolicy::RankOf({.key_rank = options.key_rank}, spec);
   }
   return cells;
-}
-
-/// Run before the measurement, to fail early if `path` cannot be written.
-Status WriteFile(const std::string& path, const std::string& text) {
-  if (path.empty()) return OkStatus();
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  return file ? OkStatus()
-              : InvalidArgument("cannot write ", path,
-                                "; name a file in a directory"
-                                " that exists and can be written to");
 }
 
 /// Sets tau in the cells of kCalibrated.
@@ -81,32 +66,19 @@ Status Calibrate(const cli::LocalWorker& local, Client& client,
   return OkStatus();
 }
 
-StatusOr<cli::Json> ReadReport(const std::string& path) {
-  QUIRE_ASSIGN_OR_RETURN(const std::string text, cli::ReadTextFile(path));
-  cli::Json json = cli::Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) {
-    return InvalidArgument(path, " is no JSON object; give what an earlier --json printed");
-  }
-  return json;
-}
-
 /// Writes the report `json` to the requested files, and as a table.
 StatusOr<BenchReport> Show(const AnswersOptions& options, cli::Json json) {
-  QUIRE_RETURN_IF_ERROR(WriteFile(options.plot, cli::ToSvg(AnswersPlot(json))));
   QUIRE_RETURN_IF_ERROR(WriteFile(options.markdown, AnswersMarkdown(json)));
   cli::Table table = AnswersTable(json);
   return BenchReport{.json = std::move(json), .table = std::move(table)};
 }
 
-StatusOr<BenchReport> ShowEarlier(const AnswersOptions& options) {
-  QUIRE_ASSIGN_OR_RETURN(cli::Json json, ReadReport(options.from));
-  QUIRE_RETURN_IF_ERROR(Annotate(CheckAnswersReport(json), options.from));
+StatusOr<BenchReport> ShowEarlier(const AnswersOptions& options, cli::Json json) {
+  QUIRE_RETURN_IF_ERROR(CheckAnswersReport(json));
   return Show(options, std::move(json));
 }
 
 StatusOr<BenchReport> Run(const AnswersOptions& options) {
-  if (!options.from.empty()) return ShowEarlier(options);
-  QUIRE_RETURN_IF_ERROR(WriteFile(options.plot, ""));
   QUIRE_RETURN_IF_ERROR(WriteFile(options.markdown, ""));
   std::optional<cli::Json> earlier;
   if (!options.earlier.empty()) {
@@ -170,18 +142,12 @@ void AddOptions(CLI::App& command, AnswersOptions* options) {
   command.add_option("--threads", options->threads, "Sequences that are asked at a time")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  command.add_option("--plot", options->plot,
-                     "Write accuracy against bytes moved per token to this SVG file");
   command.add_option("--markdown", options->markdown, "Write the table to this file, in Markdown");
-  CLI::Option* const with =
-      command.add_option("--with", options->earlier,
-                         "Report of an earlier run over the same questions, whose other cells are "
-                         "shown beside this run's");
   command
-      .add_option("--from", options->from,
-                  "Report of an earlier run: its table and plot are made anew, and nothing is "
-                  "asked")
-      ->excludes(with);
+      .add_option("--with", options->earlier,
+                  "Report of an earlier run over the same questions, whose other cells are shown "
+                  "beside this run's")
+      ->excludes(command.get_option("--from"));
   command.add_option("--model", options->model,
                      "Directory of the model (the bundled one when not given)");
   cli::AddDataDirOption(command, &options->data_dir);
@@ -199,7 +165,6 @@ void AddAnswersBench(Benches& benches) {
            "  quire bench answers --policies freekv,quest --sets recall,multi --samples 24   "
            "a first look\n"
            "  quire bench answers --sets needle --budgets 12.5,25\n"
-           "  quire bench answers --from answers.json --plot answers.svg\n"
            "Sets: recall, one question a sequence over a whole document; needle, facts at five\n"
            "depths of windows of four lengths; multi, all questions of a document one after the\n"
            "other, each far from the one before; reads, half of the text arrives in the sequence\n"
@@ -218,7 +183,12 @@ void AddAnswersBench(Benches& benches) {
            "selects, whose recall preceded attention: 1 for policies that block for every recall,\n"
            "0 for those that recall nothing. FreeKV's first step over a document blocks as well,\n"
            "and so does each as long as everything fits: freekv_tau_-1 has nothing else."},
-      [options](const cli::CommandContext&) { return Run(*options); });
+      [options](const cli::CommandContext&) { return Run(*options); },
+      {.plot = [](const cli::Json& json) -> StatusOr<Plot> {
+         QUIRE_RETURN_IF_ERROR(CheckAnswersReport(json));
+         return Plot(AnswersPlot(json));
+       },
+       .show = [options](cli::Json json) { return ShowEarlier(*options, std::move(json)); }});
   AddOptions(command, options.get());
 }
 

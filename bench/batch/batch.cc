@@ -189,12 +189,18 @@ StatusOr<BenchReport> Run(const BatchOptions& options) {
 
 void AddBatchBench(Benches& benches) {
   const auto options = std::make_shared<BatchOptions>();
-  CLI::App& command =
-      benches.Add({.name = "batch",
-                   .summary = "Tokens per second of a batch against one sequence after another",
-                   .examples = "  quire bench batch --json\n"
-                               "  quire bench batch --model DIR --context 4096 --policy quest"},
-                  [options](const cli::CommandContext&) { return Run(*options); });
+  CLI::App& command = benches.Add(
+      {.name = "batch",
+       .summary = "Tokens per second of a batch against one sequence after another",
+       .examples = "  quire bench batch --json\n"
+                   "  quire bench batch --model DIR --context 4096 --policy quest"},
+      [options](const cli::CommandContext&) { return Run(*options); },
+      {.plot = PlotterOf({{.title = "Tokens a second of a batch",
+                           .place_title = "sequences",
+                           .value_title = "tokens a second",
+                           .lines = {{.figures = R"(/(batch|sequential)(\d+)_tokens_per_s)",
+                                      .name = "$1",
+                                      .place = "$2"}}}})});
   command.add_option("--context", options->context, "Tokens of the document that all read")
       ->check(CLI::Range(256, 1 << 20))
       ->capture_default_str();

@@ -224,7 +224,13 @@ void AddClusterBench(Benches& benches) {
       {.name = "cluster",
        .summary = "Reads from one server and from several, hedged reads, and the router's cost",
        .examples = "  quire bench cluster\n  quire bench cluster --rounds 16 --json"},
-      [options](const cli::CommandContext&) { return RunCluster(*options); });
+      [options](const cli::CommandContext&) { return RunCluster(*options); },
+      {.plot = PlotterOf({{.title = "Work of a read, by servers that it comes from",
+                           .place_title = "servers",
+                           .value_title = "CPU seconds a GiB",
+                           .lines = {{.figures = R"(/servers/(\d+)/cpu_seconds_per_gib)",
+                                      .name = "all processes",
+                                      .place = "{/servers/$1/servers}"}}}})});
   const auto add = [&](const char* name, uint32_t* value, uint32_t most, const char* what) {
     command.add_option(name, *value, what)
         ->check(CLI::Range(uint32_t{1}, most))

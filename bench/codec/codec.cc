@@ -338,7 +338,15 @@ void AddCodecBench(Benches& benches) {
            "the encoded one does not: with every page resident, and with a budget.\n"
            "GB/s are of decoded bytes, on one core. The JSON has the wire: bytes and times\n"
            "of reading ten documents and of steps, beside f16 and decoding at the server."},
-      [options](const cli::CommandContext&) { return Run(*options); });
+      [options](const cli::CommandContext&) { return Run(*options); },
+      {.plot = PlotterOf(
+           {{.title = "Time to read a document, by codec and transport",
+             .value_title = "ms",
+             .bars =
+                 {{.figures = R"(/wire/([^/]+)/([^/]+)/reuse_ms)", .name = "$1", .place = "$2"}}},
+            {.title = "Size of encoded units, against 32-bit floats",
+             .value_title = "share of the bytes",
+             .bars = {{.figures = "/([a-z0-9]+)_bytes_ratio_stored", .place = "$1"}}}})});
   command.add_option("--model", options->model,
                      "Directory of the model (the bundled one when not given)");
   command.add_option("--questions", options->questions, "Ask only the first so many questions")

@@ -12,7 +12,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,7 +19,6 @@
 
 #include "apps/kit/data_dir.h"
 #include "apps/kit/output/progress.h"
-#include "apps/kit/output/scatter_plot.h"
 #include "apps/kit/read_file.h"
 #include "apps/kit/worker/local_worker.h"
 #include "bench/answers/calibrate_threshold.h"
@@ -67,8 +65,7 @@ constexpr uint32_t kMostContextTokens = 64 << 10;
 
 struct DecodeOptions {
   std::vector<uint32_t> contexts = {32768};
-  bool only_length = false;  ///< Compares by length alone.
-  std::string plot;
+  bool only_length = false;     ///< Compares by length alone.
   std::string earlier;          ///< File of a report by length.
   uint32_t context_tokens = 0;  ///< The one of `contexts`, for the comparison of ways.
   uint32_t budget_tokens = 2048;
@@ -587,17 +584,6 @@ bool ComparesLengths(const DecodeOptions& options) {
          options.contexts.front() > kMostContextTokens;
 }
 
-/// Run before the measurement, to fail early if `path` cannot be written.
-Status WritePlot(const std::string& path, const std::string& svg) {
-  if (path.empty()) return OkStatus();
-  std::ofstream file(path);
-  file << svg;
-  file.close();
-  return file ? OkStatus()
-              : InvalidArgument("cannot write ", path,
-                                "; name a file in a directory that exists and can be written to");
-}
-
 StatusOr<LengthCosts> ReadLengths(const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(const std::string text, cli::ReadTextFile(path));
   const cli::Json json = cli::Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -610,7 +596,6 @@ StatusOr<BenchReport> RunLengths(const DecodeOptions& options) {
   if (!options.model.empty()) {
     return InvalidArgument("costs by length are of a model of random weights; leave --model out");
   }
-  QUIRE_RETURN_IF_ERROR(WritePlot(options.plot, ""));
   LengthOptions lengths{.lengths = options.contexts,
                         .budget_tokens = options.budget_tokens,
                         .drift = options.drift,
@@ -626,7 +611,6 @@ StatusOr<BenchReport> RunLengths(const DecodeOptions& options) {
   }
   QUIRE_ASSIGN_OR_RETURN(LengthCosts costs, MeasureLengths(lengths));
   if (earlier) QUIRE_RETURN_IF_ERROR(Annotate(AddEarlier(*earlier, &costs), options.earlier));
-  QUIRE_RETURN_IF_ERROR(WritePlot(options.plot, cli::ToSvg(LengthPlot(costs))));
   BenchReport report{.json = LengthJson(costs), .table = LengthTable(costs)};
   report.json.update(cli::DescribeDevice(options.device));
   report.json.update(cli::Json{{"transport", lengths.transport},
@@ -638,14 +622,31 @@ StatusOr<BenchReport> RunLengths(const DecodeOptions& options) {
   return report;
 }
 
+/// Costs by length where there are any, else throughput by budget, else steps of every way.
+StatusOr<Plot> PlotOf(const cli::Json& report) {
+  static const Plotter others =
+      PlotterOf({{.title = "Tokens a second under a budget of 2,048 tokens",
+                  .place_title = "Ki tokens of the document",
+                  .value_title = "tokens a second",
+                  .lines = {{.figures = R"(/budget_shares/([^/]+)/tokens_per_second/(\w+))",
+                             .name = "$2",
+                             .place = "{/budget_shares/$1/context_tokens}",
+                             .place_times = 1.0 / 1024}}},
+                 {.title = "A decode step, by transport",
+                  .value_title = "ms a step",
+                  .bars = {{.figures = R"(/transports/(\w+)/ways/(\w+)/step_ms_p50)",
+                            .name = "$1",
+                            .place = "$2"}}}});
+  if (!report.contains("by_length") || report["by_length"].empty()) return others(report);
+  QUIRE_ASSIGN_OR_RETURN(const LengthCosts costs, LengthCostsOf(report));
+  return Plot(LengthPlot(costs));
+}
+
 StatusOr<BenchReport> Run(DecodeOptions options) {
   // A model on a GPU runs its products there.
   options.turns.threads =
       options.device == "cpu" ? ThreadsToTry() : std::vector<uint32_t>{kernels::GemmThreads()};
   if (ComparesLengths(options)) return RunLengths(options);
-  if (!options.plot.empty()) {
-    return InvalidArgument("--plot is of costs by length; add --only-length");
-  }
   if (!options.earlier.empty()) {
     return InvalidArgument("--with is a report of costs by length; add --only-length");
   }
@@ -688,7 +689,7 @@ void AddDecodeBench(Benches& benches) {
            "(threads; resident_threads is that of the budget resident).\n"
            "A step is a token of every sequence of --batch; all continue one document, and\n"
            "figures per step are of all of them."},
-      [options](const cli::CommandContext&) { return Run(*options); });
+      [options](const cli::CommandContext&) { return Run(*options); }, {.plot = PlotOf});
   command
       .add_option(
           "--context", options->contexts,
@@ -698,8 +699,6 @@ void AddDecodeBench(Benches& benches) {
       ->capture_default_str();
   command.add_flag("--only-length", options->only_length,
                    "Compare the costs by length alone (by_length), also below 65537 tokens");
-  command.add_option("--plot", options->plot,
-                     "File for a plot of the time of a token by length (SVG)");
   command.add_option("--with", options->earlier,
                      "Report of costs by length whose other lengths are shown beside this run's");
   command.add_option("--budget", options->budget_tokens, "Tokens resident per KV head")

@@ -310,7 +310,13 @@ void AddGrowthBench(Benches& benches) {
            "Layers leave the device one after the other, against all of them at once, no limit,\n"
            "and every layer off from the start. largest_step_loss is the largest share of\n"
            "throughput that is lost from one window of lengths to the next."},
-      [options](const cli::CommandContext&) { return Run(*options); });
+      [options](const cli::CommandContext&) { return Run(*options); },
+      {.plot = PlotterOf({{.title = "A sequence that outgrows its device",
+                           .place_title = "tokens of the sequence",
+                           .value_title = "tokens a second",
+                           .lines = {{.figures = R"(/ways/([^/]+)/tokens_per_second/(\d+))",
+                                      .name = "$1",
+                                      .place = "{/tokens/$2}"}}}})});
   command.add_option("--context", options->context_tokens, "Tokens of the document")
       ->check(CLI::Range(256, 1 << 20))
       ->capture_default_str();

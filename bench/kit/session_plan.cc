@@ -176,7 +176,9 @@ class PlanBench {
     session_ = std::make_unique<Session>(&shared_, std::move(shape), Session::Limits{});
   }
   Status Open() {
-    return session_->AddSequence({{ReadableContext(MadeUpContext(spec_)), 0}}).status();
+    ReadableContext context(MadeUpContext(spec_));
+    context.CountPagesBy(std::make_shared<PageUse>(context.view()->num_pages()));  // As a server.
+    return session_->AddSequence({{std::move(context), 0}}).status();
   }
   /// Runs steps whose selections change by `share`.
   StatusOr<Times> Run(uint32_t rounds, double share) {

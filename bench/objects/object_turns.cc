@@ -83,7 +83,7 @@ class QuireTurns final : public ObjectTurns {
     QUIRE_ASSIGN_OR_RETURN(const auto read, client_.GetObjectsInto(into));
     for (size_t i = 0; i < numbers.size(); ++i) {
       if (read[i] != object_bytes_) return Internal("object ", numbers[i], " did not come");
-      QUIRE_RETURN_IF_ERROR(CheckNumber(into[i].to.data(), numbers[i]));
+      QUIRE_RETURN_IF_ERROR(CheckNumber(memory_.bytes().data() + i * object_bytes_, numbers[i]));
     }
     return OkStatus();
   }

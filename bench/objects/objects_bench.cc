@@ -378,7 +378,12 @@ void AddObjectsBench(Benches& benches) {
            "alone; shm_to_disk and the like write every put to the server's disk. shm_in_place\n"
            "leaves what it gets in the server's memory, verified; all other gets end in memory\n"
            "of the caller."},
-      [options](const cli::CommandContext&) { return RunObjects(*options); });
+      [options](const cli::CommandContext&) { return RunObjects(*options); },
+      {.plot = PlotterOf({{.title = "Gets and puts of objects",
+                           .value_title = "GB/s, by the size of an object",
+                           .bars = {{.figures = R"(/((?:get|put)\w*)_([0-9a-z]+)_gb_per_s)",
+                                     .name = "$2",
+                                     .place = "$1"}}}})});
   command.add_option("--sizes", options->sizes, "Bytes of the objects (64KiB,1MiB,16MiB)")
       ->delimiter(',')
       ->transform(CLI::AsSizeValue(false).description(""))

@@ -97,7 +97,13 @@ void AddPlacementBench(Benches& benches) {
       {.name = "placement",
        .summary = "Time to place a run, balance of nodes, and runs that move",
        .examples = "  quire bench placement\n  quire bench placement --runs 1000000 --json"},
-      [options](const cli::CommandContext&) { return RunPlacement(*options); });
+      [options](const cli::CommandContext&) { return RunPlacement(*options); },
+      {.plot = PlotterOf({{.title = "Time to place a run",
+                           .place_title = "nodes",
+                           .value_title = "ns",
+                           .lines = {{.figures = R"(/sizes/(\d+)/ns_(\d+_replicas?))",
+                                      .name = "$2",
+                                      .place = "{/sizes/$1/nodes}"}}}})});
   command.add_option("--runs", options->runs, "Runs that are placed")
       ->check(CLI::Range(1, 100'000'000))
       ->capture_default_str();

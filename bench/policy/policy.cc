@@ -176,7 +176,12 @@ void AddPolicyBench(Benches& benches) {
            "each rate of jumps (rho) in which queries turn otherwise less than the threshold\n"
            "(c > 0.8). A run of so few steps that none of them jumps at some rate\n"
            "cannot show that, and it is 0."},
-      [options](const cli::CommandContext&) { return RunPolicy(*options); });
+      [options](const cli::CommandContext&) { return RunPolicy(*options); },
+      {.plot = PlotterOf(
+           {{.title = "Share of exact attention that a policy captures",
+             .value_title = "mass, on the synthetic stream and on a model",
+             .bars = {
+                 {.figures = "/(stream|model)/([^/]+)/mass", .name = "$1", .place = "$2"}}}})});
   command.add_option("--steps", options->grid.steps, "Steps of each cell of the grid")
       ->check(CLI::Range(2, 100000))
       ->capture_default_str();

@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -57,7 +56,6 @@ struct RagOptions {
   std::vector<std::string> tiers = {"dram", "ssd"};
   std::vector<std::string> transports = {"shm", "ucx", "grpc"};
   std::string model;
-  std::string plot;
 };
 
 class RagBench {
@@ -71,8 +69,6 @@ class RagBench {
     if (options_.dossiers > 0) QUIRE_RETURN_IF_ERROR(MeasureDossiers());
     return options_.layers > 0 ? MeasureLayers() : OkStatus();
   }
-
-  const std::vector<RagCell>& cells() const { return cells_; }
 
   StatusOr<BenchReport> Report() const {
     const auto headline = std::ranges::find_if(
@@ -226,19 +222,10 @@ class RagBench {
   std::vector<FirstToken> first_tokens_;
 };
 
-Status WritePlot(const std::string& path, const std::vector<RagCell>& cells) {
-  if (path.empty()) return OkStatus();
-  std::ofstream file(path);
-  file << cli::ToSvg(RagPlot(cells));
-  file.close();
-  return file ? OkStatus() : InvalidArgument("cannot write ", path, "; name a file in a directory");
-}
-
 StatusOr<BenchReport> RunRag(const RagOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const auto stop, StopSignals::Install());
   RagBench bench(options, stop.get());
   QUIRE_RETURN_IF_ERROR(bench.Run());
-  QUIRE_RETURN_IF_ERROR(WritePlot(options.plot, bench.cells()));
   return bench.Report();
 }
 
@@ -303,8 +290,6 @@ void AddMeasureOptions(CLI::App& command, RagOptions* options) {
       ->delimiter(',')
       ->check(CLI::IsMember({"shm", "ucx", "grpc"}))
       ->capture_default_str();
-  command.add_option("--plot", options->plot,
-                     "File for a plot of answers right against bytes read (SVG)");
   command
       .add_option("--check-layer", options->model_layers.check,
                   "cacheblend: the layer that compares fresh and stored values")
@@ -325,6 +310,9 @@ void AddMeasureOptions(CLI::App& command, RagOptions* options) {
       ->capture_default_str();
 }
 
+/// Cells of the suite of the first cell.
+const std::pair<std::string, std::string> kFirstSuite = {"{/cells/$1/suite}", "{/cells/0/suite}"};
+
 }  // namespace
 
 void AddRagBench(Benches& benches) {
@@ -344,7 +332,20 @@ void AddRagBench(Benches& benches) {
            "suite with 10 documents, and those of other suites begin with the suite. "
            "METHOD_ttft_speedup is of the model of random weights:\n"
            "the time to the first token of dense prefill over the method's."},
-      [options](const cli::CommandContext&) { return RunRag(*options); });
+      [options](const cli::CommandContext&) { return RunRag(*options); },
+      {.plot = PlotterOf({{.title = "Answers right against bytes read, suite {/cells/0/suite}",
+                           .place_title = "% of the documents' bytes that were read",
+                           .value_title = "% of answers right",
+                           .lines = {{.figures = R"(/cells/(\d+)/methods/([^/]+)/accuracy)",
+                                      .name = "$2",
+                                      .place = "{/cells/$1/methods/$2/bytes_vs_full}",
+                                      .times = 100,
+                                      .place_times = 100,
+                                      .where = kFirstSuite}},
+                           .levels = {{.figures = R"(/cells/(\d+)/full/accuracy)",
+                                       .name = "full, {/cells/$1/documents} documents",
+                                       .times = 100,
+                                       .where = kFirstSuite}}}})});
   AddSuiteOptions(command, options.get());
   AddMeasureOptions(command, options.get());
 }

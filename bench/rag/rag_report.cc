@@ -223,25 +223,6 @@ void AddRagJson(const std::vector<RagCell>& cells, const RagCell& headline,
   for (const FirstToken& one : first_tokens) (*json)["first_token"].push_back(FirstTokenJson(one));
 }
 
-cli::ScatterPlot RagPlot(const std::vector<RagCell>& cells) {
-  cli::ScatterPlot plot{.title = "Answers right against bytes read, suite " + cells.front().suite,
-                        .x_title = "% of the documents' bytes that were read",
-                        .y_title = "% of answers right"};
-  std::map<std::string, cli::PlotLine> lines;
-  for (const RagCell& cell : cells) {
-    if (cell.suite != cells.front().suite) continue;
-    const std::string documents = std::to_string(cell.documents) + " documents";
-    plot.levels.push_back({"full, " + documents, 100 * Accuracy(cell.totals.full.all)});
-    for (const auto& [name, method] : cell.totals.methods) {
-      lines[name].name = name;
-      lines[name].points.push_back(
-          {.x = 100 * BytesVsFull(method), .y = 100 * Accuracy(method.all), .label = documents});
-    }
-  }
-  for (auto& [name, line] : lines) plot.lines.push_back(std::move(line));
-  return plot;
-}
-
 cli::Table RagTable(const std::vector<RagCell>& cells,
                     const std::vector<FirstToken>& first_tokens) {
   cli::Table table({{"SUITE, DOCUMENTS"},

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "apps/kit/output/json_output.h"
-#include "apps/kit/output/scatter_plot.h"
 #include "apps/kit/output/table.h"
 #include "bench/rag/rag_run.h"
 
@@ -51,10 +50,6 @@ struct FirstToken {
 void AddRagJson(const std::vector<RagCell>& cells, const RagCell& headline,
                 const std::vector<FirstToken>& first_tokens, cli::Json* json);
 cli::Table RagTable(const std::vector<RagCell>& cells, const std::vector<FirstToken>& first_tokens);
-
-/// Answers right against bytes read, of the suite of the first cell: a line for each method, with a
-/// point for each number of documents.
-cli::ScatterPlot RagPlot(const std::vector<RagCell>& cells);
 
 /// 0 for no values.
 double MedianSeconds(std::vector<double> seconds);

@@ -515,7 +515,13 @@ void AddSelectBench(Benches& benches) {
            "select_vs_stream is of minima and maxima in f16, G = 4; select_vs_stream_worst of\n"
            "the digests that are farthest from the stream, which select_worst names, and\n"
            "select_vs_limit_worst of those farthest from their limit (select_limit_worst)."},
-      [options](const cli::CommandContext&) { return Run(*options); });
+      [options](const cli::CommandContext&) { return Run(*options); },
+      {.plot = PlotterOf(
+           {{.title = "Selection against the slower of reading the digests and the products",
+             .value_title = "ratio of speeds, by query heads of a KV head",
+             .bars = {{.figures = R"(/([a-z_0-9]+)_(f16|bf16|f32)_(g\d+)_vs_limit)",
+                       .name = "$3",
+                       .place = "$1 $2"}}}})});
   command
       .add_option("--mib", options->mebibytes,
                   "Mebibytes of digests (twice the last level cache when not given, as far as "

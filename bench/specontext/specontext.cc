@@ -376,7 +376,11 @@ void AddSpeContextBench(Benches& benches) {
            "messages_per_step is of a batch of four sequences, all layers together, in most "
            "steps.\n"
            "A token that opens a page asks layer by layer: messages_per_step_mean."},
-      [options](const cli::CommandContext&) { return Run(*options); });
+      [options](const cli::CommandContext&) { return Run(*options); },
+      {.plot = PlotterOf(
+           {{.title = "Answers right, by what selects",
+             .value_title = "% of answers right",
+             .bars = {{.figures = "/cells/([^/]+)/accuracy", .place = "$1", .times = 100}}}})});
   AddOptions(command, options.get());
 }
 

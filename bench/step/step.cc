@@ -225,7 +225,13 @@ void AddStepBench(Benches& benches) {
            "its waits are the most that a GPU has. A step waits once for its tokens, and\n"
            "once for each layer whose queries select (docs/design/0057). The figures at\n"
            "the top of the JSON are of the policy that grows most."},
-      [options](const cli::CommandContext&) { return RunSteps(*options); });
+      [options](const cli::CommandContext&) { return RunSteps(*options); },
+      {.plot = PlotterOf({{.title = "Launches of a decode step",
+                           .place_title = "sequences of the batch",
+                           .value_title = "launches a step",
+                           .lines = {{.figures = R"(/policies/([^/]+)/launches_per_step/(\d+))",
+                                      .name = "$1",
+                                      .place = "$2"}}}})});
   command.add_option("--layers", options->layers, "Layers of the random model")
       ->check(CLI::Range(1u, 64u))
       ->capture_default_str();

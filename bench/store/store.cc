@@ -207,12 +207,20 @@ void AddMib(CLI::App& command, const std::string& name, uint64_t* bytes, const s
 
 void AddStoreBench(Benches& benches) {
   const auto options = std::make_shared<StoreBenchOptions>();
-  CLI::App& command =
-      benches.Add({.name = "store",
-                   .summary = "Units from DRAM and SSD against memcpy, raw io_uring and BlobDB",
-                   .examples = "  quire bench store --json\n"
-                               "  quire bench store --data-dir /mnt/ssd --dataset-mib 8192"},
-                  [options](const cli::CommandContext&) { return Run(*options); });
+  CLI::App& command = benches.Add(
+      {.name = "store",
+       .summary = "Units from DRAM and SSD against memcpy, raw io_uring and BlobDB",
+       .examples = "  quire bench store --json\n"
+                   "  quire bench store --data-dir /mnt/ssd --dataset-mib 8192"},
+      [options](const cli::CommandContext&) { return Run(*options); },
+      {.plot = PlotterOf(
+           {{.title = "The store against raw programs",
+             .value_title = "GB/s",
+             .bars = {
+                 {.figures = R"(/(\w+)_(16k|128k)_gb_per_s)", .name = "units of $2", .place = "$1"},
+                 {.figures = R"(/(\w+_write\w*|raw_write\w*)_gb_per_s)",
+                  .name = "segments",
+                  .place = "$1"}}}})});
   AddMib(command, "--working-set-mib", &options->working_set_bytes,
          "Read from DRAM, in MiB (four times the last level cache when not given)");
   AddMib(command, "--dataset-mib", &options->dataset_bytes,

@@ -137,13 +137,19 @@ void AddOptions(CLI::App& command, TraceOptions* options) {
 
 void AddTraceBench(Benches& benches) {
   const auto options = std::make_shared<TraceOptions>();
-  CLI::App& command =
-      benches.Add({.name = "trace",
-                   .summary = "What each eviction policy saves on a trace of requests",
-                   .examples = "  quire bench trace\n"
-                               "  quire bench trace --cache-fraction 0.2 --json\n"
-                               "  quire bench trace --trace conversation_trace.jsonl"},
-                  [options](const cli::CommandContext& context) { return Run(*options, context); });
+  CLI::App& command = benches.Add(
+      {.name = "trace",
+       .summary = "What each eviction policy saves on a trace of requests",
+       .examples = "  quire bench trace\n"
+                   "  quire bench trace --cache-fraction 0.2 --json\n"
+                   "  quire bench trace --trace conversation_trace.jsonl"},
+      [options](const cli::CommandContext& context) { return Run(*options, context); },
+      {.plot = PlotterOf(
+           {{.title = "What an eviction policy saves",
+             .value_title = "% of the prefill's time",
+             .bars = {
+                 {.figures = "/policies/([^/]+)/saved_ratio", .place = "$1", .times = 100},
+                 {.figures = "/()no_limit/saved_ratio", .place = "no limit", .times = 100}}}})});
   AddOptions(command, options.get());
 }
 

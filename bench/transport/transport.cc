@@ -412,7 +412,12 @@ void AddTransportBench(Benches& benches) {
            "scatter_vs_contiguous is scattered units against units in order, of one size\n"
            "and one by one; scatter_vs_large_units is scattered units of 16 KiB against\n"
            "the same transport with units of 128 KiB."},
-      [options](const cli::CommandContext&) { return Run(*options); });
+      [options](const cli::CommandContext&) { return Run(*options); },
+      {.plot = PlotterOf({{.title = "Recalls over every transport, raw programs and other stores",
+                           .value_title = "GB/s, by the size of a unit",
+                           .bars = {{.figures = R"(/(?!shm_in_place)(\w+)_(16k|128k)_gb_per_s)",
+                                     .name = "$2",
+                                     .place = "$1"}}}})});
   command
       .add_option("--document-bytes", options->compare.document_bytes,
                   "Units on the server, of which a round moves half; a multiple of 32MiB (four "

@@ -8,6 +8,7 @@
 
 #include "client/reply.h"
 #include "common/base/retry_hint.h"
+#include "common/base/trace/span.h"
 #include "common/wire/message.h"
 #include "quire/v1/data_plane.pb.h"
 #include "transport/frames/frame_client.h"
@@ -44,8 +45,11 @@ class ControlChannel {
     QUIRE_ASSIGN_OR_RETURN(const Duration timeout, StepTime(step_, std::min(deadline, limit_)));
     CallMessage message, answer;
     QUIRE_RETURN_IF_ERROR(wire::Encode(request, &message.control));
-    QUIRE_RETURN_IF_ERROR(
-        transport_->Call(method, message, &answer, {.tenant = tenant_, .timeout = timeout}));
+    Span span = ChildOfCurrent(method, SpanKind::kClient);
+    const Status called = transport_->Call(
+        method, message, &answer, {.tenant = tenant_, .timeout = timeout, .trace = span.context()});
+    span.End(called);
+    QUIRE_RETURN_IF_ERROR(called);
     return DecodeReply(method, answer.control, reply);
   }
 
@@ -56,14 +60,15 @@ class ControlChannel {
   TimePoint limit_;
 };
 
-FrameClient::Options ClientOptions(const ControlChannel& control, const std::string& ticket,
+FrameClient::Options ClientOptions(const ControlChannel& control, const v1::TransportOffer& offer,
                                    const DataOptions& options, Duration hello_timeout) {
   FrameClient::Options client{.tenant = options.tenant,
-                              .ticket = ticket,
+                              .ticket = offer.ticket(),
                               .max_message_bytes = options.max_message_bytes,
                               .window_bytes = options.window_bytes,
                               .hello_timeout = hello_timeout,
-                              .spin = options.spin};
+                              .spin = options.spin,
+                              .sends_traces = offer.reads_traces()};
   client.announce = [control](uint64_t connection_id, uint64_t landing_id, uint64_t bytes,
                               std::string_view key) {
     v1::AddLandingRequest request;
@@ -134,8 +139,7 @@ StatusOr<std::shared_ptr<FrameClient>> Connect(const v1::TransportOffer& offer,
                     .token = options.token}));
   QUIRE_ASSIGN_OR_RETURN(const Duration to_greet, StepTime(options.timeout, deadline));
   *shown = true;
-  return FrameClient::Connect(std::move(pipe),
-                              ClientOptions(control, offer.ticket(), options, to_greet));
+  return FrameClient::Connect(std::move(pipe), ClientOptions(control, offer, options, to_greet));
 }
 
 /// Tries offers one after the other. Thread-safety: none.

@@ -191,7 +191,8 @@ StatusOr<std::vector<std::optional<uint64_t>>> Client::GetObjectsInto(
     if (object.to.empty()) {
       return InvalidArgument("no memory for the bytes of an object: give 1 byte or more");
     }
-    wanted.push_back({.key = object.key, .offset = object.offset, .to = object.to});
+    wanted.push_back(
+        {.key = object.key, .offset = object.offset, .to = &object.to, .exact = object.exact});
   }
   ObjectReads reads(std::move(wanted));
   QUIRE_RETURN_IF_ERROR(ReadObjects(&reads));

@@ -6,6 +6,7 @@
 
 #include "client/reply.h"
 #include "client/validate.h"
+#include "common/base/memory/destination_writer.h"
 #include "common/base/memory/payload_cutter.h"
 #include "common/base/memory/unit_copy.h"
 #include "common/wire/limits.h"
@@ -15,8 +16,7 @@ namespace {
 
 uint64_t EndOf(const ObjectReads::Read& read, uint64_t object_bytes) {
   const uint64_t rest = object_bytes - read.offset;
-  const uint64_t wanted = read.to.empty() ? read.bytes : read.to.size();
-  return read.offset + (wanted == 0 ? rest : std::min(rest, wanted));
+  return read.offset + (read.wanted() == 0 ? rest : std::min(rest, read.wanted()));
 }
 
 }  // namespace
@@ -30,8 +30,7 @@ bool ObjectReads::Next(v1::GetObjectsRequest* request) {
     v1::ObjectRange* const range = request->add_ranges();
     range->set_key(std::string(read.key));
     range->set_offset(read.offset + read.taken);
-    const uint64_t wanted = read.to.empty() ? read.bytes : read.to.size();
-    range->set_bytes(wanted == 0 ? 0 : wanted - read.taken);
+    range->set_bytes(read.wanted() == 0 ? 0 : read.wanted() - read.taken);
     asked_.push_back(i);
   }
   for (const Mismatch& mismatch : mismatches_) {
@@ -85,7 +84,7 @@ Status ObjectReads::TakeFrom(PayloadCutter& cutter, uint64_t* left, const Payloa
     const v1::ObjectUnits& object = reply_.objects(object_);
     Read& read = reads_[asked_[static_cast<size_t>(object_)]];
     if (object.size_bytes() == 0) {
-      read = {.key = read.key, .offset = read.offset, .bytes = read.bytes, .to = read.to};
+      read = read.FromStart();
       read.done = true;
       continue;
     }
@@ -102,7 +101,7 @@ Status ObjectReads::TakeFrom(PayloadCutter& cutter, uint64_t* left, const Payloa
     if (!skips_object_) {
       QUIRE_ASSIGN_OR_RETURN(const bool goes_on, TakeUnits(read, units, bytes));
       skips_object_ = !goes_on;
-      if (read.to.empty()) read.kept.AddLeases(leases);
+      if (read.to == nullptr) read.kept.AddLeases(leases);
     }
     unit_ += count;
     if (unit_ < object.unit_crc32c_size()) return OkStatus();
@@ -133,7 +132,12 @@ Status ObjectReads::End() {
 StatusOr<bool> ObjectReads::TakeUnits(Read& read, const Units& units, const Payload& payload) {
   if (read.incarnation != 0 && read.incarnation != units.incarnation) {
     // Another object now: its bytes are asked for from the start.
-    read = {.key = read.key, .offset = read.offset, .bytes = read.bytes, .to = read.to};
+    read = read.FromStart();
+    return false;
+  }
+  if (read.exact && units.object_bytes != read.offset + read.wanted()) {
+    read = read.FromStart();
+    read.done = true;
     return false;
   }
   const uint64_t unit_bytes = units.shape().unit_bytes;
@@ -144,7 +148,7 @@ StatusOr<bool> ObjectReads::TakeUnits(Read& read, const Units& units, const Payl
   }
   const uint64_t end = std::min(EndOf(read, units.object_bytes), first + payload.size_bytes());
   const Part part{.units = units, .payload = payload, .skip = at - first, .bytes = end - at};
-  if (!(read.to.empty() ? Keep(read, part) : Copy(read, part))) return false;
+  if (!(read.to == nullptr ? Keep(read, part) : Copy(read, part))) return false;
   read.object_bytes = units.object_bytes;
   read.incarnation = units.incarnation;
   read.taken += end - at;
@@ -169,7 +173,7 @@ bool ObjectReads::Copy(Read& read, const Part& part) {
   const Units& units = part.units;
   const uint64_t unit_bytes = units.shape().unit_bytes;
   PayloadCutter cutter(part.payload);
-  std::byte* to = read.to.data() + read.taken;
+  DestinationWriter to(*read.to, read.taken);
   uint64_t skip = part.skip;
   uint64_t left = part.bytes;
   bool all_match = true;
@@ -177,18 +181,18 @@ bool ObjectReads::Copy(Read& read, const Part& part) {
     const Payload unit = cutter.Cut(unit_bytes);
     const uint64_t take = std::min<uint64_t>(unit_bytes - skip, left);
     const bool is_whole = take == unit_bytes && unit.slices().size() == 1;
+    std::byte* const place = is_whole ? to.Take(unit_bytes) : nullptr;
     const uint32_t crc32c =
-        is_whole ? CopyWithCrc32c(unit.slices().front().bytes, to) : PayloadCrc32c(unit);
-    if (!is_whole) {
+        place != nullptr ? CopyWithCrc32c(unit.slices().front().bytes, place) : PayloadCrc32c(unit);
+    if (place == nullptr) {
       PayloadCutter of_unit(unit);
       (void)of_unit.Cut(skip);
-      of_unit.Cut(take).CopyTo(to);
+      to.Write(of_unit.Cut(take));
     }
     if (crc32c != units.crc32c[i]) {
       NoteMismatch(read, units.first + i, crc32c);
       all_match = false;
     }
-    to += take;
     left -= take;
     skip = 0;
   }

@@ -31,13 +31,21 @@ class ObjectReads {
   struct Read {
     std::string_view key;
     uint64_t offset = 0;
-    uint64_t bytes = 0;            ///< 0: to the object's end.
-    std::span<std::byte> to = {};  ///< Set: bytes are copied there, and not kept.
-    bool done = false;             ///< True when all of it has come, or it is not stored.
-    uint64_t object_bytes = 0;     ///< 0: not stored.
-    uint64_t incarnation = 0;      ///< 0: nothing has come.
-    uint64_t taken = 0;            ///< Bytes that have come.
+    uint64_t bytes = 0;               ///< 0: to the object's end.
+    const Destination* to = nullptr;  ///< Set: bytes are copied there, and not kept.
+    bool exact = false;               ///< As in ObjectInto.
+    bool done = false;                ///< True when all of it has come, or it is not stored.
+    uint64_t object_bytes = 0;        ///< 0: not stored.
+    uint64_t incarnation = 0;         ///< 0: nothing has come.
+    uint64_t taken = 0;               ///< Bytes that have come.
     Payload kept = {};
+
+    /// Bytes that are wanted from `offset` on; 0: to the object's end.
+    uint64_t wanted() const { return to == nullptr ? bytes : to->size_bytes(); }
+    /// The same range, of which nothing has come.
+    Read FromStart() const {
+      return {.key = key, .offset = offset, .bytes = bytes, .to = to, .exact = exact};
+    }
   };
 
   explicit ObjectReads(std::vector<Read> reads) : reads_(std::move(reads)) {}

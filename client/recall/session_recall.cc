@@ -56,6 +56,9 @@ DirectLanding::Lanes SessionRecall::MissingLanes() const {
 }
 
 Status SessionRecall::Launch() {
+  span_ = ChildOfCurrent(kRecall, SpanKind::kClient);
+  span_.Count("quire.lanes", lanes_.size());
+  if (!lanes_.empty()) span_.Count("quire.layer", lanes_.front().layer);
   if (const Status sent = Send(); !sent.ok()) OnFailure(sent);
   return end_;
 }
@@ -131,13 +134,13 @@ Status SessionRecall::Send() {
   asked_at_ = client.clock->Now();
   const Duration left = deadline_ - asked_at_;
   if (left <= Duration::zero()) return DeadlineExceeded(kRecall, ": no time is left");
-  QUIRE_ASSIGN_OR_RETURN(call_,
-                         client.data_transport->Start(kRecall, std::move(message),
-                                                      {.tenant = client.tenant,
-                                                       .timeout = left,
-                                                       .priority = options_.priority,
-                                                       .landing = landing_,
-                                                       .piece_bytes = options_.piece_bytes}));
+  QUIRE_ASSIGN_OR_RETURN(call_, client.data_transport->Start(kRecall, std::move(message),
+                                                             {.tenant = client.tenant,
+                                                              .timeout = left,
+                                                              .priority = options_.priority,
+                                                              .landing = landing_,
+                                                              .piece_bytes = options_.piece_bytes,
+                                                              .trace = span_.context()}));
   return OkStatus();
 }
 
@@ -267,6 +270,7 @@ void SessionRecall::End(Status status) {
   ended_ = true;
   call_.reset();
   end_ = std::move(status);
+  span_.End(end_);
   for (const WantedLane& lane : missing()) {
     session_->slots.lane(lane.want->sequence, lane.layer).under_way = false;
   }

@@ -27,6 +27,7 @@
 #include "client/recall/recall_codec.h"
 #include "client/retry.h"
 #include "common/base/random.h"
+#include "common/base/trace/span.h"
 #include "quire/clock.h"
 #include "quire/pending_recall.h"
 #include "quire/recall.h"
@@ -104,6 +105,7 @@ class SessionRecall final : public PendingRecall {
   uint64_t bytes_to_come_ = 0;         ///< Payload of those lanes that has not come.
   bool ended_ = false;
   Status end_;  ///< Answer of Next after the end; OK when all parts arrived.
+  Span span_;   ///< From the first attempt to the end.
 };
 
 }  // namespace quire::internal

@@ -5,6 +5,10 @@
 
 #include <limits>
 #include <string>
+#include <vector>
+
+#include "common/documents/document_state.h"
+#include "common/documents/page_strip.h"
 
 namespace quire {
 namespace {
@@ -43,6 +47,24 @@ TEST(DocumentRulesTest, SourcesReasonsAndExtrasAreBounded) {
   EXPECT_TRUE(CheckExtraName("0.summary").ok());
   EXPECT_TRUE(IsInvalidArgument(CheckExtraName("a/b")));
   EXPECT_TRUE(IsInvalidArgument(CheckExtraName("")));
+}
+
+TEST(DocumentRulesTest, StatesAreFoundByTheirNames) {
+  for (const DocumentState state : {DocumentState::kReady, DocumentState::kIngesting,
+                                    DocumentState::kFailed, DocumentState::kExpired}) {
+    EXPECT_EQ(StateNamed(StateName(state)), state);
+  }
+  EXPECT_EQ(StateName(DocumentState::kIngesting), "ingesting");
+  EXPECT_FALSE(StateNamed("READY").has_value());
+}
+
+TEST(DocumentRulesTest, AStripHasTheHottestPageOfEachCell) {
+  const std::vector<uint32_t> uses = {0, 3, 1, 0, 0, 9, 2};
+  EXPECT_EQ(CellsOf(uses, 80), uses);
+  EXPECT_EQ(CellsOf(uses, 3), (std::vector<uint32_t>{3, 1, 9}));
+  EXPECT_EQ(CellBounds(7, 3), (std::vector<size_t>{0, 2, 4, 7}));
+  EXPECT_EQ(CellsOf(uses, 1), (std::vector<uint32_t>{9}));
+  EXPECT_TRUE(CellsOf({}, 3).empty());
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ WorkerServer::WorkerServer(const Options& options, GenerateDefaults defaults, co
              options.health),
       service_(batch_.get(), reuse_.get(), engine, std::move(defaults),
                TextOfModel{options.tokenizer, options.chat}, options.tenant, &callers_, &calls_,
-               options.health) {}
+               options.health, options.tracer) {}
 
 void WorkerServer::VisitMetrics(MetricsVisitor& visit) const {
   VisitBuildInfo(visit);

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "common/base/observe/health.h"
+#include "common/base/trace/tracer.h"
 #include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/reuse/reuse_queue.h"
@@ -54,6 +55,7 @@ class WorkerServer {
     /// Told of refused calls, and by the engine's client of whether the store can be reached; may
     /// be null, and outlives the server.
     Health* health = nullptr;
+    const Tracer* tracer = nullptr;  ///< Traces calls; null: none. Outlives the server.
   };
   /// Errors: INVALID_ARGUMENT for options out of range; those of GrpcListening, UNAVAILABLE naming
   /// the address when it cannot be listened on.

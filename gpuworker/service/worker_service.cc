@@ -78,7 +78,8 @@ v1::GenerateReply Totals(const BatchResult& result, const ReuseStats& stats, Reu
 
 WorkerService::WorkerService(Batch* batch, ReuseQueue* reuse, const Engine* engine,
                              GenerateDefaults defaults, const TextOfModel& text, std::string tenant,
-                             CallerCheck* callers, GrpcCalls* calls, Health* health)
+                             CallerCheck* callers, GrpcCalls* calls, Health* health,
+                             const Tracer* tracer)
     : batch_(batch),
       reuse_(reuse),
       ingest_(engine, text, tenant, calls),
@@ -87,7 +88,8 @@ WorkerService::WorkerService(Batch* batch, ReuseQueue* reuse, const Engine* engi
       tenant_(std::move(tenant)),
       callers_(callers),
       calls_(calls),
-      health_(health) {
+      health_(health),
+      tracer_(tracer) {
   // As the generated v1::Worker::Service does, but that a call counts until its answer was sent.
   using Handler =
       grpc::internal::ServerStreamingHandler<WorkerService, v1::GenerateRequest, v1::GenerateReply>;
@@ -114,16 +116,18 @@ WorkerService::WorkerService(Batch* batch, ReuseQueue* reuse, const Engine* engi
 grpc::Status WorkerService::Generate(grpc::ServerContext* context,
                                      const v1::GenerateRequest* request,
                                      grpc::ServerWriter<v1::GenerateReply>* writer) {
-  return Serve(context, [&] { return Run(context, *request, writer); });
+  return Serve(context, kGenerate, [&] { return Run(context, *request, writer); });
 }
 
 grpc::Status WorkerService::Ingest(grpc::ServerContext* context, IngestHandler::Stream* stream) {
-  return Serve(context, [&] { return ingest_.Run(context, stream); });
+  return Serve(context, kIngest, [&] { return ingest_.Run(context, stream); });
 }
 
-grpc::Status WorkerService::Serve(grpc::ServerContext* context,
+grpc::Status WorkerService::Serve(grpc::ServerContext* context, std::string_view path,
                                   const std::function<Status()>& run) {
+  SpanScope traced(quire::Serve(tracer_, path.substr(1), TraceOf(*context)));
   const Status served = Admitted(context, run);
+  traced.span().End(served);
   calls_->Answering(context, 0);
   return EndCall(served, context);
 }

@@ -15,11 +15,13 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/base/observe/counters.h"
 #include "common/base/observe/health.h"
 #include "common/base/observe/metrics.h"
+#include "common/base/trace/tracer.h"
 #include "gpuworker/engine/batch/batch.h"
 #include "gpuworker/engine/reuse/reuse_queue.h"
 #include "gpuworker/service/generate_call.h"
@@ -39,10 +41,11 @@ class WorkerService final : public grpc::Service {
   /// for what calls leave out. `tenant` is the one of the engine's client; calls that name another
   /// one get PERMISSION_DENIED. `callers` says who proves to be of the tenant, `calls` how many may
   /// be there; both outlive it. `health` is told by the engine's client of whether the store can be
-  /// reached; it may be null, and outlives the service.
+  /// reached; it may be null, and outlives the service. `tracer` traces calls, and may be null,
+  /// too.
   WorkerService(Batch* batch, ReuseQueue* reuse, const Engine* engine, GenerateDefaults defaults,
                 const TextOfModel& text, std::string tenant, CallerCheck* callers, GrpcCalls* calls,
-                Health* health);
+                Health* health, const Tracer* tracer);
 
   /// quire.v1.Worker/Generate
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request,
@@ -53,8 +56,9 @@ class WorkerService final : public grpc::Service {
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
-  /// Runs an admitted call, counts it and ends it.
-  grpc::Status Serve(grpc::ServerContext* context, const std::function<Status()>& run);
+  /// Runs an admitted call of the method at `path`, counts it and ends it.
+  grpc::Status Serve(grpc::ServerContext* context, std::string_view path,
+                     const std::function<Status()>& run);
   Status Admitted(grpc::ServerContext* context, const std::function<Status()>& run);
   /// The reason why there is no answer, for a caller whose time is nearly over. OK while there is
   /// time, and where no reason is known.
@@ -87,6 +91,7 @@ class WorkerService final : public grpc::Service {
   CallerCheck* const callers_;
   GrpcCalls* const calls_;
   Health* const health_;
+  const Tracer* const tracer_;  ///< May be null.
   Counter calls_taken_, calls_failed_, calls_running_;
 };
 

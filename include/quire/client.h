@@ -175,8 +175,8 @@ class Client {
   /// Reads objects or ranges of them; nullopt for one that is not stored. INVALID_ARGUMENT for an
   /// offset that is not inside its object.
   StatusOr<std::vector<std::optional<ObjectBytes>>> GetObjects(std::span<const ObjectRange> ranges);
-  /// The same, to memory of the caller; returns the bytes written to each. Memory of objects that
-  /// are not stored has unspecified bytes, and so has all memory after an error.
+  /// The same, to memory of the caller; returns the bytes written to each. Memory of what counts as
+  /// not stored has unspecified bytes, and so has all memory after an error.
   StatusOr<std::vector<std::optional<uint64_t>>> GetObjectsInto(
       std::span<const ObjectInto> objects);
   /// Sizes of the objects that are stored.
@@ -227,6 +227,8 @@ class Client {
                                    std::span<const SegmentKey> segments = {});
   virtual StatusOr<ExtraBytes> GetExtra(const DocumentName& document, std::string_view name);
   virtual StatusOr<std::vector<Extra>> ListExtras(const DocumentName& document);
+  /// Which pages of a document recalls have used. A node of a cluster tells of its own recalls.
+  virtual StatusOr<PageUses> GetPageUses(const DocumentName& document);
 
   struct PinnedDocument {
     Document document;

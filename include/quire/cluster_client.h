@@ -100,6 +100,7 @@ class ClusterClient final : public Client {
                            const Payload& payload, std::span<const SegmentKey> segments) override;
   StatusOr<ExtraBytes> GetExtra(const DocumentName& document, std::string_view name) override;
   StatusOr<std::vector<Extra>> ListExtras(const DocumentName& document) override;
+  StatusOr<PageUses> GetPageUses(const DocumentName& document) override;
 
   using Client::OpenSession;
   StatusOr<std::unique_ptr<ClientSession>> OpenSession(std::span<const SequenceSpec> sequences,

@@ -90,6 +90,12 @@ struct WatchOptions {
   Duration wait = Duration::zero();
 };
 
+/// Use of a document's pages since its server started.
+struct PageUses {
+  uint32_t page_tokens = 0;    ///< Tokens of a page; the last one may have fewer.
+  std::vector<uint32_t> uses;  ///< [pages] Units (a layer and KV head) that recalls placed.
+};
+
 /// An extra with its bytes.
 struct ExtraBytes {
   Extra extra;

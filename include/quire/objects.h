@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 
+#include "quire/destination.h"
 #include "quire/payload.h"
 
 namespace quire {
@@ -73,8 +73,10 @@ struct ObjectBytes {
 /// Bytes of an object to read to memory of the caller.
 struct ObjectInto {
   std::string key;
-  uint64_t offset = 0;      ///< Below the object's size.
-  std::span<std::byte> to;  ///< At least one byte; filled up to the object's end.
+  uint64_t offset = 0;  ///< Below the object's size.
+  Destination to;       ///< At least one byte; filled up to the object's end.
+  /// True: an object that does not end where `to` does counts as one that is not stored.
+  bool exact = false;
 };
 
 }  // namespace quire

@@ -38,10 +38,14 @@ struct Stamp {
   uint32_t time = 0;
   uint16_t thread = 0;
   bool atomic = false;
+
+  bool operator==(const Stamp&) const = default;
 };
 struct Byte {
   Stamp write;
   Stamp reads[2];  ///< By different threads, the last first.
+
+  bool operator==(const Byte&) const = default;
 };
 struct Page {
   Byte bytes[kPageBytes];
@@ -171,30 +175,43 @@ bool Ordered(const Stamp& stamp, bool shared, unsigned thread) {
   FailAccess(access, who + " " + did + " it, and nothing orders the two");
 }
 
+/// Checks the first byte of `access`, and records the access in it.
+void CheckByte(const Access& access, bool shared, const Stamp& now, Byte& byte) {
+  if (shared && access.act != Act::kWrite && byte.write.time < checker.block_began) {
+    FailAccess(access, "nothing of the block has written it");
+  }
+  if (!(now.atomic && byte.write.atomic) && !Ordered(byte.write, shared, now.thread)) {
+    FailRace(access, byte.write, byte.write.atomic ? "atomically changes" : "writes");
+  }
+  if (access.act == Act::kRead) {
+    if (byte.reads[0].thread != now.thread || byte.reads[0].time < checker.block_began) {
+      byte.reads[1] = byte.reads[0];
+    }
+    byte.reads[0] = now;
+    return;
+  }
+  for (const Stamp& read : byte.reads) {
+    if (!Ordered(read, shared, now.thread)) FailRace(access, read, "reads");
+  }
+  byte.write = now;
+}
+
+/// Bytes with the same record, which those of one value mostly have, are checked once.
 void CheckBytes(const Access& access, bool shared) {
-  const unsigned thread = CurrentThread();
-  const Stamp now{checker.time, static_cast<uint16_t>(thread), access.act == Act::kAtomic};
+  const Stamp now{checker.time, static_cast<uint16_t>(CurrentThread()),
+                  access.act == Act::kAtomic};
+  Byte before;
+  const Byte* after = nullptr;
   for (size_t i = 0; i < access.bytes; ++i) {
     const uintptr_t address = access.address + i;
     Byte& byte = PageOf(address).bytes[address % kPageBytes];
-    const Access at{address, access.bytes - i, access.act, access.where};
-    if (shared && access.act != Act::kWrite && byte.write.time < checker.block_began) {
-      FailAccess(at, "nothing of the block has written it");
-    }
-    if (!(now.atomic && byte.write.atomic) && !Ordered(byte.write, shared, thread)) {
-      FailRace(at, byte.write, byte.write.atomic ? "atomically changes" : "writes");
-    }
-    if (access.act == Act::kRead) {
-      if (byte.reads[0].thread != thread || byte.reads[0].time < checker.block_began) {
-        byte.reads[1] = byte.reads[0];
-      }
-      byte.reads[0] = now;
+    if (after != nullptr && byte == before) {
+      byte = *after;
       continue;
     }
-    for (const Stamp& read : byte.reads) {
-      if (!Ordered(read, shared, thread)) FailRace(at, read, "reads");
-    }
-    byte.write = now;
+    before = byte;
+    CheckByte({address, access.bytes - i, access.act, access.where}, shared, now, byte);
+    after = &byte;
   }
 }
 

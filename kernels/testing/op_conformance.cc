@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 namespace quire::kernels::testing {
@@ -14,9 +15,16 @@ int64_t Workbench::Random(int64_t low, int64_t high) {
 }
 
 std::vector<float> Workbench::Floats(int64_t n, float scale) {
-  std::normal_distribution<float> normal(0.0f, scale);
-  std::vector<float> values(n);
-  for (float& value : values) value = normal(random_);
+  // Box and Muller's pairs of normal values. std::normal_distribution takes most of the tests' time.
+  constexpr float kUnit = 0x1p-32f;
+  std::vector<float> values(n + n % 2);
+  for (int64_t i = 0; i < n; i += 2) {
+    const float radius = scale * std::sqrt(-2.0f * std::log((random_() + 1.0f) * kUnit));
+    const float angle = 2.0f * std::numbers::pi_v<float> * (random_() * kUnit);
+    values[i] = radius * std::cos(angle);
+    values[i + 1] = radius * std::sin(angle);
+  }
+  values.resize(n);
   return values;
 }
 

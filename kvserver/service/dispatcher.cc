@@ -77,7 +77,9 @@ Status Dispatcher::HandleKnown(Method& method, const CallContext& context, std::
   const TimePoint start = parts_.clock->Now();
   const uint64_t request_bytes = BytesOf(request);
   method.request_bytes.Add(request_bytes);
+  Span span = Serve(parts_.tracer, name, context.trace);
   CountedReply counted(reply);
+  if (span.is_recorded()) counted.waits().SetSpan(&span);
   Status status = Check(context, name);
   if (status.ok()) status = Run(method, context, request, counted);
   method.reply_bytes.Add(counted.bytes());
@@ -86,6 +88,9 @@ Status Dispatcher::HandleKnown(Method& method, const CallContext& context, std::
   const Duration time = parts_.clock->Now() - start;
   method.latency.Record(time);
   NoteSlow(method, context, name, status, counted, request_bytes, time);
+  span.Count("quire.request_bytes", request_bytes);
+  span.Count("quire.reply_bytes", counted.bytes());
+  span.End(status);
   return status;
 }
 

@@ -25,6 +25,7 @@
 #include "common/base/observe/counters.h"
 #include "common/base/observe/health.h"
 #include "common/base/observe/metrics.h"
+#include "common/base/trace/tracer.h"
 #include "common/wire/message.h"
 #include "kvserver/service/admission/admission.h"
 #include "kvserver/service/slow/slow_calls.h"
@@ -78,6 +79,7 @@ class Dispatcher final : public CallHandler {
     const Clock* clock = nullptr;      ///< Clock of the latencies.
     Health* health = nullptr;          ///< Receives refused calls; may be null.
     SlowCalls* slow = nullptr;         ///< Receives calls that passed a door; may be null.
+    const Tracer* tracer = nullptr;    ///< Begins the spans of calls; null: none.
   };
   explicit Dispatcher(const Parts& parts) : parts_(parts) {}
 

@@ -24,6 +24,7 @@
 #include "kvserver/service/slow/slow_calls.h"
 #include "kvserver/session/context/context_resolver.h"
 #include "kvserver/session/context/context_table.h"
+#include "kvserver/session/context/page_use_table.h"
 #include "kvserver/session/context/read_counts.h"
 #include "kvserver/session/context/tail_scrub.h"
 #include "kvserver/session/session_manager.h"
@@ -154,7 +155,7 @@ struct Server::Parts {
         store(std::move(page_store)),
         registry(std::move(document_registry)),
         contexts(ContextOptions(options, store.get(), clock)),
-        resolver(store.get(), registry.get(), &contexts, &read_counts),
+        resolver(store.get(), registry.get(), &contexts, &read_counts, &page_uses),
         replica_segments(store.get()),
         replica_documents(registry.get(), options.tenants),
         digest_threads({.threads = kDigestThreads}),
@@ -167,7 +168,8 @@ struct Server::Parts {
                     .writes = &writes,
                     .clock = clock,
                     .health = health,
-                    .slow = &slow}),
+                    .slow = &slow,
+                    .tracer = options.tracer}),
         data_plane(DataPlaneOptions(options, &dispatcher, clock)),
         held_digest_scrub(sessions.ScrubHeldDigests(),
                           {.bytes_per_second = options.scrub_bytes_per_second.digests,
@@ -276,6 +278,7 @@ struct Server::Parts {
   std::unique_ptr<DocumentRegistry> registry;
   ContextTable contexts;
   ReadCounts read_counts;
+  PageUseTable page_uses;
   ContextResolver resolver;
   ReplicaSegments replica_segments;
   ReplicaDocuments replica_documents;
@@ -344,6 +347,7 @@ StatusOr<std::unique_ptr<Server>> Server::Make(std::unique_ptr<PageStore> store,
   AddSessionMethods(&parts->sessions, &parts->dispatcher);
   AddLeaseMethods(&parts->contexts, &parts->sessions, parts->registry.get(), &parts->dispatcher);
   AddRegistryMethods(parts->registry.get(), &parts->contexts, options.cluster, &parts->dispatcher);
+  AddPageUseMethods(&parts->resolver, &parts->dispatcher);
   AddClusterMethods(options.cluster, clock, &parts->dispatcher);
   AddReplicaMethods({.place = options.cluster,
                      .segments = &parts->replica_segments,
@@ -362,6 +366,7 @@ Server::~Server() { StopReplication(); }
 
 DocumentRegistry& Server::registry() const { return *parts_->registry; }
 SessionManager& Server::sessions() const { return parts_->sessions; }
+ContextResolver& Server::resolver() const { return parts_->resolver; }
 const SlowCalls& Server::slow_calls() const { return parts_->slow; }
 
 CallHandler* Server::handler() { return &parts_->dispatcher; }

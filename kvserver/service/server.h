@@ -24,6 +24,7 @@
 
 namespace quire::kvserver {
 
+class ContextResolver;
 class DataPlane;
 class DocumentRegistry;
 class SessionManager;
@@ -57,6 +58,7 @@ class Server {
   /// Parts that people look at. Each belongs to the server.
   DocumentRegistry& registry() const;
   SessionManager& sessions() const;
+  ContextResolver& resolver() const;
   const SlowCalls& slow_calls() const;
   /// See PageStore::shared_memory.
   std::optional<SharedMemoryView> shared_memory() const;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/observe/health.h"
+#include "common/base/trace/tracer.h"
 #include "common/wire/limits.h"
 #include "kvserver/service/cluster_place.h"
 #include "kvserver/store/page_store.h"
@@ -70,8 +71,9 @@ struct ServerOptions {
 
   ClusterPlace cluster = {};  ///< In no cluster by default.
 
-  Clock* clock = nullptr;    ///< SystemClock() when null.
-  Health* health = nullptr;  ///< Null: the server makes its own. Outlives the server.
+  Clock* clock = nullptr;          ///< SystemClock() when null.
+  Health* health = nullptr;        ///< Null: the server makes its own. Outlives the server.
+  const Tracer* tracer = nullptr;  ///< Traces calls; null: none. Outlives the server.
 
   /// Most calls in the server at once, running or waiting.
   uint64_t max_calls() const {

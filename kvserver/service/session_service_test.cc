@@ -95,6 +95,41 @@ TEST_F(SessionServiceTest, OnlyTheDiffCrossesTheWire) {
   EXPECT_THAT(units.replaced, ElementsAre(-1));
 }
 
+// A question continues the chain of its document, and the worker names that by its last key.
+TEST_F(SessionServiceTest, PagesOfADocumentCountTheirUsesByEveryQuestion) {
+  const std::string tip = Sealed(8, 1).chain_tip();
+  v1::RegisterRequest document;
+  document.mutable_name()->set_collection("default");
+  document.mutable_name()->set_name("a");
+  document.set_chain_tip(tip);
+  ASSERT_TRUE(Call<v1::RegisterReply>("Registry/Register", document).ok());
+  v1::PageUsesRequest asked;
+  *asked.mutable_document() = document.name();
+  const auto uses = [&] {
+    const auto reply = Call<v1::PageUsesReply>("Registry/PageUses", asked);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->page_tokens(), spec_.page_tokens);
+    return std::vector<uint32_t>(reply->uses().begin(), reply->uses().end());
+  };
+  EXPECT_THAT(uses(), ElementsAre(0, 0, 0, 0, 0, 0, 0, 0, 0));
+
+  const v1::ContextRef chain = RefTo(tip);
+  const uint64_t question = OpenContext(&chain);
+  ASSERT_TRUE(Append(question, 8, 2).ok());
+  v1::OpenSessionRequest open = OpenRequest(3);
+  open.mutable_sequences(0)->mutable_members(0)->mutable_context()->set_open_context(question);
+  const uint64_t id = Open(open).session_id();
+  ASSERT_TRUE(Recall(RecallOf(id, 1, 2, {{0, 5, 9}, {0}})).ok());
+  ASSERT_TRUE(Recall(RecallOf(id, 2, 2, {{0, 5, 9}, {3}}, 1)).ok());
+  EXPECT_THAT(uses(), ElementsAre(2, 0, 0, 1, 0, 1, 0, 0, 0)) << "units placed, of its own pages";
+
+  const uint64_t other = Open(3).session_id();  // Reads the chain itself.
+  ASSERT_TRUE(Recall(RecallOf(other, 1, 0, {{0, 8}, {}})).ok());
+  EXPECT_THAT(uses(), ElementsAre(3, 0, 0, 1, 0, 1, 0, 0, 1));
+  asked.mutable_document()->set_name("b");
+  EXPECT_TRUE(IsNotFound(Call<v1::PageUsesReply>("Registry/PageUses", asked).status()));
+}
+
 TEST_F(SessionServiceTest, UnitsThatTheWorkerHoldsArePlacedButNotSent) {
   const v1::OpenSessionReply opened = Open(3);
   v1::RecallRequest request = RecallOf(opened.session_id(), 1, 2, {{0, 5, 8}, {4}});

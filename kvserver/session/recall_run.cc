@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "quire/page_name.h"
+
 namespace quire::kvserver {
 namespace {
 
@@ -195,8 +197,20 @@ void RecallRun::AddToPart(const RecallTarget& target, uint32_t index) {
     lane.num_sent += sent.size();
     first += count;
   }
+  CountUses(members, placed.pages);
   part_bytes_ += lane.num_sent * shape_.unit_bytes();
   ++in_part_;
+}
+
+void RecallRun::CountUses(std::span<const MemberView> members, std::span<const uint32_t> pages) {
+  if (members.size() == 1) {  // Names of pages are their numbers.
+    if (members.front().page_use != nullptr) members.front().page_use->Add(pages);
+    return;
+  }
+  for (const uint32_t name : pages) {
+    PageUse* const use = members[MemberOf(name)].page_use;
+    if (use != nullptr) use->Add(PageOf(name));
+  }
 }
 
 std::span<const uint32_t> RecallRun::PagesToSend(const WantedLayers& want, uint32_t head,

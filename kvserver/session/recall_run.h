@@ -113,6 +113,8 @@ class RecallRun {
   /// are the lane's, of this member and kind.
   StatusOr<DigestBlocks> DigestsOf(const MemberView& member, const DigestRange& range,
                                    SessionLane::MemberDigests& digests);
+  /// Counts the units that a lane places as uses of their pages.
+  static void CountUses(std::span<const MemberView> members, std::span<const uint32_t> pages);
   /// Adds the last planned lane to the part.
   void AddToPart(const RecallTarget& target, uint32_t index);
   std::span<const MemberView> MembersOf(const RecallTarget& target) const {

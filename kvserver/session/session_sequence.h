@@ -32,12 +32,14 @@ struct MemberView {
       : view(member.context.view()),
         position_offset(member.position_offset),
         num_pages(view->num_pages()),
-        tail_first_page(view->tail_first_page()) {}
+        tail_first_page(view->tail_first_page()),
+        page_use(member.context.page_use()) {}
 
   ContextViewPtr view;
   int64_t position_offset;
   uint32_t num_pages;
   uint32_t tail_first_page;  ///< First page that is not stored.
+  PageUse* page_use;         ///< Belongs to the member; may be null.
 };
 
 class SessionSequence {

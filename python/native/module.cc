@@ -7,6 +7,7 @@
 #include "python/native/bind.h"
 #include "python/native/engine_blocks.h"
 #include "python/native/errors.h"
+#include "python/native/host_pieces.h"
 #include "python/native/objects.h"
 #include "python/native/units.h"
 #include "quire/version.h"
@@ -18,6 +19,7 @@ NB_MODULE(_native, module) {
   python::TranslateErrors();
   python::BindSpec(module);
   python::BindUnits(module);
+  python::BindHostPieces(module);
   python::BindObjects(module);
   python::BindDocuments(module);
   python::BindHints(module);

@@ -12,7 +12,7 @@
 
 #include "python/native/arguments.h"
 #include "python/native/errors.h"
-#include "python/native/host_array.h"
+#include "python/native/host_pieces.h"
 #include "python/native/names.h"
 #include "quire/client.h"
 
@@ -67,7 +67,7 @@ std::vector<PutObjectReply> PutObjects(const Connection& self, const nb::sequenc
   const auto client = self.client();
   const PutOptions options{.durability = ValueOf(kDurabilitiesByName, durability, "durability"),
                            .strict = strict};
-  std::vector<HostArray> arrays;  // Lend their memory during the call.
+  std::vector<HostBytes> values;  // Lend their memory during the call.
   std::vector<ObjectToPut> to_put;
   for (const nb::handle object : objects) {
     if (!nb::isinstance<nb::tuple>(object) || nb::len(object) != 2) {
@@ -75,8 +75,8 @@ std::vector<PutObjectReply> PutObjects(const Connection& self, const nb::sequenc
     }
     const auto pair = nb::borrow<nb::tuple>(object);
     std::string key = ObjectKeyOf(pair[0]);
-    arrays.emplace_back(pair[1], "object '" + key + "'", HostArray::Use::kRead);
-    to_put.push_back({.key = std::move(key), .bytes = Lend(arrays.back().bytes())});
+    values.emplace_back(pair[1], "object '" + key + "'", HostArray::Use::kRead);
+    to_put.push_back({.key = std::move(key), .bytes = values.back().ToRead()});
   }
   return WithoutGil([&] { return Take(client->PutObjects(to_put, options)); });
 }
@@ -98,27 +98,27 @@ nb::list GetObjects(const Connection& self, const nb::sequence& wanted) {
 
 std::vector<std::optional<uint64_t>> GetObjectsInto(const Connection& self,
                                                     const nb::sequence& wanted,
-                                                    const nb::sequence& targets) {
+                                                    const nb::sequence& targets, bool exact) {
   const auto client = self.client();
   const std::vector<ObjectRange> ranges = RangesOf(wanted);
-  std::vector<HostArray> arrays;
+  std::vector<HostBytes> memory;
   for (const nb::handle target : targets) {
-    arrays.emplace_back(target, "into", HostArray::Use::kWrite);
+    memory.emplace_back(target, "into", HostArray::Use::kWrite);
   }
-  if (arrays.size() != ranges.size()) {
-    throw StatusError(InvalidArgument(arrays.size(), " arrays to read ", ranges.size(),
+  if (memory.size() != ranges.size()) {
+    throw StatusError(InvalidArgument(memory.size(), " arrays to read ", ranges.size(),
                                       " objects into: give one for each"));
   }
   std::vector<ObjectInto> into;
   for (size_t i = 0; i < ranges.size(); ++i) {
     const ObjectRange& range = ranges[i];
-    std::span<std::byte> to = arrays[i].writable();
-    if (range.bytes > to.size()) {
-      throw StatusError(InvalidArgument("into: an array of ", to.size(), " bytes for ", range.bytes,
-                                        " bytes of '", range.key, "'"));
+    Destination to = memory[i].ToWrite();
+    if (range.bytes > to.size_bytes()) {
+      throw StatusError(InvalidArgument("into: an array of ", to.size_bytes(), " bytes for ",
+                                        range.bytes, " bytes of '", range.key, "'"));
     }
-    if (range.bytes != 0) to = to.first(range.bytes);
-    into.push_back({.key = range.key, .offset = range.offset, .to = to});
+    if (range.bytes != 0) to = to.First(range.bytes);
+    into.push_back({.key = range.key, .offset = range.offset, .to = std::move(to), .exact = exact});
   }
   return WithoutGil([&] { return Take(client->GetObjectsInto(into)); });
 }
@@ -189,18 +189,22 @@ void AddObjectCalls(ConnectionClass& connection) {
            nb::arg("durability") = "default", nb::arg("strict") = false,
            nb::sig("def put_objects(self, objects: Sequence[tuple[ObjectKey, object]], *, "
                    "durability: str = 'default', strict: bool = False) -> list[PutObjectReply]"),
-           "Stores objects: keys, and contiguous arrays of any type (bytes, numpy, torch). The\n"
-           "first bytes under a key stand. Objects are caches, and leave when room is needed.")
+           "Stores objects: keys, and contiguous arrays of any type (bytes, numpy, torch) or\n"
+           "HostPieces. The first bytes under a key stand. Objects are caches, and leave when room "
+           "is needed.")
       .def("get_objects", &GetObjects, nb::arg("wanted"),
            nb::sig("def get_objects(self, wanted: Sequence[ObjectKey | tuple[ObjectKey, int] | "
                    "tuple[ObjectKey, int, int]]) -> list[Object | None]"),
            "Reads objects by key, or ranges (key, offset) and (key, offset, nbytes); None for one\n"
            "that is not stored. Bytes are verified.")
-      .def("get_objects_into", &GetObjectsInto, nb::arg("wanted"), nb::arg("into"),
+      .def("get_objects_into", &GetObjectsInto, nb::arg("wanted"), nb::arg("into"), nb::kw_only(),
+           nb::arg("exact") = false,
            nb::sig("def get_objects_into(self, wanted: Sequence[ObjectKey | tuple[ObjectKey, int] "
-                   "| tuple[ObjectKey, int, int]], into: Sequence[object]) -> list[int | None]"),
-           "The same, into contiguous arrays, one for each. Returns the bytes written; fewer than\n"
-           "the array has where the object ends, None for one that is not stored.")
+                   "| tuple[ObjectKey, int, int]], into: Sequence[object], *, exact: bool = False) "
+                   "-> list[int | None]"),
+           "The same, into contiguous arrays or HostPieces, one for each. Returns the bytes\n"
+           "written; fewer than the array has where the object ends, None for one that is not\n"
+           "stored. With `exact`, None for an object that does not end where the array does, too.")
       .def(
           "stat_objects",
           [](const Connection& self, const nb::sequence& keys) {

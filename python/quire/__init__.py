@@ -31,6 +31,7 @@ from quire._native import (
     EngineBlocks,
     Extra,
     Hints,
+    HostPieces,
     Ingest,
     KvSpec,
     Lane,

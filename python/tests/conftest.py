@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server of the tests, and documents with random units."""
 
+import ast
 import dataclasses
 import itertools
+import json
 import os
+import pathlib
 import random
 
 import numpy
@@ -21,6 +24,34 @@ def pytest_addoption(parser):
 
 def pytest_report_header():
     return f"seed: QUIRE_SEED={SEED}"
+
+
+def recorded(engine):
+    """What tools/engines_demo/record.py has recorded of an engine, by name."""
+    file = pathlib.Path(__file__).parent / f"data/{engine}_interface.json"
+    return json.loads(file.read_text())["members"]
+
+
+def own_methods(file, class_name, engine):
+    """Checks that a class in `file` overrides what the engine's base class has. Returns its other public names."""
+    base = recorded(engine)
+    (ours,) = [
+        node
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name == class_name
+    ]
+    overrides = {node.name: node for node in ours.body if isinstance(node, ast.FunctionDef)}
+    for name, node in overrides.items():
+        if name not in base:
+            continue
+        arguments = [argument.arg for argument in node.args.posonlyargs + node.args.args]
+        if node.args.kwarg is not None:
+            arguments.append(node.args.kwarg.arg)
+        assert arguments == base[name]["parameters"], name
+        kinds = [decorator.id for decorator in node.decorator_list if isinstance(decorator, ast.Name)]
+        assert (kinds or ["method"]) == [base[name]["kind"]], name
+    assert not [name for name, member in base.items() if member["abstract"] and name not in overrides]
+    return {name for name in overrides if not name.startswith("_") and name not in base}
 
 
 @dataclasses.dataclass

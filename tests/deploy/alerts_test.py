@@ -67,10 +67,23 @@ class AlertsTest(unittest.TestCase):
             cases = shutil.copy(CASES, folder)
             kit.run(promtool, 'test', 'rules', cases)
 
-    def test_every_rule_has_a_case_in_which_it_fires_and_says_what_is_wrong(self):
-        fired = {test['alertname'] for case in kit.read_yaml(CASES)['tests'] for test in case['alert_rule_test']
-                 if test.get('exp_alerts')}
-        self.assertEqual({rule['alert'] for rule in alerts()}, fired)
+    def test_every_rule_has_a_case_in_which_it_fires_and_one_in_which_it_is_silent(self):
+        cases = [test for case in kit.read_yaml(CASES)['tests'] for test in case['alert_rule_test']]
+        names = {rule['alert'] for rule in alerts()}
+        self.assertEqual(names, {case['alertname'] for case in cases if case.get('exp_alerts')})
+        self.assertEqual(names, {case['alertname'] for case in cases if not case.get('exp_alerts')})
+
+    def test_every_reason_that_a_rule_names_is_one_that_it_fires_for(self):
+        fired = {(test['alertname'], alert['exp_labels'].get('reason'))
+                 for case in kit.read_yaml(CASES)['tests'] for test in case['alert_rule_test']
+                 for alert in test.get('exp_alerts', [])}
+        named = {(rule['alert'], reason) for rule in alerts()
+                 for reasons_of_rule in re.findall(r'reason=~?"([^"]*)"', rule['expr'])
+                 for reason in reasons_of_rule.split('|')}
+        self.assertGreater(len(named), 10)
+        self.assertLessEqual(named, fired)
+
+    def test_every_rule_says_what_is_wrong(self):
         for rule in alerts():
             self.assertIn(rule['labels']['severity'], ('critical', 'warning'), rule['alert'])
             self.assertEqual({'summary', 'description'}, set(rule['annotations']), rule['alert'])

@@ -398,6 +398,14 @@ void WriteFrameSeeds(const fs::path& dir) {
         .name = "quire.v1.Session/Recall",
         .text = "control"},
        0);
+  seed("traced",
+       {.kind = FrameKind::kRequest,
+        .id = 2,
+        .amount = 1'000'000'000,
+        .max_parts = 1,
+        .name = "quire.v1.Store/Fetch",
+        .trace = {.trace_id = {1, 2, 3}, .span_id = {4, 5}, .sampled = true}},
+       0);
   seed("part",
        {.kind = FrameKind::kPart, .id = 1, .text = "c", .places = {{0, 4}, {100, 1}, {50, 5}}}, 10);
   FrameHead end{.kind = FrameKind::kEnd, .id = 1};

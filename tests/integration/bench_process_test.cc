@@ -6,9 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/integration/bench_report.h"
@@ -207,6 +211,13 @@ TEST(BenchProcessTest, AgentsFindTheirPromptsBeforeAndAfterARestart) {
 }
 
 // Lists the benchmarks from the help, so that new ones are included.
+TEST(BenchProcessTest, TracingReportsWhatGoalsAreSetFor) {
+  const json report = BenchReport({"tracing", "--repeats", "1", "--rounds", "3", "--calls", "150"});
+  ExpectPositive(report, {"trace_off_overhead", "trace_1_percent_overhead", "us_per_recall_off",
+                          "us_per_recall_hooks", "us_per_recall_sampled"});
+  EXPECT_EQ(Figure(report, "spans_dropped"), 0);
+}
+
 TEST(BenchProcessTest, EveryBenchmarkHasHelpWithExamples) {
   testing::ExpectHelpWithExamples({"bench"});
   const std::vector<std::string> benches = testing::Subcommands("bench");
@@ -228,6 +239,56 @@ TEST(BenchProcessTest, NothingToMeasureIsAnErrorAndAnUnknownBenchmarkWrongUsage)
     EXPECT_THAT(result.err, HasSubstr("quire: ")) << ::testing::PrintToString(args);
   }
   EXPECT_EQ(testing::RunChild(quire, {"bench", "nothing"}).exit_code, 2);
+}
+
+std::string TextOf(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// After a change of results or of plots:
+//   quire bench NAME --from bench/results/NAME.json --plot bench/results/NAME.svg
+TEST(BenchProcessTest, KeptPlotsAreThoseOfTheKeptResults) {
+  const std::set<std::string> without_series = {"demo_transports", "elastic", "registry"};
+  const testing::TempDir dir;
+  size_t plots = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(QUIRE_SOURCE_DIR "/bench/results")) {
+    if (entry.path().extension() != ".json") continue;
+    const std::string name = entry.path().stem();
+    const std::string benchmark = json::parse(TextOf(entry.path())).value("benchmark", "");
+    std::vector<std::string> args = {"bench", benchmark};
+    if (name == "torture_cluster") args = {"torture", "cluster"};
+    if (args.back().empty() || without_series.contains(benchmark)) continue;
+    const std::string drawn = dir / name + ".svg";
+    args.insert(args.end(), {"--from", entry.path(), "--plot", drawn});
+    const testing::ChildResult result =
+        testing::RunChild(QUIRE_BINARY_DIR "/bin/quire", std::move(args));
+    EXPECT_EQ(result.exit_code, 0) << entry.path() << result.err;
+    std::filesystem::path kept = entry.path();
+    EXPECT_EQ(TextOf(drawn), TextOf(kept.replace_extension(".svg"))) << kept;
+    ++plots;
+  }
+  EXPECT_GE(plots, 17u);
+}
+
+TEST(BenchProcessTest, ReportsThatHaveNoPlotAreRefusedWithWhatToGive) {
+  const testing::TempDir dir;
+  const auto refused = [&](const std::string& text, std::vector<std::string> more) {
+    std::ofstream(dir / "report.json") << text;
+    std::vector<std::string> args = {"bench", "trace", "--from", dir / "report.json"};
+    args.insert(args.end(), more.begin(), more.end());
+    const testing::ChildResult result =
+        testing::RunChild(QUIRE_BINARY_DIR "/bin/quire", std::move(args));
+    EXPECT_EQ(result.exit_code, 1) << text;
+    return result.err;
+  };
+  const std::string plot = dir / "plot.svg";
+  EXPECT_THAT(refused("{", {"--plot", plot}), HasSubstr("give what an earlier --json printed"));
+  EXPECT_THAT(refused(R"({"benchmark": "store"})", {"--plot", plot}),
+              HasSubstr("no report of quire bench trace"));
+  EXPECT_THAT(refused(R"({"benchmark": "trace"})", {"--plot", plot}), HasSubstr("no figures"));
+  EXPECT_THAT(refused(R"({"benchmark": "trace"})", {}), HasSubstr("--plot FILE.svg"));
+  EXPECT_FALSE(std::filesystem::exists(plot));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ using testing::Figure;
 using testing::Part;
 
 constexpr double kMostGrowth = 1.05;
-constexpr int kLayers = 2;
+constexpr int kLayers = 1;
 
 // step_cost_test counts steps whose tokens are chosen on the device.
 TEST(BenchStepProcessTest, AStepOfSixteenSequencesCostsWhatOneDoes) {

@@ -120,6 +120,10 @@ TEST_F(CliTest, KeysOfARetrievalHeadAreStoredBesideTheDocumentAndGoWithIt) {
   for (const auto& extra : shown["extras"]) extras.push_back(extra["name"]);
   EXPECT_THAT(extras, ::testing::Contains("specontext.keys"));
   const auto tokens = QuireJson({"stat", document})["tokens"].get<uint64_t>();
+  const auto uses = shown["page_uses"].get<std::vector<uint32_t>>();
+  EXPECT_EQ(uses.size(), DivideRoundUp(tokens, shown["page_tokens"].get<uint64_t>()));
+  EXPECT_THAT(uses, ::testing::Contains(::testing::Gt(0u)));
+  EXPECT_THAT(Quire({"docs", "show", document}).out, HasSubstr("█"));
   EXPECT_EQ(QuireJson({"rm", document})["segments"].get<uint64_t>(),
             DivideRoundUp(tokens, 256) + tokens / 256);
   const ChildResult missing = Quire({"ask", "--document", "example", "--question", "q", "--draft",

@@ -327,6 +327,17 @@ TEST_P(ClientServerTest, ARestartedServerStillHasItsDocuments) {
   ExpectUnitsOfFetch(DocumentName{.name = "a"});
 }
 
+/// Pieces of growing sizes, none of them that of a unit.
+Destination InPieces(std::span<std::byte> memory) {
+  Destination to;
+  for (size_t bytes = 1; !memory.empty(); bytes = 3 * bytes + 1) {
+    const size_t take = std::min(bytes, memory.size());
+    to.Append(memory.first(take));
+    memory = memory.subspan(take);
+  }
+  return to;
+}
+
 // Promise 1: the first bytes under a key stand.
 TEST_P(ClientServerTest, ObjectsAreReadWholeInRangesAndIntoMemoryAlsoAfterARestart) {
   const std::vector<ObjectToPut> objects = SomeObjects();
@@ -363,6 +374,15 @@ TEST_P(ClientServerTest, ObjectsAreReadWholeInRangesAndIntoMemoryAlsoAfterAResta
       ASSERT_TRUE(copied.ok()) << copied.status();
       ASSERT_EQ(copied->front(), bytes);
       EXPECT_TRUE(std::ranges::equal(to.first(bytes), expected));
+      const std::vector<ObjectInto> exactly = {
+          {.key = ranges[i].key, .offset = begin, .to = InPieces(to.first(bytes)), .exact = true}};
+      std::ranges::fill(memory, std::byte{0});
+      if (begin + bytes == whole.size()) {
+        ASSERT_EQ(client_->GetObjectsInto(exactly)->front(), bytes);
+        EXPECT_TRUE(std::ranges::equal(to.first(bytes), expected));
+      } else {
+        EXPECT_EQ(client_->GetObjectsInto(exactly)->front(), std::nullopt);
+      }
     }
     if (times > 0) break;
     Stop();
@@ -421,7 +441,7 @@ TEST_P(ClientServerTest, Promise2AByteOfAnObjectThatChangedInMemoryIsNoticedAndM
     const auto read = client_->GetObjects(range);
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_TRUE(std::ranges::equal(Bytes(read->front()->payload), std::span(whole).subspan(10)));
-    const std::vector<ObjectInto> into = {{.key = objects[2].key, .to = memory}};
+    const std::vector<ObjectInto> into = {{.key = objects[2].key, .to = std::span(memory)}};
     ASSERT_TRUE(client_->GetObjectsInto(into).ok());
     EXPECT_EQ(memory, whole);
   }

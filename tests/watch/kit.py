@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server with documents and load, for tests of what people look at."""
+import json
 import os
 import pathlib
 import shutil
@@ -66,6 +67,11 @@ class Server:
     @property
     def page(self):
         return f'http://127.0.0.1:{self.admin_port}'
+
+    def json(self, path):
+        """An answer of the admin port."""
+        with urllib.request.urlopen(self.page + path, timeout=PATIENCE_S) as answer:
+            return json.load(answer)
 
     def metrics(self):
         """Values of /metrics by series."""

@@ -47,6 +47,7 @@ class PageTest(unittest.TestCase):
         self.expect_it_moves()
         self.expect_search()
         self.expect_names_as_text()
+        self.expect_used_pages()
         self.tab.wait('rows.length > 0 && status.slow.length > 8')
         self.expect_keys()
         self.expect_layouts()
@@ -91,6 +92,23 @@ class PageTest(unittest.TestCase):
         self.tab.key('Escape')
         self.tab.wait("document.getElementById('took').dataset.q === ''")
 
+    def expect_used_pages(self):
+        """A document that is chosen shows which of its pages questions used, as the server counts them."""
+        self.search('manual-0')
+        self.tab.evaluate("document.querySelector('#results button.name').focus()")
+        self.tab.key('Enter')
+        self.tab.wait("document.querySelectorAll('#strip rect').length > 40")
+        self.assertRegex(self.tab.evaluate("document.querySelector('#strip svg').getAttribute('aria-label')"),
+                         r'^\d+ of 128 pages of 16 tokens used, most near page \d+: [\d,]+ times$')
+        answer = self.server.json('/pages?tenant=default&collection=live&name=manual-0.md')
+        self.assertEqual(128, len(answer['uses']))
+        self.assertEqual(answer['used'], sum(1 for use in answer['uses'] if use))
+        self.tab.key('Enter')
+        self.tab.wait("document.querySelector('#strip').childElementCount === 0")
+        self.tab.key('/')
+        self.tab.key('Escape')
+        self.tab.wait("document.getElementById('took').dataset.q === ''")
+
     def expect_keys(self):
         self.tab.evaluate('document.activeElement.blur()')
         self.tab.key('p')
@@ -99,7 +117,7 @@ class PageTest(unittest.TestCase):
         self.tab.wait("document.getElementById('state').textContent === 'sound'")
         reached = set()
         charts = set()
-        for _ in range(30):
+        for _ in range(60):
             self.tab.key('Tab')
             reached.add(self.tab.evaluate('document.activeElement.id'))
             if self.tab.evaluate("document.activeElement.tagName === 'svg'"):

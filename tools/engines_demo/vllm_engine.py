@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """vLLM in a process of its own, driven by lines of JSON: a command in, a reply out. engines_demo.py talks to it.
 
-The argument is JSON: model, extra (kv_connector_extra_config; null: no connector), and arguments of vllm.LLM.
+The argument is JSON: model, transfer (kv_transfer_config; null: no connector), and arguments of vllm.LLM.
 """
 
 import json
@@ -33,13 +33,8 @@ def engine(options):
         "disable_log_stats": False,
         **options.get("arguments", {}),
     }
-    if options["extra"] is not None:
-        arguments["kv_transfer_config"] = {
-            "kv_connector": "QuireConnector",
-            "kv_connector_module_path": "quire.vllm",
-            "kv_role": "kv_both",
-            "kv_connector_extra_config": options["extra"],
-        }
+    if options["transfer"] is not None:
+        arguments["kv_transfer_config"] = options["transfer"]
     return vllm.LLM(model=options["model"], **arguments)
 
 

@@ -16,6 +16,8 @@ namespace quire {
 namespace {
 
 constexpr uint32_t kMagic = 0x31465251;  ///< "QRF1"
+constexpr uint8_t kHasTrace = 1;         ///< A mark: the head ends with a trace.
+constexpr uint8_t kIsSampled = 1;        ///< A flag of a trace.
 constexpr uint64_t kMaxPlaceEnd = uint64_t{1} << 62;
 constexpr uint64_t kMaxTextBytes = wire::kLargestMaxMessageBytes;
 
@@ -48,8 +50,24 @@ class Reader {
   std::string_view bytes_;
 };
 
+void PutTrace(const TraceContext& trace, std::string* out) {
+  out->append(reinterpret_cast<const char*>(trace.trace_id.data()), trace.trace_id.size());
+  out->append(reinterpret_cast<const char*>(trace.span_id.data()), trace.span_id.size());
+  Put<uint8_t>(trace.sampled ? kIsSampled : 0, out);
+}
+
 Status Malformed(std::string_view what) {
   return InvalidArgument("the frame is malformed: ", what);
+}
+
+StatusOr<TraceContext> ReadTrace(Reader& in) {
+  TraceContext trace;
+  for (uint8_t& byte : trace.trace_id) byte = in.Get<uint8_t>();
+  for (uint8_t& byte : trace.span_id) byte = in.Get<uint8_t>();
+  const auto flags = in.Get<uint8_t>();
+  if (!trace.valid() || (flags & ~kIsSampled) != 0) return Malformed("its trace");
+  trace.sampled = flags == kIsSampled;
+  return trace;
 }
 
 bool HasCallId(FrameKind kind) {
@@ -104,6 +122,7 @@ Status CheckLists(const FrameHead& head) {
     return Malformed("the ticket is too long");
   }
   if (!HasPayload(head.kind) && !head.places.empty()) return Malformed("stray places");
+  if (head.kind != FrameKind::kRequest && head.trace.valid()) return Malformed("a stray trace");
   for (const FramePlace& place : head.places) {
     if (place.bytes == 0 || place.bytes > kMaxPlaceEnd || place.offset > kMaxPlaceEnd) {
       return Malformed("a place out of range");
@@ -117,12 +136,12 @@ Status CheckLists(const FrameHead& head) {
 std::string EncodeFrameHead(const FrameHead& head) {
   std::string out;
   out.reserve(kFrameHeaderBytes + head.name.size() + head.text.size() +
-              head.places.size() * kFramePlaceBytes);
+              head.places.size() * kFramePlaceBytes + (head.trace.valid() ? kFrameTraceBytes : 0));
   Put<uint32_t>(kMagic, &out);
   Put(static_cast<uint8_t>(head.kind), &out);
   Put(static_cast<uint8_t>(head.priority), &out);
   Put(static_cast<uint8_t>(head.code), &out);
-  Put<uint8_t>(0, &out);
+  Put<uint8_t>(head.trace.valid() ? kHasTrace : 0, &out);
   Put(head.id, &out);
   Put(head.amount, &out);
   Put(head.landing, &out);
@@ -139,6 +158,7 @@ std::string EncodeFrameHead(const FrameHead& head) {
     Put(place.offset, &out);
     Put(place.bytes, &out);
   }
+  if (head.trace.valid()) PutTrace(head.trace, &out);
   return out;
 }
 
@@ -155,7 +175,8 @@ StatusOr<FrameHead> DecodeFrameHead(std::string_view bytes) {
   }
   if (priority > static_cast<uint8_t>(Priority::kCorrection)) return Malformed("unknown priority");
   if (code > static_cast<uint8_t>(StatusCode::kUnauthenticated)) return Malformed("unknown code");
-  if (in.Get<uint8_t>() != 0) return Malformed("a reserved byte is set");
+  const auto marks = in.Get<uint8_t>();
+  if ((marks & ~kHasTrace) != 0) return Malformed("an unknown mark is set");
 
   FrameHead head;
   head.kind = static_cast<FrameKind>(kind);
@@ -174,7 +195,8 @@ StatusOr<FrameHead> DecodeFrameHead(std::string_view bytes) {
   if (name_bytes > kMaxFrameNameBytes || text_bytes > kMaxTextBytes) {
     return Malformed("a text is too long");
   }
-  if (name_bytes + text_bytes + num_places * kFramePlaceBytes != in.left()) {
+  const uint64_t trace_bytes = marks == kHasTrace ? kFrameTraceBytes : 0;
+  if (name_bytes + text_bytes + num_places * kFramePlaceBytes + trace_bytes != in.left()) {
     return Malformed("its lists do not add up to its size");
   }
   head.name = in.Take(name_bytes);
@@ -183,6 +205,9 @@ StatusOr<FrameHead> DecodeFrameHead(std::string_view bytes) {
   for (FramePlace& place : head.places) {
     place.offset = in.Get<uint64_t>();
     place.bytes = in.Get<uint64_t>();
+  }
+  if (marks == kHasTrace) {
+    QUIRE_ASSIGN_OR_RETURN(head.trace, ReadTrace(in));
   }
   QUIRE_RETURN_IF_ERROR(CheckNumbers(head));
   QUIRE_RETURN_IF_ERROR(CheckLists(head));

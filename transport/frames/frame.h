@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The heads of frames: messages between a connection's ends, as bytes. The encoding is a fixed
-// little-endian header followed by three lists. Each head has one encoding, and Decode accepts
-// nothing else. Payload bytes are not in it: pipes carry them separately.
+// little-endian header followed by three lists. A request that is part of a trace ends with the ids
+// of trace and span, and a byte of flags. Each head has one encoding, and Decode accepts nothing
+// else. Payload bytes are not in it: pipes carry them separately.
 //
 //   client: hello(ticket, tenant, window) -> server: hello_reply(connection id, window) or a status
 //   client: request(method, control)      -> server: (part(control, places), piece(places)*)*,
@@ -20,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/trace/trace_context.h"
 #include "quire/clock.h"
 #include "quire/status.h"
 #include "transport/transport.h"
@@ -63,6 +65,9 @@ struct FrameHead {
   std::string text = {};       ///< Request and part: control. Hello: ticket. End: message.
   /// Part and piece: the payload's slices in order, or none. Their sizes add up to the payload.
   std::vector<FramePlace> places = {};
+  /// Request: the caller's span; invalid for none. Only for servers that offer to read it
+  /// (TransportOffer.reads_traces).
+  TraceContext trace = {};
   bool operator==(const FrameHead&) const = default;
 };
 
@@ -74,6 +79,7 @@ inline constexpr uint64_t kMaxFrameBytes = uint64_t{1} << 40;
 /// Bytes of a head in addition to `name`, `text` and the places.
 inline constexpr size_t kFrameHeaderBytes = 64;
 inline constexpr size_t kFramePlaceBytes = 16;
+inline constexpr size_t kFrameTraceBytes = 25;
 
 std::string EncodeFrameHead(const FrameHead& head);
 /// INVALID_ARGUMENT unless EncodeFrameHead makes these bytes of a valid head.

@@ -224,6 +224,7 @@ StatusOr<std::unique_ptr<PendingCall>> FrameClient::StartParts(std::string_view 
   head.piece_bytes = options.piece_bytes;
   head.name = method;
   head.text = std::move(request.control);
+  if (options_.sends_traces) head.trace = options.trace;
   {
     MutexLock lock(mutex_);
     if (closed_) return *closed_;

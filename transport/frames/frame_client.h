@@ -64,6 +64,7 @@ class FrameClient final : public Transport,
     Duration spin = {};
     AnnounceLanding announce = nullptr;  ///< Null: keys stay here, and bytes come as payload.
     WithdrawLanding withdraw = nullptr;
+    bool sends_traces = false;  ///< The server reads CallOptions::trace.
   };
   /// Sends a hello over `pipe`, which has not been started. Errors: UNAUTHENTICATED or another
   /// refusal of the server; UNAVAILABLE; DEADLINE_EXCEEDED.

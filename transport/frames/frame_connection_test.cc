@@ -53,7 +53,8 @@ class FrameUnderTest final : public TransportUnderTest {
          .withdraw =
              [this, tenant](uint64_t connection, uint64_t landing) {
                EXPECT_TRUE(server_.CloseLanding(tenant, connection, landing).ok());
-             }});
+             },
+         .sends_traces = true});
     EXPECT_TRUE(client.ok()) << client.status();
     return client.ok() ? std::move(client).value() : nullptr;
   }

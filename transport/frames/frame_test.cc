@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/base/memory/checksum.h"
@@ -29,20 +30,23 @@ std::vector<FrameHead> ValidHeads() {
                     .max_parts = 9,
                     .name = "a.B/C",
                     .text = std::string("\0\1\2", 3)};
+  FrameHead traced = request;
+  traced.trace = *ParseTraceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
   FrameHead part{.kind = FrameKind::kPart, .id = 1, .text = "p", .places = {{0, 5}, {1000, 6}}};
   FrameHead end{.kind = FrameKind::kEnd, .id = 1};
   FrameHead failed{.kind = FrameKind::kEnd, .id = UINT64_MAX};
   SetFrameStatus(WithRetryAfter(Unavailable("later"), std::chrono::seconds(2)), &failed);
   FrameHead cancel{.kind = FrameKind::kCancel, .id = 1};
   FrameHead credit{.kind = FrameKind::kCredit, .id = 1, .amount = 5};
-  return {hello, welcome, refused, request, part, end, failed, cancel, credit};
+  return {hello, welcome, refused, request, part, end, failed, cancel, credit, traced};
 }
 
 TEST(FrameTest, EveryHeadSurvivesTheRoundTrip) {
   for (const FrameHead& head : ValidHeads()) {
     const std::string bytes = EncodeFrameHead(head);
     EXPECT_EQ(bytes.size(), kFrameHeaderBytes + head.name.size() + head.text.size() +
-                                head.places.size() * kFramePlaceBytes);
+                                head.places.size() * kFramePlaceBytes +
+                                (head.trace.valid() ? kFrameTraceBytes : 0));
     const auto decoded = DecodeFrameHead(bytes);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(*decoded, head);
@@ -86,6 +90,7 @@ TEST(FrameTest, FieldsThatAKindDoesNotNameAreRefused) {
       expect_refused([](FrameHead& h) { h.landing = h.landing_bytes = 1; }, "landing");
       expect_refused([](FrameHead& h) { h.max_parts = 1; }, "max_parts");
       expect_refused([](FrameHead& h) { h.piece_bytes = 1; }, "piece_bytes");
+      expect_refused([](FrameHead& h) { h.trace = {{1}, {1}, true}; }, "trace");
     }
     if (!status) {
       expect_refused([](FrameHead& h) { h.code = StatusCode::kInternal; }, "code");
@@ -96,6 +101,17 @@ TEST(FrameTest, FieldsThatAKindDoesNotNameAreRefused) {
       expect_refused([](FrameHead& h) { h.amount = h.amount == 0 ? 1 : 0; }, "amount");
     }
     expect_refused([](FrameHead& h) { h.id = h.id == 0 ? 1 : h.id; }, "id");
+  }
+}
+
+TEST(FrameTest, ATraceOutOfRangeIsRefused) {
+  const std::string bytes = EncodeFrameHead(ValidHeads().back());
+  ASSERT_TRUE(DecodeFrameHead(bytes).ok());
+  for (const auto& [from, size, value] : std::vector<std::tuple<size_t, size_t, char>>{
+           {25, 16, 0}, {9, 8, 0}, {1, 1, 2}, {bytes.size() - 7, 1, 2}}) {
+    std::string changed = bytes;
+    changed.replace(changed.size() - from, size, size, value);
+    EXPECT_FALSE(DecodeFrameHead(changed).ok()) << from;
   }
 }
 

@@ -261,7 +261,8 @@ void ServerConnection::OnRequest(FrameHead head, Payload payload) {
       .priority = head.priority,
       .max_parts = head.max_parts,
       .part_bytes = whole ? max_message_bytes_ : std::min(limits_.part_bytes, max_message_bytes_),
-      .cancelled = &call->cancelled};
+      .cancelled = &call->cancelled,
+      .trace = head.trace};
   Status status = CheckMessageBytes(call->request, max_message_bytes_, "request");
   if (status.ok()) status = EnterCall(call);
   if (status.ok()) {

@@ -59,7 +59,8 @@ class GrpcConnectionUnderTest final : public TransportUnderTest {
     return FrameClient::Connect(std::move(pipe), {.tenant = tenant,
                                                   .ticket = ticket,
                                                   .max_message_bytes = max_message_bytes_,
-                                                  .window_bytes = 1 << 20});
+                                                  .window_bytes = 1 << 20,
+                                                  .sends_traces = true});
   }
 
  private:

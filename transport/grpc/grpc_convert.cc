@@ -86,6 +86,17 @@ Priority PriorityOf(std::string_view name) {
   return static_cast<Priority>(found - kPriorityNames.begin());
 }
 
+void AddTrace(const TraceContext& trace, grpc::ClientContext* context) {
+  if (trace.valid()) context->AddMetadata(kTraceparent, FormatTraceparent(trace));
+}
+
+TraceContext TraceOf(const grpc::ServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto it = metadata.find(kTraceparent);
+  if (it == metadata.end()) return {};
+  return ParseTraceparent({it->second.data(), it->second.size()}).value_or(TraceContext());
+}
+
 grpc::Status ToGrpc(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
   const std::string text = ReplaceInvalidUtf8(Message(status));

@@ -13,6 +13,7 @@
 
 #include <string_view>
 
+#include "common/base/trace/trace_context.h"
 #include "quire/clock.h"
 #include "quire/priority.h"
 #include "quire/status.h"
@@ -29,6 +30,11 @@ inline constexpr char kPriorityMetadata[] = "quire-priority";
 std::string_view PriorityName(Priority priority);
 /// kNormal for an unknown name.
 Priority PriorityOf(std::string_view name);
+
+/// Sends the place of a call in its trace; does nothing when it has none.
+void AddTrace(const TraceContext& trace, grpc::ClientContext* context);
+/// Reads it; invalid when the call has none, or one that is malformed.
+TraceContext TraceOf(const grpc::ServerContext& context);
 
 /// Converts a status; the codes are the same numbers on both sides. Bytes of a message that are not
 /// UTF-8 are replaced. A message too long for HTTP/2 trailers is cut.

@@ -40,6 +40,7 @@ CallContext ContextOf(const grpc::ServerContext& context, uint64_t max_message_b
   if (const auto it = metadata.find(kPriorityMetadata); it != metadata.end()) {
     result.priority = PriorityOf({it->second.data(), it->second.size()});
   }
+  result.trace = TraceOf(context);
   return result;
 }
 

@@ -6,6 +6,7 @@
 //
 // - Tenant: call metadata "quire-tenant", "default" when absent.
 // - Priority: call metadata "quire-priority", normal when absent.
+// - Trace: call metadata "traceparent"; one that is malformed is ignored.
 // - Tokens: with tokens a call must prove its tenant (grpc_auth.h); health checks are exempt.
 // - Threads: at most `max_threads` calls at a time, at most `max_calls_per_tenant` of one tenant,
 //   at most half of the threads for one connection. Further calls get RESOURCE_EXHAUSTED and a

@@ -133,6 +133,7 @@ Status GrpcTransport::Run(std::string_view method, const CallMessage& request, C
   if (options.priority != Priority::kNormal) {
     context->AddMetadata(kPriorityMetadata, std::string(PriorityName(options.priority)));
   }
+  AddTrace(options.trace, context);
 
   std::string path = "/";
   path += method;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/grpc/grpc_transport.h"
 
+#include <grpcpp/channel.h>
+#include <grpcpp/impl/client_unary_call.h>
+#include <grpcpp/impl/rpc_method.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -12,6 +15,7 @@
 #include "common/base/unique_fd.h"
 #include "tests/kit/caller_tokens.h"
 #include "tests/kit/health_lines.h"
+#include "transport/grpc/grpc_channel.h"
 #include "transport/grpc/grpc_convert.h"
 #include "transport/grpc/grpc_server.h"
 #include "transport/testing/server_memory.h"
@@ -134,6 +138,27 @@ TEST_F(GrpcServerTest, UnaryCallsSayHowUrgentTheyAre) {
     EXPECT_EQ(PriorityIn(**part), priority);
   }
   EXPECT_EQ(PriorityOf("urgent!"), Priority::kNormal);
+}
+
+TEST_F(GrpcServerTest, AMalformedTraceparentIsIgnored) {
+  const auto server = Start({});
+  const auto channel = *MakeGrpcChannel(server->address(), kTestMaxMessageBytes);
+  const grpc::internal::RpcMethod method("/quire.test.A/Trace",
+                                         grpc::internal::RpcMethod::NORMAL_RPC);
+  for (const std::string& text :
+       {std::string("nonsense"), std::string(5000, '0'),
+        std::string("00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01")}) {
+    grpc::ClientContext context;
+    context.AddMetadata(kTraceparent, text);
+    grpc::ByteBuffer answer;
+    const grpc::Status status =
+        grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer>(
+            channel.get(), method, &context, ToByteBuffer(CallMessage()), &answer);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    CallMessage reply;
+    ASSERT_EQ(FromByteBuffer(answer, &reply), OkStatus());
+    EXPECT_EQ(TextOf(reply.control), "none");
+  }
 }
 
 TEST_F(GrpcServerTest, ANewServerIsFoundOnTheOldAddress) {

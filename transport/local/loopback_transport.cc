@@ -83,7 +83,8 @@ LoopbackTransport::Outcome LoopbackTransport::Handle(std::string_view method,
       .max_parts = max_parts,
       .part_bytes = max_parts == 1 ? max_message_bytes_ : std::min(part_bytes_, max_message_bytes_),
       .is_control = true,
-      .is_node = true};
+      .is_node = true,
+      .trace = options.trace};
   PartCollector kept(max_parts, max_message_bytes_);
   const Status status = handler_->Handle(context, method, request, kept);
   if (clock_.Now() >= context.deadline) {

@@ -82,7 +82,8 @@ class PipeConnectionUnderTest final : public TransportUnderTest {
     FrameClient::Options options{.tenant = tenant,
                                  .ticket = tenant,
                                  .max_message_bytes = max_message_bytes_,
-                                 .window_bytes = 1 << 20};
+                                 .window_bytes = 1 << 20,
+                                 .sends_traces = true};
     options.announce = [this, tenant](uint64_t connection, uint64_t landing, uint64_t bytes,
                                       std::string_view key) {
       return frames_.OpenLanding(tenant, connection, landing, key, bytes);

@@ -98,7 +98,8 @@ class TestHandler final : public CallHandler {
  public:
   std::vector<std::string> Methods() const override {
     return {"quire.test.A/Echo",   "quire.test.A/Fail",  "quire.test.A/Refuse",
-            "quire.test.A/Tenant", "quire.test.B/Block", "quire.test.B/Produce"};
+            "quire.test.A/Tenant", "quire.test.A/Trace", "quire.test.B/Block",
+            "quire.test.B/Produce"};
   }
 
   Status Handle(const CallContext& context, std::string_view method, const CallMessage& request,
@@ -131,6 +132,10 @@ class TestHandler final : public CallHandler {
     }
     if (method == "quire.test.A/Tenant") {
       reply->control = Control(context.tenant);
+      return OkStatus();
+    }
+    if (method == "quire.test.A/Trace") {
+      reply->control = Control(context.trace.valid() ? FormatTraceparent(context.trace) : "none");
       return OkStatus();
     }
     if (method == "quire.test.B/Block") return Block(context);
@@ -333,6 +338,19 @@ TEST_P(TransportConformance, ConcurrentCallsKeepTheirOwnReplies) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(TransportConformance, ThePlaceInATraceArrives) {
+  CallMessage reply;
+  CallOptions options;
+  ASSERT_TRUE(transport().Call("quire.test.A/Trace", {}, &reply, options).ok());
+  EXPECT_EQ(TextOf(reply.control), "none");
+  for (const char* const trace : {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+                                  "00-00000000000000000000000000000001-0000000000000001-00"}) {
+    options.trace = *ParseTraceparent(trace);
+    ASSERT_TRUE(transport().Call("quire.test.A/Trace", {}, &reply, options).ok());
+    EXPECT_EQ(TextOf(reply.control), trace);
+  }
 }
 
 TEST_P(TransportConformance, TheTenantArrives) {

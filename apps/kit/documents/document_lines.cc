@@ -3,6 +3,7 @@
 
 #include "apps/kit/output/table.h"
 #include "apps/kit/target.h"
+#include "common/documents/document_state.h"
 
 namespace quire::cli {
 

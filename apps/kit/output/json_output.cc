@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "apps/kit/target.h"
+#include "common/documents/document_state.h"
 
 namespace quire::cli {
 
@@ -36,20 +37,6 @@ Json ToJson(const Collection& collection) {
   json["codec_is_default"] = collection.codec_is_default;
   json["ttl_seconds"] = collection.ttl_seconds ? Json(*collection.ttl_seconds) : Json(nullptr);
   return json;
-}
-
-std::string_view StateName(DocumentState state) {
-  switch (state) {
-    case DocumentState::kReady:
-      return "ready";
-    case DocumentState::kIngesting:
-      return "ingesting";
-    case DocumentState::kFailed:
-      return "failed";
-    case DocumentState::kExpired:
-      return "expired";
-  }
-  return "unknown";
 }
 
 Json ToJson(const Tags& tags) {

@@ -7,7 +7,6 @@
 
 #include <iosfwd>
 #include <span>
-#include <string_view>
 
 #include "nlohmann/json.hpp"
 #include "quire/client.h"
@@ -21,8 +20,6 @@ using Json = nlohmann::ordered_json;
 void PrintJsonLine(std::ostream& out, const Json& value);
 
 Json ToJson(const Status& error);
-/// "ready", "ingesting", "failed" or "expired".
-std::string_view StateName(DocumentState state);
 Json ToJson(const Tags& tags);
 /// "expires_unix_micros" is null for a document that lives for ever.
 Json ToJson(const Document& document);

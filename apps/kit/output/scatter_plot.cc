@@ -4,49 +4,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <sstream>
 #include <string_view>
+#include <utility>
+
+#include "apps/kit/output/svg_drawing.h"
 
 namespace quire::cli {
 namespace {
 
-constexpr int kWidth = 860, kHeight = 520;
+constexpr int kHeight = 520;
 constexpr int kLeft = 70, kRight = 660, kTop = 50, kBottom = 460;  ///< The axes' rectangle.
-constexpr int kLegendLeft = 680, kLegendStep = 20;
+constexpr int kLegendLeft = 680, kLegendStep = 20, kLevelStep = 140;
 constexpr double kTickCount = 5;
-// Distinct for people who do not distinguish red from green.
-constexpr const char* kColours[] = {"#4477aa", "#ee6677", "#228833", "#aa8800",
-                                    "#0099bb", "#aa3377", "#777777", "#cc5500",
-                                    "#332288", "#117733", "#882255", "#999933"};
-
-std::string Escape(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
-}
-
-std::string Number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", value);
-  return text;
-}
 
 /// The largest coordinates of all points and levels, at least 0.
 PlotPoint Corner(const ScatterPlot& plot) {
@@ -64,21 +33,21 @@ PlotPoint Corner(const ScatterPlot& plot) {
 class Drawing {
  public:
   explicit Drawing(const ScatterPlot& plot)
-      : plot_(plot), x_ticks_(AxisTicks(Corner(plot).x)), y_ticks_(AxisTicks(Corner(plot).y)) {}
+      : plot_(plot),
+        x_ticks_(AxisTicks(Corner(plot).x)),
+        y_ticks_(AxisTicks(Corner(plot).y)),
+        svg_(kHeight, plot.title) {}
 
   std::string Draw() {
-    svg_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << kWidth << " " << kHeight
-         << "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"" << kWidth
-         << "\" height=\"" << kHeight << "\" fill=\"white\"/>\n";
-    Text((kLeft + kRight) / 2, kTop - 20, "middle", plot_.title, " font-size=\"15\"");
     DrawAxes();
+    int x = kLeft + 6;
     for (const PlotLevel& level : plot_.levels) {
-      DrawStroke(kLeft, Y(level.y), kRight, Y(level.y), "#333333\" stroke-dasharray=\"6 4");
-      Text(kLeft + 6, Y(level.y) - 5, "start", level.name);
+      svg_.LevelLine(kLeft, Y(level.y), kRight, Y(level.y));
+      svg_.Text(x, Y(level.y) - 5, "start", level.name);
+      x += kLevelStep;  // Names of levels that are close do not cover each other.
     }
     for (size_t i = 0; i < plot_.lines.size(); ++i) DrawLine(i);
-    svg_ << "</svg>\n";
-    return svg_.str();
+    return svg_.Finish();
   }
 
  private:
@@ -88,50 +57,37 @@ class Drawing {
   int Y(double y) const {
     return kBottom - static_cast<int>(std::lround(y / y_ticks_.back() * (kBottom - kTop)));
   }
-  void Text(int x, int y, const char* anchor, const std::string& text, const char* more = "") {
-    svg_ << "<text x=\"" << x << "\" y=\"" << y << "\" text-anchor=\"" << anchor << "\"" << more
-         << ">" << Escape(text) << "</text>\n";
-  }
-  void DrawStroke(int x1, int y1, int x2, int y2, const char* colour) {
-    svg_ << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2
-         << "\" stroke=\"" << colour << "\"/>\n";
-  }
   void DrawAxes() {
     for (const double tick : x_ticks_) {
-      DrawStroke(X(tick), kTop, X(tick), kBottom, "#dddddd");
-      Text(X(tick), kBottom + 18, "middle", Number(tick));
+      svg_.GridLine(X(tick), kTop, X(tick), kBottom);
+      svg_.Text(X(tick), kBottom + 18, "middle", NumberText(tick));
     }
     for (const double tick : y_ticks_) {
-      DrawStroke(kLeft, Y(tick), kRight, Y(tick), "#dddddd");
-      Text(kLeft - 8, Y(tick) + 4, "end", Number(tick));
+      svg_.GridLine(kLeft, Y(tick), kRight, Y(tick));
+      svg_.Text(kLeft - 8, Y(tick) + 4, "end", NumberText(tick));
     }
-    Text((kLeft + kRight) / 2, kBottom + 42, "middle", plot_.x_title);
-    const std::string turned =
-        " transform=\"rotate(-90 20 " + std::to_string((kTop + kBottom) / 2) + ")\"";
-    Text(20, (kTop + kBottom) / 2, "middle", plot_.y_title, turned.c_str());
+    svg_.Text((kLeft + kRight) / 2, kBottom + 42, "middle", plot_.x_title);
+    svg_.Text(20, (kTop + kBottom) / 2, "middle", plot_.y_title,
+              " transform=\"rotate(-90 20 " + std::to_string((kTop + kBottom) / 2) + ")\"");
   }
   void DrawLine(size_t index) {
     const PlotLine& line = plot_.lines[index];
-    const char* const colour = kColours[index % std::size(kColours)];
-    svg_ << "<polyline fill=\"none\" stroke=\"" << colour << "\" stroke-width=\"2\" points=\"";
-    for (const PlotPoint& point : line.points) svg_ << X(point.x) << "," << Y(point.y) << " ";
-    svg_ << "\"/>\n";
+    std::vector<std::pair<int, int>> points;
+    for (const PlotPoint& point : line.points) points.emplace_back(X(point.x), Y(point.y));
+    svg_.Polyline(index, points);
     for (const PlotPoint& point : line.points) {
       if (!line.marked) break;
-      svg_ << "<circle cx=\"" << X(point.x) << "\" cy=\"" << Y(point.y) << "\" r=\"4\" fill=\""
-           << colour << "\"><title>" << Escape(line.name + " " + point.label)
-           << "</title></circle>\n";
+      svg_.Mark(index, X(point.x), Y(point.y), line.name + " " + point.label);
     }
     const int y = kTop + static_cast<int>(index) * kLegendStep;
-    svg_ << "<circle cx=\"" << kLegendLeft << "\" cy=\"" << y << "\" r=\"4\" fill=\"" << colour
-         << "\"/>\n";
-    Text(kLegendLeft + 12, y + 4, "start", line.name);
+    svg_.Mark(index, kLegendLeft, y);
+    svg_.Text(kLegendLeft + 12, y + 4, "start", line.name);
   }
 
   const ScatterPlot& plot_;
   const std::vector<double> x_ticks_;
   const std::vector<double> y_ticks_;
-  std::ostringstream svg_;
+  SvgDrawing svg_;
 };
 
 /// Rows of characters that lines are drawn in.
@@ -186,7 +142,7 @@ class TextDrawing {
   std::string RowText(size_t row) const {
     std::string label;
     for (const double tick : y_ticks_) {
-      if (Row(tick) == row) label = Number(tick);
+      if (Row(tick) == row) label = NumberText(tick);
     }
     return Trimmed(std::string(kLabel - 1 - std::min(kLabel - 1, label.size()), ' ') + label +
                    " |" + rows_[row]);

@@ -50,7 +50,7 @@ TEST(ScatterPlotTest, TheDrawingIsWellFormedAndHasEveryPoint) {
     EXPECT_THAT(svg, HasSubstr(part));
   }
   // The far corner of the axes, and their origin with the height of 10 in 410 pixels.
-  EXPECT_THAT(svg, HasSubstr("cx=\"660\" cy=\"50\""));
+  EXPECT_THAT(svg, HasSubstr("<rect x=\"656\" y=\"46\""));
   EXPECT_THAT(svg, HasSubstr("cx=\"70\" cy=\"419\""));
   EXPECT_TRUE(IsWellFormed(ToSvg({})));
 }

@@ -12,6 +12,7 @@
 
 #include "client/retry.h"
 #include "common/base/random.h"
+#include "common/base/trace/span.h"
 #include "common/wire/limits.h"
 #include "common/wire/message.h"
 #include "transport/grpc/grpc_auth.h"
@@ -78,10 +79,12 @@ void Take(const v1::GenerateReply& reply, const AskWorkerOptions& options, Worke
 /// One attempt. `*answer` has the tokens before an error. `*answered` says whether the error is
 /// the worker's own.
 Status AskOnce(grpc::Channel* channel, const grpc::ByteBuffer& request, Duration timeout,
-               const AskWorkerOptions& options, WorkerAnswer* answer, bool* answered) {
+               const AskWorkerOptions& options, const TraceContext& trace, WorkerAnswer* answer,
+               bool* answered) {
   grpc::ClientContext context;
   context.set_deadline(DeadlineAfter(timeout));
   AddToken(options.token, &context);
+  AddTrace(trace, &context);
   const auto stream = StartGenerate(channel, request, &context);
   grpc::ByteBuffer bytes;
   bool done = false;
@@ -103,10 +106,9 @@ Status AskOnce(grpc::Channel* channel, const grpc::ByteBuffer& request, Duration
   return DataLoss("the answer ended without totals");
 }
 
-}  // namespace
-
-StatusOr<WorkerAnswer> AskWorker(const std::string& address, const v1::GenerateRequest& request,
-                                 const AskWorkerOptions& options) {
+StatusOr<WorkerAnswer> AskWithRetries(const std::string& address,
+                                      const v1::GenerateRequest& request,
+                                      const AskWorkerOptions& options, const TraceContext& trace) {
   Clock& clock = options.clock != nullptr ? *options.clock : SystemClock();
   const TimePoint deadline = clock.Now() + options.timeout;
   QUIRE_ASSIGN_OR_RETURN(auto channel, MakeGrpcChannel(address, wire::kDefaultMaxMessageBytes));
@@ -120,15 +122,25 @@ StatusOr<WorkerAnswer> AskWorker(const std::string& address, const v1::GenerateR
   for (;;) {
     WorkerAnswer answer;
     bool answered = false;
-    const Status status =
-        Advise(AskOnce(channel.get(), message, deadline - clock.Now(), options, &answer, &answered),
-               address, answered);
+    const Status status = Advise(
+        AskOnce(channel.get(), message, deadline - clock.Now(), options, trace, &answer, &answered),
+        address, answered);
     if (status.ok()) return answer;
     const bool may_repeat = IsRetriable(status, internal::Repeat::kSafe) && answer.tokens.empty();
     if (!may_repeat) return attempts.End(status);
     QUIRE_ASSIGN_OR_RETURN(const TimePoint next, attempts.Next(status, clock.Now()));
     clock.Sleep(next - clock.Now());
   }
+}
+
+}  // namespace
+
+StatusOr<WorkerAnswer> AskWorker(const std::string& address, const v1::GenerateRequest& request,
+                                 const AskWorkerOptions& options) {
+  Span span = ChildOfCurrent(std::string_view(kGenerate).substr(1), SpanKind::kClient);
+  auto answer = AskWithRetries(address, request, options, span.context());
+  span.End(answer.status());
+  return answer;
 }
 
 }  // namespace quire::cli

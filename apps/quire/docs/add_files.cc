@@ -8,6 +8,7 @@
 #include "apps/kit/output/progress.h"
 #include "apps/kit/read_file.h"
 #include "common/base/threads/mutex.h"
+#include "common/base/trace/span.h"
 
 namespace quire::cli {
 namespace {
@@ -52,7 +53,10 @@ class Adder {
     const TimePoint start = SystemClock().Now();
     std::vector<std::thread> others;
     for (uint32_t i = 1; i < std::min<size_t>(options_.jobs, files_.size()); ++i) {
-      others.emplace_back([this] { TakeFiles(); });
+      others.emplace_back([this, around = CurrentSpan()] {
+        const CurrentSpanScope current(around);
+        TakeFiles();
+      });
     }
     TakeFiles();
     for (std::thread& other : others) other.join();

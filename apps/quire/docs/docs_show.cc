@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// quire docs show: one document, with what is stored beside its pages.
+// quire docs show: one document, what is stored beside its pages, and which of them questions used.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "apps/kit/documents/document_lines.h"
+#include "apps/kit/documents/page_strip_text.h"
 #include "apps/kit/documents/tag_text.h"
 #include "apps/kit/output/json_output.h"
 #include "apps/kit/output/table.h"
 #include "apps/kit/target.h"
 #include "apps/quire/docs/docs_commands.h"
+#include "apps/quire/top/terminal.h"
 #include "gpuworker/ingest/document_ingest.h"
 
 namespace quire::cli {
@@ -37,6 +40,15 @@ StatusOr<Json> ReadSummary(const DocumentName& name, Client& client) {
   if (summary->extra.version != worker::kSummaryVersion) return Json(nullptr);
   const Json json = Json::parse(TextOf(summary->payload), nullptr, /*allow_exceptions=*/false);
   return json.is_object() ? json : Json(nullptr);
+}
+
+/// Nullopt from a server that does not count them, and when a segment is lost.
+StatusOr<std::optional<PageUses>> ReadPageUses(const DocumentName& name, Client& client) {
+  auto pages = client.GetPageUses(name);
+  if (pages.ok()) return std::optional<PageUses>(*std::move(pages));
+  const bool unknown = pages.status().code() == StatusCode::kUnimplemented;
+  if (unknown || IsNotFound(pages.status())) return std::optional<PageUses>();
+  return pages.status();
 }
 
 Json ExtrasJson(const std::vector<Extra>& extras) {
@@ -92,13 +104,18 @@ Status RunShow(const ShowArgs& args, const CommandContext& context) {
                          }));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<Extra> extras, client->ListExtras(document.name));
   QUIRE_ASSIGN_OR_RETURN(const Json summary, ReadSummary(document.name, *client));
+  QUIRE_ASSIGN_OR_RETURN(const std::optional<PageUses> pages, ReadPageUses(document.name, *client));
   if (!context.options.json) {
     PrintDocument(document, extras, summary, context.out);
+    if (!pages) return OkStatus();
+    context.out << '\n' << PageStripText(*pages, Terminal::size().width, context.out_is_terminal);
     return OkStatus();
   }
   Json json = ToJson(document);
   json["extras"] = ExtrasJson(extras);
   json["ingest"] = summary;
+  json["page_tokens"] = pages ? Json(pages->page_tokens) : Json(nullptr);
+  json["page_uses"] = pages ? Json(pages->uses) : Json(nullptr);
   PrintJsonLine(context.out, json);
   return OkStatus();
 }
@@ -108,13 +125,13 @@ Status RunShow(const ShowArgs& args, const CommandContext& context) {
 void AddDocsShow(Commands& commands, CLI::App& docs) {
   const auto args = std::make_shared<ShowArgs>();
   for (const std::string name : {"show", "get"}) {
-    CLI::App& show =
-        commands.Add({.name = name,
-                      .summary = name == "show" ? "One document, its tags, use and how it was read"
-                                                : "The same as show",
-                      .examples = "  quire docs " + name + " report.txt\n" + "  quire docs " +
-                                  name + " manuals/pump.txt@2 --json"},
-                     args, &RunShow, &docs);
+    CLI::App& show = commands.Add(
+        {.name = name,
+         .summary = name == "show" ? "One document, its tags, how it was read, and its used pages"
+                                   : "The same as show",
+         .examples = "  quire docs " + name + " report.txt\n" + "  quire docs " + name +
+                     " manuals/pump.txt@2 --json"},
+        args, &RunShow, &docs);
     show.add_option("DOCUMENT", args->name, "[COLLECTION/]NAME[@VERSION]")->required();
     show.add_option("--collection", args->collection, "Collection of a name without one")
         ->capture_default_str();

@@ -39,7 +39,7 @@ Terminal::~Terminal() {
   if (before_) (void)tcsetattr(STDIN_FILENO, TCSANOW, &*before_);
 }
 
-Terminal::Size Terminal::size() const {
+Terminal::Size Terminal::size() {
   winsize told = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &told) != 0 || told.ws_col == 0 || told.ws_row == 0) {
     return {};

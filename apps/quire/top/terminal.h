@@ -31,8 +31,8 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  /// Present size; 80 by 24 when it tells none.
-  Size size() const;
+  /// Present size of the terminal on standard output; 80 by 24 when it tells none.
+  static Size size();
   /// Shows lines from the top, and clears the rest.
   void Show(const std::vector<ScreenLine>& lines);
   /// Waits for a key. nullopt after `time`, and when a signal comes.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/quired/status/document_search.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "apps/quired/status/json_reply.h"
+#include "common/documents/document_state.h"
+#include "common/documents/page_strip.h"
 #include "kvserver/store/codec/codec.h"
 #include "nlohmann/json.hpp"
 
@@ -24,25 +27,11 @@ std::string Quoted(std::string_view text) {
   return quoted + "\"";
 }
 
-std::string_view NameOfState(DocumentState state) {
-  switch (state) {
-    case DocumentState::kReady:
-      return "ready";
-    case DocumentState::kIngesting:
-      return "ingesting";
-    case DocumentState::kFailed:
-      return "failed";
-    case DocumentState::kExpired:
-      return "expired";
-  }
-  return "unknown";
-}
-
 json JsonOf(const Document& document) {
   return {{"collection", document.name.collection},
           {"name", document.name.name},
           {"version", document.name.version},
-          {"state", NameOfState(document.state)},
+          {"state", StateName(document.state)},
           {"latest", document.is_latest},
           {"pinned", document.pinned},
           {"tokens", document.num_tokens},
@@ -61,6 +50,15 @@ StatusOr<std::string> Parameter(std::string_view query, std::string_view name) {
   if (value.size() <= kMaxSearchBytes) return value;
   return InvalidArgument(name, " has ", value.size(), " bytes: at most ", kMaxSearchBytes,
                          " are looked for");
+}
+
+/// 0 when it is not given: the latest.
+StatusOr<uint64_t> Version(std::string_view query) {
+  const std::string text = QueryValue(query, "version").value_or("0");
+  uint64_t version = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), version);
+  if (read.ec == std::errc() && read.ptr == text.data() + text.size()) return version;
+  return InvalidArgument("version is '", text, "': must be a whole number");
 }
 
 StatusOr<uint32_t> Limit(std::string_view query) {
@@ -103,6 +101,22 @@ StatusOr<json> Collections(DocumentRegistry& registry, std::string_view query) {
   return json{{"collections", std::move(collections)}, {"next", found.next_page_token}};
 }
 
+StatusOr<json> Pages(ContextResolver& resolver, std::string_view query) {
+  QUIRE_ASSIGN_OR_RETURN(const std::string tenant, Parameter(query, "tenant"));
+  DocumentName name;
+  QUIRE_ASSIGN_OR_RETURN(name.collection, Parameter(query, "collection"));
+  QUIRE_ASSIGN_OR_RETURN(name.name, Parameter(query, "name"));
+  QUIRE_ASSIGN_OR_RETURN(name.version, Version(query));
+  QUIRE_ASSIGN_OR_RETURN(const auto used, resolver.UsesOf(tenant, name));
+  std::vector<size_t> first_pages = CellBounds(used.uses.size(), kMostCells);
+  first_pages.pop_back();
+  return json{{"pages", used.uses.size()},
+              {"page_tokens", used.page_tokens},
+              {"used", used.uses.size() - std::ranges::count(used.uses, 0u)},
+              {"first_pages", first_pages},
+              {"uses", CellsOf(used.uses, kMostCells)}};
+}
+
 HttpReply Reply(const StatusOr<json>& answer) {
   return answer.ok() ? JsonReply(200, *answer) : JsonError(answer.status());
 }
@@ -143,6 +157,10 @@ HttpReply SearchDocuments(DocumentRegistry& registry, std::string_view query) {
 
 HttpReply ListCollections(DocumentRegistry& registry, std::string_view query) {
   return Reply(Collections(registry, query));
+}
+
+HttpReply ShowPages(ContextResolver& resolver, std::string_view query) {
+  return Reply(Pages(resolver, query));
 }
 
 HttpReply JsonError(const Status& status) {

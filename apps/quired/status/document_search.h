@@ -11,6 +11,7 @@
 
 #include "common/metrics/http_request.h"
 #include "kvserver/registry/document_registry.h"
+#include "kvserver/session/context/context_resolver.h"
 
 namespace quire::kvserver {
 
@@ -27,6 +28,14 @@ HttpReply SearchDocuments(DocumentRegistry& registry, std::string_view query);
 
 /// `tenant`, `after`: {"collections": [...], "next": TOKEN}, those with settings of their own.
 HttpReply ListCollections(DocumentRegistry& registry, std::string_view query);
+
+/// Most cells of a strip of pages.
+inline constexpr size_t kMostCells = 512;
+
+/// `tenant`, `collection`, `name`, `version`: the use of a document's pages, {"pages": N,
+/// "page_tokens": N, "used": N, "first_pages": [...], "uses": [...]}. Each of up to kMostCells
+/// cells has the most used of its pages. Thread-safety: as ContextResolver.
+HttpReply ShowPages(ContextResolver& resolver, std::string_view query);
 
 /// An answer of JSON for `status`, which is an error.
 HttpReply JsonError(const Status& status);

@@ -101,7 +101,7 @@ HttpReply Hidden(const HttpRequest&) {
 
 AdminSite StatusSite(std::vector<std::string> names) {
   return {.pages = {{"/", StatusPage()}},
-          .answers = {"/status", "/documents", "/collections"},
+          .answers = {"/status", "/documents", "/collections", "/pages"},
           .names = std::move(names)};
 }
 
@@ -110,7 +110,7 @@ AnswerMakers StatusAnswers(const StatusSources& sources) {
   answers["/status"] = [sources](const HttpRequest& request) {
     return WholeStatus(sources, request);
   };
-  answers["/documents"] = answers["/collections"] = Hidden;
+  answers["/documents"] = answers["/collections"] = answers["/pages"] = Hidden;
   if (!sources.shows_documents) return answers;
   DocumentRegistry& registry = sources.server->registry();
   answers["/documents"] = [&registry](const HttpRequest& request) {
@@ -118,6 +118,10 @@ AnswerMakers StatusAnswers(const StatusSources& sources) {
   };
   answers["/collections"] = [&registry](const HttpRequest& request) {
     return ListCollections(registry, request.query);
+  };
+  ContextResolver& resolver = sources.server->resolver();
+  answers["/pages"] = [&resolver](const HttpRequest& request) {
+    return ShowPages(resolver, request.query);
   };
   return answers;
 }

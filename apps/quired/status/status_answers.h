@@ -17,8 +17,8 @@
 
 namespace quire::kvserver {
 
-/// The page, and the paths of its answers: /status, /documents, /collections. `names` are those of
-/// the server.
+/// The page, and the paths of its answers: /status, /documents, /collections, /pages. `names` are
+/// those of the server.
 AdminSite StatusSite(std::vector<std::string> names);
 
 /// Sources of the answers; all outlive the makers.
@@ -33,7 +33,7 @@ struct StatusSources {
 };
 
 /// /status?after=N: version, troubles, tenants, sessions, slow calls, metrics, and the history
-/// after step N. /documents and /collections: see document_search.h.
+/// after step N. /documents, /collections and /pages: see document_search.h.
 AnswerMakers StatusAnswers(const StatusSources& sources);
 
 }  // namespace quire::kvserver

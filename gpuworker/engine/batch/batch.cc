@@ -218,6 +218,25 @@ std::vector<Batch::Member> Batch::Members(const std::vector<BatchScheduler::Shar
   return members;
 }
 
+const Span* Batch::SpanOf(const std::vector<Member>& members) const {
+  for (const Member& member : members) {
+    const BatchSequence* const sequence = Find(member.id);
+    if (sequence != nullptr && sequence->span() != nullptr) return sequence->span();
+  }
+  return nullptr;
+}
+
+Status Batch::RunPass(const std::vector<Member>& members, std::span<const SequenceTokens> tokens,
+                      BatchStep& step, const PassOutput& output) {
+  const CurrentSpanScope current(SpanOf(members));
+  return parts_.decoder->ForwardBatch(tokens, step, output, scratch_.get());
+}
+
+void Batch::SendAhead(const std::vector<Member>& members) {
+  const CurrentSpanScope current(SpanOf(members));
+  sessions_->Send();
+}
+
 void Batch::RunMembers(const std::vector<Member>& members) {
   std::vector<SequenceTokens> tokens;
   std::vector<CacheBackend*> backends;
@@ -236,7 +255,7 @@ void Batch::RunMembers(const std::vector<Member>& members) {
   PassOutput output{.logits = logits.data()};
   if (best) output = {.best = chosen.data()};
   BatchStep step(std::move(backends), sessions_, parts_.clock, joint_.get());
-  const Status pass = parts_.decoder->ForwardBatch(tokens, step, output, scratch_.get());
+  const Status pass = RunPass(members, tokens, step, output);
   metrics_.CountStep(members.size(), count);
   size_t row = 0;
   for (size_t i = 0; i < members.size(); ++i) {
@@ -247,7 +266,7 @@ void Batch::RunMembers(const std::vector<Member>& members) {
     }
     Conclude(members[i], pass.ok() ? step.status(i) : pass, own);
   }
-  sessions_->Send();  // Requests ahead of the last layer.
+  SendAhead(members);
   for (const Member& member : members) {
     BatchSequence* const sequence = Find(member.id);
     if (sequence == nullptr || !sequence->HasRunPrompt()) continue;

@@ -27,6 +27,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "common/base/observe/metrics.h"
@@ -107,6 +108,14 @@ class Batch {
   /// Those of `shares` that have slots.
   std::vector<Member> Members(const std::vector<BatchScheduler::Share>& shares) const;
   void RunMembers(const std::vector<Member>& members);
+  /// The span of the recalls of a step: that of the first member left which is traced. Sequences
+  /// share the messages, and a message has one parent. Null when none is traced.
+  const Span* SpanOf(const std::vector<Member>& members) const;
+  [[nodiscard]] Status RunPass(const std::vector<Member>& members,
+                               std::span<const SequenceTokens> tokens, BatchStep& step,
+                               const PassOutput& output);
+  /// Sends requests ahead of the last layer.
+  void SendAhead(const std::vector<Member>& members);
   /// Takes over what sessions and shares have counted.
   void Count() QUIRE_EXCLUDES(mutex_);
   /// After a pass: what became of one of its sequences.

@@ -19,6 +19,14 @@ StatusOr<std::unique_ptr<BatchSequence>> BatchSequence::Create(const EngineParts
 }
 
 Status BatchSequence::Start() {
+  spans_.Enter("open");
+  const CurrentSpanScope current(span());
+  QUIRE_RETURN_IF_ERROR(Open());
+  spans_.Enter(generated_ == 0 ? "prompt" : "generate");
+  return OkStatus();
+}
+
+Status BatchSequence::Open() {
   if (suspended_) {
     SuspendedRun suspended = *std::exchange(suspended_, std::nullopt);
     QUIRE_ASSIGN_OR_RETURN(run_, PagedRun::Resume(parts_, setup_.retrieval, std::move(suspended),
@@ -38,6 +46,7 @@ Status BatchSequence::Start() {
 
 Status BatchSequence::Suspend() {
   ++preempted_;
+  spans_.Enter("suspended");
   resident_tokens_ = run_->ResidentTokens();
   QUIRE_ASSIGN_OR_RETURN(suspended_, PagedRun::Suspend(std::move(run_)));
   return OkStatus();
@@ -75,12 +84,14 @@ StatusOr<bool> BatchSequence::Generate(const Predicted& predicted) {
   stopped_ = std::find(stop.begin(), stop.end(), token) != stop.end();
   if (stopped_) return false;
   own_.push_back(token);
+  if (generated_ == 0) spans_.Enter("generate");
   ++generated_;
   stream_->Push(token);
   return true;
 }
 
 Status BatchSequence::ShrinkToBudget() {
+  const CurrentSpanScope current(span());
   QUIRE_ASSIGN_OR_RETURN(run_, PagedRun::WithinBudget(std::move(run_), sessions_));
   return OkStatus();
 }
@@ -96,6 +107,7 @@ bool BatchSequence::CanRestart(const Status& loss) const {
 }
 
 void BatchSequence::Lose(const Status& loss) {
+  spans_.Enter("queue");
   if (run_ != nullptr) run_->Lose();
   run_.reset();
   suspended_.reset();
@@ -124,10 +136,13 @@ SequenceStats BatchSequence::Stats() const {
 void BatchSequence::Finish(Status status) {
   const BatchResult result{
       .num_new_tokens = generated_, .stopped = stopped_, .preempted = preempted_, .stats = Stats()};
+  spans_.Enter("close");
+  const CurrentSpanScope current(span());
   if (run_ != nullptr && IsLoss(status)) run_->Lose();
   if (run_ != nullptr && !IsLoss(status)) run_->AwaitInFlight();
   run_.reset();
   suspended_.reset();
+  spans_.End(generated_, status);
   stream_->Finish(std::move(status), result);
 }
 

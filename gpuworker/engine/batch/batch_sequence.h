@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "gpuworker/engine/batch/batch_stream.h"
+#include "gpuworker/engine/batch/sequence_spans.h"
 #include "gpuworker/engine/paged_run.h"
 #include "gpuworker/engine/parts.h"
 #include "gpuworker/engine/sequence.h"
@@ -49,6 +50,8 @@ class BatchSequence {
                                                          SessionSource* sessions, Setup setup);
 
   const std::shared_ptr<BatchStream>& stream() const { return stream_; }
+  /// The span that its calls are part of; null when it is not traced. Valid until Finish.
+  const Span* span() const { return spans_.whole(); }
 
   /// Takes slots and a seat: opens what it reads, or goes on from where it was suspended.
   [[nodiscard]] Status Start();
@@ -122,6 +125,8 @@ class BatchSequence {
   bool IsDense() const { return num_tokens() < dense_tokens(); }
   /// Chooses a token. False when it was a stop token.
   StatusOr<bool> Generate(const Predicted& predicted);
+  /// Opens what it reads, or what it was suspended with.
+  [[nodiscard]] Status Open();
 
   const EngineParts parts_;
   SessionSource* const sessions_;
@@ -143,6 +148,7 @@ class BatchSequence {
   RecallStats recalls_taken_;
   double resident_tokens_ = 0;
   bool stopped_ = false;
+  SequenceSpans spans_;
 };
 
 }  // namespace quire::worker

@@ -26,6 +26,7 @@ PageSender::~PageSender() {
 
 Status PageSender::Add(Batch batch) {
   const uint64_t bytes = batch.bytes();
+  batch.span = ChildOfCurrent("send_pages");
   {
     MutexLock lock(mutex_);
     while (failure_.ok() && !HasRoomFor(bytes)) Wait();
@@ -79,6 +80,7 @@ std::optional<PageSender::Batch> PageSender::Next() {
 }
 
 Status PageSender::Send(const Batch& batch) {
+  const CurrentSpanScope current(&batch.span);
   Payload payload;
   for (const Units& units : batch.units) {
     QUIRE_RETURN_IF_ERROR(units.buffer->arrived->Await());

@@ -22,6 +22,7 @@
 
 #include "common/base/threads/executor.h"
 #include "common/base/threads/mutex.h"
+#include "common/base/trace/span.h"
 #include "gpuworker/cache/cache_layout.h"
 #include "gpuworker/engine/offload/unit_buffers.h"
 #include "gpuworker/engine/parts.h"
@@ -46,6 +47,7 @@ class PageSender {
     std::vector<TokenId> tokens;    ///< Tokens of the pages.
     std::optional<uint32_t> layer;  ///< All layers when unset.
     std::vector<Units> units;       ///< [pages][layers sent][n_kv]
+    Span span = {};                 ///< Set by Add: from there until the pages are sent.
     uint64_t bytes() const;
   };
 

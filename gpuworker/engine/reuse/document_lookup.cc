@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/trace/span.h"
 #include "gpuworker/engine/ingest/stored_statistics.h"
 #include "gpuworker/engine/request_checks.h"
 
@@ -48,7 +49,8 @@ std::vector<StatusOr<FoundDocument>> LookUp(const EngineParts& parts,
                                             WantedStatistics statistics) {
   std::vector<std::optional<StatusOr<FoundDocument>>> found(names.size());
   std::atomic<size_t> next = 0;
-  const auto work = [&] {
+  const auto work = [&, around = CurrentSpan()] {
+    const CurrentSpanScope current(around);
     for (size_t i = next++; i < names.size(); i = next++)
       found[i] = LookUpOne(parts, names[i], statistics);
   };

@@ -48,7 +48,9 @@ StatusOr<std::shared_ptr<ReuseAnswer>> ReuseQueue::Submit(ReuseRequest request) 
     refused_.Add();
     return Annotate(queued, "too many questions over several documents wait");
   }
-  order_.Add({std::move(request), answer}, work);
+  Span span = ChildOfCurrent("reuse");
+  Span queue = span.Child("queue");
+  order_.Add({std::move(request), answer, std::move(span), std::move(queue)}, work);
   waiting_.Add();
   submitted_.Add();
   return answer;
@@ -70,10 +72,12 @@ ReuseWork ReuseQueue::WorkOf(const ReuseRequest& request) const {
 }
 
 void ReuseQueue::RunNext() {
-  const Question question = [this] {
+  Question question = [this] {
     MutexLock lock(mutex_);
     return order_.Take();
   }();
+  question.queue.End();
+  const CurrentSpanScope current(&question.span);
   waiting_.Sub(1);
   running_.Add();
   Run(question.request, question.answer.get());

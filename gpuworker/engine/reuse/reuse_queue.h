@@ -23,6 +23,7 @@
 #include "common/base/observe/metrics.h"
 #include "common/base/threads/executor.h"
 #include "common/base/threads/mutex.h"
+#include "common/base/trace/span.h"
 #include "gpuworker/engine/batch/batch_stream.h"
 #include "gpuworker/engine/engine.h"
 #include "gpuworker/engine/reuse/reuse_order.h"
@@ -84,6 +85,8 @@ class ReuseQueue {
   struct Question {
     ReuseRequest request;
     std::shared_ptr<ReuseAnswer> answer;
+    Span span = {};   ///< From Submit to the end.
+    Span queue = {};  ///< Until the question starts.
   };
   /// Estimates the work before the question starts. Documents that cannot be found count as none.
   ReuseWork WorkOf(const ReuseRequest& request) const;

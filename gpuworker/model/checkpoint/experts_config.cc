@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "common/json/json.h"
+
 namespace quire::worker {
 namespace {
 

@@ -8,11 +8,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/json/json.h"
 #include "gpuworker/model/checkpoint/architecture.h"
 #include "quire/status.h"
 
 namespace quire::worker {
+
+class JsonFields;
 
 /// Feed-forward blocks of which a router chooses some for each token.
 struct ExpertsConfig {

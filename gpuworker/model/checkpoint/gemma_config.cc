@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/json/json.h"
 #include "gpuworker/model/checkpoint/window_config.h"
 
 namespace quire::worker {

@@ -9,13 +9,14 @@
 #include <optional>
 #include <string>
 
-#include "common/json/json.h"
 #include "gpuworker/model/checkpoint/architecture.h"
 #include "gpuworker/model/checkpoint/rope_config.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"
 
 namespace quire::worker {
+
+class JsonFields;
 
 inline bool IsGemma(Architecture architecture) {
   return architecture == Architecture::kGemma2 || architecture == Architecture::kGemma3;

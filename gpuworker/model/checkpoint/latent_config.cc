@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "common/json/json.h"
 #include "gpuworker/model/checkpoint/rope_config.h"
 #include "quire/kv_spec.h"
 

@@ -9,10 +9,11 @@
 #include <cstdint>
 #include <string>
 
-#include "common/json/json.h"
 #include "quire/status.h"
 
 namespace quire::worker {
+
+class JsonFields;
 
 struct LatentShape {
   uint32_t query_rank = 0;   ///< Width of the queries' own latents; 0: there are none.

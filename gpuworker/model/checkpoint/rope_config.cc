@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "common/json/json.h"
 #include "common/page/rope_rotation.h"
 
 namespace quire::worker {

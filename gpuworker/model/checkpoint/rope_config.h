@@ -12,11 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "common/json/json.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"
 
 namespace quire::worker {
+
+class JsonFields;
 
 /// Shapes that the RoPE parameters refer to.
 struct RopeShape {

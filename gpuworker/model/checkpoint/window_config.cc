@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "common/json/json.h"
+
 namespace quire::worker {
 namespace {
 

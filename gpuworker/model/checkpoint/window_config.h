@@ -17,11 +17,12 @@
 #include <string>
 #include <vector>
 
-#include "common/json/json.h"
 #include "gpuworker/model/checkpoint/architecture.h"
 #include "quire/status.h"
 
 namespace quire::worker {
+
+class JsonFields;
 
 inline constexpr char kFullAttention[] = "full_attention";
 inline constexpr char kSlidingAttention[] = "sliding_attention";

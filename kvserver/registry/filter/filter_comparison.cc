@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/documents/document_rules.h"
+#include "common/documents/document_state.h"
 
 namespace quire::kvserver {
 
@@ -17,14 +18,6 @@ struct FilterComparison::KnownField {
 };
 
 namespace {
-
-std::optional<DocumentState> StateOf(std::string_view text) {
-  if (text == "ready") return DocumentState::kReady;
-  if (text == "ingesting") return DocumentState::kIngesting;
-  if (text == "failed") return DocumentState::kFailed;
-  if (text == "expired") return DocumentState::kExpired;
-  return std::nullopt;
-}
 
 template <typename T, typename V>
 StatusOr<V> Known(const std::optional<T>& parsed, const FilterToken& value, std::string_view what) {
@@ -80,7 +73,7 @@ StatusOr<FilterComparison::Value> FilterComparison::ValueOf(Field field, const F
       return Known<TimeSpan, Value>(TimeOf(value.text), value,
                                     "a date, as 2026-01-01, or a time, as 2026-01-01T12:00:00Z");
     case Field::kState:
-      return Known<DocumentState, Value>(StateOf(value.text), value,
+      return Known<DocumentState, Value>(StateNamed(value.text), value,
                                          "a state: ready, ingesting, failed or expired");
     case Field::kPinned:
     case Field::kLatest:

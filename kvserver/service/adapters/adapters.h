@@ -57,6 +57,8 @@ inline uint32_t LeaseSeconds(Duration lease) {
 void AddRegistryMethods(DocumentRegistry* registry, ContextTable* contexts,
                         const ClusterPlace& place, Dispatcher* dispatcher);
 
+void AddPageUseMethods(ContextResolver* resolver, Dispatcher* dispatcher);
+
 void AddClusterMethods(const ClusterPlace& place, const Clock* clock, Dispatcher* dispatcher);
 
 struct ReplicaAdapterDeps {

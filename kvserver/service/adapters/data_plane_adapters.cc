@@ -29,6 +29,7 @@ void AddDataPlaneMethods(DataPlane* data_plane, Dispatcher* dispatcher) {
           out->set_address(offer.way.address);
           out->set_ticket(offer.ticket);
           out->set_host(offer.host);
+          out->set_reads_traces(true);
         }
         return OkStatus();
       });

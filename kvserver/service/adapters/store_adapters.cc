@@ -69,7 +69,7 @@ class StoreAdapters {
                              {codec, request.private_pages(), request.strict(), std::move(hints)}));
     reply->set_context_id(opened.id);
     reply->set_num_tokens(opened.context->view()->num_tokens);
-    reply->set_incarnation(opened.context->continued_incarnation());
+    reply->set_incarnation(opened.context->continued().incarnation);
     reply->set_lease_seconds(LeaseSeconds(deps_.contexts->lease()));
     return OkStatus();
   }

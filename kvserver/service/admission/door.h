@@ -20,7 +20,7 @@ namespace quire::kvserver {
 enum class Door : uint8_t { kRead, kWrite, kControl };
 
 /// Methods that write nothing.
-inline constexpr std::array<std::string_view, 28> kReadingMethods = {
+inline constexpr std::array<std::string_view, 29> kReadingMethods = {
     "quire.v1.Conversations/Prefetch",
     "quire.v1.Conversations/Release",
     "quire.v1.Events/List",
@@ -32,6 +32,7 @@ inline constexpr std::array<std::string_view, 28> kReadingMethods = {
     "quire.v1.Registry/List",
     "quire.v1.Registry/ListCollections",
     "quire.v1.Registry/ListExtras",
+    "quire.v1.Registry/PageUses",
     "quire.v1.Registry/Warm",
     "quire.v1.Replica/DescribeChain",
     "quire.v1.Replica/Holds",

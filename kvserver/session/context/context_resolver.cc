@@ -5,6 +5,11 @@
 
 namespace quire::kvserver {
 
+std::pair<SegmentKey, uint32_t> ReadableContext::counted_chain() const {
+  if (open_ == nullptr) return {sealed_->chain_tip(), sealed_->num_pages()};
+  return {open_->continued().tip, open_->continued().num_pages};
+}
+
 StatusOr<ReadableContext> ContextResolver::Resolve(std::string_view tenant, const ContextRef& ref) {
   SegmentKey tip;
   std::optional<DocumentName> named;
@@ -29,10 +34,24 @@ StatusOr<ReadableContext> ContextResolver::Resolve(std::string_view tenant, cons
 
 StatusOr<ReadableContext> ContextResolver::Open(std::string_view tenant, const ContextRef& ref) {
   QUIRE_ASSIGN_OR_RETURN(ReadableContext context, Resolve(tenant, ref));
+  const auto [tip, num_pages] = context.counted_chain();
+  if (page_uses_ != nullptr && tip != kRootKey) {
+    context.CountPagesBy(page_uses_->Of(tenant, tip, num_pages));
+  }
   if (!context.document()) return context;
   registry_->NoteOpened(tenant, *context.document(), context.view()->num_tokens);
   context.NoteRead();
   return context;
+}
+
+StatusOr<ContextResolver::UsedPages> ContextResolver::UsesOf(std::string_view tenant,
+                                                             const DocumentName& name) {
+  QUIRE_ASSIGN_OR_RETURN(const ReadableContext context, Resolve(tenant, ContextRef(name)));
+  const ContextViewPtr view = context.view();
+  UsedPages used{.page_tokens = view->spec->page_tokens, .uses = {}};
+  if (page_uses_ != nullptr) used.uses = page_uses_->Counts(tenant, view->chain_tip());
+  used.uses.resize(view->num_pages());
+  return used;
 }
 
 }  // namespace quire::kvserver

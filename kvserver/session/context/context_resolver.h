@@ -10,10 +10,13 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "kvserver/registry/document_registry.h"
 #include "kvserver/session/context/context_table.h"
 #include "kvserver/session/context/context_view.h"
+#include "kvserver/session/context/page_use_table.h"
 #include "kvserver/session/context/read_counts.h"
 #include "quire/contexts.h"
 #include "quire/status.h"
@@ -40,6 +43,12 @@ class ReadableContext {
   void NoteRead() const {
     if (reads_ != nullptr) reads_->fetch_add(1, std::memory_order_relaxed);
   }
+  /// Uses of its pages count by `uses` from now on.
+  void CountPagesBy(std::shared_ptr<PageUse> uses) { page_use_ = std::move(uses); }
+  /// Counts of the chain that it is or continues. Null when nobody counts them.
+  PageUse* page_use() const { return page_use_.get(); }
+  /// The chain that it is or continues, and its pages. kRootKey while that is open.
+  std::pair<SegmentKey, uint32_t> counted_chain() const;
 
  private:
   ContextViewPtr sealed_;
@@ -48,25 +57,39 @@ class ReadableContext {
       hold_;  ///< Hold of `open_`, which releases its own once it is named.
   std::optional<DocumentName> document_;
   std::shared_ptr<ReadCount> reads_;  ///< Null when nobody counts them.
+  std::shared_ptr<PageUse> page_use_;
 };
 
 class ContextResolver {
  public:
-  /// `reads` counts reads of documents; null: nobody wants to know.
+  /// `reads` counts reads of documents, `page_uses` those of pages; null: nobody wants to know.
   ContextResolver(PageStore* store, DocumentRegistry* registry, ContextTable* contexts,
-                  ReadCounts* reads = nullptr)
-      : store_(store), registry_(registry), contexts_(contexts), reads_(reads) {}
+                  ReadCounts* reads = nullptr, PageUseTable* page_uses = nullptr)
+      : store_(store),
+        registry_(registry),
+        contexts_(contexts),
+        reads_(reads),
+        page_uses_(page_uses) {}
 
   /// NOT_FOUND naming the missing object.
   [[nodiscard]] StatusOr<ReadableContext> Resolve(std::string_view tenant, const ContextRef& ref);
-  /// The same for a question, which counts in the statistics of a document, and as a read.
+  /// The same for a question, which counts in the statistics of a document, and as a read. Its
+  /// recalls count as uses of pages.
   [[nodiscard]] StatusOr<ReadableContext> Open(std::string_view tenant, const ContextRef& ref);
+
+  struct UsedPages {
+    uint32_t page_tokens = 0;    ///< Tokens of a page.
+    std::vector<uint32_t> uses;  ///< [pages] Units that recalls have placed.
+  };
+  /// The use of a document's pages. NOT_FOUND as Resolve.
+  [[nodiscard]] StatusOr<UsedPages> UsesOf(std::string_view tenant, const DocumentName& name);
 
  private:
   PageStore* const store_;
   DocumentRegistry* const registry_;
   ContextTable* const contexts_;
   ReadCounts* const reads_;
+  PageUseTable* const page_uses_;
 };
 
 }  // namespace quire::kvserver

@@ -85,19 +85,22 @@ StatusOr<std::shared_ptr<OpenContext>> OpenContext::Create(Deps deps, const KvSp
   view.hold = std::make_shared<SegmentHold>(std::move(hold));
   view.written_as = std::make_shared<const std::vector<uint64_t>>(deps.store->WrittenAs(keys));
   view.keys = std::make_shared<const std::vector<SegmentKey>>(std::move(keys));
-  const uint64_t incarnation = chain == nullptr ? 0 : GreatestIncarnation(*deps.store, *chain);
-  const auto continued = chain == nullptr ? nullptr : chain->private_segments;
-  if (continued != nullptr && continued->depth() == PrivateSegments::kMaxDepth) {
+  const auto above = chain == nullptr ? nullptr : chain->private_segments;
+  if (above != nullptr && above->depth() == PrivateSegments::kMaxDepth) {
     return ResourceExhausted(
         "private contexts continue one another ", PrivateSegments::kMaxDepth,
         " deep, which is the limit; continue the document that the first of them continues");
   }
-  if (deps.private_pages || continued != nullptr) {
+  if (deps.private_pages || above != nullptr) {
     view.private_segments =
-        std::make_shared<const PrivateSegments>(continued != nullptr ? continued->depth() + 1 : 1);
+        std::make_shared<const PrivateSegments>(above != nullptr ? above->depth() + 1 : 1);
+  }
+  Continued continued;
+  if (chain != nullptr) {
+    continued = {chain->chain_tip(), chain->num_pages(), GreatestIncarnation(*deps.store, *chain)};
   }
   std::shared_ptr<OpenContext> context(new OpenContext(
-      std::move(deps), std::make_shared<const ContextView>(std::move(view)), incarnation));
+      std::move(deps), std::make_shared<const ContextView>(std::move(view)), continued));
   if (chain != nullptr) {
     MutexLock lock(context->write_mutex_);
     QUIRE_RETURN_IF_ERROR(context->CopyPages(chain));

@@ -61,10 +61,15 @@ class OpenContext {
                                                        const ContextViewPtr& chain);
 
   ContextViewPtr view() const QUIRE_EXCLUDES(view_mutex_);
-  /// Identifies the bytes of the continued chain, together with its last key: the greatest
-  /// incarnation that its segments were written with. Later puts get a greater one. 0 without a
-  /// chain.
-  uint64_t continued_incarnation() const { return continued_incarnation_; }
+  /// The chain that it continues; the defaults without one.
+  struct Continued {
+    SegmentKey tip = kRootKey;  ///< Also of a chain that is open.
+    uint32_t num_pages = 0;     ///< Also a short last one, which the context does not have.
+    /// Identifies the bytes of the chain, together with its last key: the greatest incarnation that
+    /// its segments were written with. Later puts get a greater one.
+    uint64_t incarnation = 0;
+  };
+  const Continued& continued() const { return continued_; }
 
   /// Appends pages from `first_page` on. `units` is [pages][num_layers][n_kv] units, aligned for
   /// the dtype. Repeated pages must be equal (ALREADY_EXISTS); appended ones are compared by
@@ -108,11 +113,11 @@ class OpenContext {
   uint32_t num_differing() const { return num_differing_.load(std::memory_order_relaxed); }
 
  private:
-  OpenContext(Deps deps, ContextViewPtr view, uint64_t continued_incarnation)
+  OpenContext(Deps deps, ContextViewPtr view, const Continued& continued)
       : deps_(std::move(deps)),
         view_(std::move(view)),
         first_appended_(view_->num_pages()),
-        continued_incarnation_(continued_incarnation) {}
+        continued_(continued) {}
 
   /// Appends copies of the chain's complete pages that the shared segments do not cover.
   Status CopyPages(const ContextViewPtr& chain) QUIRE_REQUIRES(write_mutex_);
@@ -159,7 +164,7 @@ class OpenContext {
   mutable Mutex view_mutex_;
   ContextViewPtr view_ QUIRE_GUARDED_BY(view_mutex_);
   const uint32_t first_appended_;
-  const uint64_t continued_incarnation_;
+  const Continued continued_;
   std::atomic<uint32_t> num_differing_{0};
 };
 

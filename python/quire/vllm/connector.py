@@ -15,9 +15,9 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
 from vllm.model_executor.models.utils import extract_layer_index
 
 import quire
+from quire.engines.link import Link, connector_of
 from quire.vllm import identity, layout
 from quire.vllm.counts import Counts
-from quire.vllm.link import Link, connector_of
 from quire.vllm.planner import Planner
 from quire.vllm.settings import Settings
 from quire.vllm.stats import QuirePromMetrics, QuireStats
@@ -210,7 +210,7 @@ class QuireConnector(KVConnectorBase_V1):
         return quire.EngineBlocks(shape, flat, block_tokens=spec.block_size, keys=keys, values=values)
 
     def _open_link(self, timeout: float, transport: str) -> Link:
-        link = Link(connector_of(self._settings, timeout, transport), self._settings.retry_after)
+        link = Link(connector_of(self._settings, timeout, transport), self._settings.retry_after, log)
         link.open()
         return link
 

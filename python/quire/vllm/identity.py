@@ -11,10 +11,10 @@ import pathlib
 import typing
 
 import quire
+from quire.engines.weights import files_hash
 from quire.models import fields_of_model, spec_of_fields
 
 DTYPES = {"torch.float32": "f32", "torch.float16": "f16", "torch.bfloat16": "bf16"}
-_WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
 
 
 def refusal(vllm_config: typing.Any, kv_cache_config: typing.Any) -> str:
@@ -92,18 +92,11 @@ def _directory(model_config: typing.Any) -> str:
 def _own_fields(
     directory: str, model_config: typing.Any, cache_spec: typing.Any, page_tokens: int, segment_pages: int
 ) -> dict[str, typing.Any]:
-    files = sorted(path for kind in _WEIGHTS for path in pathlib.Path(directory).glob(kind))
-    if not files:
-        raise quire.NotFound(f"{directory} has no weights that could tell this model from another")
-    digest = hashlib.sha256(b"quire.vllm.weights.v1")
-    for path in [pathlib.Path(directory) / "config.json", *files]:
-        with open(path, "rb") as file:
-            digest.update(path.name.encode() + b"\0" + hashlib.file_digest(file, "sha256").digest())
     config = model_config.hf_text_config
     query_heads, kv_heads = config.num_attention_heads, cache_spec.num_kv_heads
     return {
         "model": pathlib.Path(model_config.model).name[:200] + " (vLLM)",
-        "weights_hash": digest.hexdigest(),
+        "weights_hash": files_hash(directory),
         "attention": "mha" if query_heads == kv_heads else "mqa" if kv_heads == 1 else "gqa",
         "dtype": DTYPES[str(cache_spec.dtype)],
         "num_layers": config.num_hidden_layers,

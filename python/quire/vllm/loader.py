@@ -12,9 +12,9 @@ import time
 import typing
 
 import quire
+from quire.engines.link import Link
 from quire.vllm.counts import Counts
 from quire.vllm.identity import spec_of
-from quire.vllm.link import Link
 from quire.vllm.work import Load
 
 log = logging.getLogger("vllm.quire")

@@ -13,9 +13,9 @@ import math
 import typing
 
 import quire
+from quire.engines.link import Link
 from quire.vllm.counts import Counts
 from quire.vllm.identity import salted, spec_of
-from quire.vllm.link import Link
 from quire.vllm.settings import Settings
 from quire.vllm.work import Load, Save, Work
 

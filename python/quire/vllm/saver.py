@@ -11,9 +11,9 @@ import time
 import typing
 
 import quire
+from quire.engines.link import Link
 from quire.vllm.counts import Counts
 from quire.vllm.identity import spec_of
-from quire.vllm.link import Link
 
 log = logging.getLogger("vllm.quire")
 

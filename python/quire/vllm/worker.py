@@ -12,8 +12,8 @@ import dataclasses
 import numpy
 
 import quire
+from quire.engines.link import Link
 from quire.vllm.counts import Counts
-from quire.vllm.link import Link
 from quire.vllm.loader import Batch, Loader
 from quire.vllm.saver import Saver, Segment
 from quire.vllm.settings import Settings

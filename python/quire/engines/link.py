@@ -10,15 +10,13 @@ import typing
 
 from quire import errors
 from quire.client import Client
-from quire.vllm.settings import Settings
-
-log = logging.getLogger("vllm.quire")
+from quire.engines.settings import ServerSettings
 
 # After these the server is taken to be away.
 _AWAY = (errors.Unavailable, errors.DeadlineExceeded)
 
 
-def connector_of(settings: Settings, timeout: float, transport: str) -> typing.Callable[[], Client]:
+def connector_of(settings: ServerSettings, timeout: float, transport: str) -> typing.Callable[[], Client]:
     """Connects as the settings say; calls of the client take `timeout` at most."""
     return lambda: Client(
         settings.address,
@@ -37,10 +35,12 @@ class Link:
         self,
         connect: typing.Callable[[], Client],
         retry_after: float,
+        log: logging.Logger,
         clock: typing.Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect = connect
         self._retry_after = retry_after
+        self._log = log
         self._clock = clock
         self._lock = threading.Lock()
         self._client: Client | None = None
@@ -70,7 +70,7 @@ class Link:
                 return
             self._client = None
             self._next_attempt = self._clock() + self._retry_after
-        log.warning("Quire is away, prefixes are computed meanwhile: %s", error)
+        self._log.warning("Quire is away, prefixes are computed meanwhile: %s", error)
 
     def close(self) -> None:
         """Lets the client go; there is no further one. Waits for an attempt that runs."""
@@ -87,9 +87,9 @@ class Link:
         client = None
         try:
             client = self._connect()
-            log.info("connected to Quire %s over %s", client.server_version, client.transport_summary)
+            self._log.info("connected to Quire %s over %s", client.server_version, client.transport_summary)
         except (errors.Error, OSError) as error:
-            log.warning("Quire cannot be reached, prefixes are computed meanwhile: %s", error)
+            self._log.warning("Quire cannot be reached, prefixes are computed meanwhile: %s", error)
         with self._lock:
             self._attempt = None
             self._next_attempt = self._clock() + self._retry_after

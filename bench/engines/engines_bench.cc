@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Engines: time to the first token in vLLM, alone and with the stores of others and of Quire. The
+// engines are Python, and so is the measurement (engines_bench.py); this starts it and reads its
+// report.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/kit/data_dir.h"
+#include "apps/kit/output/json_output.h"
+#include "bench/benchmark.h"
+#include "bench/transport/process.h"
+
+namespace quire::bench {
+namespace {
+
+constexpr auto kEnginesTime = std::chrono::minutes(30);
+
+struct EnginesOptions {
+  uint32_t prompts = 8;
+  std::vector<std::string> only;
+  std::string tree = ".";
+  std::string data_dir;
+};
+
+StatusOr<std::vector<std::string>> EnginesCommand(const EnginesOptions& options) {
+  const std::filesystem::path script =
+      std::filesystem::path(options.tree) / "bench/engines/engines_bench.py";
+  if (!std::filesystem::exists(script)) {
+    return NotFound("no ", script.string(), ": run it in Quire's source tree, or give --tree");
+  }
+  std::error_code failed;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (failed) return Unavailable("cannot read /proc/self/exe: ", failed.message());
+  std::vector<std::string> command = {
+      "/usr/bin/python3", script.string(),
+      "--build",          program.parent_path().parent_path().string(),
+      "--prompts",        std::to_string(options.prompts)};
+  for (const std::string& way : options.only) {
+    command.insert(command.end(), {"--only", way});
+  }
+  return command;
+}
+
+/// The object on the last line of the output.
+StatusOr<cli::Json> EnginesFigures(const std::string& output) {
+  const size_t begin = output.rfind("\n{");
+  const auto json = cli::Json::parse(output.substr(begin == std::string::npos ? 0 : begin + 1),
+                                     nullptr, /*allow_exceptions=*/false);
+  if (json.is_object() && json.contains("ways")) return json;
+  return Internal("engines_bench.py printed no figures: ",
+                  output.substr(output.size() - std::min<size_t>(output.size(), 500)));
+}
+
+cli::Table EnginesTable(const cli::Json& json) {
+  cli::Table table({{"WAY"},
+                    {"MISS MS", cli::Table::kRight},
+                    {"HIT MS", cli::Table::kRight},
+                    {"VLLM ALONE MS", cli::Table::kRight},
+                    {"TOKENS FOUND", cli::Table::kRight}});
+  const auto rounded = [](const cli::Json& value) {
+    return std::to_string(static_cast<int64_t>(value.get<double>() + 0.5));
+  };
+  for (const auto& [name, way] : json["ways"].items()) {
+    table.AddRow({name, rounded(way["ttft_miss_ms"]), rounded(way["ttft_hit_ms"]),
+                  rounded(way["vllm_alone_ms"]), rounded(way["hit_tokens"])});
+  }
+  for (const auto& [name, why] : json["absent"].items()) {
+    table.AddRow({name, "absent", "", "", why.get<std::string>().substr(0, 60)});
+  }
+  return table;
+}
+
+StatusOr<BenchReport> RunEngines(const EnginesOptions& options) {
+  QUIRE_ASSIGN_OR_RETURN(const auto command, EnginesCommand(options));
+  QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
+  QUIRE_ASSIGN_OR_RETURN(const auto process,
+                         Process::Start(command, directory->path() + "/engines.log"));
+  QUIRE_RETURN_IF_ERROR(process->WaitForEnd(kEnginesTime));
+  QUIRE_ASSIGN_OR_RETURN(cli::Json json, EnginesFigures(process->Output()));
+  json["machine"] = Machine();
+  cli::Table table = EnginesTable(json);
+  return BenchReport{.json = std::move(json), .table = std::move(table)};
+}
+
+}  // namespace
+
+void AddEnginesBench(Benches& benches) {
+  const auto options = std::make_shared<EnginesOptions>();
+  CLI::App& command = benches.Add(
+      {.name = "engines",
+       .summary = "Time to the first token in vLLM, with Quire and with the stores of others",
+       .examples = "  quire bench engines --json\n"
+                   "  quire bench engines --prompts 4 --only quire_shm --only lmcache_files\n"
+                   "Needs the engines of ./dev test engines. The ways are example (vLLM's own),\n"
+                   "lmcache_files, lmcache_quire, quire_shm, quire_ucx_tcp and quire_grpc."},
+      [options](const cli::CommandContext&) { return RunEngines(*options); });
+  command
+      .add_option("--prompts", options->prompts,
+                  "Questions, each over a document of its own of some 4200 tokens")
+      ->check(CLI::Range(1, 24))
+      ->capture_default_str();
+  command.add_option("--only", options->only, "A way to run; all when not given")->take_all();
+  command.add_option("--tree", options->tree, "Quire's source tree")->capture_default_str();
+  cli::AddDataDirOption(command, &options->data_dir);
+}
+
+}  // namespace quire::bench
