@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -109,6 +110,10 @@ class AgentsRun {
   Status Start() {
     client_.reset();
     server_.reset();
+    std::error_code failed;
+    std::filesystem::create_directories(directory_, failed);
+    if (failed) return Unavailable("cannot make ", directory_, ": ", failed.message());
+    std::filesystem::remove(directory_ + "/port", failed);  // Written by the server that has ended.
     QUIRE_ASSIGN_OR_RETURN(
         server_,
         ServeProcess::Start(directory_, {"--dram-bytes", std::to_string(options_.dram_bytes)}));
