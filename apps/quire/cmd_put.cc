@@ -199,7 +199,7 @@ void AddHintFlags(CLI::App& command, PutArgs* args) {
   command
       .add_option("--priority", args->hints.priority,
                   "When the pages leave a tier that needs room: low (early), normal or high (late)")
-      ->transform(CLI::Transformer(priorities))
+      ->transform(CLI::CheckedTransformer(priorities).description("low|normal|high"))
       ->default_str("normal");
   AddDurationFlag(command, "--keep",
                   "How long the pages leave after all others from now on (90s, 10m), at most 30d",

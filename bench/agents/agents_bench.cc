@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -109,6 +110,10 @@ class AgentsRun {
   Status Start() {
     client_.reset();
     server_.reset();
+    std::error_code failed;
+    std::filesystem::create_directories(directory_, failed);
+    if (failed) return Unavailable("cannot make ", directory_, ": ", failed.message());
+    std::filesystem::remove(directory_ + "/port", failed);  // Written by the server that has ended.
     QUIRE_ASSIGN_OR_RETURN(
         server_,
         ServeProcess::Start(directory_, {"--dram-bytes", std::to_string(options_.dram_bytes)}));
@@ -156,8 +161,9 @@ class AgentsRun {
     std::iota(pages.begin(), pages.end(), 0u);
     QUIRE_ASSIGN_OR_RETURN(
         const auto session,
-        client_->OpenSession(ContextRef(found.segment_keys.back()),
-                             {.spec = spec_, .slots_per_head = static_cast<uint32_t>(pages.size())}));
+        client_->OpenSession(
+            ContextRef(found.segment_keys.back()),
+            {.spec = spec_, .slots_per_head = static_cast<uint32_t>(pages.size())}));
     QUIRE_RETURN_IF_ERROR(Recall(*session, {.layer = 0, .pages = {{0}}}, figures));
     figures->first_page.push_back(SystemClock().Now() - start);
     LayerWant all;

@@ -198,8 +198,7 @@ void CheckByte(const Access& access, bool shared, const Stamp& now, Byte& byte) 
 
 /// Bytes with the same record, which those of one value mostly have, are checked once.
 void CheckBytes(const Access& access, bool shared) {
-  const Stamp now{checker.time, static_cast<uint16_t>(CurrentThread()),
-                  access.act == Act::kAtomic};
+  const Stamp now{checker.time, static_cast<uint16_t>(CurrentThread()), access.act == Act::kAtomic};
   Byte before;
   const Byte* after = nullptr;
   for (size_t i = 0; i < access.bytes; ++i) {

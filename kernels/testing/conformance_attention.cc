@@ -530,8 +530,8 @@ TEST_P(OpConformance, MergedPartsAreTheWhole) {
 
 TEST_P(OpConformance, DenseAttentionEqualsReference) {
   QUIRE_REQUIRE_OP(dense_attention);
-  const DenseCase cases[] = {{1, 1, false},   {2, 2, false},     {1, 33, false},  {31, 31, false},
-                             {65, 65, false}, {40, 129, false},  {9, 300, false}, {50, 140, true}};
+  const DenseCase cases[] = {{1, 1, false},   {2, 2, false},    {1, 33, false},  {31, 31, false},
+                             {65, 65, false}, {40, 129, false}, {9, 300, false}, {50, 140, true}};
   for (const DenseCase& c : cases) {
     for (const Heads& h : kHeads) CheckDense(bench_, c, h, DType::kF32);
   }

@@ -15,7 +15,8 @@ int64_t Workbench::Random(int64_t low, int64_t high) {
 }
 
 std::vector<float> Workbench::Floats(int64_t n, float scale) {
-  // Box and Muller's pairs of normal values. std::normal_distribution takes most of the tests' time.
+  // Box and Muller's pairs of normal values. std::normal_distribution takes most of the tests'
+  // time.
   constexpr float kUnit = 0x1p-32f;
   std::vector<float> values(n + n % 2);
   for (int64_t i = 0; i < n; i += 2) {

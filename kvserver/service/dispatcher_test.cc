@@ -31,8 +31,8 @@ TEST_F(DispatcherTest, AnswersEveryMethodOfTheWireServices) {
         v1::Document::descriptor()->file(), v1::StatsReply::descriptor()->file(),
         v1::OfferReply::descriptor()->file(), v1::RenewReply::descriptor()->file(),
         v1::ClusterViewReply::descriptor()->file(), v1::GetObjectsReply::descriptor()->file(),
-        v1::ReplicaProgressReply::descriptor()->file(), v1::PrefetchReply::descriptor()->file(),
-        v1::FollowReply::descriptor()->file()}) {
+        v1::PrefetchReply::descriptor()->file(), v1::FollowReply::descriptor()->file(),
+        v1::ReplicaProgressReply::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       const auto* service = file->service(s);
       for (int m = 0; m < service->method_count(); ++m) {

@@ -296,8 +296,8 @@ TEST(BenchDecodeProcessTest, LayersOfTheShapesOfAModelInUseSayWhatOffloadingCost
   const json layers = Part(report, "model_layers");
   const json shape = Part(layers, "shape");
   const std::vector<std::pair<const char*, double>> llama = {
-      {"num_layers", 1},       {"num_query_heads", 32}, {"num_kv_heads", 8},
-      {"head_dim", 128},       {"hidden_size", 4096},   {"intermediate_size", 14336},
+      {"num_layers", 1},      {"num_query_heads", 32}, {"num_kv_heads", 8},
+      {"head_dim", 128},      {"hidden_size", 4096},   {"intermediate_size", 14336},
       {"context_tokens", 256}};
   for (const auto& [key, value] : llama) EXPECT_EQ(Figure(shape, key), value) << key;
   ExpectShares(layers, {"tau"});
