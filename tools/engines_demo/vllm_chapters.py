@@ -3,7 +3,6 @@
 
 import json
 import statistics
-import sys
 import time
 
 import demo_kit
