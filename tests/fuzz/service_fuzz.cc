@@ -148,16 +148,18 @@ void CheckObjectsReply(std::string_view bytes) {
     for (uint32_t& of_unit : *object.mutable_unit_crc32c()) of_unit = crc32c;
   }
   std::vector<std::byte> memory(100'000);
+  Destination pieces = std::span(memory).first(30'000);
+  pieces.Append(std::span(memory).subspan(30'000));
   ObjectReads reads({{.key = "whole"},
                      {.key = "range", .offset = 10, .bytes = 5000},
-                     {.key = "into", .to = memory}});
+                     {.key = "into", .to = &pieces}});
   v1::GetObjectsRequest request;
   Require(reads.Next(&request));
   for (int replies = 0; replies < 3 && TakeWhole(reads, reply, payload).ok(); ++replies) {
     for (const ObjectReads::Read& read : reads.reads()) {
-      Require(read.kept.size_bytes() == (read.to.empty() ? read.taken : 0));
+      Require(read.kept.size_bytes() == (read.to == nullptr ? read.taken : 0));
       Require(read.taken <= read.object_bytes && read.taken <= kMaxObjectBytes);
-      Require(read.to.empty() || read.taken <= read.to.size());
+      Require(read.to == nullptr || read.taken <= read.to->size_bytes());
     }
     if (!reads.Next(&request)) return;
   }

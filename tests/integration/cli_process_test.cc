@@ -10,6 +10,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <sstream>
 #include <thread>
 
 #include "quire/client.h"
@@ -287,7 +288,7 @@ TEST_F(CliTest, AnObjectIsPutReadAndRemoved) {
 }
 
 TEST_F(CliTest, AConversationIsFollowedPrefetchedAndReleased) {
-  const auto gap = json::parse(Quire({"events", "--since", "0", "--json"}).out);
+  const auto gap = nlohmann::json::parse(Quire({"events", "--since", "0", "--json"}).out);
   EXPECT_EQ(gap["kind"], "GAP");
   const std::string turn = dir_ / "turn.txt";
   std::ofstream(turn) << std::string(600, 'a');
@@ -304,7 +305,7 @@ TEST_F(CliTest, AConversationIsFollowedPrefetchedAndReleased) {
   std::istringstream lines(events.out);
   uint64_t stored = 0;
   for (std::string line; std::getline(lines, line);) {
-    if (json::parse(line)["kind"] == "STORED") ++stored;
+    if (nlohmann::json::parse(line)["kind"] == "STORED") ++stored;
   }
   EXPECT_EQ(stored, brought["segments"]) << events.out;
   EXPECT_THAT(events.err, HasSubstr("--since"));
