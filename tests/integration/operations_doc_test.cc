@@ -57,6 +57,7 @@ TEST(OperationsDocTest, EveryFlagThatIsExplainedIsThere) {
                                                           {"ask"},
                                                           {"worker"},
                                                           {"demo"},
+                                                          {"events"},
                                                           {"fsck"},
                                                           {"plan"},
                                                           {"spec"},
