@@ -20,19 +20,21 @@ EVERYTHING = {
     'storage': {'size': '1Ti', 'limit': '900GiB', 'className': 'fast'},
     'tenants': ['team-a', 'team-b'],
     'tenantTokensSecret': 'tokens',
+    'tracing': {'collector': 'otel.monitoring:4317', 'share': 0.05},
     'extraFlags': ['--eviction=pgdsf'],
     'nodeSelector': {'disk': 'nvme'},
     'tolerations': [{'key': 'storage', 'operator': 'Exists'}],
     'podAnnotations': {'team': 'ops'},
     'networkPolicy': {'enabled': True, 'clients': [{'podSelector': {'matchLabels': {'app': 'worker'}}}],
                       'monitoring': [{'namespaceSelector': {'matchLabels': {'name': 'monitoring'}}}],
-                      'etcd': [{'podSelector': {'matchLabels': {'app': 'etcd'}}}]},
+                      'etcd': [{'podSelector': {'matchLabels': {'app': 'etcd'}}}],
+                      'collector': [{'namespaceSelector': {'matchLabels': {'name': 'monitoring'}}}]},
     'serviceMonitor': {'enabled': True, 'interval': '30s', 'labels': {'release': 'prometheus'}},
 }
 BAD_VALUES = ({'replicas': 0}, {'replicas': 'three'}, {'cluster': {'etcd': []}}, {'cluster': {'etcd': ['http://etcd:2379']}},
               {'cluster': {'name': 'Books'}}, {'dram': '4 GB'}, {'durability': 'replicated'}, {'tenants': []}, {'tenants': ['team a']},
               {'extraFlags': ['eviction=lru']}, {'terminationGracePeriodSeconds': 5}, {'replica': 3},
-              {'serviceMonitor': {'enabled': 'yes'}})
+              {'serviceMonitor': {'enabled': 'yes'}}, {'tracing': {'collector': 'http://otel:4317'}}, {'tracing': {'share': 2}})
 
 
 def helm():
@@ -115,6 +117,12 @@ class ChartTest(unittest.TestCase):
                          {name: probe['path'] for name, probe in probes.items()})
         self.assertEqual({'admin'}, {probe['port'] for probe in probes.values()})
 
+    def test_traces_go_to_the_collector(self):
+        variables = {one['name']: one.get('value') for one in container(render(EVERYTHING)[1])['env']}
+        self.assertEqual(('http://otel.monitoring:4317', 'parentbased_traceidratio', '0.05'),
+                         tuple(variables[f'OTEL_{name}'] for name in ('EXPORTER_OTLP_ENDPOINT', 'TRACES_SAMPLER', 'TRACES_SAMPLER_ARG')))
+        self.assertNotIn('OTEL_', str(container(render({})[1])['env']))
+
     def test_nodes_are_found_by_the_name_that_they_advertise(self):
         _, objects = render({})
         stateful, service = objects['StatefulSet'], objects['Service']
@@ -149,7 +157,8 @@ class ChartTest(unittest.TestCase):
         self.assertEqual(['grpc'], [port['port'] for port in calls['ports']])
         self.assertEqual(EVERYTHING['networkPolicy']['clients'], calls['from'][1:])
         self.assertEqual(EVERYTHING['networkPolicy']['monitoring'], metrics['from'])
-        etcd = policy['egress'][-1]
+        etcd, collector = policy['egress'][-2:]
+        self.assertEqual({'ports': [{'port': 4317}], 'to': EVERYTHING['networkPolicy']['collector']}, collector)
         self.assertEqual([2379, 4001], [port['port'] for port in etcd['ports']])
         self.assertEqual(EVERYTHING['networkPolicy']['etcd'], etcd['to'])
         behind = render({'networkPolicy': {'enabled': True, 'etcdPorts': [12379]}})[1]['NetworkPolicy']['spec']
