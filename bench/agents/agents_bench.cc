@@ -282,7 +282,15 @@ void AddAgentsBench(Benches& benches) {
            "  quire bench agents --sessions 8 --scale 4\n"
            "A turn adds what a turn of the published shape adds, divided by the scale: its\n"
            "own output, and what its tools return."},
-      [options](const cli::CommandContext&) { return RunAgents(*options); });
+      [options](const cli::CommandContext&) { return RunAgents(*options); },
+      {.plot = PlotterOf({{.title = "Time until an agent has the first page of its prompt",
+                           .value_title = "us, by percentile",
+                           .bars = {{.figures = R"(/first_page_p(50|99)_us_(\d+))",
+                                     .name = "p$1",
+                                     .place = "$2 sessions"},
+                                    {.figures = R"(/first_page_p(50|99)_us_(\d+)_after_restart)",
+                                     .name = "p$1, after a restart",
+                                     .place = "$2 sessions"}}}})});
   command.add_option("--sessions", options->sessions, "Agents at a time (1,8,64)")
       ->delimiter(',')
       ->check(CLI::Range(1, 1024));

@@ -100,7 +100,12 @@ void AddEnginesBench(Benches& benches) {
                    "  quire bench engines --prompts 4 --only quire_shm --only lmcache_files\n"
                    "Needs the engines of ./dev test engines. The ways are example (vLLM's own),\n"
                    "lmcache_files, lmcache_quire, quire_shm, quire_ucx_tcp and quire_grpc."},
-      [options](const cli::CommandContext&) { return RunEngines(*options); });
+      [options](const cli::CommandContext&) { return RunEngines(*options); },
+      {.plot = PlotterOf(
+           {{.title = "Time to the first token in vLLM",
+             .value_title = "ms, by what is stored of the prompt",
+             .bars = {
+                 {.figures = "/ways/([^/]+)/ttft_(hit|miss)_ms", .name = "$2", .place = "$1"}}}})});
   command
       .add_option("--prompts", options->prompts,
                   "Questions, each over a document of its own of some 4200 tokens")

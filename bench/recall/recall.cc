@@ -266,12 +266,16 @@ StatusOr<BenchReport> Run(const RecallBenchOptions& options) {
 
 void AddRecallBench(Benches& benches) {
   const auto options = std::make_shared<RecallBenchOptions>();
-  CLI::App& command =
-      benches.Add({.name = "recall",
-                   .summary = "Time and bytes of a recall, diff against resend and memcpy",
-                   .examples = "  quire bench recall --json\n"
-                               "  quire bench recall --steps 256"},
-                  [options](const cli::CommandContext&) { return Run(*options); });
+  CLI::App& command = benches.Add(
+      {.name = "recall",
+       .summary = "Time and bytes of a recall, diff against resend and memcpy",
+       .examples = "  quire bench recall --json\n"
+                   "  quire bench recall --steps 256"},
+      [options](const cli::CommandContext&) { return Run(*options); },
+      {.plot = PlotterOf(
+           {{.title = "Time of a recall, over every transport",
+             .value_title = "us",
+             .bars = {{.figures = R"(/(\w+)/us_per_(\w+))", .name = "$2", .place = "$1"}}}})});
   command.add_option("--steps", options->steps, "Decoding steps measured")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
