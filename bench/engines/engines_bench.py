@@ -107,7 +107,7 @@ class LMCache(Way):
 
 
 class Quire(Way):
-    """quired, over one of its transports."""
+    """quired, over one of its transports. Prompts come again as they were, so their ends are stored, too."""
 
     def __init__(self, options, name, transport):
         super().__init__(options, name)
@@ -120,7 +120,7 @@ class Quire(Way):
         if self.transport != "shm":
             server.address = f"127.0.0.1:{lmcache_chapters.free_port()}"
         server.start()
-        extra = {"address": server.address, "transport": self.transport}
+        extra = {"address": server.address, "transport": self.transport, "save_tail": True}
         return {
             "kv_connector": "QuireConnector",
             "kv_connector_module_path": "quire.vllm",

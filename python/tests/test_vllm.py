@@ -116,9 +116,9 @@ class Engine:
     def table(self, tokens):
         return [next(self._free) for _ in range(-(-tokens // self.block_tokens))]
 
-    def run(self, request, chunk=300, keeps=False):
-        """Runs a prompt, and returns the tokens that were loaded, and its blocks."""
-        table = self.table(request.num_tokens)
+    def run(self, request, chunk=300, keeps=False, room=0):
+        """Runs a prompt, and returns the tokens that were loaded, and its blocks, with room for so many tokens more."""
+        table = self.table(request.num_tokens + room)
         external, later = self.planner.matched(request, 0)
         self.planner.allocated(request, table, external)
         while later:
@@ -255,6 +255,45 @@ def test_generated_tokens_are_stored_and_found_in_the_next_turn(engines):
     engine.planner.finished(request.request_id)
     assert engine.worker.drain(20)
     assert engine.run(Request(request.all_token_ids))[0] == SEGMENT
+
+
+@pytest.mark.parametrize("load", ["by_layer", "async"])
+def test_a_prompt_that_comes_again_is_found_to_its_last_token(engines, client, load):
+    engine = engines(f"tails-{load}", load=load, save_tail=True)
+    tokens = prompt_of(SEGMENT + 77, 9)
+    assert engine.run(Request(tokens))[0] == 0 and engine.totals["segments_saved"] == 2
+    again = Request(tokens)
+    loaded, table = engine.run(again, keeps=True, room=SEGMENT)
+    assert loaded == len(tokens) - 1 and engine.holds(again, table, len(tokens))
+    assert engine.totals["segments_saved"] == 2
+    # What it generates is stored behind the whole segment, not behind the short one, which no other prompt finds.
+    for place in range(again.num_tokens, 2 * SEGMENT + 1):
+        again.all_token_ids.append(place)
+        engine.step(again, table, place, place + 1)
+    engine.planner.finished(again.request_id)
+    assert engine.worker.drain(20)
+    assert client.lookup(spec_of(engine.spec), again.all_token_ids).num_tokens == 2 * SEGMENT
+    assert engine.run(Request([*tokens, 5]))[0] == SEGMENT
+    assert engine.run(Request(tokens[: SEGMENT + 76]))[0] == SEGMENT
+    # A prompt of whole segments has no tail.
+    before = engine.totals["segments_saved"]
+    engine.run(Request(prompt_of(SEGMENT, 10)))
+    assert engine.totals["segments_saved"] == before + 1
+
+
+def test_a_prompt_that_is_a_document_stores_what_follows(engines, client):
+    engine = engines("whole-document")
+    tokens = prompt_of(SEGMENT + 50, 11)
+    engine.run(Request(tokens, kv_transfer_params={"quire_register": f"vllm/whole-{SEED}"}))
+    request = Request(tokens)
+    loaded, table = engine.run(request, keeps=True, room=SEGMENT)
+    assert loaded == len(tokens) - 1
+    for place in range(request.num_tokens, 2 * SEGMENT + 1):
+        request.all_token_ids.append(place)
+        engine.step(request, table, place, place + 1)
+    engine.planner.finished(request.request_id)
+    assert engine.worker.drain(20)
+    assert client.lookup(spec_of(engine.spec), request.all_token_ids).num_tokens == 2 * SEGMENT
 
 
 @pytest.mark.parametrize("load", ["by_layer", "async"])

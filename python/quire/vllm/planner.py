@@ -34,7 +34,7 @@ RELEASE = "quire_release"  # True: the conversation ends with this request, and 
 class Found:
     """What is stored of a request's tokens."""
 
-    segment_keys: list[bytes]
+    segment_keys: list[bytes]  # Of whole segments.
     chain: bytes | None = None  # Key of the last segment of the longest stored prefix.
     num_tokens: int = 0
 
@@ -52,6 +52,7 @@ class Record:
     loaded: list[int] = dataclasses.field(default_factory=list)  # Blocks of its last load.
     planned_segments: int = 0  # Those stored, and those that a step was told to store.
     registers: quire.DocumentName | None = None
+    saves_tail: bool = False  # The end of the prompt is to be stored, though it is no whole segment.
     hints: dict[str, typing.Any] = dataclasses.field(default_factory=dict)  # Arguments of quire.Hints.
     releases: bool = False
 
@@ -166,6 +167,7 @@ class Planner:
             if record.found is not None:
                 record.planned_segments = len(record.found.segment_keys)
                 record.registers = self._registers(params.get(REGISTER))
+                record.saves_tail = self._settings.save_tail and record.found.num_tokens < request.num_prompt_tokens
             self._records[name] = record
         elif record.preemptions != request.num_preemptions:
             # Its blocks are gone, and what it has stored meanwhile can be found.
@@ -206,7 +208,9 @@ class Planner:
             hints = quire.Hints(**record.hints) if record.hints else None
             stored = client.lookup(spec_of(spec), tokens, hints=hints)
             keys = stored.segment_keys
-            found = Found(keys, keys[-1] if keys else None, stored.num_tokens)
+            # A short segment that ends with the tokens is read, and nothing is stored behind it.
+            whole = stored.num_tokens // self._settings.segment_tokens
+            found = Found(keys[:whole], keys[-1] if keys else None, stored.num_tokens)
             if document is not None:
                 self._extend(found, client, spec, tokens, document)
         except quire.Error as error:
@@ -267,11 +271,10 @@ class Planner:
         end = min(computed, limit)
         whole = end // self._settings.segment_tokens
         prompt = request.num_prompt_tokens
-        registers = record.registers if record.registers is not None and end >= prompt else None
-        if registers is not None:
-            # The document ends inside a segment, so that segment is stored short, and again when it is whole.
-            self._save(record, prompt // self._settings.segment_tokens, prompt, _text_of(registers))
-            record.registers = None
+        if end >= prompt and (record.registers is not None or record.saves_tail):
+            # The prompt ends inside a segment, so that segment is stored short, and again when it is whole.
+            self._save(record, prompt // self._settings.segment_tokens, prompt, _text_of(record.registers))
+            record.registers, record.saves_tail = None, False
         if whole > record.planned_segments:
             self._save(record, whole, whole * self._settings.segment_tokens)
 
@@ -338,5 +341,5 @@ def _name_of(text: typing.Any) -> quire.DocumentName | None:
     return quire.DocumentName(name, collection or "default", int(version or 0))
 
 
-def _text_of(name: quire.DocumentName) -> str:
-    return f"{name.collection}/{name.name}"
+def _text_of(name: quire.DocumentName | None) -> str:
+    return f"{name.collection}/{name.name}" if name is not None else ""

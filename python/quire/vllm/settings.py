@@ -21,6 +21,7 @@ class Settings(ServerSettings):
     collection: str = ""  # Whose codec prefixes are stored with; the server's default when empty.
     load: str = "by_layer"  # A request waits for its prefix: layer by layer in its step, or outside of steps.
     save_output: bool = True  # Store what was generated, too: the prefix of the conversation's next turn.
+    save_tail: bool = False  # Store the end of a prompt, too, which is no whole segment: the same prompt finds it.
     page_tokens: int = 32
     segment_pages: int = 8
     lookup_timeout: float = 1.0  # A request waits for a look-up at most this long.
