@@ -23,6 +23,7 @@
 #include "quire/client.h"
 #include "quire/layout.h"
 #include "tests/kit/fake_clock.h"
+#include "tests/kit/random_bytes.h"
 #include "transport/local/loopback_transport.h"
 
 namespace quire::testing {
@@ -91,12 +92,6 @@ inline KvSpec TinySpec() {
   return spec;
 }
 
-inline std::vector<std::byte> RandomBytes(uint64_t count, uint64_t seed) {
-  SeededRandom random(seed);
-  std::vector<std::byte> bytes(count);
-  for (std::byte& b : bytes) b = static_cast<std::byte>(random.Next());
-  return bytes;
-}
 inline Payload RandomPayload(uint64_t count, uint64_t seed) {
   Payload payload;
   payload.Append(RandomBytes(count, seed));

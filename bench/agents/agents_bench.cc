@@ -284,13 +284,15 @@ void AddAgentsBench(Benches& benches) {
            "own output, and what its tools return."},
       [options](const cli::CommandContext&) { return RunAgents(*options); },
       {.plot = PlotterOf({{.title = "Time until an agent has the first page of its prompt",
-                           .value_title = "us, by percentile",
+                           .value_title = "ms, by percentile",
                            .bars = {{.figures = R"(/first_page_p(50|99)_us_(\d+))",
                                      .name = "p$1",
-                                     .place = "$2 sessions"},
+                                     .place = "$2 sessions",
+                                     .times = 1e-3},
                                     {.figures = R"(/first_page_p(50|99)_us_(\d+)_after_restart)",
                                      .name = "p$1, after a restart",
-                                     .place = "$2 sessions"}}}})});
+                                     .place = "$2 sessions",
+                                     .times = 1e-3}}}})});
   command.add_option("--sessions", options->sessions, "Agents at a time (1,8,64)")
       ->delimiter(',')
       ->check(CLI::Range(1, 1024));

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/random.h"
+#include "tests/kit/random_bytes.h"
 
 namespace quire::bench {
 namespace {
@@ -18,9 +18,8 @@ constexpr uint64_t kUnits = 300;
 // Moves every unit to another place and checks it there.
 TEST(RawUcxTest, MessagesMoveTheUnits) {
   if (!UcxAvailable()) GTEST_SKIP() << "built without UCX";
-  SeededRandom random(11);
-  std::vector<std::byte> source(kUnits * kUnit), destination(kUnits * kUnit);
-  for (std::byte& byte : source) byte = static_cast<std::byte>(random.Next());
+  std::vector<std::byte> source = testing::RandomBytes(kUnits * kUnit, 11);
+  std::vector<std::byte> destination(source.size());
   std::vector<RawUcxMove> moves;
   for (uint64_t i = 0; i < kUnits; ++i) moves.push_back({i * kUnit, (i * 7 + 3) % kUnits * kUnit});
   const auto raw = RawUcx::Connect({}, source, destination, kUnit);

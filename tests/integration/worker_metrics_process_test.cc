@@ -85,13 +85,15 @@ TEST_F(WorkerMetricsTest, MetricsMoveWithCallsAndThePortGoesWithTheWorker) {
   // The prompt's three tokens, and the answer's except the last one, which is not run.
   EXPECT_EQ(Scrape("quire_batch_tokens_total"), 3 + 5);
   EXPECT_EQ(Scrape("quire_batch_running"), 0);
-  EXPECT_EQ(Ask("other")["error"]["code"], "NOT_FOUND");
+  const std::string given = "given-by-a-caller";
+  EXPECT_EQ(Ask(given)["error"]["code"], "NOT_FOUND");
   EXPECT_EQ(Scrape("quire_worker_calls_failed_total"), 1);
   EXPECT_EQ(Scrape("quire_troubles_total"), 0);
-  const auto refused = QuireJson({"ask", "--document", "ids", "--token-ids", "5", "--tenant",
-                                  "other", "--worker", ready_["listening"]});
+  const auto refused = QuireJson({"ask", "--document", "ids", "--token-ids", "5", "--tenant", given,
+                                  "--worker", ready_["listening"]});
   EXPECT_EQ(refused["error"]["code"], "PERMISSION_DENIED");
   EXPECT_EQ(Scrape("quire_troubles_total"), 1);
+  EXPECT_THAT(HttpBody(HttpGet(port_, "/metrics")), Not(HasSubstr(given))) << "no label has it";
   worker_->Signal(SIGTERM);
   EXPECT_EQ(worker_->Wait(), 0) << worker_->Stderr();
   EXPECT_EQ(HttpGet(port_, "/healthz"), "") << "nobody listens any more";

@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -65,6 +66,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="one line of JSON in place of tables")
     parser.add_argument("--keep", action="store_true", help="keep logs and data of a failure, and say where")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # Which ends engines and servers, too.
     engines = arguments.engine or list(ENGINES)
     why = missing(arguments.build, engines)
     if why:

@@ -18,9 +18,9 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/random.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/paths.h"
+#include "tests/kit/random_bytes.h"
 #include "transport/shm/shm_address.h"
 #include "transport/shm/shm_socket_file.h"
 #include "transport/shm/shm_wire.h"
@@ -356,8 +356,7 @@ class ShmTenantsTest : public ShmFaultsTest {
   ShmTenantsTest() {
     options_.share_memory = false;
     options_.copy_out_bytes = 256 << 10;
-    SeededRandom random(5);
-    for (std::byte& byte : arena_->bytes()) byte = static_cast<std::byte>(random.Next());
+    std::ranges::copy(RandomBytes(arena_->bytes().size(), 5), arena_->bytes().begin());
     Listen();
   }
   Tenant Join(uint64_t number) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "tests/kit/random_bytes.h"
 #include "transport/testing/shm_fixture.h"
 
 namespace quire::testing {
@@ -23,9 +24,7 @@ using ::testing::HasSubstr;
 using ShmPipeTest = ShmTest;
 
 Slice Owned(size_t bytes, uint64_t seed) {
-  auto buffer = std::make_shared<std::vector<std::byte>>(bytes);
-  SeededRandom random(seed);
-  for (std::byte& byte : *buffer) byte = static_cast<std::byte>(random.Next());
+  auto buffer = std::make_shared<std::vector<std::byte>>(RandomBytes(bytes, seed));
   return Slice{*buffer, buffer};
 }
 

@@ -26,6 +26,7 @@
 #include "common/base/memory/checksum.h"
 #include "common/base/random.h"
 #include "common/base/threads/mutex.h"
+#include "tests/kit/random_bytes.h"
 #include "transport/frame_pipe.h"
 #include "transport/testing/frame_recorder.h"
 #include "transport/testing/server_memory.h"
@@ -83,7 +84,7 @@ class FramePipeConformance : public ::testing::TestWithParam<PipesFactory> {
   Payload PayloadFor(const FramePipe& sender, const std::vector<size_t>& sizes, uint64_t seed) {
     if (&sender != &server()) return PayloadOfSizes(sizes, seed);
     Payload payload;
-    for (const size_t size : sizes) payload.Append(memory_->Keep(PatternBytes(size, seed++)));
+    for (const size_t size : sizes) payload.Append(memory_->Keep(RandomBytes(size, seed++)));
     return payload;
   }
   /// A payload of the server with one slice, and a witness of its owner.
@@ -110,7 +111,7 @@ class FramePipeConformance : public ::testing::TestWithParam<PipesFactory> {
     for (const Frame& frame : frames) {
       if (frame.head.rfind(name, 0) != 0) continue;
       EXPECT_EQ(frame.head, name + std::to_string(next));
-      EXPECT_EQ(BytesOf(frame.payload), PatternBytes(static_cast<size_t>(next % 7) * 1000, next));
+      EXPECT_EQ(BytesOf(frame.payload), RandomBytes(static_cast<size_t>(next % 7) * 1000, next));
       ++next;
     }
     EXPECT_EQ(next, count);
@@ -258,7 +259,7 @@ TEST_P(FramePipeConformance, FramesWithAPlaceInCommonKeepTheirOrder) {
   for (size_t i = 0; i < kFrames; ++i) EXPECT_EQ(frames[i].head, std::to_string(i));
   if (frames.back().landed_bytes > 0) {
     const auto last = memory.subspan((kFrames - 1) % 2 * (kUnit / 2), kUnit);
-    EXPECT_TRUE(std::ranges::equal(last, PatternBytes(kUnit, kFrames - 1)));
+    EXPECT_TRUE(std::ranges::equal(last, RandomBytes(kUnit, kFrames - 1)));
   }
   server().CloseLanding(7);
   client().RemoveLanding(7);
@@ -285,7 +286,7 @@ TEST_P(FramePipeConformance, FramesSentBeforeThePeerStartedWait) {
   const auto frames = at_server_.Take(1);
   ASSERT_EQ(frames.size(), 1u);
   EXPECT_EQ(frames[0].head, "hello");
-  EXPECT_EQ(BytesOf(frames[0].payload), PatternBytes(100, 1));
+  EXPECT_EQ(BytesOf(frames[0].payload), RandomBytes(100, 1));
 }
 
 TEST_P(FramePipeConformance, AFrameOverTheLimitIsRefusedAndTheNextOnePasses) {
@@ -349,7 +350,7 @@ TEST_P(FramePipeConformance, SoDoFramesThatAreSentOneAfterTheOther) {
   const auto frames = at_client_.Take(kFrames);
   ASSERT_EQ(frames.size(), kFrames);
   for (size_t i = 0; i < kFrames; ++i) {
-    EXPECT_EQ(BytesOf(frames[i].payload), PatternBytes(kBytes, i));
+    EXPECT_EQ(BytesOf(frames[i].payload), RandomBytes(kBytes, i));
   }
 }
 

@@ -16,6 +16,7 @@
 #include "common/base/random.h"
 #include "common/base/threads/mutex.h"
 #include "quire/clock.h"
+#include "tests/kit/random_bytes.h"
 #include "transport/frame_pipe.h"
 
 namespace quire::testing {
@@ -89,16 +90,10 @@ inline std::vector<std::byte> BytesOf(const Payload& payload) {
   payload.CopyTo(bytes.data());
   return bytes;
 }
-inline std::vector<std::byte> PatternBytes(size_t count, uint64_t seed) {
-  SeededRandom random(seed);
-  std::vector<std::byte> bytes(count);
-  for (std::byte& b : bytes) b = static_cast<std::byte>(random.Next());
-  return bytes;
-}
 /// Slices of these sizes, each with an owner.
 inline Payload PayloadOfSizes(const std::vector<size_t>& sizes, uint64_t seed) {
   Payload payload;
-  for (const size_t size : sizes) payload.Append(PatternBytes(size, seed++));
+  for (const size_t size : sizes) payload.Append(RandomBytes(size, seed++));
   return payload;
 }
 /// A payload of one slice, and a witness of its owner.

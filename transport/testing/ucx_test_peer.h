@@ -29,17 +29,6 @@
 
 namespace quire::testing {
 
-/// Bytes that identify their origin.
-inline std::vector<std::byte> Pattern(size_t bytes, uint64_t seed) {
-  SeededRandom random(seed + 1);
-  std::vector<std::byte> out(bytes);
-  for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
-    const uint64_t word = random.Next();
-    std::memcpy(&out[at], &word, std::min(sizeof(word), bytes - at));
-  }
-  return out;
-}
-
 /// Thread-safe.
 class Collector final : public FrameReceiver {
  public:

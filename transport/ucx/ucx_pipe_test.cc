@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "common/base/random.h"
+#include "tests/kit/random_bytes.h"
 #include "transport/testing/ucx_test_peer.h"
 
 namespace quire {
@@ -18,7 +19,7 @@ namespace {
 using testing::Collector;
 using testing::Connected;
 using testing::Halted;
-using testing::Pattern;
+using testing::RandomBytes;
 using testing::UcxLane;
 
 class UcxPipeTest : public ::testing::TestWithParam<UcxLane> {
@@ -58,16 +59,16 @@ TEST_P(UcxPipeTest, FramesOfAllSizesArriveInOrderInBothDirections) {
   Connected peers(GetParam().options);
   const std::vector<size_t> sizes = {0, 1, 100, 9000, 65536, 300'000, 1'200'000, 3'000'000, 7, 0};
   for (size_t i = 0; i < sizes.size(); ++i) {
-    ASSERT_TRUE(peers.client->Send(FrameOf(std::to_string(i), Pattern(sizes[i], i))).ok());
-    ASSERT_TRUE(peers.server->Send(FrameOf(std::to_string(i), Pattern(sizes[i], 50 + i))).ok());
+    ASSERT_TRUE(peers.client->Send(FrameOf(std::to_string(i), RandomBytes(sizes[i], i))).ok());
+    ASSERT_TRUE(peers.server->Send(FrameOf(std::to_string(i), RandomBytes(sizes[i], 50 + i))).ok());
   }
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Frame at_server = peers.at_server.Next();
     EXPECT_EQ(at_server.head, std::to_string(i));
-    EXPECT_EQ(BytesOf(at_server.payload), Pattern(sizes[i], i));
+    EXPECT_EQ(BytesOf(at_server.payload), RandomBytes(sizes[i], i));
     const Frame at_client = peers.at_client.Next();
     EXPECT_EQ(at_client.head, std::to_string(i));
-    EXPECT_EQ(BytesOf(at_client.payload), Pattern(sizes[i], 50 + i));
+    EXPECT_EQ(BytesOf(at_client.payload), RandomBytes(sizes[i], 50 + i));
   }
 }
 
@@ -76,7 +77,7 @@ TEST_P(UcxPipeTest, FramesOfAllSizesArriveInOrderInBothDirections) {
 TEST_P(UcxPipeTest, FramesOfFewLargeSlicesArriveAmongThoseOfManySmallOnes) {
   Connected peers(GetParam().options);
   constexpr size_t kFrames = 24;
-  const auto bytes_of = [](size_t i) { return Pattern(1 << 20, i); };
+  const auto bytes_of = [](size_t i) { return RandomBytes(1 << 20, i); };
   const auto slices_of = [](size_t i) -> size_t { return i % 3 == 0 ? 64 : 8; };
   for (size_t i = 0; i < kFrames; ++i) {
     const auto whole = std::make_shared<const std::vector<std::byte>>(bytes_of(i));
@@ -98,7 +99,7 @@ TEST_P(UcxPipeTest, UrgentFramesOvertakeThoseThatWaitToBeSent) {
   Halted peers(GetParam().options);
   peers.Halt();
   const auto send = [&](std::string head, Priority priority) {
-    Frame frame = FrameOf(std::move(head), Pattern(300'000, 1));
+    Frame frame = FrameOf(std::move(head), RandomBytes(300'000, 1));
     frame.priority = priority;
     EXPECT_TRUE(peers.server->Send(std::move(frame)).ok());
   };
@@ -118,7 +119,7 @@ TEST_P(UcxPipeTest, AnUrgentFrameDoesNotWaitForRoomThatLessUrgentOnesTake) {
   Halted peers(options);
   peers.Halt();
   const auto send = [&](Priority priority) {
-    Frame frame = FrameOf("", Pattern(1 << 20, 1));
+    Frame frame = FrameOf("", RandomBytes(1 << 20, 1));
     frame.head = std::to_string(static_cast<int>(priority));
     frame.priority = priority;
     return peers.server->Send(std::move(frame));
@@ -145,7 +146,7 @@ void ExpectUrgentStaysBehind(const UcxOptions& options, uint64_t common) {
   ASSERT_TRUE(peers.server->OpenLanding(5, *key, memory.size()).ok());
   peers.Halt();
   const auto send = [&](uint64_t number, Priority priority, uint64_t place) {
-    Frame frame = FrameOf(std::to_string(number), Pattern(kUnit, number));
+    Frame frame = FrameOf(std::to_string(number), RandomBytes(kUnit, number));
     frame.landing = 5;
     frame.places = {place};
     frame.priority = priority;
@@ -169,7 +170,7 @@ void ExpectUrgentStaysBehind(const UcxOptions& options, uint64_t common) {
   for (uint64_t i = 1; i <= kOver; ++i) {
     const uint64_t place = i == kOver ? place_of(common) - kUnit + 1 : place_of(i);
     if (i == common) continue;  // Its first byte belongs to the later frame.
-    EXPECT_TRUE(std::ranges::equal(memory.subspan(place, kUnit), Pattern(kUnit, i))) << i;
+    EXPECT_TRUE(std::ranges::equal(memory.subspan(place, kUnit), RandomBytes(kUnit, i))) << i;
   }
   peers.server->CloseLanding(5);
   peers.client->RemoveLanding(5);
@@ -188,12 +189,12 @@ TEST_P(UcxPipeTest, AllArrivesHoweverLittleUcxIsGivenAtATime) {
   Connected peers(options);
   constexpr size_t kFrames = 40;
   for (size_t i = 0; i < kFrames; ++i) {
-    ASSERT_TRUE(peers.server->Send(FrameOf(std::to_string(i), Pattern(i * 10'000, i))).ok());
+    ASSERT_TRUE(peers.server->Send(FrameOf(std::to_string(i), RandomBytes(i * 10'000, i))).ok());
   }
   for (size_t i = 0; i < kFrames; ++i) {
     const Frame got = peers.at_client.Next();
     EXPECT_EQ(got.head, std::to_string(i));
-    EXPECT_EQ(BytesOf(got.payload), Pattern(i * 10'000, i));
+    EXPECT_EQ(BytesOf(got.payload), RandomBytes(i * 10'000, i));
   }
 }
 
@@ -230,16 +231,17 @@ TEST(UcxWithoutALaneTest, UnitsTravelInMessagesThatTheReceiverPutsToTheirPlaces)
   const auto key = peers.client->AddLanding(9, memory);
   ASSERT_TRUE(key.ok()) << key.status();
   ASSERT_TRUE(peers.server->OpenLanding(9, *key, memory.size()).ok());
-  Frame frame = FrameOf("units", Pattern(30'000, 1));
-  frame.payload.Append(Pattern(500, 2));
+  Frame frame = FrameOf("units", RandomBytes(30'000, 1));
+  frame.payload.Append(RandomBytes(500, 2));
   frame.landing = 9;
   frame.places = {64'000, 100};
   ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
   const Frame got = peers.at_client.Next();
   EXPECT_EQ(got.head, "units");
   EXPECT_EQ(got.landed_bytes, 30'500u);
-  EXPECT_TRUE(std::ranges::equal(std::span(memory).subspan(64'000, 30'000), Pattern(30'000, 1)));
-  EXPECT_TRUE(std::ranges::equal(std::span(memory).subspan(100, 500), Pattern(500, 2)));
+  EXPECT_TRUE(
+      std::ranges::equal(std::span(memory).subspan(64'000, 30'000), RandomBytes(30'000, 1)));
+  EXPECT_TRUE(std::ranges::equal(std::span(memory).subspan(100, 500), RandomBytes(500, 2)));
 }
 
 TEST_P(UcxPipeTest, SlicesGoToTheirPlacesInALanding) {
@@ -252,7 +254,7 @@ TEST_P(UcxPipeTest, SlicesGoToTheirPlacesInALanding) {
   for (uint64_t round = 0; round < 20; ++round) {
     Frame frame{.head = "units", .payload = {}, .landing = 5};
     for (uint64_t i = 0; i < 64; ++i) {
-      frame.payload.Append(Pattern(kUnit, round * 64 + i));
+      frame.payload.Append(RandomBytes(kUnit, round * 64 + i));
       frame.places.push_back((i * 37 + round) % 64 * kUnit);
     }
     ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
@@ -262,7 +264,7 @@ TEST_P(UcxPipeTest, SlicesGoToTheirPlacesInALanding) {
     for (uint64_t i = 0; i < 64; ++i) {
       const std::span<const std::byte> slot =
           std::span(memory).subspan((i * 37 + round) % 64 * kUnit, kUnit);
-      ASSERT_TRUE(std::ranges::equal(slot, Pattern(kUnit, round * 64 + i)));
+      ASSERT_TRUE(std::ranges::equal(slot, RandomBytes(kUnit, round * 64 + i)));
     }
   }
   peers.server->CloseLanding(5);
@@ -279,13 +281,13 @@ TEST_P(UcxPipeTest, MemoryOfUcxIsALandingLikeAnyOther) {
   ASSERT_TRUE(key.ok()) << key.status();
   ASSERT_TRUE(peers.server->OpenLanding(9, *key, 65536).ok());
   Frame frame{.head = "unit", .payload = {}, .landing = 9};
-  frame.payload.Append(Pattern(5000, 3));
+  frame.payload.Append(RandomBytes(5000, 3));
   frame.places = {60000};
   ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
   LandOrCheck(*peers.client, peers.at_client.Next(), memory.subspan(4096, 65536));
-  EXPECT_TRUE(std::ranges::equal(memory.subspan(4096 + 60000, 5000), Pattern(5000, 3)));
+  EXPECT_TRUE(std::ranges::equal(memory.subspan(4096 + 60000, 5000), RandomBytes(5000, 3)));
   peers.client->Close();
-  EXPECT_TRUE(std::ranges::equal(memory.subspan(4096 + 60000, 5000), Pattern(5000, 3)));
+  EXPECT_TRUE(std::ranges::equal(memory.subspan(4096 + 60000, 5000), RandomBytes(5000, 3)));
 }
 
 /// Receives on the pipe's own thread, and blocks it until released.
@@ -338,8 +340,8 @@ TEST_P(UcxPipeTest, AClientThatLetsNothingArriveDoesNotKeepItsLandingOpen) {
   ASSERT_TRUE(server->Send({.head = "freeze", .payload = {}}).ok());
   at_client.AwaitFrozen();
   // Larger than the queue of shared memory: earlier writes of UCX have arrived when this has.
-  ASSERT_TRUE(server->Send(FrameOf("much", Pattern(32 << 20, 1))).ok());
-  Frame frame = FrameOf("unit", Pattern(kUnit, 2));
+  ASSERT_TRUE(server->Send(FrameOf("much", RandomBytes(32 << 20, 1))).ok());
+  Frame frame = FrameOf("unit", RandomBytes(kUnit, 2));
   frame.landing = 5;
   frame.places = {0};
   ASSERT_TRUE(server->Send(std::move(frame)).ok());
@@ -365,7 +367,7 @@ TEST_P(UcxPipeTest, SendersOnSeveralThreadsWriteIntoMemoryOfUcxWhileALandingIsCl
     for (size_t i = 0; i < kFrames; ++i) {
       Frame frame{.head = std::to_string(thread), .payload = {}, .landing = 9};
       for (size_t unit = 0; unit < kUnitsPerThread; ++unit) {
-        frame.payload.Append(Pattern(kUnit, i * kThreads + thread));
+        frame.payload.Append(RandomBytes(kUnit, i * kThreads + thread));
         frame.places.push_back((thread * kUnitsPerThread + unit) * kUnit);
       }
       EXPECT_TRUE(peers.server->Send(std::move(frame)).ok());
@@ -382,7 +384,8 @@ TEST_P(UcxPipeTest, SendersOnSeveralThreadsWriteIntoMemoryOfUcxWhileALandingIsCl
   EXPECT_EQ(landed, kFrames * memory.size());
   for (size_t i = 0; i < kThreads * kUnitsPerThread; ++i) {
     const uint64_t last = (kFrames - 1) * kThreads + i / kUnitsPerThread;
-    ASSERT_TRUE(std::ranges::equal(memory.subspan(i * kUnit, kUnit), Pattern(kUnit, last))) << i;
+    ASSERT_TRUE(std::ranges::equal(memory.subspan(i * kUnit, kUnit), RandomBytes(kUnit, last)))
+        << i;
   }
 
   // Closes one landing meanwhile: later frames are not written there.
@@ -398,15 +401,15 @@ TEST_P(UcxPipeTest, SendersOnSeveralThreadsWriteIntoMemoryOfUcxWhileALandingIsCl
 TEST_P(UcxPipeTest, APayloadForAnUnknownLandingComesWithItsPlaces) {
   Connected peers(GetParam().options);
   Frame frame{.head = "late", .payload = {}, .landing = 77};
-  frame.payload.Append(Pattern(1000, 1));
-  frame.payload.Append(Pattern(2000, 2));
+  frame.payload.Append(RandomBytes(1000, 1));
+  frame.payload.Append(RandomBytes(2000, 2));
   frame.places = {64, 4096};
   ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
   const Frame got = peers.at_client.Next();
   EXPECT_EQ(got.landing, 77);
   EXPECT_EQ(got.places, (std::vector<uint64_t>{64, 4096}));
   ASSERT_EQ(got.payload.slices().size(), 2);
-  EXPECT_TRUE(std::ranges::equal(got.payload.slices()[1].bytes, Pattern(2000, 2)));
+  EXPECT_TRUE(std::ranges::equal(got.payload.slices()[1].bytes, RandomBytes(2000, 2)));
 }
 
 TEST_P(UcxPipeTest, APlaceOutsideTheLandingEndsTheConnection) {
@@ -419,7 +422,7 @@ TEST_P(UcxPipeTest, APlaceOutsideTheLandingEndsTheConnection) {
   ASSERT_TRUE(key.ok());
   ASSERT_TRUE(peers.server->OpenLanding(1, *key, memory.size()).ok());
   Frame frame{.head = "", .payload = {}, .landing = 1};
-  frame.payload.Append(Pattern(100, 1));
+  frame.payload.Append(RandomBytes(100, 1));
   frame.places = {4000};
   ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
   EXPECT_EQ(peers.at_client.WaitClosed().code(), StatusCode::kInvalidArgument);
@@ -428,7 +431,7 @@ TEST_P(UcxPipeTest, APlaceOutsideTheLandingEndsTheConnection) {
 
 TEST_P(UcxPipeTest, OwnersAreReleasedWhenFramesWereSentAndWhenReceivedOnesAreDropped) {
   Connected peers(GetParam().options);
-  auto bytes = std::make_shared<const std::vector<std::byte>>(Pattern(200'000, 4));
+  auto bytes = std::make_shared<const std::vector<std::byte>>(RandomBytes(200'000, 4));
   const std::weak_ptr<const void> watch = bytes;
   Frame frame;
   frame.payload.Append(Slice{*bytes, bytes});
@@ -443,7 +446,7 @@ TEST_P(UcxPipeTest, OwnersAreReleasedWhenFramesWereSentAndWhenReceivedOnesAreDro
   const std::weak_ptr<const void> received = got.payload.slices().at(0).owner;
   EXPECT_FALSE(received.expired());
   peers.client->Close();
-  EXPECT_TRUE(std::ranges::equal(got.payload.slices()[0].bytes, Pattern(200'000, 4)));
+  EXPECT_TRUE(std::ranges::equal(got.payload.slices()[0].bytes, RandomBytes(200'000, 4)));
   got = {};
   EXPECT_TRUE(received.expired());
 }
@@ -452,9 +455,9 @@ TEST_P(UcxPipeTest, AFrameOverTheLimitIsRefused) {
   UcxOptions options = GetParam().options;
   options.max_frame_bytes = 1000;
   Connected peers(options);
-  EXPECT_EQ(peers.client->Send(FrameOf("x", Pattern(1000, 0))).code(),
+  EXPECT_EQ(peers.client->Send(FrameOf("x", RandomBytes(1000, 0))).code(),
             StatusCode::kResourceExhausted);
-  EXPECT_TRUE(peers.client->Send(FrameOf("x", Pattern(999, 0))).ok());
+  EXPECT_TRUE(peers.client->Send(FrameOf("x", RandomBytes(999, 0))).ok());
   EXPECT_EQ(peers.at_server.Next().payload.size_bytes(), 999);
 }
 
@@ -467,7 +470,7 @@ TEST_P(UcxPipeTest, AStalledReceiverMakesSendWaitAndCloseEndsTheWait) {
   Status last;
   std::thread sender([&] {
     for (int i = 0; i < 1000; ++i, ++sent) {
-      last = peers.server->Send(FrameOf("x", Pattern(1 << 20, 0)));
+      last = peers.server->Send(FrameOf("x", RandomBytes(1 << 20, 0)));
       if (!last.ok()) return;
     }
   });

@@ -23,18 +23,14 @@
 
 #include "common/base/random.h"
 #include "kvserver/store/payload/engine/io_engine.h"
+#include "tests/kit/random_bytes.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::kvserver::testing {
 
 using MakeEngine = std::unique_ptr<IoEngine> (*)();
 
-inline std::vector<std::byte> RandomBytes(size_t size, uint64_t seed) {
-  SeededRandom random(seed);
-  std::vector<std::byte> bytes(size);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.Next());
-  return bytes;
-}
+using quire::testing::RandomBytes;
 
 class EngineConformanceTest : public ::testing::TestWithParam<MakeEngine> {
  protected:
