@@ -35,7 +35,8 @@ def folder(monkeypatch):
 def cluster(folder):
     from ray.cluster_utils import Cluster
 
-    node = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80 << 20}
+    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
+    node = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80 << 20, "_system_config": quick}
     made = Cluster(initialize_head=True, head_node_args=node)
     try:
         made.second = made.add_node(num_cpus=1, object_store_memory=80 << 20)
@@ -47,7 +48,7 @@ def cluster(folder):
 
 
 def await_true(what, said):
-    until = time.monotonic() + 60
+    until = time.monotonic() + 90
     while not what():
         assert time.monotonic() < until, said
         time.sleep(0.05)
@@ -84,11 +85,14 @@ def test_every_document_is_registered_once_on_ray_when_a_node_is_killed(cluster,
     broken = folder / "broken.txt"
     broken.write_bytes(b"text\xff")
 
+    def started():
+        return len(list(folder.glob("quire-ray-*/1.sock")))
+
     def rows(kill):
         for number in range(DOCUMENTS):
             if kill and number == 6:
                 # Rows behind this one go to both nodes.
-                await_true(lambda: len(list(folder.glob("quire-ray-*/1.sock"))) == 2, "workers did not start")
+                await_true(lambda: started() == 2, "workers did not start")
             if kill and number == 12:
                 kill_node(cluster.second)
             yield {"name": f"d{number}", "text": text_of(number, 3000), "tags": {"number": number}}
@@ -96,9 +100,16 @@ def test_every_document_is_registered_once_on_ray_when_a_node_is_killed(cluster,
         yield {"name": "broken", "path": broken}
 
     seen = []
+
+    def watch(now):
+        if now.lost_workers and started() == 2:  # One was on each node, and the other reads on.
+            cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
+            await_true(lambda: started() == 3, "no worker has taken the place of the lost one")
+        seen.append(str(now))
+
     with quire.embedded(folder / "store", dram_bytes="256MiB", arguments=["--idle-seconds", "3"]) as server:
         options = {"server": server.address, "collection": "ray", "jobs": 2}
-        report = quire.ray.ingest(rows(kill=True), **options, progress=lambda now: seen.append(str(now)))
+        report = quire.ray.ingest(rows(kill=True), **options, progress=watch)
         print(report)
         assert report.added + report.unchanged == DOCUMENTS and report.lost_workers >= 1 and report.retried >= 1
         refused = {(one.row, one.name, one.code) for one in report.refused}
@@ -111,9 +122,11 @@ def test_every_document_is_registered_once_on_ray_when_a_node_is_killed(cluster,
             assert all(one.is_latest and one.tags["number"] == int(one.name.name[1:]) for one in ready)
             assert not list(client.list_documents("ray", "state=ingesting"))
 
-        again = quire.ray.ingest(rows(kill=False), **options)
+        again = quire.ray.ingest(rows(kill=False), **options, workers=1)
         assert (again.added, again.unchanged, again.bytes_sent) == (0, DOCUMENTS, 0)
 
+        with pytest.raises(quire.FailedPrecondition, match="none of 2 hosts"):
+            quire.ray.ingest(rows(kill=False), **options, ray_options={"num_gpus": 1})
         with pytest.raises(quire.Error, match="no-such-model") as caught:
-            quire.ray.ingest(rows(kill=False), **options, model=folder / "no-such-model", retries=1)
+            quire.ray.ingest(rows(kill=False), **options, workers=1, model=folder / "no-such-model", retries=1)
         assert any("goes on from here" in note for note in caught.value.__notes__)

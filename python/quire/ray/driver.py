@@ -52,7 +52,8 @@ def ingest(
       dataset: an iterable of mappings, or a Ray Dataset. A row has `name`, and `text` or the `path` of a file that
         every host has under that path; also `tags`.
       server: address of the store, as hosts reach it.
-      workers: how many run, each with the model in its memory; one for each host of Ray when None.
+      workers: how many run, each with the model in its memory. Ray places them by its strategy "SPREAD", on different
+        hosts where it can. None: one on each host that has what they ask for, and never two.
       model: directory of the checkpoint on every host; the bundled one when None.
       tags, ttl_seconds: what documents get.
       split: make NAME#1, NAME#2 and so on of a document longer than the model's context.
@@ -60,13 +61,12 @@ def ingest(
       jobs: documents that a worker reads at a time.
       retries: attempts beyond the first of a document, and of a worker's start.
       worker_options: further arguments of `quire worker`, such as ["--device=cuda"].
-      ray_options: of the actors, such as {"num_gpus": 1}. With "SPREAD", the default strategy, workers go to
-        different hosts where they can.
+      ray_options: of the actors, such as {"num_gpus": 1}. They ask for one CPU when nothing is said.
       start_seconds: how long no document may be read because Ray has not placed or started a worker.
       progress: called about once a second, and at the end.
 
     Raises:
-      FailedPrecondition: Ray is not installed.
+      FailedPrecondition: Ray is not installed, or no host has what a worker asks for.
       InvalidArgument: an argument is wrong.
       Another quire.Error: no worker starts, or no document can be read, whatever it is. Its note has the report.
     """
@@ -85,12 +85,10 @@ def ingest(
         if value is not None and value < least:
             raise errors.InvalidArgument(f"{name} is {value}: give {least} or more")
     ray = _connected_ray()
-    if workers is None:
-        workers = sum(node["Alive"] for node in ray.nodes())
     rows = dataset.iter_rows() if hasattr(dataset, "iter_rows") else dataset
     pool = Pool(ray, setup, workers, ray_options, retries + 1)
     try:
-        return _Run(rows, tags, pool, workers * jobs, retries, start_seconds, progress).finish()
+        return _Run(rows, tags, pool, pool.workers * jobs, retries, start_seconds, progress).finish()
     finally:
         pool.close()
 
@@ -98,6 +96,7 @@ def ingest(
 def _connected_ray() -> typing.Any:
     try:
         import ray
+        import ray.util.scheduling_strategies
     except ImportError as error:
         raise errors.FailedPrecondition(
             f"quire.ray needs Ray, which cannot be imported ({error}): pip install 'quire[ray]'"

@@ -56,18 +56,32 @@ class Pool:
         self,
         ray: typing.Any,
         setup: Setup,
-        workers: int,
+        workers: int | None,
         ray_options: collections.abc.Mapping[str, typing.Any],
         most_starts: int,
     ) -> None:
+        """Asks Ray for workers; for one on each host when `workers` is None.
+
+        Raises FailedPrecondition when no host has what one asks for.
+        """
         self._ray = ray
         self._jobs = setup.jobs
         self._most_starts = most_starts
         # Losses are the pool's to see: Ray's own retries would wait for resources while others could read.
-        options = {"scheduling_strategy": "SPREAD", **ray_options, "max_restarts": 0, "max_concurrency": setup.jobs + 1}
-        actor = ray.remote(HostWorker).options(**options)
-        self._slots = [_Slot(lambda: actor.remote(setup)) for _ in range(workers)]
+        options = {"num_cpus": 1, **ray_options, "max_restarts": 0, "max_concurrency": setup.jobs + 1}
+        self._group = None if workers is not None else _group_of_hosts(ray, options)
+        actor = ray.remote(HostWorker)
+
+        def slot(place: object) -> _Slot:
+            return _Slot(lambda: actor.options(**{"scheduling_strategy": place, **options}).remote(setup))
+
+        self._slots = [slot(place) for place in _places(ray, workers, self._group)]
         self.lost_workers = 0
+
+    @property
+    def workers(self) -> int:
+        """Workers that run or are to run."""
+        return len(self._slots)
 
     @property
     def reading(self) -> int:
@@ -112,6 +126,8 @@ class Pool:
             self._ray.wait(calls, num_returns=len(calls), timeout=_CLOSE_SECONDS)
         for slot in self._slots:
             self._ray.kill(slot.actor)
+        if self._group is not None:
+            self._ray.util.remove_placement_group(self._group)
 
     def _started(self, slot: _Slot) -> list[Finished]:
         result = self._result(slot.starting)
@@ -154,6 +170,28 @@ class Pool:
             raise
         except self._ray.exceptions.RayError as error:
             return _Lost(f"a worker's host or process was lost: {str(error).splitlines()[0]}")
+
+
+def _group_of_hosts(ray: typing.Any, options: dict[str, typing.Any]) -> typing.Any:
+    """A placement group with a bundle for a worker on each host. Ray moves that of a lost host to a free one."""
+    asked = {"CPU": options["num_cpus"], "GPU": options.get("num_gpus"), "memory": options.get("memory")}
+    bundle = {name: amount for name, amount in {**asked, **options.get("resources", {})}.items() if amount}
+    hosts = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    fit = [has for has in hosts if all(has.get(name, 0) >= amount for name, amount in bundle.items())]
+    if not fit or not bundle:
+        raise errors.FailedPrecondition(
+            f"none of {len(hosts)} hosts of Ray has {bundle or 'room'} for a worker; "
+            "change ray_options, or give workers"
+        )
+    return ray.util.placement_group([bundle] * len(fit), strategy="STRICT_SPREAD")
+
+
+def _places(ray: typing.Any, workers: int | None, group: typing.Any) -> list[object]:
+    """Ray's scheduling strategy of each worker."""
+    if group is None:
+        return ["SPREAD"] * (workers or 0)
+    strategy = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy
+    return [strategy(group, placement_group_bundle_index=i) for i in range(group.bundle_count)]
 
 
 class _Lost(errors.Unavailable):
