@@ -46,7 +46,12 @@ class OtlpCollector final : public otlp::TraceService::Service {
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0) throw std::runtime_error("the collector cannot listen");
   }
-  ~OtlpCollector() override { server_->Shutdown(std::chrono::system_clock::now()); }
+  ~OtlpCollector() override {
+    server_->Shutdown(std::chrono::system_clock::now());
+    server_->Wait();
+    // Orders the last call before the end of the members: gRPC is not instrumented.
+    const MutexLock lock(mutex_);
+  }
 
   int port() const { return port_; }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
