@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -65,7 +66,7 @@ cli::Table EnginesTable(const cli::Json& json) {
                     {"VLLM ALONE MS", cli::Table::kRight},
                     {"TOKENS FOUND", cli::Table::kRight}});
   const auto rounded = [](const cli::Json& value) {
-    return std::to_string(static_cast<int64_t>(value.get<double>() + 0.5));
+    return std::to_string(std::lround(value.get<double>()));
   };
   for (const auto& [name, way] : json["ways"].items()) {
     table.AddRow({name, rounded(way["ttft_miss_ms"]), rounded(way["ttft_hit_ms"]),

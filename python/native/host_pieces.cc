@@ -22,6 +22,7 @@ HostPieces::HostPieces(const std::vector<uint64_t>& addresses, const std::vector
       throw StatusError(InvalidArgument("piece ", i, " is of ", sizes[i], " bytes at address ",
                                         addresses[i], ": both must be above 0"));
     }
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): Python has addresses as numbers.
     memory_.Append({reinterpret_cast<std::byte*>(addresses[i]), sizes[i]});
   }
 }
