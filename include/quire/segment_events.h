@@ -49,8 +49,8 @@ struct SegmentEvents {
 
 /// A segment that look-ups find.
 struct ListedSegment {
-  SegmentKey segment;
-  SegmentKey parent;
+  SegmentKey segment = {};
+  SegmentKey parent = {};
   uint64_t bytes = 0;  ///< Payload on SSD.
   bool in_dram = false;
 
