@@ -7,6 +7,7 @@
 
 #include "client/caller.h"
 #include "client/document_reply.h"
+#include "client/slices.h"
 #include "client/validate.h"
 #include "common/documents/document_rules.h"
 #include "common/wire/convert.h"
@@ -191,21 +192,12 @@ StatusOr<WarmProgress> Client::WarmDocument(const DocumentName& name,
         caller_->Call(kWarm, request, {}, caller_->NewDeadline(), &reply, nullptr));
     QUIRE_ASSIGN_OR_RETURN(progress.document,
                            DocumentFromReply(kWarm.method, name, reply.document()));
-    if (reply.next_segment() <= request.first_segment() ||
-        reply.next_segment() > reply.num_segments()) {
-      return BadReply(kWarm.method, "its slice ends at segment ", reply.next_segment());
-    }
-    progress.segments_done = reply.next_segment();
-    progress.num_segments = reply.num_segments();
-    progress.bytes_done += reply.bytes();
-    progress.segments_not_fitting += reply.segments_not_fitting();
-    progress.segments_in_dram = reply.segments_in_dram();
+    QUIRE_RETURN_IF_ERROR(internal::TakeSlice(kWarm.method, reply, &request, &progress));
     if (observer && !observer(progress)) {
       return Status(StatusCode::kCancelled, "the caller ended the warming");
     }
     // One version from the first slice on.
     wire::DocumentNameToProto(progress.document.name, request.mutable_name());
-    request.set_first_segment(reply.next_segment());
   } while (progress.segments_done < progress.num_segments);
   return progress;
 }

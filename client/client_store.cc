@@ -8,6 +8,7 @@
 
 #include "client/caller.h"
 #include "client/durability.h"
+#include "client/slices.h"
 #include "client/validate.h"
 #include "common/base/memory/unit_checksums.h"
 #include "common/page/unit_sizes.h"
@@ -306,19 +307,10 @@ StatusOr<PrefetchProgress> Client::PrefetchConversation(std::string_view convers
     v1::PrefetchReply reply;
     QUIRE_RETURN_IF_ERROR(
         caller_->Call(kPrefetch, request, {}, caller_->NewDeadline(), &reply, nullptr));
-    if (reply.next_segment() <= request.first_segment() ||
-        reply.next_segment() > reply.num_segments()) {
-      return BadReply(kPrefetch.method, "its slice ends at segment ", reply.next_segment());
-    }
-    progress.segments_done = reply.next_segment();
-    progress.num_segments = reply.num_segments();
-    progress.bytes_done += reply.bytes();
-    progress.segments_not_fitting += reply.segments_not_fitting();
-    progress.segments_in_dram = reply.segments_in_dram();
+    QUIRE_RETURN_IF_ERROR(internal::TakeSlice(kPrefetch.method, reply, &request, &progress));
     if (observer && !observer(progress)) {
       return Status(StatusCode::kCancelled, "the caller ended the prefetch");
     }
-    request.set_first_segment(reply.next_segment());
   } while (progress.segments_done < progress.num_segments);
   return progress;
 }

@@ -1,51 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <chrono>
-
 #include "common/wire/convert.h"
 #include "common/wire/convert_event.h"
 #include "common/wire/limits.h"
 #include "kvserver/service/adapters/adapters.h"
+#include "kvserver/service/adapters/following.h"
 #include "kvserver/store/events/segment_event_log.h"
 #include "quire/v1/events.pb.h"
 
 namespace quire::kvserver {
 namespace {
 
-constexpr uint32_t kDefaultFollowed = 100;
 constexpr uint32_t kDefaultListed = 1000;
-/// Part of the call's time that is left for the reply.
-constexpr Duration kFollowReplyTime = std::chrono::milliseconds(50);
-
-Status CheckFollow(const v1::FollowRequest& request) {
-  if (request.max_events() > wire::kMaxWatchedEvents) {
-    return InvalidArgument("max_events is ", request.max_events(), ": must be 1..",
-                           wire::kMaxWatchedEvents);
-  }
-  if (request.wait_millis() > wire::kMaxWatchMillis) {
-    return InvalidArgument("wait_millis is ", request.wait_millis(), ": must be at most ",
-                           wire::kMaxWatchMillis);
-  }
-  if (!request.from_now() || request.after() == 0) return OkStatus();
-  return InvalidArgument("after is ", request.after(),
-                         ", and from_now asks for another position; give one of them");
-}
 
 Status Follow(PageStore& store, const Call& call, const v1::FollowRequest& request,
               v1::FollowReply* reply) {
-  QUIRE_RETURN_IF_ERROR(CheckFollow(request));
+  QUIRE_RETURN_IF_ERROR(CheckFollowing(request));
   QUIRE_RETURN_IF_ERROR(store.CheckTenant(call.tenant));
   if (store.events() == nullptr) return Unimplemented("this store has no events");
-  const TimePoint end = SystemClock().Now() + std::chrono::milliseconds(request.wait_millis());
   QUIRE_ASSIGN_OR_RETURN(
       const SegmentEvents read,
-      store.events()->Follow(
-          {.tenant = call.tenant,
-           .after = request.after(),
-           .from_now = request.from_now(),
-           .max_events = request.max_events() == 0 ? kDefaultFollowed : request.max_events()},
-          std::min(end, call.context.deadline - kFollowReplyTime),
-          [&] { return call.context.IsCancelled(); }));
+      store.events()->Follow({.tenant = call.tenant,
+                              .after = request.after(),
+                              .from_now = request.from_now(),
+                              .max_events = EventsOf(request)},
+                             EndOfWait(call, request), [&] { return call.context.IsCancelled(); }));
   for (const SegmentEvent& event : read.events) wire::EventToProto(event, reply->add_events());
   reply->set_position(read.position);
   return OkStatus();
