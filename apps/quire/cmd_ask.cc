@@ -608,6 +608,7 @@ void AddAskCommand(Commands& commands) {
       ->excludes(command.get_option("--chat-template"))
       ->excludes(command.get_option("--transport"))
       ->excludes(command.get_option("--selection-memory"))
+      ->excludes(command.get_option("--correct-heads"))
       ->excludes(command.get_option("--draft"))
       ->excludes(command.get_option("--draft-mode"))
       ->excludes(command.get_option("--host-cache-bytes"))

@@ -111,6 +111,7 @@ void AddDemoCommand(Commands& commands) {
            "  quire demo --docs ~/notes          your own *.txt and *.md files\n"
            "  quire demo --budget 512 --select server\n"
            "  quire demo --policy freekv --tau 0.9 --recall-deadline-ms 5\n"
+           "  quire demo --policy freekv --correct-heads retrieval   few heads wait\n"
            "  quire demo --host-cache-bytes 64MiB   units that come back are placed from here\n"
            "  quire demo --codec int8\n"
            "  quire demo --transport grpc        pages come over a real connection\n"

@@ -183,6 +183,7 @@ void AddWorkerCommand(Commands& commands) {
            "  quire worker --admin-listen 127.0.0.1:7412   # then: curl -s "
            "http://127.0.0.1:7412/metrics\n"
            "  quire worker --policy freekv --tau 0.9 --host-cache-bytes 2GiB\n"
+           "  quire worker --policy freekv --correct-heads retrieval   # few heads wait for pages\n"
            "  quire worker --device cuda --device-memory 70GiB   # whole layers while they fit\n"
            "  quire worker --model DIR --listen 0.0.0.0:7411 --budget 1024\n"
            "  quire worker --server 10.0.0.3:7410,10.0.0.4:7410   # documents of all nodes\n"

@@ -38,6 +38,7 @@ struct AnswersOptions {
   uint32_t threads = 2;
   std::string model;
   std::string markdown;
+  std::string blocking_plot;
   std::string earlier;
   std::string data_dir;
 };
@@ -69,6 +70,7 @@ Status Calibrate(const cli::LocalWorker& local, Client& client,
 /// Writes the report `json` to the requested files, and as a table.
 StatusOr<BenchReport> Show(const AnswersOptions& options, cli::Json json) {
   QUIRE_RETURN_IF_ERROR(WriteFile(options.markdown, AnswersMarkdown(json)));
+  QUIRE_RETURN_IF_ERROR(WriteFile(options.blocking_plot, ToSvg(BlockingPlot(json))));
   cli::Table table = AnswersTable(json);
   return BenchReport{.json = std::move(json), .table = std::move(table)};
 }
@@ -80,6 +82,7 @@ StatusOr<BenchReport> ShowEarlier(const AnswersOptions& options, cli::Json json)
 
 StatusOr<BenchReport> Run(const AnswersOptions& options) {
   QUIRE_RETURN_IF_ERROR(WriteFile(options.markdown, ""));
+  QUIRE_RETURN_IF_ERROR(WriteFile(options.blocking_plot, ""));
   std::optional<cli::Json> earlier;
   if (!options.earlier.empty()) {
     QUIRE_ASSIGN_OR_RETURN(earlier, ReadReport(options.earlier));
@@ -143,6 +146,8 @@ void AddOptions(CLI::App& command, AnswersOptions* options) {
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command.add_option("--markdown", options->markdown, "Write the table to this file, in Markdown");
+  command.add_option("--blocking-plot", options->blocking_plot,
+                     "Write what FreeKV loses against the heads that block to this file, as SVG");
   command
       .add_option("--with", options->earlier,
                   "Report of an earlier run over the same questions, whose other cells are shown "
@@ -179,6 +184,8 @@ void AddAnswersBench(Benches& benches) {
            "anything is asked, so that about 13.8 % of the heads are corrected over a few of the\n"
            "questions, as in the published measurements at 0.8 (a model's queries may turn more:\n"
            "where 0.8 corrects nearly every head, freekv does what a blocking policy does).\n"
+           "freekv_retrieval_heads corrects, at 0.45, only heads that copy what the text said\n"
+           "before, as quire ask --policy freekv --correct-heads retrieval --tau 0.45 does.\n"
            "blocking_heads (blocked %) is the share of KV heads, in each step of each layer that\n"
            "selects, whose recall preceded attention: 1 for policies that block for every recall,\n"
            "0 for those that recall nothing. FreeKV's first step over a document blocks as well,\n"

@@ -10,6 +10,7 @@
 
 #include "bench/answers/bootstrap.h"
 #include "bench/answers/question_sets.h"
+#include "gpuworker/retrieval/policies/freekv.h"
 
 namespace quire::bench {
 namespace {
@@ -301,6 +302,28 @@ cli::ScatterPlot AnswersPlot(const cli::Json& json) {
     plot.lines.back().points.push_back(
         {.x = MovedPerToken(cell) / kKib,
          .y = accuracy,
+         .label = cell.at("budget_percent").get<std::string>() + " % of the context"});
+  }
+  return plot;
+}
+
+cli::ScatterPlot BlockingPlot(const cli::Json& json) {
+  cli::ScatterPlot plot{.title = "FreeKV: answers lost against heads that block",
+                        .x_title = "% of heads whose recall precedes attention",
+                        .y_title = "points lost to full attention",
+                        .levels = {{"one point", 1}}};
+  for (const cli::Json& cell : json.at("cells")) {
+    const auto policy = cell.at("policy").get<std::string>();
+    if (!policy.starts_with(worker::FreeKvPolicy::kName) || !cell.contains("blocking_heads")) {
+      continue;
+    }
+    if (plot.lines.empty() || plot.lines.back().name != policy) {
+      plot.lines.push_back({.name = policy, .points = {}});
+    }
+    const double loss = 100 * cell.at("loss").get<double>();
+    plot.lines.back().points.push_back(
+        {.x = 100 * cell.at("blocking_heads").get<double>(),
+         .y = std::max(0.0, loss),
          .label = cell.at("budget_percent").get<std::string>() + " % of the context"});
   }
   return plot;

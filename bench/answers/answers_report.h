@@ -44,6 +44,10 @@ std::string AnswersMarkdown(const cli::Json& json);
 /// Plots accuracy against all bytes moved per token, with a line for each policy. The bytes are
 /// units, digests, and reads at the opening of sequences.
 cli::ScatterPlot AnswersPlot(const cli::Json& json);
+/// Plots what FreeKV loses to full attention against the heads that block, with a line for each of
+/// its cells' policies. A gain is drawn as no loss. Cells without a share of blocked heads are left
+/// out.
+cli::ScatterPlot BlockingPlot(const cli::Json& json);
 
 }  // namespace quire::bench
 

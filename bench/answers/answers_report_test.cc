@@ -92,6 +92,7 @@ TEST(AnswersReportTest, ACellHasWhatWasPublishedForItsPolicyUnderTheCommonBudget
     EXPECT_TRUE(retrieval->uncompressed_layers.empty());
     EXPECT_EQ(retrieval->pooling,
               policy == "quest" ? kernels::Pooling::kMaxS : kernels::Pooling::kAvgSM);
+    EXPECT_EQ(retrieval->correct_retrieval_heads, policy == kRetrievalHeads);
     if (cell.tau) {
       EXPECT_EQ(retrieval->correction_threshold, static_cast<float>(*cell.tau));
     }
@@ -147,6 +148,31 @@ TEST(AnswersReportTest, EveryCellSaysWhichShareOfTheHeadsBlocked) {
   }
   EXPECT_NE(AnswersMarkdown(json).find("| blocked % |"), std::string::npos);
   EXPECT_NE(AnswersMarkdown(json).find("| 40.0 |"), std::string::npos) << AnswersMarkdown(json);
+}
+
+TEST(AnswersReportTest, WhatIsLostIsDrawnAgainstTheHeadsThatBlock) {
+  const std::vector<std::string> policies = {"freekv", kRetrievalHeads, "quest"};
+  const std::vector<double> budgets = {12.5, 25};
+  AnswerResults results{.samples = std::vector<AnswerSample>(kSamples, {"recall", ""}),
+                        .cells = {}};
+  for (const AnswerCell& cell : MakeCells(policies, budgets)) {
+    const bool alone = cell.policy == kRetrievalHeads;
+    results.cells.push_back(Answers(cell, cell.policy == "full" ? 30 : alone ? 28 : 32));
+    if (alone) results.cells.back().costs["recall"].blocking_heads = 80;
+  }
+  cli::Json json = AnswersJson(results, {.resamples = 50});
+  json["cells"]["freekv_25"].erase("blocking_heads");  // As in an older report.
+  const cli::ScatterPlot plot = BlockingPlot(json);
+  ASSERT_EQ(plot.lines.size(), 2u) << "other policies always block, or never";
+  EXPECT_EQ(plot.lines[0].name, "freekv");
+  ASSERT_EQ(plot.lines[0].points.size(), 1u);
+  EXPECT_DOUBLE_EQ(plot.lines[0].points[0].x, 25);
+  EXPECT_DOUBLE_EQ(plot.lines[0].points[0].y, 0) << "two more are right than with full attention";
+  EXPECT_EQ(plot.lines[1].name, kRetrievalHeads);
+  ASSERT_EQ(plot.lines[1].points.size(), 2u);
+  EXPECT_DOUBLE_EQ(plot.lines[1].points[1].x, 10);
+  EXPECT_DOUBLE_EQ(plot.lines[1].points[1].y, 5);
+  EXPECT_EQ(plot.lines[1].points[1].label, "25 % of the context");
 }
 
 TEST(AnswersReportTest, AReportThatDoesNotSayWhatBlockedIsShownWithoutIt) {

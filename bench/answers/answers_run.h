@@ -25,12 +25,14 @@
 
 namespace quire::bench {
 
-/// FreeKV with other thresholds than the published one, in addition to the registered policies.
+/// FreeKV with other settings than the published ones, in addition to the registered policies.
 inline constexpr const char* kSpeculating = "freekv_tau_-1";  ///< Never corrects.
+/// Corrects retrieval heads alone, at a lower threshold than the published one.
+inline constexpr const char* kRetrievalHeads = "freekv_retrieval_heads";
 /// Uses the threshold of answers_calibration.h.
 inline constexpr const char* kCalibrated = "freekv_calibrated";
 
-/// The registered policies and those two, sorted.
+/// The registered policies and those three, sorted.
 std::vector<std::string> AnswerPolicies();
 
 /// One combination of policy and budget.

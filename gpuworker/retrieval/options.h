@@ -52,8 +52,12 @@ struct RetrievalOptions {
   /// tau: a KV head whose queries' mean cosine with those that selected what it holds is below it
   /// is recalled for before attention (FreeKV). Above 1 always, below -1 never.
   float correction_threshold = 0.8f;
-  /// Heads that keep every page (RazorAttention), as layer * KV heads + head. Empty: those that the
-  /// engine finds in the model (engine/retrieval_heads.h); 15 % evenly spread where there is none.
+  /// Corrects `retrieval_heads` alone (FreeKV), which must be known. The others speculate whenever
+  /// they hold a selection.
+  bool correct_retrieval_heads = false;
+  /// Heads that look back for what they have seen, as layer * KV heads + head. They keep every page
+  /// (RazorAttention), or are corrected (FreeKV). Empty: those that the engine finds in the model
+  /// (engine/ingest/retrieval_heads.h). Without an engine, RazorAttention takes 15 % evenly spread.
   std::vector<uint32_t> retrieval_heads = {};
   /// Rank of the document's keys (ShadowKV), at most KV heads * head_dim. 0 takes the published
   /// share of that width (policies/shadowkv.h).

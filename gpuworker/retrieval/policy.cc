@@ -108,7 +108,8 @@ Status CheckReads(std::string_view policy, OwnOption option, std::string_view na
 }
 
 bool WantsRetrievalHeads(const RetrievalOptions& options) {
-  return options.policy == RazorPolicy::kName && options.retrieval_heads.empty();
+  const bool corrects = options.policy == FreeKvPolicy::kName && options.correct_retrieval_heads;
+  return (corrects || options.policy == RazorPolicy::kName) && options.retrieval_heads.empty();
 }
 
 std::vector<std::string_view> PolicyNames() {

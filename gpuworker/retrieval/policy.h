@@ -149,13 +149,14 @@ StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_t
 /// Options that few policies read.
 enum class OwnOption : uint8_t {
   kCorrectionThreshold,
+  kCorrectedHeads,
   kRecallDeadline,
   kKeyRank,
   kSelectionMemory
 };
 /// INVALID_ARGUMENT when `policy` does not read `option`, which the message calls `name`.
 Status CheckReads(std::string_view policy, OwnOption option, std::string_view name);
-/// True if the policy divides the heads, and the options do not say how.
+/// True if the policy treats retrieval heads in another way, and the options do not name them.
 bool WantsRetrievalHeads(const RetrievalOptions& options);
 /// Names of the policies that select for any model, sorted.
 std::vector<std::string_view> PolicyNames();

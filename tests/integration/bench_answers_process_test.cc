@@ -190,6 +190,8 @@ TEST(BenchAnswersProcessTest, ReportsAccuraciesAndWhatMovedForThem) {
 
   EXPECT_THAT(ReadAll(directory / "plot.svg"), AllOf(HasSubstr("<svg"), HasSubstr("freekv"),
                                                      HasSubstr("quest"), HasSubstr("</svg>")));
+  EXPECT_EQ(ReadAll(directory / "blocking.svg"),
+            ReadAll(QUIRE_SOURCE_DIR "/bench/results/answers_blocking.svg"));
   const std::string table = ReadAll(directory / "table.md");
   EXPECT_EQ(static_cast<size_t>(std::ranges::count(table, '\n')), 2 + cells.size()) << table;
 }
@@ -197,9 +199,9 @@ TEST(BenchAnswersProcessTest, ReportsAccuraciesAndWhatMovedForThem) {
 TEST(BenchAnswersProcessTest, TableAndPlotAreMadeAnewOfAReport) {
   const TempDir directory;
   const std::string kept = QUIRE_SOURCE_DIR "/bench/results/answers.json";
-  const json report =
-      testing::BenchReport({"answers", "--from", kept, "--plot", directory / "plot.svg",
-                            "--markdown", directory / "table.md"});
+  const json report = testing::BenchReport(
+      {"answers", "--from", kept, "--plot", directory / "plot.svg", "--markdown",
+       directory / "table.md", "--blocking-plot", directory / "blocking.svg"});
   EXPECT_EQ(report, json::parse(ReadAll(kept)));
   EXPECT_THAT(ReadAll(directory / "plot.svg"),
               AllOf(HasSubstr("KiB moved per token"), HasSubstr("shadowkv"), HasSubstr("</svg>")));

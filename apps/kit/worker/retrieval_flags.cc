@@ -46,6 +46,14 @@ void AddRecallFlags(CLI::App& command, RetrievalFlags& flags) {
                   "freekv: heads whose query turned to a cosine below this wait for their pages")
       ->check(CLI::Range(-2.0, 2.0))
       ->default_str(FormatRatio(defaults.correction_threshold, 1));
+  const std::map<std::string, bool> heads = {{"all", false}, {"retrieval", true}};
+  command
+      .add_option("--correct-heads", flags.correct_retrieval_heads,
+                  "freekv: heads that may wait for their pages: all, or retrieval for those that "
+                  "copy what the text said before")
+      ->transform(CLI::CheckedTransformer(heads).description(""))
+      ->type_name("HEADS")
+      ->default_str("all");
   command
       .add_option("--recall-deadline-ms", flags.recall_deadline_ms,
                   "freekv: how long a layer waits for them; 0: as long as it takes")
@@ -84,6 +92,8 @@ StatusOr<worker::RetrievalOptions> RetrievalFlags::Options(uint32_t page_tokens)
   options.uncompressed_layers = uncompressed_layers.value_or(options.uncompressed_layers);
   options.side = side.value_or(options.side);
   options.correction_threshold = correction_threshold.value_or(options.correction_threshold);
+  options.correct_retrieval_heads =
+      correct_retrieval_heads.value_or(options.correct_retrieval_heads);
   if (const auto micros = RecallDeadlineMicros()) {
     options.recall_deadline = std::chrono::microseconds(*micros);
   }
@@ -98,6 +108,10 @@ StatusOr<worker::RetrievalOptions> RetrievalFlags::OptionsOfPolicy(uint32_t page
   QUIRE_ASSIGN_OR_RETURN(worker::RetrievalOptions options, Options(page_tokens));
   if (correction_threshold) {
     QUIRE_RETURN_IF_ERROR(CheckReads(options.policy, OwnOption::kCorrectionThreshold, "--tau"));
+  }
+  if (correct_retrieval_heads) {
+    QUIRE_RETURN_IF_ERROR(
+        CheckReads(options.policy, OwnOption::kCorrectedHeads, "--correct-heads"));
   }
   if (recall_deadline_ms) {
     QUIRE_RETURN_IF_ERROR(

@@ -34,6 +34,7 @@ struct RetrievalFlags {
   std::optional<std::vector<uint32_t>> uncompressed_layers;
   std::optional<worker::SelectionSide> side;
   std::optional<float> correction_threshold;
+  std::optional<bool> correct_retrieval_heads;
   std::optional<double> recall_deadline_ms;
   std::optional<uint32_t> units_per_buffer;
   std::optional<uint32_t> key_rank;
@@ -51,8 +52,8 @@ struct RetrievalFlags {
 };
 
 /// Adds --policy, --published, --budget, --sinks, --window, --uncompressed-layers, --select, --tau,
-/// --recall-deadline-ms, --units-per-buffer, --key-rank and --selection-memory. `flags` lives as
-/// long as `command`.
+/// --correct-heads, --recall-deadline-ms, --units-per-buffer, --key-rank and --selection-memory.
+/// `flags` lives as long as `command`.
 void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags);
 
 /// Adds --host-cache-bytes, for commands that run a model in this process. The default is the value

@@ -24,8 +24,9 @@ TEST_F(RetrievalFlagsTest, WhatIsNotGivenIsUnsetAndTheDefaultApplies) {
   app_.parse("", false);
   EXPECT_FALSE(flags_.policy || flags_.budget_tokens || flags_.sink_tokens ||
                flags_.window_tokens || flags_.uncompressed_layers || flags_.side ||
-               flags_.correction_threshold || flags_.recall_deadline_ms ||
-               flags_.units_per_buffer || flags_.key_rank || flags_.selection_memory);
+               flags_.correction_threshold || flags_.correct_retrieval_heads ||
+               flags_.recall_deadline_ms || flags_.units_per_buffer || flags_.key_rank ||
+               flags_.selection_memory);
   const worker::RetrievalOptions options = flags_.Options(32).value();
   EXPECT_EQ(options.policy, "quest");
   EXPECT_EQ(options.budget_tokens, 768u);
@@ -47,6 +48,14 @@ TEST_F(RetrievalFlagsTest, WhatIsGivenIsTaken) {
   EXPECT_EQ(options.window_tokens, 128u);
   EXPECT_THAT(options.uncompressed_layers, ElementsAre(0, 2));
   EXPECT_EQ(options.side, worker::SelectionSide::kServer);
+}
+
+TEST_F(RetrievalFlagsTest, HeadsToCorrectAreAnOptionOfFreeKvAlone) {
+  app_.parse("--policy freekv --correct-heads retrieval", false);
+  EXPECT_TRUE(flags_.OptionsOfPolicy(32).value().correct_retrieval_heads);
+  flags_.policy = "quest";
+  EXPECT_THAT(std::string(flags_.OptionsOfPolicy(32).status().message()),
+              HasSubstr("--correct-heads is an option of the policy freekv"));
 }
 
 TEST_F(RetrievalFlagsTest, PublishedOptionsAreThePolicysAndWhatIsGivenGoesBefore) {

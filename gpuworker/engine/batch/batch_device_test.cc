@@ -77,6 +77,21 @@ TEST_F(BatchOnDeviceTest, SequencesOfOtherPoliciesAndBudgetsShareSteps) {
   ExpectAsAlone(*batch, requests);
 }
 
+// Heads that are not corrected are compared as well, where a step compares for the whole batch.
+TEST_F(BatchOnDeviceTest, SequencesThatCorrectRetrievalHeadsGenerateAsAlone) {
+  const auto batch = Make();
+  std::vector<BatchRequest> requests;
+  for (const uint32_t head : {0, 1, 2}) {
+    requests.push_back(Ask("freekv", /*seed=*/head + 1, /*prompt=*/5 + head, /*tokens=*/16));
+    requests.back().retrieval->correct_retrieval_heads = true;
+    requests.back().retrieval->retrieval_heads = {head};
+    requests.back().retrieval->correction_threshold = 1.5f;
+  }
+  requests.push_back(requests.front());
+  requests.back().retrieval->retrieval_heads.clear();  // Those of the model.
+  ExpectAsAlone(*batch, requests);
+}
+
 TEST_F(BatchOnDeviceTest, DrawnTokensAreThoseOfTheSeed) {
   const auto batch = Make();
   std::vector<BatchRequest> requests = {Ask("freekv", 1, 5, 12), Ask("freekv", 2, 6, 12)};

@@ -18,10 +18,23 @@ std::vector<HeldQueries> MakeQueries(const PolicyContext& context) {
   return queries;
 }
 
+std::vector<bool> CorrectedHeads(const PolicyContext& context) {
+  const RetrievalOptions& options = context.options;
+  std::vector<bool> heads(size_t{context.spec.num_layers} * context.spec.num_kv_heads,
+                          !options.correct_retrieval_heads);
+  for (const uint32_t head : options.retrieval_heads) heads[head] = true;
+  return heads;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<RetrievalPolicy>> FreeKvPolicy::Make(const PolicyContext& context) {
   QUIRE_RETURN_IF_ERROR(Validate(context.options, context.spec));
+  if (context.options.correct_retrieval_heads && context.options.retrieval_heads.empty()) {
+    return InvalidArgument(
+        "correct_retrieval_heads is set, and the model's retrieval heads are not known, as with "
+        "latent attention; correct all heads (--correct-heads all)");
+  }
   return std::unique_ptr<RetrievalPolicy>(new FreeKvPolicy(context));
 }
 
@@ -35,6 +48,7 @@ FreeKvPolicy::FreeKvPolicy(const PolicyContext& context)
       spec_(context.spec),
       device_(context.device),
       threshold_(context.options.correction_threshold),
+      corrects_(CorrectedHeads(context)),
       queries_(MakeQueries(context)) {}
 
 bool FreeKvPolicy::MayBeLate(const SelectRequest& request) const {
@@ -95,13 +109,26 @@ StatusOr<std::vector<bool>> FreeKvPolicy::TurnedHeads(const SelectRequest& reque
   return heads;
 }
 
+void FreeKvPolicy::LetSpeculate(const SelectRequest& request, std::vector<bool>* blocking) const {
+  const HeldQueries& queries = queries_[request.layer];
+  for (size_t head = 0; head < blocking->size(); ++head) {
+    if (corrects_[request.layer * blocking->size() + head]) continue;
+    if (queries.Has(request.held[head])) (*blocking)[head] = false;
+  }
+}
+
 StatusOr<std::vector<bool>> FreeKvPolicy::NeedsBlocking(const SelectRequest& request) {
   const bool over_budget = request.candidates.size() > request.max_pages;
   if (!over_budget) return std::vector<bool>(spec_.num_kv_heads, true);
   const JointWork::Ticket compared = std::exchange(compared_, {});
-  if (work_ != nullptr && work_->Has(compared)) return work_->Turned(compared);
-  QUIRE_ASSIGN_OR_RETURN(std::vector<bool> blocking, TurnedHeads(request));
-  QUIRE_RETURN_IF_ERROR(queries_[request.layer].Keep(request.position, request.q, request.held));
+  std::vector<bool> blocking;
+  if (work_ != nullptr && work_->Has(compared)) {
+    QUIRE_ASSIGN_OR_RETURN(blocking, work_->Turned(compared));
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(blocking, TurnedHeads(request));
+    QUIRE_RETURN_IF_ERROR(queries_[request.layer].Keep(request.position, request.q, request.held));
+  }
+  LetSpeculate(request, &blocking);
   return blocking;
 }
 

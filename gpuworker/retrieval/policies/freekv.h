@@ -8,6 +8,9 @@
 //
 // While all candidates fit, attention is full and every recall blocks. A head without an earlier
 // choice blocks too: at the first step over the budget it has nothing to speculate with.
+//
+// RetrievalOptions::correct_retrieval_heads corrects retrieval heads alone, which is not published.
+// They copy what the text said before. The others lose little by the selection of a step before.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICIES_FREEKV_H_
 #define QUIRE_GPUWORKER_RETRIEVAL_POLICIES_FREEKV_H_
 
@@ -39,10 +42,13 @@ class FreeKvPolicy final : public DigestPolicy {
   /// The heads, [n_kv], whose query has turned since the one whose selection they hold. The queries
   /// stay on the device, the heads' numbers come. True for a head that holds no choice.
   StatusOr<std::vector<bool>> TurnedHeads(const SelectRequest& request);
+  /// Takes the heads that are not corrected out of `blocking`, [n_kv], where they hold a choice.
+  void LetSpeculate(const SelectRequest& request, std::vector<bool>* blocking) const;
 
   const KvSpec spec_;
   Device* const device_;
   const float threshold_;
+  const std::vector<bool> corrects_;  ///< [num_layers * n_kv] heads that are corrected.
   std::vector<HeldQueries> queries_;  ///< [num_layers], of steps that had a choice to make.
   // Results of the kernel that compares queries.
   DeviceBuffer cosines_;  ///< [n_kv]

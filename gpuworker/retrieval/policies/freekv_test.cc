@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
 #include "common/base/random.h"
 #include "common/base/threads/executor.h"
@@ -20,6 +21,7 @@ using ::testing::ElementsAre;
 using testing::FakeCudaDevice;
 using testing::FakeCudaHostWaits;
 using testing::FakeCudaStream;
+using ::testing::HasSubstr;
 using testing::LateStreams;
 
 constexpr uint32_t kPages = 30;
@@ -101,6 +103,26 @@ TEST(FreeKvPolicyTest, HeadsAreCorrectedWhenTheirMeanCosineIsBelowTheThreshold) 
     EXPECT_THAT(step.blocking, ElementsAre(false, corrected));
     EXPECT_TRUE(step.may_be_late);
   }
+}
+
+TEST(FreeKvPolicyTest, HeadsThatDoNotRetrieveSpeculateOnceTheyHoldAChoice) {
+  PolicyContext context = Context(1.01f);  // Every head turns.
+  context.options.retrieval_heads = {1};
+  Followed all = Make(context);
+  context.options.correct_retrieval_heads = true;
+  Followed one = Make(context);
+  EXPECT_THAT(Advance(all, kBefore).blocking, Each(true));
+  EXPECT_THAT(Advance(one, kBefore).blocking, Each(true)) << "nothing is held";
+  EXPECT_THAT(Advance(all, kNow).blocking, Each(true));
+  EXPECT_THAT(Advance(one, kNow).blocking, ElementsAre(false, true));
+}
+
+TEST(FreeKvPolicyTest, RetrievalHeadsThatAreNotKnownCannotBeCorrected) {
+  PolicyContext context = Context(0.8f);
+  context.options.correct_retrieval_heads = true;
+  const Status status = MakePolicy(context).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--correct-heads all"));
 }
 
 TEST(FreeKvPolicyTest, TheFirstStepOverTheBudgetBlocksWithoutACosine) {
