@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fuzzes the text by which calls tell their trace. Accepted text names a trace, whose own text reads
-// the same.
+// Fuzzes the text by which calls tell their trace. Accepted text names a trace, whose own text
+// reads the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
