@@ -54,12 +54,10 @@ class QuireTurns final : public ObjectTurns {
       object.bytes.Append(std::move(head));
       object.bytes.Append(rest_);
       objects.push_back(std::move(object));
-      if (objects.size() < at_once_ && number + 1 < first + count) continue;
-      QUIRE_ASSIGN_OR_RETURN(const auto replies, client_.PutObjects(objects));
-      if (std::ranges::any_of(replies, &PutObjectReply::existed)) {
-        return Internal("an object that was put was stored before");
-      }
-      objects.clear();
+    }
+    QUIRE_ASSIGN_OR_RETURN(const auto replies, client_.PutObjects(objects));
+    if (std::ranges::any_of(replies, &PutObjectReply::existed)) {
+      return Internal("an object that was put was stored before");
     }
     return OkStatus();
   }

@@ -38,6 +38,11 @@ struct ObjectsOptions {
   uint32_t rounds = 9;
   uint32_t singles = 200;  ///< Timed one by one.
   std::string data_dir;
+  std::vector<std::string> ways;  ///< Contenders to run, by their names in the figures; empty: all.
+
+  bool Wants(const std::string& way) const {
+    return ways.empty() || std::ranges::find(ways, way) != ways.end();
+  }
 };
 
 /// An object has its number, and fits in a message of the server's default limit.
@@ -112,25 +117,36 @@ class ObjectsRun {
                                                          "--ssd-write-burst-bytes", "1"}));
     QUIRE_ASSIGN_OR_RETURN(const std::string on_disk, Directory("quire_to_disk"));
     QUIRE_ASSIGN_OR_RETURN(disk_server_, ServeProcess::Start(on_disk, {"--dram-bytes", dram}));
+    Client* first = nullptr;
     for (const auto& [transport, name] :
          {std::pair("shm", "shm"), std::pair("ucx", "ucx_tcp"), std::pair("grpc", "grpc")}) {
       Client* const client = Connect(*server_, transport, name);
       if (client == nullptr) continue;
-      const uint64_t bytes = figures_.object_bytes;
-      getters_.push_back({name, TurnsOfQuire(client, bytes, Arrival::kCopied)});
-      putters_.push_back({name, TurnsOfQuire(client, bytes, Arrival::kCopied)});
-      if (getters_.size() == 1) {
-        getters_.push_back(
-            {std::string(name) + "_in_place", TurnsOfQuire(client, bytes, Arrival::kInPlace)});
+      const auto turns_of = [&](Arrival arrival) {
+        return TurnsOfQuire(client, figures_.object_bytes, arrival);
+      };
+      if (first == nullptr) first = client;
+      Add(name, &getters_, [&] { return turns_of(Arrival::kCopied); });
+      Add(name, &putters_, [&] { return turns_of(Arrival::kCopied); });
+      if (first == client) {
+        Add(std::string(name) + "_in_place", &getters_,
+            [&] { return turns_of(Arrival::kInPlace); });
       }
       const std::string to_disk = std::string(name) + "_to_disk";
       Client* const writer = Connect(*disk_server_, transport, to_disk);
-      if (writer != nullptr) {
-        putters_.push_back({to_disk, TurnsOfQuire(writer, bytes, Arrival::kCopied)});
-      }
+      if (writer == nullptr) continue;
+      Add(to_disk, &putters_,
+          [&] { return TurnsOfQuire(writer, figures_.object_bytes, Arrival::kCopied); });
     }
-    if (getters_.empty()) return Unavailable("no transport of Quire works here");
-    return getters_.front().turns->Put(0, stored_);
+    if (first == nullptr) return Unavailable("no transport of Quire works here");
+    return TurnsOfQuire(first, figures_.object_bytes, Arrival::kCopied)->Put(0, stored_);
+  }
+
+  /// Adds a contender that is wanted.
+  template <typename MakeTurns>
+  void Add(std::string name, std::vector<Contender>* to, const MakeTurns& make) {
+    if (!options_.Wants(name)) return;
+    to->push_back({.name = std::move(name), .turns = make()});
   }
 
   /// Null, with the reason in the figures, for a transport that does not work here.
@@ -158,10 +174,13 @@ class ObjectsRun {
     const uint64_t bytes = figures_.object_bytes;
     for (const auto& [wire, name] :
          {std::pair(Redis::Wire::kUnix, "redis_unix"), std::pair(Redis::Wire::kTcp, "redis_tcp")}) {
-      getters_.push_back({name, TurnsOfRedis(redis_.get(), bytes, wire, 1)});
-      getters_.push_back({std::string(name) + "_by_four",
-                          TurnsOfRedis(redis_.get(), bytes, wire, Redis::kMostConnections)});
-      putters_.push_back({name, TurnsOfRedis(redis_.get(), bytes, wire, 1)});
+      const auto turns_by = [&, over = wire](size_t connections) {
+        return TurnsOfRedis(redis_.get(), bytes, over, connections);
+      };
+      Add(name, &getters_, [&] { return turns_by(1); });
+      Add(std::string(name) + "_by_four", &getters_,
+          [&] { return turns_by(Redis::kMostConnections); });
+      Add(name, &putters_, [&] { return turns_by(1); });
     }
   }
 
@@ -404,6 +423,13 @@ void AddObjectsBench(Benches& benches) {
                   "Objects that are got and put one by one, for their latency")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  command
+      .add_option(
+          "--ways", options->ways,
+          "Only these, by the names of the figures (shm, ucx_tcp, redis_tcp, ...); all when "
+          "not given")
+      ->delimiter(',')
+      ->type_name("NAMES");
   cli::AddDataDirOption(command, &options->data_dir);
 }
 
