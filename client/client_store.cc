@@ -189,6 +189,9 @@ StatusOr<OpenedContext> Client::OpenContext(const KvSpec& spec,
   request.set_strict(options.strict);
   QUIRE_RETURN_IF_ERROR(SetHints(options.hints, &request));
   wire::KvSpecToProto(spec, request.mutable_spec());
+  if (options.question_about) {
+    wire::DocumentNameToProto(*options.question_about, request.mutable_question_about());
+  }
   if (continues) {
     QUIRE_RETURN_IF_ERROR(CheckRef(*continues));
     wire::ContextRefToProto(*continues, request.mutable_continues());

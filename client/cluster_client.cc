@@ -254,8 +254,9 @@ StatusOr<std::unique_ptr<Client>> ClusterClient::Create(Options options) {
         "connects to a node");
   }
   if (options.clock == nullptr) options.clock = &SystemClock();
+  const auto nowhere = std::make_shared<NoNode>();
   auto no_node = std::make_unique<Caller>(
-      Client::Options{.transport = std::make_shared<NoNode>(), .clock = options.clock});
+      Client::Options{.transport = nowhere, .data_transport = nowhere, .clock = options.clock});
   return std::unique_ptr<Client>(
       new ClusterClient(std::move(no_node), std::make_unique<Impl>(std::move(options))));
 }

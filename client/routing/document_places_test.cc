@@ -126,6 +126,10 @@ TEST_F(DocumentPlacesTest, CallsToOneNodeAreRefusedByAClientOfTheCluster) {
   const auto client = ClusterClient::Create({.router = router_, .connect = connect}).value();
   EXPECT_EQ(client->ListDocuments("default").status().code(), StatusCode::kUnimplemented);
   EXPECT_EQ(client->DeleteSegments({}).status().code(), StatusCode::kUnimplemented);
+  const std::vector<std::string> keys = {"key"};
+  EXPECT_EQ(client->StatObjects(keys).status().code(), StatusCode::kUnimplemented);
+  const std::vector<ObjectRange> ranges = {{.key = "key"}};
+  EXPECT_EQ(client->GetObjects(ranges).status().code(), StatusCode::kUnimplemented);
   EXPECT_TRUE(IsNotFound(client->GetDocument({.name = "y"}).status()));
   EXPECT_TRUE(IsNotFound(client->Stat(KeyOf(9)).status()));
   EXPECT_TRUE(IsNotFound(client->DropContext(5)));

@@ -288,6 +288,7 @@ Status PagedRun::OpenContext(const Document* document, bool private_pages) {
   if (document != nullptr) {
     continues = ContextRef(document->chain_tip);
     options.collection = document->name.collection;  // Appended pages are kept as the document is.
+    options.question_about = document->name;
   }
   const StatusOr<OpenedContext> reply =
       parts_.client->OpenContext(*parts_.spec, continues, options);

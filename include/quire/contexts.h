@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -76,6 +77,9 @@ struct ContextOptions {
   /// Otherwise the context takes the stored bytes. The bytes stored first always stand.
   bool strict = false;
   Hints hints = {};  ///< Hints of its segments, and of those that it continues.
+  /// The document that a question is about, whose chain is continued. The question counts in its
+  /// statistics. Nothing counts when the document has another chain by now, or is gone.
+  std::optional<DocumentName> question_about = {};
 };
 
 /// How a segment is put.

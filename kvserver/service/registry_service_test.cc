@@ -302,6 +302,31 @@ TEST_F(RegistryServiceTest, ReadsOfADocumentAreCounted) {
   EXPECT_GT(got->document().statistics().bytes_served(), 0u);
 }
 
+TEST_F(RegistryServiceTest, AQuestionCountsForTheDocumentThatWasNamed) {
+  const std::string tip = Sealed(4).chain_tip();
+  for (const char* name : {"a", "b"}) ASSERT_TRUE(Register(name, tip).ok());
+  ASSERT_TRUE(Register("other", Sealed(6).chain_tip()).ok());
+  v1::OpenContextRequest open;
+  *open.mutable_spec() = SpecProto();
+  open.mutable_continues()->set_chain_tip(tip);
+  for (const char* name : {"b", "other", "gone"}) {
+    *open.mutable_question_about() = Named(name).name();
+    ASSERT_TRUE(Call<v1::OpenContextReply>("Store/OpenContext", open).ok()) << name;
+  }
+  const auto questions = [&](const char* name) {
+    return Call<v1::GetDocumentReply>("Registry/Get", Named(name))
+        ->document()
+        .statistics()
+        .questions();
+  };
+  EXPECT_EQ(questions("b"), 1u);
+  EXPECT_EQ(questions("a"), 0u) << "of the same chain, and not named";
+  EXPECT_EQ(questions("other"), 0u) << "its chain is another one";
+  open.mutable_question_about()->set_name("");
+  EXPECT_EQ(Call<v1::OpenContextReply>("Store/OpenContext", open).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST_F(RegistryServiceTest, ExtrasAreVerifiedBothWays) {
   ASSERT_TRUE(Register("a", Sealed(4).chain_tip()).ok());
   const std::vector<std::byte> bytes(100, std::byte{7});

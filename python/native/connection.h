@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connection: a client of one server and the transport of its recalls, as Python holds them.
+// Connection: a client of a server, of all nodes of a cluster, or of one of those nodes, as Python
+// holds it.
 //
 // Ownership: contexts, sessions and ingests share the client, which lives as long as the last of
-// them. Thread-safety: methods need the GIL; the client may be used without it.
+// them. The client of a node keeps that of the cluster. Thread-safety: methods need the GIL; the
+// client may be used without it.
 #ifndef QUIRE_PYTHON_NATIVE_CONNECTION_H_
 #define QUIRE_PYTHON_NATIVE_CONNECTION_H_
 
@@ -11,25 +13,20 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "python/native/dial.h"
 #include "quire/client.h"
-#include "quire/clock.h"
 
 namespace quire::python {
 
 class Connection {
  public:
-  struct Options {
-    std::string address;  ///< "host:port" or "unix:/path".
-    std::string transport =
-        "auto";  ///< How recalls come: "auto", "shm", "ucx", "grpc" or "control".
-    std::string tenant = "default";
-    std::string token;  ///< Empty: none.
-    Duration timeout;   ///< Limit of one call, retries included.
-    Duration patience;  ///< Time for which a server that cannot be reached is tried again.
-  };
   /// Connects, and asks the server for its version. Throws its error, also UNAVAILABLE.
-  explicit Connection(const Options& options);
+  explicit Connection(const DialOptions& options);
+  /// For the calls of one node: `node` is a client of `whole`'s, or that client itself.
+  Connection(const Connection& whole, std::shared_ptr<Client> node);
   ~Connection() { Close(); }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -39,17 +36,16 @@ class Connection {
   /// Lets the client go. Contexts and sessions keep it for themselves.
   void Close();
 
-  const std::string& transport() const { return transport_; }
-  /// "shm", or "grpc (not shm: another host)".
-  const std::string& transport_summary() const { return summary_; }
+  /// Addresses of the nodes that answer for what they have; that of the server where there is one.
+  std::vector<std::string> Nodes() const;
+  /// How recalls come now. Nodes of a cluster: "mixed" where they differ, "none" before the first.
+  std::string transport() const;
+  const std::string& transport_summary() const { return dialled_.summary; }
   const std::string& server_version() const { return server_version_; }
 
  private:
-  void Connect(const Options& options);
-
-  std::shared_ptr<Client> client_;
-  std::string transport_ = "control";
-  std::string summary_ = "control";
+  Dialled dialled_;
+  std::vector<std::string> servers_;
   std::string server_version_;
 };
 

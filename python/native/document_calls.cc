@@ -356,6 +356,13 @@ void AddResidence(ConnectionClass& connection) {
           nb::arg("document"),
           nb::sig("def unpin_document(self, document: DocumentRef) -> Document"),
           "Takes the pin back, if there is one.")
+      .def(
+          "page_uses",
+          [](const Connection& self, nb::handle document) {
+            return CallFor(self, document, &Client::GetPageUses).uses;
+          },
+          nb::arg("document"), nb::sig("def page_uses(self, document: DocumentRef) -> list[int]"),
+          "For each page, the units (a layer and KV head) that recalls have placed.")
       .def("warm_document", &Warm, nb::arg("document"), nb::arg("progress") = nb::none(),
            nb::sig("def warm_document(self, document: DocumentRef, progress: "
                    "collections.abc.Callable[[WarmProgress], bool | None] | None = None) -> "

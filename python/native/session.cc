@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
 #include "python/native/arguments.h"
+#include "python/native/host_array.h"
+#include "python/native/landing.h"
 #include "python/native/names.h"
 #include "quire/clock.h"
 #include "quire/layout.h"
@@ -22,9 +25,11 @@ void SpreadOver(uint32_t heads, PageLists* lists) {
   for (uint32_t head = 1; head < heads; ++head) lists->RepeatHead();
 }
 
-RecallOptions OptionsOf(std::optional<double> timeout, const std::string& priority) {
-  return {.priority = ValueOf(kPrioritiesByName, priority, "priority"),
-          .timeout = SecondsOf(timeout, Duration::zero())};
+RecallOptions OptionsOf(const Session::How& how, const SessionCore& core) {
+  return {
+      .priority = ValueOf(kPrioritiesByName, how.priority, "priority"),
+      .timeout = SecondsOf(how.timeout, Duration::zero()),
+      .landing = how.landing.is_none() ? nullptr : nb::cast<const Landing&>(how.landing).Of(core)};
 }
 
 /// Codecs of the units that were sent; none when all are raw.
@@ -39,6 +44,29 @@ std::vector<UnitCodec> CodecsOfSent(const RecallPart& part) {
 }
 
 }  // namespace
+
+std::vector<float> FloatsOf(nb::handle values) {
+  const HostArray array(values, "queries", HostArray::Use::kRead);
+  if (array.element() != Element::kF32) {
+    throw StatusError(InvalidArgument("queries: elements must be floats of 32 bits"));
+  }
+  std::vector<float> floats(array.bytes().size() / sizeof(float));
+  std::memcpy(floats.data(), array.bytes().data(), array.bytes().size());
+  return floats;
+}
+
+std::vector<CandidateRange> CandidatesOf(nb::object ranges) {
+  std::vector<CandidateRange> candidates;
+  if (ranges.is_none()) return candidates;
+  for (const nb::handle range : nb::borrow<nb::iterable>(ranges)) {
+    const std::vector<uint32_t> numbers = NumbersOf(range, "candidates");
+    if (numbers.size() != 3) {
+      throw StatusError(InvalidArgument("candidates: give (member, first_page, end_page)"));
+    }
+    candidates.push_back({.member = numbers[0], .first_page = numbers[1], .end_page = numbers[2]});
+  }
+  return candidates;
+}
 
 SequenceSpec SequenceOf(nb::handle sequence) {
   if (nb::isinstance<SequenceSpec>(sequence)) return nb::cast<const SequenceSpec&>(sequence);
@@ -175,20 +203,24 @@ std::vector<LayerWant> Session::WantsOf(nb::handle wants) {
     SpreadOver(core_->spec().num_kv_heads, &want.pages);
     SpreadOver(core_->spec().num_kv_heads, &want.held);
     if (want.query.empty() || !want.candidates.empty()) continue;
-    const std::vector<ContextInfo> members = Members(want.sequence);
-    for (uint32_t member = 0; member < members.size(); ++member) {
-      const uint64_t whole = members[member].num_tokens / core_->spec().page_tokens;
-      want.candidates.push_back({.member = member, .end_page = static_cast<uint32_t>(whole)});
-    }
+    want.candidates = WholePages(want.sequence);
   }
   return all;
 }
 
-std::unique_ptr<Recall> Session::RecallNow(nb::handle wants, nb::object into,
-                                           std::optional<double> timeout,
-                                           const std::string& priority) {
+std::vector<CandidateRange> Session::WholePages(uint32_t sequence) {
+  const std::vector<ContextInfo> members = Members(sequence);
+  std::vector<CandidateRange> all;
+  for (uint32_t member = 0; member < members.size(); ++member) {
+    const uint64_t whole = members[member].num_tokens / core_->spec().page_tokens;
+    all.push_back({.member = member, .end_page = static_cast<uint32_t>(whole)});
+  }
+  return all;
+}
+
+std::unique_ptr<Recall> Session::RecallNow(nb::handle wants, nb::object into, const How& how) {
   const std::vector<LayerWant> asked = WantsOf(wants);
-  const RecallOptions options = OptionsOf(timeout, priority);
+  const RecallOptions options = OptionsOf(how, *core_);
   std::optional<SlotArrays> arrays;
   if (!into.is_none()) {
     arrays.emplace(into, *core_);
@@ -205,13 +237,12 @@ std::unique_ptr<Recall> Session::RecallNow(nb::handle wants, nb::object into,
   return recall;
 }
 
-std::unique_ptr<Pending> Session::Start(nb::handle wants, std::optional<double> timeout,
-                                        const std::string& priority) {
+std::unique_ptr<Pending> Session::Start(nb::handle wants, const How& how) {
   std::vector<LayerWant> asked = WantsOf(wants);
-  const RecallOptions options = OptionsOf(timeout, priority);
-  return std::make_unique<Pending>(core_, core_->Do([&](ClientSession& session) {
-    return Take(session.Start(std::move(asked), options));
-  }));
+  const RecallOptions options = OptionsOf(how, *core_);
+  auto recall = core_->Do(
+      [&](ClientSession& session) { return Take(session.Start(std::move(asked), options)); });
+  return std::make_unique<Pending>(core_, std::move(recall), how.landing);
 }
 
 uint32_t Session::AddSequence(nb::handle sequence) {

@@ -101,8 +101,10 @@ class Recall {
 /// A recall in flight.
 class Pending {
  public:
-  Pending(std::shared_ptr<SessionCore> core, std::unique_ptr<PendingRecall> recall)
-      : core_(std::move(core)), recall_(std::move(recall)) {}
+  /// `landing` lives as long as the recall.
+  Pending(std::shared_ptr<SessionCore> core, std::unique_ptr<PendingRecall> recall,
+          nanobind::object landing)
+      : core_(std::move(core)), landing_(std::move(landing)), recall_(std::move(recall)) {}
   ~Pending();
   Pending(Pending&&) = default;
 
@@ -112,6 +114,7 @@ class Pending {
 
  private:
   std::shared_ptr<SessionCore> core_;
+  nanobind::object landing_;
   std::unique_ptr<PendingRecall> recall_;
 };
 
@@ -119,16 +122,23 @@ class Session {
  public:
   explicit Session(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {}
 
-  std::unique_ptr<Recall> RecallNow(nanobind::handle wants, nanobind::object into,
-                                    std::optional<double> timeout, const std::string& priority);
-  std::unique_ptr<Pending> Start(nanobind::handle wants, std::optional<double> timeout,
-                                 const std::string& priority);
+  /// Limits of a recall, and where it may land; None: nowhere.
+  struct How {
+    std::optional<double> timeout;
+    std::string priority;
+    nanobind::object landing;
+  };
+  std::unique_ptr<Recall> RecallNow(nanobind::handle wants, nanobind::object into, const How& how);
+  std::unique_ptr<Pending> Start(nanobind::handle wants, const How& how);
   uint32_t AddSequence(nanobind::handle sequence);
   void RemoveSequence(uint32_t sequence);
   std::vector<std::vector<int32_t>> ResidentPages(uint32_t layer, uint32_t sequence);
   std::vector<ContextInfo> Members(uint32_t sequence);
   void Close();
   SessionCore& core() { return *core_; }
+  const std::shared_ptr<SessionCore>& shared_core() const { return core_; }
+  /// All whole pages of each member of a sequence.
+  std::vector<CandidateRange> WholePages(uint32_t sequence);
 
  private:
   /// One want or several. A query without candidates takes all whole pages.
@@ -139,6 +149,14 @@ class Session {
 
 /// A sequence of a session: a SequenceSpec, or a context or several that it reads.
 SequenceSpec SequenceOf(nanobind::handle sequence);
+/// Member, first page and end page of each range; None: all whole pages.
+std::vector<CandidateRange> CandidatesOf(nanobind::object ranges);
+/// Queries. Throws INVALID_ARGUMENT for other elements than f32.
+std::vector<float> FloatsOf(nanobind::handle values);
+
+using SessionClass = nanobind::class_<Session>;
+/// Methods of the session: digests and scores of pages.
+void AddScoreCalls(SessionClass& session);
 
 }  // namespace quire::python
 

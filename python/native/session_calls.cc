@@ -8,7 +8,6 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,10 +18,11 @@
 #include "python/native/arguments.h"
 #include "python/native/bind.h"
 #include "python/native/errors.h"
-#include "python/native/host_array.h"
+#include "python/native/landing.h"
 #include "python/native/names.h"
 #include "python/native/session.h"
 #include "quire/client.h"
+#include "quire/page_name.h"
 
 namespace quire::python {
 namespace {
@@ -35,30 +35,6 @@ LayerWant PagesWant(uint32_t layer, nb::handle pages, uint32_t num_layers, uint3
   want.pages = PagesOf(pages, 1);
   if (!held.is_none()) want.held = PagesOf(held, 1);
   return want;
-}
-
-std::vector<float> FloatsOf(nb::handle values) {
-  const HostArray array(values, "queries", HostArray::Use::kRead);
-  if (array.element() != Element::kF32) {
-    throw StatusError(InvalidArgument("queries: elements must be floats of 32 bits"));
-  }
-  std::vector<float> floats(array.bytes().size() / sizeof(float));
-  std::memcpy(floats.data(), array.bytes().data(), array.bytes().size());
-  return floats;
-}
-
-/// Member, first page and end page of each range; None: all whole pages.
-std::vector<CandidateRange> CandidatesOf(nb::object ranges) {
-  std::vector<CandidateRange> candidates;
-  if (ranges.is_none()) return candidates;
-  for (const nb::handle range : nb::borrow<nb::iterable>(ranges)) {
-    const std::vector<uint32_t> numbers = NumbersOf(range, "candidates");
-    if (numbers.size() != 3) {
-      throw StatusError(InvalidArgument("candidates: give (member, first_page, end_page)"));
-    }
-    candidates.push_back({.member = numbers[0], .first_page = numbers[1], .end_page = numbers[2]});
-  }
-  return candidates;
 }
 
 LayerWant QueryWant(uint32_t layer, nb::handle queries, uint32_t num_pages, uint32_t num_layers,
@@ -167,6 +143,10 @@ void BindWants(nb::module_& module) {
           "The server selects `num_pages` pages of each KV head by queries, f32 of shape\n"
           "[num_layers][query heads][head_dim]. Candidates are (member, first_page, end_page);\n"
           "without them, all whole pages of the sequence.");
+  module.def("page_name", &PageName, nb::arg("member"), nb::arg("page"),
+             "The number by which a sequence of several contexts names a page of one of them.");
+  module.def("member_of", &MemberOf, nb::arg("name"), "The context of a page's name, from 0 on.");
+  module.def("page_of", &PageOf, nb::arg("name"), "The page within its context.");
   nb::class_<SequenceSpec>(
       module, "SessionSequence",
       "Contexts that one sequence of a session reads, 1 to 64, and its slots.\n"
@@ -233,6 +213,9 @@ void BindRecall(nb::module_& module) {
       .def_prop_ro(
           "nbytes", [](const Recall& self) { return self.part().payload.size_bytes(); },
           "Bytes of the units.")
+      .def_prop_ro(
+          "landed_bytes", [](const Recall& self) { return self.part().landed_bytes; },
+          "Of them, those that the server wrote into the landing.")
       .def_prop_ro("valid", &Recall::IsValid,
                    "True while the units are as they came. Ask after a use: False means that the\n"
                    "use may have seen other bytes.")
@@ -270,29 +253,60 @@ void BindRecall(nb::module_& module) {
 }
 
 void BindSession(nb::module_& module) {
-  nb::class_<Session>(module, "Session",
-                      "Reads contexts into numbered slots. The server knows what each slot holds,\n"
-                      "and sends only what is missing. Threads that share a session take turns.")
+  SessionClass session(module, "Session",
+                       "Reads contexts into numbered slots. The server knows what each slot\n"
+                       "holds, and sends only what is missing. Threads that share a session take\n"
+                       "turns.");
+  session
       .def(
-          "recall", &Session::RecallNow, nb::arg("wants"), nb::arg("into") = nb::none(),
-          nb::kw_only(), nb::arg("timeout") = nb::none(), nb::arg("priority") = "normal",
+          "recall",
+          [](Session& self, nb::handle wants, nb::object into, std::optional<double> timeout,
+             std::string priority, nb::object landing) {
+            return self.RecallNow(wants, std::move(into),
+                                  {timeout, std::move(priority), std::move(landing)});
+          },
+          nb::arg("wants"), nb::arg("into") = nb::none(), nb::kw_only(),
+          nb::arg("timeout") = nb::none(), nb::arg("priority") = "normal",
+          nb::arg("landing") = nb::none(),
           nb::sig("def recall(self, wants: Want | collections.abc.Iterable[Want], into: object | "
-                  "None = None, *, timeout: float | None = None, priority: str = 'normal') -> "
-                  "Recall"),
+                  "None = None, *, timeout: float | None = None, priority: str = 'normal', "
+                  "landing: Landing | None = None) -> Recall"),
           "Brings the missing units of `wants`. With `into` they are copied to their slots, and\n"
           "applied: a contiguous array of shape [layers][n_kv][slots_per_head][*unit] (numpy or\n"
           "torch, also pinned), or a list of them by sequence. Without it, use the units in place\n"
-          "and call applied.")
+          "and call applied. A server that can writes the units to `landing`, where they lie "
+          "until\n"
+          "the next recall of their lane.")
       .def(
-          "start", &Session::Start, nb::arg("wants"), nb::kw_only(),
-          nb::arg("timeout") = nb::none(), nb::arg("priority") = "normal",
+          "start",
+          [](Session& self, nb::handle wants, std::optional<double> timeout, std::string priority,
+             nb::object landing) {
+            return self.Start(wants, {timeout, std::move(priority), std::move(landing)});
+          },
+          nb::arg("wants"), nb::kw_only(), nb::arg("timeout") = nb::none(),
+          nb::arg("priority") = "normal", nb::arg("landing") = nb::none(),
           nb::sig("def start(self, wants: Want | collections.abc.Iterable[Want], *, timeout: float "
-                  "| None = None, priority: str = 'normal') -> Pending"),
+                  "| None = None, priority: str = 'normal', landing: Landing | None = None) -> "
+                  "Pending"),
           "Asks for `wants`, and gives their parts as they come, in the order asked.")
       .def("add_sequence", &Session::AddSequence, nb::arg("sequence"),
            nb::sig("def add_sequence(self, sequence: ContextRef | tuple[ContextRef, ...] | "
                    "SessionSequence) -> int"),
            "Adds a sequence, and returns its number.")
+      .def(
+          "landing",
+          [](Session& self, uint32_t num_sequences) {
+            return std::make_unique<Landing>(self.shared_core(), num_sequences);
+          },
+          nb::arg("num_sequences") = 1,
+          "Memory for the units of sequences below `num_sequences`, registered with the\n"
+          "transport. It is of use where `lands_directly`.")
+      .def_prop_ro(
+          "lands_directly",
+          [](Session& self) {
+            return self.core().Do([](ClientSession& session) { return session.LandsDirectly(); });
+          },
+          "True when the server would write into a landing (transport \"ucx-direct\", RDMA).")
       .def("remove_sequence", &Session::RemoveSequence, nb::arg("sequence"), "Ends a sequence.")
       .def("resident_pages", &Session::ResidentPages, nb::arg("layer"), nb::arg("sequence") = 0,
            "Pages in the slots of a layer, [n_kv][slots_per_head]; -1: empty.")
@@ -321,6 +335,7 @@ void BindSession(nb::module_& module) {
       .def(
           "__exit__", [](Session& self, const nb::args&) { self.Close(); },
           nb::sig("def __exit__(self, *exception: object) -> None"));
+  AddScoreCalls(session);
 }
 
 }  // namespace
@@ -329,6 +344,7 @@ void BindSessions(nb::module_& module) {
   BindWants(module);
   BindPlacements(module);
   BindRecall(module);
+  BindLandings(module);
   BindSession(module);
 }
 

@@ -34,6 +34,7 @@ from quire._native import (
     HostPieces,
     Ingest,
     KvSpec,
+    Landing,
     Lane,
     ListedSegment,
     LookupResult,
@@ -56,6 +57,9 @@ from quire._native import (
     Want,
     WarmProgress,
     __version__,
+    member_of,
+    page_name,
+    page_of,
 )
 from quire.client import Client
 from quire.embedded import EmbeddedServer, embedded

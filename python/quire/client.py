@@ -13,7 +13,7 @@ if typing.TYPE_CHECKING:
 
 
 class Client(_native.Client):
-    """A tenant's connection to a server.
+    """A tenant's connection to a server, or to a cluster.
 
     Every method blocks, without the interpreter's lock, and raises a subclass of `quire.Error`.
     Threads may share a client. `quire.aio` has the same methods for asyncio.
@@ -48,13 +48,14 @@ class Client(_native.Client):
         """
         name = _name_of(document)
         whole = len(tokens) // spec.page_tokens * spec.page_tokens
-        with self.open_context(
+        node = self.for_put(name)
+        with node.open_context(
             spec, collection=name.collection, strict=strict, hints=hints
         ) as context:
             if whole:
                 context.append(tokens[:whole], units)
             sealed = context.seal(tokens[whole:], tail_units, durability)
-        return self.register_document(
+        return node.register_document(
             name, sealed.chain_tip, tags=tags, source=source, ttl_seconds=ttl_seconds
         )
 

@@ -8,6 +8,7 @@ import pytest
 from conftest import put_document, random_units, small_spec
 
 import quire
+from quire.engines.settings import ServerSettings
 
 
 @pytest.fixture
@@ -87,7 +88,11 @@ def test_units_cannot_be_written(session):
         (lambda: quire.Want(0, 7), "pages"),
         (lambda: quire.Want(0, ["a"]), "integers"),
         (lambda: quire.Client("127.0.0.1:1", token="short"), "token"),
-        (lambda: quire.Client("127.0.0.1:1,127.0.0.1:2"), "several servers"),
+        (lambda: quire.Client("127.0.0.1:1,,127.0.0.1:2"), "name a server, or some nodes"),
+        (lambda: quire.Client([]), "name a server, or some nodes"),
+        (lambda: quire.Client([7]), "give text, or a sequence of texts"),
+        (lambda: quire.Client("127.0.0.1:1", "carrier"), "carrier"),
+        (lambda: ServerSettings.of({"address": "127.0.0.1:1,127.0.0.1:2"}), "several servers; give one"),
     ],
 )
 def test_names_and_numbers_that_are_wrong_are_refused(call, words):

@@ -87,6 +87,28 @@ def test_events_are_watched_from_a_position(client, sample):
     events = [next(watched), next(watched)]
     assert [(e.kind, e.document.name) for e in events] == [("REGISTERED", "watched"), ("DELETED", "watched")]
     assert next(watched) is None
+    with pytest.raises(quire.OutOfRange):  # Of another log, or trimmed.
+        next(client.watch(client.events(from_now=True).position + 1, wait=0))
+
+
+def test_a_watch_is_resumed_after_a_restart(restartable):
+    """Promise: who keeps the last position misses nothing, whatever happened to the server or to its own process."""
+    with quire.Client(restartable.address) as first:
+        sample = put_document(first, durability="persisted")
+        for name in ("one", "two"):
+            first.register_document(quire.DocumentName(name, "watched"), sample.document.chain_tip)
+        first.register_document(quire.DocumentName("three", "other"), sample.document.chain_tip)
+        watched = first.watch(collection="watched", wait=0)
+        known = next(watched)
+        assert (known.kind, known.document.name) == ("REGISTERED", "one")
+    restartable.kill()
+    restartable.restart()
+    with quire.Client(restartable.address) as second:
+        second.delete_document(quire.DocumentName("one", "watched"), keep_segments=True)
+        resumed = second.watch(known.position, collection="watched", wait=0)
+        events = [next(resumed), next(resumed)]
+        assert [(e.kind, e.document.name) for e in events] == [("REGISTERED", "two"), ("DELETED", "one")]
+        assert next(resumed) is None
 
 
 def test_extras_lie_beside_a_document(client, sample):

@@ -146,3 +146,18 @@ def test_the_server_tells_its_version_and_counters(client):
     stats = client.stats()
     assert stats["version"] == quire.__version__ == client.server_version
     assert stats["counters"] and stats["degradations"] == []
+
+
+def test_uses_of_pages_and_slow_calls_are_told(client):
+    sample = put_document(client)
+    assert client.page_uses(sample.name) == [0] * 13
+    with client.open_session(sample.name, slots_per_head=4) as session:
+        session.recall(quire.Want(layer=0, pages=[1, 7])).release()
+    uses = client.page_uses(sample.name)
+    assert uses[1] == uses[7] == 2 and sum(uses) == 4
+    slow = client.slow_calls(5)
+    assert 1 <= len(slow) <= 5 and [call["seconds"] for call in slow] == sorted(
+        (call["seconds"] for call in slow), reverse=True
+    )
+    assert slow[0]["method"].startswith("quire.v1.") and isinstance(slow[0]["code"], str)
+    assert len(client.slow_calls(1)) == 1

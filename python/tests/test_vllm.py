@@ -4,11 +4,12 @@
 tests/engines runs it in the real engine.
 """
 
+import importlib
 import itertools
 import json
 import logging
 import pathlib
-import re
+import sys
 import types
 
 import numpy
@@ -393,10 +394,10 @@ def test_a_worker_that_cannot_read_blocks_fails_loads():
     assert worker.arrived() == set() and worker.load_errors() == set()
 
 
-def cache_of(**changes):
+def cache_of(kind="FullAttentionSpec", **changes):
     fields = {"dtype": "torch.bfloat16", "num_kv_heads": 2, "head_size": 64, "block_size": 128}
     fields.update(sliding_window=None, attention_chunk_size=None)
-    return type("FullAttentionSpec", (), {**fields, **changes})()
+    return type(kind, (), {**fields, **changes})()
 
 
 def test_the_spec_is_that_of_the_worker(tmp_path):
@@ -421,26 +422,150 @@ def test_the_spec_is_that_of_the_worker(tmp_path):
     assert len(prints) == 2
 
 
-@pytest.mark.parametrize(
-    "ranks, groups, cache, cache_dtype, words",
-    [
-        (1, 1, {}, "auto", "^$"),
-        (2, 1, {}, "auto", "several workers"),
-        (1, 2, {}, "auto", "2 groups"),
-        (1, 1, {"sliding_window": 512}, "auto", "window"),
-        (1, 1, {"dtype": "torch.uint8"}, "auto", "torch.uint8"),
-        (1, 1, {}, "fp8", "fp8"),
-    ],
-)
-def test_engines_that_are_not_served_are_told_why(ranks, groups, cache, cache_dtype, words):
-    parallel = types.SimpleNamespace(tensor_parallel_size=ranks, pipeline_parallel_size=1)
-    caches = types.SimpleNamespace(
-        kv_cache_groups=[types.SimpleNamespace(kv_cache_spec=cache_of(**cache))] * groups
-    )
+def fields_of(tmp_path, monkeypatch, model="organisation/model", revision=None, **cache):
+    """The spec of a model that Quire does not compute, whose revisions lie in folders of one cache."""
+
+    class Hub(types.ModuleType):
+        def snapshot_download(self, model, revision, local_files_only):
+            assert local_files_only
+            return str(tmp_path / (revision or "main"))
+
+    monkeypatch.setitem(sys.modules, "huggingface_hub", Hub("huggingface_hub"))
+    for name in ("main", "other"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "config.json").write_text('{"architectures": ["OPTForCausalLM"], "model_type": "opt"}')
+        (tmp_path / name / "model.safetensors").write_bytes(name.encode())
     config = types.SimpleNamespace(
-        parallel_config=parallel, cache_config=types.SimpleNamespace(cache_dtype=cache_dtype)
+        model=model,
+        revision=revision,
+        hf_text_config=types.SimpleNamespace(num_attention_heads=4, num_hidden_layers=2),
     )
-    assert re.search(words, refusal(config, caches))
+    return spec_fields(config, cache_of(**cache), 32, 8)
+
+
+def test_whatever_decides_what_bytes_mean_is_in_the_keys(tmp_path, monkeypatch):
+    """Type, model, revision and salt: with any of them changed, other keys; the same again: the same keys."""
+    fields = fields_of(tmp_path, monkeypatch)
+    others = [
+        fields_of(tmp_path, monkeypatch, dtype="torch.float16"),
+        fields_of(tmp_path, monkeypatch, revision="other"),
+        salted(fields, "a"),
+        salted(fields, "b"),
+        fields_of(tmp_path, monkeypatch, model="organisation/other"),
+    ]
+    prints = [spec_of(text).fingerprint for text in (fields, *others)]
+    assert len(set(prints)) == len(prints)
+    assert spec_of(fields_of(tmp_path, monkeypatch)).fingerprint == prints[0]
+    assert spec_of(salted(fields, "a")).fingerprint == prints[3]
+    # Blocks and their layout decide nothing.
+    assert spec_of(fields_of(tmp_path, monkeypatch, block_size=16)).fingerprint == prints[0]
+
+
+# An engine that is not served, and the words of its one line in the log.
+UNSERVED = [
+    ({"tensor_parallel_size": 2}, 1, "FullAttentionSpec", {}, "auto", "divided over 2 workers"),
+    ({"pipeline_parallel_size": 2}, 1, "FullAttentionSpec", {}, "auto", "divided over 2 workers"),
+    ({"decode_context_parallel_size": 4}, 1, "FullAttentionSpec", {}, "auto", "divided over 4 workers"),
+    ({}, 2, "FullAttentionSpec", {}, "auto", "2 groups of caches"),
+    ({}, 1, "FullAttentionSpec", {"sliding_window": 512}, "auto", "sliding window"),
+    ({}, 1, "SlidingWindowSpec", {"sliding_window": 512}, "auto", "sliding window"),
+    ({}, 1, "FullAttentionSpec", {"attention_chunk_size": 64}, "auto", "divided into chunks"),
+    ({}, 1, "MLAAttentionSpec", {"head_size": 576, "num_kv_heads": 1}, "auto", "is latent"),
+    ({}, 1, "MambaSpec", {}, "auto", "its attention is MambaSpec"),
+    ({}, 1, "FullAttentionSpec", {"head_size_v": 32}, "auto", "different sizes"),
+    ({}, 1, "FullAttentionSpec", {"dtype": "torch.uint8"}, "fp8", "values are fp8; give --kv-cache-dtype auto"),
+    ({}, 1, "FullAttentionSpec", {"dtype": "torch.float8_e4m3fn"}, "auto", "float8_e4m3fn"),
+    ({}, 1, "FullAttentionSpec", {}, "float16", "values are float16"),
+]
+
+
+def engine_of(parallel, groups, kind, cache, cache_dtype):
+    """What the connector reads of vLLM's configuration, and of its caches."""
+    ranks = {"tensor_parallel_size": 1, "pipeline_parallel_size": 1, **parallel}
+    group = types.SimpleNamespace(kv_cache_spec=cache_of(kind, **cache))
+    caches = types.SimpleNamespace(kv_cache_groups=[group] * groups)
+    config = types.SimpleNamespace(
+        parallel_config=types.SimpleNamespace(**ranks),
+        cache_config=types.SimpleNamespace(cache_dtype=cache_dtype),
+        device_config=types.SimpleNamespace(device_type="cpu"),
+        kv_transfer_config=types.SimpleNamespace(kv_connector_extra_config={}),
+    )
+    return config, caches
+
+
+def test_an_engine_that_is_served_is_not_refused():
+    assert refusal(*engine_of({}, 1, "FullAttentionSpec", {}, "auto")) == ""
+    assert refusal(*engine_of({}, 1, "FullAttentionSpec", {}, "bfloat16")) == ""
+
+
+@pytest.mark.parametrize("parallel, groups, kind, cache, cache_dtype, words", UNSERVED)
+def test_engines_that_are_not_served_go_on_without_the_cache(
+    monkeypatch, caplog, parallel, groups, kind, cache, cache_dtype, words
+):
+    """Promise: one clear line at the start of each half, and then the engine computes everything."""
+    connector = connector_module(monkeypatch)
+    engine = engine_of(parallel, groups, kind, cache, cache_dtype)
+    with caplog.at_level(logging.INFO, "vllm.quire"):
+        scheduler = connector.QuireConnector(engine[0], "scheduler", engine[1])
+    (record,) = caplog.records
+    assert record.levelname == "WARNING" and words in record.message
+    assert record.message.startswith("prefixes are neither loaded nor stored: ")
+    request = Request(range(1000))
+    assert scheduler.get_num_new_matched_tokens(request, 0) == (0, False)
+    scheduler.update_state_after_alloc(request, None, 0)
+    metadata = scheduler.build_connector_meta(None)
+    assert metadata.work == Work()
+    assert scheduler.request_finished(request, [1]) == (False, None)
+    caplog.clear()
+    worker = connector.QuireConnector(engine[0], "worker", engine[1])
+    worker.register_kv_caches({"layers.0": None})
+    assert [words in record.message for record in caplog.records] == [True]
+    worker.bind_connector_metadata(metadata)
+    worker.start_load_kv(None)
+    worker.wait_for_layer_load("layers.0")
+    worker.wait_for_save()
+    assert worker.get_finished(set()) == (None, None) and worker.get_block_ids_with_load_errors() == set()
+    for half in (scheduler, worker):
+        half.shutdown()
+
+
+def connector_module(monkeypatch):
+    """quire.vllm.connector on stand-ins for the modules of vLLM that it imports: base classes without behaviour."""
+
+    class Connector:
+        def __init__(self, vllm_config, role, kv_cache_config):
+            self._vllm_config, self._kv_cache_config = vllm_config, kv_cache_config
+            self._kv_transfer_config = vllm_config.kv_transfer_config
+
+        def bind_connector_metadata(self, metadata):
+            self._metadata = metadata
+
+        def _get_connector_metadata(self):
+            return self._metadata
+
+    base = "vllm.distributed.kv_transfer.kv_connector.v1"
+    modules = {
+        "torch": {"Tensor": object},
+        "prometheus_client": {"Counter": object},
+        f"{base}.base": {
+            "KVConnectorBase_V1": Connector,
+            "KVConnectorMetadata": object,
+            "KVConnectorRole": types.SimpleNamespace(SCHEDULER="scheduler"),
+        },
+        f"{base}.metrics": {"KVConnectorPromMetrics": object, "KVConnectorStats": object},
+        "vllm.v1.metrics.utils": {"create_metric_per_engine": None},
+        "vllm.model_executor.models.utils": {"extract_layer_index": lambda name: int(name.split(".")[1])},
+    }
+    for name, members in modules.items():
+        module = types.ModuleType(name)
+        vars(module).update(members)
+        monkeypatch.setitem(sys.modules, name, module)
+    for name in ("quire.vllm.connector", "quire.vllm.stats"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    connector = importlib.import_module("quire.vllm.connector")
+    monkeypatch.delitem(sys.modules, "quire.vllm.connector")
+    monkeypatch.delitem(sys.modules, "quire.vllm.stats")
+    return connector
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@
 #include "common/wire/convert.h"
 #include "common/wire/convert_context.h"
 #include "common/wire/convert_document.h"
+#include "common/wire/convert_event.h"
 #include "common/wire/lane_records.h"
 #include "common/wire/unit_list.h"
 #include "common/wire/wire_split.h"
@@ -27,7 +28,9 @@
 #include "kvserver/store/payload/volume/volume_header.h"
 #include "kvserver/store/ssd/extent_record.h"
 #include "quire/client.h"
+#include "quire/v1/events.pb.h"
 #include "quire/v1/session.pb.h"
+#include "quire/v1/store.pb.h"
 #include "quire/v1/worker.pb.h"
 #include "tests/fuzz/entropy_shape.h"
 #include "tests/fuzz/recall_shape.h"
@@ -415,6 +418,44 @@ void WriteFrameSeeds(const fs::path& dir) {
   seed("credit", {.kind = FrameKind::kCredit, .id = 1, .amount = 65536}, 0);
 }
 
+/// Hints, requests and replies about events, by their first byte (hints_events_fuzz.cc).
+void WriteHintsEventsSeeds(const fs::path& dir) {
+  auto seed = [&](char selector, const std::string& name,
+                  const google::protobuf::Message& message) {
+    Write(dir / name, selector + message.SerializeAsString());
+  };
+  v1::Hints hints;
+  wire::HintsToProto(
+      {.conversation = "agent-7", .priority = KeepPriority::kHigh, .keep_seconds = 600}, &hints);
+  seed(0, "hints", hints);
+  v1::FollowRequest follow;
+  follow.set_after(7);
+  follow.set_max_events(100);
+  follow.set_wait_millis(1000);
+  seed(1, "follow", follow);
+  const SegmentKey key = {1, 2, 3};
+  v1::ListSegmentsRequest list;
+  list.set_after(wire::KeyToBytes(key));
+  seed(1, "list", list);
+  v1::FollowReply events;
+  wire::EventToProto({.position = 3, .kind = SegmentEventKind::kGap}, events.add_events());
+  wire::EventToProto({.position = 6, .time_unix_micros = 9, .segment = key, .bytes = 4096},
+                     events.add_events());
+  wire::EventToProto({.position = 7, .kind = SegmentEventKind::kEvicted, .segment = key},
+                     events.add_events());
+  events.set_position(7);
+  seed(2, "events", events);
+  v1::ListSegmentsReply segments;
+  wire::ListedToProto({.segment = key, .bytes = 4096, .in_dram = true}, segments.add_segments());
+  seed(3, "segments", segments);
+}
+
+void WriteTraceparentSeeds(const fs::path& dir) {
+  const std::string ids = "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331";
+  Write(dir / "recorded", "00-" + ids + "-01");
+  Write(dir / "later_version", "01-" + ids + "-00-more");
+}
+
 void WriteShmPacketSeeds(const fs::path& dir) {
   auto seed = [&](const std::string& name, char server, const std::vector<std::byte>& bytes,
                   const std::string& payload) {
@@ -493,6 +534,8 @@ int main(int argc, char** argv) {
   WriteServiceSeeds(root / "service_fuzz");
   WriteSessionSeeds(root / "session_fuzz");
   WriteUnitListSeeds(root / "unit_list_fuzz");
+  WriteHintsEventsSeeds(root / "hints_events_fuzz");
+  WriteTraceparentSeeds(root / "traceparent_fuzz");
   WriteRecordSeed(root / "segment_record_fuzz" / "full", SmallSpec(), 8);
   WriteRecordSeed(root / "segment_record_fuzz" / "short", SmallSpec(), 5);
   WriteRecordSeed(root / "segment_record_fuzz" / "longrope", LongRopeSpec(), 5);

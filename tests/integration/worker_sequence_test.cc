@@ -106,6 +106,19 @@ void ExpectEqualsDense(DType dtype, float tolerance) {
   }
 }
 
+TEST(WorkerSequenceTest, AQuestionCountsForItsDocument) {
+  WorkerFixture fixture;
+  fixture.Ingest(RandomTokens(60, 31));
+  const auto questions = [&] {
+    return fixture.client().GetDocument({.name = "doc"})->statistics.questions;
+  };
+  EXPECT_EQ(questions(), 0u);
+  Ask(fixture, WorkerFixture::Small().retrieval, RandomTokens(5, 32));
+  EXPECT_EQ(questions(), 1u);
+  Ask(fixture, WorkerFixture::Small().retrieval, RandomTokens(5, 33));
+  EXPECT_EQ(questions(), 2u);
+}
+
 /// Documents whose statistics a question by SamKV has to compute, of those that `engine` reads.
 uint32_t StatisticsComputed(WorkerFixture& fixture, const worker::EngineOptions& options) {
   const auto engine = fixture.MakeEngine(&fixture.client(), options);

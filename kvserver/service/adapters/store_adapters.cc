@@ -61,6 +61,11 @@ class StoreAdapters {
                              deps_.resolver->Open(call.tenant, ref));
       chain = continued.view();
     }
+    if (request.has_question_about()) {
+      QUIRE_ASSIGN_OR_RETURN(const DocumentName about,
+                             wire::DocumentNameFromProto(request.question_about()));
+      if (chain != nullptr) deps_.resolver->NoteQuestion(call.tenant, about, *chain);
+    }
     QUIRE_ASSIGN_OR_RETURN(const CodecParams codec, CodecOf(call, request.collection()));
     QUIRE_ASSIGN_OR_RETURN(Hints hints, wire::HintsFromProto(request.hints()));
     QUIRE_ASSIGN_OR_RETURN(

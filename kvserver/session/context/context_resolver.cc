@@ -44,6 +44,15 @@ StatusOr<ReadableContext> ContextResolver::Open(std::string_view tenant, const C
   return context;
 }
 
+void ContextResolver::NoteQuestion(std::string_view tenant, const DocumentName& name,
+                                   const ContextView& chain) {
+  const StatusOr<Document> document = registry_->Get(tenant, name);
+  if (!document.ok() || document->chain_tip != chain.chain_tip()) return;
+  registry_->NoteOpened(tenant, document->name, chain.num_tokens);
+  if (reads_ != nullptr)
+    reads_->Of(tenant, document->name)->fetch_add(1, std::memory_order_relaxed);
+}
+
 StatusOr<ContextResolver::UsedPages> ContextResolver::UsesOf(std::string_view tenant,
                                                              const DocumentName& name) {
   QUIRE_ASSIGN_OR_RETURN(const ReadableContext context, Resolve(tenant, ContextRef(name)));

@@ -77,6 +77,10 @@ class ContextResolver {
   /// recalls count as uses of pages.
   [[nodiscard]] StatusOr<ReadableContext> Open(std::string_view tenant, const ContextRef& ref);
 
+  /// Counts a question about a document whose chain is `chain`, as Open does where it was named. A
+  /// document that is gone, or has another chain, does not count.
+  void NoteQuestion(std::string_view tenant, const DocumentName& name, const ContextView& chain);
+
   struct UsedPages {
     uint32_t page_tokens = 0;    ///< Tokens of a page.
     std::vector<uint32_t> uses;  ///< [pages] Units that recalls have placed.

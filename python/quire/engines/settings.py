@@ -37,7 +37,10 @@ class ServerSettings:
                 isinstance(value, bool) != (wanted is bool)
             ):
                 raise InvalidArgument(f"{cls.WHERE}: '{name}' must be a {wanted.__name__}")
-        return cls(**given)
+        settings = cls(**given)
+        if "," in settings.address:
+            raise InvalidArgument(f"{cls.WHERE}: 'address' names several servers; give one")
+        return settings
 
     def token(self) -> str | None:
         """The token of the file, if there is one."""

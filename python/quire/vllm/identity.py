@@ -19,25 +19,49 @@ DTYPES = {"torch.float32": "f32", "torch.float16": "f16", "torch.bfloat16": "bf1
 
 def refusal(vllm_config: typing.Any, kv_cache_config: typing.Any) -> str:
     """Why this engine's pages are not stored; empty when they are."""
-    parallel = vllm_config.parallel_config
-    ranks = parallel.tensor_parallel_size * parallel.pipeline_parallel_size
-    if ranks * getattr(parallel, "decode_context_parallel_size", 1) != 1:
-        return "the model is divided over several workers"
     groups = kv_cache_config.kv_cache_groups
     if len(groups) != 1:
-        return f"the model has {len(groups)} groups of caches"
-    spec = groups[0].kv_cache_spec
-    if type(spec).__name__ != "FullAttentionSpec":
-        return f"its attention is {type(spec).__name__}"
-    if spec.sliding_window is not None or spec.attention_chunk_size is not None:
-        return "its attention has a window"
-    if str(spec.dtype) not in DTYPES:
-        return f"keys and values are {spec.dtype}"
-    if vllm_config.cache_config.cache_dtype not in ("auto", str(spec.dtype).removeprefix("torch.")):
-        return f"the cache's type is {vllm_config.cache_config.cache_dtype}"
-    if getattr(spec, "head_size_v", spec.head_size) != spec.head_size:
+        return f"the model has {len(groups)} groups of caches, and prefixes have one"
+    cache = groups[0].kv_cache_spec
+    return (
+        _divided(vllm_config.parallel_config)
+        or _other_attention(cache)
+        or _other_type(vllm_config.cache_config.cache_dtype, cache)
+    )
+
+
+def _divided(parallel: typing.Any) -> str:
+    """A worker that has a part of the heads or layers cannot store a page, which has all of them."""
+    workers = parallel.tensor_parallel_size * parallel.pipeline_parallel_size
+    workers *= getattr(parallel, "decode_context_parallel_size", 1)
+    if workers == 1:
+        return ""
+    return (
+        f"the model is divided over {workers} workers, and a page has the heads and layers of all; "
+        "OffloadingConnector with QuireOffloadingSpec serves such engines"
+    )
+
+
+def _other_attention(cache: typing.Any) -> str:
+    name = type(cache).__name__
+    if "MLA" in name:
+        return f"its attention is latent ({name})"
+    if "Window" in name or getattr(cache, "sliding_window", None) is not None:
+        return "its attention has a sliding window"
+    if name != "FullAttentionSpec":
+        return f"its attention is {name}"
+    if cache.attention_chunk_size is not None:
+        return "its attention is divided into chunks"
+    if getattr(cache, "head_size_v", cache.head_size) != cache.head_size:
         return "keys and values have different sizes"
     return ""
+
+
+def _other_type(asked: str, cache: typing.Any) -> str:
+    """`asked`: vLLM's --kv-cache-dtype."""
+    if str(cache.dtype) in DTYPES and asked in ("auto", str(cache.dtype).removeprefix("torch.")):
+        return ""
+    return f"keys and values are {asked if asked != 'auto' else cache.dtype}; give --kv-cache-dtype auto"
 
 
 def spec_fields(model_config: typing.Any, cache_spec: typing.Any, page_tokens: int, segment_pages: int) -> str:
