@@ -151,8 +151,16 @@ class Demo:
     def chapters(self):
         raise NotImplementedError
 
-    def run(self):
-        for chapter in self.chapters():
+    def first_answers(self):
+        raise NotImplementedError
+
+    def after_the_kill(self):
+        raise NotImplementedError
+
+    def run(self, short=False):
+        """All chapters, or the two that every engine has. The server runs when they begin."""
+        self.server.start()
+        for chapter in (self.first_answers, self.after_the_kill) if short else self.chapters():
             began = time.monotonic()
             self.out(f"\n{chapter.__doc__.splitlines()[0]}")
             chapter()
