@@ -229,7 +229,7 @@ class Quire(Way):
     def start_store(self):
         if self.server is None:
             # A server that offers shm is not asked over UCX on its own host.
-            self.server = Server(self.build, self.folder, ("--transports", self.transport))
+            self.server = Server(self.build, self.folder, self.transport)
             if self.transport != "shm":
                 self.server.address = f"127.0.0.1:{free_port()}"
         self.server.start()
