@@ -23,6 +23,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -30,6 +32,7 @@
 #include "client/reply.h"
 #include "client/retry.h"
 #include "client/sealed_contexts.h"
+#include "common/base/trace/span.h"
 #include "common/base/trace/trace_context.h"
 #include "common/wire/message.h"
 #include "quire/client.h"
@@ -84,7 +87,25 @@ class Caller {
   Status CallInPieces(const CallSpec& spec, const CallMessage& request, uint32_t piece_bytes,
                       TimePoint deadline, const TakePiece& take);
 
+  /// The next of several requests; nullopt after the last one.
+  using NextRequest = std::function<StatusOr<std::optional<CallMessage>>()>;
+  using TakeReply = std::function<Status(const CallMessage& reply)>;
+  /// Calls of one method over the data connection, several in flight: a request is made while the
+  /// server works on those before it. Replies are taken in the order of the requests, and each call
+  /// has its own retries. After an error no more is sent, and what is in flight is cancelled.
+  Status CallAhead(const CallSpec& spec, TimePoint deadline, const NextRequest& next,
+                   const TakeReply& take);
+
  private:
+  /// A call in flight, and what repeats it.
+  struct Ahead {
+    CallMessage request;  ///< Outlives the call.
+    Span span;
+    StatusOr<std::unique_ptr<PendingCall>> started;
+  };
+  StatusOr<Ahead> StartAhead(const CallSpec& spec, TimePoint deadline, CallMessage request);
+  Status FinishAhead(const CallSpec& spec, TimePoint deadline, Ahead call, CallMessage* reply);
+
   template <typename Request, typename Reply>
   Status CallOver(Transport& transport, const CallSpec& spec, const Request& request,
                   const Payload& payload, TimePoint deadline, Reply* reply,

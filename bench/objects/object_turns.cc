@@ -23,6 +23,14 @@ Status CheckNumber(const std::byte* bytes, uint64_t number) {
   return Internal("object ", number, " was read and object ", got, " came");
 }
 
+/// Time of `work`, or its error.
+template <typename Work>
+StatusOr<Duration> TimeOf(const Work& work) {
+  const TimePoint start = SystemClock().Now();
+  QUIRE_RETURN_IF_ERROR(work());
+  return SystemClock().Now() - start;
+}
+
 class QuireTurns final : public ObjectTurns {
  public:
   QuireTurns(Client* client, uint64_t object_bytes, Arrival arrival)
@@ -37,33 +45,12 @@ class QuireTurns final : public ObjectTurns {
     rest_.Append(std::move(rest));
   }
 
-  Status Get(std::span<const uint64_t> numbers) override {
-    for (size_t first = 0; first < numbers.size(); first += at_once_) {
-      const auto some = numbers.subspan(first, std::min<size_t>(at_once_, numbers.size() - first));
-      QUIRE_RETURN_IF_ERROR(arrival_ == Arrival::kCopied ? GetCopied(some) : GetInPlace(some));
-    }
-    return OkStatus();
+  StatusOr<Duration> Get(std::span<const uint64_t> numbers) override {
+    return TimeOf([&] { return GetAll(numbers); });
   }
-
-  Status Put(uint64_t first, uint64_t count) override {
-    std::vector<ObjectToPut> objects;
-    for (uint64_t number = first; number < first + count; ++number) {
-      std::vector<std::byte> head(sizeof number);
-      std::memcpy(head.data(), &number, sizeof number);
-      ObjectToPut object{.key = ObjectKey(number), .bytes = {}};
-      object.bytes.Append(std::move(head));
-      object.bytes.Append(rest_);
-      objects.push_back(std::move(object));
-      if (objects.size() < at_once_ && number + 1 < first + count) continue;
-      QUIRE_ASSIGN_OR_RETURN(const auto replies, client_.PutObjects(objects));
-      if (std::ranges::any_of(replies, &PutObjectReply::existed)) {
-        return Internal("an object that was put was stored before");
-      }
-      objects.clear();
-    }
-    return OkStatus();
+  StatusOr<Duration> Put(uint64_t first, uint64_t count) override {
+    return TimeOf([&] { return PutAll(first, count); });
   }
-
   Status Remove(uint64_t first, uint64_t count) override {
     std::vector<std::string> keys;
     for (uint64_t number = first; number < first + count; ++number) {
@@ -73,6 +60,31 @@ class QuireTurns final : public ObjectTurns {
   }
 
  private:
+  Status GetAll(std::span<const uint64_t> numbers) {
+    for (size_t first = 0; first < numbers.size(); first += at_once_) {
+      const auto some = numbers.subspan(first, std::min<size_t>(at_once_, numbers.size() - first));
+      QUIRE_RETURN_IF_ERROR(arrival_ == Arrival::kCopied ? GetCopied(some) : GetInPlace(some));
+    }
+    return OkStatus();
+  }
+
+  Status PutAll(uint64_t first, uint64_t count) {
+    std::vector<ObjectToPut> objects;
+    for (uint64_t number = first; number < first + count; ++number) {
+      std::vector<std::byte> head(sizeof number);
+      std::memcpy(head.data(), &number, sizeof number);
+      ObjectToPut object{.key = ObjectKey(number), .bytes = {}};
+      object.bytes.Append(std::move(head));
+      object.bytes.Append(rest_);
+      objects.push_back(std::move(object));
+    }
+    QUIRE_ASSIGN_OR_RETURN(const auto replies, client_.PutObjects(objects));
+    if (std::ranges::any_of(replies, &PutObjectReply::existed)) {
+      return Internal("an object that was put was stored before");
+    }
+    return OkStatus();
+  }
+
   Status GetCopied(std::span<const uint64_t> numbers) {
     std::vector<ObjectInto> into;
     for (size_t i = 0; i < numbers.size(); ++i) {
@@ -119,16 +131,20 @@ class RedisTurns final : public ObjectTurns {
         get_connections_(get_connections),
         memory_(std::max(kCallBytes, object_bytes)) {}
 
-  Status Get(std::span<const uint64_t> numbers) override {
+  StatusOr<Duration> Get(std::span<const uint64_t> numbers) override {
     std::vector<PlacedUnit> units;
     const uint64_t places = memory_.bytes().size() / object_bytes_;
     for (size_t i = 0; i < numbers.size(); ++i) {
       units.push_back({numbers[i], memory_.bytes().data() + i % places * object_bytes_});
     }
-    if (units.size() == 1) return redis_.Get(wire_, units);
-    return redis_.Read(wire_, get_connections_, units);
+    return TimeOf([&] {
+      return units.size() == 1 ? redis_.Get(wire_, units)
+                               : redis_.Read(wire_, get_connections_, units);
+    });
   }
-  Status Put(uint64_t first, uint64_t count) override { return redis_.Put(wire_, first, count); }
+  StatusOr<Duration> Put(uint64_t first, uint64_t count) override {
+    return TimeOf([&] { return redis_.Put(wire_, first, count); });
+  }
   Status Remove(uint64_t first, uint64_t count) override { return redis_.Remove(first, count); }
 
  private:
@@ -137,6 +153,24 @@ class RedisTurns final : public ObjectTurns {
   const Redis::Wire wire_;
   const size_t get_connections_;
   FilledPages memory_;
+};
+
+/// Its own process measures the times.
+class MooncakeTurns final : public ObjectTurns {
+ public:
+  explicit MooncakeTurns(Mooncake* mooncake) : mooncake_(*mooncake) {}
+
+  StatusOr<Duration> Get(std::span<const uint64_t> numbers) override {
+    QUIRE_ASSIGN_OR_RETURN(const auto times, mooncake_.Read(numbers.size(), 1));
+    return times.front();
+  }
+  StatusOr<Duration> Put(uint64_t first, uint64_t count) override {
+    return mooncake_.Put(first, count);
+  }
+  Status Remove(uint64_t first, uint64_t count) override { return mooncake_.Remove(first, count); }
+
+ private:
+  Mooncake& mooncake_;
 };
 
 }  // namespace
@@ -148,6 +182,10 @@ std::unique_ptr<ObjectTurns> TurnsOfQuire(Client* client, uint64_t object_bytes,
 std::unique_ptr<ObjectTurns> TurnsOfRedis(Redis* redis, uint64_t object_bytes, Redis::Wire wire,
                                           size_t get_connections) {
   return std::make_unique<RedisTurns>(redis, object_bytes, wire, get_connections);
+}
+
+std::unique_ptr<ObjectTurns> TurnsOfMooncake(Mooncake* mooncake) {
+  return std::make_unique<MooncakeTurns>(mooncake);
 }
 
 }  // namespace quire::bench

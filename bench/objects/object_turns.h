@@ -15,6 +15,7 @@
 
 #include "bench/transport/rivals.h"
 #include "quire/client.h"
+#include "quire/clock.h"
 #include "quire/status.h"
 
 namespace quire::bench {
@@ -22,10 +23,10 @@ namespace quire::bench {
 class ObjectTurns {
  public:
   virtual ~ObjectTurns() = default;
-  /// Gets objects, some of those stored, in this order and in as few calls as it likes.
-  virtual Status Get(std::span<const uint64_t> numbers) = 0;
-  /// Puts the objects numbered from `first` on, which are not stored.
-  virtual Status Put(uint64_t first, uint64_t count) = 0;
+  /// Gets objects, some of those stored, in as few calls as it likes. Returns its time.
+  virtual StatusOr<Duration> Get(std::span<const uint64_t> numbers) = 0;
+  /// Puts the objects numbered from `first` on, which are not stored. Returns its time.
+  virtual StatusOr<Duration> Put(uint64_t first, uint64_t count) = 0;
   /// Removes them.
   virtual Status Remove(uint64_t first, uint64_t count) = 0;
 };
@@ -42,6 +43,10 @@ std::unique_ptr<ObjectTurns> TurnsOfQuire(Client* client, uint64_t object_bytes,
 /// Objects of Redis, over one connection; gets over `get_connections`. `redis` outlives it.
 std::unique_ptr<ObjectTurns> TurnsOfRedis(Redis* redis, uint64_t object_bytes, Redis::Wire wire,
                                           size_t get_connections);
+
+/// Objects of Mooncake, over TCP. It draws as many objects as a get asks for by itself. `mooncake`
+/// outlives it.
+std::unique_ptr<ObjectTurns> TurnsOfMooncake(Mooncake* mooncake);
 
 }  // namespace quire::bench
 

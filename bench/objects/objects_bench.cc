@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Objects: gets and puts of opaque values of several sizes, from DRAM, over shared memory and TCP.
-// The rival is Redis over a Unix socket and over TCP, without persistence. The server beside it has
-// a write budget of a byte a second: it keeps objects in DRAM alone, as Redis does. A second
-// server writes every put to its disk. All take turns in one run. Every byte of a get of ours is
-// verified, and ends in the caller's memory unless it is said to stay in place.
+// Rivals are Redis over a Unix socket and over TCP, without persistence, and Mooncake Store over
+// TCP. The server beside them has a write budget of a byte a second: it keeps objects in DRAM
+// alone, as Redis does. A second server writes every put to its disk. All take turns in one run.
+// Every byte of a get of ours is verified, and ends in the caller's memory unless it is said to
+// stay in place.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -38,6 +39,12 @@ struct ObjectsOptions {
   uint32_t rounds = 9;
   uint32_t singles = 200;  ///< Timed one by one.
   std::string data_dir;
+  std::string rivals_dir;         ///< Python environment of Mooncake.
+  std::vector<std::string> ways;  ///< Contenders to run, by their names in the figures; empty: all.
+
+  bool Wants(const std::string& way) const {
+    return ways.empty() || std::ranges::find(ways, way) != ways.end();
+  }
 };
 
 /// An object has its number, and fits in a message of the server's default limit.
@@ -84,6 +91,7 @@ class ObjectsRun {
   Status Run() {
     QUIRE_RETURN_IF_ERROR(StartQuire());
     StartRedis();
+    StartMooncake();
     QUIRE_RETURN_IF_ERROR(MeasureGets());
     return MeasurePuts();
   }
@@ -112,25 +120,36 @@ class ObjectsRun {
                                                          "--ssd-write-burst-bytes", "1"}));
     QUIRE_ASSIGN_OR_RETURN(const std::string on_disk, Directory("quire_to_disk"));
     QUIRE_ASSIGN_OR_RETURN(disk_server_, ServeProcess::Start(on_disk, {"--dram-bytes", dram}));
+    Client* first = nullptr;
     for (const auto& [transport, name] :
          {std::pair("shm", "shm"), std::pair("ucx", "ucx_tcp"), std::pair("grpc", "grpc")}) {
       Client* const client = Connect(*server_, transport, name);
       if (client == nullptr) continue;
-      const uint64_t bytes = figures_.object_bytes;
-      getters_.push_back({name, TurnsOfQuire(client, bytes, Arrival::kCopied)});
-      putters_.push_back({name, TurnsOfQuire(client, bytes, Arrival::kCopied)});
-      if (getters_.size() == 1) {
-        getters_.push_back(
-            {std::string(name) + "_in_place", TurnsOfQuire(client, bytes, Arrival::kInPlace)});
+      const auto turns_of = [&](Arrival arrival) {
+        return TurnsOfQuire(client, figures_.object_bytes, arrival);
+      };
+      if (first == nullptr) first = client;
+      Add(name, &getters_, [&] { return turns_of(Arrival::kCopied); });
+      Add(name, &putters_, [&] { return turns_of(Arrival::kCopied); });
+      if (first == client) {
+        Add(std::string(name) + "_in_place", &getters_,
+            [&] { return turns_of(Arrival::kInPlace); });
       }
       const std::string to_disk = std::string(name) + "_to_disk";
       Client* const writer = Connect(*disk_server_, transport, to_disk);
-      if (writer != nullptr) {
-        putters_.push_back({to_disk, TurnsOfQuire(writer, bytes, Arrival::kCopied)});
-      }
+      if (writer == nullptr) continue;
+      Add(to_disk, &putters_,
+          [&] { return TurnsOfQuire(writer, figures_.object_bytes, Arrival::kCopied); });
     }
-    if (getters_.empty()) return Unavailable("no transport of Quire works here");
-    return getters_.front().turns->Put(0, stored_);
+    if (first == nullptr) return Unavailable("no transport of Quire works here");
+    return TurnsOfQuire(first, figures_.object_bytes, Arrival::kCopied)->Put(0, stored_).status();
+  }
+
+  /// Adds a contender that is wanted.
+  template <typename MakeTurns>
+  void Add(std::string name, std::vector<Contender>* to, const MakeTurns& make) {
+    if (!options_.Wants(name)) return;
+    to->push_back({.name = std::move(name), .turns = make()});
   }
 
   /// Null, with the reason in the figures, for a transport that does not work here.
@@ -158,11 +177,32 @@ class ObjectsRun {
     const uint64_t bytes = figures_.object_bytes;
     for (const auto& [wire, name] :
          {std::pair(Redis::Wire::kUnix, "redis_unix"), std::pair(Redis::Wire::kTcp, "redis_tcp")}) {
-      getters_.push_back({name, TurnsOfRedis(redis_.get(), bytes, wire, 1)});
-      getters_.push_back({std::string(name) + "_by_four",
-                          TurnsOfRedis(redis_.get(), bytes, wire, Redis::kMostConnections)});
-      putters_.push_back({name, TurnsOfRedis(redis_.get(), bytes, wire, 1)});
+      const auto turns_by = [&, over = wire](size_t connections) {
+        return TurnsOfRedis(redis_.get(), bytes, over, connections);
+      };
+      Add(name, &getters_, [&] { return turns_by(1); });
+      Add(std::string(name) + "_by_four", &getters_,
+          [&] { return turns_by(Redis::kMostConnections); });
+      Add(name, &putters_, [&] { return turns_by(1); });
     }
+  }
+
+  void StartMooncake() {
+    constexpr char kName[] = "mooncake_tcp";
+    if (!options_.Wants(kName)) return;
+    const auto directory = Directory("mooncake");
+    auto mooncake = directory.ok() ? Mooncake::Start(options_.rivals_dir, *directory,
+                                                     {.unit_bytes = figures_.object_bytes,
+                                                      .num_units = stored_,
+                                                      .units_per_read = figures_.objects_per_turn})
+                                   : StatusOr<std::unique_ptr<Mooncake>>(directory.status());
+    if (!mooncake.ok()) {
+      figures_.absent["mooncake"] = std::string(Message(mooncake.status()));
+      return;
+    }
+    mooncake_ = *std::move(mooncake);
+    getters_.push_back({kName, TurnsOfMooncake(mooncake_.get())});
+    putters_.push_back({kName, TurnsOfMooncake(mooncake_.get())});
   }
 
   /// Some stored objects, each at most once.
@@ -179,11 +219,12 @@ class ObjectsRun {
   Status MeasureGets() {
     std::vector<SideBySide::Contender> contenders;
     for (Contender& getter : getters_) {
-      contenders.push_back({.turn = [this, &getter] { return getter.turns->Get(wanted_); },
-                            .prepare = [this]() -> Status {
-                              wanted_ = SomeObjects();
-                              return OkStatus();
-                            }});
+      contenders.push_back(
+          SideBySide::Timing([this, &getter] { return getter.turns->Get(wanted_); }));
+      contenders.back().prepare = [this]() -> Status {
+        wanted_ = SomeObjects();
+        return OkStatus();
+      };
     }
     SideBySide turns(std::move(contenders), /*untimed=*/1);
     QUIRE_RETURN_IF_ERROR(turns.Run(options_.rounds));
@@ -193,9 +234,8 @@ class ObjectsRun {
     for (uint32_t single = 0; single < Singles(); ++single) {
       for (Contender& getter : getters_) {
         const uint64_t number = random_.Below(stored_);
-        const TimePoint start = SystemClock().Now();
-        QUIRE_RETURN_IF_ERROR(getter.turns->Get({&number, 1}));
-        figures_.get[getter.name].singles.push_back(SystemClock().Now() - start);
+        QUIRE_ASSIGN_OR_RETURN(const Duration took, getter.turns->Get({&number, 1}));
+        figures_.get[getter.name].singles.push_back(took);
       }
     }
     return OkStatus();
@@ -207,9 +247,11 @@ class ObjectsRun {
     for (size_t i = 0; i < putters_.size(); ++i) {
       Contender& putter = putters_[i];
       putter.first_put = stored_ + i * count;
-      contenders.push_back(
-          {.turn = [&putter, count] { return putter.turns->Put(putter.first_put, count); },
-           .prepare = [&putter, count] { return putter.turns->Remove(putter.first_put, count); }});
+      contenders.push_back(SideBySide::Timing(
+          [&putter, count] { return putter.turns->Put(putter.first_put, count); }));
+      contenders.back().prepare = [&putter, count] {
+        return putter.turns->Remove(putter.first_put, count);
+      };
     }
     SideBySide turns(std::move(contenders), /*untimed=*/1);
     QUIRE_RETURN_IF_ERROR(turns.Run(options_.rounds));
@@ -219,9 +261,8 @@ class ObjectsRun {
     }
     for (uint32_t single = 0; single < Singles(); ++single) {
       for (Contender& putter : putters_) {
-        const TimePoint start = SystemClock().Now();
-        QUIRE_RETURN_IF_ERROR(putter.turns->Put(putter.first_put, 1));
-        figures_.put[putter.name].singles.push_back(SystemClock().Now() - start);
+        QUIRE_ASSIGN_OR_RETURN(const Duration took, putter.turns->Put(putter.first_put, 1));
+        figures_.put[putter.name].singles.push_back(took);
         QUIRE_RETURN_IF_ERROR(putter.turns->Remove(putter.first_put, 1));
       }
     }
@@ -241,6 +282,7 @@ class ObjectsRun {
   SeededRandom random_{1};
   std::unique_ptr<ServeProcess> server_, disk_server_;
   std::unique_ptr<Redis> redis_;
+  std::unique_ptr<Mooncake> mooncake_;
   std::vector<std::unique_ptr<Client>> clients_;  ///< End before their servers.
   std::vector<Contender> getters_, putters_;
   std::vector<uint64_t> wanted_;
@@ -283,12 +325,12 @@ void AddObjectsRatios(const std::vector<SizeFigures>& sizes, cli::Json* json) {
   const ObjectsRatio ratios[] = {
       {"get_shm_vs_redis", &SizeFigures::get, {"shm"}, RedisGets()},
       {"get_shm_in_place_vs_redis", &SizeFigures::get, {"shm_in_place"}, RedisGets()},
-      {"get_tcp_vs_redis",
+      {"get_tcp_vs_best",
        &SizeFigures::get,
        {"ucx_tcp", "grpc"},
-       {"redis_tcp", "redis_tcp_by_four"}},
+       {"redis_tcp", "redis_tcp_by_four", "mooncake_tcp"}},
       {"put_shm_vs_redis", &SizeFigures::put, {"shm"}, {"redis_unix", "redis_tcp"}},
-      {"put_tcp_vs_redis", &SizeFigures::put, {"ucx_tcp", "grpc"}, {"redis_tcp"}},
+      {"put_tcp_vs_best", &SizeFigures::put, {"ucx_tcp", "grpc"}, {"redis_tcp", "mooncake_tcp"}},
       {"put_shm_to_disk_vs_redis",
        &SizeFigures::put,
        {"shm_to_disk"},
@@ -332,11 +374,13 @@ StatusOr<BenchReport> RunObjects(const ObjectsOptions& options) {
                            kMostObjectBytes);
   }
   QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
+  ObjectsOptions with_rivals = options;
+  if (options.rivals_dir.empty()) with_rivals.rivals_dir = directory->path() + "/rivals";
   std::vector<SizeFigures> sizes;
   for (const uint64_t object_bytes : options.sizes) {
     SizeFigures size{.object_bytes = object_bytes};
     const std::string path = directory->path() + "/" + SizeName(object_bytes);
-    QUIRE_RETURN_IF_ERROR(ObjectsRun(options, path, &size).Run());
+    QUIRE_RETURN_IF_ERROR(ObjectsRun(with_rivals, path, &size).Run());
     std::error_code ignored;
     std::filesystem::remove_all(path, ignored);
     sizes.push_back(std::move(size));
@@ -368,16 +412,19 @@ void AddObjectsBench(Benches& benches) {
   const auto options = std::make_shared<ObjectsOptions>();
   CLI::App& command = benches.Add(
       {.name = "objects",
-       .summary = "Gets and puts of opaque objects over shared memory and TCP, beside Redis",
+       .summary =
+           "Gets and puts of opaque objects over shared memory and TCP, beside Redis and Mooncake",
        .examples =
            "  quire bench objects --json\n"
            "  quire bench objects --rounds 3 --stored-bytes 64MiB --round-bytes 16MiB\n"
            "  quire bench objects --sizes 256KiB --json\n"
            "Redis is started when redis-server is installed, and read over one connection and\n"
-           "over four (_by_four). Ratios are against its fastest way. Both keep objects in memory\n"
-           "alone; shm_to_disk and the like write every put to the server's disk. shm_in_place\n"
-           "leaves what it gets in the server's memory, verified; all other gets end in memory\n"
-           "of the caller."},
+           "over four (_by_four). Mooncake Store comes from PyPI, once with --rivals-dir. Ratios "
+           "are\n"
+           "against the fastest way of a rival. All keep objects in memory alone; shm_to_disk and\n"
+           "the like write every put to the server's disk. shm_in_place leaves what it gets in "
+           "the\n"
+           "server's memory, verified; all other gets end in memory of the caller."},
       [options](const cli::CommandContext&) { return RunObjects(*options); },
       {.plot = PlotterOf({{.title = "Gets and puts of objects",
                            .value_title = "GB/s, by the size of an object",
@@ -404,6 +451,15 @@ void AddObjectsBench(Benches& benches) {
                   "Objects that are got and put one by one, for their latency")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  command.add_option("--rivals-dir", options->rivals_dir,
+                     "Python environment for Mooncake Store, kept for the next run");
+  command
+      .add_option(
+          "--ways", options->ways,
+          "Only these, by the names of the figures (shm, ucx_tcp, redis_tcp, ...); all when "
+          "not given")
+      ->delimiter(',')
+      ->type_name("NAMES");
   cli::AddDataDirOption(command, &options->data_dir);
 }
 

@@ -82,8 +82,9 @@ Status Mooncake::StartReader() {
   return OkStatus();
 }
 
-StatusOr<std::vector<Duration>> Mooncake::Read(uint64_t units, uint32_t count) {
-  const std::string line = std::to_string(units) + " " + std::to_string(count) + "\n";
+StatusOr<std::vector<Duration>> Mooncake::Ask(const std::string& word, uint64_t first,
+                                              uint64_t second) {
+  const std::string line = word + " " + std::to_string(first) + " " + std::to_string(second) + "\n";
   if (write(turns_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     return Unavailable("cannot tell the Mooncake reader");
   }
@@ -93,8 +94,23 @@ StatusOr<std::vector<Duration>> Mooncake::Read(uint64_t units, uint32_t count) {
     times.push_back(
         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(read.get<double>())));
   }
+  return times;
+}
+
+StatusOr<std::vector<Duration>> Mooncake::Read(uint64_t units, uint32_t count) {
+  QUIRE_ASSIGN_OR_RETURN(auto times, Ask("read", units, count));
   if (times.size() == count) return times;
   return Internal("the Mooncake reader has read ", times.size(), " times instead of ", count);
+}
+
+StatusOr<Duration> Mooncake::Put(uint64_t first, uint64_t units) {
+  QUIRE_ASSIGN_OR_RETURN(const auto times, Ask("put", first, units));
+  if (times.size() == 1) return times.front();
+  return Internal("the Mooncake reader did not say how long a put took");
+}
+
+Status Mooncake::Remove(uint64_t first, uint64_t units) {
+  return Ask("remove", first, units).status();
 }
 
 StatusOr<Duration> Mooncake::Read() {

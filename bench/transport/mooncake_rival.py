@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One side of a Mooncake Store over TCP: a store that holds units, or a reader of random ones of
 them with batch_get_into, to random places. The reader prints a JSON line with its version when it is
-ready. Every line that comes by the file --turns says how many units to read, and how many times; a
-JSON line with the seconds that each time took answers it. The first 8 bytes of unit i are i, and the
-reader checks them."""
+ready. Lines of the file --turns tell it what to do, and a JSON line with the seconds that each time
+took answers each:
+  read UNITS COUNT   reads random units, so many times
+  put FIRST UNITS    stores new units, numbered from FIRST on
+  remove FIRST UNITS
+The first 8 bytes of unit i are i, and the reader checks them."""
 
 import argparse
 import contextlib
@@ -22,6 +25,7 @@ from mooncake.store import MooncakeDistributedStore
 
 PACKAGE = "mooncake-transfer-engine-non-cuda"
 BATCH = 256
+NOT_FOUND = -704
 
 
 def connect(options, segment_bytes, num_units):
@@ -73,21 +77,51 @@ def read_all(store, memory, address, size, order, places):
     return seconds
 
 
+def put_all(store, memory, address, size, first, count):
+    work = []
+    for places in batches(range(count)):
+        for place in places:
+            memory[place * size:place * size + 8] = (first + place).to_bytes(8, "little")
+        work.append(([f"u{first + place}" for place in places], [address + place * size for place in places],
+                     [size] * len(places)))
+    start = time.perf_counter()
+    for keys, sources, sizes in work:
+        codes = store.batch_put_from(keys, sources, sizes)
+        if any(codes):
+            sys.exit(f"put failed: {codes}")
+    return time.perf_counter() - start
+
+
+def remove_all(store, first, count):
+    for unit in range(first, first + count):
+        code = store.remove(f"u{unit}")
+        if code not in (0, NOT_FOUND):
+            sys.exit(f"unit {unit} could not be removed: {code}")
+
+
 def run_reader(options):
     store, memory, address = connect(options, 0, options.units_per_read)
     generator = random.Random(1)
 
-    def turn(units):
+    def read(units):
         order = generator.sample(range(options.units), units)
         places = generator.sample(range(options.units_per_read), units)
         return read_all(store, memory, address, options.unit_bytes, order, places)
 
-    turn(options.units_per_read)  # Warms up.
+    def answer(word, first, second):
+        if word == "read":
+            return [read(first) for _ in range(second)]
+        if word == "put":
+            return [put_all(store, memory, address, options.unit_bytes, first, second)]
+        remove_all(store, first, second)
+        return []
+
+    read(options.units_per_read)  # Warms up.
     print(json.dumps({"version": metadata.version(PACKAGE)}), flush=True)
     with open(options.turns, encoding="ascii") as turns:
         for line in turns:
-            units, count = map(int, line.split())
-            print(json.dumps({"seconds": [turn(units) for _ in range(count)]}), flush=True)
+            word, *numbers = line.split()
+            print(json.dumps({"seconds": answer(word, *map(int, numbers))}), flush=True)
 
 
 def main():

@@ -102,8 +102,8 @@ struct MooncakeUnits {
   uint64_t units_per_read = 0;  ///< Units of one read.
 };
 
-/// Mooncake Store over its TCP transport: a master, a store and a reader (mooncake_rival.py), each
-/// a process.
+/// Mooncake Store over its TCP transport: a master, a store and a reader, which also puts
+/// (mooncake_rival.py), each a process.
 class Mooncake {
  public:
   /// Starts them in `directory` and stores the units. Their TCP connections are not paced where
@@ -122,6 +122,11 @@ class Mooncake {
   StatusOr<std::vector<Duration>> Read(uint64_t units, uint32_t count);
   /// Reads units_per_read once.
   StatusOr<Duration> Read();
+  /// Stores units (at most units_per_read), numbered from `first` on and not stored. Returns its
+  /// time.
+  StatusOr<Duration> Put(uint64_t first, uint64_t units);
+  /// Removes those that are stored.
+  Status Remove(uint64_t first, uint64_t units);
 
  private:
   Mooncake(std::string environment, std::string directory, const MooncakeUnits& units)
@@ -129,6 +134,8 @@ class Mooncake {
   Status StartStore();
   Status StartReader();
   StatusOr<std::vector<std::string>> Side(const std::string& role) const;
+  /// Has the reader do something (mooncake_rival.py). Returns the times that it says.
+  StatusOr<std::vector<Duration>> Ask(const std::string& word, uint64_t first, uint64_t second);
   /// Waits for the reader's next line for `key`, among the log lines of its library.
   StatusOr<nlohmann::json> Await(const std::string& key, Duration timeout);
 

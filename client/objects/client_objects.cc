@@ -3,6 +3,8 @@
 // Client's methods of the Objects service.
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <optional>
 #include <utility>
 
 #include "client/caller.h"
@@ -63,6 +65,10 @@ void AddObject(const ObjectToPut& object, v1::PutObjectsRequest* request, Payloa
   payload->Append(units);
 }
 
+/// Size of a message of several objects. Smaller ones would not amortise a call, and in larger ones
+/// the server waits longer for its work.
+constexpr uint64_t kPutMessageBytes = 2 << 20;
+
 /// Size of the pieces in which replies come over a wire.
 constexpr uint32_t kPieceBytes = 1 << 20;
 
@@ -91,6 +97,18 @@ uint64_t MessageBytesOf(const ObjectToPut& object) {
   return shape.stored_bytes() + sizeof(uint32_t) * shape.units() + object.key.size() + kFieldBytes;
 }
 
+/// How many of the first objects one message of `limit` bytes takes; at least 1.
+size_t CountOfMessage(std::span<const ObjectToPut> objects, uint64_t limit) {
+  size_t count = 1;
+  uint64_t bytes = MessageBytesOf(objects.front());
+  while (count < objects.size() && count < wire::kMaxObjectsOfCall) {
+    bytes += MessageBytesOf(objects[count]);
+    if (bytes > limit) break;
+    ++count;
+  }
+  return count;
+}
+
 /// Calls `call(first, count)` for keys in turn, as many as one call names.
 template <typename Call>
 Status InCalls(size_t count, const Call& call) {
@@ -100,8 +118,8 @@ Status InCalls(size_t count, const Call& call) {
   return OkStatus();
 }
 
-Status CheckAnswers(const CallSpec& spec, int answers, size_t keys) {
-  if (static_cast<size_t>(answers) == keys) return OkStatus();
+Status CheckAnswers(const CallSpec& spec, int answers, int keys) {
+  if (answers == keys) return OkStatus();
   return BadReply(spec.method, answers, " answers for ", keys, " objects");
 }
 
@@ -111,29 +129,36 @@ StatusOr<std::vector<PutObjectReply>> Client::PutObjects(std::span<const ObjectT
                                                          const PutOptions& options) {
   const uint64_t limit = caller_->data_transport().capabilities().max_message_bytes;
   for (const ObjectToPut& object : objects) QUIRE_RETURN_IF_ERROR(CheckObject(object, limit));
-  const TimePoint deadline = caller_->NewDeadline();
-  std::vector<PutObjectReply> replies;
-  while (replies.size() < objects.size()) {
+  std::span<const ObjectToPut> to_send = objects;
+  std::deque<int> counts;  // Objects of each call in flight.
+  const auto next = [&]() -> StatusOr<std::optional<CallMessage>> {
+    if (to_send.empty()) return std::nullopt;
     v1::PutObjectsRequest request;
     request.set_durability(ToProto(options.durability));
     request.set_strict(options.strict);
-    Payload payload;
-    uint64_t bytes = 0;
-    for (const ObjectToPut& object : objects.subspan(replies.size())) {
-      bytes += MessageBytesOf(object);
-      const bool is_full = bytes > limit || request.objects_size() == wire::kMaxObjectsOfCall;
-      if (is_full && request.objects_size() > 0) break;
-      AddObject(object, &request, &payload);
+    CallMessage message;
+    const size_t count = CountOfMessage(to_send, std::min(limit, kPutMessageBytes));
+    for (const ObjectToPut& object : to_send.first(count)) {
+      AddObject(object, &request, &message.payload);
     }
+    QUIRE_RETURN_IF_ERROR(
+        Annotate(wire::Encode(request, &message.control), "the request to ", kPutObjects.method));
+    to_send = to_send.subspan(count);
+    counts.push_back(static_cast<int>(count));
+    return message;
+  };
+  std::vector<PutObjectReply> replies;
+  const auto take = [&](const CallMessage& message) -> Status {
     v1::PutObjectsReply reply;
-    QUIRE_RETURN_IF_ERROR(
-        caller_->CallForData(kPutObjects, request, payload, deadline, &reply, nullptr));
-    QUIRE_RETURN_IF_ERROR(
-        CheckAnswers(kPutObjects, reply.objects_size(), request.objects().size()));
+    QUIRE_RETURN_IF_ERROR(DecodeReply(kPutObjects.method, message.control, &reply));
+    QUIRE_RETURN_IF_ERROR(CheckAnswers(kPutObjects, reply.objects_size(), counts.front()));
+    counts.pop_front();
     for (const v1::ObjectPut& put : reply.objects()) {
       replies.push_back({.existed = put.existed(), .differs = put.differs()});
     }
-  }
+    return OkStatus();
+  };
+  QUIRE_RETURN_IF_ERROR(caller_->CallAhead(kPutObjects, caller_->NewDeadline(), next, take));
   return replies;
 }
 

@@ -166,7 +166,8 @@ class Client {
   // --- Objects: opaque bytes under keys (objects.h). Calls take any number of them, and go over
   // the data connection. Keys are 1..kMaxObjectKeyBytes bytes of any values.
 
-  /// Stores objects, in order. The first bytes under a key stand (PutObjectReply). They are caches:
+  /// Stores objects, several calls in flight: one may be stored before those in front of it. The
+  /// first bytes under a key stand (PutObjectReply). They are caches:
   /// they leave, the least recently used first, when room is needed. kServerDefault means kMemory.
   /// After an error some may be stored; putting them again is safe. INVALID_ARGUMENT for an object
   /// without bytes, or with more than kMaxObjectBytes or than a message takes.

@@ -89,10 +89,11 @@ class Payload {
   /// The whole payload as one slice: the slice itself when there is only one, otherwise a copy.
   Slice Flatten() const {
     if (slices_.size() == 1) return slices_.front();
-    auto owner = std::make_shared<std::vector<std::byte>>(size_bytes_);
-    CopyTo(owner->data());
-    const std::span<const std::byte> bytes(*owner);
-    return Slice{bytes, std::move(owner)};
+    // Not zeroed first, as a vector would be.
+    std::shared_ptr<std::byte[]> whole(new std::byte[size_bytes_]);
+    CopyTo(whole.get());
+    const std::span<const std::byte> bytes(whole.get(), size_bytes_);
+    return Slice{bytes, std::move(whole)};
   }
 
  private:

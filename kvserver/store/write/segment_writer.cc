@@ -58,7 +58,7 @@ StatusOr<PutSegmentResult> SegmentWriter::Put(std::string_view tenant, const Ten
                                                .tenant = tenant,
                                                .parent = args.parent,
                                                .is_private = args.private_salt != nullptr});
-  StatusOr<PutSegmentResult> result = PutHeld(tenant, key, args);
+  StatusOr<PutSegmentResult> result = PutHeld(tenant, key, was_stored, args);
   if (!result.ok() && !was_stored) parts_.keeper->Withdraw(key);
   if (result.ok() && args.hold != nullptr) {
     args.hold->Add(std::move(own));
@@ -69,9 +69,13 @@ StatusOr<PutSegmentResult> SegmentWriter::Put(std::string_view tenant, const Ten
 }
 
 StatusOr<PutSegmentResult> SegmentWriter::PutHeld(std::string_view tenant, const SegmentKey& key,
-                                                  const PutSegmentArgs& args) {
+                                                  bool was_stored, const PutSegmentArgs& args) {
   const bool persist = args.durability == Durability::kPersisted;
-  QUIRE_ASSIGN_OR_RETURN(const KnownRecord known, FindKnown(tenant, key));
+  // The keeper knows every segment that has a record, so most puts need not look for one.
+  KnownRecord known;
+  if (was_stored) {
+    QUIRE_ASSIGN_OR_RETURN(known, FindKnown(tenant, key));
+  }
   const bool keeps_codec = known && !args.is_encoded;
   QUIRE_ASSIGN_OR_RETURN(
       SegmentIntake intake,

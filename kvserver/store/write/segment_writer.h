@@ -103,7 +103,7 @@ class SegmentWriter {
   Stored StateOf(const SegmentKey& key, const KnownRecord& known) const;
   /// Puts the segment. REQUIRES: the caller holds it and its writer lock.
   StatusOr<PutSegmentResult> PutHeld(std::string_view tenant, const SegmentKey& key,
-                                     const PutSegmentArgs& args);
+                                     bool was_stored, const PutSegmentArgs& args);
   /// Answers a put that found the segment. REQUIRES: the caller holds the segment's writer lock.
   StatusOr<PutSegmentResult> AnswerStored(const SegmentKey& key, const SegmentRecord& stored,
                                           const SegmentRecord& put, const PutSegmentArgs& args);
