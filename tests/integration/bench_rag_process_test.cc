@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Part;
 
-constexpr double kRagQuestions = 8;
+constexpr double kRagQuestions = 2;
 
 /// The cell of `suite`, with each method that `quire ask` knows.
 json Cell(const json& report, const std::string& suite) {
@@ -58,7 +58,7 @@ void ExpectMethods(const json& cell) {
 
 TEST(BenchRagProcessTest, ReportsAnswersDivergenceAndTimesOfEveryMethod) {
   const json report = testing::BenchReport(
-      {"rag", "--suites",  "edges", "--documents", "10",  "--questions",  "8",  "--document-words",
+      {"rag", "--suites",  "edges", "--documents", "10",  "--questions",  "2",  "--document-words",
        "64",  "--entries", "4",     "--dossiers",  "1",   "--layers",     "2",  "--layers-tokens",
        "640", "--timed",   "1",     "--tiers",     "ssd", "--transports", "shm"});
   const json suite = Cell(report, "edges");
