@@ -4,10 +4,10 @@
 // engines are Python, and so is the measurement (engines_bench.py); this starts it and reads its
 // report.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,6 +22,7 @@ namespace quire::bench {
 namespace {
 
 constexpr auto kEnginesTime = std::chrono::minutes(30);
+constexpr auto kEndTime = std::chrono::minutes(1);
 
 struct EnginesOptions {
   uint32_t prompts = 8;
@@ -49,31 +50,49 @@ StatusOr<std::vector<std::string>> EnginesCommand(const EnginesOptions& options)
   return command;
 }
 
-/// The object on the last line of the output.
-StatusOr<cli::Json> EnginesFigures(const std::string& output) {
-  const size_t begin = output.rfind("\n{");
-  const auto json = cli::Json::parse(output.substr(begin == std::string::npos ? 0 : begin + 1),
-                                     nullptr, /*allow_exceptions=*/false);
-  if (json.is_object() && json.contains("ways")) return json;
-  return Internal("engines_bench.py printed no figures: ",
-                  output.substr(output.size() - std::min<size_t>(output.size(), 500)));
-}
+/// Output of the script: lines that say how far it is, and at last its figures.
+class EnginesOutput {
+ public:
+  /// Shows new lines on standard error. Returns true once the figures are there.
+  bool Follow(const std::string& output) {
+    for (size_t end; (end = output.find('\n', shown_)) != std::string::npos; shown_ = end + 1) {
+      const std::string line = output.substr(shown_, end - shown_);
+      if (line.starts_with('{')) {
+        figures_ = line;
+      } else {
+        std::cerr << line << std::endl;
+      }
+    }
+    return !figures_.empty();
+  }
+
+  StatusOr<cli::Json> Figures() const {
+    const auto json = cli::Json::parse(figures_, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object() && json.contains("ways")) return json;
+    return Internal("engines_bench.py printed no figures: ", figures_.substr(0, 500));
+  }
+
+ private:
+  size_t shown_ = 0;
+  std::string figures_;
+};
 
 cli::Table EnginesTable(const cli::Json& json) {
   cli::Table table({{"WAY"},
                     {"MISS MS", cli::Table::kRight},
                     {"HIT MS", cli::Table::kRight},
                     {"VLLM ALONE MS", cli::Table::kRight},
-                    {"TOKENS FOUND", cli::Table::kRight}});
-  const auto rounded = [](const cli::Json& value) {
-    return std::to_string(std::lround(value.get<double>()));
-  };
+                    {"HITS PER S", cli::Table::kRight},
+                    {"TOKENS FOUND", cli::Table::kRight},
+                    {"AFTER SIGKILL %", cli::Table::kRight}});
+  const auto rounded = [](double value) { return std::to_string(std::lround(value)); };
   for (const auto& [name, way] : json["ways"].items()) {
     table.AddRow({name, rounded(way["ttft_miss_ms"]), rounded(way["ttft_hit_ms"]),
-                  rounded(way["vllm_alone_ms"]), rounded(way["hit_tokens"])});
+                  rounded(way["vllm_alone_ms"]), rounded(way["hits_per_s"]),
+                  rounded(way["hit_tokens"]), rounded(100 * way["recovered"].get<double>())});
   }
   for (const auto& [name, why] : json["absent"].items()) {
-    table.AddRow({name, "absent", "", "", why.get<std::string>().substr(0, 60)});
+    table.AddRow({name, "absent", "", "", "", "", why.get<std::string>().substr(0, 60)});
   }
   return table;
 }
@@ -83,8 +102,12 @@ StatusOr<BenchReport> RunEngines(const EnginesOptions& options) {
   QUIRE_ASSIGN_OR_RETURN(const auto directory, cli::DataDir::Make(options.data_dir));
   QUIRE_ASSIGN_OR_RETURN(const auto process,
                          Process::Start(command, directory->path() + "/engines.log"));
-  QUIRE_RETURN_IF_ERROR(process->WaitForEnd(kEnginesTime));
-  QUIRE_ASSIGN_OR_RETURN(cli::Json json, EnginesFigures(process->Output()));
+  EnginesOutput output;
+  const auto follow = [&] { return output.Follow(process->Output()); };
+  const Status followed = process->WaitUntil(follow, kEnginesTime);
+  if (!follow()) return followed;  // It may have ended right after its figures.
+  QUIRE_RETURN_IF_ERROR(process->WaitForEnd(kEndTime));
+  QUIRE_ASSIGN_OR_RETURN(cli::Json json, output.Figures());
   json["machine"] = Machine();
   cli::Table table = EnginesTable(json);
   return BenchReport{.json = std::move(json), .table = std::move(table)};
@@ -97,10 +120,11 @@ void AddEnginesBench(Benches& benches) {
   CLI::App& command = benches.Add(
       {.name = "engines",
        .summary = "Time to the first token in vLLM, with Quire and with the stores of others",
-       .examples = "  quire bench engines --json\n"
-                   "  quire bench engines --prompts 4 --only quire_shm --only lmcache_files\n"
-                   "Needs the engines of ./dev test engines. The ways are example (vLLM's own),\n"
-                   "lmcache_files, lmcache_quire, quire_shm, quire_ucx_tcp and quire_grpc."},
+       .examples =
+           "  quire bench engines --json\n"
+           "  quire bench engines --prompts 4 --only quire_shm --only lmcache_files\n"
+           "Needs the engines of ./dev test engines, and some five minutes. Standard error\n"
+           "says how far it is. The way example is vLLM's own."},
       [options](const cli::CommandContext&) { return RunEngines(*options); },
       {.plot = PlotterOf(
            {{.title = "Time to the first token in vLLM",
@@ -109,10 +133,15 @@ void AddEnginesBench(Benches& benches) {
                  {.figures = "/ways/([^/]+)/ttft_(hit|miss)_ms", .name = "$2", .place = "$1"}}}})});
   command
       .add_option("--prompts", options->prompts,
-                  "Questions, each over a document of its own of some 4200 tokens")
-      ->check(CLI::Range(1, 24))
+                  "Questions that come one by one, each over a document of its own of some "
+                  "4200 tokens; as many others come at the same time")
+      ->check(CLI::Range(1, 12))
       ->capture_default_str();
-  command.add_option("--only", options->only, "A way to run; all when not given")->take_all();
+  command.add_option("--only", options->only, "A way to run; all when not given")
+      ->take_all()
+      ->check(CLI::IsMember(std::vector<std::string>{"example", "lmcache_files", "mooncake_tcp",
+                                                     "lmcache_quire", "quire_shm", "quire_ucx_tcp",
+                                                     "quire_grpc"}));
   command.add_option("--tree", options->tree, "Quire's source tree")->capture_default_str();
   cli::AddDataDirOption(command, &options->data_dir);
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Time to the first token in vLLM: alone, with the stores that it and LMCache bring, and with Quire.
+"""Time to the first token in vLLM: alone, with the stores that it and others bring, and with Quire.
 
-`quire bench engines` runs it. The last line is one JSON object. Each way has an engine of its own, and takes
-turns with an engine without a store. A miss is a prompt that no store has, a hit one that vLLM's own cache has
-forgotten and the store has kept. A way that cannot run says why.
+`quire bench engines` runs it. The last line is one JSON object, and lines before it say how far it is. Each way has an
+engine of its own, and takes turns with an engine without a store. A miss is a prompt that no store has, a hit one that
+vLLM's own cache has forgotten and the store has kept. Then every process of the way is killed (SIGKILL), and new ones
+are asked again. A way that cannot run says why.
 """
 
 import argparse
@@ -14,220 +15,143 @@ import os
 import pathlib
 import signal
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/engines_demo"))
-import lmcache_chapters  # noqa: E402
-import vllm_chapters  # noqa: E402
-from demo_kit import ROOT, Failed, Questions, Server, check  # noqa: E402
+from ways import ANSWER, NAMES, RIVALS, ROOT, Failed, Questions, Way, vllm_chapters, way_of
 
-# Prompts of some models do not fit in the steps of vLLM's example connector otherwise.
-STEP = {"max_num_batched_tokens": 8192}
-ANSWER = 8
-RIVALS = ("example", "lmcache_files")  # What engines bring along.
+BEGAN = time.monotonic()
 
 
-class Way:
-    """An engine with some store behind it."""
-
-    def __init__(self, options, name):
-        self.build, self.name = options.build.resolve(), name
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"quire-bench-{name}-"))
-        self.ends = contextlib.ExitStack()
-        self.ends.callback(subprocess.run, ["rm", "-rf", self.folder])
-        self.engine = None
-
-    def start(self):
-        """Starts store and engine."""
-        self.engine = self.run_engine(self.transfer())
-
-    def transfer(self):
-        """vLLM's kv_transfer_config; None: no connector."""
-        return None
-
-    def run_engine(self, transfer, **more):
-        engine = vllm_chapters.Engine(self.build, self.folder, transfer, **more, **STEP)
-        self.ends.callback(engine.kill)
-        return engine
-
-    def ask(self, prompt):
-        """Seconds to the first token, and tokens that were not computed."""
-        (answer,) = self.engine.ask([prompt], max_tokens=ANSWER)
-        return answer["first_token_seconds"], answer["cached"]
-
-    def settle(self):
-        """Waits until what was computed is stored."""
-
-    def before_hits(self):
-        """What has to happen before stored prompts are asked for again."""
-
-    def close(self):
-        self.ends.close()
+def say(*what):
+    print(f"{time.monotonic() - BEGAN:4.0f} s", *what, file=sys.stderr, flush=True)
 
 
-class Example(Way):
-    """vLLM's own example: files."""
+class Turns:
+    """Prompts that a way and an engine without a store answer in turns: the machine changes from minute to minute."""
 
-    def transfer(self):
-        extra = {"shared_storage_path": str(self.folder / "files")}
-        return {"kv_connector": "ExampleConnector", "kv_role": "kv_both", "kv_connector_extra_config": extra}
+    def __init__(self):
+        self.ours, self.alone, self.cached, self.answers, self.differing = [], [], [], [], 0
 
+    def add(self, answer, alone):
+        self.ours.append(answer["first_token_seconds"])
+        self.alone.append(alone["first_token_seconds"])
+        self.cached.append(answer["cached"])
+        self.answers.append(alone["tokens"])
+        self.differing += answer["tokens"] != alone["tokens"]
 
-class LMCache(Way):
-    """LMCache's server with its files, and no memory of its own."""
-
-    def transfer(self):
-        check(lmcache_chapters.PYTHON.exists(), "LMCache is not in build/tools; ./dev test engines installs it")
-        environment = lmcache_chapters.environment_of(self.build)
-        self.cache = lmcache_chapters.CacheServer(self.folder, environment, self.adapter())
-        self.ends.callback(self.cache.kill)
-        return lmcache_chapters.transfer_to(self.cache)
-
-    def adapter(self):
-        return {"type": "fs", "base_path": str(self.folder / "files")}
-
-    def run_engine(self, transfer, **more):
-        python, paths = lmcache_chapters.PYTHON, [lmcache_chapters.FIXES]
-        return super().run_engine(transfer, python=python, paths=paths, environment=lmcache_chapters.QUIET)
-
-    def ask(self, prompt):
-        # vLLM cannot empty its cache with this connector, so hits come in an engine that has just started.
-        (answer,) = self.engine.ask([prompt], forget=False, max_tokens=ANSWER)
-        return answer["first_token_seconds"], answer["cached"]
-
-    def settle(self):
-        time.sleep(2)  # It has no call that says when it is done.
-
-    def before_hits(self):
-        self.engine.kill()
-        self.engine = self.run_engine(lmcache_chapters.transfer_to(self.cache))
+    def ratio(self):
+        return statistics.median(mine / theirs for mine, theirs in zip(self.ours, self.alone))
 
 
-class Quire(Way):
-    """quired, over one of its transports. Prompts come again as they were, so their ends are stored, too."""
-
-    def __init__(self, options, name, transport):
-        super().__init__(options, name)
-        self.transport = transport
-
-    def transfer(self):
-        # A server that offers shm is not asked over UCX on its own host.
-        server = Server(self.build, self.folder, ("--transports", self.transport))
-        self.ends.callback(server.kill)
-        if self.transport != "shm":
-            server.address = f"127.0.0.1:{lmcache_chapters.free_port()}"
-        server.start()
-        extra = {"address": server.address, "transport": self.transport, "save_tail": True}
-        return {
-            "kv_connector": "QuireConnector",
-            "kv_connector_module_path": "quire.vllm",
-            "kv_role": "kv_both",
-            "kv_connector_extra_config": extra,
-        }
-
-    def settle(self):
-        check(self.engine("drain"), "what was computed was not sent")
-
-
-class QuireBehindLMCache(LMCache):
-    """LMCache's server with Quire as its L2 adapter."""
-
-    def adapter(self):
-        server = Server(self.build, self.folder)
-        self.ends.callback(server.kill)
-        server.start()
-        plugin = {"type": "native_plugin", "module_path": "quire.lmcache", "class_name": "QuireL2"}
-        return {**plugin, "adapter_params": {"address": server.address}}
-
-
-def ways_of(options):
-    return [
-        Example(options, "example"),
-        LMCache(options, "lmcache_files"),
-        QuireBehindLMCache(options, "lmcache_quire"),
-        Quire(options, "quire_shm", "shm"),
-        Quire(options, "quire_ucx_tcp", "ucx"),
-        Quire(options, "quire_grpc", "grpc"),
-    ]
-
-
-class Pairs:
-    """Each way beside an engine without a store, prompt by prompt: the machine changes from minute to minute."""
-
+class Measurement:
     def __init__(self, options):
-        self.prompts = Questions(range(0, 6 * options.prompts, 6)).prompts
+        questions = Questions(range(0, 12 * options.prompts, 6)).prompts
+        # One after the other, and all at the same time.
+        self.prompts, self.batch = questions[: options.prompts], questions[options.prompts :]
         self.warm_up = [0, *reversed(self.prompts[0][1:])]
         self.alone = Way(options, "vllm")
         self.alone.start()
-        self.alone.ask(self.warm_up)
+        self.alone.ask([self.warm_up])
+        self.alone.ask(self.batch)
+        self.alone.forget()
+        self.batch_alone = self.seconds_of_batch(self.alone)
 
-    def measure(self, way):
-        """Seconds to the first token by kind. Raises Failed."""
+    def of(self, way):
+        """Figures of a way. Raises Failed."""
+        say(f"{way.name}: starts")
         way.start()
-        way.ask(self.warm_up)
-        misses = self.in_turns(way)
+        way.ask([self.warm_up])
         way.settle()
-        way.before_hits()
-        way.ask(self.warm_up[:-1])
+        say(f"{way.name}: misses")
+        misses = self.in_turns(way, after=way.settle)
+        miss_batch = self.seconds_of_batch(way)
+        way.settle()
+        say(f"{way.name}: hits")
+        way.forget()
+        way.ask([self.warm_up[:-1]])
         hits = self.in_turns(way)
-        miss, alone_then, _ = misses
-        hit, alone, cached = hits
+        hit_batch = self.seconds_of_batch(way)
+        way.settle()
+        say(f"{way.name}: all is killed, and asked again")
+        way.kill()
+        way.start()
+        again = [way.ask([prompt])[0] for prompt in self.prompts]
+        found, wanted = sum(answer["cached"] for answer in again), sum(hits.cached)
+        differing = sum(answer["tokens"] != tokens for answer, tokens in zip(again, hits.answers))
         return {
-            "ttft_miss_ms": 1000 * miss,
-            "ttft_hit_ms": 1000 * hit,
-            "vllm_alone_ms": 1000 * alone,
-            "miss_vs_vllm": miss / alone_then,
-            "hit_vs_vllm": hit / alone,
-            "hit_tokens": cached,
+            "ttft_miss_ms": 1000 * statistics.median(misses.ours),
+            "ttft_hit_ms": 1000 * statistics.median(hits.ours),
+            "vllm_alone_ms": 1000 * statistics.median(hits.alone),
+            "miss_vs_vllm": misses.ratio(),
+            "hit_vs_vllm": hits.ratio(),
+            "misses_per_s": len(self.batch) / miss_batch,
+            "hits_per_s": len(self.batch) / hit_batch,
+            "hit_tokens": wanted,
+            "recovered": found / wanted if wanted else 0,
+            "differing_answers": misses.differing + hits.differing + differing,
         }
 
-    def in_turns(self, way):
-        """Medians of both, and the tokens that the way had."""
-        times, alone, cached = [], [], 0
+    def in_turns(self, way, after=lambda: None):
+        """What a way does after its answer has no part in the other's time: `after` waits for it."""
+        turns = Turns()
         for prompt in self.prompts:
-            alone.append(self.alone.ask(prompt)[0])
-            seconds, tokens = way.ask(prompt)
-            times.append(seconds)
-            cached += tokens
-        return statistics.median(times), statistics.median(alone), cached
+            self.alone.forget()
+            (alone,) = self.alone.ask([prompt])
+            (answer,) = way.ask([prompt])
+            turns.add(answer, alone)
+            after()
+        return turns
+
+    def seconds_of_batch(self, way):
+        began = time.monotonic()
+        way.ask(self.batch)
+        return time.monotonic() - began
+
+
+def words_of(figures):
+    first = "first token after {ttft_hit_ms:.0f} ms on hits, {ttft_miss_ms:.0f} on misses, {vllm_alone_ms:.0f} by vLLM"
+    return (first + " alone; {hits_per_s:.1f} hits/s; {recovered:.0%} found after SIGKILL").format(**figures)
 
 
 def measured(options):
-    """Figures of the ways, and why others have none."""
+    """Figures of the ways, why others have none, and answers a second of vLLM alone."""
     figures, absent = {}, {}
     with contextlib.ExitStack() as ends:
-        wanted = [way for way in ways_of(options) if not options.only or way.name in options.only]
-        for way in wanted:
-            ends.callback(way.close)
-        pairs = Pairs(options)
-        ends.callback(pairs.alone.close)
-        for way in wanted:
-            try:
-                figures[way.name] = pairs.measure(way)
-            except Failed as failure:
-                absent[way.name] = str(failure)[-400:]
-            way.close()
-            print(f"{way.name}: {figures.get(way.name) or absent[way.name]}", file=sys.stderr)
-    return figures, absent
+        say("vLLM alone: starts")
+        measurement = Measurement(options)
+        ends.callback(measurement.alone.close)
+        for name in options.only or NAMES:
+            with contextlib.closing(way_of(options, name)) as way:
+                try:
+                    figures[name] = measurement.of(way)
+                    say(f"{name}: {words_of(figures[name])}")
+                except Failed as failure:
+                    absent[name] = str(failure)[-400:]
+                    say(f"{name}: cannot run: {absent[name]}")
+        return figures, absent, len(measurement.batch) / measurement.batch_alone
 
 
-def report(options, figures, absent):
+def report(options, figures, absent, alone_per_s):
     """Ratios first: how many times sooner the first token of a hit comes with the fastest transport of Quire."""
     result = {}
     ours = {name: f for name, f in figures.items() if name.startswith("quire")}
-    rivals = {name: f["hit_vs_vllm"] for name, f in figures.items() if name in RIVALS and f["hit_tokens"]}
+    rivals = {name: f for name, f in figures.items() if name in RIVALS and f["hit_tokens"]}
     if ours:
         fastest = min(f["hit_vs_vllm"] for f in ours.values())
+        most = max(f["hits_per_s"] for f in ours.values())
         result["quire_vs_none_ttft"] = 1 / fastest
         if "lmcache_files" in rivals:
-            result["quire_vs_lmcache_ttft"] = rivals["lmcache_files"] / fastest
+            result["quire_vs_lmcache_ttft"] = rivals["lmcache_files"]["hit_vs_vllm"] / fastest
         if rivals:
-            result["quire_vs_best_ttft"] = min(rivals.values()) / fastest
+            result["quire_vs_best_ttft"] = min(f["hit_vs_vllm"] for f in rivals.values()) / fastest
         result["miss_overhead"] = statistics.median(f["miss_vs_vllm"] for f in ours.values())
-    return {**result, "ways": figures, "absent": absent, "prompts": options.prompts, "answer_tokens": ANSWER}
+        result["quire_vs_none_throughput"] = most / alone_per_s
+        if rivals:
+            result["quire_vs_best_throughput"] = most / max(f["hits_per_s"] for f in rivals.values())
+        result["quire_recovered"] = min(f["recovered"] for f in ours.values())
+    sizes = {"prompts": options.prompts, "answer_tokens": ANSWER, "seconds": time.monotonic() - BEGAN}
+    return {**result, "vllm_alone_per_s": alone_per_s, "ways": figures, "absent": absent, **sizes}
 
 
 def main():
@@ -235,14 +159,19 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # Which ends engines and servers, too.
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
-    parser.add_argument("--prompts", type=int, default=8, help="questions, each over its own document (at most 24)")
-    parser.add_argument("--only", action="append", help="ways to run; all when not given")
+    parser.add_argument("--prompts", type=int, default=8, help="questions, each over its own document (at most 12)")
+    parser.add_argument("--only", action="append", choices=NAMES, help="ways to run; all when not given")
     options = parser.parse_args()
     if not vllm_chapters.PYTHON.exists():
         sys.exit("vLLM is not in build/tools; ./dev test engines installs it")
-    if not 1 <= options.prompts <= 24:
-        sys.exit("--prompts: give 1 to 24")
-    print(json.dumps(report(options, *measured(options))))
+    if not 1 <= options.prompts <= 12:
+        sys.exit("--prompts: give 1 to 12")
+    # Every prompt fits in the cache, and all of a batch in one step, since the example connector stores no others.
+    options.engine_settings = {"max_num_batched_tokens": 5120 * options.prompts, "kv_cache_memory_bytes": 384 << 20}
+    try:
+        print(json.dumps(report(options, *measured(options))), flush=True)
+    except Failed as failure:
+        sys.exit(f"vLLM cannot run without a store: {failure}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 import ast
 import inspect
+import json
 import pathlib
 import re
 import subprocess
@@ -59,3 +60,13 @@ def test_the_programs_run():
     command = [sys.executable, "-m", "quire", "--server", "unix:/nowhere", "--timeout", "0.1", "ls"]
     asked = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert asked.returncode == 1 and "/nowhere" in asked.stderr, asked
+
+
+def test_recorded_interfaces_are_of_the_engines_that_are_installed():
+    """tools/engines_demo/record.py has recorded the versions that ./dev installs."""
+    records = sorted((ROOT / "python/tests/data").glob("*_interface.json"))
+    assert len(records) >= 6
+    for record in records:
+        engine, version = next(iter(json.loads(record.read_text()).items()))
+        locked = (ROOT / f"tools/engines_demo/{engine}-requirements.txt").read_text()
+        assert re.search(rf"^{engine}(-cpu)?=={re.escape(version)} ", locked, re.MULTILINE), record.name

@@ -40,14 +40,18 @@ def await_true(condition, seconds, *what):
 class Server:
     """A quired over a folder. It is started again after a kill, on the same socket."""
 
-    def __init__(self, build, folder, arguments=()):
-        self.build, self.folder, self.arguments = build, folder, arguments
+    def __init__(self, build, folder, transport=None):
+        """`transport`: the only one that it offers; None: all."""
+        self.build, self.folder = build, folder
+        self.arguments = ["--transports", transport] if transport else []
+        if transport in (None, "shm"):
+            self.arguments += ["--shm-socket", folder / "shm.sock"]
         self.address = f"unix:{folder}/quired.sock"
         self.process = None
 
     def start(self):
         command = [self.build / "bin/quired", "--data-dir", self.folder / "data", "--listen", self.address]
-        command += ["--shm-socket", self.folder / "shm.sock", "--dram-bytes", "256MiB", *self.arguments]
+        command += ["--dram-bytes", "256MiB", *self.arguments]
         with open(self.folder / "quired.log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
         check(b"listening" in self.process.stdout.readline(), "quired did not start:", self.words())
@@ -151,8 +155,16 @@ class Demo:
     def chapters(self):
         raise NotImplementedError
 
-    def run(self):
-        for chapter in self.chapters():
+    def first_answers(self):
+        raise NotImplementedError
+
+    def after_the_kill(self):
+        raise NotImplementedError
+
+    def run(self, short=False):
+        """All chapters, or the two that every engine has. The server runs when they begin."""
+        self.server.start()
+        for chapter in (self.first_answers, self.after_the_kill) if short else self.chapters():
             began = time.monotonic()
             self.out(f"\n{chapter.__doc__.splitlines()[0]}")
             chapter()

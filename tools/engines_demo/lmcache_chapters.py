@@ -104,7 +104,6 @@ class Demo(demo_kit.Demo):
 
     def own_checks(self):
         """LMCache's own benchmark and check of adapters, on Quire: bytes are compared."""
-        self.server.start()
         adapter = self.adapter(namespace="bench")
         ours, files = self.bench_l2(adapter), self.bench_l2({"type": "fs", "base_path": str(self.folder / "files")})
         self.results.update({f"l2_{op}_mb_per_s": speed for op, speed in ours.items()})

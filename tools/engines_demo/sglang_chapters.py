@@ -40,7 +40,6 @@ class Demo(demo_kit.Demo):
 
     def own_factory(self):
         """SGLang's factory loads the backend. Pages of every layout of its pool go through it, and are compared."""
-        self.server.start()
         done = subprocess.run(
             [PYTHON, HERE / "sglang_storage_check.py", self.server.address],
             env={**os.environ, **self.environment},

@@ -63,7 +63,6 @@ class Demo(demo_kit.Demo):
 
     def first_answers(self):
         """vLLM answers, and computes every prompt. What it computes is stored."""
-        self.server.start()
         self.start()
         self.cold = [self.engine.ask([prompt], max_tokens=ANSWER)[0] for prompt in self.prompts]
         right = self.questions.right(self.cold)
