@@ -107,7 +107,9 @@ StatusOr<BenchReport> RunEngines(const EnginesOptions& options) {
   const Status followed = process->WaitUntil(follow, kEnginesTime);
   if (!follow()) return followed;  // It may have ended right after its figures.
   QUIRE_RETURN_IF_ERROR(process->WaitForEnd(kEndTime));
-  QUIRE_ASSIGN_OR_RETURN(cli::Json json, output.Figures());
+  cli::Json json = {{"benchmark", "engines"}};
+  QUIRE_ASSIGN_OR_RETURN(const cli::Json figures, output.Figures());
+  json.update(figures);
   json["machine"] = Machine();
   cli::Table table = EnginesTable(json);
   return BenchReport{.json = std::move(json), .table = std::move(table)};
