@@ -21,7 +21,7 @@ import quire
 from quire import vllm
 from quire.engines.link import Link
 from quire.vllm.counts import Counts
-from quire.vllm.identity import refusal, salted, spec_fields, spec_of
+from quire.vllm.identity import refusal, salted, shards, spec_fields, spec_of
 from quire.vllm.planner import Planner
 from quire.vllm.settings import Settings
 from quire.vllm.work import Load, Work
@@ -64,7 +64,9 @@ class Engine:
     The keys and values of a token are random, and follow from the token and its place.
     """
 
-    def __init__(self, connect, model, block_tokens=128, layout="keys_transposed", blocks=64, **options):
+    def __init__(
+        self, connect, model, block_tokens=128, layout="keys_transposed", blocks=64, workers=1, **options
+    ):
         fields = {**_FIELDS, "model": model, "page_tokens": 32, "segment_pages": 8}
         self.spec = json.dumps(fields)
         self.settings = Settings.of({"retry_after": 0.0, **options})
@@ -72,19 +74,28 @@ class Engine:
         self.link = Link(connect, self.settings.retry_after, logging.getLogger("vllm.quire"))
         self.link.open()
         self.block_tokens = block_tokens
-        spec = spec_of(self.spec)
-        self.caches = [
-            Cache(layout, blocks, block_tokens, spec.num_kv_heads, spec.head_dim, numpy.uint16)
-            for _ in range(spec.num_layers)
-        ]
-        keys, values = self.caches[0].strides
-        self.blocks = quire.EngineBlocks(
-            spec, [cache.flat for cache in self.caches], block_tokens=block_tokens, keys=keys, values=values
-        )
-        self.planner = Planner(self.settings, self.link, self.spec, block_tokens, self.counts)
-        self.worker = BlockWorker(self.settings, self.link, self.blocks, self.counts)
+        self.shards = shards(fields["num_kv_heads"], workers)
+        specs = [shard.of(self.spec) for shard in self.shards]
+        self.caches = [self.caches_of(spec_of(spec), layout, blocks) for spec in specs]
+        self.planner = Planner(self.settings, self.link, specs, block_tokens, self.counts)
+        self.workers = [self.worker_of(spec_of(spec), caches) for spec, caches in zip(specs, self.caches)]
         self._free = itertools.count(1)
         self.totals = {}
+        self._came = {}  # Of loads outside of steps: the workers at which they have come.
+        self._bad = set()
+
+    def caches_of(self, spec, layout, blocks):
+        """By layer, with the heads of one worker."""
+        return [
+            Cache(layout, blocks, self.block_tokens, spec.num_kv_heads, spec.head_dim, numpy.uint16)
+            for _ in range(spec.num_layers)
+        ]
+
+    def worker_of(self, spec, caches):
+        keys, values = caches[0].strides
+        flat = [cache.flat for cache in caches]
+        blocks = quire.EngineBlocks(spec, flat, block_tokens=self.block_tokens, keys=keys, values=values)
+        return BlockWorker(self.settings, self.link, blocks, self.counts)
 
     def rows(self, layer, tokens, first, end):
         """[token][head][K, V][channel]"""
@@ -94,17 +105,22 @@ class Engine:
             rows.append(random.integers(0, 1 << 15, (2, 2, 32), numpy.uint16))
         return numpy.array(rows)
 
-    def compute(self, request, table, first, end):
-        for layer, cache in enumerate(self.caches):
+    def parts(self, request, first, end):
+        """Of each worker's caches of each layer: the cache, and the rows of its heads."""
+        for layer in range(_FIELDS["num_layers"]):
             rows = self.rows(layer, request.all_token_ids, first, end)
+            for shard, caches in zip(self.shards, self.caches):
+                yield caches[layer], rows[:, shard.first : shard.end]
+
+    def compute(self, request, table, first, end):
+        for cache, rows in self.parts(request, first, end):
             for token in range(first, end):
                 block, row = cache.place(table, token)
                 cache.keys[block, row], cache.values[block, row] = rows[token - first].transpose(1, 0, 2)
 
     def holds(self, request, table, end):
         """True when the blocks have what the tokens give."""
-        for layer, cache in enumerate(self.caches):
-            rows = self.rows(layer, request.all_token_ids, 0, end)
+        for cache, rows in self.parts(request, 0, end):
             for token in range(end):
                 block, row = cache.place(table, token)
                 if not (
@@ -113,6 +129,9 @@ class Engine:
                 ):
                     return False
         return True
+
+    def drain(self):
+        return all(worker.drain(20) for worker in self.workers)
 
     def table(self, tokens):
         return [next(self._free) for _ in range(-(-tokens // self.block_tokens))]
@@ -142,17 +161,18 @@ class Engine:
         if not keeps:
             self.planner.finished(request.request_id)
             self.work(self.output())
-        assert self.worker.drain(20)
+        assert self.drain()
         for name, value in self.counts.take().items():
             self.totals[name] = self.totals.get(name, 0) + value
         return loaded, table
 
     def load_outside(self, request):
         """Steps until the load has ended; whether it has come."""
+        self._bad = set()
         while True:
-            _, arrived, bad = self.work(self.output())
+            _, arrived, _ = self.work(self.output())
             if request.request_id in arrived:
-                return not bad
+                return not self._bad
 
     def step(self, request, table, first, end, new=False):
         name = request.request_id
@@ -175,19 +195,30 @@ class Engine:
         )
 
     def work(self, output, forward=lambda: None):
-        work = self.planner.step(output)
-        self.worker.start(work)
+        works = self.planner.step(output)
+        for worker, work in zip(self.workers, works, strict=True):
+            worker.start(work)
         for layer in range(2):
-            self.worker.wait(layer)
+            for worker in self.workers:
+                worker.wait(layer)
         forward()
-        self.worker.finish(work)
-        arrived, bad = self.worker.arrived(), self.worker.load_errors()
+        bad = set()
+        for number, (worker, work) in enumerate(zip(self.workers, works)):
+            worker.finish(work)
+            for request in worker.arrived():
+                self._came.setdefault(request, set()).add(number)
+            bad |= worker.load_errors()
         if bad:
             self.planner.recomputed(bad)
-        return work, arrived, bad
+        # As vLLM: a load has come when it has at every worker.
+        arrived = {request for request, came in self._came.items() if len(came) == len(self.workers)}
+        self._came = {request: came for request, came in self._came.items() if request not in arrived}
+        self._bad |= bad
+        return works, arrived, bad
 
     def close(self):
-        self.worker.close()
+        for worker in self.workers:
+            worker.close()
         self.link.close()
 
 
@@ -254,7 +285,7 @@ def test_generated_tokens_are_stored_and_found_in_the_next_turn(engines):
         request.all_token_ids.append(place)
         engine.step(request, table, place, place + 1)
     engine.planner.finished(request.request_id)
-    assert engine.worker.drain(20)
+    assert engine.drain()
     assert engine.run(Request(request.all_token_ids))[0] == SEGMENT
 
 
@@ -272,7 +303,7 @@ def test_a_prompt_that_comes_again_is_found_to_its_last_token(engines, client, l
         again.all_token_ids.append(place)
         engine.step(again, table, place, place + 1)
     engine.planner.finished(again.request_id)
-    assert engine.worker.drain(20)
+    assert engine.drain()
     assert client.lookup(spec_of(engine.spec), again.all_token_ids).num_tokens == 2 * SEGMENT
     assert engine.run(Request([*tokens, 5]))[0] == SEGMENT
     assert engine.run(Request(tokens[: SEGMENT + 76]))[0] == SEGMENT
@@ -293,7 +324,7 @@ def test_a_prompt_that_is_a_document_stores_what_follows(engines, client):
         request.all_token_ids.append(place)
         engine.step(request, table, place, place + 1)
     engine.planner.finished(request.request_id)
-    assert engine.worker.drain(20)
+    assert engine.drain()
     assert client.lookup(spec_of(engine.spec), request.all_token_ids).num_tokens == 2 * SEGMENT
 
 
@@ -316,6 +347,62 @@ def test_blocks_that_do_not_come_are_computed_and_nothing_wrong_is_stored(engine
     assert engine.run(Request(tokens))[0] == 0 and engine.run(Request(tokens))[0] == 4 * SEGMENT - 1
     again, table = engine.run(Request(tokens))
     assert again == 4 * SEGMENT - 1 and engine.holds(request, table, len(tokens))
+
+
+@pytest.mark.parametrize("load", ["by_layer", "async"])
+def test_workers_that_divide_the_heads_find_what_all_of_them_stored(engines, client, load):
+    """Each worker's pages have keys of its own, and a prefix reaches as far as all have it."""
+    model = f"divided-{load}"
+    first = engines(model, workers=2, load=load, save_tail=True)
+    tokens = prompt_of(3 * SEGMENT + 40, 12)
+    assert first.run(Request(tokens))[0] == 0
+    other = engines(model, workers=2, load=load, save_tail=True, layout="nhd", block_tokens=64, blocks=128)
+    request = Request(tokens + prompt_of(100, 13))
+    loaded, table = other.run(request)
+    assert loaded == 3 * SEGMENT and other.holds(request, table, request.num_tokens)
+    assert other.run(Request(tokens))[0] == len(tokens) - 1, "with the short segment at the end"
+    # Other heads are other bytes.
+    assert engines(model).run(Request(tokens))[0] == 0
+    stored = client.lookup(spec_of(other.shards[1].of(other.spec)), tokens)
+    assert stored.num_tokens == len(tokens)
+    client.delete_segments(stored.segment_keys[2:])
+    again = Request(tokens)
+    loaded, table = first.run(again)
+    assert loaded == 2 * SEGMENT and first.holds(again, table, len(tokens))
+    assert first.run(Request(tokens))[0] == len(tokens) - 1
+
+
+def test_a_load_that_fails_at_one_worker_fails(engines, client):
+    engine = engines("divided-lost", workers=2)
+    tokens = prompt_of(2 * SEGMENT, 14)
+    engine.run(Request(tokens))
+    request = Request(tokens)
+    assert engine.planner.matched(request, 0)[0] == len(tokens) - 1
+    stored = client.lookup(spec_of(engine.shards[1].of(engine.spec)), tokens)
+    client.delete_segments(stored.segment_keys)
+    loaded, table = engine.run(request)
+    assert loaded == 0 and engine.holds(request, table, len(tokens))
+    assert engine.totals["load_failures"] == 1
+
+
+def test_workers_that_divide_the_heads_have_no_documents(engines):
+    engine = engines("divided-documents", workers=2)
+    params = {"quire_document": "some", "quire_register": "other"}
+    engine.run(Request(prompt_of(SEGMENT, 15), kv_transfer_params=params))
+    assert engine.totals["documents_refused"] == 2
+
+
+def test_heads_are_divided_as_vllm_divides_them():
+    def heads(total, workers):
+        return [(shard.first, shard.end) for shard in shards(total, workers)]
+
+    assert heads(8, 1) == [(0, 8)]
+    assert heads(8, 2) == [(0, 4), (4, 8)]
+    assert heads(2, 4) == [(0, 1), (0, 1), (1, 2), (1, 2)], "workers that have the same head"
+    whole = json.dumps({**_FIELDS, "model": "x"})
+    assert shards(2, 1)[0].of(whole) == whole
+    prints = {spec_of(shard.of(whole)).fingerprint for shard in (*shards(2, 2), *shards(2, 4), *shards(2, 1))}
+    assert len(prints) == 3
 
 
 def test_a_document_is_named_and_registered(engines, client):
@@ -402,8 +489,9 @@ def cache_of(kind="FullAttentionSpec", **changes):
 
 def test_the_spec_is_that_of_the_worker(tmp_path):
     model = pathlib.Path(__file__).parents[2] / "models/recall-small"
-    config = types.SimpleNamespace(model=str(model))
+    config = types.SimpleNamespace(model=str(model), get_total_num_kv_heads=lambda: 2)
     spec = spec_of(spec_fields(config, cache_of(), 32, 8))
+    assert spec_fields(config, cache_of(num_kv_heads=1), 32, 8, workers=2) == spec_fields(config, cache_of(), 32, 8)
     assert spec == quire.spec_of_model(model, "bf16") and spec.rope.theta == 1e8
     assert spec_of(salted(json.dumps(_FIELDS | {"model": "x"}), "a")).weights_hash
     with pytest.raises(quire.InvalidArgument, match="KV heads"):
@@ -413,7 +501,9 @@ def test_the_spec_is_that_of_the_worker(tmp_path):
     # A model that Quire does not compute is told from others by its files.
     (tmp_path / "config.json").write_text('{"architectures": ["OPTForCausalLM"], "model_type": "opt"}')
     config = types.SimpleNamespace(
-        model=str(tmp_path), hf_text_config=types.SimpleNamespace(num_attention_heads=4, num_hidden_layers=2)
+        model=str(tmp_path),
+        hf_text_config=types.SimpleNamespace(num_attention_heads=4, num_hidden_layers=2),
+        get_total_num_kv_heads=lambda: 2,
     )
     prints = set()
     for weights in (b"a", b"b"):
@@ -439,6 +529,7 @@ def fields_of(tmp_path, monkeypatch, model="organisation/model", revision=None, 
         model=model,
         revision=revision,
         hf_text_config=types.SimpleNamespace(num_attention_heads=4, num_hidden_layers=2),
+        get_total_num_kv_heads=lambda: 2,
     )
     return spec_fields(config, cache_of(**cache), 32, 8)
 
@@ -463,9 +554,8 @@ def test_whatever_decides_what_bytes_mean_is_in_the_keys(tmp_path, monkeypatch):
 
 # An engine that is not served, and the words of its one line in the log.
 UNSERVED = [
-    ({"tensor_parallel_size": 2}, 1, "FullAttentionSpec", {}, "auto", "divided over 2 workers"),
-    ({"pipeline_parallel_size": 2}, 1, "FullAttentionSpec", {}, "auto", "divided over 2 workers"),
-    ({"decode_context_parallel_size": 4}, 1, "FullAttentionSpec", {}, "auto", "divided over 4 workers"),
+    ({"pipeline_parallel_size": 2}, 1, "FullAttentionSpec", {}, "auto", "2 workers divide the model's layers"),
+    ({"decode_context_parallel_size": 4}, 1, "FullAttentionSpec", {}, "auto", "4 workers divide the model's tokens"),
     ({}, 2, "FullAttentionSpec", {}, "auto", "2 groups of caches"),
     ({}, 1, "FullAttentionSpec", {"sliding_window": 512}, "auto", "sliding window"),
     ({}, 1, "SlidingWindowSpec", {"sliding_window": 512}, "auto", "sliding window"),
@@ -514,7 +604,7 @@ def test_engines_that_are_not_served_go_on_without_the_cache(
     assert scheduler.get_num_new_matched_tokens(request, 0) == (0, False)
     scheduler.update_state_after_alloc(request, None, 0)
     metadata = scheduler.build_connector_meta(None)
-    assert metadata.work == Work()
+    assert metadata.works == []
     assert scheduler.request_finished(request, [1]) == (False, None)
     caplog.clear()
     worker = connector.QuireConnector(engine[0], "worker", engine[1])
@@ -554,6 +644,7 @@ def connector_module(monkeypatch):
         },
         f"{base}.metrics": {"KVConnectorPromMetrics": object, "KVConnectorStats": object},
         "vllm.v1.metrics.utils": {"create_metric_per_engine": None},
+        "vllm.distributed.parallel_state": {"get_tensor_model_parallel_rank": lambda: 0},
         "vllm.model_executor.models.utils": {"extract_layer_index": lambda name: int(name.split(".")[1])},
     }
     for name, members in modules.items():

@@ -46,7 +46,7 @@ class Demo(demo_kit.Demo):
 
     def chapters(self):
         prefixes = self.first_answers, self.after_the_kill, self.without_server, self.other_blocks, self.freekv
-        return *prefixes, self.offloading
+        return *prefixes, self.divided_heads, self.offloading
 
     def close(self):
         if self.engine is not None:
@@ -55,11 +55,12 @@ class Demo(demo_kit.Demo):
         super().close()
 
     def start(self, **options):
-        arguments = options.pop("arguments", {})
+        arguments, environment = options.pop("arguments", {}), options.pop("environment", {})
         patient = {"patience": 1.0, "lookup_timeout": 10.0, "timeout": 20.0}  # The machine may be busy.
         extra = {"address": self.server.address, "retry_after": 0.5, **patient, **options}
         transfer = {"kv_connector": "QuireConnector", "kv_connector_module_path": "quire.vllm", "kv_role": "kv_both"}
-        self.engine = Engine(self.build, self.folder, {**transfer, "kv_connector_extra_config": extra}, **arguments)
+        transfer["kv_connector_extra_config"] = extra
+        self.engine = Engine(self.build, self.folder, transfer, environment=environment, **arguments)
 
     def first_answers(self):
         """vLLM answers, and computes every prompt. What it computes is stored."""
@@ -178,6 +179,31 @@ class Demo(demo_kit.Demo):
         check(stats[0]["chain_tip"] == stats[1]["chain_tip"], "the chains differ:", put, stats)
         self.results.update(freekv_answers_from_vllm_pages=True)
         self.out(f"  {question['answer'].strip()} with freekv; `quire put` finds the same chain")
+
+    def divided_heads(self):
+        """Two workers divide the heads. All is killed, and new ones find what each of them stored."""
+        divided = {
+            "arguments": {"tensor_parallel_size": 2, "distributed_executor_backend": "mp"},
+            # Both may run on any processor; vLLM would ask for a memory node of its own for each.
+            "environment": {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"},
+        }
+        prompts, segment = self.prompts[:2], 256
+        self.engine.kill()
+        self.start(**divided)
+        cold = [self.engine.ask([prompt], max_tokens=ANSWER)[0] for prompt in prompts]
+        check(all(answer["cached"] == 0 for answer in cold), "pages of all heads were taken for those of some:", cold)
+        wanted = 2 * sum(len(prompt) // segment for prompt in prompts)
+        await_true(lambda: self.engine("counts")["quire_segments_saved"] >= wanted, 60, "segments were not stored")
+        self.engine.kill()
+        self.server.kill()
+        self.server.start()
+        self.start(**divided)
+        warm = [self.engine.ask([prompt], max_tokens=ANSWER)[0] for prompt in prompts]
+        self.same(warm, cold, "with divided heads")
+        found = [answer["cached"] for answer in warm]
+        check(found == [len(prompt) // segment * segment for prompt in prompts], "prefixes were not found:", found)
+        self.results.update(identical_with_divided_heads=True, tokens_found_by_two_workers=sum(found))
+        self.out(f"  identical tokens; {sum(found)} tokens found by both workers")
 
     def offloading(self):
         """vLLM's own offloading, with Quire behind the host's memory. All is killed, and the chunks are found again."""

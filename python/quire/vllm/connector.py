@@ -12,6 +12,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorMetadata,
     KVConnectorRole,
 )
+from vllm.distributed.parallel_state import get_tensor_model_parallel_rank
 from vllm.model_executor.models.utils import extract_layer_index
 
 import quire
@@ -28,10 +29,10 @@ log = logging.getLogger("vllm.quire")
 
 
 class QuireMetadata(KVConnectorMetadata):
-    """The work of a step."""
+    """The work of a step, by shard."""
 
-    def __init__(self, work: Work) -> None:
-        self.work = work
+    def __init__(self, works: list[Work]) -> None:
+        self.works = works
 
 
 class QuireConnector(KVConnectorBase_V1):
@@ -47,6 +48,7 @@ class QuireConnector(KVConnectorBase_V1):
         self._planner: Planner | None = None
         self._worker: BlockWorker | IdleWorker | None = None
         self._layer_numbers: dict[str, int] = {}
+        self._shard = 0  # Of the worker, among the distinct ones.
         # A cache that fails must not fail requests. The scheduler reads this after it has made the connector.
         self._kv_transfer_config.kv_load_failure_policy = "recompute"
         if role == KVConnectorRole.SCHEDULER:
@@ -104,6 +106,8 @@ class QuireConnector(KVConnectorBase_V1):
             log.warning("prefixes are neither loaded nor stored: %s", error)
             self._worker = IdleWorker(self._cache_spec().block_size)
             return
+        shards = self._shards()
+        self._shard = list(dict.fromkeys(shards)).index(shards[get_tensor_model_parallel_rank()])
         self._link = self._open_link(self._settings.timeout, self._settings.transport)
         self._worker = BlockWorker(self._settings, self._link, blocks, self._counts)
 
@@ -153,7 +157,7 @@ class QuireConnector(KVConnectorBase_V1):
 
     def build_connector_meta(self, scheduler_output: typing.Any) -> QuireMetadata:
         """The work of the step."""
-        return QuireMetadata(self._planner.step(scheduler_output) if self._planner else Work())
+        return QuireMetadata(self._planner.step(scheduler_output) if self._planner else [])
 
     def update_connector_output(self, connector_output: typing.Any) -> None:
         """Takes note of blocks that did not come."""
@@ -169,7 +173,15 @@ class QuireConnector(KVConnectorBase_V1):
         return False, None
 
     def _work(self) -> Work:
-        return self._get_connector_metadata().work
+        works = self._get_connector_metadata().works
+        return works[self._shard] if works else Work()
+
+    def _shards(self) -> list[identity.Shard]:
+        """By worker. Work is divided by the distinct ones, in this order."""
+        return identity.shards(
+            self._vllm_config.model_config.get_total_num_kv_heads(),
+            self._vllm_config.parallel_config.tensor_parallel_size,
+        )
 
     def _cache_spec(self) -> typing.Any:
         return self._kv_cache_config.kv_cache_groups[0].kv_cache_spec
@@ -222,6 +234,7 @@ class QuireConnector(KVConnectorBase_V1):
                 self._cache_spec(),
                 self._settings.page_tokens,
                 self._settings.segment_pages,
+                self._vllm_config.parallel_config.tensor_parallel_size,
             )
         except (quire.Error, OSError) as error:
             log.warning("prefixes are neither loaded nor stored: %s", error)
@@ -230,7 +243,7 @@ class QuireConnector(KVConnectorBase_V1):
         return Planner(
             self._settings,
             self._link,
-            fields,
+            [shard.of(fields) for shard in dict.fromkeys(self._shards())],
             self._cache_spec().block_size,
             self._counts,
             reads=self._kv_transfer_config.is_kv_consumer,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -31,15 +32,48 @@ def refusal(vllm_config: typing.Any, kv_cache_config: typing.Any) -> str:
 
 
 def _divided(parallel: typing.Any) -> str:
-    """A worker that has a part of the heads or layers cannot store a page, which has all of them."""
-    workers = parallel.tensor_parallel_size * parallel.pipeline_parallel_size
-    workers *= getattr(parallel, "decode_context_parallel_size", 1)
-    if workers == 1:
-        return ""
-    return (
-        f"the model is divided over {workers} workers, and a page has the heads and layers of all; "
-        "OffloadingConnector with QuireOffloadingSpec serves such engines"
-    )
+    """Workers may divide heads, and not layers or tokens: a page has those of all."""
+    for size, what in (("pipeline_parallel_size", "layers"), ("decode_context_parallel_size", "tokens")):
+        count = getattr(parallel, size, 1)
+        if count != 1:
+            return (
+                f"{count} workers divide the model's {what}, and a page has those of all; "
+                "OffloadingConnector with QuireOffloadingSpec serves such engines"
+            )
+    return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """KV heads [first, end) of `total`, which a worker has. Their pages have keys of their own.
+
+    Keys do not depend on the number of workers: two that have the same heads find each other's pages.
+    """
+
+    first: int
+    end: int
+    total: int
+
+    def of(self, fields: str) -> str:
+        """The spec of the shard's pages. `fields` is that of all heads."""
+        if (self.first, self.end) == (0, self.total):
+            return fields
+        known = json.loads(fields)
+        heads = self.end - self.first
+        known["num_query_heads"] = known["num_query_heads"] // self.total * heads
+        known["num_kv_heads"] = heads
+        known["attention"] = "mha" if known["num_query_heads"] == heads else "mqa" if heads == 1 else "gqa"
+        text = f"{known['weights_hash']}\0quire.heads\0{self.first}-{self.end}/{self.total}"
+        known["weights_hash"] = hashlib.sha256(text.encode()).hexdigest()
+        return json.dumps(known)
+
+
+def shards(total_kv_heads: int, workers: int) -> list[Shard]:
+    """The shard of each worker, as vLLM divides heads. With more workers than heads several have the same."""
+    parts = min(total_kv_heads, workers)
+    heads = total_kv_heads // parts
+    owners = (worker * parts // workers for worker in range(workers))
+    return [Shard(part * heads, (part + 1) * heads, total_kv_heads) for part in owners]
 
 
 def _other_attention(cache: typing.Any) -> str:
@@ -64,25 +98,32 @@ def _other_type(asked: str, cache: typing.Any) -> str:
     return f"keys and values are {asked if asked != 'auto' else cache.dtype}; give --kv-cache-dtype auto"
 
 
-def spec_fields(model_config: typing.Any, cache_spec: typing.Any, page_tokens: int, segment_pages: int) -> str:
-    """JSON of the engine's KvSpec, as `quire spec --json` prints it.
+def spec_fields(
+    model_config: typing.Any, cache_spec: typing.Any, page_tokens: int, segment_pages: int, workers: int = 1
+) -> str:
+    """JSON of the KvSpec of all heads, as `quire spec --json` prints it. `workers` divide them.
 
     It is that of Quire's own worker where that computes the model, so that each finds the other's pages. For another
     model the weights' files and vLLM's shapes decide it.
     """
     directory = _directory(model_config)
     dtype = DTYPES[str(cache_spec.dtype)]
+    kv_heads = model_config.get_total_num_kv_heads()
     try:
         fields = fields_of_model(directory, dtype, page_tokens, segment_pages)
     except quire.Error as error:
         if isinstance(error, (quire.Internal, quire.Unavailable)):
             raise
-        fields = _own_fields(directory, model_config, cache_spec, page_tokens, segment_pages)
+        fields = _own_fields(directory, model_config, cache_spec, kv_heads, page_tokens, segment_pages)
     shape = (fields["num_kv_heads"], fields["head_dim"])
-    if shape != (cache_spec.num_kv_heads, cache_spec.head_size):
+    if shape != (kv_heads, cache_spec.head_size):
         raise quire.InvalidArgument(
-            f"the checkpoint has {shape} KV heads and channels, and the engine "
-            f"{(cache_spec.num_kv_heads, cache_spec.head_size)}"
+            f"the checkpoint has {shape} KV heads and channels, and the engine {(kv_heads, cache_spec.head_size)}"
+        )
+    share = shards(kv_heads, workers)[0]
+    if cache_spec.num_kv_heads != share.end - share.first:
+        raise quire.InvalidArgument(
+            f"a worker's cache has {cache_spec.num_kv_heads} of {kv_heads} KV heads, and there are {workers} workers"
         )
     return json.dumps(fields)
 
@@ -114,10 +155,15 @@ def _directory(model_config: typing.Any) -> str:
 
 
 def _own_fields(
-    directory: str, model_config: typing.Any, cache_spec: typing.Any, page_tokens: int, segment_pages: int
+    directory: str,
+    model_config: typing.Any,
+    cache_spec: typing.Any,
+    kv_heads: int,
+    page_tokens: int,
+    segment_pages: int,
 ) -> dict[str, typing.Any]:
     config = model_config.hf_text_config
-    query_heads, kv_heads = config.num_attention_heads, cache_spec.num_kv_heads
+    query_heads = config.num_attention_heads
     return {
         "model": pathlib.Path(model_config.model).name[:200] + " (vLLM)",
         "weights_hash": files_hash(directory),

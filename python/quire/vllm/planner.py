@@ -29,13 +29,16 @@ PRIORITY = "quire_priority"  # When its pages leave: "low" (early), "normal" or 
 KEEP = "quire_keep_seconds"  # So long they leave after all others, as during a call of a tool.
 RELEASE = "quire_release"  # True: the conversation ends with this request, and its pages leave first.
 
+_DIVIDED = "the engine's workers divide the heads, and a document has all of them"
+
 
 @dataclasses.dataclass
 class Found:
-    """What is stored of a request's tokens."""
+    """What is stored of a request's tokens, by all shards."""
 
-    segment_keys: list[bytes]  # Of whole segments.
-    chain: bytes | None = None  # Key of the last segment of the longest stored prefix.
+    num_segments: int = 0  # Whole ones.
+    tips: list[bytes | None] = dataclasses.field(default_factory=list)  # By shard: the last whole segment.
+    chains: list[bytes] = dataclasses.field(default_factory=list)  # By shard: the longest common prefix's end.
     num_tokens: int = 0
 
 
@@ -44,7 +47,7 @@ class Record:
     """A request that vLLM has."""
 
     request: typing.Any
-    spec: str
+    specs: list[str]  # By shard.
     found: Found | None  # None: not known, so nothing is stored either.
     preemptions: int
     first_token: int = 0  # Of a load, as vLLM was last told.
@@ -58,13 +61,17 @@ class Record:
 
 
 class Planner:
-    """Reads with `link`, whose calls must be short. `spec` is JSON of the engine's KvSpec."""
+    """Reads with `link`, whose calls must be short.
+
+    `specs` are JSON of the KvSpec of each shard of heads: one, but for workers that divide them. A prefix is found as
+    far as all shards have it.
+    """
 
     def __init__(
         self,
         settings: Settings,
         link: Link,
-        spec: str,
+        specs: list[str],
         block_tokens: int,
         counts: Counts,
         *,
@@ -73,14 +80,14 @@ class Planner:
     ) -> None:
         self._settings = settings
         self._link = link
-        self._spec = spec
+        self._specs = specs
         self._block_tokens = block_tokens
         self._counts = counts
         self._reads = reads
         self._writes = writes
         self._records: dict[str, Record] = {}
         self._passed: set[str] = set()
-        self._work = Work()
+        self._works = self._no_work()
         self._document_tokens: collections.OrderedDict[bytes, list[int]] = collections.OrderedDict()
 
     def matched(self, request: typing.Any, num_computed: int) -> tuple[int, bool]:
@@ -103,20 +110,21 @@ class Planner:
         record = self._records.get(request.request_id)
         if record is None or num_external == 0:
             return
-        load = Load(
-            request=request.request_id,
-            spec=record.spec,
-            chain=record.found.chain,
-            first_token=record.first_token,
-            end_token=record.first_token + num_external,
-            blocks=list(blocks),
-            asynchronous=self._settings.load == "async",
-        )
+        for work, spec, chain in zip(self._works, record.specs, record.found.chains):
+            load = Load(
+                request=request.request_id,
+                spec=spec,
+                chain=chain,
+                first_token=record.first_token,
+                end_token=record.first_token + num_external,
+                blocks=list(blocks),
+                asynchronous=self._settings.load == "async",
+            )
+            work.loads.append(load)
         record.loaded = load.targets(self._block_tokens)
-        self._work.loads.append(load)
 
-    def step(self, output: typing.Any) -> Work:
-        """The work of a step that vLLM has planned."""
+    def step(self, output: typing.Any) -> list[Work]:
+        """The work of a step that vLLM has planned, by shard."""
         computed = {}
         for new in output.scheduled_new_reqs:
             self._took_blocks(new.req_id, new.block_ids, replace=True)
@@ -129,15 +137,16 @@ class Planner:
             for name, count in output.num_scheduled_tokens.items():
                 if name in self._records and name in computed:
                     self._plan_saves(self._records[name], computed[name] + count)
-        work, self._work = self._work, Work()
-        return work
+        works, self._works = self._works, self._no_work()
+        return works
 
     def recomputed(self, blocks: set[int]) -> None:
         """vLLM knows that these blocks did not come, and computes them. They are not offered to it again."""
-        self._work.recomputed |= blocks
+        for work in self._works:
+            work.recomputed |= blocks
         for record in self._records.values():
             if record.found is not None and not blocks.isdisjoint(record.loaded):
-                record.found.chain, record.found.num_tokens = None, 0
+                record.found.chains, record.found.num_tokens = [], 0
 
     def finished(self, name: str) -> None:
         """The request is over."""
@@ -145,9 +154,13 @@ class Planner:
         record = self._records.pop(name, None)
         if record is None:
             return
-        self._work.finished.append(name)
+        for work in self._works:
+            work.finished.append(name)
         if record.releases:
             self._release(record.hints["conversation"])
+
+    def _no_work(self) -> list[Work]:
+        return [Work() for _ in self._specs]
 
     def _record_of(self, request: typing.Any) -> Record | None:
         name = request.request_id
@@ -159,13 +172,13 @@ class Planner:
                 self._passed.add(name)
                 self._counts.add("requests_passed")
                 return None
-            spec = salted(self._spec, request.cache_salt)
+            specs = [salted(spec, request.cache_salt) for spec in self._specs]
             params = request.kv_transfer_params or {}
-            record = Record(request, spec, None, request.num_preemptions)
+            record = Record(request, specs, None, request.num_preemptions)
             self._take_hints(record, params)
             record.found = self._look_up(record, params.get(READ))
             if record.found is not None:
-                record.planned_segments = len(record.found.segment_keys)
+                record.planned_segments = record.found.num_segments
                 record.registers = self._registers(params.get(REGISTER))
                 record.saves_tail = self._settings.save_tail and record.found.num_tokens < request.num_prompt_tokens
             self._records[name] = record
@@ -202,17 +215,14 @@ class Planner:
         client = self._link.client()
         if client is None:
             return None
-        spec, tokens = record.spec, list(record.request.all_token_ids)
+        tokens = list(record.request.all_token_ids)
         self._counts.add("lookups")
         try:
             hints = quire.Hints(**record.hints) if record.hints else None
-            stored = client.lookup(spec_of(spec), tokens, hints=hints)
-            keys = stored.segment_keys
-            # A short segment that ends with the tokens is read, and nothing is stored behind it.
-            whole = stored.num_tokens // self._settings.segment_tokens
-            found = Found(keys[:whole], keys[-1] if keys else None, stored.num_tokens)
+            stored = [client.lookup(spec_of(spec), tokens, hints=hints) for spec in record.specs]
+            found = self._common(stored)
             if document is not None:
-                self._extend(found, client, spec, tokens, document)
+                self._extend(found, client, record.specs, tokens, document)
         except quire.Error as error:
             self._link.failed(client, error)
             self._counts.add("lookup_failures")
@@ -220,13 +230,22 @@ class Planner:
             return None
         return found
 
+    def _common(self, stored: list[typing.Any]) -> Found:
+        """What all shards have. A short segment that ends with the tokens is read, and nothing is stored behind it."""
+        num_tokens = min(one.num_tokens for one in stored)
+        whole = num_tokens // self._settings.segment_tokens
+        tips = [one.segment_keys[whole - 1] if whole else None for one in stored]
+        if all(one.num_tokens == num_tokens for one in stored):
+            return Found(whole, tips, [one.segment_keys[-1] for one in stored if num_tokens], num_tokens)
+        return Found(whole, tips, [tip for tip in tips if tip], whole * self._settings.segment_tokens)
+
     def _extend(
-        self, found: Found, client: quire.Client, spec: str, tokens: list[int], document: typing.Any
+        self, found: Found, client: quire.Client, specs: list[str], tokens: list[int], document: typing.Any
     ) -> None:
         """Takes the whole document, where it begins the prompt. Otherwise says why not."""
         try:
             stat = client.stat(_name_of(document)).context
-            why = spec_of(spec).difference(stat.spec)
+            why = _DIVIDED if len(specs) > 1 else spec_of(specs[0]).difference(stat.spec)
             if not why and tokens[: stat.num_tokens] != self._tokens_of(client, stat.chain_tip):
                 why = "it does not begin the prompt"
         except (quire.NotFound, quire.InvalidArgument) as error:
@@ -235,11 +254,14 @@ class Planner:
             self._counts.add("documents_refused")
             log.warning("document %s is not used: %s", document, why)
         elif stat.num_tokens > found.num_tokens:
-            found.chain, found.num_tokens = stat.chain_tip, stat.num_tokens
+            found.chains, found.num_tokens = [stat.chain_tip], stat.num_tokens
 
     def _registers(self, document: typing.Any) -> quire.DocumentName | None:
         try:
-            return _name_of(document)
+            name = _name_of(document)
+            if name is not None and len(self._specs) > 1:
+                raise quire.InvalidArgument(_DIVIDED)
+            return name
         except quire.InvalidArgument as error:
             self._counts.add("documents_refused")
             log.warning("a prompt is not registered: %s", error)
@@ -283,12 +305,12 @@ class Planner:
         first_token = first * self._settings.segment_tokens
         if end_token <= first_token and not register_as:
             return
-        self._work.saves.append(
-            Save(
+        for work, spec, tip in zip(self._works, record.specs, record.found.tips):
+            save = Save(
                 request=record.request.request_id,
-                spec=record.spec,
-                stored_segments=len(record.found.segment_keys),
-                stored_tip=record.found.segment_keys[-1] if record.found.segment_keys else None,
+                spec=spec,
+                stored_segments=record.found.num_segments,
+                stored_tip=tip,
                 first_segment=first,
                 end_token=end_token,
                 tokens=list(record.request.all_token_ids[first_token:end_token]),
@@ -297,7 +319,7 @@ class Planner:
                 # What the last turn stores is nobody's; it leaves in its order.
                 hints=None if record.releases else record.hints or None,
             )
-        )
+            work.saves.append(save)
         record.planned_segments = max(first, end_segment)
 
 
