@@ -3,11 +3,8 @@
 // Fuzzes hints of agents, and requests and replies about the events of segments. The first byte
 // picks one. Accepted input must keep to its bounds and survive a round trip; a reply that a client
 // takes must bring its reader on.
-#include <google/protobuf/stubs/logging.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,23 +19,15 @@
 #include "quire/client.h"
 #include "quire/v1/events.pb.h"
 #include "quire/v1/store.pb.h"
+#include "tests/fuzz/messages.h"
+#include "tests/fuzz/require.h"
 #include "transport/transport.h"
 
 namespace {
 
 using namespace quire;
-
-void Require(bool holds) {
-  if (!holds) std::abort();
-}
-
-// Suppresses protobuf's complaints about malformed text.
-[[maybe_unused]] const auto kNoLog = google::protobuf::SetLogHandler(nullptr);
-
-template <typename Message>
-bool Parse(std::string_view bytes, Message* message) {
-  return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-}
+using fuzz::Parse;
+using fuzz::Require;
 
 void CheckHints(std::string_view bytes) {
   v1::Hints proto, again;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <span>
 #include <vector>
@@ -15,17 +14,15 @@
 #include "kvserver/session/context/open_context.h"
 #include "kvserver/session/testing/fake_page_store.h"
 #include "kvserver/session/testing/test_pages.h"
+#include "tests/fuzz/require.h"
 
 namespace {
 
 using namespace quire;
+using fuzz::Require;
 using namespace quire::kvserver;
 
 constexpr uint32_t kMaxPages = 12;
-
-void Require(bool holds) {
-  if (!holds) std::abort();
-}
 
 /// The expected state of a page after the calls so far: its tokens, and the bytes of each layer.
 struct PageModel {

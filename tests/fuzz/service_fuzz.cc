@@ -4,12 +4,9 @@
 // the worker's calls, the client's replies of recalls and objects, and the registry's stored
 // records. The first byte picks one. Accepted input must keep to the bounds that its consumer
 // relies on.
-#include <google/protobuf/stubs/logging.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -24,24 +21,16 @@
 #include "kvserver/registry/rows/document_keys.h"
 #include "kvserver/registry/rows/document_record.h"
 #include "kvserver/service/adapters/session_convert.h"
+#include "tests/fuzz/messages.h"
 #include "tests/fuzz/recall_shape.h"
+#include "tests/fuzz/require.h"
 
 namespace {
 
 using namespace quire;
+using fuzz::Parse;
+using fuzz::Require;
 using namespace quire::internal;
-
-void Require(bool holds) {
-  if (!holds) std::abort();
-}
-
-// Suppresses protobuf's complaints about malformed text.
-[[maybe_unused]] const auto kNoLog = google::protobuf::SetLogHandler(nullptr);
-
-template <typename Message>
-bool Parse(std::string_view bytes, Message* message) {
-  return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-}
 
 /// Slots per head of its sequences; the seeds use the first.
 constexpr uint32_t kSlotsOfSequences[] = {fuzz::RecallShape::kSequenceSlots, 4};

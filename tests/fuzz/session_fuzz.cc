@@ -5,11 +5,8 @@
 // into existing slots, with a unit for each.
 //
 // Input: per call a byte for its kind, one for the size of its message, and the message.
-#include <google/protobuf/stubs/logging.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -22,21 +19,18 @@
 #include "quire/clock.h"
 #include "quire/layout.h"
 #include "quire/page_name.h"
+#include "tests/fuzz/messages.h"
+#include "tests/fuzz/require.h"
 
 namespace {
 
 using namespace quire;
+using fuzz::Parse;
+using fuzz::Require;
 using namespace quire::kvserver;
 
 constexpr char kFuzzTenant[] = "t";
 constexpr uint32_t kSealedPages = 6, kOpenPages = 3, kSlots = 4;
-
-void Require(bool holds) {
-  if (!holds) std::abort();
-}
-
-// Suppresses protobuf's complaints about malformed text.
-[[maybe_unused]] const auto kNoLog = google::protobuf::SetLogHandler(nullptr);
 
 /// A sealed context and an open one; the same for every input.
 struct World {
@@ -103,11 +97,6 @@ class CheckingSink final : public RecallSink {
   const SessionShape& shape_;
   const std::vector<uint32_t> slots_;  ///< Per head, by sequence.
 };
-
-template <typename Message>
-bool Parse(std::string_view bytes, Message* message) {
-  return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-}
 
 void Recall(Session& session, std::string_view bytes) {
   v1::RecallRequest request;

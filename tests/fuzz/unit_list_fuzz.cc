@@ -5,21 +5,18 @@
 // keep to these bounds and survive a round trip.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "common/wire/lane_records.h"
 #include "common/wire/limits.h"
 #include "common/wire/unit_list.h"
+#include "tests/fuzz/require.h"
 
 namespace {
 
 using namespace quire;
-
-void Require(bool holds) {
-  if (!holds) std::abort();
-}
+using fuzz::Require;
 
 void CheckUnitList(std::string_view bytes, uint32_t heads, uint32_t max_pages) {
   PageLists lists;

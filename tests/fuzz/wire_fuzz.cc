@@ -2,8 +2,6 @@
 //
 // Fuzzes conversions of bytes to values: the payload split, protobuf parsing and every conversion
 // that checks. The first byte picks the message. Accepted input must survive a round trip.
-#include <google/protobuf/stubs/logging.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -17,18 +15,12 @@
 #include "common/wire/wire_split.h"
 #include "quire/client.h"
 #include "quire/v1/session.pb.h"
+#include "tests/fuzz/messages.h"
 
 namespace {
 
 using namespace quire;
-
-// Suppresses protobuf's complaints about malformed text.
-[[maybe_unused]] const auto kNoLog = google::protobuf::SetLogHandler(nullptr);
-
-template <typename Message>
-bool Parse(std::string_view bytes, Message* message) {
-  return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-}
+using fuzz::Parse;
 
 void CheckSpec(const v1::KvSpec& proto) {
   const auto spec = wire::KvSpecFromProto(proto);
