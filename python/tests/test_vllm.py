@@ -166,6 +166,14 @@ class Engine:
             self.totals[name] = self.totals.get(name, 0) + value
         return loaded, table
 
+    def generate(self, request, table, end):
+        """Goes on to so many tokens, one a step, and ends the request."""
+        for place in range(request.num_tokens, end):
+            request.all_token_ids.append(place)
+            self.step(request, table, place, place + 1)
+        self.planner.finished(request.request_id)
+        assert self.drain()
+
     def load_outside(self, request):
         """Steps until the load has ended; whether it has come."""
         self._bad = set()
@@ -281,11 +289,7 @@ def test_generated_tokens_are_stored_and_found_in_the_next_turn(engines):
     request = Request(prompt_of(SEGMENT - 20, 3))
     _, table = engine.run(request, keeps=True)
     table += engine.table(SEGMENT)
-    for place in range(request.num_tokens, SEGMENT + 3):
-        request.all_token_ids.append(place)
-        engine.step(request, table, place, place + 1)
-    engine.planner.finished(request.request_id)
-    assert engine.drain()
+    engine.generate(request, table, SEGMENT + 3)
     assert engine.run(Request(request.all_token_ids))[0] == SEGMENT
 
 
@@ -299,11 +303,7 @@ def test_a_prompt_that_comes_again_is_found_to_its_last_token(engines, client, l
     assert loaded == len(tokens) - 1 and engine.holds(again, table, len(tokens))
     assert engine.totals["segments_saved"] == 2
     # What it generates is stored behind the whole segment, not behind the short one, which no other prompt finds.
-    for place in range(again.num_tokens, 2 * SEGMENT + 1):
-        again.all_token_ids.append(place)
-        engine.step(again, table, place, place + 1)
-    engine.planner.finished(again.request_id)
-    assert engine.drain()
+    engine.generate(again, table, 2 * SEGMENT + 1)
     assert client.lookup(spec_of(engine.spec), again.all_token_ids).num_tokens == 2 * SEGMENT
     assert engine.run(Request([*tokens, 5]))[0] == SEGMENT
     assert engine.run(Request(tokens[: SEGMENT + 76]))[0] == SEGMENT
@@ -320,11 +320,7 @@ def test_a_prompt_that_is_a_document_stores_what_follows(engines, client):
     request = Request(tokens)
     loaded, table = engine.run(request, keeps=True, room=SEGMENT)
     assert loaded == len(tokens) - 1
-    for place in range(request.num_tokens, 2 * SEGMENT + 1):
-        request.all_token_ids.append(place)
-        engine.step(request, table, place, place + 1)
-    engine.planner.finished(request.request_id)
-    assert engine.drain()
+    engine.generate(request, table, 2 * SEGMENT + 1)
     assert client.lookup(spec_of(engine.spec), request.all_token_ids).num_tokens == 2 * SEGMENT
 
 

@@ -204,7 +204,7 @@ TEST(BenchAnswersProcessTest, TableAndPlotAreMadeAnewOfAReport) {
   EXPECT_THAT(ReadAll(directory / "plot.svg"),
               AllOf(HasSubstr("KiB moved per token"), HasSubstr("shadowkv"), HasSubstr("</svg>")));
   EXPECT_EQ(ReadAll(directory / "blocking.svg"),
-            ReadAll(QUIRE_SOURCE_DIR "/bench/results/answers_blocking.svg"));
+            ReadAll(QUIRE_SOURCE_DIR "/bench/results/plots/answers_blocking.svg"));
   const std::string table = ReadAll(directory / "table.md");
   EXPECT_EQ(static_cast<size_t>(std::ranges::count(table, '\n')), 2 + Part(report, "cells").size())
       << table;

@@ -213,7 +213,6 @@ TEST(BenchProcessTest, AgentsFindTheirPromptsBeforeAndAfterARestart) {
   testing::ExpectMachine(report);
 }
 
-// Lists the benchmarks from the help, so that new ones are included.
 TEST(BenchProcessTest, TracingReportsWhatGoalsAreSetFor) {
   const json report = BenchReport({"tracing", "--repeats", "1", "--rounds", "3", "--calls", "150"});
   ExpectPositive(report, {"trace_off_overhead", "trace_1_percent_overhead", "us_per_recall_off",
@@ -221,6 +220,7 @@ TEST(BenchProcessTest, TracingReportsWhatGoalsAreSetFor) {
   EXPECT_EQ(Figure(report, "spans_dropped"), 0);
 }
 
+// Lists the benchmarks from the help, so that new ones are included.
 TEST(BenchProcessTest, EveryBenchmarkHasHelpWithExamples) {
   testing::ExpectHelpWithExamples({"bench"});
   const std::vector<std::string> benches = testing::Subcommands("bench");
@@ -250,7 +250,7 @@ std::string TextOf(const std::filesystem::path& path) {
 }
 
 // After a change of results or of plots:
-//   quire bench NAME --from bench/results/NAME.json --plot bench/results/NAME.svg
+//   quire bench NAME --from bench/results/NAME.json --plot bench/results/plots/NAME.svg
 TEST(BenchProcessTest, KeptPlotsAreThoseOfTheKeptResults) {
   const std::set<std::string> without_series = {"demo_transports", "elastic", "registry",
                                                 "tracing"};
@@ -268,8 +268,8 @@ TEST(BenchProcessTest, KeptPlotsAreThoseOfTheKeptResults) {
     const testing::ChildResult result =
         testing::RunChild(QUIRE_BINARY_DIR "/bin/quire", std::move(args));
     EXPECT_EQ(result.exit_code, 0) << entry.path() << result.err;
-    std::filesystem::path kept = entry.path();
-    EXPECT_EQ(TextOf(drawn), TextOf(kept.replace_extension(".svg"))) << kept;
+    const std::filesystem::path kept = entry.path().parent_path() / "plots" / (name + ".svg");
+    EXPECT_EQ(TextOf(drawn), TextOf(kept)) << kept;
     ++plots;
   }
   EXPECT_GE(plots, 17u);
