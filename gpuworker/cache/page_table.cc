@@ -15,25 +15,31 @@ PageTable::PageTable(const CacheLayout& layout, uint32_t page_tokens, uint32_t n
       page_slot_(num_kv_heads),
       active_(num_kv_heads) {}
 
-uint32_t PageTable::num_pages() const {
-  return static_cast<uint32_t>(DivideRoundUp(num_tokens_, page_tokens_));
+uint32_t PageTable::PagesOf(uint64_t tokens) const {
+  return static_cast<uint32_t>(DivideRoundUp(tokens, page_tokens_));
 }
 
-PageRange PageTable::sinks() const {
-  return {0, layout_.everything ? 0 : std::min(layout_.sink_pages, num_pages())};
+uint32_t PageTable::num_pages() const { return PagesOf(num_tokens_); }
+
+PageRange PageTable::SinksOf(uint64_t tokens) const {
+  return {0, layout_.everything ? 0 : std::min(layout_.sink_pages, PagesOf(tokens))};
 }
 
-PageRange PageTable::window() const {
-  const uint32_t pages = num_pages();
+PageRange PageTable::WindowOf(uint64_t tokens) const {
+  const uint32_t pages = PagesOf(tokens);
   if (layout_.everything) return {0, pages};
   const uint32_t kept = pages > layout_.window_pages ? pages - layout_.window_pages : 0;
-  const uint32_t oldest = std::max(kept, static_cast<uint32_t>(FirstSeen() / page_tokens_));
+  const uint32_t oldest = std::max(kept, static_cast<uint32_t>(FirstSeen(tokens) / page_tokens_));
   return {std::min(pages, std::max(layout_.sink_pages, oldest)), pages};
 }
 
+PageRange PageTable::sinks() const { return SinksOf(num_tokens_); }
+PageRange PageTable::window() const { return WindowOf(num_tokens_); }
+
 PageRange PageTable::candidates() const {
-  const uint32_t first = sinks().end;
-  return {first, std::max(first, window().first)};
+  const uint64_t tokens = num_tokens_ + expected_;
+  const uint32_t first = SinksOf(tokens).end;
+  return {first, std::max(first, WindowOf(tokens).first)};
 }
 
 std::optional<uint32_t> PageTable::FixedSlot(uint32_t page) const {
@@ -53,6 +59,7 @@ std::vector<uint32_t> PageTable::FixedPages(uint32_t end_page) const {
 
 TokenPlace PageTable::AppendToken() {
   const uint64_t position = num_tokens_++;
+  expected_ = 0;
   const uint32_t page = static_cast<uint32_t>(position / page_tokens_);
   return {*FixedSlot(page), static_cast<uint32_t>(position % page_tokens_)};
 }
@@ -155,9 +162,9 @@ uint32_t PageTable::RowsOf(uint32_t page) const {
   return static_cast<uint32_t>(std::min<uint64_t>(rest, page_tokens_));
 }
 
-uint64_t PageTable::FirstSeen() const {
+uint64_t PageTable::FirstSeen(uint64_t tokens) const {
   const uint64_t seen = layout_.window_tokens;
-  return seen == 0 || num_tokens_ < seen ? 0 : num_tokens_ - seen;
+  return seen == 0 || tokens < seen ? 0 : tokens - seen;
 }
 
 void PageTable::ListAttended(AttendedSlots* out) const {

@@ -64,7 +64,8 @@ class PageTable {
   /// Window pages, the open one counted; sinks are never among them. In a layer with a sliding
   /// window, those that the last token sees.
   PageRange window() const;
-  /// Pages that are neither: what a policy selects from.
+  /// Pages that are neither: what a policy selects from. Behind ExpectToken those of the next
+  /// token.
   PageRange candidates() const;
 
   /// The slot of a sink or window page (of any page when everything is resident or the layer is
@@ -79,6 +80,9 @@ class PageTable {
 
   /// Takes the next token and says where it goes. Opening a page drops the oldest window page.
   TokenPlace AppendToken();
+  /// What comes until the next AppendToken is for that token. Placements and selections may then
+  /// have the page that leaves the window with it. Nothing attends in between.
+  void ExpectToken() { expected_ = 1; }
   /// An empty table starts with `num_tokens` tokens; the caller fills the fixed slots.
   void StartAt(uint64_t num_tokens) { num_tokens_ = num_tokens; }
 
@@ -113,8 +117,13 @@ class PageTable {
     bool active = false;
   };
   uint32_t RowsOf(uint32_t page) const;
-  /// First token that the last one sees.
-  uint64_t FirstSeen() const;
+  uint32_t PagesOf(uint64_t tokens) const;
+  /// sinks() and window() of a table with `tokens` tokens.
+  PageRange SinksOf(uint64_t tokens) const;
+  PageRange WindowOf(uint64_t tokens) const;
+  /// First token that the last of `tokens` sees.
+  uint64_t FirstSeen(uint64_t tokens) const;
+  uint64_t FirstSeen() const { return FirstSeen(num_tokens_); }
   Slot& At(uint32_t head, uint32_t index) {
     return slots_[size_t{head} * layout_.selectable_pages + index];
   }
@@ -131,6 +140,7 @@ class PageTable {
   const uint32_t page_tokens_;
   const uint32_t num_kv_heads_;
   uint64_t num_tokens_ = 0;
+  uint32_t expected_ = 0;                        ///< Tokens that ExpectToken has announced, 0 or 1.
   std::vector<Slot> slots_;                      ///< [n_kv][selectable]
   std::vector<std::vector<int32_t>> page_slot_;  ///< [n_kv][page]: inverse of slots_, grown on use
   std::vector<std::vector<uint32_t>> active_;    ///< [n_kv] active pages of a layer that is whole

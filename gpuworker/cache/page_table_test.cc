@@ -43,6 +43,27 @@ TEST(PageTableTest, APageThatLeavesTheWindowBecomesACandidateAtTheNextPageOnly) 
   EXPECT_EQ(table.candidates(), (PageRange{1, 2}));
 }
 
+// Units of a layer may come before its token, which then takes their page out of the window.
+TEST(PageTableTest, AnExpectedTokenHasTheCandidatesThatItWillHave) {
+  for (const bool whole : {false, true}) {
+    SCOPED_TRACE(whole);
+    PageTable table(kBudget, 4, 2);
+    table.SetWhole(whole);
+    table.StartAt(12);
+    table.ExpectToken();
+    EXPECT_EQ(table.candidates(), (PageRange{1, 2}));
+    EXPECT_EQ(table.window(), (PageRange{1, 3}));
+    if (!whole) ASSERT_TRUE(table.Place({.head = 0, .index = 0, .generation = 1, .page = 1}).ok());
+    ASSERT_TRUE(table.Activate(0, std::vector<uint32_t>{1}).ok());
+    table.AppendToken();
+    EXPECT_EQ(table.candidates(), (PageRange{1, 2}));
+    EXPECT_EQ(table.AttendedTokens(0), 13u);
+    EXPECT_EQ(table.AttendedTokens(1), 9u);
+    for (int i = 0; i < 3; ++i) table.AppendToken();
+    EXPECT_EQ(table.candidates(), (PageRange{1, 2})) << "nothing is expected";
+  }
+}
+
 TEST(PageTableTest, HoldingEverythingMapsPagesToSlotsOneToOne) {
   PageTable table({.everything = true}, 4, 2);
   for (uint32_t i = 0; i < 10; ++i) {

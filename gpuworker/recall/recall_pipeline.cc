@@ -121,8 +121,9 @@ Status RecallPipeline::AskAhead(uint32_t layer) {
   for (request.layer = layer + 1; request.layer < lanes_.size(); ++request.layer) {
     Lane& lane = lanes_[request.layer];
     if (lane.asked_ahead || lane.recall.in_flight() || !Selects(request.layer)) continue;
-    // A token that opens a page moves the window, of later layers when they get it: they ask then.
-    if (with_.cache->table(request.layer).candidates() != request.candidates) continue;
+    PageTable& table = with_.cache->table(request.layer);
+    table.ExpectToken();
+    if (table.candidates() != request.candidates) continue;
     ++with_.stats->selections;
     QUIRE_RETURN_IF_ERROR(AskForBlocking(request, AllHeads(), {}));
     lane.asked_ahead = true;

@@ -85,7 +85,7 @@ class RecallPipeline {
   [[nodiscard]] Status Ask(uint32_t layer, const float* q, std::optional<TimePoint> began = {});
   [[nodiscard]] Status Await(uint32_t layer);
   /// Call after Ask(layer) in a step of one token. For a policy that selects without queries, asks
-  /// for all later layers that have the same candidates. Their Ask then does nothing.
+  /// for all later layers that will have the same candidates. Their Ask then does nothing.
   [[nodiscard]] Status AskAhead(uint32_t layer);
   /// False while a prefetch of the layer is on its way, so that Ask would wait for it.
   bool IsReady(uint32_t layer) const {
