@@ -16,6 +16,7 @@
 #include "gpuworker/device/device.h"
 #include "gpuworker/model/checkpoint/config.h"
 #include "gpuworker/model/sparse/sparse_prefill.h"
+#include "kernels/api/sample.h"
 #include "quire/key.h"
 #include "quire/kv_spec.h"
 #include "quire/status.h"
@@ -62,12 +63,12 @@ class BatchAttention {
   virtual RecordableAttention* AsRecordable() { return nullptr; }
 };
 
-/// Destination of what a pass computed, in host memory: logits, or the token of the greatest of
-/// them.
+/// Destination of what a pass computed, in host memory: logits, or tokens that the device has
+/// chosen by them.
 struct PassOutput {
-  float* logits = nullptr;  ///< [rows][vocab]
-  /// [rows] or null: in place of logits. The first of equal logits; -1 where none is a number.
-  TokenId* best = nullptr;
+  float* logits = nullptr;                     ///< [rows][vocab]
+  TokenId* tokens = nullptr;                   ///< [rows] or null: in place of logits.
+  const kernels::SampleDraw* draws = nullptr;  ///< [rows] how `tokens` are chosen (kernels/api).
 };
 
 /// Share of one sequence in a batch.

@@ -179,25 +179,31 @@ Status ForwardPass::LogitsOf(std::span<const uint32_t> rows, PassOutput to) {
     QUIRE_RETURN_IF_ERROR(Vocabulary(count));
     PassOutput own = to;
     if (to.logits != nullptr) own.logits += done * c_.vocab_size;
-    if (to.best != nullptr) own.best += done;
+    if (to.tokens != nullptr) {
+      own.tokens += done;
+      own.draws += done;
+    }
     QUIRE_RETURN_IF_ERROR(Deliver(count, own));
   }
   return OkStatus();
 }
 
 Status ForwardPass::Deliver(uint32_t rows, PassOutput to) {
-  if (to.best == nullptr) return FetchLogits(rows, to.logits);
+  if (to.tokens == nullptr) return FetchLogits(rows, to.logits);
   Device& device = *model_.device;
-  if (best_.size_bytes() == 0) {
-    QUIRE_ASSIGN_OR_RETURN(best_, device.Allocate(kLogitRows * sizeof(TokenId)));
+  if (chosen_.size_bytes() == 0) {
+    QUIRE_ASSIGN_OR_RETURN(chosen_, device.Allocate(kLogitRows * sizeof(TokenId)));
   }
+  QUIRE_ASSIGN_OR_RETURN(const kernels::SampleDraw* const draws,
+                         draws_.Put(device, std::span(to.draws, rows)));
   QUIRE_RETURN_IF_ERROR(ToStatus(device.kernels().sample({.logits = logits_.as<float>(),
-                                                          .tokens = best_.as<int32_t>(),
+                                                          .draws = draws,
+                                                          .tokens = chosen_.as<int32_t>(),
                                                           .rows = rows,
                                                           .vocab = c_.vocab_size,
                                                           .stream = device.stream()}),
                                  "sample"));
-  return device.CopyToHost(to.best, best_.data(), rows * sizeof(TokenId));
+  return device.CopyToHost(to.tokens, chosen_.data(), rows * sizeof(TokenId));
 }
 
 Status ForwardPass::ReserveLogits(uint32_t rows) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "gpuworker/device/device.h"
+#include "gpuworker/device/device_list.h"
 #include "gpuworker/device/recorded_work.h"
 #include "gpuworker/model/checkpoint/config.h"
 #include "gpuworker/model/decoder.h"
@@ -94,7 +95,8 @@ class ForwardPass {
 
   DeviceBuffer hidden_;  ///< [t][h], the residual stream
   DeviceBuffer logits_;  ///< [rows][vocab] of the last product
-  DeviceBuffer best_;    ///< [kLogitRows] tokens
+  DeviceBuffer chosen_;  ///< [kLogitRows] tokens
+  DeviceList<kernels::SampleDraw> draws_;
   // After what they point to, so that they go first.
   RecordedWork<uint64_t> between_;
   RecordedWork<StepKey> steps_;  ///< Whole decode steps; what attention points to is in their keys.

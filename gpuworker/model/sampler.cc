@@ -3,24 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "kernels/cpu/cpu_kernels.h"
 
 namespace quire::worker {
 namespace {
 
-constexpr float kImpossible = -std::numeric_limits<float>::infinity();
-
-/// Index of the greatest logit, the first of equals; -1 when none may be chosen.
-TokenId Best(std::span<const float> logits) {
-  TokenId best = -1;
-  float greatest = kImpossible;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] > greatest)) continue;  // Also false for NaN.
-    greatest = logits[i];
-    best = static_cast<TokenId>(i);
-  }
-  return best;
-}
+/// The largest number below 1.
+constexpr float kLargestDraw = 0x1.fffffep-1f;
 
 }  // namespace
 
@@ -35,48 +25,36 @@ StatusOr<Sampler> Sampler::Create(const SamplingOptions& options) {
   return Sampler(options);
 }
 
-StatusOr<TokenId> Sampler::Greatest(TokenId best, size_t vocab) {
-  if (best >= 0) return best;
-  return InvalidArgument("none of the ", vocab,
-                         " logits is a number; the model or its KV cache is damaged");
+Sampler::Sampler(const SamplingOptions& options)
+    : random_(options.seed), next_{.temperature = options.temperature, .top_p = options.top_p} {
+  Draw();
+}
+
+void Sampler::Draw() {
+  next_.uniform = std::min(static_cast<float>(random_.Uniform()), kLargestDraw);
+}
+
+StatusOr<TokenId> Sampler::Advance(TokenId chosen, size_t vocab) {
+  if (chosen < 0) {
+    return InvalidArgument("none of the ", vocab,
+                           " logits is a number; the model or its KV cache is damaged");
+  }
+  Draw();
+  return chosen;
 }
 
 StatusOr<TokenId> Sampler::Sample(std::span<const float> logits) {
-  QUIRE_ASSIGN_OR_RETURN(const TokenId best, Greatest(Best(logits), logits.size()));
-  if (options_.temperature == 0) return best;
-
-  const double greatest = logits[best];
-  double total = 0;
-  candidates_.clear();
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] > kImpossible)) continue;
-    const double weight = logits[i] == greatest  // Also where the greatest is infinite.
-                              ? 1.0
-                              : std::exp((logits[i] - greatest) / options_.temperature);
-    if (weight == 0) continue;
-    candidates_.push_back({static_cast<TokenId>(i), weight});
-    total += weight;
+  TokenId token = -1;
+  if (!logits.empty()) {
+    QUIRE_RETURN_IF_ERROR(
+        ToStatus(kernels::CpuKernels().sample({.logits = logits.data(),
+                                               .draws = &next_,
+                                               .tokens = &token,
+                                               .rows = 1,
+                                               .vocab = static_cast<int64_t>(logits.size())}),
+                 "sample"));
   }
-  if (options_.top_p < 1) total = KeepNucleus(total);
-
-  double left = random_.Uniform() * total;
-  for (const Candidate& candidate : candidates_) {
-    left -= candidate.weight;
-    if (left < 0) return candidate.id;
-  }
-  return candidates_.back().id;  // Rounding left nothing over.
-}
-
-double Sampler::KeepNucleus(double total) {
-  std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
-    return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
-  });
-  const double wanted = options_.top_p * total;
-  double kept = 0;
-  size_t count = 0;
-  while (count < candidates_.size() && kept < wanted) kept += candidates_[count++].weight;
-  candidates_.resize(count);
-  return kept;
+  return Advance(token, logits.size());
 }
 
 }  // namespace quire::worker

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sampler: chooses the next token from logits: the best one, or one drawn by temperature and
-// nucleus (top-p). The same seed, options and logits give the same tokens. Tokens whose logit is
-// NaN or -inf are never chosen; equal logits are ordered by token id.
-// Thread-safety: none; one for each sequence.
+// Sampler: how the tokens of one sequence are chosen from logits: the best one, or one drawn by
+// temperature and nucleus (top-p), as the op `sample` does (kernels/api/sample.h). A pass chooses
+// on the device by next(), and Advance goes on to the draw after it. The same seed, options and
+// logits give the same tokens on one device. Thread-safety: none; one for each sequence.
 #ifndef QUIRE_GPUWORKER_MODEL_SAMPLER_H_
 #define QUIRE_GPUWORKER_MODEL_SAMPLER_H_
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "common/base/random.h"
+#include "kernels/api/sample.h"
 #include "quire/key.h"
 #include "quire/status.h"
 
@@ -28,26 +28,22 @@ class Sampler {
   /// INVALID_ARGUMENT naming the option that is out of its range.
   static StatusOr<Sampler> Create(const SamplingOptions& options);
 
-  /// INVALID_ARGUMENT when no logit is a number above -inf.
+  /// Chooses the next token on the processor. INVALID_ARGUMENT when no logit is a number above
+  /// -inf.
   StatusOr<TokenId> Sample(std::span<const float> logits);
-  /// True if Sample takes the greatest logit, the first of equals.
-  bool is_greedy() const { return options_.temperature == 0; }
-  /// Result of Sample of a sampler that is_greedy(), for the token of the greatest of `vocab`
-  /// logits, -1 for none.
-  static StatusOr<TokenId> Greatest(TokenId best, size_t vocab);
+
+  /// How the next token is drawn. The same until Advance.
+  const kernels::SampleDraw& next() const { return next_; }
+  /// Takes the token that a device has chosen by next(), -1 for none of `vocab` logits. Errors as
+  /// Sample.
+  StatusOr<TokenId> Advance(TokenId chosen, size_t vocab);
 
  private:
-  struct Candidate {
-    TokenId id;
-    double weight;
-  };
-  explicit Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {}
-  /// Leaves the nucleus in candidates_ and returns its total weight.
-  double KeepNucleus(double total);
+  explicit Sampler(const SamplingOptions& options);
+  void Draw();
 
-  SamplingOptions options_;
   SeededRandom random_;
-  std::vector<Candidate> candidates_;  ///< Scratch of Sample.
+  kernels::SampleDraw next_;
 };
 
 }  // namespace quire::worker

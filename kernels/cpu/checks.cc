@@ -419,14 +419,13 @@ OpStatus Check(const SoftCapArgs& args) {
 }
 
 OpStatus Check(const SampleArgs& args) {
-  const bool drawn = args.temperature > 0;
-  if (args.rows < 0 || args.vocab < 1 || args.vocab > kMaxIndex || args.top_k < 0 ||
-      !(args.top_p > 0 && args.top_p <= 1) || !(args.temperature >= 0) ||
-      !std::isfinite(args.temperature)) {
-    return OpStatus::kBadShape;
-  }
-  return BadUnless(args.rows == 0 ||
-                   (Given(args.logits, args.tokens) && (!drawn || args.uniform != nullptr)));
+  if (args.rows < 0 || args.vocab < 1 || args.vocab > kMaxIndex) return OpStatus::kBadShape;
+  return BadUnless(args.rows == 0 || Given(args.logits, args.tokens));
+}
+
+bool InRange(const SampleDraw& draw) {
+  return draw.top_k >= 0 && draw.top_p > 0 && draw.top_p <= 1 && draw.temperature >= 0 &&
+         std::isfinite(draw.temperature);
 }
 
 }  // namespace quire::kernels

@@ -55,6 +55,8 @@ OpStatus Check(const CombineExpertsArgs& args);
 OpStatus Check(const SoftCapArgs& args);
 OpStatus Check(const NarrowArgs& args);
 OpStatus Check(const SampleArgs& args);
+/// False for a draw that gives -1.
+bool InRange(const SampleDraw& draw);
 
 }  // namespace quire::kernels
 

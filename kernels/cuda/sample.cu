@@ -19,8 +19,8 @@ constexpr uint32_t kRankOfNone = 0x007fffffu;
 /// One row; the whole block calls every method.
 class Row {
  public:
-  __device__ Row(const SampleArgs& args, const float* logits)
-      : logits_(logits), n_(args.vocab), temperature_(args.temperature) {
+  __device__ Row(const float* logits, int64_t vocab, float temperature)
+      : logits_(logits), n_(vocab), temperature_(temperature) {
     float largest = -Infinity();
     for (int64_t i = threadIdx.x; i < n_; i += kThreads) largest = fmaxf(largest, logits[i]);
     largest_ = BlockReduce(largest, -Infinity(), Max());
@@ -131,16 +131,23 @@ class Row {
   float largest_;
 };
 
+__device__ bool CanDraw(const SampleDraw& draw) {
+  return draw.top_k >= 0 && draw.top_p > 0 && draw.top_p <= 1 && draw.temperature >= 0 &&
+         draw.temperature < Infinity();
+}
+
 __global__ void __launch_bounds__(kThreads) SampleKernel(SampleArgs args) {
-  const Row row(args, args.logits + blockIdx.x * args.vocab);
+  const SampleDraw draw = args.draws != nullptr ? args.draws[blockIdx.x] : SampleDraw{};
+  const Row row(args.logits + blockIdx.x * args.vocab, args.vocab, draw.temperature);
   int token = -1;
-  if (!row.empty() && args.temperature == 0) {
+  const bool chooses = !row.empty() && CanDraw(draw);
+  if (chooses && draw.temperature == 0) {
     token = row.First();
-  } else if (!row.empty()) {
+  } else if (chooses) {
     Cut cut{kRankOfNone, 0};
-    if (args.top_k > 0) cut = row.KeepFirst(cut, args.top_k);
-    if (args.top_p < 1) cut = row.KeepShare(cut, args.top_p);
-    token = row.Draw(cut, args.uniform[blockIdx.x]);
+    if (draw.top_k > 0) cut = row.KeepFirst(cut, draw.top_k);
+    if (draw.top_p < 1) cut = row.KeepShare(cut, draw.top_p);
+    token = row.Draw(cut, draw.uniform);
   }
   if (threadIdx.x == 0) args.tokens[blockIdx.x] = token;
 }

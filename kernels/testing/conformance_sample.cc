@@ -11,48 +11,43 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-struct Case {
-  float temperature;
-  int64_t top_k;
-  float top_p;
-};
-constexpr Case kCases[] = {{0.0f, 0, 1.0f},       {1.0f, 0, 1.0f},  {0.7f, 5, 1.0f},
-                           {1.3f, 0, 0.9f},       {0.7f, 40, 0.8f}, {2.0f, 1, 0.01f},
-                           {1.0f, 100000, 0.999f}};
+constexpr SampleDraw kCases[] = {{.temperature = 0.0f},
+                                 {.temperature = 1.0f},
+                                 {.temperature = 0.7f, .top_k = 5},
+                                 {.temperature = 1.3f, .top_p = 0.9f},
+                                 {.temperature = 0.7f, .top_p = 0.8f, .top_k = 40},
+                                 {.temperature = 2.0f, .top_p = 0.01f, .top_k = 1},
+                                 {.temperature = 1.0f, .top_p = 0.999f, .top_k = 100000}};
 
-SampleArgs Shape(const Case& c, int64_t rows, int64_t vocab) {
-  return {.rows = rows,
-          .vocab = vocab,
-          .temperature = c.temperature,
-          .top_k = c.top_k,
-          .top_p = c.top_p};
-}
-
-std::vector<int32_t> Reference(SampleArgs args, const float* logits, std::vector<float> uniform,
+std::vector<int32_t> Reference(SampleArgs args, const float* logits, std::vector<SampleDraw> draws,
                                float shift_uniform, float shift_p) {
   std::vector<int32_t> tokens(args.rows);
-  for (float& u : uniform) u = std::clamp(u + shift_uniform, 0.0f, 1.0f);
-  if (args.top_p < 1) args.top_p = std::clamp(args.top_p + shift_p, 1e-6f, 1.0f);
+  for (SampleDraw& draw : draws) {
+    draw.uniform = std::clamp(draw.uniform + shift_uniform, 0.0f, 1.0f);
+    if (draw.top_p < 1) draw.top_p = std::clamp(draw.top_p + shift_p, 1e-6f, 1.0f);
+  }
   args.logits = logits;
-  args.uniform = uniform.data();
+  args.draws = draws.data();
   args.tokens = tokens.data();
   EXPECT_EQ(CpuReference().sample(args), OpStatus::kOk);
   return tokens;
 }
 
 /// Accepts the token of the reference, or one that it gives when u or top_p change by the
-/// tolerance.
-void CheckSample(Workbench& bench, const Case& c, std::vector<float> values, int64_t rows) {
+/// tolerance. There is a row for each of `draws`, which get numbers.
+void CheckSample(Workbench& bench, std::vector<SampleDraw> draws, std::vector<float> values) {
   TestDevice& device = bench.device();
-  const int64_t vocab = static_cast<int64_t>(values.size()) / rows;
-  std::vector<float> draws(rows);
-  for (float& draw : draws) draw = static_cast<float>(bench.Random(0, 999999)) * 1e-6f;
-  Tensor<float> logits(device, std::move(values), 1), uniform(device, draws);
+  const auto rows = static_cast<int64_t>(draws.size());
+  for (SampleDraw& draw : draws) {
+    draw.uniform = static_cast<float>(bench.Random(0, 999999)) * 1e-6f;
+  }
+  const SampleArgs shape{.rows = rows, .vocab = static_cast<int64_t>(values.size()) / rows};
+  Tensor<float> logits(device, std::move(values), 1);
+  Tensor<SampleDraw> drawn(device, draws);
   Tensor<int32_t> tokens(device, std::vector<int32_t>(rows, -7));
-  SampleArgs args = Shape(c, rows, vocab);
-  const SampleArgs shape = args;
+  SampleArgs args = shape;
   args.logits = logits.data();
-  args.uniform = uniform.data();
+  args.draws = drawn.data();
   args.tokens = tokens.data();
   args.stream = device.stream();
   ASSERT_EQ(bench.table().sample(args), OpStatus::kOk);
@@ -68,48 +63,92 @@ void CheckSample(Workbench& bench, const Case& c, std::vector<float> values, int
     EXPECT_TRUE(
         std::any_of(allowed.begin(), allowed.end(),
                     [&](const auto& tokens_of_row) { return tokens_of_row[row] == got[row]; }))
-        << "row " << row << " of vocab " << vocab << " gives " << got[row] << ", want "
+        << "row " << row << " of vocab " << shape.vocab << " gives " << got[row] << ", want "
         << allowed[4][row];
   }
 }
+
+std::vector<SampleDraw> Twice(const SampleDraw& draw) { return {draw, draw}; }
 
 }  // namespace
 
 TEST_P(OpConformance, SampleEqualsReference) {
   QUIRE_REQUIRE_OP(sample);
-  for (const Case& c : kCases) {
+  for (const SampleDraw& draw : kCases) {
     for (const int64_t vocab : {1, 31, 1500}) {
-      CheckSample(bench_, c, bench_.Floats(2 * vocab, 3.0f), 2);
+      CheckSample(bench_, Twice(draw), bench_.Floats(2 * vocab, 3.0f));
       // Few distinct logits: ties decide.
       std::vector<float> values = bench_.Floats(2 * vocab);
       const float distinct[] = {0.0f, -0.0f, 1.0f, -1.0f, kNaN, -kInfinity};
       for (float& value : values) value = distinct[bench_.Random(0, 5)];
-      CheckSample(bench_, c, values, 2);
+      CheckSample(bench_, Twice(draw), values);
     }
+  }
+}
+
+TEST_P(OpConformance, SampleOfRowsThatAreDrawnInOtherWays) {
+  QUIRE_REQUIRE_OP(sample);
+  const std::vector<SampleDraw> draws(std::begin(kCases), std::end(kCases));
+  for (int round = 0; round < 8; ++round) {
+    CheckSample(bench_, draws, bench_.Floats(static_cast<int64_t>(draws.size()) * 300, 3.0f));
   }
 }
 
 TEST_P(OpConformance, SampleOfRowsWithoutNumbers) {
   QUIRE_REQUIRE_OP(sample);
-  for (const Case& c : kCases) {
-    CheckSample(bench_, c, std::vector<float>(100, kNaN), 2);
-    CheckSample(bench_, c, std::vector<float>(100, -kInfinity), 2);
+  for (const SampleDraw& draw : kCases) {
+    CheckSample(bench_, Twice(draw), std::vector<float>(100, kNaN));
+    CheckSample(bench_, Twice(draw), std::vector<float>(100, -kInfinity));
     std::vector<float> values(100, 1.0f);
     values[60] = values[70] = kInfinity;
-    CheckSample(bench_, c, values, 2);
+    CheckSample(bench_, Twice(draw), values);
   }
+}
+
+TEST_P(OpConformance, SampleWithoutDrawsTakesTheFirstOfTheOrder) {
+  QUIRE_REQUIRE_OP(sample);
+  Tensor<float> logits(bench_.device(), std::vector<float>{1, 3, 3, -1, 0, kNaN, -2, -3}, 1);
+  Tensor<int32_t> tokens(bench_.device(), std::vector<int32_t>(2, -7));
+  ASSERT_EQ(table().sample({.logits = logits.data(),
+                            .tokens = tokens.data(),
+                            .rows = 2,
+                            .vocab = 4,
+                            .stream = bench_.device().stream()}),
+            OpStatus::kOk);
+  EXPECT_EQ(tokens.Fetch(), (std::vector<int32_t>{1, 0}));
+}
+
+TEST_P(OpConformance, SampleDrawsNothingOutOfRange) {
+  QUIRE_REQUIRE_OP(sample);
+  const std::vector<SampleDraw> draws = {{.temperature = -1.0f},
+                                         {.temperature = kNaN},
+                                         {.temperature = kInfinity},
+                                         {.temperature = 1.0f, .top_p = 0.0f},
+                                         {.temperature = 1.0f, .top_p = 1.5f},
+                                         {.temperature = 1.0f, .top_p = kNaN},
+                                         {.temperature = 1.0f, .top_k = -1},
+                                         {.temperature = 1.0f}};
+  const auto rows = static_cast<int64_t>(draws.size());
+  Tensor<float> logits(bench_.device(), std::vector<float>(draws.size(), 1.0f), 1);
+  Tensor<SampleDraw> drawn(bench_.device(), draws);
+  Tensor<int32_t> tokens(bench_.device(), std::vector<int32_t>(draws.size(), -7));
+  ASSERT_EQ(table().sample({.logits = logits.data(),
+                            .draws = drawn.data(),
+                            .tokens = tokens.data(),
+                            .rows = rows,
+                            .vocab = 1,
+                            .stream = bench_.device().stream()}),
+            OpStatus::kOk);
+  std::vector<int32_t> wanted(draws.size(), -1);
+  wanted.back() = 0;
+  EXPECT_EQ(tokens.Fetch(), wanted);
 }
 
 TEST_P(OpConformance, SampleRefusesBadShapes) {
   QUIRE_REQUIRE_OP(sample);
   std::vector<float> memory(8);
   int32_t token = 0;
-  const SampleArgs good{.logits = memory.data(),
-                        .uniform = memory.data(),
-                        .tokens = &token,
-                        .rows = 1,
-                        .vocab = 4,
-                        .temperature = 1.0f};
+  const SampleArgs good{.logits = memory.data(), .tokens = &token, .rows = 1, .vocab = 4};
   const auto refused = [&](auto change) {
     SampleArgs args = good;
     change(args);
@@ -117,12 +156,7 @@ TEST_P(OpConformance, SampleRefusesBadShapes) {
   };
   EXPECT_TRUE(refused([](auto& a) { a.vocab = 0; }));
   EXPECT_TRUE(refused([](auto& a) { a.rows = -1; }));
-  EXPECT_TRUE(refused([](auto& a) { a.temperature = -1.0f; }));
-  EXPECT_TRUE(refused([](auto& a) { a.temperature = kNaN; }));
-  EXPECT_TRUE(refused([](auto& a) { a.top_k = -1; }));
-  EXPECT_TRUE(refused([](auto& a) { a.top_p = 0; }));
-  EXPECT_TRUE(refused([](auto& a) { a.top_p = 1.5f; }));
-  EXPECT_TRUE(refused([](auto& a) { a.uniform = nullptr; }));
+  EXPECT_TRUE(refused([](auto& a) { a.logits = nullptr; }));
   EXPECT_TRUE(refused([](auto& a) { a.tokens = nullptr; }));
   SampleArgs empty = good;
   empty.rows = 0;

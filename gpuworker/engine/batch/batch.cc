@@ -240,30 +240,22 @@ void Batch::SendAhead(const std::vector<Member>& members) {
 void Batch::RunMembers(const std::vector<Member>& members) {
   std::vector<SequenceTokens> tokens;
   std::vector<CacheBackend*> backends;
-  size_t rows = 0;
+  std::vector<kernels::SampleDraw> draws;
   uint64_t count = 0;
   for (const Member& member : members) {
     tokens.push_back(member.sequence->BeginStep(member.tokens));
     backends.push_back(&member.sequence->backend());
-    rows += tokens.back().wants_logits ? 1 : 0;
+    if (tokens.back().wants_logits) draws.push_back(member.sequence->draw());
     count += member.tokens;
   }
-  const size_t vocab = parts_.decoder->config().vocab_size;
-  const bool best = WantsBest(members);
-  std::vector<float> logits(best ? 0 : rows * vocab);
-  std::vector<TokenId> chosen(best ? rows : 0);
-  PassOutput output{.logits = logits.data()};
-  if (best) output = {.best = chosen.data()};
+  std::vector<TokenId> chosen(draws.size());
   BatchStep step(std::move(backends), sessions_, parts_.clock, joint_.get());
-  const Status pass = RunPass(members, tokens, step, output);
+  const Status pass =
+      RunPass(members, tokens, step, {.tokens = chosen.data(), .draws = draws.data()});
   metrics_.CountStep(members.size(), count);
   size_t row = 0;
   for (size_t i = 0; i < members.size(); ++i) {
-    BatchSequence::Predicted own;
-    if (tokens[i].wants_logits && best) own.best = chosen[row++];
-    if (tokens[i].wants_logits && !best) {
-      own.logits = std::span(logits).subspan(row++ * vocab, vocab);
-    }
+    const TokenId own = tokens[i].wants_logits ? chosen[row++] : -1;
     Conclude(members[i], pass.ok() ? step.status(i) : pass, own);
   }
   SendAhead(members);
@@ -275,17 +267,9 @@ void Batch::RunMembers(const std::vector<Member>& members) {
   }
 }
 
-bool Batch::WantsBest(const std::vector<Member>& members) const {
-  const Device& device = *parts_.device;
-  return !device.reads_host_memory() && device.kernels().sample != nullptr &&
-         std::ranges::all_of(members,
-                             [](const Member& member) { return member.sequence->is_greedy(); });
-}
-
-void Batch::Conclude(const Member& member, const Status& status,
-                     const BatchSequence::Predicted& predicted) {
+void Batch::Conclude(const Member& member, const Status& status, TokenId chosen) {
   if (!status.ok()) return Fail(member.id, member.sequence, status);
-  const StatusOr<bool> ended = member.sequence->OnStepDone(member.tokens, predicted);
+  const StatusOr<bool> ended = member.sequence->OnStepDone(member.tokens, chosen);
   metrics_.offload_waits.Record(member.sequence->TakeOffloadWaits());
   if (!ended.ok()) return Fail(member.id, member.sequence, ended.status());
   if (*ended) return End(member.id, OkStatus());

@@ -118,11 +118,8 @@ class Batch {
   void SendAhead(const std::vector<Member>& members);
   /// Takes over what sessions and shares have counted.
   void Count() QUIRE_EXCLUDES(mutex_);
-  /// After a pass: what became of one of its sequences.
-  void Conclude(const Member& member, const Status& status,
-                const BatchSequence::Predicted& predicted);
-  /// True if a pass may bring the best tokens in place of the logits of all that want them.
-  bool WantsBest(const std::vector<Member>& members) const;
+  /// After a pass: what became of one of its sequences, and the token chosen for it.
+  void Conclude(const Member& member, const Status& status, TokenId chosen);
   /// The sequence failed: it starts again, or ends.
   void Fail(Id id, BatchSequence* sequence, const Status& status);
   void End(Id id, Status status) QUIRE_EXCLUDES(mutex_);

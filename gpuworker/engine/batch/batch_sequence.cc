@@ -65,21 +65,19 @@ bool BatchSequence::MayGenerate() const {
          document_tokens() + own_.size() < parts_.decoder->config().max_positions;
 }
 
-StatusOr<bool> BatchSequence::OnStepDone(uint32_t tokens, const Predicted& predicted) {
+StatusOr<bool> BatchSequence::OnStepDone(uint32_t tokens, TokenId chosen) {
   QUIRE_RETURN_IF_ERROR(run_->OnStepDone(std::span(own_).subspan(ran_, tokens)));
   ran_ += tokens;
   steps_ += tokens;
   if (pending() > 0) return false;
   if (!MayGenerate()) return true;
-  QUIRE_ASSIGN_OR_RETURN(const bool goes_on, Generate(predicted));
+  QUIRE_ASSIGN_OR_RETURN(const bool goes_on, Generate(chosen));
   return !goes_on || !MayGenerate();
 }
 
-StatusOr<bool> BatchSequence::Generate(const Predicted& predicted) {
-  const size_t vocab = parts_.decoder->config().vocab_size;
-  QUIRE_ASSIGN_OR_RETURN(const TokenId token, predicted.best
-                                                  ? Sampler::Greatest(*predicted.best, vocab)
-                                                  : sampler_.Sample(predicted.logits));
+StatusOr<bool> BatchSequence::Generate(TokenId chosen) {
+  QUIRE_ASSIGN_OR_RETURN(const TokenId token,
+                         sampler_.Advance(chosen, parts_.decoder->config().vocab_size));
   const std::vector<TokenId>& stop = setup_.params.stop_tokens;
   stopped_ = std::find(stop.begin(), stop.end(), token) != stop.end();
   if (stopped_) return false;

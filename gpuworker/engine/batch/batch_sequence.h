@@ -74,16 +74,11 @@ class BatchSequence {
   SequenceTokens BeginStep(uint32_t tokens);
   CacheBackend& backend() { return run_->backend(); }
 
-  /// True if it needs the token of the greatest logit only.
-  bool is_greedy() const { return sampler_.is_greedy(); }
-  /// Results of the pass after the last token, if wanted: logits, or for a sequence that
-  /// is_greedy() the token of the greatest.
-  struct Predicted {
-    std::span<const float> logits = {};
-    std::optional<TokenId> best = {};
-  };
-  /// Notes that the step has run `tokens`, and generates. True when the sequence has ended.
-  StatusOr<bool> OnStepDone(uint32_t tokens, const Predicted& predicted);
+  /// How the step's token is drawn, for a share that wants logits.
+  const kernels::SampleDraw& draw() const { return sampler_.next(); }
+  /// Notes that the step has run `tokens`, and generates `chosen`, the token that draw() gives; -1
+  /// for none. True when the sequence has ended.
+  StatusOr<bool> OnStepDone(uint32_t tokens, TokenId chosen);
   /// True once a dense prompt has run, while the sequence still holds all its pages.
   bool HasRunPrompt() const {
     return run_ != nullptr && run_->is_dense() && num_tokens() == dense_tokens();
@@ -123,8 +118,8 @@ class BatchSequence {
   bool MayGenerate() const;
   /// True if the next tokens attend densely.
   bool IsDense() const { return num_tokens() < dense_tokens(); }
-  /// Chooses a token. False when it was a stop token.
-  StatusOr<bool> Generate(const Predicted& predicted);
+  /// Takes a token. False when it was a stop token.
+  StatusOr<bool> Generate(TokenId chosen);
   /// Opens what it reads, or what it was suspended with.
   [[nodiscard]] Status Open();
 

@@ -39,12 +39,17 @@ class StepCostTest : public BatchTest {
 
   /// Means over the steps that complete a page once, behind those that open the sequences. Question
   /// and document have the same length for all sequences, and every sequence its own tokens.
-  StepCost CostOf(std::string_view policy, uint32_t sequences) {
+  /// Each of them draws its tokens in its own way where they are `drawn`.
+  StepCost CostOf(std::string_view policy, uint32_t sequences, bool drawn = false) {
     const auto batch = Make({.max_running = sequences});
     std::vector<Stream> streams;
     for (uint32_t i = 0; i < sequences; ++i) {
-      streams.push_back(Submit(
-          *batch, Request(/*seed=*/i + 1, /*prompt=*/1, kWarmUp + 2 * kSteps, Retrieval(policy))));
+      BatchRequest request =
+          Request(/*seed=*/i + 1, /*prompt=*/1, kWarmUp + 2 * kSteps, Retrieval(policy));
+      if (drawn) request.params.temperature = 0.5f + 0.1f * static_cast<float>(i);
+      if (drawn) request.params.top_p = i % 2 == 0 ? 0.9f : 1.0f;
+      request.params.seed = i;
+      streams.push_back(Submit(*batch, std::move(request)));
     }
     for (uint32_t step = 0; step < kWarmUp; ++step) EXPECT_TRUE(batch->Step());
     const DeviceUse before = EmulatedDevice().use();
@@ -83,6 +88,15 @@ TEST_F(StepCostTest, OfFreeKvDoesNotGrowWithTheBatch) {
 
 TEST_F(StepCostTest, OfSpeContextDoesNotGrowWithTheBatch) {
   ExpectCostOfOneStep("specontext", /*deciding_layers=*/0);
+}
+
+// Tokens are drawn on the device, by the kernel that takes the best. Nothing is recalled here: what
+// is would depend on the tokens.
+TEST_F(StepCostTest, OfDrawnTokensIsThatOfTheBest) {
+  const StepCost best = CostOf("full", /*sequences=*/4);
+  const StepCost drawn = CostOf("full", /*sequences=*/4, /*drawn=*/true);
+  EXPECT_EQ(drawn.launches, best.launches);
+  EXPECT_EQ(drawn.host_waits, best.host_waits);
 }
 
 class HiddenStatesStepCostTest : public StepCostTest {

@@ -16,46 +16,47 @@ constexpr float kNone = -std::numeric_limits<float>::infinity();
 /// Samples one row at a time; keeps its memory between rows.
 class Sampler {
  public:
-  explicit Sampler(const SampleArgs& args) : args_(args), weights_(args.vocab) {}
+  explicit Sampler(int64_t vocab) : vocab_(vocab) {}
 
-  int32_t Sample(const float* logits, int64_t row) {
-    const float largest = simd::MaxNumber(logits, args_.vocab);
-    if (largest == kNone) return -1;
-    if (args_.temperature == 0) {
-      return static_cast<int32_t>(std::find(logits, logits + args_.vocab, largest) - logits);
+  int32_t Sample(const float* logits, const SampleDraw& draw) {
+    const float largest = simd::MaxNumber(logits, vocab_);
+    if (largest == kNone || !InRange(draw)) return -1;
+    if (draw.temperature == 0) {
+      return static_cast<int32_t>(std::find(logits, logits + vocab_, largest) - logits);
     }
-    Weigh(logits, largest);
+    Weigh(logits, largest, draw.temperature);
     double total = 0;
     for (const float weight : weights_) total += double{weight};
-    if (args_.top_k > 0 || args_.top_p < 1) total = Keep(logits, total);
-    return Draw(args_.uniform[row] * total);
+    if (draw.top_k > 0 || draw.top_p < 1) total = Keep(logits, total, draw);
+    return Draw(draw.uniform * total);
   }
 
  private:
   /// Sets weights_ to exp((logit - largest) / temperature), 0 for tokens that cannot be chosen.
-  void Weigh(const float* logits, float largest) {
-    const int64_t n = args_.vocab;
+  void Weigh(const float* logits, float largest, float temperature) {
+    const int64_t n = vocab_;
+    weights_.resize(n);
     if (std::isinf(largest)) {
       for (int64_t i = 0; i < n; ++i) weights_[i] = logits[i] == largest ? 1.0f : 0.0f;
       return;
     }
-    for (int64_t i = 0; i < n; ++i) weights_[i] = (logits[i] - largest) / args_.temperature;
+    for (int64_t i = 0; i < n; ++i) weights_[i] = (logits[i] - largest) / temperature;
     simd::ExpInPlace(weights_.data(), n, 0.0f);
     for (float& weight : weights_) weight = weight > 0 ? weight : 0.0f;
   }
 
   /// Clears the weights that top_k and top_p exclude. Returns the sum of the others. A heap yields
   /// the order only as far as tokens are kept.
-  double Keep(const float* logits, double total) {
+  double Keep(const float* logits, double total, const SampleDraw& draw) {
     const auto later = [logits](int32_t a, int32_t b) {
       return logits[a] < logits[b] || (logits[a] == logits[b] && a > b);
     };
     order_.clear();
-    for (int64_t i = 0; i < args_.vocab; ++i) {
+    for (int64_t i = 0; i < vocab_; ++i) {
       if (weights_[i] > 0) order_.push_back(static_cast<int32_t>(i));
     }
-    if (args_.top_k > 0 && args_.top_k < static_cast<int64_t>(order_.size())) {
-      const auto first_left_out = order_.begin() + args_.top_k;
+    if (draw.top_k > 0 && draw.top_k < static_cast<int64_t>(order_.size())) {
+      const auto first_left_out = order_.begin() + draw.top_k;
       std::nth_element(order_.begin(), first_left_out, order_.end(),
                        [&](int32_t a, int32_t b) { return later(b, a); });
       for (auto token = first_left_out; token != order_.end(); ++token) weights_[*token] = 0;
@@ -63,8 +64,8 @@ class Sampler {
       total = 0;
       for (const int32_t token : order_) total += double{weights_[token]};
     }
-    if (args_.top_p >= 1) return total;
-    const double wanted = total * double{args_.top_p};
+    if (draw.top_p >= 1) return total;
+    const double wanted = total * double{draw.top_p};
     std::make_heap(order_.begin(), order_.end(), later);
     double sum = 0;
     while (!order_.empty() && sum < wanted) {
@@ -79,7 +80,7 @@ class Sampler {
   int32_t Draw(double wanted) const {
     double sum = 0;
     int32_t last = -1;
-    for (int64_t i = 0; i < args_.vocab; ++i) {
+    for (int64_t i = 0; i < vocab_; ++i) {
       if (weights_[i] == 0) continue;
       last = static_cast<int32_t>(i);
       sum += double{weights_[i]};
@@ -88,7 +89,7 @@ class Sampler {
     return last;
   }
 
-  const SampleArgs& args_;
+  const int64_t vocab_;
   std::vector<float> weights_;  ///< [vocab]
   std::vector<int32_t> order_;  ///< Scratch of Keep.
 };
@@ -98,9 +99,10 @@ class Sampler {
 OpStatus Sample(const SampleArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   if (args.rows == 0) return OpStatus::kOk;
-  Sampler sampler(args);
+  Sampler sampler(args.vocab);
   for (int64_t row = 0; row < args.rows; ++row) {
-    args.tokens[row] = sampler.Sample(args.logits + row * args.vocab, row);
+    const SampleDraw draw = args.draws != nullptr ? args.draws[row] : SampleDraw{};
+    args.tokens[row] = sampler.Sample(args.logits + row * args.vocab, draw);
   }
   return OpStatus::kOk;
 }

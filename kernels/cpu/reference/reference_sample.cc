@@ -28,18 +28,18 @@ double Weight(float logit, float largest, float temperature) {
   return std::exp((double{logit} - largest) / temperature);
 }
 
-int32_t SampleRow(const SampleArgs& args, const float* logits, int64_t row) {
-  std::vector<int32_t> kept = Order(logits, args.vocab);
-  if (kept.empty()) return -1;
-  if (args.temperature == 0) return kept[0];
-  if (args.top_k > 0) kept.resize(std::min<size_t>(kept.size(), args.top_k));
+int32_t SampleRow(const float* logits, int64_t vocab, const SampleDraw& draw) {
+  std::vector<int32_t> kept = Order(logits, vocab);
+  if (kept.empty() || !InRange(draw)) return -1;
+  if (draw.temperature == 0) return kept[0];
+  if (draw.top_k > 0) kept.resize(std::min<size_t>(kept.size(), draw.top_k));
   const auto weight = [&, largest = logits[kept[0]]](int32_t token) {
-    return Weight(logits[token], largest, args.temperature);
+    return Weight(logits[token], largest, draw.temperature);
   };
   double total = 0;
   for (const int32_t token : kept) total += weight(token);
-  if (args.top_p < 1) {
-    const double wanted = total * args.top_p;
+  if (draw.top_p < 1) {
+    const double wanted = total * draw.top_p;
     size_t n = 0;
     for (total = 0; n < kept.size() && total < wanted; ++n) total += weight(kept[n]);
     kept.resize(n);
@@ -48,7 +48,7 @@ int32_t SampleRow(const SampleArgs& args, const float* logits, int64_t row) {
   double sum = 0;
   for (const int32_t token : kept) {
     sum += weight(token);
-    if (sum > args.uniform[row] * total) return token;
+    if (sum > draw.uniform * total) return token;
   }
   return kept.back();
 }
@@ -58,7 +58,8 @@ int32_t SampleRow(const SampleArgs& args, const float* logits, int64_t row) {
 OpStatus Sample(const SampleArgs& args) {
   if (const OpStatus status = Check(args); status != OpStatus::kOk) return status;
   for (int64_t row = 0; row < args.rows; ++row) {
-    args.tokens[row] = SampleRow(args, args.logits + row * args.vocab, row);
+    const SampleDraw draw = args.draws != nullptr ? args.draws[row] : SampleDraw{};
+    args.tokens[row] = SampleRow(args.logits + row * args.vocab, args.vocab, draw);
   }
   return OpStatus::kOk;
 }

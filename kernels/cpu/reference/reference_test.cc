@@ -780,17 +780,14 @@ TEST(ReferenceCorrectHeads, ListsGroupsBelowTau) {
 TEST(ReferenceSample, KeepsAndDrawsInTheStatedOrder) {
   // Weights 1, 4, 2, 1 of 8, by index.
   const std::vector<float> logits = {0, std::log(4.0f), std::log(2.0f), 0};
-  const auto draw = [&](float uniform, int64_t top_k, float top_p, float temperature = 1.0f) {
+  const auto draw = [&](float uniform, int32_t top_k, float top_p, float temperature = 1.0f) {
     int32_t token = -5;
-    EXPECT_EQ(ref.sample({.logits = logits.data(),
-                          .uniform = &uniform,
-                          .tokens = &token,
-                          .rows = 1,
-                          .vocab = 4,
-                          .temperature = temperature,
-                          .top_k = top_k,
-                          .top_p = top_p}),
-              OpStatus::kOk);
+    const SampleDraw how{
+        .temperature = temperature, .top_p = top_p, .top_k = top_k, .uniform = uniform};
+    EXPECT_EQ(
+        ref.sample(
+            {.logits = logits.data(), .draws = &how, .tokens = &token, .rows = 1, .vocab = 4}),
+        OpStatus::kOk);
     return token;
   };
   EXPECT_EQ(draw(0.0f, 0, 1.0f), 0);
