@@ -128,7 +128,7 @@ StatusOr<uint64_t> ShowHeadDocument(const EngineParts& parts, const DocumentName
     QUIRE_RETURN_IF_ERROR(head->Append(tokens.subspan(at, count)));
     at += count;
   }
-  head->ForgetQueries();  // Stored keys have none.
+  QUIRE_RETURN_IF_ERROR(head->RenewQueries());  // Stored keys have none.
   // Without the store the keys are computed each time.
   if (bytes.ok()) (void)chain.Store(document);
   return bytes.value_or(0);

@@ -27,9 +27,9 @@ inline constexpr char kHeadKeysExtra[] = "specontext.keys";
 KvSpec HeadKeySpec(const HeadWeights& head, const KvSpec& pages, uint64_t context);
 
 /// Gives `head`, which has no tokens, those of `document`: stored keys as far as there are any, and
-/// computed ones behind them. Stores the computed ones of whole segments, which costs an error of
-/// the store nothing but the next computation. Returns the payload bytes that were read. Errors are
-/// those of RetrievalHead.
+/// computed ones behind them, with the queries that it keeps. Stores the computed ones of whole
+/// segments, which costs an error of the store nothing but the next computation. Returns the
+/// payload bytes that were read. Errors are those of RetrievalHead.
 StatusOr<uint64_t> ShowHeadDocument(const EngineParts& parts, const DocumentName& document,
                                     std::span<const TokenId> tokens, RetrievalHead* head);
 

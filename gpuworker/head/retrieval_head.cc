@@ -55,11 +55,11 @@ RetrievalHead::RetrievalHead(const HeadWeights* weights, uint64_t context, uint3
       keys_(weights->config.num_kv_heads) {}
 
 StatusOr<std::vector<float>> RetrievalHead::EmbeddingsBefore(
-    std::span<const TokenId> tokens) const {
+    uint64_t first, std::span<const TokenId> tokens) const {
   const size_t h = c_.hidden_size, before = weights_->tokens_before();
   std::vector<float> rows(tokens.size() * before * h);
   for (size_t i = 0; i < tokens.size(); ++i) {
-    const uint64_t position = tokens_.size() + i;
+    const uint64_t position = first + i;
     for (size_t back = 1; back <= std::min<uint64_t>(before, position); ++back) {
       const TokenId token = back <= i ? tokens[i - back] : tokens_[position - back];
       QUIRE_RETURN_IF_ERROR(weights_->Embed(token, rows.data() + (i * before + back - 1) * h));
@@ -68,7 +68,7 @@ StatusOr<std::vector<float>> RetrievalHead::EmbeddingsBefore(
   return rows;
 }
 
-StatusOr<std::vector<float>> RetrievalHead::Inputs(std::span<const TokenId> tokens,
+StatusOr<std::vector<float>> RetrievalHead::Inputs(uint64_t first, std::span<const TokenId> tokens,
                                                    std::span<const float> features) const {
   const size_t h = c_.hidden_size;
   std::vector<float> embeddings(tokens.size() * h);
@@ -79,7 +79,7 @@ StatusOr<std::vector<float>> RetrievalHead::Inputs(std::span<const TokenId> toke
   if (weights_->mode == HeadMode::kEmbedOnly) return embeddings;
   std::vector<float> merged(features.begin(), features.end());
   if (weights_->mode == HeadMode::kTrained) {
-    QUIRE_ASSIGN_OR_RETURN(merged, EmbeddingsBefore(tokens));
+    QUIRE_ASSIGN_OR_RETURN(merged, EmbeddingsBefore(first, tokens));
   }
   QUIRE_ASSIGN_OR_RETURN(merged, Times(merged, weights_->fc, weights_->num_features));
   QUIRE_RETURN_IF_ERROR(NormRows(weights_->hidden_norm, c_.rms_norm_eps, &merged));
@@ -94,13 +94,14 @@ StatusOr<std::vector<float>> RetrievalHead::Inputs(std::span<const TokenId> toke
   return inputs;
 }
 
-StatusOr<std::vector<float>> RetrievalHead::Project(const std::vector<float>& inputs,
+StatusOr<std::vector<float>> RetrievalHead::Project(uint64_t first,
+                                                    const std::vector<float>& inputs,
                                                     const std::vector<float>& weight,
                                                     uint32_t heads) const {
   const size_t in = weights_->input_width(), count = inputs.size() / in, half = c_.head_dim / 2;
   QUIRE_ASSIGN_OR_RETURN(std::vector<float> rows, Times(inputs, weight, in));
   std::vector<float> cosines(count * half), sines(count * half);
-  rope_.Fill(tokens_.size(), count, cosines.data(), sines.data());
+  rope_.Fill(first, count, cosines.data(), sines.data());
   std::vector<int32_t> positions(count);
   std::iota(positions.begin(), positions.end(), 0);
   QUIRE_RETURN_IF_ERROR(
@@ -127,11 +128,11 @@ Status RetrievalHead::Append(std::span<const TokenId> tokens, std::span<const fl
   }
   QUIRE_RETURN_IF_ERROR(CheckTokens(tokens));
   if (tokens.empty()) return OkStatus();
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> inputs, Inputs(tokens, features));
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> inputs, Inputs(tokens_.size(), tokens, features));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<float> queries,
-                         Project(inputs, weights_->q, c_.num_query_heads));
+                         Project(tokens_.size(), inputs, weights_->q, c_.num_query_heads));
   QUIRE_ASSIGN_OR_RETURN(const std::vector<float> keys,
-                         Project(inputs, weights_->k, c_.num_kv_heads));
+                         Project(tokens_.size(), inputs, weights_->k, c_.num_kv_heads));
   const size_t row = size_t{c_.num_query_heads} * c_.head_dim;
   const size_t kept = std::min(queries_.size(), kept_queries_ * row);
   queries_.erase(queries_.begin(), queries_.end() - static_cast<ptrdiff_t>(kept));
@@ -170,6 +171,20 @@ Status RetrievalHead::Restore(std::span<const TokenId> tokens, std::span<const f
   }
   queries_.clear();
   Take(tokens, keys);
+  return OkStatus();
+}
+
+Status RetrievalHead::RenewQueries() {
+  if (weights_->mode == HeadMode::kEagle) {
+    return FailedPrecondition("the hidden states that the head's queries come from are gone");
+  }
+  queries_.clear();
+  const size_t kept = std::min<size_t>(kept_queries_, tokens_.size());
+  if (kept == 0) return OkStatus();
+  const uint64_t first = tokens_.size() - kept;
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<float> inputs,
+                         Inputs(first, std::span(tokens_).subspan(first), {}));
+  QUIRE_ASSIGN_OR_RETURN(queries_, Project(first, inputs, weights_->q, c_.num_query_heads));
   return OkStatus();
 }
 

@@ -52,8 +52,9 @@ class RetrievalHead {
 
   /// First token that Weights knows; num_tokens() for none.
   uint64_t first_query() const;
-  /// Forgets the queries of all tokens so far.
-  void ForgetQueries() { queries_.clear(); }
+  /// Computes the kept queries anew and forgets all others: the same bits however the tokens came.
+  /// FAILED_PRECONDITION for HeadMode::kEagle, whose features are gone.
+  [[nodiscard]] Status RenewQueries();
   /// Weights of the appended token `token` over the tokens up to itself, [n_q][token + 1]. It must
   /// be one of the last Append, or of the kept ones before.
   StatusOr<std::vector<float>> Weights(uint64_t token) const;
@@ -63,13 +64,15 @@ class RetrievalHead {
   Status CheckTokens(std::span<const TokenId> tokens) const;
   /// Takes tokens with keys as Restore has them.
   void Take(std::span<const TokenId> tokens, std::span<const float> keys);
-  /// Input of the projections for the tokens from `first` on, [tokens][in].
-  StatusOr<std::vector<float>> Inputs(std::span<const TokenId> tokens,
+  // `first` is the position of the first of `tokens`. Those before it have been taken.
+  /// Input of the projections, [tokens][in].
+  StatusOr<std::vector<float>> Inputs(uint64_t first, std::span<const TokenId> tokens,
                                       std::span<const float> features) const;
   /// The features of HeadMode::kTrained: embeddings of the tokens before each, the nearest first.
-  StatusOr<std::vector<float>> EmbeddingsBefore(std::span<const TokenId> tokens) const;
+  StatusOr<std::vector<float>> EmbeddingsBefore(uint64_t first,
+                                                std::span<const TokenId> tokens) const;
   /// rows [tokens][heads][d], projected by `weight` and rotated.
-  StatusOr<std::vector<float>> Project(const std::vector<float>& inputs,
+  StatusOr<std::vector<float>> Project(uint64_t first, const std::vector<float>& inputs,
                                        const std::vector<float>& weight, uint32_t heads) const;
 
   const HeadWeights* const weights_;

@@ -217,6 +217,28 @@ TEST_F(RetrievalHeadTest, TokensOneByOneAreTheSame) {
   }
 }
 
+// Tokens whose keys are restored have no queries; those that are kept come back.
+TEST_F(RetrievalHeadTest, QueriesOfTheLastTokensAreRenewedWhereverTheirKeysAreFrom) {
+  for (const HeadMode mode : {HeadMode::kEmbedOnly, HeadMode::kTrained}) {
+    const HeadWeights weights = Load(mode);
+    RetrievalHead computed(&weights, 64, /*kept_queries=*/3), restored(&weights, 64, 3);
+    ASSERT_EQ(computed.Append(tokens_), OkStatus());
+    const Row wanted = [&] {
+      const auto of_token = computed.Weights(9);
+      return Row(of_token->begin(), of_token->end());
+    }();
+    ASSERT_EQ(restored.Restore(tokens_, computed.Keys(0, tokens_.size())), OkStatus());
+    EXPECT_EQ(restored.first_query(), tokens_.size());
+    ASSERT_EQ(restored.RenewQueries(), OkStatus());
+    EXPECT_EQ(restored.first_query(), 9u);
+    ExpectNear(restored.Weights(9), wanted);
+    ASSERT_EQ(computed.RenewQueries(), OkStatus());
+    EXPECT_EQ(computed.Weights(9).value(), restored.Weights(9).value()) << "to the bit";
+  }
+  const HeadWeights eagle = Load(HeadMode::kEagle);
+  EXPECT_EQ(RetrievalHead(&eagle, 64).RenewQueries().code(), StatusCode::kFailedPrecondition);
+}
+
 TEST_F(RetrievalHeadTest, WhatTheHeadCannotTakeIsRefused) {
   const HeadWeights weights = Load(HeadMode::kEmbedOnly);
   RetrievalHead head(&weights, 64);

@@ -63,8 +63,8 @@ struct RetrievalOptions {
   /// share of that width (policies/shadowkv.h).
   uint32_t key_rank = 0;
   /// Tokens whose weights decide a selection of SpeContext, the present one counted. More of them
-  /// keep pages longer, and fewer move (policies/specontext.h). 1 is the published one.
-  uint32_t selection_memory = 1;
+  /// keep pages longer, and fewer move (policies/specontext.h). AsPublished has 1.
+  uint32_t selection_memory = 8;
   /// How long the attention of a layer waits for pages that only correct a selection that it could
   /// attend to instead (FreeKV). A head that went on without them waits for as long as it takes at
   /// the next token. 0: always as long as it takes.

@@ -95,6 +95,7 @@ StatusOr<RetrievalOptions> AsPublished(RetrievalOptions options, uint32_t page_t
   options.pooling = published.pooling;
   options.recall_layout = published.recall_layout;
   options.key_rank = published.key_rank;
+  options.selection_memory = published.selection_memory;
   return options;
 }
 

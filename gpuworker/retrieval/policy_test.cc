@@ -88,6 +88,8 @@ TEST(PolicyRegistryTest, PublishedOptionsAreThoseOfSpecE) {
     EXPECT_EQ(options->pooling, row.pooling);
     EXPECT_EQ(options->recall_layout, row.recall_layout);
   }
+  EXPECT_EQ(AsPublished({.policy = "specontext"}, 16)->selection_memory, 1u);
+  EXPECT_GT(RetrievalOptions().selection_memory, 1u) << "the default departs from it";
 }
 
 TEST(PolicyRegistryTest, PublishedOptionsFitPagesOfAnySizeAndLeaveTheRestAsItIs) {

@@ -167,7 +167,8 @@ void AddRetrievalFlags(CLI::App& command, RetrievalFlags& flags) {
   command
       .add_option(
           "--selection-memory", flags.selection_memory,
-          "specontext: tokens that a selection looks back on; more of them move fewer pages")
+          "specontext: tokens that a selection looks back on; more of them move fewer pages, 1 is "
+          "the published choice")
       ->check(CLI::Range(uint32_t{1}, worker::kMostSelectionMemory))
       ->default_str(std::to_string(defaults.selection_memory));
 }

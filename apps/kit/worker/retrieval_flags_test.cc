@@ -104,6 +104,15 @@ TEST_F(RetrievalFlagsTest, TheRankOfKeysCanBeGivenBesideWhatIsPublished) {
   EXPECT_EQ(RetrievalFlags().Options(32)->key_rank, 0u);
 }
 
+TEST_F(RetrievalFlagsTest, SelectionsLookBackUnlessThePublishedChoiceIsAskedFor) {
+  app_.parse("--policy specontext", false);
+  EXPECT_GT(flags_.Options(32)->selection_memory, 1u);
+  flags_.published = true;
+  EXPECT_EQ(flags_.Options(32)->selection_memory, 1u);
+  flags_.selection_memory = 3;
+  EXPECT_EQ(flags_.Options(32)->selection_memory, 3u);
+}
+
 // A worker's calls may name another policy than its own, which reads them.
 TEST_F(RetrievalFlagsTest, AFlagThatThePolicyDoesNotReadIsRefusedUnlessCallsNameTheirs) {
   const auto refusal = [&](const std::string& line) {

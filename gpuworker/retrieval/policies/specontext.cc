@@ -30,7 +30,10 @@ StatusOr<std::unique_ptr<RetrievalPolicy>> SpeContextPolicy::Make(const PolicyCo
 }
 
 RetrievalOptions SpeContextPolicy::Published(uint32_t page_tokens) {
-  return Divide(std::string(kName), page_tokens, {.sinks = 4, .window = 64, .total = 2048});
+  RetrievalOptions options =
+      Divide(std::string(kName), page_tokens, {.sinks = 4, .window = 64, .total = 2048});
+  options.selection_memory = 1;
+  return options;
 }
 
 SpeContextPolicy::SpeContextPolicy(const PolicyContext& context)

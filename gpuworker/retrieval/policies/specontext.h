@@ -7,7 +7,8 @@
 //
 // RetrievalOptions::selection_memory looks back: a page weighs what it weighed at the tokens
 // before, times 0.9 for each token since, if that is more. Heads then keep pages that were wanted a
-// moment ago in place of pages that little is wanted of, and less moves from step to step.
+// moment ago in place of pages that little is wanted of, and less moves from step to step. The
+// published policy looks back on none (Published).
 //
 // The head computes on the processor, and keeps its keys of the whole sequence in host memory.
 #ifndef QUIRE_GPUWORKER_RETRIEVAL_POLICIES_SPECONTEXT_H_

@@ -35,7 +35,8 @@ class SpeContextTest : public ::testing::Test {
                         .budget_tokens = 32,
                         .sink_tokens = 4,
                         .window_tokens = 8,
-                        .uncompressed_layers = {}};
+                        .uncompressed_layers = {},
+                        .selection_memory = 1};
     context_.head = &head_.weights();
     SeededRandom random(4);
     for (int i = 0; i < 100; ++i) tokens_.push_back(static_cast<TokenId>(random.Next() % kWords));
