@@ -80,8 +80,8 @@ class PageTable {
 
   /// Takes the next token and says where it goes. Opening a page drops the oldest window page.
   TokenPlace AppendToken();
-  /// What comes until the next AppendToken is for that token. Placements and selections may then
-  /// have the page that leaves the window with it. Nothing attends in between.
+  /// Announces the next token. Placements and selections may then have the page that leaves the
+  /// window with it. Nothing attends until AppendToken.
   void ExpectToken() { expected_ = 1; }
   /// An empty table starts with `num_tokens` tokens; the caller fills the fixed slots.
   void StartAt(uint64_t num_tokens) { num_tokens_ = num_tokens; }

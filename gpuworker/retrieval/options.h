@@ -64,7 +64,7 @@ struct RetrievalOptions {
   uint32_t key_rank = 0;
   /// Tokens whose weights decide a selection of SpeContext, the present one counted. More of them
   /// keep pages longer, and fewer move (policies/specontext.h). AsPublished has 1.
-  uint32_t selection_memory = 8;
+  uint32_t selection_memory = 4;
   /// How long the attention of a layer waits for pages that only correct a selection that it could
   /// attend to instead (FreeKV). A head that went on without them waits for as long as it takes at
   /// the next token. 0: always as long as it takes.
