@@ -113,14 +113,9 @@ StatusOr<HeadCosts> MeasureHeadCosts(const worker::Engine& engine, const Documen
   QUIRE_ASSIGN_OR_RETURN(costs.head, TimeHead(engine, tokens, specontext.retrieval, steps));
   QUIRE_ASSIGN_OR_RETURN(const auto batch, open(specontext, kBatchOfCosts));
   QUIRE_RETURN_IF_ERROR(batch->Step());  // It opens its sequences.
-  std::vector<uint64_t> messages;
   const uint64_t before = batch->Totals().messages;
-  for (uint64_t last = before; messages.size() < steps; last += messages.back()) {
-    QUIRE_RETURN_IF_ERROR(batch->Step());
-    messages.push_back(batch->Totals().messages - last);
-  }
+  for (uint32_t i = 0; i < steps; ++i) QUIRE_RETURN_IF_ERROR(batch->Step());
   costs.messages_per_step = static_cast<double>(batch->Totals().messages - before) / steps;
-  costs.messages_of_most_steps = static_cast<double>(Median(std::move(messages)));
   return costs;
 }
 

@@ -26,8 +26,6 @@ struct HeadCosts {
   uint32_t steps = 0;
   uint32_t sequences = 0;        ///< Sequences of the batch whose messages are counted.
   double messages_per_step = 0;  ///< Messages for all its sequences and layers, a mean.
-  /// The same in most steps, a median. A token that opens a page asks layer by layer.
-  double messages_of_most_steps = 0;
 
   double head_share() const;
 };

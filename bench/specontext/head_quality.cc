@@ -72,18 +72,18 @@ class LayerTrials {
     context.max_context_tokens = uint64_t{rows_.num_pages()} * layer_.spec.page_tokens;
     QUIRE_RETURN_IF_ERROR(
         Add(kBestPagesTrial, context, std::make_unique<OraclePolicy>(context, &exact_)));
-    QUIRE_RETURN_IF_ERROR(AddPublished("quest", worker::QuestPolicy::kName, 1, context));
+    QUIRE_RETURN_IF_ERROR(AddTrial("quest", worker::QuestPolicy::kName, 1, context));
     for (const auto& [mode, head] : heads) {
       context.head = head.get();
       const std::string name(worker::Name(mode));
-      QUIRE_RETURN_IF_ERROR(AddPublished(name, worker::SpeContextPolicy::kName, 1, context));
+      QUIRE_RETURN_IF_ERROR(AddTrial(name, worker::SpeContextPolicy::kName, memory_, context));
       QUIRE_RETURN_IF_ERROR(
-          AddPublished(name + kWithMemory, worker::SpeContextPolicy::kName, memory_, context));
+          AddTrial(name + kAsPublished, worker::SpeContextPolicy::kName, 1, context));
     }
     return OkStatus();
   }
-  Status AddPublished(const std::string& name, std::string_view policy, uint32_t memory,
-                      worker::PolicyContext context) {
+  Status AddTrial(const std::string& name, std::string_view policy, uint32_t memory,
+                  worker::PolicyContext context) {
     QUIRE_ASSIGN_OR_RETURN(context.options,
                            PublishedWithin(budget_, std::string(policy), layer_.spec.page_tokens));
     context.options.selection_memory = memory;

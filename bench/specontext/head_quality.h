@@ -12,6 +12,7 @@
 
 #include "bench/policy/policy_trial.h"
 #include "bench/specontext/head_variants.h"
+#include "gpuworker/retrieval/options.h"
 #include "quire/status.h"
 
 namespace quire::bench {
@@ -37,12 +38,11 @@ struct QualityOptions {
   uint32_t questions = 24;
   uint32_t decoded_tokens = 64;  ///< RecordOptions::decoded_tokens
   double percent = 12.5;         ///< Budget, sinks and window included.
-  uint32_t memory = 8;           ///< RetrievalOptions::selection_memory of the trials with one.
+  /// RetrievalOptions::selection_memory of trials that are not as published.
+  uint32_t memory = worker::RetrievalOptions().selection_memory;
 };
 
-/// End of the names of trials with a memory.
-inline constexpr char kWithMemory[] = "_memory";
-/// By "oracle", "quest" and the name of each mode, by itself and with kWithMemory behind it.
+/// By "oracle", "quest" and the name of each mode, by itself and with kAsPublished behind it.
 using QualityByName = std::map<std::string, SelectionQuality>;
 
 /// Follows `model_directory` with pages of `page_tokens`. Reports progress on stderr.

@@ -28,6 +28,7 @@
 #include "bench/specontext/head_quality.h"
 #include "bench/specontext/head_variants.h"
 #include "gpuworker/model/checkpoint/companions.h"
+#include "gpuworker/retrieval/policies/full.h"
 #include "gpuworker/retrieval/policies/quest.h"
 #include "kvserver/embedded/embedded_store.h"
 
@@ -39,6 +40,7 @@ constexpr double kMostLost = 0.01;
 /// Folder of a second head of the bundled model, of mode eagle.
 constexpr const char* kEagleFolder = "retrieval-head-eagle";
 constexpr const char* kBestPages = "oracle";
+constexpr std::string_view kFull = worker::FullPolicy::kName;
 constexpr std::string_view kQuest = worker::QuestPolicy::kName;
 constexpr std::string_view kSpeContext = worker::SpeContextPolicy::kName;
 
@@ -49,7 +51,8 @@ struct SpeContextOptions {
   std::vector<uint32_t> page_tokens = {16, 32, 1};
   double percent = 12.5;
   QualityOptions quality;
-  SetOptions sets = {.sets = {"multi", "needle"}};
+  SetOptions sets = {.sets = {"recall", "needle", "multi", "reads"}};
+  uint32_t other_samples = 50;  ///< SetOptions::samples of granularities after the first.
   AnswerSummaryOptions summary;
   uint32_t steps = 64;
   uint32_t threads = 2;
@@ -93,13 +96,18 @@ StatusOr<Heads> LoadHeads(const SpeContextOptions& options, const std::string& m
   return heads;
 }
 
-/// Name of a cell beside those of other variants; `first` has the plain one.
-std::string KeyOf(const AnswerCell& cell, const HeadVariant& variant, bool first) {
-  if (first || cell.policy == "full") return cell.key;
-  const std::string of = cell.policy == kQuest
-                             ? variant.key().substr(worker::Name(variant.mode).size() + 1)
-                             : variant.key();
-  return cell.key + "_" + of;
+/// Name of a cell beside those of other variants; those of `first` have plain ones, and full
+/// attention everywhere.
+std::string KeyOf(const AnswerCell& cell, const HeadVariant& variant, const HeadVariant& first) {
+  if (cell.policy == kFull) return cell.key;
+  if (cell.policy == kSpeContext && variant.mode != first.mode) {
+    return cell.key + "_" + variant.key();
+  }
+  std::string key = cell.key;
+  if (variant.page_tokens != first.page_tokens) {
+    key += variant.key().substr(worker::Name(variant.mode).size());
+  }
+  return key + (variant.as_published ? kAsPublished : "");
 }
 
 class SpeContextBench {
@@ -125,20 +133,28 @@ class SpeContextBench {
     return quality;
   }
   std::vector<HeadVariant> Variants() const {
-    return MakeVariants(heads_.by_mode, heads_.first, options_.page_tokens,
-                        options_.quality.memory);
+    return MakeVariants(heads_.by_mode, heads_.first, options_.page_tokens);
+  }
+  uint32_t MemoryOf(const HeadVariant& variant) const {
+    return variant.as_published ? 1 : options_.quality.memory;
   }
 
-  /// The cells of a variant that no variant before it has.
+  /// The questions of all variants with pages of `page_tokens`.
+  SetOptions SetsOf(uint32_t page_tokens) const {
+    SetOptions sets = options_.sets;
+    if (page_tokens != options_.page_tokens.front()) sets.samples = options_.other_samples;
+    return sets;
+  }
+
+  /// The cells of a variant that no variant before it with the same pages has.
   std::vector<AnswerCell> CellsOf(const HeadVariant& variant) const {
     const std::vector<std::string> policies = {std::string(kQuest), std::string(kSpeContext)};
     const double percents[] = {options_.percent};
     std::vector<AnswerCell> cells = MakeCells(policies, percents);
-    for (AnswerCell& cell : cells) cell.selection_memory = variant.memory;
-    std::erase_if(cells, [&](const AnswerCell& cell) {
-      if (cell.policy == "full") return !results_.cells.empty();
-      return cell.policy == kQuest && (variant.mode != heads_.first || variant.memory > 1);
-    });
+    for (AnswerCell& cell : cells) cell.selection_memory = MemoryOf(variant);
+    const bool has_others = results_.contains(variant.page_tokens);
+    std::erase_if(cells,
+                  [&](const AnswerCell& cell) { return cell.policy != kSpeContext && has_others; });
     return cells;
   }
 
@@ -153,22 +169,22 @@ class SpeContextBench {
     QUIRE_RETURN_IF_ERROR(
         local.NeedsTokenizer("the questions are text: name a model that has one"));
     QUIRE_ASSIGN_OR_RETURN(const std::vector<AskedDocument> documents,
-                           BundledQuestions(model_, *local.tokenizer, options_.sets));
+                           BundledQuestions(model_, *local.tokenizer, SetsOf(variant.page_tokens)));
     AnswerRun run(local, *client_, documents, CellsOf(variant), options_.threads);
     QUIRE_ASSIGN_OR_RETURN(AnswerResults results, run.Run());
-    const bool first = results_.cells.empty();
-    results_.samples = std::move(results.samples);
+    AnswerResults& all = results_[variant.page_tokens];
+    all.samples = std::move(results.samples);
     for (CellAnswers& cell : results.cells) {
-      cell.cell.key = KeyOf(cell.cell, variant, first);
+      cell.cell.key = KeyOf(cell.cell, variant, Variants().front());
       if (cell.cell.policy == kSpeContext) keys_[variant.key()] = cell.cell.key;
-      results_.cells.push_back(std::move(cell));
+      all.cells.push_back(std::move(cell));
     }
     return Measure(variant, local, documents.front());
   }
 
   worker::RetrievalOptions BudgetOf(const HeadVariant& variant, uint64_t tokens) const {
     worker::RetrievalOptions budget = BudgetShare(options_.percent, tokens, variant.page_tokens);
-    budget.selection_memory = variant.memory;
+    budget.selection_memory = MemoryOf(variant);
     return budget;
   }
 
@@ -196,7 +212,7 @@ class SpeContextBench {
   cli::Json VariantJson(const HeadVariant& variant, const cli::Json& answers) const {
     const QualityByName& quality = quality_.at(variant.page_tokens);
     const std::string mode(worker::Name(variant.mode));
-    const std::string trial = variant.memory > 1 ? mode + kWithMemory : mode;
+    const std::string trial = variant.as_published ? mode + kAsPublished : mode;
     const HeadCosts& costs = costs_.at(variant.key());
     const auto ms = [](Duration time) {
       return std::chrono::duration<double, std::milli>(time).count();
@@ -206,6 +222,7 @@ class SpeContextBench {
     json["accuracy"] = cell.at("accuracy");
     json["loss"] = cell.at("loss");
     json["loss_95"] = cell.at("loss_95");
+    json["samples"] = cell.at("samples");
     json["recall_vs_quest"] = quality.at(trial).figures.mean_recall() /
                               std::max(quality.at("quest").figures.mean_recall(), 1e-9);
     json["mass_vs_quest"] = quality.at(trial).figures.mean_mass() /
@@ -214,17 +231,33 @@ class SpeContextBench {
     json["head_ms"] = ms(costs.head);
     json["step_ms"] = ms(costs.step);
     json["quest_step_ms"] = ms(costs.quest_step);
-    json["messages_per_step"] = costs.messages_of_most_steps;
-    json["messages_per_step_mean"] = costs.messages_per_step;
+    json["messages_per_step"] = costs.messages_per_step;
     json["mode"] = mode;
     json["page_tokens"] = variant.page_tokens;
-    json["selection_memory"] = variant.memory;
+    json["selection_memory"] = MemoryOf(variant);
     json["answers_key"] = keys_.at(variant.key());
     return json;
   }
 
+  /// Answers at all granularities; what is about the questions is of the first.
+  cli::Json Answers() const {
+    const uint32_t first = options_.page_tokens.front();
+    cli::Json json = AnswersJson(results_.at(first), options_.summary);
+    for (const auto& [page_tokens, results] : results_) {
+      if (page_tokens == first) continue;
+      const cli::Json more = AnswersJson(results, options_.summary);
+      for (const auto& [key, cell] : more.at("cells").items()) {
+        const bool full = key == kFull;  // The first has its name.
+        const std::string name = full ? key + "_page_" + std::to_string(page_tokens) : key;
+        json["cells"][name] = cell;
+        json[name] = cell.at("accuracy");
+      }
+    }
+    return json;
+  }
+
   StatusOr<BenchReport> Report() {
-    cli::Json json = AnswersJson(results_, options_.summary);
+    cli::Json json = Answers();
     const std::vector<HeadVariant> variants = Variants();
     cli::Json of = cli::Json::object();
     for (const HeadVariant& variant : variants) of[variant.key()] = VariantJson(variant, json);
@@ -234,14 +267,12 @@ class SpeContextBench {
     json["full_minus_specontext_95"] = first.at("loss_95");
     json["within_1_point"] = first.at("loss").get<double>() <= kMostLost ? 1 : 0;
     json["within_1_point_by_interval"] = first.at("loss_95")[1].get<double>() <= kMostLost ? 1 : 0;
-    if (options_.quality.memory > 1) {
-      const cli::Json& kept = of.at(variants[1].key());
-      json["moved_ratio_with_memory"] = kept.at("moved_ratio");
-      json["full_minus_specontext_with_memory"] = kept.at("loss");
-    }
+    const cli::Json& published = of.at(variants[1].key());
+    json["moved_ratio_as_published"] = published.at("moved_ratio");
+    json["full_minus_specontext_as_published"] = published.at("loss");
     for (const char* const key :
          {"moved_ratio", "overlap", "oracle_page_recall", "mass", "recall_vs_quest",
-          "mass_vs_quest", "head_share", "messages_per_step", "messages_per_step_mean"}) {
+          "mass_vs_quest", "head_share", "messages_per_step", "selection_memory"}) {
       json[key] = first.at(key);
     }
     cli::Table table = TableOf(of);
@@ -262,6 +293,8 @@ class SpeContextBench {
                            {"page_tokens", options_.page_tokens},
                            {"sets", options_.sets.sets},
                            {"questions_seed", options_.sets.seed},
+                           {"samples_of_each_set", options_.sets.samples},
+                           {"other_samples_of_each_set", options_.other_samples},
                            {"quality_questions", options_.quality.questions},
                            {"decoded_tokens_per_question", options_.quality.decoded_tokens},
                            {"cost_steps", options_.steps},
@@ -296,9 +329,9 @@ class SpeContextBench {
   const Heads heads_;
   Client* const client_;
   std::map<uint32_t, QualityByName> quality_;  ///< By page size.
-  AnswerResults results_;
-  std::map<std::string, std::string> keys_;  ///< Key of a variant's cell.
-  std::map<std::string, HeadCosts> costs_;   ///< By variant.
+  std::map<uint32_t, AnswerResults> results_;  ///< By page size.
+  std::map<std::string, std::string> keys_;    ///< Key of a variant's cell.
+  std::map<std::string, HeadCosts> costs_;     ///< By variant.
 };
 
 StatusOr<BenchReport> Run(const SpeContextOptions& options) {
@@ -336,9 +369,14 @@ void AddOptions(CLI::App& command, SpeContextOptions* options) {
       ->capture_default_str();
   AddSetFlags(command, &options->sets);
   command
+      .add_option("--other-samples", options->other_samples,
+                  "The same as --samples for granularities after the first")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command
       .add_option("--memory", options->quality.memory,
-                  "Tokens that the selections of one more variant look back on (quire ask "
-                  "--selection-memory); 1: none")
+                  "Tokens that selections look back on (quire ask --selection-memory), but for "
+                  "the variant as published, which looks back on none")
       ->check(CLI::Range(uint32_t{1}, worker::kMostSelectionMemory))
       ->capture_default_str();
   command.add_option("--steps", options->steps, "Decode steps that are timed")
@@ -366,16 +404,16 @@ void AddSpeContextBench(Benches& benches) {
            "  quire bench specontext --draft-mode embed_only --budget 25\n"
            "A variant is a mode of the head and a granularity. Those at the top of the JSON are "
            "of\n"
-           "the draft's own mode and the first of --page-tokens; variants has all.\n"
+           "the draft's own mode and the first of --page-tokens; variants has all. Keys that end "
+           "in\n"
+           "as_published are of a selection by one token alone, as SpeContext was published.\n"
            "oracle_page_recall is the share of the pages with the most attention that are "
            "attended\n"
            "to, recall_vs_quest that over Quest's. overlap is of all attended pages from step to\n"
            "step, sinks and window included. moved_ratio is of the units that are selected: those\n"
            "not selected at the step before, over the decoded tokens.\n"
            "head_share is the head's time by itself over that of a whole step of one sequence.\n"
-           "messages_per_step is of a batch of four sequences, all layers together, in most "
-           "steps.\n"
-           "A token that opens a page asks layer by layer: messages_per_step_mean."},
+           "messages_per_step is of a batch of four sequences, all layers together: a mean."},
       [options](const cli::CommandContext&) { return Run(*options); },
       {.plot = PlotterOf(
            {{.title = "Answers right, by what selects",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The worker over every kind of connection to a real server. What a retrieval head selects, for all
-// layers and sequences of a step, comes with one message, and the tokens are the same everywhere.
+// The worker over every kind of connection to a real server. One message brings what a retrieval
+// head selects for all layers and sequences of a step. The tokens are the same everywhere.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -117,7 +117,7 @@ class WorkerTransportsTest : public ::testing::TestWithParam<const char*> {
             .prompt = TokensOf(1 + sequence, 10 + sequence),
             .params = {.max_new_tokens = kNewTokens}};
   }
-  /// What the sequence generates by itself, near the server.
+  /// Tokens that the sequence generates by itself, near the server.
   std::vector<TokenId> Alone(const BatchRequest& request) {
     const auto sequence = near_.engine->OpenSequence(request.document, {});
     EXPECT_TRUE(sequence.ok()) << sequence.status();
