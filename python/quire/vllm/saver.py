@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saver: sends copies of segments to the server, in a thread of its own, in the order they came."""
+"""Saver: sends copies of segments to the server, in a thread of its own, in the order they came.
+
+An engine that computes on the host's processors shares them with what is sent, so that sends give way to prompts.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from quire.vllm.counts import Counts
 from quire.vllm.identity import spec_of
 
 log = logging.getLogger("vllm.quire")
+
+_LONGEST_WAIT = 1.0  # Seconds that sends give way.
 
 
 @dataclasses.dataclass
@@ -40,6 +45,8 @@ class Saver:
     ) -> None:
         self._link = link
         self._room = staged_bytes
+        self._staged_bytes = staged_bytes
+        self._waits_until = 0.0
         self._collection = collection
         self._durability = durability
         self._counts = counts
@@ -67,8 +74,21 @@ class Saver:
         """The request stores nothing more."""
         self._append(request)
 
+    def give_way(self) -> None:
+        """Sends wait for go_on, a second at most, and while half of the room is free."""
+        with self._changed:
+            if self._waits_until == 0.0:
+                self._waits_until = time.monotonic() + _LONGEST_WAIT
+
+    def go_on(self) -> None:
+        """Sends what has waited."""
+        with self._changed:
+            self._waits_until = 0.0
+            self._changed.notify_all()
+
     def drain(self, timeout: float) -> bool:
         """Waits until everything has been sent; False after `timeout` seconds."""
+        self.go_on()
         with self._changed:
             return self._changed.wait_for(lambda: not self._queue and not self._busy, timeout)
 
@@ -91,7 +111,8 @@ class Saver:
             with self._changed:
                 self._busy = False
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._queue or self._closed)
+                while not self._closed and not self._may_send():
+                    self._changed.wait(self._wait_seconds())
                 if self._closed:
                     return
                 entry = self._queue.popleft()
@@ -104,6 +125,14 @@ class Saver:
             entry.units = None
             with self._changed:
                 self._room += size
+
+    def _may_send(self) -> bool:
+        return bool(self._queue) and (self._wait_seconds() is None or self._room < self._staged_bytes // 2)
+
+    def _wait_seconds(self) -> float | None:
+        """How long the first of the queue gives way yet; None: not at all."""
+        left = self._waits_until - time.monotonic()
+        return left if self._queue and left > 0 else None
 
     def _send(self, segment: Segment) -> None:
         """A request whose segment was not stored stores none behind it."""

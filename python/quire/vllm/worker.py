@@ -64,11 +64,15 @@ class BlockWorker:
             self._step.wait(self._blocks.spec.num_layers)
             self._fail(self._step)
             self._step = None
+        if work.prompts_go_on:
+            self._saver.give_way()
         for save in work.saves:
             self._save(save)
         for request in work.finished:
             self._chains.pop(request, None)
             self._saver.forget(request)
+        if not work.prompts_go_on:
+            self._saver.go_on()
 
     def arrived(self) -> set[str]:
         """Requests whose load outside of steps has ended."""
