@@ -21,7 +21,6 @@ from test_engine_blocks import Cache
 import quire
 from quire import vllm
 from quire.engines.link import Link
-from quire.vllm import saver
 from quire.vllm.counts import Counts
 from quire.vllm.identity import refusal, salted, shards, spec_fields, spec_of
 from quire.vllm.planner import Planner
@@ -465,7 +464,7 @@ def test_without_room_for_copies_nothing_waits(engines):
 
 def test_saves_give_way_to_the_rest_of_a_prompt(engines, monkeypatch):
     """The engine computes on the same processors. What has waited is sent with the prompt's end, or for want of room."""
-    monkeypatch.setattr(saver, "_LONGEST_WAIT", 600.0)
+    monkeypatch.setattr("quire.vllm.worker.LONGEST_WAIT", 600.0)
     engine = engines("give-way")
     request = Request(prompt_of(2 * SEGMENT, 21))
     table = engine.table(request.num_tokens)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saver: sends copies of segments to the server, in a thread of its own, in the order they came.
-
-An engine that computes on the host's processors shares them with what is sent, so that sends give way to prompts.
-"""
+"""Saver: sends copies of segments to the server, in a thread of its own, in the order they came."""
 
 from __future__ import annotations
 
@@ -19,8 +16,6 @@ from quire.vllm.counts import Counts
 from quire.vllm.identity import spec_of
 
 log = logging.getLogger("vllm.quire")
-
-_LONGEST_WAIT = 1.0  # Seconds that sends give way.
 
 
 @dataclasses.dataclass
@@ -74,22 +69,19 @@ class Saver:
         """The request stores nothing more."""
         self._append(request)
 
-    def give_way(self) -> None:
-        """Sends wait for go_on, a second at most, and while half of the room is free."""
+    def give_way(self, seconds: float) -> None:
+        """Sends wait so long, while half of the room is free. Never makes a wait longer that has begun."""
         with self._changed:
-            if self._waits_until == 0.0:
-                self._waits_until = time.monotonic() + _LONGEST_WAIT
-
-    def go_on(self) -> None:
-        """Sends what has waited."""
-        with self._changed:
-            self._waits_until = 0.0
+            now = time.monotonic()
+            end = now + seconds
+            self._waits_until = min(end, self._waits_until) if self._waits_until > now else end
             self._changed.notify_all()
 
     def drain(self, timeout: float) -> bool:
         """Waits until everything has been sent; False after `timeout` seconds."""
-        self.go_on()
         with self._changed:
+            self._waits_until = 0.0
+            self._changed.notify_all()
             return self._changed.wait_for(lambda: not self._queue and not self._busy, timeout)
 
     def close(self, timeout: float) -> None:
