@@ -11,6 +11,8 @@
 #include "kvserver/store/page_store_impl.h"
 #include "kvserver/store/payload/engine/engine_choice.h"
 #include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/look_again.h"
+#include "tests/kit/same_bytes.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::kvserver::testing {
@@ -59,7 +61,7 @@ class PageStoreConcurrencyTest : public ::testing::Test {
     }
     const uint64_t bytes = quire::UnitBytes(spec_);
     const auto expected = std::span(segment.payload).subspan(first * bytes, count * bytes);
-    EXPECT_TRUE(std::ranges::equal(Concatenate(out), expected));
+    EXPECT_TRUE(quire::testing::SameBytes(Concatenate(out), expected));
   }
   void ReadOthers(Random& random) {
     const TestSegment& segment = segments_[random.Below(kSegments)];
@@ -168,7 +170,7 @@ TEST(GroupCommitTest, PutsThatWaitForASyncShareTheNext) {
   const uint64_t syncs_before = syncs();
   const uint64_t device_before = CountersOf(**store)["payload_device_syncs"];
   engine.Arm([&] {
-    while (syncs() < syncs_before + kPuts) std::this_thread::yield();
+    while (syncs() < syncs_before + kPuts) quire::testing::WaitToLookAgain();
   });
   std::vector<std::thread> threads;
   for (uint64_t seed = 2; seed < 2 + kPuts; ++seed) {
