@@ -290,6 +290,7 @@ StatusOr<uint64_t> SegmentKeeper::Sweep() {
       }
     }
     removed += RemoveAll(marked, RemovalReason::kMarked, &first_failure);
+    removed += RemoveGone(&first_failure);
     const uint64_t detached_now = RemoveAll(detached, RemovalReason::kDetached, &first_failure);
     const uint64_t expired_now = RemoveAll(unused, RemovalReason::kExpired, &first_failure);
     detached_.Add(detached_now);
@@ -306,6 +307,22 @@ StatusOr<uint64_t> SegmentKeeper::Sweep() {
   }
   if (notes_uses) QUIRE_RETURN_IF_ERROR(NoteUses());
   QUIRE_RETURN_IF_ERROR(parts_.ssd->ReclaimSpace());
+  return removed;
+}
+
+uint64_t SegmentKeeper::RemoveGone(Status* first_failure) {
+  const auto is_gone = [&](const SegmentKey& key) {
+    return parts_.catalog->IsInMemory(key) && !parts_.dram->HasAny(key);
+  };
+  uint64_t removed = 0;
+  for (const SegmentKey& key : parts_.catalog->ListInMemory()) {
+    if (!is_gone(key)) continue;
+    const KeyedLock::Guard guard = parts_.writers->Acquire(key);
+    if (!is_gone(key)) continue;  // It was put again meanwhile.
+    const StatusOr<bool> gone = RemoveLocked(key, RemovalReason::kEvicted);
+    if (gone.value_or(false)) ++removed;
+    first_failure->Update(gone.status());
+  }
   return removed;
 }
 

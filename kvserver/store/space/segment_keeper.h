@@ -146,6 +146,8 @@ class SegmentKeeper final : public SegmentHold::Owner {
   bool EvictOne(std::optional<std::string_view> tenant) QUIRE_EXCLUDES(mutex_);
   uint64_t RemoveAll(std::span<const SegmentKey> keys, RemovalReason why, Status* first_failure)
       QUIRE_EXCLUDES(mutex_);
+  /// Removes segments whose record is in memory alone and whose bytes have left DRAM.
+  uint64_t RemoveGone(Status* first_failure) QUIRE_EXCLUDES(mutex_);
   /// Cached segments last used before this time have expired.
   TimePoint ExpiredBefore() const { return parts_.clock->Now() - cached_ttl_; }
 
