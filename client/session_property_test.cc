@@ -13,6 +13,7 @@
 
 #include "client/recall_test_kit.h"
 #include "common/wire/unit_list.h"
+#include "tests/kit/same_bytes.h"
 
 namespace quire {
 namespace {
@@ -295,7 +296,7 @@ class SessionPropertyTest : public testing::ClientTest, public ::testing::WithPa
       for (size_t slot = 0; slot < pages.size(); ++slot) {
         if (pages[slot] < 0) continue;
         ASSERT_TRUE(
-            std::ranges::equal(Unit(layer, slot / kSlots, slot % kSlots),
+            testing::SameBytes(Unit(layer, slot / kSlots, slot % kSlots),
                                testing::UnitOfPage(spec_, static_cast<uint32_t>(pages[slot]))))
             << "layer " << layer << ", slot " << slot;
       }

@@ -13,6 +13,7 @@
 #include "client/validate.h"
 #include "kernels/api/digest.h"
 #include "tests/kit/fake_lease.h"
+#include "tests/kit/same_bytes.h"
 
 namespace quire {
 namespace {
@@ -244,7 +245,7 @@ TEST_F(FewerSlotsTest, ALandingHasRoomForTheSessionsSlots) {
   ExpectPart({{2, 1, {{1, 1, 1, 6}}}});
   const auto result = session_->Recall({&want, 1}, {.landing = landing->get()});
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_TRUE(std::ranges::equal((*landing)->Unit(2, 1, 1, 1), testing::UnitOfPage(spec_, 6)));
+  EXPECT_TRUE(testing::SameBytes((*landing)->Unit(2, 1, 1, 1), testing::UnitOfPage(spec_, 6)));
   EXPECT_EQ(result->payload.slices()[0].bytes.data(), (*landing)->Unit(2, 1, 1, 1).data());
 }
 
@@ -321,7 +322,7 @@ TEST_F(LentPartsTest, OwnedUnitsNeedNoLease) {
   EXPECT_TRUE(own.IsValid());
   const Slice units = own.payload.Flatten();
   const auto unit = testing::UnitOfPage(spec_, 3);
-  EXPECT_TRUE(std::ranges::equal(units.bytes.first(unit.size()), unit));
+  EXPECT_TRUE(testing::SameBytes(units.bytes.first(unit.size()), unit));
   EXPECT_EQ(late.OwnUnits().code(), StatusCode::kFailedPrecondition);
 }
 

@@ -89,15 +89,16 @@ function(_quire_compile_as_test target)
   _quire_precompile(${target} test ${options})
 endfunction()
 
+# GLUE: code that is not worth optimising. COMPUTES: tests spend their time in it, so that instrumented builds optimise it.
 function(quire_library)
-  cmake_parse_arguments(A "GLUE" "NAME" "SRCS;DEPS;EXTERNAL;PUBLIC_HEADERS" ${ARGN})
+  cmake_parse_arguments(A "GLUE;COMPUTES" "NAME" "SRCS;DEPS;EXTERNAL;PUBLIC_HEADERS" ${ARGN})
   set(target quire_${A_NAME})
   if(A_SRCS)
     add_library(${target} STATIC ${A_SRCS})
     set(visibility PUBLIC)
     set(options)
     # Optimising instrumented code doubles its compile time. Only long computations regain that.
-    if(QUIRE_SANITIZE AND QUIRE_LAYER STREQUAL "kernels")
+    if(QUIRE_SANITIZE AND (A_COMPUTES OR QUIRE_LAYER STREQUAL "kernels"))
       set(options -O1)
     endif()
     set(kind core)

@@ -7,6 +7,7 @@
 #include "client/recall/landing_area.h"
 #include "client/recall_test_kit.h"
 #include "common/base/memory/checksum.h"
+#include "tests/kit/same_bytes.h"
 
 namespace quire {
 namespace {
@@ -64,8 +65,8 @@ TEST_F(SessionLandingTest, WhatLandedIsPayloadThatLiesThereUntilItIsApplied) {
     EXPECT_TRUE(IsInLanding(slice));
     EXPECT_NE(slice.owner, nullptr);
   }
-  EXPECT_TRUE(std::ranges::equal(result->payload.slices()[0].bytes, testing::UnitOfPage(spec_, 6)));
-  EXPECT_TRUE(std::ranges::equal(result->payload.slices()[1].bytes, testing::UnitOfPage(spec_, 7)));
+  EXPECT_TRUE(testing::SameBytes(result->payload.slices()[0].bytes, testing::UnitOfPage(spec_, 6)));
+  EXPECT_TRUE(testing::SameBytes(result->payload.slices()[1].bytes, testing::UnitOfPage(spec_, 7)));
   EXPECT_EQ(PageIn(0, 2), -1);
   session_->Applied(*result);
   EXPECT_EQ(PageIn(0, 2), 6);
@@ -105,7 +106,7 @@ TEST_F(SessionLandingTest, WhileSomethingMayStillLandTheLaneComesInMessagesAndNo
   // It comes, where nobody reads.
   ASSERT_TRUE(given_up->late.front()(*given_up).ok());
   given_up->late.clear();
-  EXPECT_TRUE(std::ranges::equal(came->payload.Flatten().bytes, testing::UnitOfPage(spec_, 5)));
+  EXPECT_TRUE(testing::SameBytes(came->payload.Flatten().bytes, testing::UnitOfPage(spec_, 5)));
   const auto lands_again = ExpectPart({{0, 0, {{0, 0, 2, 6, 5}}}});
   const LayerWant last = Want(0, 6);
   ASSERT_TRUE(session_->Recall({&last, 1}, {.landing = landing_.get()}).ok());
@@ -166,7 +167,7 @@ TEST_F(SessionLandingTest, UnitsThatTheCallerHoldsDoNotLand) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->held, std::vector<size_t>{1});
   ASSERT_EQ(result->payload.slices().size(), 1u);
-  EXPECT_TRUE(std::ranges::equal(result->payload.slices()[0].bytes, testing::UnitOfPage(spec_, 6)));
+  EXPECT_TRUE(testing::SameBytes(result->payload.slices()[0].bytes, testing::UnitOfPage(spec_, 6)));
 }
 
 TEST_F(SessionLandingTest, OverATransportThatDoesNotWriteThereUnitsComeAsEver) {

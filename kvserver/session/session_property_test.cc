@@ -9,6 +9,7 @@
 
 #include "kvserver/session/testing/session_fixture.h"
 #include "quire/page_name.h"
+#include "tests/kit/same_bytes.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -178,7 +179,7 @@ class RandomWorker {
         EXPECT_EQ(std::ranges::count(pages, static_cast<int32_t>(placed.pages[i])), 0);
         const auto expected =
             TestUnit(spec_, PageOf(placed.pages[i]), placement.layer, head, spec_.page_tokens);
-        EXPECT_TRUE(std::ranges::equal(unit->bytes, expected));
+        EXPECT_TRUE(quire::testing::SameBytes(unit->bytes, expected));
         pages[slot] = static_cast<int32_t>(placed.pages[i]);
         generations[slot] = placed.generations[i];
       }

@@ -11,6 +11,7 @@
 #include "kvserver/store/page_store_impl.h"
 #include "kvserver/store/payload/engine/engine_choice.h"
 #include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/same_bytes.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::kvserver::testing {
@@ -59,7 +60,7 @@ class PageStoreConcurrencyTest : public ::testing::Test {
     }
     const uint64_t bytes = quire::UnitBytes(spec_);
     const auto expected = std::span(segment.payload).subspan(first * bytes, count * bytes);
-    EXPECT_TRUE(std::ranges::equal(Concatenate(out), expected));
+    EXPECT_TRUE(quire::testing::SameBytes(Concatenate(out), expected));
   }
   void ReadOthers(Random& random) {
     const TestSegment& segment = segments_[random.Below(kSegments)];

@@ -14,6 +14,7 @@
 #include "kvserver/store/testing/store_kit.h"
 #include "tests/kit/fake_clock.h"
 #include "tests/kit/health_lines.h"
+#include "tests/kit/same_bytes.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::kvserver::testing {
@@ -78,7 +79,7 @@ TEST_F(PageStoreDamageTest, Promise2AServerThatUsesAFlippedUnitReadsItFromSsdAnd
   for (int times = 0; times < 2; ++times) {
     const Status read = ReadOne(*segment, 1, 2, &units);
     ASSERT_TRUE(read.ok()) << read;
-    EXPECT_TRUE(std::ranges::equal(units[0].bytes(), UnitOf(*segment, 1, 2)));
+    EXPECT_TRUE(quire::testing::SameBytes(units[0].bytes(), UnitOf(*segment, 1, 2)));
   }
   EXPECT_EQ(Count("dram_extents_damaged"), 1u) << "mended once";
   EXPECT_EQ(Count("dram_extents_mended"), 1u);
@@ -155,7 +156,7 @@ TEST_F(PageStoreDamageTest, Promise2APinnedExtentIsMendedAndStaysPinned) {
   Flip(*segment, 0, 0);
   std::vector<VerifiedBytes> units;
   ASSERT_TRUE(ReadOne(*segment, 0, 0, &units).ok());
-  EXPECT_TRUE(std::ranges::equal(units[0].bytes(), UnitOf(*segment, 0, 0)));
+  EXPECT_TRUE(quire::testing::SameBytes(units[0].bytes(), UnitOf(*segment, 0, 0)));
   EXPECT_GT(Count("dram_bytes_pinned"), 0u);
   ASSERT_TRUE(PutTestChain(*store_, spec_, 100, 400).ok());  // More than fits in the arena.
   EXPECT_GT(Count("dram_evictions"), 0u);

@@ -10,6 +10,7 @@
 #include "kvserver/store/payload/volume/location.h"
 #include "kvserver/store/testing/page_store_fixture.h"
 #include "kvserver/store/unit_digests.h"
+#include "tests/kit/same_bytes.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -283,10 +284,10 @@ TEST_F(PageStoreTest, UnitsComeInTheOrderAsked) {
   const auto expected = [&](size_t segment, size_t unit) {
     return std::span((*chain)[segment].payload).subspan(unit * bytes, bytes);
   };
-  EXPECT_TRUE(std::ranges::equal(units[0].ToSend().slice.bytes, expected(1, 7)));
-  EXPECT_TRUE(std::ranges::equal(units[1].ToSend().slice.bytes, expected(0, 2)));
-  EXPECT_TRUE(std::ranges::equal(units[2].ToSend().slice.bytes, expected(1, 0)));
-  EXPECT_TRUE(std::ranges::equal(units[3].ToSend().slice.bytes, expected(0, 2)));
+  EXPECT_TRUE(quire::testing::SameBytes(units[0].ToSend().slice.bytes, expected(1, 7)));
+  EXPECT_TRUE(quire::testing::SameBytes(units[1].ToSend().slice.bytes, expected(0, 2)));
+  EXPECT_TRUE(quire::testing::SameBytes(units[2].ToSend().slice.bytes, expected(1, 0)));
+  EXPECT_TRUE(quire::testing::SameBytes(units[3].ToSend().slice.bytes, expected(0, 2)));
 }
 
 TEST_F(PageStoreTest, DeleteRemovesASegmentFromEveryTier) {

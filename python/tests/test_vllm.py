@@ -10,6 +10,7 @@ import json
 import logging
 import pathlib
 import sys
+import time
 import types
 
 import numpy
@@ -133,6 +134,18 @@ class Engine:
     def drain(self):
         return all(worker.drain(20) for worker in self.workers)
 
+    def totals_now(self):
+        for name, value in self.counts.take().items():
+            self.totals[name] = self.totals.get(name, 0) + value
+        return self.totals
+
+    def has_saved(self, segments):
+        """Waits for 20 seconds at most."""
+        end = time.monotonic() + 20
+        while self.totals_now().get("segments_saved") != segments and time.monotonic() < end:
+            time.sleep(0.01)
+        return self.totals.get("segments_saved") == segments
+
     def table(self, tokens):
         return [next(self._free) for _ in range(-(-tokens // self.block_tokens))]
 
@@ -162,8 +175,7 @@ class Engine:
             self.planner.finished(request.request_id)
             self.work(self.output())
         assert self.drain()
-        for name, value in self.counts.take().items():
-            self.totals[name] = self.totals.get(name, 0) + value
+        self.totals_now()
         return loaded, table
 
     def generate(self, request, table, end):
@@ -448,6 +460,26 @@ def test_without_room_for_copies_nothing_waits(engines):
     tokens = prompt_of(SEGMENT + 1, 6)
     engine.run(Request(tokens))
     assert engine.totals["segments_dropped"] == 1 and "segments_saved" not in engine.totals
+
+
+def test_saves_give_way_to_the_rest_of_a_prompt(engines, monkeypatch):
+    """The engine computes on the same processors. What has waited is sent with the prompt's end, or for want of room."""
+    monkeypatch.setattr("quire.vllm.worker.LONGEST_WAIT", 600.0)
+    engine = engines("give-way")
+    request = Request(prompt_of(2 * SEGMENT, 21))
+    table = engine.table(request.num_tokens)
+    assert engine.planner.matched(request, 0) == (0, False)
+    engine.step(request, table, 0, SEGMENT, new=True)
+    time.sleep(0.2)  # Sends take a hundredth of that.
+    assert engine.totals_now() == {"lookups": 1}
+    engine.step(request, table, SEGMENT, 2 * SEGMENT)
+    assert engine.has_saved(2)
+
+    filled = engines("give-way-filled", staged_bytes=SEGMENT * 2 * 2 * 2 * 32 * 2)
+    request = Request(prompt_of(2 * SEGMENT, 22))
+    assert filled.planner.matched(request, 0) == (0, False)
+    filled.step(request, filled.table(request.num_tokens), 0, SEGMENT, new=True)
+    assert filled.has_saved(1)
 
 
 def test_an_engine_goes_on_without_its_server(tmp_path):

@@ -27,6 +27,7 @@
 #include "quire/session.h"
 #include "quire/session_landing.h"
 #include "tests/integration/direct_ucx.h"
+#include "tests/kit/same_bytes.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/local/loopback_transport.h"
 #include "transport/ucx/ucx.h"
@@ -366,20 +367,20 @@ TEST_P(ClientServerTest, ObjectsAreReadWholeInRangesAndIntoMemoryAlsoAfterAResta
       const auto expected = std::span(whole).subspan(begin, bytes);
       ASSERT_TRUE((*read)[i].has_value());
       EXPECT_EQ((*read)[i]->object_bytes, whole.size());
-      EXPECT_TRUE(std::ranges::equal(Bytes((*read)[i]->payload), expected));
+      EXPECT_TRUE(testing::SameBytes(Bytes((*read)[i]->payload), expected));
       EXPECT_TRUE((*read)[i]->payload.IsValid());
       const auto to = std::span(memory).first(ranges[i].bytes == 0 ? memory.size() : bytes);
       const std::vector<ObjectInto> into = {{.key = ranges[i].key, .offset = begin, .to = to}};
       const auto copied = client_->GetObjectsInto(into);
       ASSERT_TRUE(copied.ok()) << copied.status();
       ASSERT_EQ(copied->front(), bytes);
-      EXPECT_TRUE(std::ranges::equal(to.first(bytes), expected));
+      EXPECT_TRUE(testing::SameBytes(to.first(bytes), expected));
       const std::vector<ObjectInto> exactly = {
           {.key = ranges[i].key, .offset = begin, .to = InPieces(to.first(bytes)), .exact = true}};
-      std::ranges::fill(memory, std::byte{0});
+      std::fill(memory.begin(), memory.end(), std::byte{0});
       if (begin + bytes == whole.size()) {
         ASSERT_EQ(client_->GetObjectsInto(exactly)->front(), bytes);
-        EXPECT_TRUE(std::ranges::equal(to.first(bytes), expected));
+        EXPECT_TRUE(testing::SameBytes(to.first(bytes), expected));
       } else {
         EXPECT_EQ(client_->GetObjectsInto(exactly)->front(), std::nullopt);
       }
@@ -440,7 +441,7 @@ TEST_P(ClientServerTest, Promise2AByteOfAnObjectThatChangedInMemoryIsNoticedAndM
         std::byte{8};
     const auto read = client_->GetObjects(range);
     ASSERT_TRUE(read.ok()) << read.status();
-    EXPECT_TRUE(std::ranges::equal(Bytes(read->front()->payload), std::span(whole).subspan(10)));
+    EXPECT_TRUE(testing::SameBytes(Bytes(read->front()->payload), std::span(whole).subspan(10)));
     const std::vector<ObjectInto> into = {{.key = objects[2].key, .to = std::span(memory)}};
     ASSERT_TRUE(client_->GetObjectsInto(into).ok());
     EXPECT_EQ(memory, whole);
@@ -634,7 +635,7 @@ TEST_P(ClientServerTest, ASessionOfValuesBringsTheSecondHalvesOfUnits) {
     const uint64_t half = UnitBytes(spec_) / 2;
     for (size_t i = 0; i < result->placements.size(); ++i) {
       const Placement& at = result->placements[i];
-      EXPECT_TRUE(std::ranges::equal(std::span(halves).subspan(i * half, half),
+      EXPECT_TRUE(testing::SameBytes(std::span(halves).subspan(i * half, half),
                                      Values(at.page, at.layer, at.head)));
     }
     (*session)->Applied(*result);
@@ -714,7 +715,7 @@ TEST_P(ClientServerTest, AContextReadWhileItIsWrittenHasUnitsOfSeveralCodecs) {
   EXPECT_EQ(result->payload.size_bytes(),
             2 * UnitBytes(spec_, UnitCodec::kInt8) + 4 * UnitBytes(spec_));
   const std::vector<std::byte> decoded = Decoded(*result);
-  EXPECT_TRUE(std::ranges::equal(std::span(decoded).subspan(UnitBytes(spec_), UnitBytes(spec_)),
+  EXPECT_TRUE(testing::SameBytes(std::span(decoded).subspan(UnitBytes(spec_), UnitBytes(spec_)),
                                  Unit(pages - 1, 0, 0)));
 }
 
@@ -770,7 +771,7 @@ TEST_P(ClientServerTest, AByteThatChangedInMemoryIsNoticedByWhoTakesTheValuesAnd
     ASSERT_EQ(fetched->slices().size(), 1u);
     const std::span<const std::byte> unit = fetched->slices()[0].bytes;
     if (intact.empty()) intact.assign(unit.begin(), unit.end());
-    EXPECT_TRUE(std::ranges::equal(unit, intact));
+    EXPECT_TRUE(testing::SameBytes(unit, intact));
     const auto session =
         OpenSession(*client_, {.spec = spec_, .slots_per_head = 4, .part = UnitPart::kValues});
     ASSERT_TRUE(session.ok()) << session.status();
@@ -779,7 +780,7 @@ TEST_P(ClientServerTest, AByteThatChangedInMemoryIsNoticedByWhoTakesTheValuesAnd
     EXPECT_EQ(recalled.status(), OkStatus());
     const auto again = in_place->Fetch(DocumentName{.name = "a"}, ranges);
     ASSERT_TRUE(again.ok()) << again.status();
-    EXPECT_TRUE(std::ranges::equal(again->slices()[0].bytes, intact));
+    EXPECT_TRUE(testing::SameBytes(again->slices()[0].bytes, intact));
   }
 }
 
@@ -888,7 +889,7 @@ TEST_P(ClientServerTest, SequencesOfABatchAreRecalledPartByPartIntoALanding) {
       for (size_t i = 0; i < (*part)->placements.size(); ++i) {
         const Placement& at = (*part)->placements[i];
         EXPECT_TRUE(
-            std::ranges::equal(std::span(units).subspan(i * UnitBytes(spec_), UnitBytes(spec_)),
+            testing::SameBytes(std::span(units).subspan(i * UnitBytes(spec_), UnitBytes(spec_)),
                                Unit(at.page & (wire::kMaxContextPages - 1), at.layer, at.head)));
       }
       (*session)->Applied(**part);
@@ -942,7 +943,7 @@ TEST_P(ClientServerTest, WhatIsGivenUpBeforeItLandedNeverGoesOverWhatTheNewerRec
     for (size_t j = 0; j < result->placements.size(); ++j) {
       const Placement& at = result->placements[j];
       ASSERT_TRUE(
-          std::ranges::equal(std::span(bytes).subspan(j * UnitBytes(spec_), UnitBytes(spec_)),
+          testing::SameBytes(std::span(bytes).subspan(j * UnitBytes(spec_), UnitBytes(spec_)),
                              Unit(at.page, at.layer, at.head)));
     }
   }

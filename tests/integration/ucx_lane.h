@@ -42,7 +42,7 @@ inline StatusOr<OwnedMemory> UcxLandingMemory(FramePipe& pipe, const std::string
   }
   QUIRE_ASSIGN_OR_RETURN(OwnedMemory memory, pipe.AllocateLandingMemory(kUcxLandingBytes));
   if (memory.owner == nullptr) return Internal("the pipe allocates no memory for landings");
-  std::ranges::fill(memory.bytes, std::byte{0});
+  std::fill(memory.bytes.begin(), memory.bytes.end(), std::byte{0});
   return memory;
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/base/memory/checksum.h"
 #include "common/base/retry_hint.h"
+#include "tests/kit/same_bytes.h"
 #include "transport/frames/frame_parts.h"
 #include "transport/part_pieces.h"
 
@@ -162,7 +163,7 @@ TEST(FramePartsTest, APartIsAsItWasSentHoweverItsPipeDeliversIt) {
     ASSERT_TRUE(part.ok()) << part.status();
     EXPECT_EQ(part->control, "control");
     EXPECT_EQ(part->places, sent.places);
-    EXPECT_TRUE(std::ranges::equal(part->payload.Flatten().bytes, flat.bytes)) << cut;
+    EXPECT_TRUE(testing::SameBytes(part->payload.Flatten().bytes, flat.bytes)) << cut;
   }
 }
 
@@ -199,7 +200,7 @@ TEST(FramePartsTest, APartInPiecesIsPutTogetherAgain) {
   }
   EXPECT_EQ(got.control, "control");
   EXPECT_EQ(got.places, sent.places);
-  EXPECT_TRUE(std::ranges::equal(got.payload.Flatten().bytes, sent.payload.Flatten().bytes));
+  EXPECT_TRUE(testing::SameBytes(got.payload.Flatten().bytes, sent.payload.Flatten().bytes));
   EXPECT_EQ(got.bytes_to_come, 0u);
   EXPECT_FALSE(AddPiece({.control = {}, .payload = {}, .landed_bytes = 1}, &got).ok());
   EXPECT_EQ(FramesOfPart(1, 0, {"empty", {}}, 100).size(), 1u);

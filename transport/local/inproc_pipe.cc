@@ -97,7 +97,8 @@ class Registrations {
     if (frame->places.empty() || !Fits(*frame, it->second.size())) return;
     const auto& slices = frame->payload.slices();
     for (size_t i = 0; i < slices.size(); ++i) {
-      std::ranges::copy(slices[i].bytes, it->second.data() + frame->places[i]);
+      std::copy(slices[i].bytes.begin(), slices[i].bytes.end(),
+                it->second.data() + frame->places[i]);
     }
     frame->landed_bytes = frame->payload.size_bytes();
     frame->payload = {};

@@ -13,6 +13,7 @@
 
 #include "common/base/random.h"
 #include "tests/kit/random_bytes.h"
+#include "tests/kit/same_bytes.h"
 #include "transport/testing/shm_fixture.h"
 
 namespace quire::testing {
@@ -45,7 +46,7 @@ TEST_F(ShmPipeTest, UnitsInSharedMemoryArriveWhereTheyAreAndAreGivenBackTogether
   EXPECT_EQ(got->landing, 7u);
   EXPECT_EQ(got->places, std::vector<uint64_t>(100, 5));
   EXPECT_EQ(got->payload.slices().size(), 100u);
-  EXPECT_TRUE(SameBytes(got->payload, sent));
+  EXPECT_TRUE(SamePayload(got->payload, sent));
   EXPECT_EQ(listener_->leased_bytes(), 100u * 4096);
   const std::byte* const first = got->payload.slices()[0].bytes.data();
   arena_->bytes()[0] = std::byte{0xee};
@@ -80,7 +81,7 @@ TEST_F(ShmPipeTest, WithoutSharingEveryPayloadIsCopiedAndNothingStaysHeld) {
   const std::optional<Frame> got = client.frames->Next();
   ASSERT_TRUE(got);
   const std::byte before = got->payload.slices()[0].bytes[0];
-  EXPECT_TRUE(SameBytes(got->payload, UnitsInArena(20, 4096, gone).payload));
+  EXPECT_TRUE(SamePayload(got->payload, UnitsInArena(20, 4096, gone).payload));
   arena_->bytes()[0] = ~arena_->bytes()[0];
   EXPECT_EQ(got->payload.slices()[0].bytes[0], before);
   EXPECT_EQ(listener_->leased_bytes(), 0u);
@@ -100,7 +101,7 @@ TEST_F(ShmPipeTest, AFrameMayMixAllWays) {
   ASSERT_TRUE(server.pipe->Send(std::move(frame)).ok());
   std::optional<Frame> got = client.frames->Next();
   ASSERT_TRUE(got);
-  EXPECT_TRUE(SameBytes(got->payload, sent));
+  EXPECT_TRUE(SamePayload(got->payload, sent));
   EXPECT_EQ(listener_->leased_bytes(), 8193u);
   EXPECT_EQ(listener_->sent_payload()->lent_bytes, 8193u);
   EXPECT_EQ(listener_->sent_payload()->copied_bytes, 10000u + 8192);
@@ -112,7 +113,7 @@ TEST_F(ShmPipeTest, AFrameMayMixAllWays) {
   ASSERT_TRUE(server.pipe->Send(std::move(small)).ok());
   got = client.frames->Next();
   ASSERT_TRUE(got);
-  EXPECT_TRUE(SameBytes(got->payload, sent_small));
+  EXPECT_TRUE(SamePayload(got->payload, sent_small));
   EXPECT_EQ(listener_->sent_payload()->lent_bytes, 8193u + 8192);
   EXPECT_EQ(listener_->sent_payload()->copied_bytes, 10000u + 8192 + 100);
 }
@@ -136,7 +137,7 @@ TEST_F(ShmPipeTest, LargePayloadOfAClientIsLentAndItsPlaceUsedAgain) {
     std::optional<Frame> got = server.frames->Next();
     ASSERT_TRUE(got);
     EXPECT_EQ(got->head, std::to_string(i));
-    EXPECT_TRUE(std::ranges::equal(got->payload.Flatten().bytes, Owned(kBytes, i).bytes)) << i;
+    EXPECT_TRUE(SameBytes(got->payload.Flatten().bytes, Owned(kBytes, i).bytes)) << i;
     if (!got->payload.leases().empty()) ++lent;
     if (i % 10 == 0) held.push_back(*std::move(got));
     got.reset();
@@ -145,7 +146,7 @@ TEST_F(ShmPipeTest, LargePayloadOfAClientIsLentAndItsPlaceUsedAgain) {
   }
   EXPECT_EQ(lent, 16u);
   for (size_t i = 0; i < held.size(); ++i) {
-    EXPECT_TRUE(std::ranges::equal(held[i].payload.Flatten().bytes, Owned(kBytes, 10 * i).bytes));
+    EXPECT_TRUE(SameBytes(held[i].payload.Flatten().bytes, Owned(kBytes, 10 * i).bytes));
   }
 }
 
@@ -163,7 +164,7 @@ TEST_F(ShmPipeTest, WhenTheCopiesHaveNoRoomTheSocketCarriesThePayload) {
     held.push_back(*std::move(got));
   }
   for (uint64_t i = 0; i < held.size(); ++i) {
-    EXPECT_TRUE(std::ranges::equal(held[i].payload.Flatten().bytes, Owned(6000, i).bytes)) << i;
+    EXPECT_TRUE(SameBytes(held[i].payload.Flatten().bytes, Owned(6000, i).bytes)) << i;
   }
 }
 
@@ -179,7 +180,8 @@ TEST_F(ShmPipeTest, WhoHoldsAsMuchAsItMayIsSentCopiesAndHoldsNoMoreOfTheArena) {
     ASSERT_TRUE(server.pipe->Send(UnitsInArena(10, 4096, gone.back())).ok());
     std::optional<Frame> got = client.frames->Next();
     ASSERT_TRUE(got);
-    EXPECT_TRUE(SameBytes(got->payload, UnitsInArena(10, 4096, std::make_shared<Event>()).payload));
+    EXPECT_TRUE(
+        SamePayload(got->payload, UnitsInArena(10, 4096, std::make_shared<Event>()).payload));
     held.push_back(*std::move(got));
     EXPECT_EQ(listener_->leased_bytes(), 10u * 4096);
     EXPECT_EQ(i > 0 ? gone[i]->Wait() : gone[0]->IsSet(), i > 0);
@@ -200,7 +202,7 @@ TEST_F(ShmPipeTest, ClientsPayloadIsTheServersOwnCopy) {
   EXPECT_EQ(got->head, std::string(100000, 'h'));
   EXPECT_EQ(got->payload.slices().size(), 701u);
   EXPECT_EQ(got->places.size(), 701u);
-  EXPECT_TRUE(SameBytes(got->payload, sent));
+  EXPECT_TRUE(SamePayload(got->payload, sent));
 }
 
 TEST_F(ShmPipeTest, PayloadOutlivesTheClientsPipeAndItsLeaseToo) {
@@ -215,7 +217,7 @@ TEST_F(ShmPipeTest, PayloadOutlivesTheClientsPipeAndItsLeaseToo) {
   EXPECT_EQ(server.frames->Closed().code(), StatusCode::kUnavailable);
   server.pipe.reset();
   EXPECT_FALSE(gone->IsSet());
-  EXPECT_TRUE(SameBytes(got->payload, UnitsInArena(3, 4096, std::make_shared<Event>()).payload));
+  EXPECT_TRUE(SamePayload(got->payload, UnitsInArena(3, 4096, std::make_shared<Event>()).payload));
   got.reset();
   EXPECT_TRUE(gone->Wait());
   EXPECT_EQ(listener_->connections(), 0u);
@@ -385,7 +387,7 @@ void Exchange(FramePipe* from, FrameCollector* to, std::span<const std::byte> ar
       const uint64_t bytes = 1 + random.Below(30000);
       const uint64_t offset = random.Below(arena.size() - bytes);
       (void)random.Below(3);
-      EXPECT_TRUE(std::ranges::equal(slice.bytes, arena.subspan(offset, bytes))) << i;
+      EXPECT_TRUE(SameBytes(slice.bytes, arena.subspan(offset, bytes))) << i;
     }
     held.push_back(*std::move(frame));
     if (held.size() > 20) held.pop_front();

@@ -27,6 +27,7 @@
 #include "common/base/random.h"
 #include "common/base/threads/mutex.h"
 #include "tests/kit/random_bytes.h"
+#include "tests/kit/same_bytes.h"
 #include "transport/frame_pipe.h"
 #include "transport/testing/frame_recorder.h"
 #include "transport/testing/server_memory.h"
@@ -124,7 +125,7 @@ class FramePipeConformance : public ::testing::TestWithParam<PipesFactory> {
     const std::vector<uint64_t> places = {99000, 0, 50001};
     const std::vector<std::byte> none(memory.size());
     std::vector<std::byte> expected = none;
-    std::ranges::fill(memory, std::byte{0});
+    std::fill(memory.begin(), memory.end(), std::byte{0});
     const auto key = client().AddLanding(7, memory);
     EXPECT_TRUE(key.ok()) << key.status();
     EXPECT_EQ(server().OpenLanding(7, key.value_or(""), memory.size()), OkStatus());
@@ -144,16 +145,17 @@ class FramePipeConformance : public ::testing::TestWithParam<PipesFactory> {
       EXPECT_TRUE(frame.payload.empty());
       for (size_t i = 0; i < places.size(); ++i) {
         const Slice& slice = payload.slices()[i];
-        std::ranges::copy(slice.bytes, expected.begin() + static_cast<ptrdiff_t>(places[i]));
+        std::copy(slice.bytes.begin(), slice.bytes.end(),
+                  expected.begin() + static_cast<ptrdiff_t>(places[i]));
       }
     }
-    EXPECT_TRUE(std::ranges::equal(memory, expected));
+    EXPECT_TRUE(SameBytes(memory, expected));
     server().CloseLanding(7);
     client().RemoveLanding(7);
-    std::ranges::fill(memory, std::byte{0});
+    std::fill(memory.begin(), memory.end(), std::byte{0});
     EXPECT_EQ(BytesOf(send("closed").payload), BytesOf(payload))
         << "a closed landing takes nothing";
-    EXPECT_TRUE(std::ranges::equal(memory, none));
+    EXPECT_TRUE(SameBytes(memory, none));
     return landed;
   }
 
@@ -259,7 +261,7 @@ TEST_P(FramePipeConformance, FramesWithAPlaceInCommonKeepTheirOrder) {
   for (size_t i = 0; i < kFrames; ++i) EXPECT_EQ(frames[i].head, std::to_string(i));
   if (frames.back().landed_bytes > 0) {
     const auto last = memory.subspan((kFrames - 1) % 2 * (kUnit / 2), kUnit);
-    EXPECT_TRUE(std::ranges::equal(last, RandomBytes(kUnit, kFrames - 1)));
+    EXPECT_TRUE(SameBytes(last, RandomBytes(kUnit, kFrames - 1)));
   }
   server().CloseLanding(7);
   client().RemoveLanding(7);

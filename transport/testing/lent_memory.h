@@ -48,7 +48,7 @@ class LentMemory final : public ServerMemory {
       plain_bytes_ += bytes.size();
       return ServerMemory::Place(std::move(bytes));
     }
-    std::ranges::copy(bytes, block.bytes().begin());
+    std::copy(bytes.begin(), bytes.end(), block.bytes().begin());
     const std::span<const std::byte> view = block.bytes();
     return Slice{view, Own(std::move(block))};
   }

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/kit/same_bytes.h"
 #include "transport/part_pieces.h"
 #include "transport/testing/transport_conformance.h"
 
@@ -168,7 +169,7 @@ TEST_P(PartsConformance, ACancelledCallGivesNothingMore) {
 
 TEST_P(PartsConformance, PlacedBytesLandWhereTheServerSaidOrComeAsPayload) {
   for (const OwnedMemory& memory : LandingMemories(transport(), kRoom)) {
-    std::ranges::fill(memory.bytes, std::byte{0xee});
+    std::fill(memory.bytes.begin(), memory.bytes.end(), std::byte{0xee});
     const auto landing = transport().AddLanding(memory.bytes.first(1000));
     if (IsUnimplemented(landing.status())) GTEST_SKIP() << landing.status();
     ASSERT_TRUE(landing.ok()) << landing.status();
@@ -185,7 +186,7 @@ TEST_P(PartsConformance, PlacedBytesLandWhereTheServerSaidOrComeAsPayload) {
     }
     EXPECT_TRUE(part.payload.empty());
     EXPECT_EQ(part.landed_bytes, 180u);
-    EXPECT_TRUE(std::ranges::equal(memory.bytes, PlacedAt950()));
+    EXPECT_TRUE(SameBytes(memory.bytes, PlacedAt950()));
   }
 }
 
@@ -223,7 +224,7 @@ TEST_P(PartsConformance, WithoutALandingPlacedBytesComeAsPayload) {
 
 TEST_P(PartsConformance, PlacesOutsideTheLandingAreRefusedAndNothingIsWritten) {
   for (const OwnedMemory& memory : LandingMemories(transport(), kRoom)) {
-    std::ranges::fill(memory.bytes, std::byte{0xee});
+    std::fill(memory.bytes.begin(), memory.bytes.end(), std::byte{0xee});
     const auto landing = transport().AddLanding(memory.bytes.first(1000));
     if (IsUnimplemented(landing.status())) GTEST_SKIP() << landing.status();
     ASSERT_TRUE(landing.ok()) << landing.status();

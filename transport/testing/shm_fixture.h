@@ -14,6 +14,7 @@
 
 #include "common/base/memory/shared_memory.h"
 #include "common/base/threads/mutex.h"
+#include "tests/kit/same_bytes.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/shm/shm_listener.h"
 #include "transport/shm/shm_pipe.h"
@@ -77,9 +78,9 @@ class ShmTest : public ::testing::Test {
     }
     return frame;
   }
-  static bool SameBytes(const Payload& a, const Payload& b) {
+  static bool SamePayload(const Payload& a, const Payload& b) {
     const Slice left = a.Flatten(), right = b.Flatten();
-    return std::ranges::equal(left.bytes, right.bytes);
+    return SameBytes(left.bytes, right.bytes);
   }
 
   TempDir directory_;

@@ -325,14 +325,15 @@ TEST_P(StreamingConformance, NothingLandsAfterTheCallHasEnded) {
     const auto landing = transport().AddLanding(memory.bytes);
     if (IsUnimplemented(landing.status())) GTEST_SKIP() << landing.status();
     ASSERT_TRUE(landing.ok()) << landing.status();
-    std::ranges::fill(memory.bytes, std::byte{0});
+    std::fill(memory.bytes.begin(), memory.bytes.end(), std::byte{0});
     const std::byte before{static_cast<uint8_t>(transport().capabilities().direct_landing)};
     for (const Ending& end : {Ending(destroy), Ending(await), Ending(look)}) {
       auto call = Start("EndlessPlaced", 0, std::chrono::minutes(1), landing->get());
       EXPECT_EQ(TakeNumber(*call), 0u);
       end(call);
       EXPECT_TRUE(IsFilled(memory.bytes, before));
-      std::ranges::fill(memory.bytes, std::byte{0});  // A race if anything still landed.
+      std::fill(memory.bytes.begin(), memory.bytes.end(),
+                std::byte{0});  // A race if anything still landed.
       EXPECT_TRUE(Echo().ok());
       EXPECT_EQ(handler_.AwaitStopped().code(), StatusCode::kCancelled);
       EXPECT_TRUE(IsFilled(memory.bytes, std::byte{0}));

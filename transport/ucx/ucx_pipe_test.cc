@@ -11,6 +11,7 @@
 
 #include "common/base/random.h"
 #include "tests/kit/random_bytes.h"
+#include "tests/kit/same_bytes.h"
 #include "transport/testing/ucx_test_peer.h"
 
 namespace quire {
@@ -170,7 +171,7 @@ void ExpectUrgentStaysBehind(const UcxOptions& options, uint64_t common) {
   for (uint64_t i = 1; i <= kOver; ++i) {
     const uint64_t place = i == kOver ? place_of(common) - kUnit + 1 : place_of(i);
     if (i == common) continue;  // Its first byte belongs to the later frame.
-    EXPECT_TRUE(std::ranges::equal(memory.subspan(place, kUnit), RandomBytes(kUnit, i))) << i;
+    EXPECT_TRUE(testing::SameBytes(memory.subspan(place, kUnit), RandomBytes(kUnit, i))) << i;
   }
   peers.server->CloseLanding(5);
   peers.client->RemoveLanding(5);
@@ -240,8 +241,8 @@ TEST(UcxWithoutALaneTest, UnitsTravelInMessagesThatTheReceiverPutsToTheirPlaces)
   EXPECT_EQ(got.head, "units");
   EXPECT_EQ(got.landed_bytes, 30'500u);
   EXPECT_TRUE(
-      std::ranges::equal(std::span(memory).subspan(64'000, 30'000), RandomBytes(30'000, 1)));
-  EXPECT_TRUE(std::ranges::equal(std::span(memory).subspan(100, 500), RandomBytes(500, 2)));
+      testing::SameBytes(std::span(memory).subspan(64'000, 30'000), RandomBytes(30'000, 1)));
+  EXPECT_TRUE(testing::SameBytes(std::span(memory).subspan(100, 500), RandomBytes(500, 2)));
 }
 
 TEST_P(UcxPipeTest, SlicesGoToTheirPlacesInALanding) {
@@ -264,7 +265,7 @@ TEST_P(UcxPipeTest, SlicesGoToTheirPlacesInALanding) {
     for (uint64_t i = 0; i < 64; ++i) {
       const std::span<const std::byte> slot =
           std::span(memory).subspan((i * 37 + round) % 64 * kUnit, kUnit);
-      ASSERT_TRUE(std::ranges::equal(slot, RandomBytes(kUnit, round * 64 + i)));
+      ASSERT_TRUE(testing::SameBytes(slot, RandomBytes(kUnit, round * 64 + i)));
     }
   }
   peers.server->CloseLanding(5);
@@ -285,9 +286,9 @@ TEST_P(UcxPipeTest, MemoryOfUcxIsALandingLikeAnyOther) {
   frame.places = {60000};
   ASSERT_TRUE(peers.server->Send(std::move(frame)).ok());
   LandOrCheck(*peers.client, peers.at_client.Next(), memory.subspan(4096, 65536));
-  EXPECT_TRUE(std::ranges::equal(memory.subspan(4096 + 60000, 5000), RandomBytes(5000, 3)));
+  EXPECT_TRUE(testing::SameBytes(memory.subspan(4096 + 60000, 5000), RandomBytes(5000, 3)));
   peers.client->Close();
-  EXPECT_TRUE(std::ranges::equal(memory.subspan(4096 + 60000, 5000), RandomBytes(5000, 3)));
+  EXPECT_TRUE(testing::SameBytes(memory.subspan(4096 + 60000, 5000), RandomBytes(5000, 3)));
 }
 
 /// Receives on the pipe's own thread, and blocks it until released.
@@ -384,7 +385,7 @@ TEST_P(UcxPipeTest, SendersOnSeveralThreadsWriteIntoMemoryOfUcxWhileALandingIsCl
   EXPECT_EQ(landed, kFrames * memory.size());
   for (size_t i = 0; i < kThreads * kUnitsPerThread; ++i) {
     const uint64_t last = (kFrames - 1) * kThreads + i / kUnitsPerThread;
-    ASSERT_TRUE(std::ranges::equal(memory.subspan(i * kUnit, kUnit), RandomBytes(kUnit, last)))
+    ASSERT_TRUE(testing::SameBytes(memory.subspan(i * kUnit, kUnit), RandomBytes(kUnit, last)))
         << i;
   }
 
@@ -395,7 +396,7 @@ TEST_P(UcxPipeTest, SendersOnSeveralThreadsWriteIntoMemoryOfUcxWhileALandingIsCl
   const std::vector<std::byte> then(memory.begin(), memory.end());
   for (size_t i = 1; i < kFrames; ++i) (void)peers.at_client.Next();
   sender.join();
-  EXPECT_TRUE(std::ranges::equal(memory, then));
+  EXPECT_TRUE(testing::SameBytes(memory, then));
 }
 
 TEST_P(UcxPipeTest, APayloadForAnUnknownLandingComesWithItsPlaces) {
@@ -409,7 +410,7 @@ TEST_P(UcxPipeTest, APayloadForAnUnknownLandingComesWithItsPlaces) {
   EXPECT_EQ(got.landing, 77);
   EXPECT_EQ(got.places, (std::vector<uint64_t>{64, 4096}));
   ASSERT_EQ(got.payload.slices().size(), 2);
-  EXPECT_TRUE(std::ranges::equal(got.payload.slices()[1].bytes, RandomBytes(2000, 2)));
+  EXPECT_TRUE(testing::SameBytes(got.payload.slices()[1].bytes, RandomBytes(2000, 2)));
 }
 
 TEST_P(UcxPipeTest, APlaceOutsideTheLandingEndsTheConnection) {
@@ -446,7 +447,7 @@ TEST_P(UcxPipeTest, OwnersAreReleasedWhenFramesWereSentAndWhenReceivedOnesAreDro
   const std::weak_ptr<const void> received = got.payload.slices().at(0).owner;
   EXPECT_FALSE(received.expired());
   peers.client->Close();
-  EXPECT_TRUE(std::ranges::equal(got.payload.slices()[0].bytes, RandomBytes(200'000, 4)));
+  EXPECT_TRUE(testing::SameBytes(got.payload.slices()[0].bytes, RandomBytes(200'000, 4)));
   got = {};
   EXPECT_TRUE(received.expired());
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <thread>
 #include <utility>
@@ -226,7 +227,7 @@ ucs_status_t UcxWorker::State::Receive(std::span<const std::byte> header_bytes, 
               }};
     }
     const std::shared_ptr<std::byte[]> copy = BufferPool::Take(buffers, out->size());
-    std::ranges::copy(*out, copy.get());
+    std::memcpy(copy.get(), out->data(), out->size());
     *out = {copy.get(), out->size()};
     return copy;
   };

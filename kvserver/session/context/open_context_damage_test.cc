@@ -18,6 +18,7 @@
 #include "kvserver/store/repair/scrubber.h"
 #include "kvserver/store/testing/memory_damage.h"
 #include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/same_bytes.h"
 #include "tests/kit/temp_dir.h"
 
 namespace quire::kvserver::testing {
@@ -88,7 +89,7 @@ TEST_F(OpenContextDamageTest, Promise2AFlippedUnitIsNotCopiedIntoAContinuation) 
       const uint32_t number = spec_.segment_pages + page;
       const auto unit = TailUnitOf(*view, {1, number, head}).Verify();
       ASSERT_TRUE(unit.has_value());
-      EXPECT_TRUE(std::ranges::equal(unit->bytes(), TestUnit(spec_, number, 1, head, 4)))
+      EXPECT_TRUE(quire::testing::SameBytes(unit->bytes(), TestUnit(spec_, number, 1, head, 4)))
           << page << " " << head;
     }
   }

@@ -8,6 +8,7 @@
 
 #include "kvserver/session/context/open_context.h"
 #include "kvserver/session/testing/session_fixture.h"
+#include "tests/kit/same_bytes.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -39,7 +40,7 @@ TEST_F(OpenContextLayersTest, APageIsThereWhenItsLastLayerIs) {
   Payload a, b;
   digests->AppendTo(0, 3, &a);
   ReadDigests(store_, kTenant, *whole, {1, 0, 3})->AppendTo(0, 3, &b);
-  EXPECT_TRUE(std::ranges::equal(a.Flatten().bytes, b.Flatten().bytes));
+  EXPECT_TRUE(quire::testing::SameBytes(a.Flatten().bytes, b.Flatten().bytes));
 }
 
 TEST_F(OpenContextLayersTest, WholePagesWaitForThoseBeforeThem) {

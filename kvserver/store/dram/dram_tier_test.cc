@@ -16,6 +16,7 @@
 #include "kvserver/store/policy/eviction/pgdsf.h"
 #include "kvserver/store/testing/owned_extent.h"
 #include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/same_bytes.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -66,9 +67,9 @@ TEST_F(DramTierTest, ABatchHandsOutWhatIsThereInPlaceAndLeavesTheRestEmpty) {
       {c.id.segment, 0, 1}, {OwnedExtent::SegmentNumber(9), 0, 0}};
   std::vector<UnitBytes> out(units.size());
   EXPECT_EQ(tier_->ReadUnits("t", units, out), 3u);
-  EXPECT_TRUE(std::ranges::equal(out[0].ToSend().slice.bytes, a.Unit(3)));
-  EXPECT_TRUE(std::ranges::equal(out[1].ToSend().slice.bytes, b.Unit(0)));
-  EXPECT_TRUE(std::ranges::equal(out[4].ToSend().slice.bytes, c.Unit(1)));
+  EXPECT_TRUE(quire::testing::SameBytes(out[0].ToSend().slice.bytes, a.Unit(3)));
+  EXPECT_TRUE(quire::testing::SameBytes(out[1].ToSend().slice.bytes, b.Unit(0)));
+  EXPECT_TRUE(quire::testing::SameBytes(out[4].ToSend().slice.bytes, c.Unit(1)));
   EXPECT_EQ(out[4].crc32c(), c.crcs[1]);
   for (const size_t miss : {2, 3, 5}) EXPECT_TRUE(out[miss].empty());
   const auto again = tier_->ReadUnit(a.id, 3);
@@ -157,7 +158,7 @@ TEST_F(DramTierTest, EvictionWorksAroundExtentsThatReadersHold) {
   ASSERT_TRUE(held.ok());
   TurnOver();
   EXPECT_TRUE(Has(0)) << "the coldest extent, but held";
-  EXPECT_TRUE(std::ranges::equal(held->ToSend().slice.bytes, held_extent.Unit(0)));
+  EXPECT_TRUE(quire::testing::SameBytes(held->ToSend().slice.bytes, held_extent.Unit(0)));
 }
 
 // Promise 6: nothing is unbounded. Over the limit the caller gets RESOURCE_EXHAUSTED.
@@ -201,7 +202,7 @@ TEST_F(DramTierTest, ReservedRoomIsSeenByNobodyUntilItIsPublished) {
   }
   const auto unit = tier_->ReadUnit(extent.id, 3);
   ASSERT_TRUE(unit.ok()) << unit.status();
-  EXPECT_TRUE(std::ranges::equal(unit->Verify()->bytes(), extent.Unit(3)));
+  EXPECT_TRUE(quire::testing::SameBytes(unit->Verify()->bytes(), extent.Unit(3)));
 }
 
 TEST_F(DramTierTest, RoomThatIsNotPublishedGoesBackWithItsCharge) {
@@ -247,7 +248,7 @@ TEST_F(DramTierTest, BytesOutliveTheTier) {
   ASSERT_TRUE(PutOne(extent).ok());
   const auto held = tier_->ReadUnit(extent.id, 0);
   tier_.reset();
-  EXPECT_TRUE(std::ranges::equal(held->ToSend().slice.bytes, extent.Unit(0)));
+  EXPECT_TRUE(quire::testing::SameBytes(held->ToSend().slice.bytes, extent.Unit(0)));
 }
 
 TEST_F(DramTierTest, ASpecWithoutRoomTakesOverTheColdestSlabOfAnother) {

@@ -13,6 +13,7 @@
 #include "common/base/retry_hint.h"
 #include "kvserver/store/payload/engine/plain_engine.h"
 #include "kvserver/store/payload/testing/payload_fixture.h"
+#include "tests/kit/same_bytes.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -203,7 +204,7 @@ TEST_F(PayloadStoreTest, UnitsOfWholeSectorsAreReadWithoutSurplusOrCopy) {
   }
   const auto guard = store_->StartReading();
   ASSERT_TRUE(store_->Read(guard, requests).ok());
-  EXPECT_TRUE(std::ranges::equal(memory.bytes(), bytes));
+  EXPECT_TRUE(quire::testing::SameBytes(memory.bytes(), bytes));
   const auto volume = VolumeFile::Open(VolumePath(0), 0, DirectIo::kAuto);
   if ((*volume)->alignment().offset > 512) GTEST_SKIP() << "the device has larger sectors";
   EXPECT_EQ(CounterOf("payload_device_read_bytes"), bytes.size());

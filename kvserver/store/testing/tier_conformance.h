@@ -16,6 +16,7 @@
 #include "common/base/memory/checksum.h"
 #include "kvserver/store/extent_view.h"
 #include "kvserver/store/testing/owned_extent.h"
+#include "tests/kit/same_bytes.h"
 
 namespace quire::kvserver::testing {
 
@@ -43,7 +44,7 @@ class TierConformanceTest : public ::testing::TestWithParam<MakeTierHarness> {
     for (uint32_t unit = 0; unit < extent.crcs.size(); ++unit) {
       const auto read = tier().ReadUnit(extent.id, unit);
       ASSERT_TRUE(read.ok()) << read.status();
-      EXPECT_TRUE(std::ranges::equal(read->ToSend().slice.bytes, extent.Unit(unit)))
+      EXPECT_TRUE(quire::testing::SameBytes(read->ToSend().slice.bytes, extent.Unit(unit)))
           << "unit " << unit;
       EXPECT_EQ(read->crc32c(), extent.crcs[unit]);
     }
@@ -107,7 +108,7 @@ TEST_P(TierConformanceTest, AReadersBytesOutliveReplacementAndErase) {
   ASSERT_TRUE(PutOne(after).ok());
   ASSERT_TRUE(tier().Erase(before.id.segment).ok());
   for (uint64_t other = 10; other < 20; ++other) ASSERT_TRUE(PutOne({other, 0, 2, 4096}).ok());
-  EXPECT_TRUE(std::ranges::equal(held->ToSend().slice.bytes, before.Unit(1)));
+  EXPECT_TRUE(quire::testing::SameBytes(held->ToSend().slice.bytes, before.Unit(1)));
 }
 
 TEST_P(TierConformanceTest, ConcurrentReadersSeeWholeExtentsOrNone) {

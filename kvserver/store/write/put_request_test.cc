@@ -15,6 +15,7 @@
 #include "kvserver/store/payload/engine/aligned_buffer.h"
 #include "kvserver/store/testing/store_kit.h"
 #include "kvserver/store/unit_digests.h"
+#include "tests/kit/same_bytes.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -81,10 +82,11 @@ void ExpectTakenIn(const Arrived& arrived) {
   intake->Place(1, place.bytes());
   ASSERT_EQ(intake->TakeAll(), OkStatus());
   EXPECT_EQ(intake->record().unit_crc32c, arrived.Checksums());
-  EXPECT_TRUE(std::ranges::equal(intake->digests(), arrived.Digests(intake->record())));
+  EXPECT_TRUE(quire::testing::SameBytes(intake->digests(), arrived.Digests(intake->record())));
   EXPECT_EQ(intake->extent(0).data(), arrived.args.payload.data()) << "stays where it is";
   EXPECT_EQ(intake->extent(1).data(), place.bytes().data());
-  EXPECT_TRUE(std::ranges::equal(intake->extent(1), arrived.args.payload.subspan(bytes, bytes)));
+  EXPECT_TRUE(
+      quire::testing::SameBytes(intake->extent(1), arrived.args.payload.subspan(bytes, bytes)));
   auto known = SegmentIntake::Make("default", arrived.args, {});
   ASSERT_EQ(known->TakeChecksums(), OkStatus());
   EXPECT_EQ(known->record().unit_crc32c, arrived.Checksums());
@@ -118,10 +120,10 @@ TEST(SegmentIntakeTest, EncodedExtentsComeToTheirPlaceToo) {
   ASSERT_EQ(placed->TakeAll(), OkStatus());
   EXPECT_EQ(placed->extent(0).data(), place.data());
   for (uint32_t layer = 0; layer < 2; ++layer) {
-    EXPECT_TRUE(std::ranges::equal(placed->extent(layer), home->extent(layer)));
+    EXPECT_TRUE(quire::testing::SameBytes(placed->extent(layer), home->extent(layer)));
   }
   EXPECT_EQ(placed->record(), home->record());
-  EXPECT_TRUE(std::ranges::equal(placed->digests(), home->digests()));
+  EXPECT_TRUE(quire::testing::SameBytes(placed->digests(), home->digests()));
   EXPECT_EQ(home->record().unit_crc32c[0],
             Crc32c(home->extent(0).first(home->record().stored_unit_bytes())));
   auto known = SegmentIntake::Make("default", arrived.args, codec);
@@ -150,8 +152,8 @@ TEST(SegmentIntakeTest, RowsThatLieAnywhereAreTheSameSegment) {
     ASSERT_EQ(whole->TakeAll(), OkStatus());
     ASSERT_EQ(in_rows->TakeAll(), OkStatus());
     EXPECT_EQ(in_rows->record(), whole->record());
-    EXPECT_TRUE(std::ranges::equal(in_rows->digests(), whole->digests()));
-    EXPECT_TRUE(std::ranges::equal(in_rows->extent(1), whole->extent(1)));
+    EXPECT_TRUE(quire::testing::SameBytes(in_rows->digests(), whole->digests()));
+    EXPECT_TRUE(quire::testing::SameBytes(in_rows->extent(1), whole->extent(1)));
     auto known = SegmentIntake::Make("default", args, *CodecByName(codec));
     ASSERT_EQ(known->TakeChecksums(), OkStatus());
     EXPECT_EQ(known->record(), whole->record());

@@ -133,11 +133,18 @@ class Planner:
         for name, blocks, count in zip(cached.req_ids, cached.new_block_ids, cached.num_computed_tokens):
             self._took_blocks(name, blocks, replace=name in cached.resumed_req_ids)
             computed[name] = count
-        if self._writes:
-            for name, count in output.num_scheduled_tokens.items():
-                if name in self._records and name in computed:
-                    self._plan_saves(self._records[name], computed[name] + count)
+        go_on = False
+        for name, count in output.num_scheduled_tokens.items():
+            record = self._records.get(name)
+            if record is None or name not in computed:
+                continue
+            end = computed[name] + count
+            go_on = go_on or end < record.request.num_prompt_tokens
+            if self._writes:
+                self._plan_saves(record, end)
         works, self._works = self._works, self._no_work()
+        for work in works:
+            work.prompts_go_on = go_on
         return works
 
     def recomputed(self, blocks: set[int]) -> None:

@@ -40,6 +40,8 @@ class Saver:
     ) -> None:
         self._link = link
         self._room = staged_bytes
+        self._staged_bytes = staged_bytes
+        self._waits_until = 0.0
         self._collection = collection
         self._durability = durability
         self._counts = counts
@@ -67,9 +69,19 @@ class Saver:
         """The request stores nothing more."""
         self._append(request)
 
+    def give_way(self, seconds: float) -> None:
+        """Sends wait so long, while half of the room is free. Never makes a wait longer that has begun."""
+        with self._changed:
+            now = time.monotonic()
+            end = now + seconds
+            self._waits_until = min(end, self._waits_until) if self._waits_until > now else end
+            self._changed.notify_all()
+
     def drain(self, timeout: float) -> bool:
         """Waits until everything has been sent; False after `timeout` seconds."""
         with self._changed:
+            self._waits_until = 0.0
+            self._changed.notify_all()
             return self._changed.wait_for(lambda: not self._queue and not self._busy, timeout)
 
     def close(self, timeout: float) -> None:
@@ -91,7 +103,8 @@ class Saver:
             with self._changed:
                 self._busy = False
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._queue or self._closed)
+                while not self._closed and not self._may_send():
+                    self._changed.wait(self._wait_seconds())
                 if self._closed:
                     return
                 entry = self._queue.popleft()
@@ -104,6 +117,14 @@ class Saver:
             entry.units = None
             with self._changed:
                 self._room += size
+
+    def _may_send(self) -> bool:
+        return bool(self._queue) and (self._wait_seconds() is None or self._room < self._staged_bytes // 2)
+
+    def _wait_seconds(self) -> float | None:
+        """How long the first of the queue gives way yet; None: not at all."""
+        left = self._waits_until - time.monotonic()
+        return left if self._queue and left > 0 else None
 
     def _send(self, segment: Segment) -> None:
         """A request whose segment was not stored stores none behind it."""

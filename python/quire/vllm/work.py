@@ -48,3 +48,4 @@ class Work:
     saves: list[Save] = dataclasses.field(default_factory=list)
     recomputed: set[int] = dataclasses.field(default_factory=set)  # Blocks whose failed load the scheduler knows.
     finished: list[str] = dataclasses.field(default_factory=list)
+    prompts_go_on: bool = False  # The next step computes more of a prompt.

@@ -19,6 +19,10 @@ from quire.vllm.saver import Saver, Segment
 from quire.vllm.settings import Settings
 from quire.vllm.work import Save, Work
 
+# An engine that computes on the host's processors shares them with what is sent.
+LONGEST_WAIT = 1.0  # Seconds that sends give way to the rest of a prompt.
+ANSWER_WAIT = 0.02  # Seconds that they give way to the step's token, on its way to the caller.
+
 
 @dataclasses.dataclass
 class _Chain:
@@ -64,6 +68,10 @@ class BlockWorker:
             self._step.wait(self._blocks.spec.num_layers)
             self._fail(self._step)
             self._step = None
+        if work.prompts_go_on:
+            self._saver.give_way(LONGEST_WAIT)
+        elif work.saves:
+            self._saver.give_way(ANSWER_WAIT)
         for save in work.saves:
             self._save(save)
         for request in work.finished:

@@ -151,7 +151,7 @@ void FaultEngine::LosePower(uint64_t seed) {
   for (auto block = replaced_.rbegin(); block != replaced_.rend(); ++block) {
     if (random.Below(3) == 0) continue;
     const AlignedBuffer buffer = pool.Take(block->bytes.size()).value();
-    std::ranges::copy(block->bytes, buffer.bytes().begin());
+    std::copy(block->bytes.begin(), block->bytes.end(), buffer.bytes().begin());
     IoRequest restore = IoRequest::Write(block->fd, block->offset, buffer.bytes());
     RunOne(restore);
   }

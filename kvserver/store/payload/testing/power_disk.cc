@@ -40,7 +40,7 @@ struct PowerDisk::FileChange {
 
   void ApplyTo(std::vector<std::byte>& contents) const {
     contents.resize(size);
-    std::ranges::copy(bytes, contents.begin() + static_cast<std::ptrdiff_t>(offset));
+    std::copy(bytes.begin(), bytes.end(), contents.begin() + static_cast<std::ptrdiff_t>(offset));
   }
 };
 
@@ -208,7 +208,7 @@ int64_t PowerDisk::Read(int fd, uint64_t offset, std::span<std::byte> into) {
   if (offset >= node->bytes.size()) return 0;
   const auto there = std::span(node->bytes).subspan(offset);
   const size_t size = std::min(there.size(), into.size());
-  std::ranges::copy(there.first(size), into.begin());
+  std::copy_n(there.begin(), size, into.begin());
   return static_cast<int64_t>(size);
 }
 
