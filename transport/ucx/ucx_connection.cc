@@ -341,8 +341,8 @@ void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {
 
 CutBounds UcxConnection::BoundsOf(const Frame& frame) const {
   // Rendezvous takes any size. What the client may place by itself is placed as a whole.
-  const bool is_whole = worker_->context().gather_bytes() != UINT64_MAX ||
-                        (wants_keys_ && !frame.places.empty());
+  const bool is_whole =
+      worker_->context().gather_bytes() != UINT64_MAX || (wants_keys_ && !frame.places.empty());
   if (is_whole) return {};
   return {.slices = kMostUcxSlices,
           .packed_bytes = kPackedBytes,
@@ -533,8 +533,8 @@ void UcxConnection::Process(UcxMessage message) {
 Status UcxConnection::CheckMessage(const UcxHeader& header) const {
   const uint64_t left = options_.max_frame_bytes - arriving_payload_;
   if (header.payload_bytes > left || header.head_bytes > left - header.payload_bytes) {
-    return InvalidArgument("a UCX frame of ", arriving_payload_, " + ", header.payload_bytes,
-                           " + ", header.head_bytes, " bytes is over the limit of ",
+    return InvalidArgument("a UCX frame of ", arriving_payload_, " + ", header.payload_bytes, " + ",
+                           header.head_bytes, " bytes is over the limit of ",
                            options_.max_frame_bytes);
   }
   if (header.kind == UcxKind::kPiece &&

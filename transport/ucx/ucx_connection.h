@@ -166,7 +166,7 @@ class UcxConnection final : public UcxMessageSink,
   uint64_t next_sequence_ = 0;
   uint64_t next_serial_ = 1;
   FrameOrder<UcxMessage> order_{4096};
-  Frame arriving_;                ///< A frame of which pieces have arrived.
+  Frame arriving_;                 ///< A frame of which pieces have arrived.
   uint64_t arriving_payload_ = 0;  ///< Bytes of these pieces.
   /// Number of frames and pieces that the server sends in all; null until it announces it.
   std::optional<uint64_t> end_;

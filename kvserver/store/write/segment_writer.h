@@ -6,9 +6,10 @@
 // the commit is synced. Concurrent syncs are shared.
 //
 // Under a write budget, a put that need not persist may stay only in DRAM. Its record and digests
-// are committed, its extents are not written. The record of an object stays in memory. Once it leaves DRAM or the store is closed, readers
-// get NOT_FOUND. A persistent put of it, or of a segment that continues it, writes it out. A put
-// without room in DRAM is written to SSD despite the budget.
+// are committed, its extents are not written. The record of an object is kept in memory instead.
+// Once the segment leaves DRAM or the store is closed, readers get NOT_FOUND. A persistent put of
+// it, or of a segment that continues it, writes it out. A put without room in DRAM is written to
+// SSD despite the budget.
 //
 // The first bytes under a key stand (docs/design/0027). A put of other bytes finds the stored ones,
 // and replaces them only when they are known to be damaged or gone.
