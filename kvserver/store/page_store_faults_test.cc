@@ -395,7 +395,7 @@ TEST_F(FilledByOthersTest, CachedSegmentsGoBeforeAPutIsRefused) {
 }
 
 TEST_F(FilledByOthersTest, NothingIsEvictedWhenThatCannotMakeTheRoom) {
-  LeaveFree(256 << 20);  // So little is asked for at every put.
+  LeaveFree(256 << 20);  // Room so small that every put asks for it.
   for (uint64_t seed = 1; seed <= 8; ++seed) ASSERT_TRUE(PutOne(seed).ok());
   LeaveFree(16 << 20);
   const Status refused = PutOne(100);

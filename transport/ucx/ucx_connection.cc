@@ -340,10 +340,8 @@ void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {
 }
 
 CutBounds UcxConnection::BoundsOf(const Frame& frame) const {
-  // Rendezvous takes any size. What the client may place by itself is placed as a whole.
-  const bool is_whole =
-      worker_->context().gather_bytes() != UINT64_MAX || (wants_keys_ && !frame.places.empty());
-  if (is_whole) return {};
+  // Rendezvous takes any size, and a frame for a landing is placed as a whole.
+  if (frame.landing != 0 || worker_->context().gather_bytes() != UINT64_MAX) return {};
   return {.slices = kMostUcxSlices,
           .packed_bytes = kPackedBytes,
           .bytes = std::max(options_.piece_bytes, kPackedBytes)};
@@ -537,14 +535,13 @@ Status UcxConnection::CheckMessage(const UcxHeader& header) const {
                            header.head_bytes, " bytes is over the limit of ",
                            options_.max_frame_bytes);
   }
-  if (header.kind == UcxKind::kPiece &&
-      (header.payload_bytes < kLeastUcxPieceBytes || header.head_bytes > 0)) {
-    return InvalidArgument("a piece of a UCX frame is too small, or has a head");
+  if (header.kind == UcxKind::kPiece && (header.payload_bytes < kLeastUcxPieceBytes ||
+                                         header.index_bytes > 0 || header.head_bytes > 0)) {
+    return InvalidArgument("a piece of a UCX frame is too small, or is not payload alone");
   }
-  const bool follows = arriving_payload_ > 0 || header.kind == UcxKind::kPiece;
-  const bool is_elsewhere = arriving_payload_ > 0 && header.landing != arriving_.landing;
-  if (is_elsewhere || (follows && header.argument > 0)) {
-    return InvalidArgument("the pieces of a UCX frame do not belong together");
+  const bool has_pieces = arriving_payload_ > 0 || header.kind == UcxKind::kPiece;
+  if (has_pieces && (header.landing != 0 || header.argument > 0)) {
+    return InvalidArgument("a UCX frame in pieces is for a landing");
   }
   if (header.argument == 0) return OkStatus();
   const auto landing = local_landings_.find(header.landing);
@@ -581,7 +578,7 @@ Status UcxConnection::PlacePayload(UcxMessage& message, Frame* frame) {
   // A landing without a key is delivered as payload: only the receiver knows which calls are over.
   if (!places.empty() && landing != local_landings_.end() && landing->second.is_direct()) {
     QUIRE_RETURN_IF_ERROR(landing->second.Place(places, payload));
-    frame->landed_bytes += payload.size();
+    frame->landed_bytes = payload.size();
     return OkStatus();
   }
   if (payload.empty()) return OkStatus();

@@ -109,6 +109,12 @@ TEST(UcxHostileTest, WhatNoClientSendsEndsItsConnectionAndNoOther) {
     EXPECT_EQ(hostile.at_server.WaitClosed().code(), StatusCode::kInvalidArgument);
   }
   {
+    SCOPED_TRACE("a piece with places");
+    HostileClient hostile(listening);
+    hostile.Send({.kind = UcxKind::kPiece, .index_bytes = 16}, Zeros(60'000));
+    EXPECT_EQ(hostile.at_server.WaitClosed().code(), StatusCode::kInvalidArgument);
+  }
+  {
     SCOPED_TRACE("a piece that has landed");
     HostileClient hostile(listening);
     hostile.Send({.kind = UcxKind::kPiece, .argument = 1}, Zeros(60'000));

@@ -35,7 +35,7 @@ enum class UcxKind : uint32_t {
   kTaken = 6,          ///< The receiver has taken frames that count as `argument` bytes.
   kEnd = 7,            ///< Server to client: the total of frames and pieces is `argument`.
   kEndReached = 8,     ///< Client to server: all of those have arrived.
-  kPiece = 9,          ///< Payload and index: a piece of the payload of the next kFrame.
+  kPiece = 9,          ///< Payload alone: a piece of that of the next kFrame.
 };
 
 /// Least payload of a piece. It bounds how many pieces a frame can have.
@@ -43,7 +43,7 @@ inline constexpr uint64_t kLeastUcxPieceBytes = 4096;
 
 /// The header before the data of every message. The data of a frame is its payload, then the index
 /// of its places, then the head. A payload therefore starts where UCX aligned the data. A frame
-/// that is too large for one message has pieces before it, with payload and index alone.
+/// for no landing that is too large for one message has pieces before it.
 struct UcxHeader {
   static constexpr size_t kEncodedBytes = 72;
   UcxKind kind = UcxKind::kFrame;

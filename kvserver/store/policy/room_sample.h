@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RoomSample: decides whether a file system has to be asked for its free bytes again. So much was
-// free a moment ago that nobody can have filled it since: then the answer is known. Asking is a
-// system call for each put. Thread-safety: none.
+// RoomSample: decides whether a file system has to be asked for its free bytes again, which is a
+// system call for each put. The last answer suffices while it is fresh, and showed far more than
+// others can have filled since. Thread-safety: none.
 #ifndef QUIRE_KVSERVER_STORE_POLICY_ROOM_SAMPLE_H_
 #define QUIRE_KVSERVER_STORE_POLICY_ROOM_SAMPLE_H_
 

@@ -20,7 +20,7 @@ namespace quire {
 struct CutBounds {
   size_t slices = SIZE_MAX;
   uint64_t packed_bytes = 1;    ///< Payload of at most this size may have any number of slices.
-  uint64_t bytes = UINT64_MAX;  ///< Of the payload.
+  uint64_t bytes = UINT64_MAX;  ///< Upper bound of the payload.
 
   /// Bytes that a payload within the bounds may have more.
   uint64_t RoomIn(const Payload& payload) const {
@@ -33,8 +33,8 @@ struct CutBounds {
 };
 
 /// Cuts `frame` into frames within `bounds`, in the order of its payload. The last one has the
-/// head, and each slice the place that it had. All others have at least `packed_bytes`. A frame
-/// within the bounds stays as it is.
+/// head. All others have at least `packed_bytes`. A frame within the bounds stays as it is.
+/// REQUIRES: the frame is for no landing.
 inline std::vector<Frame> CutFrame(Frame frame, const CutBounds& bounds) {
   std::vector<Frame> cut;
   if (bounds.Hold(frame.payload)) {
@@ -44,19 +44,17 @@ inline std::vector<Frame> CutFrame(Frame frame, const CutBounds& bounds) {
   Payload leases;
   leases.AddLeases(frame.payload);
   const auto next = [&] {
-    cut.push_back({.head = {}, .landing = frame.landing, .priority = frame.priority});
+    cut.push_back({.head = {}, .priority = frame.priority});
     cut.back().payload.AddLeases(leases);
   };
   const std::vector<Slice> slices = std::move(frame.payload).TakeSlices();
   next();
-  for (size_t i = 0; i < slices.size(); ++i) {
-    for (uint64_t done = 0; done < slices[i].bytes.size();) {
+  for (const Slice& slice : slices) {
+    for (uint64_t done = 0; done < slice.bytes.size();) {
       if (bounds.RoomIn(cut.back().payload) == 0) next();
       Frame& last = cut.back();
-      const auto take =
-          std::min<uint64_t>(slices[i].bytes.size() - done, bounds.RoomIn(last.payload));
-      last.payload.Append(Slice{slices[i].bytes.subspan(done, take), slices[i].owner});
-      if (!frame.places.empty()) last.places.push_back(frame.places[i] + done);
+      const auto take = std::min<uint64_t>(slice.bytes.size() - done, bounds.RoomIn(last.payload));
+      last.payload.Append(Slice{slice.bytes.subspan(done, take), slice.owner});
       done += take;
     }
   }

@@ -13,13 +13,12 @@
 namespace quire {
 namespace {
 
-/// A frame with a slice of each size, and a place for each where `landing` is not 0.
-Frame FrameOfSlices(const std::vector<size_t>& sizes, uint64_t landing) {
-  Frame frame{.head = "head", .landing = landing};
+/// A frame with a slice of each size.
+Frame FrameOfSlices(const std::vector<size_t>& sizes) {
+  Frame frame{.head = "head"};
   frame.priority = Priority::kNormal;
   for (size_t i = 0; i < sizes.size(); ++i) {
     frame.payload.Append(testing::RandomBytes(sizes[i], i));
-    if (landing != 0) frame.places.push_back(i * 1000);
   }
   return frame;
 }
@@ -35,10 +34,9 @@ std::vector<std::byte> Joined(const std::vector<Frame>& frames) {
 }
 
 TEST(CutFrameTest, AFrameWithinTheBoundsStaysAsItIs) {
-  const auto cut = CutFrame(FrameOfSlices({30, 40, 30}, 7), {.slices = 3, .bytes = 100});
+  const auto cut = CutFrame(FrameOfSlices({30, 40, 30}), {.slices = 3, .bytes = 100});
   ASSERT_EQ(cut.size(), 1u);
   EXPECT_EQ(cut[0].head, "head");
-  EXPECT_EQ(cut[0].places, (std::vector<uint64_t>{0, 1000, 2000}));
   const auto empty = CutFrame({.head = "nothing else"}, {.slices = 1, .bytes = 1});
   ASSERT_EQ(empty.size(), 1u);
   EXPECT_EQ(empty[0].head, "nothing else");
@@ -47,14 +45,12 @@ TEST(CutFrameTest, AFrameWithinTheBoundsStaysAsItIs) {
 TEST(CutFrameTest, WhatIsCutIsWithinTheBoundsAndInOrderAndTheLastHasTheHead) {
   constexpr CutBounds kBounds = {.slices = 3, .packed_bytes = 60, .bytes = 100};
   const std::vector<size_t> sizes = {1, 99, 250, 1, 1, 1, 1, 500, 20, 20, 20, 20, 20, 100};
-  const Frame whole = FrameOfSlices(sizes, 7);
+  const Frame whole = FrameOfSlices(sizes);
   const auto cut = CutFrame(whole, kBounds);
   for (const Frame& frame : cut) {
     const bool is_last = &frame == &cut.back();
     EXPECT_TRUE(kBounds.Hold(frame.payload));
     EXPECT_GE(frame.payload.size_bytes(), is_last ? 1u : 60u);
-    EXPECT_EQ(frame.places.size(), frame.payload.slices().size());
-    EXPECT_EQ(frame.landing, 7u);
     EXPECT_EQ(frame.priority, Priority::kNormal);
     EXPECT_EQ(frame.head, is_last ? "head" : "");
   }
@@ -63,18 +59,10 @@ TEST(CutFrameTest, WhatIsCutIsWithinTheBoundsAndInOrderAndTheLastHasTheHead) {
 }
 
 TEST(CutFrameTest, ManySmallSlicesGoTogether) {
-  const auto cut = CutFrame(FrameOfSlices(std::vector<size_t>(100, 6), 0),
+  const auto cut = CutFrame(FrameOfSlices(std::vector<size_t>(100, 6)),
                             {.slices = 3, .packed_bytes = 60, .bytes = 1000});
   ASSERT_EQ(cut.size(), 10u);
   for (const Frame& frame : cut) EXPECT_EQ(frame.payload.slices().size(), 10u);
-}
-
-TEST(CutFrameTest, ACutSliceGoesToTheSamePlaces) {
-  const auto cut = CutFrame(FrameOfSlices({250, 20}, 7), {.slices = 16, .bytes = 100});
-  ASSERT_EQ(cut.size(), 3u);
-  EXPECT_EQ(cut[0].places, (std::vector<uint64_t>{0}));
-  EXPECT_EQ(cut[1].places, (std::vector<uint64_t>{100}));
-  EXPECT_EQ(cut[2].places, (std::vector<uint64_t>{200, 1000}));
 }
 
 TEST(CutFrameTest, EveryPieceHoldsTheOwnersOfItsBytes) {
