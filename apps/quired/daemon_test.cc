@@ -34,6 +34,7 @@
 #include "quire/v1/store.pb.h"
 #include "tests/kit/caller_tokens.h"
 #include "tests/kit/child_process.h"
+#include "tests/kit/look_again.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/grpc/grpc_transport.h"
@@ -343,7 +344,8 @@ std::optional<int> UcxPort(ChildProcess& quired) {
   if (std::ranges::find(ListenerKinds(), "ucx", &ListenerKind::kind) == ListenerKinds().end()) {
     return std::nullopt;
   }
-  while (quired.Stderr().find("transport=ucx") == std::string::npos) std::this_thread::yield();
+  while (quired.Stderr().find("transport=ucx") == std::string::npos)
+    quire::testing::WaitToLookAgain();
   const std::string log = quired.Stderr(), before = "transport=ucx address=127.0.0.1:";
   const size_t at = log.find(before);
   if (at == std::string::npos) return std::nullopt;

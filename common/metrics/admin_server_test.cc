@@ -14,6 +14,7 @@
 #include "common/metrics/testing/http_get.h"
 #include "common/metrics/testing/prometheus_parser.h"
 #include "quire/clock.h"
+#include "tests/kit/look_again.h"
 
 namespace quire::testing {
 namespace {
@@ -148,7 +149,7 @@ TEST_F(AdminSiteTest, ManyBrowsersGetOneAnswer) {
   const auto serving = Serve();
   TcpClient slow(admin_->port());
   slow.Send("GET /status?wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  while (made_ == 0) std::this_thread::yield();
+  while (made_ == 0) WaitToLookAgain();
   std::vector<std::unique_ptr<TcpClient>> browsers;
   for (int i = 0; i < 200; ++i) {
     browsers.push_back(std::make_unique<TcpClient>(admin_->port()));

@@ -201,9 +201,11 @@ void CheckBytes(const Access& access, bool shared) {
   const Stamp now{checker.time, static_cast<uint16_t>(CurrentThread()), access.act == Act::kAtomic};
   Byte before;
   const Byte* after = nullptr;
+  Byte* page = nullptr;
   for (size_t i = 0; i < access.bytes; ++i) {
     const uintptr_t address = access.address + i;
-    Byte& byte = PageOf(address).bytes[address % kPageBytes];
+    if (page == nullptr || address % kPageBytes == 0) page = PageOf(address).bytes;
+    Byte& byte = page[address % kPageBytes];
     if (after != nullptr && byte == before) {
       byte = *after;
       continue;

@@ -252,24 +252,23 @@ void MeetWarp(unsigned mask, Place place) {
     Fail("%s: the mask %08x leaves out lane %u, which calls", At(place).c_str(), mask, mine);
   }
   Mine().mask = mask;
-  bool complete = true;
-  for (unsigned i = 0; i < kWarp; ++i) {
-    if (i == mine || (mask >> i & 1) == 0) continue;
+  // Lanes run in order, so that the next one mostly has not come. The last one to come checks the
+  // others.
+  for (unsigned step = 1; step < kWarp; ++step) {
+    const unsigned i = (mine + step) % kWarp;
+    if ((mask >> i & 1) == 0) continue;
     const unsigned number = warp * kWarp + i;
     const Thread& other = *block.threads[number];
+    if (other.state == State::kReady) return Wait(State::kInWarp, place);
     if (other.state == State::kReturned) {
       Fail("%s: lane %u of the mask %08x does not take part: %s", At(place).c_str(), i, mask,
            About(number).c_str());
     }
-    if (other.state == State::kReady) {
-      complete = false;
-    } else if (other.state == State::kAtBarrier || other.mask != mask ||
-               !Same(other.place, place)) {
+    if (other.state == State::kAtBarrier || other.mask != mask || !Same(other.place, place)) {
       Fail("%s: lane %u of the mask %08x takes part in something else: %s", At(place).c_str(), i,
            mask, About(number).c_str());
     }
   }
-  if (!complete) return Wait(State::kInWarp, place);
   FinishWarpOperation(warp, mask);
   for (unsigned i = 0; i < kWarp; ++i) {
     if (i != mine && (mask >> i & 1) != 0) Wake(warp * kWarp + i);

@@ -23,6 +23,7 @@
 #include "quire/layout.h"
 #include "quire/v1/admin.pb.h"
 #include "quire/v1/store.pb.h"
+#include "tests/kit/look_again.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/local/loopback_transport.h"
 
@@ -149,7 +150,7 @@ TEST_F(OverloadTest, ADeviceThatHangsKeepsNobodyFromDram) {
     });
   }
   engine_.AwaitPaused(readers + writers);
-  while (refused < 2 * kCallers) std::this_thread::yield();
+  while (refused < 2 * kCallers) quire::testing::WaitToLookAgain();
 
   for (const std::string& tenant : options_.tenants) {
     for (int i = 0; i < 50; ++i) {
@@ -194,7 +195,7 @@ TEST_F(OverloadTest, ACorrectionComesToTheSsdBeforeAPrefetch) {
     const Status refused = FetchOne("default", cold, Priority::kPrefetch);
     EXPECT_TRUE(RetryAfter(refused)) << refused;
   });
-  while (Value("ssd_gate_waiting") != 1) std::this_thread::yield();
+  while (Value("ssd_gate_waiting") != 1) quire::testing::WaitToLookAgain();
   callers.emplace_back(
       [&] { EXPECT_EQ(FetchOne("default", cold, Priority::kCorrection), OkStatus()); });
   prefetch.join();  // The device still hangs: only the correction can have ended it.

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "kvserver/service/testing/service_fixture.h"
+#include "tests/kit/look_again.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -246,7 +247,7 @@ TEST_F(RegistryServiceTest, AnExpiredDocumentIsGoneForEveryCallAndItsSegmentsAre
       0);
   Start();  // Its thread polls at once, without waiting for its period.
   // The new server's first poll may delete them, or the old one's.
-  while (CounterOf("segments") != 0) std::this_thread::yield();
+  while (CounterOf("segments") != 0) quire::testing::WaitToLookAgain();
   *stat.mutable_context() = RefTo(sealed.chain_tip());
   EXPECT_EQ(Call<v1::StatReply>("Store/Stat", stat).status().code(), StatusCode::kNotFound);
 }

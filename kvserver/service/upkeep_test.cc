@@ -23,6 +23,7 @@
 #include "quire/v1/registry.pb.h"
 #include "quire/v1/store.pb.h"
 #include "tests/kit/fake_clock.h"
+#include "tests/kit/look_again.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/local/loopback_transport.h"
 
@@ -78,7 +79,7 @@ class UpkeepTest : public ::testing::Test {
   }
   /// Waits for the server's own thread to raise or clear `trouble`.
   void Await(Trouble trouble, bool is_raised) {
-    while (board_.IsRaised(trouble) != is_raised) std::this_thread::yield();
+    while (board_.IsRaised(trouble) != is_raised) quire::testing::WaitToLookAgain();
   }
   std::string DetailOf(Trouble trouble) const {
     for (const Health::Degradation& raised : board_.Degradations()) {

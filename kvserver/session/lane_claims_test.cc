@@ -10,6 +10,7 @@
 
 #include "common/base/random.h"
 #include "common/base/retry_hint.h"
+#include "tests/kit/look_again.h"
 
 namespace quire::kvserver {
 namespace {
@@ -20,7 +21,7 @@ const TimePoint kNoDeadline = TimePoint::max();
 const TimePoint kNow = TimePoint{};
 
 void AwaitWaiting(const LaneClaims& claims, uint32_t waiting) {
-  while (claims.waiting() != waiting) std::this_thread::yield();
+  while (claims.waiting() != waiting) quire::testing::WaitToLookAgain();
 }
 
 TEST(LaneClaimsTest, CallsOnDifferentLanesDoNotMeet) {

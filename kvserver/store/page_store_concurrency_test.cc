@@ -11,6 +11,7 @@
 #include "kvserver/store/page_store_impl.h"
 #include "kvserver/store/payload/engine/engine_choice.h"
 #include "kvserver/store/testing/store_kit.h"
+#include "tests/kit/look_again.h"
 #include "tests/kit/same_bytes.h"
 #include "tests/kit/temp_dir.h"
 
@@ -169,7 +170,7 @@ TEST(GroupCommitTest, PutsThatWaitForASyncShareTheNext) {
   const uint64_t syncs_before = syncs();
   const uint64_t device_before = CountersOf(**store)["payload_device_syncs"];
   engine.Arm([&] {
-    while (syncs() < syncs_before + kPuts) std::this_thread::yield();
+    while (syncs() < syncs_before + kPuts) quire::testing::WaitToLookAgain();
   });
   std::vector<std::thread> threads;
   for (uint64_t seed = 2; seed < 2 + kPuts; ++seed) {

@@ -10,6 +10,7 @@
 
 #include "common/base/retry_hint.h"
 #include "kvserver/store/testing/faulty_store_fixture.h"
+#include "tests/kit/look_again.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -68,9 +69,9 @@ TEST_F(PageStoreOverloadTest, ADeviceThatHangsKeepsNobodyFromDram) {
     });
   }
   engine_.AwaitPaused(kInside);
-  while (Count("ssd_gate_waiting") < kWaiting) std::this_thread::yield();
+  while (Count("ssd_gate_waiting") < kWaiting) quire::testing::WaitToLookAgain();
   const int refused_before = refused;
-  while (refused == refused_before) std::this_thread::yield();
+  while (refused == refused_before) quire::testing::WaitToLookAgain();
   for (const std::string& tenant : options_.tenants) {
     for (int i = 0; i < 100; ++i) EXPECT_EQ(ReadOne(tenant, hot_[tenant]), OkStatus());
   }

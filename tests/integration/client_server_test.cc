@@ -27,6 +27,7 @@
 #include "quire/session.h"
 #include "quire/session_landing.h"
 #include "tests/integration/direct_ucx.h"
+#include "tests/kit/look_again.h"
 #include "tests/kit/same_bytes.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/local/loopback_transport.h"
@@ -830,7 +831,7 @@ TEST_P(ClientServerTest, DigestsAreReadFromTheDiskWhenASessionIsOpened) {
         .hold_digests = HeldDigests{.kind = kernels::DigestKind::kMinMax, .layers = {1}}};
     const auto session = *client_->OpenSession(DocumentName{.name = "a"}, options);
     while (MetricValuesOf(*server_).at("digest_layers_held_at_open") == 0) {
-      std::this_thread::yield();
+      testing::WaitToLookAgain();
     }
     const auto result = session->Recall({&want, 1});
     EXPECT_EQ(result.status(), OkStatus());

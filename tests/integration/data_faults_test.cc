@@ -9,7 +9,7 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,8 +17,8 @@
 
 #include "client/data/data_transport.h"
 #include "client/recall/landing_area.h"
+#include "common/base/observe/metrics.h"
 #include "common/base/threads/mutex.h"
-#include "common/metrics/prometheus_text.h"
 #include "common/wire/convert.h"
 #include "common/wire/unit_list.h"
 #include "kvserver/service/data_plane/data_plane.h"
@@ -32,6 +32,7 @@
 #include "tests/integration/fault_document.h"
 #include "tests/kit/child_process.h"
 #include "tests/kit/fake_clock.h"
+#include "tests/kit/look_again.h"
 #include "tests/kit/paths.h"
 #include "tests/kit/temp_dir.h"
 #include "transport/frames/frame.h"
@@ -154,18 +155,16 @@ class DataFaultsTest : public ::testing::TestWithParam<const char*> {
     const TimePoint deadline = SystemClock().Now() + kFaultPatience;
     while (!condition()) {
       if (SystemClock().Now() >= deadline) return false;
-      std::this_thread::yield();
+      WaitToLookAgain();
     }
     return true;
   }
-  /// A value in the form that Prometheus reads; `series` has its labels.
+  /// A value; `series` has its labels.
   uint64_t Metric(const std::string& series) const {
-    PrometheusText page;
-    server_->VisitMetrics(page);
-    const std::string text = page.Text(), line = "\nquire_" + series + " ";
-    const size_t at = text.find(line);
-    EXPECT_NE(at, std::string::npos) << series;
-    return at == std::string::npos ? 0 : std::strtoull(&text[at + line.size()], nullptr, 10);
+    const std::map<std::string, uint64_t> values = MetricValuesOf(*server_);
+    const auto value = values.find(series);
+    EXPECT_NE(value, values.end()) << series;
+    return value == values.end() ? 0 : value->second;
   }
   uint64_t Connections() const {
     return Metric("transport_connections{kind=\"" + DataKind() + "\"}");
@@ -252,7 +251,7 @@ TEST_P(FrozenClientTest, AClientFrozenInTheMiddleOfARecallLosesItAndNobodyWaitsF
   ASSERT_NE(worker, nullptr);
   worker->Stop();
   EXPECT_EQ(Leased() > 0, kind() == "shm_lent");
-  while (Metric("transport_stalled_total") == 0) ExpectAllOfIt(*session);
+  while (Metric("transport_stalled") == 0) ExpectAllOfIt(*session);
   while (Metric("admission_running{door=\"read\"}") != 0) ExpectAllOfIt(*session);
   if (DataKind() == "shm") {
     // The part is lent, or a copy in memory of both ends. Its lease becomes too old, and ends the
@@ -297,7 +296,7 @@ TEST_P(DataFaultsTest, AReaderThatTakesNothingLosesItsRecallAndNobodyWaitsForIt)
     ASSERT_TRUE(recall.ok()) << recall.status();
     const auto part = (*recall)->Next();
     ASSERT_TRUE(part.ok() && part->has_value()) << part.status();
-    while (Metric("transport_stalled_total") == 0) ExpectAllOfIt(*session);
+    while (Metric("transport_stalled") == 0) ExpectAllOfIt(*session);
   }
   AwaitNothingHeld(2);
   ExpectAllOfIt(*OpenSession(stalled));  // Its connection is unaffected.
@@ -413,7 +412,7 @@ TEST_P(KeepingReaderTest, AReaderThatNeverAcknowledgesIsServedTheSameAgainAndOnl
     ExpectAllOfIt(*other_session);
   }
   if (kind() == "shm_lent") {
-    while (Leased() > kRecalls * AllBytes()) std::this_thread::yield();  // Waits for the other's.
+    while (Leased() > kRecalls * AllBytes()) WaitToLookAgain();  // Waits for the other's.
     EXPECT_EQ(Leased(), kRecalls * AllBytes());
     for (const RecallResult& result : kept_) {
       EXPECT_EQ(CheckFaultUnits(result.placements, result.payload), OkStatus());
@@ -613,7 +612,7 @@ TEST_P(RawDataFaultsTest, ForgedAndUsedTicketsAdmitNobody) {
   const auto client = Connect(ticket);
   ASSERT_TRUE(client.ok()) << client.status();
   EXPECT_EQ(Connect(ticket).status().code(), StatusCode::kUnauthenticated);
-  EXPECT_EQ(Metric("transport_hello_refused_total"), 2u);
+  EXPECT_EQ(Metric("transport_hello_refused"), 2u);
   const uint64_t session = OpenSession();
   EXPECT_EQ(Recall(**client, RecallOf(session, 1, 1)).bytes, AllBytes());
   AwaitNothingHeld(1);
@@ -753,7 +752,7 @@ TEST_P(LandingKeysTest, ForgedAndReplayedKeysOpenNothing) {
   landing->reset();
   EXPECT_EQ(Announce(id, 1, memory.size(), key).code(), StatusCode::kInvalidArgument);
   client->reset();
-  while (Connections() > 1) std::this_thread::yield();
+  while (Connections() > 1) WaitToLookAgain();
   EXPECT_EQ(Announce(id, 1, memory.size(), key).code(), StatusCode::kNotFound);
 }
 

@@ -45,13 +45,21 @@ inline uint64_t FaultUnits() {
   return uint64_t{kFaultPages} * spec.num_layers * spec.num_kv_heads;
 }
 
-/// The unit of (page, layer, head): finite floats, the same in every process.
+/// The unit of (page, layer, head): finite floats, the same in every process. Units begin at
+/// different places of one series, which is made once. They repeat after 1024 pages.
 inline std::vector<std::byte> FaultUnit(uint32_t page, uint32_t layer, uint32_t head) {
+  constexpr size_t kApart = 16, kUnits = size_t{8} << 10;
+  static const std::vector<float> series = [] {
+    std::vector<float> values(kUnits * kApart + UnitBytes(FaultSpec()) / sizeof(float));
+    SeededRandom random(1);
+    for (float& value : values) value = static_cast<float>(random.Uniform());
+    return values;
+  }();
   const KvSpec spec = FaultSpec();
-  SeededRandom random((uint64_t{page} * spec.num_layers + layer) * spec.num_kv_heads + head + 1);
-  std::vector<float> values(UnitBytes(spec) / sizeof(float));
-  for (float& value : values) value = static_cast<float>(random.Uniform());
-  const auto bytes = std::as_bytes(std::span(values));
+  const size_t unit =
+      ((size_t{page} * spec.num_layers + layer) * spec.num_kv_heads + head) % kUnits;
+  const auto bytes =
+      std::as_bytes(std::span(series)).subspan(unit * kApart * sizeof(float), UnitBytes(spec));
   return {bytes.begin(), bytes.end()};
 }
 

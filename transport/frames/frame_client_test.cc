@@ -9,6 +9,7 @@
 #include <deque>
 #include <thread>
 
+#include "tests/kit/look_again.h"
 #include "transport/frames/frame.h"
 #include "transport/local/inproc_pipe.h"
 #include "transport/testing/frame_recorder.h"
@@ -249,7 +250,7 @@ TEST_F(FrameClientTest, ACancelledCallIsQuietWhenTheServerSaysThatItHasEnded) {
   EXPECT_EQ(server_->Take().kind, FrameKind::kCancel);
   server_->Send({.kind = FrameKind::kEnd, .id = plain_id});
   server_->Send({.kind = FrameKind::kEnd, .id = id});
-  while (!call->IsQuiet()) std::this_thread::yield();
+  while (!call->IsQuiet()) WaitToLookAgain();
 }
 
 TEST_F(FrameClientTest, AServerThatDoesNotConfirmTheEndOfALandingLosesTheConnection) {

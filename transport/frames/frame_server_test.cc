@@ -19,6 +19,7 @@
 
 #include "common/base/retry_hint.h"
 #include "tests/kit/health_lines.h"
+#include "tests/kit/look_again.h"
 #include "transport/frames/frame.h"
 #include "transport/frames/frame_client.h"
 #include "transport/local/inproc_pipe.h"
@@ -491,7 +492,7 @@ TEST_F(FrameServerTest, UrgentPartsOvertakeThoseThatWait) {
   for (const uint64_t id : {1, 2, 3}) client.Request(id, "Flood", Priority::kPrefetch);
   client.received.AwaitStalled();
   client.Request(4, "Flood", Priority::kCorrection);
-  while (Metric("transport_calls") < 4) std::this_thread::yield();
+  while (Metric("transport_calls") < 4) WaitToLookAgain();
   client.received.Resume();
   // From its first part on, the correction has nearly every turn. Prefetches get the turns while
   // its handler makes the next part.
@@ -661,7 +662,7 @@ TEST_F(FrameServerTest, ConnectionsAreCountedByKind) {
   (void)client.Take();
   EXPECT_EQ(Metric("transport_connections{kind=\"inproc\"}"), 1u);
   client.pipe().Close();
-  while (Metric("transport_connections{kind=\"inproc\"}") != 0) std::this_thread::yield();
+  while (Metric("transport_connections{kind=\"inproc\"}") != 0) WaitToLookAgain();
 }
 
 }  // namespace

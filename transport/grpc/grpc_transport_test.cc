@@ -15,6 +15,7 @@
 #include "common/base/unique_fd.h"
 #include "tests/kit/caller_tokens.h"
 #include "tests/kit/health_lines.h"
+#include "tests/kit/look_again.h"
 #include "transport/grpc/grpc_channel.h"
 #include "transport/grpc/grpc_convert.h"
 #include "transport/grpc/grpc_server.h"
@@ -323,7 +324,7 @@ TEST_F(GrpcServerTest, WhoReadsNothingAtAllKeepsNoOthersFromTheirs) {
     greedy.back()->Greet(/*window=*/1 << 30);
     for (int call = 0; call < 200; ++call) greedy.back()->Call("/quire.test.B/Produce", large);
   }
-  while (MetricValuesOf(*server)["calls_over_tenant_limit"] == 0) std::this_thread::yield();
+  while (MetricValuesOf(*server)["calls_over_tenant_limit"] == 0) WaitToLookAgain();
   const auto transport = GrpcTransport::Create({.address = server->address()});
   ASSERT_TRUE(transport.ok()) << transport.status();
   const CallOptions other{.tenant = "other", .timeout = std::chrono::seconds(20)};
@@ -347,7 +348,7 @@ TEST_F(GrpcServerTest, AnAnswerThatNobodyTakesIsGivenUp) {
   greedy.Greet();
   for (int call = 0; call < 2; ++call) greedy.Call("/quire.test.A/Echo");
   const auto stalled = [&] { return MetricValuesOf(*server)["calls_stalled"]; };
-  while (stalled() < 2) std::this_thread::yield();
+  while (stalled() < 2) WaitToLookAgain();
   CallMessage reply;
   Status status;
   do {

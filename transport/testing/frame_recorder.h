@@ -16,6 +16,7 @@
 #include "common/base/random.h"
 #include "common/base/threads/mutex.h"
 #include "quire/clock.h"
+#include "tests/kit/look_again.h"
 #include "tests/kit/random_bytes.h"
 #include "transport/frame_pipe.h"
 
@@ -108,7 +109,7 @@ inline Payload WatchedPayload(size_t bytes, std::weak_ptr<const void>* witness) 
 /// Waits up to a minute until the owner has expired; threads of the pipe drop it.
 inline bool Expires(const std::weak_ptr<const void>& witness) {
   const TimePoint limit = SystemClock().Now() + std::chrono::minutes(1);
-  while (!witness.expired() && SystemClock().Now() < limit) std::this_thread::yield();
+  while (!witness.expired() && SystemClock().Now() < limit) WaitToLookAgain();
   return witness.expired();
 }
 

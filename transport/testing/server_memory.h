@@ -20,6 +20,7 @@
 #include "common/base/threads/mutex.h"
 #include "quire/clock.h"
 #include "quire/payload.h"
+#include "tests/kit/look_again.h"
 
 namespace quire::testing {
 
@@ -27,7 +28,7 @@ namespace quire::testing {
 template <typename Condition>
 bool BecomesTrue(Condition holds) {
   const TimePoint limit = SystemClock().Now() + std::chrono::minutes(1);
-  while (!holds() && SystemClock().Now() < limit) std::this_thread::yield();
+  while (!holds() && SystemClock().Now() < limit) WaitToLookAgain();
   return holds();
 }
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "quire/clock.h"
+#include "tests/kit/look_again.h"
 #include "transport/testing/transport_conformance.h"
 
 namespace quire::testing {
@@ -318,7 +319,7 @@ TEST_P(StreamingConformance, NothingLandsAfterTheCallHasEnded) {
   };
   const auto look = [](std::unique_ptr<PendingCall>& call) {
     call->Cancel();
-    while (!call->IsQuiet()) std::this_thread::yield();
+    while (!call->IsQuiet()) WaitToLookAgain();
   };
   using Ending = std::function<void(std::unique_ptr<PendingCall>&)>;
   for (const OwnedMemory& memory : LandingMemories(transport(), StreamingHandler::kPartBytes)) {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/kit/look_again.h"
 #include "transport/testing/hostile_ucx_client.h"
 #include "transport/testing/ucx_test_peer.h"
 
@@ -175,7 +176,7 @@ TEST(UcxHostileTest, WhoNeverSaysHelloIsDroppedAndLeavesNothing) {
   accepted.reset();
   listener->reset();
   const TimePoint deadline = SystemClock().Now() + std::chrono::seconds(60);
-  while (!held.expired() && SystemClock().Now() < deadline) std::this_thread::yield();
+  while (!held.expired() && SystemClock().Now() < deadline) testing::WaitToLookAgain();
   EXPECT_TRUE(held.expired()) << "a connection is left";
 }
 

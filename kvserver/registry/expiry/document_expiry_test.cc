@@ -13,6 +13,7 @@
 #include "kvserver/registry/rows/document_record.h"
 #include "kvserver/registry/testing/registry_fixture.h"
 #include "tests/kit/effort.h"
+#include "tests/kit/look_again.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -320,7 +321,7 @@ TEST_F(ManyExpireTest, TheyGoInSecondsUnderLoadWhichGoesOn) {
     serve();
     begun = true;  // Ends the wait even after a failure of the first step.
   });
-  while (!begun) std::this_thread::yield();
+  while (!begun) quire::testing::WaitToLookAgain();
   const TimePoint start = SystemClock().Now();
   const auto result = registry->RemoveExpired();
   const Duration took = SystemClock().Now() - start;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/retry_hint.h"
+#include "tests/kit/look_again.h"
 
 namespace quire::kvserver {
 namespace {
@@ -24,7 +25,7 @@ class AdmissionTest : public ::testing::Test {
     return MetricValuesOf(admission).at(name);
   }
   static void AwaitQueued(const Admission& admission, uint64_t count) {
-    while (Value(admission, kQueuedOfA) != count) std::this_thread::yield();
+    while (Value(admission, kQueuedOfA) != count) quire::testing::WaitToLookAgain();
   }
 };
 

@@ -15,6 +15,7 @@
 #include "kvserver/store/payload/engine/aligned_buffer.h"
 #include "kvserver/store/payload/group_sync.h"
 #include "kvserver/store/payload/read_epochs.h"
+#include "tests/kit/look_again.h"
 
 namespace quire::kvserver {
 namespace {
@@ -112,7 +113,7 @@ TEST(GroupSyncTest, CallersDuringARoundShareTheNextOne) {
       EXPECT_GE(rounds.load(), 2) << "a round that ran before the call does not count";
     });
   }
-  while (arriving < 4) std::this_thread::yield();
+  while (arriving < 4) quire::testing::WaitToLookAgain();
   gate.Open();
   first.join();
   for (std::thread& other : others) other.join();

@@ -10,6 +10,7 @@
 
 #include "common/base/retry_hint.h"
 #include "common/base/threads/mutex.h"
+#include "tests/kit/look_again.h"
 
 namespace quire::kvserver {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 class IoGateTest : public ::testing::Test {
  protected:
   static void AwaitWaiting(const IoGate& gate, uint64_t count) {
-    while (MetricValuesOf(gate).at("ssd_gate_waiting") != count) std::this_thread::yield();
+    while (MetricValuesOf(gate).at("ssd_gate_waiting") != count) quire::testing::WaitToLookAgain();
   }
   static void ExpectRefused(const StatusOr<IoGate::Pass>& pass) {
     ASSERT_EQ(pass.status().code(), StatusCode::kResourceExhausted);

@@ -16,6 +16,7 @@
 #include "kvserver/store/testing/faulty_store_fixture.h"
 #include "kvserver/store/testing/memory_damage.h"
 #include "kvserver/store/testing/volume_damage.h"
+#include "tests/kit/look_again.h"
 
 namespace quire::kvserver::testing {
 namespace {
@@ -282,7 +283,7 @@ TEST_F(ScrubberTest, ItStopsInTheMiddleOfARound) {
   Open();
   ASSERT_TRUE(PutTestChain(*store_, spec_, /*seed=*/1, /*num_segments=*/3).ok());
   std::thread round([&] { EXPECT_TRUE(store_->scrubber("payload").RunRound().ok()); });
-  while (Scrubbed("checked") == 0) std::this_thread::yield();
+  while (Scrubbed("checked") == 0) quire::testing::WaitToLookAgain();
   store_->scrubber("payload").Stop();
   round.join();
   EXPECT_EQ(Scrubbed("rounds"), 0u);
