@@ -11,10 +11,16 @@
 namespace quire {
 namespace {
 
+/// SHA-256 of OpenSSL. EVP_sha256 would be looked up again for every hash, under a lock.
+const EVP_MD* Algorithm() {
+  static const EVP_MD* const kAlgorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  return kAlgorithm;
+}
+
 class Sha256 {
  public:
   Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
-    if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1) std::abort();
+    if (!context_ || EVP_DigestInit_ex(context_.get(), Algorithm(), nullptr) != 1) std::abort();
   }
   Sha256& Add(const void* data, size_t size) {
     if (EVP_DigestUpdate(context_.get(), data, size) != 1) std::abort();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/observe/health.h"
+#include "kvserver/store/policy/room_sample.h"
 #include "kvserver/store/testing/faulty_store_fixture.h"
 #include "tests/kit/fake_clock.h"
 
@@ -323,6 +324,7 @@ TEST_F(WatchedStoreTest, APutThatFailsDegradesUntilOneSucceeds) {
   fails_with(IoFault::kNoSpace, "disk_full");
   fails_with(IoFault::kIoError, "device_failed");
   env_.faults.free_bytes = 0;
+  clock_.Advance(RoomSample::kTrusted);
   EXPECT_EQ(PutTestSegment(*store_, spec_, 2).status().code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(Degraded(), ElementsAre("disk_full"));
 }
@@ -380,6 +382,7 @@ class FilledByOthersTest : public FaultyStoreTest {
 
 // Promise 6: cached segments are evicted before a refusal.
 TEST_F(FilledByOthersTest, CachedSegmentsGoBeforeAPutIsRefused) {
+  LeaveFree(256 << 20);
   for (uint64_t seed = 1; seed <= 64; ++seed) ASSERT_TRUE(PutOne(seed).ok());
   LeaveFree(65 << 20);
   uint64_t seed = 100;
@@ -392,6 +395,7 @@ TEST_F(FilledByOthersTest, CachedSegmentsGoBeforeAPutIsRefused) {
 }
 
 TEST_F(FilledByOthersTest, NothingIsEvictedWhenThatCannotMakeTheRoom) {
+  LeaveFree(256 << 20);  // Room so small that every put asks for it.
   for (uint64_t seed = 1; seed <= 8; ++seed) ASSERT_TRUE(PutOne(seed).ok());
   LeaveFree(16 << 20);
   const Status refused = PutOne(100);

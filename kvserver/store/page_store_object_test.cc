@@ -237,5 +237,44 @@ TEST_F(PageStoreObjectTest, ObjectsBeyondTheWriteBudgetAreLostWithDramAndPersist
   ExpectRead("39", 50000, 39);
 }
 
+TEST_F(PageStoreObjectTest, TheRecordOfAnObjectInDramAloneIsInMemoryAsFarAsThereIsRoom) {
+  options_.ssd_write_bytes_per_second = 1;
+  options_.ssd_write_burst_bytes = 1;
+  options_.catalog_cache_bytes = 4000;
+  Open();
+  const uint64_t before = Count("db_commits");
+  for (uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(PutObject(std::to_string(i), 5000, i).ok());
+  EXPECT_EQ(Count("db_commits"), before);
+  EXPECT_GT(Count("catalog_bytes_in_memory"), 0u);
+  for (uint64_t i = 3; i < 30; ++i) ASSERT_TRUE(PutObject(std::to_string(i), 5000, i).ok());
+  EXPECT_GT(Count("db_commits"), before);
+  EXPECT_LT(Count("catalog_bytes_in_memory"), 2 * options_.catalog_cache_bytes);
+  for (uint64_t i = 0; i < 30; ++i) ExpectRead(std::to_string(i), 5000, i);
+  const auto again = PutObject("0", 5000, 100);
+  EXPECT_TRUE(again->existed && again->differs);
+  ASSERT_TRUE(store_->DeleteSegment("default", again->key).ok());
+  EXPECT_FALSE(IsObject("0"));
+  ASSERT_TRUE(PutObject("0", 5000, 100).ok());
+  ExpectRead("0", 5000, 100);
+}
+
+TEST_F(PageStoreObjectTest, ObjectsThatLeftDramLeaveNothingInMemory) {
+  options_.dram_bytes = 1 << 20;
+  options_.ssd_write_bytes_per_second = 1;
+  options_.ssd_write_burst_bytes = 1;
+  Open();
+  for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(PutObject(std::to_string(i), 50000, i).ok());
+  ASSERT_TRUE(PutObject("99", 50000, 99, Durability::kPersisted)->existed);
+  const uint64_t before = Count("catalog_bytes_in_memory");
+  const auto removed = store_->Sweep();
+  ASSERT_TRUE(removed.ok()) << removed.status();
+  EXPECT_GT(*removed, 50u);
+  EXPECT_LT(Count("catalog_bytes_in_memory"), before / 2);
+  ExpectRead("98", 50000, 98);
+  ExpectRead("99", 50000, 99);
+  ASSERT_TRUE(PutObject("0", 50000, 7).ok());
+  ExpectRead("0", 50000, 7);
+}
+
 }  // namespace
 }  // namespace quire::kvserver::testing

@@ -7,12 +7,16 @@
 
 #include "common/base/random.h"
 #include "quire/clock.h"
+#include "transport/ucx/ucx_settings.h"
 #include "transport/ucx/ucx_status.h"
 
 namespace quire {
 namespace {
 
 constexpr uint32_t kMaxPuts = 64;
+/// Payload of a message that UCX packs, with room for what follows it.
+constexpr uint64_t kPackedBytes = kUcxInPlaceBytes - (4 << 10);
+static_assert(kPackedBytes >= kLeastUcxPieceBytes);
 /// How long closing waits for a client that takes its last frames slowly.
 constexpr Duration kLongestLinger = 5 * kUcxLinger;
 
@@ -202,6 +206,7 @@ void UcxConnection::Fail(const Status& why) {
   // Posted, because this may be a callback of the endpoint, which cannot be closed there.
   worker_->Post([self = shared_from_this()] {
     self->puts_->Stop();
+    self->arriving_ = {};
     for (auto& [id, landing] : self->opened_landings_) {
       self->endpoint_->KeepUntilClosed(std::move(landing.remote));
     }
@@ -319,16 +324,41 @@ bool UcxConnection::SendPiece(bool all) {
 }
 
 void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {
+  if (LandsDirectly(frame)) {
+    return PutFrame(MessageOf(UcxKind::kFrame, std::move(frame), bytes, /*lands=*/true));
+  }
+  const CutBounds bounds = BoundsOf(frame);
+  std::vector<Frame> pieces = CutFrame(std::move(frame), bounds);
+  Frame last = std::move(pieces.back());
+  pieces.pop_back();
+  for (Frame& piece : pieces) {
+    const uint64_t of_piece = piece.payload.size_bytes();
+    bytes -= of_piece;
+    SendMessage(MessageOf(UcxKind::kPiece, std::move(piece), of_piece, /*lands=*/false));
+  }
+  SendMessage(MessageOf(UcxKind::kFrame, std::move(last), bytes, /*lands=*/false));
+}
+
+CutBounds UcxConnection::BoundsOf(const Frame& frame) const {
+  // Rendezvous takes any size, and a frame for a landing is placed as a whole.
+  if (frame.landing != 0 || worker_->context().gather_bytes() != UINT64_MAX) return {};
+  return {.slices = kMostUcxSlices,
+          .packed_bytes = kPackedBytes,
+          .bytes = std::max(options_.piece_bytes, kPackedBytes)};
+}
+
+std::shared_ptr<UcxConnection::Outgoing> UcxConnection::MessageOf(UcxKind kind, Frame frame,
+                                                                  uint64_t bytes, bool lands) {
   auto out = std::make_shared<Outgoing>();
   out->frame = std::move(frame);
   out->bytes = bytes;
   UcxHeader header;
+  header.kind = kind;
   header.to = peer_;
   header.sequence = next_sequence_++;
   header.landing = out->frame.landing;
   header.head_bytes = out->frame.head.size();
-  const bool direct = LandsDirectly(out->frame);
-  if (direct) {
+  if (lands) {
     header.argument = out->frame.payload.size_bytes();
   } else {
     header.payload_bytes = out->frame.payload.size_bytes();
@@ -346,8 +376,7 @@ void UcxConnection::SendFrame(Frame frame, uint64_t bytes) {
   out->tail.insert(out->tail.end(), head.begin(), head.end());
   out->Append(out->tail);
   out->header = EncodeUcxHeader(header);
-  if (direct) return PutFrame(out);
-  SendMessage(out);
+  return out;
 }
 
 bool UcxConnection::LandsDirectly(const Frame& frame) const {
@@ -424,7 +453,7 @@ void UcxConnection::OnMessage(UcxMessage message) {
   if (header.kind == UcxKind::kWelcome) return ReceiveWelcome(message);
   if (!open_) return Fail(InvalidArgument("the UCX peer sent a frame before the handshake"));
   const bool from_client = role_ == Role::kServer;
-  if (header.kind == UcxKind::kFrame) {
+  if (header.kind == UcxKind::kFrame || header.kind == UcxKind::kPiece) {
     if (from_client && header.landing != 0) {
       return Fail(InvalidArgument("a UCX client sent a frame with places in a landing"));
     }
@@ -488,44 +517,59 @@ void UcxConnection::ReceiveTaken(uint64_t bytes) {
 }
 
 void UcxConnection::Process(UcxMessage message) {
-  const uint64_t bytes = message.header().WindowBytes();
   // A correct peer has at most one window for each priority and one frame more, plus what its
   // receiver sent.
   if (delivery_.waiting_bytes() > 4 * options_.queue_bytes + options_.max_frame_bytes) {
     return Fail(InvalidArgument("the UCX peer sends more than it may"));
   }
-  auto frame = FrameOf(message);
-  if (!frame.ok()) return Fail(frame.status());
-  delivery_.Push(std::move(*frame), bytes);
+  if (const Status added = AddMessage(message); !added.ok()) return Fail(added);
+  if (message.header().kind == UcxKind::kPiece) return;
+  const uint64_t bytes = std::exchange(arriving_payload_, 0) + message.header().WindowBytes();
+  delivery_.Push(std::exchange(arriving_, {}), bytes);
 }
 
-StatusOr<Frame> UcxConnection::FrameOf(UcxMessage& message) {
-  const UcxHeader header = message.header();
-  if (header.payload_bytes > options_.max_frame_bytes ||
-      header.head_bytes > options_.max_frame_bytes - header.payload_bytes) {
-    return InvalidArgument("a UCX frame of ", header.payload_bytes, " + ", header.head_bytes,
-                           " bytes is over the limit of ", options_.max_frame_bytes);
+Status UcxConnection::CheckMessage(const UcxHeader& header) const {
+  const uint64_t left = options_.max_frame_bytes - arriving_payload_;
+  if (header.payload_bytes > left || header.head_bytes > left - header.payload_bytes) {
+    return InvalidArgument("a UCX frame of ", arriving_payload_, " + ", header.payload_bytes, " + ",
+                           header.head_bytes, " bytes is over the limit of ",
+                           options_.max_frame_bytes);
   }
+  if (header.kind == UcxKind::kPiece && (header.payload_bytes < kLeastUcxPieceBytes ||
+                                         header.index_bytes > 0 || header.head_bytes > 0)) {
+    return InvalidArgument("a piece of a UCX frame is too small, or is not payload alone");
+  }
+  const bool has_pieces = arriving_payload_ > 0 || header.kind == UcxKind::kPiece;
+  if (has_pieces && (header.landing != 0 || header.argument > 0)) {
+    return InvalidArgument("a UCX frame in pieces is for a landing");
+  }
+  if (header.argument == 0) return OkStatus();
+  const auto landing = local_landings_.find(header.landing);
+  if (landing == local_landings_.end() || !landing->second.is_direct() ||
+      header.argument > landing->second.bytes().size()) {
+    return InvalidArgument("a UCX frame claims to have landed where it cannot");
+  }
+  return OkStatus();
+}
+
+Status UcxConnection::AddMessage(UcxMessage& message) {
+  const UcxHeader header = message.header();
+  QUIRE_RETURN_IF_ERROR(CheckMessage(header));
   const auto head = message.data().subspan(header.payload_bytes + header.index_bytes);
-  Frame frame;
-  frame.head.assign(reinterpret_cast<const char*>(head.data()), head.size());
-  frame.landing = header.landing;
-  frame.landed_bytes = header.argument;
+  arriving_.head.assign(reinterpret_cast<const char*>(head.data()), head.size());
+  arriving_.landing = header.landing;
   if (header.argument > 0) {
-    const auto landing = local_landings_.find(header.landing);
-    if (landing == local_landings_.end() || !landing->second.is_direct() ||
-        header.argument > landing->second.bytes().size()) {
-      return InvalidArgument("a UCX frame claims to have landed where it cannot");
-    }
-    return frame;
+    arriving_.landed_bytes = header.argument;
+    return OkStatus();
   }
-  QUIRE_RETURN_IF_ERROR(PlaceFrame(message, message.data().first(header.payload_bytes), &frame));
-  return frame;
+  QUIRE_RETURN_IF_ERROR(PlacePayload(message, &arriving_));
+  if (header.kind == UcxKind::kPiece) arriving_payload_ += header.payload_bytes;
+  return OkStatus();
 }
 
-Status UcxConnection::PlaceFrame(UcxMessage& message, std::span<const std::byte> payload,
-                                 Frame* frame) {
+Status UcxConnection::PlacePayload(UcxMessage& message, Frame* frame) {
   const UcxHeader header = message.header();
+  std::span<const std::byte> payload = message.data().first(header.payload_bytes);
   QUIRE_ASSIGN_OR_RETURN(
       const auto places,
       DecodeUcxIndex(message.data().subspan(header.payload_bytes, header.index_bytes),

@@ -21,6 +21,7 @@
 #include "common/base/threads/mutex.h"
 #include "quire/status.h"
 #include "transport/frame_pipe.h"
+#include "transport/ucx/frames/frame_cuts.h"
 #include "transport/ucx/frames/frame_delivery.h"
 #include "transport/ucx/frames/frame_order.h"
 #include "transport/ucx/frames/send_queue.h"
@@ -83,6 +84,10 @@ class UcxConnection final : public UcxMessageSink,
   bool SendPiece(bool all) QUIRE_EXCLUDES(mutex_);
   /// Sends a frame that counts as `bytes`.
   void SendFrame(Frame frame, uint64_t bytes);
+  /// Bounds of the messages in which a frame is sent.
+  CutBounds BoundsOf(const Frame& frame) const;
+  /// The message of a frame, or a piece of one. `lands`: its payload goes by puts.
+  std::shared_ptr<Outgoing> MessageOf(UcxKind kind, Frame frame, uint64_t bytes, bool lands);
   /// Posts SendQueued to the worker's thread.
   void PostSending() QUIRE_REQUIRES(mutex_);
   bool LandsDirectly(const Frame& frame) const;
@@ -94,8 +99,11 @@ class UcxConnection final : public UcxMessageSink,
   void ReceiveWelcome(const UcxMessage& message);
   void ReceiveFrame(UcxMessage message);
   void Process(UcxMessage message);
-  StatusOr<Frame> FrameOf(UcxMessage& message);
-  Status PlaceFrame(UcxMessage& message, std::span<const std::byte> payload, Frame* frame);
+  /// Adds a message to the frame that is arriving.
+  Status AddMessage(UcxMessage& message);
+  /// Refuses a message that no correct peer sends after the pieces before it.
+  Status CheckMessage(const UcxHeader& header) const;
+  Status PlacePayload(UcxMessage& message, Frame* frame);
   /// Waits until the client has every frame that Send accepted, at most kUcxLinger while it takes
   /// nothing. Completion in UCX is not enough: closing the endpoint loses what the client has not
   /// read.
@@ -158,7 +166,9 @@ class UcxConnection final : public UcxMessageSink,
   uint64_t next_sequence_ = 0;
   uint64_t next_serial_ = 1;
   FrameOrder<UcxMessage> order_{4096};
-  /// Number of frames that the server sends in all; null until it announces it.
+  Frame arriving_;                 ///< A frame of which pieces have arrived.
+  uint64_t arriving_payload_ = 0;  ///< Bytes of these pieces.
+  /// Number of frames and pieces that the server sends in all; null until it announces it.
   std::optional<uint64_t> end_;
   std::map<uint64_t, UcxLocalLanding> local_landings_;
   std::map<uint64_t, OpenedLanding> opened_landings_;

@@ -82,6 +82,7 @@ TEST(UcxHostileTest, WhatNoClientSendsEndsItsConnectionAndNoOther) {
       {"the end of a landing of its own", {.kind = UcxKind::kLandingClosed}},
       {"an index that leads outside", {.index_bytes = 32}},
       {"an index that is none", {.index_bytes = 31}},
+      {"a tiny piece of a frame", {.kind = UcxKind::kPiece}},
   };
   for (const auto& [what, header] : messages) {
     SCOPED_TRACE(what);
@@ -93,6 +94,31 @@ TEST(UcxHostileTest, WhatNoClientSendsEndsItsConnectionAndNoOther) {
     SCOPED_TRACE("a frame over the limit");
     HostileClient hostile(listening);
     hostile.Send({}, Zeros(100'001));
+    EXPECT_EQ(hostile.at_server.WaitClosed().code(), StatusCode::kInvalidArgument);
+  }
+  {
+    SCOPED_TRACE("pieces over the limit");
+    HostileClient hostile(listening);
+    hostile.Send({.kind = UcxKind::kPiece}, Zeros(60'000));
+    hostile.Send({.sequence = 1}, Zeros(40'001));
+    EXPECT_EQ(hostile.at_server.WaitClosed().code(), StatusCode::kInvalidArgument);
+  }
+  {
+    SCOPED_TRACE("a piece with a head");
+    HostileClient hostile(listening);
+    hostile.Send({.kind = UcxKind::kPiece, .head_bytes = 1}, Zeros(60'000));
+    EXPECT_EQ(hostile.at_server.WaitClosed().code(), StatusCode::kInvalidArgument);
+  }
+  {
+    SCOPED_TRACE("a piece with places");
+    HostileClient hostile(listening);
+    hostile.Send({.kind = UcxKind::kPiece, .index_bytes = 16}, Zeros(60'000));
+    EXPECT_EQ(hostile.at_server.WaitClosed().code(), StatusCode::kInvalidArgument);
+  }
+  {
+    SCOPED_TRACE("a piece that has landed");
+    HostileClient hostile(listening);
+    hostile.Send({.kind = UcxKind::kPiece, .argument = 1}, Zeros(60'000));
     EXPECT_EQ(hostile.at_server.WaitClosed().code(), StatusCode::kInvalidArgument);
   }
   {
@@ -160,6 +186,19 @@ TEST(UcxHostileTest, FramesThatComeEarlyWaitForTheirTurn) {
   for (const uint64_t sequence : {2, 1, 0})
     client.Send({.sequence = sequence}, Zeros(sequence + 1));
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(client.at_server.Next().payload.size_bytes(), i + 1);
+}
+
+TEST(UcxHostileTest, PiecesAreOneFrameInWhateverOrderTheyCome) {
+  Listening listening(UcxOptions{});
+  HostileClient client(listening);
+  client.Send({.sequence = 2, .head_bytes = 4}, Zeros(4));
+  client.Send({.kind = UcxKind::kPiece, .sequence = 1}, Zeros(5000));
+  client.Send({.kind = UcxKind::kPiece, .sequence = 0}, Zeros(4096));
+  client.Send({.sequence = 3}, Zeros(7));
+  const Frame frame = client.at_server.Next();
+  EXPECT_EQ(frame.head.size(), 4u);
+  EXPECT_EQ(frame.payload.size_bytes(), 9096u);
+  EXPECT_EQ(client.at_server.Next().payload.size_bytes(), 7u);
 }
 
 }  // namespace

@@ -8,8 +8,6 @@
 namespace quire {
 namespace {
 
-/// Messages of at least this size are sent from where they lie.
-constexpr char kInPlaceBytes[] = "65536";
 /// Most pieces of one message; UCX has no more.
 constexpr char kMostPieces[] = "16";
 
@@ -56,7 +54,9 @@ UcxSettings ChooseUcxSettings(const UcxOptions& options, bool loopback,
   }
   by_default("MAX_IOV", kMostPieces);
   // The threshold covers both messages and puts. Puts of direct landings keep UCX's own.
-  if (!rendezvous && !options.direct_landings) by_default("ZCOPY_THRESH", kInPlaceBytes);
+  if (!rendezvous && !options.direct_landings) {
+    by_default("ZCOPY_THRESH", std::to_string(kUcxInPlaceBytes));
+  }
 
   const std::string segment = std::to_string(options.segment_bytes);
   by_default("TX_SEG_SIZE", segment);

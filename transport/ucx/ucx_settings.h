@@ -6,6 +6,7 @@
 #ifndef QUIRE_TRANSPORT_UCX_UCX_SETTINGS_H_
 #define QUIRE_TRANSPORT_UCX_UCX_SETTINGS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,6 +15,12 @@
 #include "transport/ucx/ucx.h"
 
 namespace quire {
+
+/// Messages of at least this size are sent from where they lie.
+inline constexpr uint64_t kUcxInPlaceBytes = 64 << 10;
+/// Most slices of a message that UCX sends from where they lie without dividing it. UCX has 16
+/// places, one for the message's header and one for what follows the payload.
+inline constexpr size_t kMostUcxSlices = 14;
 
 /// True if the environment has the variable of this name, for example "UCX_TLS".
 using IsVariableSet = std::function<bool(const std::string& variable)>;

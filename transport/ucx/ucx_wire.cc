@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kMessageMagic = 0x31585551;  // "QUX1"
 constexpr uint32_t kKeyMagic = 0x334b5551;      // "QUK3"
-constexpr uint32_t kVersion = 5;
+constexpr uint32_t kVersion = 6;
 constexpr size_t kSignatureBytes = 32;
 constexpr size_t kKeyFixedBytes = 4 + 4 * 8 + 4;
 
@@ -128,7 +128,7 @@ StatusOr<UcxHeader> DecodeUcxHeader(std::span<const std::byte> encoded, uint64_t
                            " bytes that is not this protocol's");
   }
   if (kind < static_cast<uint32_t>(UcxKind::kHello) ||
-      kind > static_cast<uint32_t>(UcxKind::kEndReached)) {
+      kind > static_cast<uint32_t>(UcxKind::kPiece)) {
     return InvalidArgument("a UCX message is of the unknown kind ", kind);
   }
   header.kind = static_cast<UcxKind>(kind);

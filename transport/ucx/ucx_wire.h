@@ -33,24 +33,29 @@ enum class UcxKind : uint32_t {
   kCloseLanding = 4,   ///< Client to server: close `landing` with serial `argument`.
   kLandingClosed = 5,  ///< Server to client: nothing more arrives in `landing`.
   kTaken = 6,          ///< The receiver has taken frames that count as `argument` bytes.
-  kEnd = 7,            ///< Server to client: the total of frames sent is `argument`.
-  kEndReached = 8,     ///< Client to server: all of those frames have arrived.
+  kEnd = 7,            ///< Server to client: the total of frames and pieces is `argument`.
+  kEndReached = 8,     ///< Client to server: all of those have arrived.
+  kPiece = 9,          ///< Payload alone: a piece of that of the next kFrame.
 };
 
+/// Least payload of a piece. It bounds how many pieces a frame can have.
+inline constexpr uint64_t kLeastUcxPieceBytes = 4096;
+
 /// The header before the data of every message. The data of a frame is its payload, then the index
-/// of its places, then the head. A payload therefore starts where UCX aligned the data.
+/// of its places, then the head. A payload therefore starts where UCX aligned the data. A frame
+/// for no landing that is too large for one message has pieces before it.
 struct UcxHeader {
   static constexpr size_t kEncodedBytes = 72;
   UcxKind kind = UcxKind::kFrame;
   UcxToken to = {};       ///< The receiver's token; zero in a hello.
-  uint64_t sequence = 0;  ///< Number of a frame: 0, 1, 2, ...
+  uint64_t sequence = 0;  ///< Number of a frame or piece: 0, 1, 2, ...
   uint64_t payload_bytes = 0;
   uint64_t index_bytes = 0;
   uint64_t head_bytes = 0;
   uint64_t landing = 0;
   uint64_t argument = 0;  ///< For frames: the bytes that the sender wrote into the landing.
 
-  /// Bytes that a frame counts as in the window.
+  /// Bytes that a frame counts as in the window, without those of its pieces.
   uint64_t WindowBytes() const { return payload_bytes + head_bytes + kEncodedBytes + argument; }
 };
 std::array<std::byte, UcxHeader::kEncodedBytes> EncodeUcxHeader(const UcxHeader& header);

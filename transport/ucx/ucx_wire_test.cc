@@ -43,6 +43,16 @@ TEST(UcxWireTest, LengthsThatDoNotAddUpAreRefused) {
   EXPECT_FALSE(DecodeUcxHeader(std::span(encoded).first(71), 137).ok());
 }
 
+TEST(UcxWireTest, APieceIsAMessageAndWhatComesAfterItIsNone) {
+  UcxHeader header = SomeHeader();
+  header.kind = UcxKind::kPiece;
+  const auto decoded = DecodeUcxHeader(EncodeUcxHeader(header), 137);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->kind, UcxKind::kPiece);
+  header.kind = static_cast<UcxKind>(static_cast<uint32_t>(UcxKind::kPiece) + 1);
+  EXPECT_FALSE(DecodeUcxHeader(EncodeUcxHeader(header), 137).ok());
+}
+
 TEST(UcxWireTest, AnIndexMustCoverItsPayload) {
   std::vector<std::byte> index;
   AppendUcxPlace({0, 60}, &index);

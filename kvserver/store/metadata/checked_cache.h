@@ -59,6 +59,8 @@ class CheckedCache {
   void Invalidate(const Key& key) { cache_.Invalidate(key); }
   void Clear() { cache_.Clear(); }
   uint64_t used_bytes() const { return cache_.used_bytes(); }
+  /// As BoundedCache::Keys.
+  std::vector<Key> Keys() const { return cache_.Keys(); }
 
   /// Goes through what is held now, as far as it is still held when its turn comes.
   std::unique_ptr<CacheWalk> Walk() { return std::make_unique<Walker>(this); }

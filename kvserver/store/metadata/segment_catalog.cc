@@ -30,7 +30,9 @@ Status NotStored(const SegmentKey& key) {
 SegmentCatalog::SegmentCatalog(Database* database, uint64_t cache_bytes, Health* health)
     : database_(database),
       health_(health),
+      in_memory_limit_(cache_bytes),
       records_(cache_bytes / 4 * 3, &ChecksumOfRecord),
+      in_memory_(UINT64_MAX, &ChecksumOfRecord),
       chains_(cache_bytes / 4, &SegmentCatalog::ChecksumOf) {}
 
 uint32_t SegmentCatalog::ChecksumOf(const CachedChain& cached) {
@@ -45,6 +47,7 @@ uint32_t SegmentCatalog::ChecksumOf(const CachedChain& cached) {
 std::vector<std::unique_ptr<CacheWalk>> SegmentCatalog::WalkCached() {
   std::vector<std::unique_ptr<CacheWalk>> walks;
   walks.push_back(records_.Walk());
+  walks.push_back(in_memory_.Walk());
   walks.push_back(chains_.Walk());
   return walks;
 }
@@ -94,7 +97,9 @@ Status SegmentCatalog::Drop(const std::vector<SegmentKey>& dram_only) {
 }
 
 StatusOr<SegmentRecordPtr> SegmentCatalog::Find(std::string_view tenant, const SegmentKey& key) {
-  if (auto cached = records_.Find(key)) {
+  auto cached = records_.Find(key);
+  if (!cached) cached = in_memory_.Find(key);
+  if (cached) {
     if ((*cached)->tenant != tenant) return NotStored(key);
     return *std::move(cached);
   }
@@ -161,11 +166,20 @@ void SegmentCatalog::StageErase(const SegmentKey& key, Database::Batch& batch) {
 void SegmentCatalog::Remember(const SegmentKey& key, SegmentRecordPtr record) {
   const uint64_t charge = ChargeOf(*record);
   records_.Replace(key, std::move(record), charge);
+  in_memory_.Invalidate(key);
+  repaired_.Add(ForgetDamage(key));
+}
+
+void SegmentCatalog::KeepInMemory(const SegmentKey& key, SegmentRecordPtr record) {
+  const uint64_t charge = ChargeOf(*record);
+  in_memory_.Replace(key, std::move(record), charge);
+  records_.Invalidate(key);
   repaired_.Add(ForgetDamage(key));
 }
 
 void SegmentCatalog::Forget(const SegmentKey& key, bool was_private) {
   records_.Invalidate(key);
+  in_memory_.Invalidate(key);
   if (!was_private) chains_.Clear();  // Any chain may contain it.
   (void)ForgetDamage(key);
 }
@@ -213,6 +227,9 @@ bool SegmentCatalog::IsDamaged(const SegmentKey& key) const {
 void SegmentCatalog::VisitMetrics(MetricsVisitor& visit) const {
   visit.Gauge("catalog_bytes_cached", "Segment records and chains held in memory.",
               records_.used_bytes() + chains_.used_bytes());
+  visit.Gauge("catalog_bytes_in_memory",
+              "Records of objects in DRAM alone, which the database does not have.",
+              in_memory_.used_bytes());
   visit.Counter("segments_repaired", "Damaged segments that a put made whole.", repaired_.Get());
   MutexLock lock(damaged_mutex_);
   visit.Gauge("segments_damaged", "Segments known to be damaged.", damaged_.size());

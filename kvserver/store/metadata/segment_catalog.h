@@ -37,7 +37,7 @@ Status NotStored(const SegmentKey& key);
 class SegmentCatalog {
  public:
   /// `database` and `health` outlive the catalog; `health` may be null. `cache_bytes` bounds the
-  /// cached records and chains together.
+  /// cached records and chains together, and once more the records that are in memory alone.
   SegmentCatalog(Database* database, uint64_t cache_bytes, Health* health = nullptr);
 
   /// A segment according to its record. A damaged record has only its key.
@@ -76,6 +76,14 @@ class SegmentCatalog {
   void StageErase(const SegmentKey& key, Database::Batch& batch);
   /// Caches a record after the commit of StagePut. Clears damage of the segment.
   void Remember(const SegmentKey& key, SegmentRecordPtr record);
+  /// True while there is room for a record in memory alone (docs/design/0060).
+  bool HasRoomInMemory() const { return in_memory_.used_bytes() < in_memory_limit_; }
+  /// Keeps a record in memory alone, until it is replaced or forgotten, or the store is closed. For
+  /// segments that end with the store. Clears damage of the segment.
+  void KeepInMemory(const SegmentKey& key, SegmentRecordPtr record);
+  bool IsInMemory(const SegmentKey& key) { return in_memory_.Find(key).has_value(); }
+  /// The segments of such records, in no order.
+  std::vector<SegmentKey> ListInMemory() const { return in_memory_.Keys(); }
   /// Call after the commit of StageErase. `was_private`: no chain contains the segment.
   void Forget(const SegmentKey& key, bool was_private);
 
@@ -91,7 +99,7 @@ class SegmentCatalog {
   /// Walks of the records and of the chains that are in memory.
   std::vector<std::unique_ptr<CacheWalk>> WalkCached();
 
-  /// segments_damaged, segments_repaired, catalog_bytes_cached.
+  /// segments_damaged, segments_repaired, catalog_bytes_cached, catalog_bytes_in_memory.
   void VisitMetrics(MetricsVisitor& visit) const;
 
  private:
@@ -108,7 +116,10 @@ class SegmentCatalog {
 
   Database* const database_;
   Health* const health_;  ///< May be null.
+  const uint64_t in_memory_limit_;
   CheckedCache<SegmentKey, SegmentRecordPtr, SegmentKeyHash> records_;
+  /// Records that the database does not have. Drops none by itself.
+  CheckedCache<SegmentKey, SegmentRecordPtr, SegmentKeyHash> in_memory_;
   CheckedCache<SegmentKey, CachedChain, SegmentKeyHash> chains_;
   mutable Mutex damaged_mutex_;
   std::unordered_set<SegmentKey, SegmentKeyHash> damaged_ QUIRE_GUARDED_BY(damaged_mutex_);

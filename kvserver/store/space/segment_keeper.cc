@@ -13,6 +13,8 @@ namespace {
 
 /// Segments examined at once by one step of a sweep.
 constexpr size_t kSweepBatch = 256;
+/// Segments that a sweep asks DRAM for. It takes a few milliseconds.
+constexpr size_t kGoneChecks = 8192;
 /// Divisor of the number of cached segments: EvictShare evicts that share and one more.
 constexpr uint64_t kEvictShare = 8;
 /// Interval of writing down uses of cached segments, and their number in one commit.
@@ -277,9 +279,9 @@ Status SegmentKeeper::Delete(const SegmentKey& key) {
 }
 
 StatusOr<uint64_t> SegmentKeeper::Sweep() {
-  uint64_t removed = 0;
   Status first_failure;
-  for (uint64_t before = 0; first_failure.ok();) {
+  uint64_t removed = RemoveGone(&first_failure);
+  for (uint64_t before = removed; first_failure.ok();) {
     std::vector<SegmentKey> marked, detached, unused;
     {
       MutexLock lock(mutex_);
@@ -306,6 +308,39 @@ StatusOr<uint64_t> SegmentKeeper::Sweep() {
   }
   if (notes_uses) QUIRE_RETURN_IF_ERROR(NoteUses());
   QUIRE_RETURN_IF_ERROR(parts_.ssd->ReclaimSpace());
+  return removed;
+}
+
+std::vector<SegmentKey> SegmentKeeper::NextInMemory() {
+  bool is_round_over = false;
+  {
+    MutexLock lock(mutex_);
+    is_round_over = in_memory_.empty();
+  }
+  std::vector<SegmentKey> round;
+  if (is_round_over) round = parts_.catalog->ListInMemory();
+  MutexLock lock(mutex_);
+  if (is_round_over) in_memory_ = std::move(round);
+  const size_t count = std::min<size_t>(in_memory_.size(), kGoneChecks);
+  const std::vector<SegmentKey> next(in_memory_.end() - static_cast<std::ptrdiff_t>(count),
+                                     in_memory_.end());
+  in_memory_.resize(in_memory_.size() - count);
+  return next;
+}
+
+uint64_t SegmentKeeper::RemoveGone(Status* first_failure) {
+  const auto is_gone = [&](const SegmentKey& key) {
+    return parts_.catalog->IsInMemory(key) && !parts_.dram->HasAny(key);
+  };
+  uint64_t removed = 0;
+  for (const SegmentKey& key : NextInMemory()) {
+    if (!is_gone(key)) continue;
+    const KeyedLock::Guard guard = parts_.writers->Acquire(key);
+    if (!is_gone(key)) continue;  // It was put again meanwhile.
+    const StatusOr<bool> gone = RemoveLocked(key, RemovalReason::kEvicted);
+    if (gone.value_or(false)) ++removed;
+    first_failure->Update(gone.status());
+  }
   return removed;
 }
 

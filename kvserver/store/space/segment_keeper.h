@@ -146,6 +146,10 @@ class SegmentKeeper final : public SegmentHold::Owner {
   bool EvictOne(std::optional<std::string_view> tenant) QUIRE_EXCLUDES(mutex_);
   uint64_t RemoveAll(std::span<const SegmentKey> keys, RemovalReason why, Status* first_failure)
       QUIRE_EXCLUDES(mutex_);
+  /// Some of the segments whose record is in memory alone: in turn all of them.
+  std::vector<SegmentKey> NextInMemory() QUIRE_EXCLUDES(mutex_);
+  /// Removes those of them whose bytes have left DRAM.
+  uint64_t RemoveGone(Status* first_failure) QUIRE_EXCLUDES(mutex_);
   /// Cached segments last used before this time have expired.
   TimePoint ExpiredBefore() const { return parts_.clock->Now() - cached_ttl_; }
 
@@ -154,8 +158,9 @@ class SegmentKeeper final : public SegmentHold::Owner {
   Mutex evict_mutex_;  ///< Serialises evictions: waiting callers use the room of the first.
   mutable Mutex mutex_;
   SegmentLives lives_ QUIRE_GUARDED_BY(mutex_);
-  TimePoint noted_until_ QUIRE_GUARDED_BY(mutex_);  ///< Earlier uses are written down.
-  std::atomic<uint64_t> num_replaced_{0};           ///< Copy of lives_'s count.
+  std::vector<SegmentKey> in_memory_ QUIRE_GUARDED_BY(mutex_);  ///< Still to come in NextInMemory.
+  TimePoint noted_until_ QUIRE_GUARDED_BY(mutex_);              ///< Earlier uses are written down.
+  std::atomic<uint64_t> num_replaced_{0};                       ///< Copy of lives_'s count.
   Counter deletes_, evictions_, expired_, detached_, replaced_;
 };
 

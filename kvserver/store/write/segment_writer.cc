@@ -9,6 +9,7 @@ namespace {
 
 // Bytes left free on the file system, so that the database can still compact and log.
 constexpr uint64_t kMinFreeForSegment = 64 << 20;
+static_assert(RoomSample::kLeftForOthers > kMinFreeForSegment);
 
 /// Estimate for the uncounted bytes of a record of a segment or an extent: keys, spec, places.
 constexpr uint64_t kRecordBytes = 256;
@@ -242,10 +243,22 @@ bool SegmentWriter::Admit(const SegmentRecord& record, Durability durability) {
       parts_.clock->Now());
 }
 
+bool SegmentWriter::IsKnownToFit(uint64_t bytes) {
+  MutexLock lock(room_mutex_);
+  return room_.Take(bytes, parts_.clock->Now());
+}
+
+void SegmentWriter::NoteFree(uint64_t free_bytes) {
+  MutexLock lock(room_mutex_);
+  room_.Note(free_bytes, parts_.clock->Now());
+}
+
 Status SegmentWriter::MakeFileSystemRoom(uint64_t bytes) {
   const uint64_t needed = kMinFreeForSegment + bytes;
+  if (IsKnownToFit(bytes)) return OkStatus();
   for (bool evicts = false;; evicts = true) {
     QUIRE_ASSIGN_OR_RETURN(const uint64_t free_bytes, parts_.database->FreeBytes());
+    NoteFree(free_bytes);
     if (free_bytes >= needed) return OkStatus();
     QUIRE_ASSIGN_OR_RETURN(const uint64_t reclaimable, parts_.database->ReclaimableBytes());
     const bool can_help = reclaimable > needed - free_bytes;
@@ -345,15 +358,27 @@ StatusOr<bool> SegmentWriter::WriteToDramOnly(const SegmentKey& key, SegmentInta
   QUIRE_RETURN_IF_ERROR(intake.TakeAll());
   intake.record().dram_only = true;
   parts_.dram->Publish(SplitExtents(key, intake, parts_.prefill_cost), std::move(room));
-  Database::Batch batch = parts_.database->NewBatch();
-  parts_.digests->StageRows(key, intake.record(), intake.digests(), batch);
-  if (const Status status = Commit(key, intake.record(), batch, /*sync=*/false); !status.ok()) {
+  if (const Status kept = RecordDramOnly(key, intake); !kept.ok()) {
     parts_.dram->Erase(key);
-    return status;
+    return kept;
   }
-  Publish(key, intake.record());
   dram_only_.Add();
   return true;
+}
+
+// An object has nothing that outlives its bytes: no name, no digests, no segment that continues it.
+Status SegmentWriter::RecordDramOnly(const SegmentKey& key, const SegmentIntake& intake) {
+  const SegmentRecord& record = intake.record();
+  if (record.object && parts_.catalog->HasRoomInMemory()) {
+    parts_.catalog->KeepInMemory(key, std::make_shared<const SegmentRecord>(record));
+    AddStored(key, record);
+    return OkStatus();
+  }
+  Database::Batch batch = parts_.database->NewBatch();
+  parts_.digests->StageRows(key, record, intake.digests(), batch);
+  QUIRE_RETURN_IF_ERROR(Commit(key, record, batch, /*sync=*/false));
+  Publish(key, record);
+  return OkStatus();
 }
 
 Status SegmentWriter::Commit(const SegmentKey& key, const SegmentRecord& record,
@@ -370,6 +395,10 @@ Status SegmentWriter::Commit(const SegmentKey& key, const SegmentRecord& record,
 void SegmentWriter::Publish(const SegmentKey& key, const SegmentRecord& record) {
   parts_.digests->Forget(key, record);
   parts_.catalog->Remember(key, std::make_shared<const SegmentRecord>(record));
+  AddStored(key, record);
+}
+
+void SegmentWriter::AddStored(const SegmentKey& key, const SegmentRecord& record) {
   parts_.keeper->AddStored({.key = key,
                             .tenant = record.tenant,
                             .parent = record.parent,

@@ -6,9 +6,10 @@
 // the commit is synced. Concurrent syncs are shared.
 //
 // Under a write budget, a put that need not persist may stay only in DRAM. Its record and digests
-// are committed, its extents are not written. Once it leaves DRAM or the store is closed, readers
-// get NOT_FOUND. A persistent put of it, or of a segment that continues it, writes it out. A put
-// without room in DRAM is written to SSD despite the budget.
+// are committed, its extents are not written. The record of an object is kept in memory instead.
+// Once the segment leaves DRAM or the store is closed, readers get NOT_FOUND. A persistent put of
+// it, or of a segment that continues it, writes it out. A put without room in DRAM is written to
+// SSD despite the budget.
 //
 // The first bytes under a key stand (docs/design/0027). A put of other bytes finds the stored ones,
 // and replaces them only when they are known to be damaged or gone.
@@ -39,6 +40,7 @@
 #include "kvserver/store/page_store.h"
 #include "kvserver/store/payload/fault_points.h"
 #include "kvserver/store/policy/admission_policy.h"
+#include "kvserver/store/policy/room_sample.h"
 #include "kvserver/store/space/segment_keeper.h"
 #include "kvserver/store/space/space_accounts.h"
 #include "kvserver/store/ssd/ssd_tier.h"
@@ -117,6 +119,9 @@ class SegmentWriter {
   /// Makes room on the file system, which others fill, too. Volumes never shrink, so evicted
   /// segments free only their metadata. Evicts nothing when that cannot suffice.
   Status MakeFileSystemRoom(uint64_t bytes);
+  /// True when the last look at the free space is fresh, and showed far more than `bytes`.
+  bool IsKnownToFit(uint64_t bytes) QUIRE_EXCLUDES(room_mutex_);
+  void NoteFree(uint64_t free_bytes) QUIRE_EXCLUDES(room_mutex_);
   Status Write(const SegmentKey& key, SegmentIntake& intake, Durability durability, Stored before);
   /// Charges the tenant for the SSD bytes that `write` writes under the key, if any.
   Status WriteCharged(const SegmentKey& key, const SegmentRecord& record,
@@ -124,6 +129,9 @@ class SegmentWriter {
   Status WriteToSsd(const SegmentKey& key, SegmentIntake& intake, bool sync);
   /// Returns false when DRAM has no room for all of it.
   StatusOr<bool> WriteToDramOnly(const SegmentKey& key, SegmentIntake& intake);
+  /// Keeps the record of a segment whose bytes are only in DRAM: in the database, or that of an
+  /// object in memory.
+  Status RecordDramOnly(const SegmentKey& key, const SegmentIntake& intake);
   /// Reserves DRAM for the segment, and directs its extents there as far as there is room.
   DramTier::Room Reserve(const SegmentKey& key, SegmentIntake& intake);
   /// Cancels older deletes of the segments that the put continues. NOT_FOUND when one is gone
@@ -138,6 +146,7 @@ class SegmentWriter {
                 bool sync);
   /// Makes a committed segment known to readers. REQUIRES: every tier has only its new bytes.
   void Publish(const SegmentKey& key, const SegmentRecord& record);
+  void AddStored(const SegmentKey& key, const SegmentRecord& record);
   Status CommitBatch(Database::Batch& batch, bool sync);
   /// Reports the result of a disk write to operators. Returns `status`.
   Status Report(Status status);
@@ -152,6 +161,8 @@ class SegmentWriter {
   const Parts parts_;
   Mutex admission_mutex_;
   const std::unique_ptr<AdmissionPolicy> admission_ QUIRE_PT_GUARDED_BY(admission_mutex_);
+  Mutex room_mutex_;
+  RoomSample room_ QUIRE_GUARDED_BY(room_mutex_);  ///< Free space of the metadata's file system.
   Counter puts_, existed_, differed_, dram_only_;
 };
 
