@@ -15,7 +15,6 @@
 #include "kvserver/session/testing/fake_page_store.h"
 #include "kvserver/session/testing/test_pages.h"
 #include "tests/fuzz/require.h"
-#include "tests/kit/same_bytes.h"
 
 namespace {
 
@@ -146,7 +145,7 @@ class IngestFuzz {
       const auto expected =
           testing::TestUnit(spec_, refs[i].page, refs[i].layer, refs[i].head, spec_.page_tokens,
                             pages_[refs[i].page].layers.at(refs[i].layer));
-      Require(testing::SameBytes(units[i].ToSend().slice.bytes, expected));
+      Require(std::ranges::equal(units[i].ToSend().slice.bytes, expected));
     }
   }
 
