@@ -290,7 +290,7 @@ TEST(BenchDecodeProcessTest, ThroughputByLengthMayBeAllThatIsMeasured) {
 
 TEST(BenchDecodeProcessTest, LayersOfTheShapesOfAModelInUseSayWhatOffloadingCosts) {
   const json report =
-      testing::BenchReport({"decode", "--model-layers", "1", "--context", "384", "--budget", "288",
+      testing::BenchReport({"decode", "--model-layers", "1", "--context", "512", "--budget", "320",
                             "--turns", std::to_string(kTurns), "--steps", std::to_string(kSteps),
                             "--transports", "shm", "--link-us", "100", "--link-gbps", "10"});
   const json layers = Part(report, "model_layers");
@@ -298,7 +298,7 @@ TEST(BenchDecodeProcessTest, LayersOfTheShapesOfAModelInUseSayWhatOffloadingCost
   const std::vector<std::pair<const char*, double>> llama = {
       {"num_layers", 1},      {"num_query_heads", 32}, {"num_kv_heads", 8},
       {"head_dim", 128},      {"hidden_size", 4096},   {"intermediate_size", 14336},
-      {"context_tokens", 384}};
+      {"context_tokens", 512}};
   for (const auto& [key, value] : llama) EXPECT_EQ(Figure(shape, key), value) << key;
   ExpectShares(layers, {"tau"});
   const Shape recalled = {
