@@ -19,7 +19,8 @@ namespace {
 
 /// Tokens that a head takes at a time: bounds the memory of their queries.
 constexpr size_t kTokensAtATime = 512;
-/// Of the bytes beside a chain: none, or the hash of the head and features of the last tokens.
+/// Version of the bytes beside a chain: none, or the hash of the head and features of the last
+/// tokens.
 constexpr uint32_t kRecordVersion = 1;
 
 std::string Hex(const std::array<uint8_t, 32>& hash) {

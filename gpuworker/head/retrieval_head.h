@@ -52,7 +52,7 @@ class RetrievalHead {
                                std::span<const float> features = {});
   /// Keys of the tokens from `first` to `end`, as Restore takes them.
   std::vector<float> Keys(uint64_t first, uint64_t end) const;
-  /// Of how many of `tokens` tokens RenewQueries computes the queries.
+  /// Number of queries that RenewQueries computes of so many tokens.
   uint64_t RowsToKeep(uint64_t tokens) const { return std::min<uint64_t>(kept_queries_, tokens); }
   /// Features of these tokens, as Append got them; empty for modes without.
   std::span<const float> kept_features() const { return kept_features_; }
