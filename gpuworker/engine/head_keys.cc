@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -18,6 +19,8 @@ namespace {
 
 /// Tokens that a head takes at a time: bounds the memory of their queries.
 constexpr size_t kTokensAtATime = 512;
+/// Version of the bytes beside a chain: none, or the hash of the head and features of the last
+/// tokens.
 constexpr uint32_t kRecordVersion = 1;
 
 std::string Hex(const std::array<uint8_t, 32>& hash) {
@@ -33,39 +36,50 @@ std::string Hex(const std::array<uint8_t, 32>& hash) {
 /// The stored chain of one document's keys.
 class HeadChain {
  public:
-  HeadChain(const EngineParts& parts, std::span<const TokenId> tokens, RetrievalHead* head)
+  HeadChain(const EngineParts& parts, const DocumentName& document, std::span<const TokenId> tokens,
+            const ShownHead& shown)
       : parts_(parts),
+        document_(document),
         tokens_(tokens),
-        head_(head),
+        head_(shown.head),
+        features_(shown.features),
         spec_(HeadKeySpec(*parts.head, *parts.spec, parts.decoder->config().max_positions)) {}
 
-  /// Gives the head the stored keys of a prefix. Returns the bytes read.
+  /// Gives the head the stored keys: those of a prefix, or for a head that sees hidden states those
+  /// of the document or none. Returns the bytes read.
   StatusOr<uint64_t> Load() {
+    std::vector<float> features;
+    if (features_ != nullptr) {
+      QUIRE_ASSIGN_OR_RETURN(features, ReadFeatures());
+      if (features.empty()) return uint64_t{0};
+    }
     QUIRE_ASSIGN_OR_RETURN(const LookupResult stored, parts_.client->Lookup(spec_, tokens_));
-    if (stored.segment_keys.empty()) return uint64_t{0};
+    const bool is_whole = stored.num_tokens == tokens_.size();
+    if (stored.segment_keys.empty() || (features_ != nullptr && !is_whole)) return uint64_t{0};
     QUIRE_ASSIGN_OR_RETURN(const std::vector<float> keys,
                            Read(ContextRef(stored.segment_keys.back()), stored.num_tokens));
-    QUIRE_RETURN_IF_ERROR(head_->Restore(tokens_.first(stored.num_tokens), keys));
+    const std::span<const float> of_last = features;
+    const size_t waiting = features_ == nullptr ? 0 : parts_.head->num_features;
+    QUIRE_RETURN_IF_ERROR(head_->Restore(tokens_.first(stored.num_tokens), keys,
+                                         of_last.first(of_last.size() - waiting)));
+    if (features_ != nullptr) features_->Add(of_last.last(waiting));
     segments_ = stored.segment_keys;
-    return keys.size() * sizeof(float);
+    return (keys.size() + features.size()) * sizeof(float);
   }
 
-  /// Puts the whole segments behind the stored ones, and notes them at the document.
-  Status Store(const DocumentName& document) {
+  /// Puts the segments behind the stored ones, and notes them at the document: whole ones, and for
+  /// a head that sees hidden states also the short one at the end.
+  Status Store() {
     const uint64_t size = spec_.segment_tokens();
     const size_t stored = segments_.size();
-    for (uint64_t at = stored * size; at + size <= tokens_.size(); at += size) {
-      auto keys = std::make_shared<const std::vector<float>>(head_->Keys(at, at + size));
-      Payload payload;
-      payload.Append(Slice{std::as_bytes(std::span(*keys)), keys});
-      QUIRE_ASSIGN_OR_RETURN(
-          const SegmentKey key,
-          parts_.client->PutSegment(spec_, segments_.empty() ? kRootKey : segments_.back(),
-                                    tokens_.subspan(at, size), payload));
-      segments_.push_back(key);
+    const uint64_t end =
+        features_ == nullptr ? tokens_.size() / size * size : uint64_t{tokens_.size()};
+    for (uint64_t at = stored * size; at < end; at += size) {
+      QUIRE_RETURN_IF_ERROR(StoreSegment(at, std::min(at + size, end)));
     }
     if (segments_.size() == stored) return OkStatus();
-    return parts_.client->PutExtra(document, kHeadKeysExtra, kRecordVersion, {}, segments_)
+    return parts_.client
+        ->PutExtra(document_, kHeadKeysExtra, kRecordVersion, MakeRecord(), segments_)
         .status();
   }
 
@@ -90,9 +104,57 @@ class HeadChain {
     return keys;
   }
 
+  Status StoreSegment(uint64_t first, uint64_t end) {
+    auto keys = std::make_shared<std::vector<float>>(head_->Keys(first, end));
+    keys->resize(ExtentBytes(spec_, PageCount(spec_, end - first)) / sizeof(float));
+    Payload payload;
+    payload.Append(Slice{std::as_bytes(std::span(*keys)), keys});
+    QUIRE_ASSIGN_OR_RETURN(
+        const SegmentKey key,
+        parts_.client->PutSegment(spec_, segments_.empty() ? kRootKey : segments_.back(),
+                                  tokens_.subspan(first, end - first), payload));
+    segments_.push_back(key);
+    return OkStatus();
+  }
+
+  /// Features of the tokens that the head keeps queries of, and of the last token.
+  Payload MakeRecord() const {
+    if (features_ == nullptr) return {};
+    auto bytes = std::make_shared<std::vector<std::byte>>();
+    const auto append = [&](std::span<const std::byte> more) {
+      bytes->insert(bytes->end(), more.begin(), more.end());
+    };
+    append(std::as_bytes(std::span(parts_.head->hash)));
+    append(std::as_bytes(head_->kept_features()));
+    const std::vector<float> waiting = features_->First(1);
+    append(std::as_bytes(std::span(waiting)));
+    Payload record;
+    record.Append(Slice{*bytes, bytes});
+    return record;
+  }
+  /// The same, of the record that is stored; empty where it is another head's, or has too few.
+  StatusOr<std::vector<float>> ReadFeatures() const {
+    const StatusOr<ExtraBytes> stored = parts_.client->GetExtra(document_, kHeadKeysExtra);
+    if (stored.status().code() == StatusCode::kNotFound) return std::vector<float>();
+    QUIRE_RETURN_IF_ERROR(stored.status());
+    const Slice record = stored->payload.Flatten();
+    const std::span<const std::byte> hash = std::as_bytes(std::span(parts_.head->hash));
+    const uint64_t rows = head_->RowsToKeep(tokens_.size()) + 1;
+    const uint64_t wanted = rows * parts_.head->num_features * sizeof(float);
+    if (record.bytes.size() < hash.size() + wanted ||
+        !std::ranges::equal(record.bytes.first(hash.size()), hash)) {
+      return std::vector<float>();
+    }
+    std::vector<float> features(wanted / sizeof(float));
+    std::memcpy(features.data(), record.bytes.last(wanted).data(), wanted);
+    return features;
+  }
+
   const EngineParts& parts_;
+  const DocumentName& document_;
   const std::span<const TokenId> tokens_;
   RetrievalHead* const head_;
+  DraftFeatures* const features_;  ///< Null for a head that sees no hidden states.
   const KvSpec spec_;
   std::vector<SegmentKey> segments_;  ///< Stored ones.
 };
@@ -120,9 +182,11 @@ KvSpec HeadKeySpec(const HeadWeights& head, const KvSpec& pages, uint64_t contex
 }
 
 StatusOr<uint64_t> ShowHeadDocument(const EngineParts& parts, const DocumentName& document,
-                                    std::span<const TokenId> tokens, RetrievalHead* head) {
-  HeadChain chain(parts, tokens, head);
+                                    std::span<const TokenId> tokens, const ShownHead& shown) {
+  RetrievalHead* const head = shown.head;
+  HeadChain chain(parts, document, tokens, shown);
   const StatusOr<uint64_t> bytes = chain.Load();
+  if (shown.features != nullptr && head->num_tokens() == 0) QUIRE_RETURN_IF_ERROR(shown.run());
   for (uint64_t at = head->num_tokens(); at < tokens.size();) {
     const uint64_t count = std::min<uint64_t>(kTokensAtATime, tokens.size() - at);
     QUIRE_RETURN_IF_ERROR(head->Append(tokens.subspan(at, count)));
@@ -130,7 +194,7 @@ StatusOr<uint64_t> ShowHeadDocument(const EngineParts& parts, const DocumentName
   }
   QUIRE_RETURN_IF_ERROR(head->RenewQueries());  // Stored keys have none.
   // Without the store the keys are computed each time.
-  if (bytes.ok()) (void)chain.Store(document);
+  if (bytes.ok()) (void)chain.Store();
   return bytes.value_or(0);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpuworker/engine/batch/batch.h"
+#include "gpuworker/engine/head_keys.h"
 #include "gpuworker/testing/engine_fixture.h"
 
 namespace quire::worker {
@@ -48,6 +49,42 @@ TEST_P(HiddenStatesTest, ASequenceThatIsOpenedAgainSelectsTheSame) {
   ASSERT_EQ(lost->Append(std::span(question_).subspan(4)), OkStatus());
   EXPECT_EQ(lost->stats().reopened, 1u);
   EXPECT_LT(testing::MaxDifference(kept->logits(), lost->logits()), 1e-4f);
+}
+
+TEST_P(HiddenStatesTest, TheSecondSequenceReadsWhatTheFirstOneComputed) {
+  const HeadWeights& head = *fixture_.engine().options().head;
+  const uint64_t key_values = uint64_t{head.config.num_kv_heads} * head.config.head_dim;
+  const uint64_t kept = fixture_.engine().options().retrieval.selection_memory;
+  const uint64_t bytes = (document_.size() * key_values + kept * head.num_features) * sizeof(float);
+  const auto first = fixture_.Open(), second = fixture_.Open();
+  EXPECT_EQ(second->stats().moved.at_open, first->stats().moved.at_open + bytes);
+  ASSERT_EQ(first->Append(question_), OkStatus());
+  ASSERT_EQ(second->Append(question_), OkStatus());
+  EXPECT_EQ(testing::MaxDifference(first->logits(), second->logits()), 0);
+  const auto tokens = first->Generate({.max_new_tokens = 4});
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  EXPECT_EQ(second->Generate({.max_new_tokens = 4})->tokens, tokens->tokens);
+  EXPECT_GT(second->stats().selections, 0u);
+}
+
+TEST_P(HiddenStatesTest, WhatIsLostOrOfAnotherHeadIsComputedAnew) {
+  const auto first = fixture_.Open();
+  const uint64_t computed = first->stats().moved.at_open;
+  fixture_.store().EvictUnnamed();
+  EXPECT_EQ(fixture_.Open()->stats().moved.at_open, computed);
+  EXPECT_GT(fixture_.Open()->stats().moved.at_open, computed) << "it was stored again";
+  const auto stored = fixture_.client().GetExtra({.name = "doc"}, kHeadKeysExtra);
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  const Slice record = stored->payload.Flatten();
+  std::vector<std::byte> other(record.bytes.begin(), record.bytes.end());
+  other[0] ^= std::byte{1};
+  for (const size_t size : {other.size(), size_t{40}, size_t{0}}) {
+    other.resize(size);
+    Payload payload;
+    payload.Append(std::vector<std::byte>(other));
+    ASSERT_TRUE(fixture_.client().PutExtra({.name = "doc"}, kHeadKeysExtra, 1, payload).ok());
+    EXPECT_EQ(fixture_.Open()->stats().moved.at_open, computed) << size;
+  }
 }
 
 TEST_P(HiddenStatesTest, ABatchGeneratesWhatASequenceDoes) {

@@ -402,16 +402,19 @@ Status PagedRun::ShowDocument(const Document* document) {
                     tokens.size());
   }
   stats_->bytes_at_open += tokens.size() * sizeof(TokenId);
+  const auto run = [&] {
+    observer->OnTokens(tokens);
+    HiddenTap* const tap = own_policy().hidden_tap();
+    return tap == nullptr ? OkStatus() : ComputeHidden(tokens, tap);
+  };
   RetrievalHead* const head = own_policy().retrieval_head();
-  if (head != nullptr) {
-    QUIRE_ASSIGN_OR_RETURN(const uint64_t bytes,
-                           ShowHeadDocument(parts_, document->name, tokens, head));
-    stats_->bytes_at_open += bytes;
-    return OkStatus();
-  }
-  observer->OnTokens(tokens);
-  HiddenTap* const tap = own_policy().hidden_tap();
-  return tap == nullptr ? OkStatus() : ComputeHidden(tokens, tap);
+  if (head == nullptr) return run();
+  QUIRE_ASSIGN_OR_RETURN(
+      const uint64_t bytes,
+      ShowHeadDocument(parts_, document->name, tokens,
+                       {.head = head, .features = own_policy().draft_features(), .run = run}));
+  stats_->bytes_at_open += bytes;
+  return OkStatus();
 }
 
 Status PagedRun::ComputeHidden(std::span<const TokenId> tokens, HiddenTap* tap) const {

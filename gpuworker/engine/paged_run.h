@@ -159,7 +159,7 @@ class PagedRun {
     return after_prompt_ != nullptr ? *after_prompt_ : *policy_;
   }
   /// Shows the document's tokens to policies that select by tokens, and the hidden states to those
-  /// that see them. They are computed here.
+  /// that see them. They are computed here, unless the store has what follows from them.
   Status ShowDocument(const Document* document);
   Status ComputeHidden(std::span<const TokenId> tokens, HiddenTap* tap) const;
   /// Takes a seat among those over the document.

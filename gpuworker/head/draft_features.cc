@@ -25,7 +25,7 @@ size_t DraftFeatures::tokens() const {
   return least->size() / hidden_size_;
 }
 
-std::vector<float> DraftFeatures::Pop(size_t count) {
+std::vector<float> DraftFeatures::First(size_t count) const {
   std::vector<float> features;
   features.reserve(count * layers_.size() * hidden_size_);
   for (size_t token = 0; token < count; ++token) {
@@ -34,10 +34,23 @@ std::vector<float> DraftFeatures::Pop(size_t count) {
       features.insert(features.end(), row, row + static_cast<ptrdiff_t>(hidden_size_));
     }
   }
+  return features;
+}
+
+std::vector<float> DraftFeatures::Pop(size_t count) {
+  std::vector<float> features = First(count);
   for (std::vector<float>& rows : rows_) {
     rows.erase(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(count * hidden_size_));
   }
   return features;
+}
+
+void DraftFeatures::Add(std::span<const float> features) {
+  for (size_t at = 0; at < features.size(); at += hidden_size_) {
+    const std::span<const float> row = features.subspan(at, hidden_size_);
+    std::vector<float>& rows = rows_[at / hidden_size_ % rows_.size()];
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
 }
 
 }  // namespace quire::worker

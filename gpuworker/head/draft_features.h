@@ -25,8 +25,12 @@ class DraftFeatures final : public HiddenTap {
 
   /// Tokens that all layers have come of, and that Pop has not taken.
   size_t tokens() const;
-  /// Removes the features of the first `count` tokens, at most tokens(): [count][layers][h].
+  /// Features of the first `count` tokens, at most tokens(): [count][layers][h].
+  std::vector<float> First(size_t count) const;
+  /// Removes what First gives.
   std::vector<float> Pop(size_t count);
+  /// Adds features as First gives them, which another one collected.
+  void Add(std::span<const float> features);
 
  private:
   const std::vector<uint32_t> layers_;

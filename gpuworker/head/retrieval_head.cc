@@ -138,6 +138,7 @@ Status RetrievalHead::Append(std::span<const TokenId> tokens, std::span<const fl
   queries_.erase(queries_.begin(), queries_.end() - static_cast<ptrdiff_t>(kept));
   queries_.insert(queries_.end(), queries.begin(), queries.end());
   Take(tokens, keys);
+  KeepFeatures(features);
   return OkStatus();
 }
 
@@ -163,27 +164,40 @@ void RetrievalHead::Take(std::span<const TokenId> tokens, std::span<const float>
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
-Status RetrievalHead::Restore(std::span<const TokenId> tokens, std::span<const float> keys) {
+void RetrievalHead::KeepFeatures(std::span<const float> features) {
+  if (weights_->mode != HeadMode::kEagle) return;
+  kept_features_.insert(kept_features_.end(), features.begin(), features.end());
+  const size_t kept = RowsToKeep(tokens_.size()) * weights_->num_features;
+  kept_features_.erase(kept_features_.begin(), kept_features_.end() - static_cast<ptrdiff_t>(kept));
+}
+
+Status RetrievalHead::Restore(std::span<const TokenId> tokens, std::span<const float> keys,
+                              std::span<const float> features) {
   QUIRE_RETURN_IF_ERROR(CheckTokens(tokens));
   if (keys.size() != tokens.size() * key_values()) {
     return InvalidArgument(keys.size(), " values of keys for ", tokens.size(), " tokens of ",
                            key_values());
   }
+  const uint64_t kept = RowsToKeep(tokens_.size() + tokens.size());
+  const uint64_t wanted = weights_->mode == HeadMode::kEagle ? kept * weights_->num_features : 0;
+  if (features.size() != wanted) {
+    return InvalidArgument(features.size(),
+                           " features for the last tokens of a retrieval head, of ", wanted);
+  }
   queries_.clear();
+  kept_features_.clear();
   Take(tokens, keys);
+  KeepFeatures(features);
   return OkStatus();
 }
 
 Status RetrievalHead::RenewQueries() {
-  if (weights_->mode == HeadMode::kEagle) {
-    return FailedPrecondition("the hidden states that the head's queries come from are gone");
-  }
   queries_.clear();
-  const size_t kept = std::min<size_t>(kept_queries_, tokens_.size());
+  const uint64_t kept = RowsToKeep(tokens_.size());
   if (kept == 0) return OkStatus();
   const uint64_t first = tokens_.size() - kept;
   QUIRE_ASSIGN_OR_RETURN(const std::vector<float> inputs,
-                         Inputs(first, std::span(tokens_).subspan(first), {}));
+                         Inputs(first, std::span(tokens_).subspan(first), kept_features_));
   QUIRE_ASSIGN_OR_RETURN(queries_, Project(first, inputs, weights_->q, c_.num_query_heads));
   return OkStatus();
 }

@@ -14,6 +14,7 @@
 #ifndef QUIRE_GPUWORKER_HEAD_RETRIEVAL_HEAD_H_
 #define QUIRE_GPUWORKER_HEAD_RETRIEVAL_HEAD_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -44,16 +45,21 @@ class RetrievalHead {
                               std::span<const float> features = {});
 
   /// Appends `tokens` with their `keys`, [tokens][num_kv_heads][d], which Keys gave of the same
-  /// tokens under the same weights and context. They have no queries. INVALID_ARGUMENT for another
-  /// number of keys, and as for Append.
-  [[nodiscard]] Status Restore(std::span<const TokenId> tokens, std::span<const float> keys);
+  /// tokens under the same weights and context. They have no queries. `features` are
+  /// kept_features() of a head that had them last. INVALID_ARGUMENT for another number of keys or
+  /// features, and as for Append.
+  [[nodiscard]] Status Restore(std::span<const TokenId> tokens, std::span<const float> keys,
+                               std::span<const float> features = {});
   /// Keys of the tokens from `first` to `end`, as Restore takes them.
   std::vector<float> Keys(uint64_t first, uint64_t end) const;
+  /// Number of queries that RenewQueries computes of so many tokens.
+  uint64_t RowsToKeep(uint64_t tokens) const { return std::min<uint64_t>(kept_queries_, tokens); }
+  /// Features of these tokens, as Append got them; empty for modes without.
+  std::span<const float> kept_features() const { return kept_features_; }
 
   /// First token that Weights knows; num_tokens() for none.
   uint64_t first_query() const;
   /// Computes the kept queries anew and forgets all others: the same bits however the tokens came.
-  /// FAILED_PRECONDITION for HeadMode::kEagle, whose features are gone.
   [[nodiscard]] Status RenewQueries();
   /// Weights of the appended token `token` over the tokens up to itself, [n_q][token + 1]. It must
   /// be one of the last Append, or of the kept ones before.
@@ -64,6 +70,8 @@ class RetrievalHead {
   Status CheckTokens(std::span<const TokenId> tokens) const;
   /// Takes tokens with keys as Restore has them.
   void Take(std::span<const TokenId> tokens, std::span<const float> keys);
+  /// Keeps those of the last tokens, once these have been taken.
+  void KeepFeatures(std::span<const float> features);
   // `first` is the position of the first of `tokens`. Those before it have been taken.
   /// Input of the projections, [tokens][in].
   StatusOr<std::vector<float>> Inputs(uint64_t first, std::span<const TokenId> tokens,
@@ -83,6 +91,7 @@ class RetrievalHead {
   std::vector<TokenId> tokens_;
   std::vector<std::vector<float>> keys_;  ///< [n_kv], each [tokens][d], rotated.
   std::vector<float> queries_;            ///< [n][n_q][d] of the last tokens, rotated.
+  std::vector<float> kept_features_;      ///< [kept][num_features]; for HeadMode::kEagle.
 };
 
 }  // namespace quire::worker

@@ -219,15 +219,27 @@ TEST_F(RetrievalHeadTest, TokensOneByOneAreTheSame) {
 
 // Tokens whose keys are restored have no queries; those that are kept come back.
 TEST_F(RetrievalHeadTest, QueriesOfTheLastTokensAreRenewedWhereverTheirKeysAreFrom) {
-  for (const HeadMode mode : {HeadMode::kEmbedOnly, HeadMode::kTrained}) {
+  for (const HeadMode mode : {HeadMode::kEmbedOnly, HeadMode::kTrained, HeadMode::kEagle}) {
     const HeadWeights weights = Load(mode);
     RetrievalHead computed(&weights, 64, /*kept_queries=*/3), restored(&weights, 64, 3);
-    ASSERT_EQ(computed.Append(tokens_), OkStatus());
+    const bool is_eagle = mode == HeadMode::kEagle;
+    const size_t width = is_eagle ? weights.num_features : 0;
+    std::vector<float> features(tokens_.size() * width);
+    for (float& value : features) value = random_.Normal();
+    // In two parts: what is kept is of both.
+    const size_t first = tokens_.size() - 1;
+    const std::span<const float> all = features;
+    ASSERT_EQ(computed.Append(std::span(tokens_).first(first), all.first(first * width)),
+              OkStatus());
+    ASSERT_EQ(computed.Append(std::span(tokens_).subspan(first), all.last(width)), OkStatus());
+    EXPECT_EQ(computed.kept_features().size(), 3 * width);
     const Row wanted = [&] {
       const auto of_token = computed.Weights(9);
       return Row(of_token->begin(), of_token->end());
     }();
-    ASSERT_EQ(restored.Restore(tokens_, computed.Keys(0, tokens_.size())), OkStatus());
+    const std::vector<float> keys = computed.Keys(0, tokens_.size());
+    EXPECT_EQ(restored.Restore(tokens_, keys).ok(), !is_eagle);
+    if (is_eagle) ASSERT_EQ(restored.Restore(tokens_, keys, computed.kept_features()), OkStatus());
     EXPECT_EQ(restored.first_query(), tokens_.size());
     ASSERT_EQ(restored.RenewQueries(), OkStatus());
     EXPECT_EQ(restored.first_query(), 9u);
@@ -235,8 +247,6 @@ TEST_F(RetrievalHeadTest, QueriesOfTheLastTokensAreRenewedWhereverTheirKeysAreFr
     ASSERT_EQ(computed.RenewQueries(), OkStatus());
     EXPECT_EQ(computed.Weights(9).value(), restored.Weights(9).value()) << "to the bit";
   }
-  const HeadWeights eagle = Load(HeadMode::kEagle);
-  EXPECT_EQ(RetrievalHead(&eagle, 64).RenewQueries().code(), StatusCode::kFailedPrecondition);
 }
 
 TEST_F(RetrievalHeadTest, WhatTheHeadCannotTakeIsRefused) {

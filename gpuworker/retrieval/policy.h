@@ -39,6 +39,7 @@
 
 namespace quire::worker {
 
+class DraftFeatures;
 class HiddenTap;
 class JointWork;
 class KeySource;
@@ -119,10 +120,12 @@ class RetrievalPolicy {
   virtual PageObserver* page_observer() { return nullptr; }
   /// Observer of the sequence's tokens; null for none. Lives as long as the policy.
   virtual TokenObserver* token_observer() { return nullptr; }
-  /// Head of the sequence whose keys follow from tokens alone, so that they may be taken from the
-  /// store; null for none. It is told of a document's tokens in place of the observer. Lives as
-  /// long as the policy.
+  /// Head of the sequence, whose keys of a document may be taken from the store; null for none. It
+  /// is told of the document's tokens in place of the observer. Lives as long as the policy.
   virtual RetrievalHead* retrieval_head() { return nullptr; }
+  /// Hidden states that wait for that head to take them; null where it sees none. Lives as long as
+  /// the policy.
+  virtual DraftFeatures* draft_features() { return nullptr; }
   /// Observer of the hidden states of the sequence's passes; null where the policy needs none.
   /// Lives as long as the policy.
   virtual HiddenTap* hidden_tap() { return nullptr; }

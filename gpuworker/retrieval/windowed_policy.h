@@ -47,6 +47,7 @@ class WindowedPolicy final : public RetrievalPolicy {
   PageObserver* page_observer() override { return observes_ ? &observer_ : nullptr; }
   TokenObserver* token_observer() override { return within_->token_observer(); }
   RetrievalHead* retrieval_head() override { return within_->retrieval_head(); }
+  DraftFeatures* draft_features() override { return within_->draft_features(); }
   HiddenTap* hidden_tap() override { return within_->hidden_tap(); }
   uint32_t most_pass_tokens() const override { return within_->most_pass_tokens(); }
   const KeySource* key_source() const override { return within_->key_source(); }

@@ -60,8 +60,10 @@ TEST_P(WindowedPolicyTest, PartsThatAreNotAboutLayersAreThoseOfThePolicy) {
   EXPECT_EQ(windowed_->token_observer(), within_->token_observer());
   EXPECT_EQ(windowed_->hidden_tap() != nullptr, sees_hidden);
   EXPECT_EQ(windowed_->hidden_tap(), within_->hidden_tap());
-  EXPECT_EQ(windowed_->retrieval_head() != nullptr, !sees_hidden);
+  EXPECT_NE(windowed_->retrieval_head(), nullptr);
   EXPECT_EQ(windowed_->retrieval_head(), within_->retrieval_head());
+  EXPECT_EQ(windowed_->draft_features() != nullptr, sees_hidden);
+  EXPECT_EQ(windowed_->draft_features(), within_->draft_features());
   EXPECT_EQ(windowed_->most_pass_tokens() == 1, sees_hidden);
   EXPECT_EQ(windowed_->most_pass_tokens(), within_->most_pass_tokens());
   EXPECT_TRUE(windowed_->selects_ahead());

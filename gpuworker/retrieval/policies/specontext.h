@@ -37,7 +37,8 @@ class SpeContextPolicy final : public BudgetPolicy, private TokenObserver, priva
   StatusOr<Selection> Select(const SelectRequest& request) override;
   TokenObserver* token_observer() override { return this; }
   bool selects_ahead() const override { return true; }
-  RetrievalHead* retrieval_head() override { return sees_hidden() ? nullptr : &head_; }
+  RetrievalHead* retrieval_head() override { return &head_; }
+  DraftFeatures* draft_features() override { return sees_hidden() ? &features_ : nullptr; }
   HiddenTap* hidden_tap() override { return sees_hidden() ? this : nullptr; }
   /// A token's features are those of the token before, which has to have run.
   uint32_t most_pass_tokens() const override { return sees_hidden() ? 1 : UINT32_MAX; }
