@@ -103,8 +103,8 @@ class Saver:
             with self._changed:
                 self._busy = False
                 self._changed.notify_all()
-                while not self._closed and not self._may_send():
-                    self._changed.wait(self._wait_seconds())
+                while not self._closed and (left := self._seconds_left()) != 0.0:
+                    self._changed.wait(left)
                 if self._closed:
                     return
                 entry = self._queue.popleft()
@@ -118,13 +118,13 @@ class Saver:
             with self._changed:
                 self._room += size
 
-    def _may_send(self) -> bool:
-        return bool(self._queue) and (self._wait_seconds() is None or self._room < self._staged_bytes // 2)
-
-    def _wait_seconds(self) -> float | None:
-        """How long the first of the queue gives way yet; None: not at all."""
-        left = self._waits_until - time.monotonic()
-        return left if self._queue and left > 0 else None
+    def _seconds_left(self) -> float | None:
+        """How long the first of the queue gives way yet; None: there is none."""
+        if not self._queue:
+            return None
+        if self._room < self._staged_bytes // 2:
+            return 0.0
+        return max(0.0, self._waits_until - time.monotonic())
 
     def _send(self, segment: Segment) -> None:
         """A request whose segment was not stored stores none behind it."""
